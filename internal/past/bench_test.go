@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
 )
@@ -138,6 +139,45 @@ func BenchmarkHistory(b *testing.B) {
 				series, err := p.History(b.Context(), g, keys, false, of.columns)
 				if err != nil || len(series) != of.devices {
 					b.Fatal(len(series), err)
+				}
+			}
+			b.ReportMetric(float64((cpu()-begun).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+		})
+	}
+}
+
+// BenchmarkWhy asks what went on, where work begins and ends all the time.
+func BenchmarkWhy(b *testing.B) {
+	const day = 24 * time.Hour
+	for _, of := range []struct {
+		name        string
+		span        time.Duration
+		each, works time.Duration
+		tiers       []store.Tier
+	}{
+		{"30 days of 8 GPUs, at work for 50 min each hour", 30 * day, time.Hour, 50 * time.Minute, []store.Tier{store.Minute, store.Quarter, store.SixHours}},
+		{"a year of 8 GPUs, at work for 20 h each day", 365 * day, day, 20 * time.Hour, []store.Tier{store.Quarter, store.SixHours}},
+	} {
+		p := filled(b, of.span, of.tiers...)
+		now := p.Now()
+		p.Keeps = store.Retention{store.Raw: 2 * day, store.Minute: 30 * day, store.Quarter: 730 * day}
+		var batch store.Batch
+		for i := range 8 {
+			for at := midnight; at.Before(now); at = at.Add(of.each) {
+				batch.Causes = append(batch.Causes, store.Cause{
+					ID: fmt.Sprintf("%d-%d", i, at.Unix()), Key: keyOf(i), From: at, To: at.Add(of.works), Kind: string(explain.Work),
+				})
+			}
+		}
+		if err := p.Store.Write(b.Context(), &batch); err != nil {
+			b.Fatal(err)
+		}
+		b.Run(of.name, func(b *testing.B) {
+			begun := cpu()
+			for b.Loop() {
+				s, err := p.Why(b.Context(), store.Query{From: midnight, To: now}, Names(nil))
+				if err != nil || len(s.Chapters) != len(batch.Causes) || !s.Chapters[0].Utilization.Present() {
+					b.Fatal(s, err)
 				}
 			}
 			b.ReportMetric(float64((cpu()-begun).Microseconds())/1000/float64(b.N), "cpu-ms/op")

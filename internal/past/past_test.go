@@ -113,12 +113,14 @@ func over(k store.Key, tier store.Tier, at time.Time, raw []store.Row, column in
 	return out, v.Count > 0
 }
 
-// settle makes the rows of all minutes.
-func (m *memory) settle(column int) {
+// settle makes all rows of tiers.
+func (m *memory) settle(column int, tiers ...store.Tier) {
 	raw := slices.Clone(m.rows)
-	for at := midnight; at.Before(midnight.Add(24 * time.Hour)); at = at.Add(time.Minute) {
-		if row, some := over(gpu3, store.Minute, at, raw, column); some {
-			m.rows = append(m.rows, row)
+	for _, tier := range tiers {
+		for at := midnight; at.Before(midnight.Add(24 * time.Hour)); at = at.Add(tier.Span()) {
+			if row, some := over(gpu3, tier, at, raw, column); some {
+				m.rows = append(m.rows, row)
+			}
 		}
 	}
 }
@@ -350,7 +352,7 @@ func TestEnergy(t *testing.T) {
 			m.rows = append(m.rows, reading(gpu3, midnight.Add(at), 360))
 		}
 	}
-	m.settle(power)
+	m.settle(power, store.Minute)
 	p := newPast(m, midnight.Add(2*time.Hour))
 	e, err := p.Energy(t.Context(), store.Query{From: midnight.Add(5 * time.Minute), To: midnight.Add(time.Hour)})
 	if err != nil || math.Abs(e[gpu3].Joules-360*45*60) > 1 || math.Abs(e[gpu3].Known-45.0/55) > 1e-9 {
@@ -424,7 +426,7 @@ func TestEnergyUntilNow(t *testing.T) {
 	for at := time.Duration(0); at <= 3*time.Minute+30*time.Second; at += 5 * time.Second {
 		m.rows = append(m.rows, reading(gpu3, midnight.Add(at), 360))
 	}
-	m.settle(power)
+	m.settle(power, store.Minute)
 	p := newPast(m, midnight.Add(3*time.Minute+30*time.Second))
 	for _, to := range []time.Duration{time.Hour, 365 * 24 * time.Hour} {
 		e, err := p.Energy(t.Context(), store.Query{From: midnight, To: midnight.Add(to)})
@@ -461,7 +463,7 @@ func TestWhy(t *testing.T) {
 		r.Values[store.OfDevices.Find("utilization_gpu")] = store.Value{Least: u, Mean: u, Most: u, Count: 1}
 		busy.rows = append(busy.rows, r)
 	}
-	busy.settle(store.OfDevices.Find("utilization_gpu"))
+	busy.settle(store.OfDevices.Find("utilization_gpu"), store.Minute, store.Quarter)
 	var onThree []store.Session
 	for i := range 3 {
 		onThree = append(onThree, session("ann", "a.py", onGPU(i), 0, 8*time.Hour, nil))
@@ -563,43 +565,79 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// The machine as it was has the answer that was given then.
-// asking remembers which rows were asked for.
+// asking counts the rows that it yields.
 type asking struct {
 	*memory
-	rows []store.Query
+	rows int
 }
 
 func (a *asking) Rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, error] {
-	a.rows = append(a.rows, q)
-	return a.memory.Rows(ctx, q)
-}
-
-// Of a fleet only those that worked are measured, and of many by minutes.
-func TestWhyMeasuresThoseThatWorked(t *testing.T) {
-	t.Parallel()
-	for _, workers := range []int{0, 2, crowd + 1} {
-		m := &memory{causes: []store.Cause{{Key: gpu3, From: midnight, To: midnight.Add(time.Hour), Kind: string(explain.Lost)}}}
-		for i := range workers {
-			k := store.Key{Node: gpu3.Node, UUID: strconv.Itoa(i)}
-			m.causes = append(m.causes, store.Cause{Key: k, From: midnight, To: midnight.Add(time.Hour), Kind: string(explain.Work)})
-		}
-		a := &asking{memory: m}
-		p := &Past{Store: a, Now: func() time.Time { return midnight.Add(time.Hour) }}
-		if _, err := p.Why(t.Context(), store.Query{From: midnight, To: midnight.Add(15 * time.Minute)}, Names(nil)); err != nil {
-			t.Fatal(err)
-		}
-		switch {
-		case workers == 0 && len(a.rows) > 0:
-			t.Error("nobody worked, and readings are asked for")
-		case workers > 0 && (len(a.rows) == 0 || len(a.rows[0].Keys) != workers || slices.Contains(a.rows[0].Keys, gpu3)):
-			t.Errorf("%d worked: %+v", workers, a.rows)
-		case workers > 0 && (a.rows[0].Tier == store.Raw) != (workers <= crowd):
-			t.Errorf("%d worked: rows of %v are asked for", workers, a.rows[0].Tier)
+	return func(yield func(store.Row, error) bool) {
+		for r, err := range a.memory.Rows(ctx, q) {
+			if a.rows++; !yield(r, err) {
+				return
+			}
 		}
 	}
 }
 
+// What went on has the same utilization however long a span is asked about, also of the time in which the device did not work, and few
+// rows are read for it.
+func TestUtilizationIsThatOfTheChapter(t *testing.T) {
+	t.Parallel()
+	column := store.OfDevices.Find("utilization_gpu")
+	now := midnight.Add(40 * 24 * time.Hour)
+	for name, tt := range map[string]struct {
+		ago, long time.Duration // when it began, before now
+		kind      explain.Kind
+		rows      int // at most
+		want      gpu.Reading[gpu.Percent]
+	}{
+		"a minute of work":                   {20 * time.Minute, time.Minute, explain.Work, 40, gpu.Of[gpu.Percent](93)},
+		"three minutes of work":              {20 * time.Minute, 3 * time.Minute, explain.Work, 80, gpu.Of[gpu.Percent](93)},
+		"half an hour of work":               {45 * time.Minute, 30 * time.Minute, explain.Work, 80, gpu.Of[gpu.Percent](93)},
+		"work that goes on":                  {12 * time.Minute, 12 * time.Minute, explain.Work, 80, gpu.Of[gpu.Percent](93)},
+		"hours of work":                      {10*time.Hour + 7*time.Minute, 3 * time.Hour, explain.Work, 80, gpu.Of[gpu.Percent](93)},
+		"days of work":                       {9*24*time.Hour + 7*time.Minute, 5 * 24 * time.Hour, explain.Work, 80, gpu.Of[gpu.Percent](93)},
+		"held awake":                         {3 * time.Hour, 30 * time.Minute, explain.HeldAwake, 80, gpu.Of[gpu.Percent](93)},
+		"minutes of work, three days ago":    {3 * 24 * time.Hour, 3 * time.Minute, explain.Work, 80, gpu.Of[gpu.Percent](93)},
+		"half an hour, 35 days ago":          {35*24*time.Hour + 4*time.Minute, 35 * time.Minute, explain.Work, 80, gpu.Of[gpu.Percent](93)},
+		"ten minutes, of which none is left": {35*24*time.Hour + 4*time.Minute, 10 * time.Minute, explain.Work, 80, gpu.Reading[gpu.Percent]{}},
+	} {
+		from := now.Add(-tt.ago)
+		c := store.Cause{Key: gpu3, From: from, To: from.Add(tt.long), Kind: string(tt.kind)}
+		m := &memory{causes: []store.Cause{c}}
+		row := func(tier store.Tier, at time.Time, u float64, readings int) {
+			r := store.Row{Key: gpu3, Tier: tier, Time: at, Readings: readings, Values: make([]store.Value, len(store.OfDevices))}
+			r.Values[column] = store.Value{Least: u, Mean: u, Most: u, Count: readings}
+			m.rows = append(m.rows, r)
+		}
+		for tier, kept := range map[store.Tier]time.Duration{store.Raw: 48 * time.Hour, store.Minute: 30 * 24 * time.Hour, store.Quarter: 40 * 24 * time.Hour, store.SixHours: 40 * 24 * time.Hour} {
+			span := max(tier.Span(), 5*time.Second)
+			for at := now.Add(-kept); at.Before(now); at = at.Add(span) {
+				within := earliest(at.Add(span), c.To).Sub(latest(at, c.From)) // of a row, how much of it was that work
+				row(tier, at, 93*max(0, within.Seconds())/span.Seconds(), int(span/(5*time.Second)))
+			}
+		}
+		for _, before := range []time.Duration{0, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 365 * 24 * time.Hour} {
+			a := &asking{memory: m}
+			p := newPast(m, now)
+			p.Store = a
+			s, err := p.Why(t.Context(), store.Query{From: from.Add(-before), To: now}, Names(nil))
+			if err != nil || len(s.Chapters) != 1 {
+				t.Fatalf("%s: %+v, %v", name, s, err)
+			}
+			if got := s.Chapters[0].Utilization; math.Abs(float64(got.Or(0)-tt.want.Or(0))) > 1e-6 || got.Present() != tt.want.Present() {
+				t.Errorf("%s, asked since %v before it: %v, want %v", name, before, got, tt.want)
+			}
+			if a.rows > tt.rows {
+				t.Errorf("%s, asked since %v before it: %d rows are read", name, before, a.rows)
+			}
+		}
+	}
+}
+
+// The machine as it was has the answer that was given then.
 func TestAt(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
@@ -677,7 +715,6 @@ func TestAtOfAGap(t *testing.T) {
 	}
 }
 
-// What the database says is passed on.
 // What a gpuwhy that was killed has left open does not go on for ever, and lasts for as long as it looked.
 func TestWhatIsLeftOpen(t *testing.T) {
 	t.Parallel()
@@ -730,6 +767,7 @@ func TestWhatIsLeftOpen(t *testing.T) {
 	}
 }
 
+// What the database says is passed on.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	m := &memory{err: store.ErrGone}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +20,7 @@ type Chapter struct {
 	Kind     string // of the cause, as [explain.Kind]
 	Who      string // whose work it was: "train.py of mchen"; empty where nobody can tell
 	Others   int    // who worked beside them
-	// Utilization is the mean while it lasted; absent where nothing was read.
+	// Utilization is the mean of the rows within it; absent where there are none.
 	Utilization gpu.Reading[gpu.Percent]
 	Cooled      time.Duration // how long the device cooled after that work
 	Sentence    string        // ends with a full stop
@@ -39,8 +38,6 @@ type Story struct {
 const (
 	// pause is how long work may stop without becoming another chapter: the end of an epoch, a checkpoint.
 	pause = 5 * time.Minute
-	// crowd is of how many devices that worked each reading is taken into a chapter's mean; of more, minutes are.
-	crowd = 64
 	// told is how many tales a story's sentence tells.
 	told = 3
 )
@@ -76,13 +73,13 @@ func (p *Past) Why(ctx context.Context, q store.Query, names func(store.Key) str
 			s.take(&c)
 		}
 	}
+	slices.SortStableFunc(s.Chapters, func(a, b Chapter) int { return a.From.Compare(b.From) })
 	if err := p.name(ctx, q, s.Chapters); err != nil {
 		return nil, err
 	}
-	if err := p.measure(ctx, q, s.Chapters); err != nil {
+	if err := p.measure(ctx, s.Chapters); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(s.Chapters, func(a, b Chapter) int { return a.From.Compare(b.From) })
 	for i := range s.Chapters {
 		c := &s.Chapters[i]
 		if c.Kind == string(explain.Work) {
@@ -178,42 +175,67 @@ func whose(s *store.Session) string {
 	return who
 }
 
-// measure sets the mean utilization of the chapters.
-func (p *Past) measure(ctx context.Context, q store.Query, chapters []Chapter) error {
-	worked := map[store.Key]bool{} // what others did has no part in it
-	for i := range chapters {
-		if c := &chapters[i]; c.Kind == string(explain.Work) {
-			worked[c.Key] = true
-		}
+// measure sets the mean utilization of the chapters. Each is measured by rows that fit it, so that its figure is the same however
+// long a span is asked about.
+func (p *Past) measure(ctx context.Context, chapters []Chapter) error {
+	type strand struct {
+		store.Key
+		kind string
+		tier store.Tier
 	}
-	if len(worked) == 0 {
-		return nil
-	}
-	step := time.Duration(0)
-	if len(worked) > crowd {
-		step = max(Step(q.To.Sub(q.From)/FewPoints), time.Minute)
-	}
-	g, err := p.Grid(q.From, q.To, step)
-	if err != nil {
-		return err
-	}
-	series, err := p.History(ctx, g, slices.Collect(maps.Keys(worked)), false, []int{store.OfDevices.Find("utilization_gpu")})
-	if err != nil {
-		return err
-	}
+	of := map[strand][]*Chapter{} // by time; they do not overlap
 	for i := range chapters {
 		c := &chapters[i]
-		at := slices.IndexFunc(series, func(s Series) bool { return s.Key == c.Key })
-		if at < 0 {
-			continue
+		s := strand{c.Key, c.Kind, p.fits(c)}
+		of[s] = append(of[s], c)
+	}
+	for s, list := range of {
+		near := max(400*s.tier.Span(), 15*time.Minute) // to read the rows in between takes no longer than another question
+		for n := 0; len(list) > 0; list = list[n:] {
+			for n = 1; n < len(list) && list[n].From.Sub(list[n-1].To) <= near; n++ {
+			}
+			if err := p.means(ctx, s.Key, s.tier, list[:n]); err != nil {
+				return err
+			}
 		}
-		var all store.Value
-		values := series[at].Values[0]
-		for point := max(int(c.From.Sub(g.From)/g.Step), 0); point < len(values) && g.At(point).Before(c.To); point++ {
-			all = join(all, values[point])
+	}
+	return nil
+}
+
+// fits is the tier of the longest rows of which at least three lie within a chapter; if they are not kept any more, the next that is.
+func (p *Past) fits(c *Chapter) store.Tier {
+	tier := store.SixHours
+	for tier > store.Raw && 4*tier.Span() > c.To.Sub(c.From) {
+		tier--
+	}
+	for tier < store.Quarter && c.From.Before(p.Keeps.Cutoff(tier, p.Now())) {
+		tier++
+	}
+	return tier
+}
+
+// means sets the utilization of chapters of one device and kind, by the rows that lie within each. Where there are none it stays absent:
+// a row that begins before the chapter, or ends after it, tells of other work, too.
+func (p *Past) means(ctx context.Context, of store.Key, tier store.Tier, chapters []*Chapter) error {
+	column := store.OfDevices.Find("utilization_gpu")
+	all := make([]store.Value, len(chapters))
+	q := store.Query{From: chapters[0].From, To: chapters[len(chapters)-1].To, Keys: []store.Key{of}, Tier: tier, Columns: []int{column}, Reuse: true}
+	for r, err := range p.filled(ctx, q) {
+		if err != nil {
+			return err
 		}
-		if all.Count > 0 {
-			c.Utilization = gpu.Of(gpu.Percent(all.Mean))
+		i, begins := slices.BinarySearchFunc(chapters, r.Time, func(c *Chapter, t time.Time) int { return c.From.Compare(t) })
+		if !begins {
+			i--
+		}
+		v := r.Values[column]
+		if i >= 0 && v.Count > 0 && !v.Doubtful && r.Time.Before(chapters[i].To) && !r.Time.Add(r.Tier.Span()).After(chapters[i].To) {
+			all[i] = join(all[i], v)
+		}
+	}
+	for i, v := range all {
+		if v.Count > 0 {
+			chapters[i].Utilization = gpu.Of(gpu.Percent(v.Mean))
 		}
 	}
 	return nil
