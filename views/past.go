@@ -470,7 +470,11 @@ func endOf(to, now time.Time) string {
 	if now.Sub(to) < time.Minute {
 		return "now"
 	}
-	return to.Format("2006-01-02 15:04")
+	const layout = "2006-01-02 15:04"
+	if text := to.Format(layout); text == explain.Clock(to, layout) {
+		return text
+	}
+	return to.Format(time.RFC3339) // the form would take the time of that clock for one of two
 }
 
 // spanOf writes a span in its zone, with years where it is not all of this year.
@@ -479,11 +483,11 @@ func spanOf(from, to, now time.Time) string {
 	if year := now.In(from.Location()).Year(); from.Year() != year || to.Year() != year {
 		layout = "Mon 2 Jan 2006 15:04"
 	}
-	end := to.Format(layout)
+	end := explain.Clock(to, layout)
 	if from.Format(time.DateOnly) == to.Format(time.DateOnly) {
-		end = to.Format("15:04")
+		end = explain.Clock(to, "15:04")
 	}
-	return from.Format(layout) + " to " + end
+	return explain.Clock(from, layout) + " to " + end
 }
 
 // pastHues is how many hues users have: those who used most have their own, all others share the last.
@@ -523,7 +527,7 @@ func (p *PastPage) happened() ([]PastThing, string) {
 	}
 	thing := func(t time.Time, of store.Key, severity, text string) {
 		t = latest(t, p.in.From).In(p.in.From.Location())
-		row := PastThing{Time: t.Format(layout), Stamp: stamp(t), Path: p.path("at", rfc3339(t)), Severity: severity, Text: sentence(text), time: t}
+		row := PastThing{Time: explain.Clock(t, layout), Stamp: stamp(t), Path: p.path("at", rfc3339(t)), Severity: severity, Text: sentence(text), time: t}
 		if name := p.nameOf(of); of != (store.Key{}) && !strings.Contains(plain(row.Text), plain(name)) { // tales name what they are of
 			row.Of = name
 		}
@@ -547,7 +551,7 @@ func (p *PastPage) happened() ([]PastThing, string) {
 		case e.times > 1 && e.ends():
 			continue
 		case e.times > 1:
-			text += fmt.Sprintf(" It was so %s, last at %s.", timesOver(e.times), e.last.In(p.in.From.Location()).Format(layout))
+			text += fmt.Sprintf(" It was so %s, last at %s.", timesOver(e.times), explain.Clock(e.last.In(p.in.From.Location()), layout))
 		}
 		thing(e.Time, e.Key, e.Severity, text)
 		switch {
@@ -582,7 +586,7 @@ func latest(a, b time.Time) time.Time {
 
 // until says how long a tale lasted; when it began stands before it.
 func (p *PastPage) until(t *past.Tale, layout string) string {
-	end := t.To.In(p.in.From.Location()).Format(layout)
+	end := explain.Clock(t.To.In(p.in.From.Location()), layout)
 	first, last := t.From.Sub(p.in.From) < time.Second, p.in.To.Sub(t.To) < time.Second
 	text := ""
 	switch length := t.To.Sub(t.From); {
@@ -796,7 +800,7 @@ func bars(list []time.Duration, most time.Duration) string {
 func (p *PastPage) mostAt(list []time.Duration) string {
 	i := slices.Index(list, slices.Max(list))
 	layout := map[string]string{"hour": "Mon 15:04", "day": "Mon 2 Jan", "month": "January 2006"}[unitOf(p.in.Times)]
-	return "Most: " + span(list[i].Seconds()) + ", " + p.in.Times[i].Format(layout)
+	return "Most: " + span(list[i].Seconds()) + ", " + explain.Clock(p.in.Times[i], layout)
 }
 
 // then is the machine as it was.
@@ -807,7 +811,7 @@ func (p *PastPage) then() *PastThen {
 	// A replay goes on by a minute a second.
 	const minute = time.Minute
 	t := &PastThen{
-		Title: at.Format("Monday, 2 January 2006, 15:04:05"), Stamp: rfc3339(at), Step: exact(float64(step.Milliseconds())),
+		Title: explain.Clock(at, "Monday, 2 January 2006, 15:04:05"), Stamp: rfc3339(at), Step: exact(float64(step.Milliseconds())),
 		Back:    PastLink{Label: span(step.Seconds()) + " back", Path: p.path("at", rfc3339(at.Add(-step)))},
 		Forward: PastLink{Label: span(step.Seconds()) + " on", Path: p.path("at", rfc3339(at.Add(step)))},
 		Replay:  PastLink{Label: "Replay at 60 ×", Path: p.path("at", rfc3339(at.Add(minute)), "play", "60")},
@@ -824,7 +828,7 @@ func (p *PastPage) then() *PastThen {
 		return t
 	}
 	t.Page = p.pageOf(in.Then)
-	t.Found = in.Then.Snapshot.Time.In(in.From.Location()).Format("15:04:05")
+	t.Found = explain.Clock(in.Then.Snapshot.Time.In(in.From.Location()), "15:04:05")
 	return t
 }
 

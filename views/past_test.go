@@ -485,6 +485,18 @@ func TestTheSpanIsOfItsYear(t *testing.T) {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begins := time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC).In(zone)
+	ends := begins.Add(40 * time.Minute)
+	if got := spanOf(begins, ends, now); got != "Sun 25 Oct 02:30 CEST to 02:10 CET" {
+		t.Errorf("in an hour that comes twice: %q", got)
+	}
+	if got := endOf(ends, now); got != "2026-10-25T02:10:00+01:00" {
+		t.Errorf("the form takes %q", got)
+	}
 	in := examplePast()
 	if text := render(t, NewPastPage(in)); !strings.Contains(text, `placeholder="now"`) {
 		t.Error("a span that goes on ends")

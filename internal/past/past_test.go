@@ -565,6 +565,40 @@ func TestWhy(t *testing.T) {
 	}
 }
 
+// No sentence runs backwards: of an hour that comes twice it says which, and of a night that ends near the time at which it began the day.
+func TestSentencesOfTwoHours(t *testing.T) {
+	t.Parallel()
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice := time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC) // 02:00 CEST
+	again := func(times ...time.Duration) (out []store.Cause) {
+		for _, at := range times {
+			out = append(out, store.Cause{Key: gpu3, From: twice.Add(at), To: twice.Add(at + 10*time.Minute), Kind: string(explain.Lost)})
+		}
+		return out
+	}
+	for want, causes := range map[string][]store.Cause{
+		"Between 02:30 CEST and 02:10 CET GPU 3 was lost.": {
+			{Key: gpu3, From: twice.Add(30 * time.Minute), To: twice.Add(70 * time.Minute), Kind: string(explain.Lost)},
+		},
+		"Between 02:30 CEST and 02:30 CET GPU 3 was lost.": {
+			{Key: gpu3, From: twice.Add(30 * time.Minute), To: twice.Add(90 * time.Minute), Kind: string(explain.Lost)},
+		},
+		"GPU 3 was lost, twice between 02:40 CEST and 02:15 CET, 20 min in all.": again(40*time.Minute, 65*time.Minute),
+		"Between 07:24 and Sun 05:32 GPU 3 was lost.": {
+			{Key: gpu3, From: twice.Add(-19*time.Hour + 24*time.Minute), To: twice.Add(4*time.Hour + 32*time.Minute), Kind: string(explain.Lost)},
+		},
+	} {
+		q := store.Query{From: twice.Add(-19 * time.Hour).In(zone), To: twice.Add(5 * time.Hour).In(zone)}
+		s, err := newPast(&memory{causes: causes}, twice.Add(48*time.Hour)).Why(t.Context(), q, func(store.Key) string { return "GPU 3" })
+		if err != nil || s.Sentence != want {
+			t.Errorf("%s\nwant\n%s\n%v", s.Sentence, want, err)
+		}
+	}
+}
+
 // asking counts the rows that it yields.
 type asking struct {
 	*memory

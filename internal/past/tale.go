@@ -131,13 +131,12 @@ func (s *Story) sentence(t *Tale) string {
 	if t.Times == 1 {
 		return s.when(t.From, t.To, t.What) + t.Besides
 	}
-	zone, layout := s.From.Location(), s.layout()
 	text := t.What + ", " + strconv.Itoa(t.Times) + " times"
 	if t.Times == 2 {
 		text = t.What + ", twice"
 	}
 	first, last := t.From.Sub(s.From) < time.Minute, s.To.Sub(t.To) < time.Minute
-	switch begin, end := t.From.In(zone).Format(layout), t.To.In(zone).Format(layout); {
+	switch begin, end := s.ends(t.From, t.To); {
 	case first && last:
 	case first:
 		text += " until " + end

@@ -259,18 +259,31 @@ func what(kind, who string, others int, devices string, utilization gpu.Reading[
 	return text
 }
 
+// clock is how times of a day are written.
+const clock = "15:04"
+
 // layout is how times are written: with days where the story has several.
 func (s *Story) layout() string {
 	if s.To.Sub(s.From) > 24*time.Hour {
 		return "Mon 2 Jan 15:04"
 	}
-	return "15:04"
+	return clock
+}
+
+// ends are two times. Where days are not told, one that is more than half a day later says on which it is.
+func (s *Story) ends(from, to time.Time) (begin, end string) {
+	from, to = from.In(s.From.Location()), to.In(s.From.Location())
+	layout := s.layout()
+	begin = explain.Clock(from, layout)
+	if layout == clock && to.Sub(from) > 12*time.Hour && from.Day() != to.Day() {
+		layout = "Mon " + clock
+	}
+	return begin, explain.Clock(to, layout)
 }
 
 // between says when: "between 02:10 and 05:40".
 func (s *Story) between(from, to time.Time) string {
-	zone, layout := s.From.Location(), s.layout()
-	begin, end := from.In(zone).Format(layout), to.In(zone).Format(layout)
+	begin, end := s.ends(from, to)
 	first, last := from.Sub(s.From) < time.Second, s.To.Sub(to) < time.Second
 	switch {
 	case first && last:

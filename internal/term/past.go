@@ -170,7 +170,7 @@ func momentIn(zone *time.Location, timestamp string) string {
 	if err != nil {
 		return timestamp
 	}
-	return at.In(zone).Format("Mon 2006-01-02 15:04:05")
+	return explain.Clock(at.In(zone), "Mon 2006-01-02 15:04:05")
 }
 
 // PastSize prints how much of the past is kept.

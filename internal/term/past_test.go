@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -77,5 +78,20 @@ func TestPast(t *testing.T) {
 	}
 	if Moment("soon") != "soon" {
 		t.Error("what is no time is not shown as it is")
+	}
+}
+
+// Of two rows of an hour that comes twice it can be seen which is the later one.
+func TestMomentsOfAnHourThatComesTwice(t *testing.T) {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]string{
+		"2026-10-25T00:30:00Z": "Sun 2026-10-25 02:30:00 CEST", "2026-10-25T01:10:00Z": "Sun 2026-10-25 02:10:00 CET", "2026-10-25T02:10:00Z": "Sun 2026-10-25 03:10:00",
+	} {
+		if got := momentIn(zone, at); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

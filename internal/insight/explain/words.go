@@ -165,6 +165,33 @@ func withUnit(v float64, unit string) string {
 	return strings.TrimSuffix(number(v)+" "+unit, " ")
 }
 
+// Clock writes a time. Where the clocks of its zone show it twice, as after they were set back, it says which it is: "02:30 CEST".
+func Clock(t time.Time, layout string) string {
+	name, offset := t.Zone()
+	begins, ends := t.ZoneBounds()
+	other, twice := "", false
+	if !begins.IsZero() {
+		before, was := begins.Add(-1).Zone()
+		if t.Sub(begins) < time.Duration(was-offset)*time.Second {
+			other, twice = before, true
+		}
+	}
+	if !ends.IsZero() {
+		after, is := ends.Zone()
+		if ends.Sub(t) <= time.Duration(offset-is)*time.Second {
+			other, twice = after, true
+		}
+	}
+	switch {
+	case !twice:
+	case name == other:
+		layout += " -07:00"
+	default:
+		layout += " MST"
+	}
+	return t.Format(layout)
+}
+
 // Span is how long something takes, as people say it: "40 s", "12 min".
 func Span(d time.Duration) string {
 	in := func(unit time.Duration) string { return strconv.Itoa(int(d / unit)) }
