@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -792,9 +793,16 @@ func writeCSV(w http.ResponseWriter, r *http.Request, columns []string, rows ite
 		func(to io.Writer, _ bool) error { return line(to, nil) })
 }
 
-// plain keeps a table calculation from taking a text for a formula.
+// plain keeps a table calculation from taking a text for a formula, and a terminal from taking it for a command: what can't be
+// printed, such as ESC or a line feed in a name, becomes U+FFFD.
 func plain(text string) string {
-	if _, err := strconv.ParseFloat(text, 64); err != nil && text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+	if _, err := strconv.ParseFloat(text, 64); err != nil && text != "" && strings.ContainsRune("=+-@", rune(text[0])) {
 		return "'" + text
 	}
 	return text

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/a-h/templ"
 	"github.com/klauspost/compress/gzip"
@@ -216,6 +217,30 @@ func TestThePastAsTables(t *testing.T) {
 		}
 		if strings.Contains(path, "sessions") && !strings.Contains(strings.Join(table[1], "|"), "|'=cmd()|") {
 			t.Errorf("a name is a formula: %q", table[1])
+		}
+	}
+}
+
+// hostile is a store with a session of a process that has a name for a terminal.
+type hostile struct{ store.Store }
+
+func (hostile) Sessions(context.Context, store.Query) iter.Seq2[store.Session, error] {
+	return func(yield func(store.Session, error) bool) {
+		yield(store.Session{Outcome: store.Ended, User: "\t=cmd()", Name: "\x1b]0;owned\x07\ntrain.py", Program: "zuñe \u202etrain", Command: "two\r\nlines\u009b2J"}, nil)
+	}
+}
+
+// In a table no text moves the cursor, or begins a line of its own.
+func TestTextsInTables(t *testing.T) {
+	t.Parallel()
+	_, h := serving(t, func(c *Config) { c.Past = &past.Past{Store: hostile{storetest.NewModel()}, Now: c.Past.Now} })
+	for _, path := range []string{"/api/gpu/sessions?from=-1h&format=csv", "/api/gpu/usage?from=-1h&by=process&format=csv"} {
+		text := get(h, path).Body.String()
+		if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || strings.Count(text, "\n") != 2 {
+			t.Errorf("%s: %q", path, text)
+		}
+		if strings.Contains(path, "sessions") && !strings.Contains(text, "\ufffd=cmd(),\ufffd]0;owned\ufffd\ufffdtrain.py,zuñe \ufffdtrain") {
+			t.Errorf("%s: %q", path, text)
 		}
 	}
 }
