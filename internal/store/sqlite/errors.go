@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -57,6 +58,13 @@ func advise(file string, err error) error {
 	if _, ok := errors.AsType[*gpu.Advice](err); ok {
 		return err
 	}
+	if exhausted(err) {
+		return &gpu.Advice{
+			What: "gpuwhy has no file descriptor left to open " + file + " with",
+			Try:  "raise the limit of open files (ulimit -n, or LimitNOFILE= of its service), or ask for less at once",
+			Err:  fmt.Errorf("%w: %w", store.ErrGone, err),
+		}
+	}
 	is := kind(err)
 	advice := gpu.Advice{Err: err}
 	if is != nil && !errors.Is(err, is) {
@@ -78,6 +86,18 @@ func advise(file string, err error) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return &advice
+}
+
+// exhausted reports whether what failed was for want of a file descriptor. SQLite says only that it can't open a file: whether
+// another one can be opened tells why.
+func exhausted(err error) bool {
+	if failed, ok := errors.AsType[*sqlite.Error](err); ok && failed.Code()&0xff == lib.SQLITE_CANTOPEN {
+		var null *os.File
+		if null, err = os.Open(os.DevNull); err == nil {
+			_ = null.Close() // nothing was written
+		}
+	}
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 func irregular(file string) error {

@@ -577,3 +577,32 @@ func sayHowItOpens(file string) string {
 	}
 	return fmt.Sprint("not read-only: ", err)
 }
+
+// Where the program may open no more files, that is said, and not that the disk is gone.
+func TestNoFileDescriptorIsLeft(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "past.db")
+	s := open(t, file)
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := limit
+	none.Cur = 0
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	_, reading := s.Devices(t.Context())
+	_, viewing := View(t.Context(), file)
+	_, opening := Open(t.Context(), Options{File: file + ".other", Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{"reading": reading, "viewing": viewing, "opening": opening} {
+		if advice, ok := errors.AsType[*gpu.Advice](err); !ok || !errors.Is(err, store.ErrGone) || !strings.Contains(advice.Text(), "ulimit -n") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := s.Devices(t.Context()); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}

@@ -48,6 +48,8 @@ func readable(file string) (fs.FileInfo, error) {
 // viewAdvice says what to do about an error of a database that is only read.
 func viewAdvice(file string, err error) error {
 	switch {
+	case exhausted(err):
+		return advise(file, err)
 	case errors.Is(err, fs.ErrNotExist):
 		return &gpu.Advice{
 			What: "there is no " + file + ": nothing of the past is kept there",
