@@ -16,12 +16,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/natefinch/atomic"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
@@ -223,7 +225,7 @@ func (k *Keeper) Restore(now time.Time) {
 			k.unread[d.Name] = true
 			unread, why = append(unread, d.What), err
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			k.Log.Warn("something of before is lost, and begins anew", "what", d.What, "file", name, "err", err)
+			k.Log.Warn("something of before is lost, and begins anew", "what", d.What, "document", name, "err", err)
 		}
 	}
 	if len(unread) > 0 {
@@ -238,7 +240,7 @@ func notNow(err error) bool { return errors.Is(err, ErrNotNow) || errors.Is(err,
 func (k *Keeper) late(d Document) (state any, err error) {
 	text, err := k.read(k.name(d))
 	if notNow(err) {
-		return nil, fmt.Errorf("%s could not be read at the start, and is not replaced before it is: %w", d.What, err)
+		return nil, err
 	}
 	if err == nil {
 		if err = d.Restore(text, time.Now()); err == nil {
@@ -246,7 +248,7 @@ func (k *Keeper) late(d Document) (state any, err error) {
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.Log.Warn("something of before is lost, and begins anew", "what", d.What, "file", k.name(d), "err", err)
+		k.Log.Warn("something of before is lost, and begins anew", "what", d.What, "document", k.name(d), "err", err)
 	}
 	delete(k.unread, d.Name)
 	if d.When == Promptly {
@@ -396,9 +398,26 @@ func (k *Keeper) due(when When) []any {
 	return states
 }
 
-// writeDue tries all documents that have a state.
+// writeDue tries all documents that have a state. What fails for one reason is one error, of all documents that it is about.
 func (k *Keeper) writeDue(states []any) error {
-	var errs []error
+	type failure struct {
+		how, why string
+		what     []string
+		err      error
+	}
+	var failures []failure
+	failed := func(d Document, how string, err error) {
+		why := err.Error()
+		if advice, ok := errors.AsType[*gpu.Advice](err); ok {
+			why = advice.Text() // what it wraps can differ each time
+		}
+		i := slices.IndexFunc(failures, func(f failure) bool { return f.how == how && f.why == why })
+		if i < 0 {
+			i = len(failures)
+			failures = append(failures, failure{how, why, nil, err})
+		}
+		failures[i].what = append(failures[i].what, d.What)
+	}
 	for i, d := range k.Documents {
 		if states[i] == nil {
 			continue // not due
@@ -406,13 +425,17 @@ func (k *Keeper) writeDue(states []any) error {
 		if k.unread[d.Name] {
 			var err error
 			if states[i], err = k.late(d); err != nil {
-				errs = append(errs, err)
+				failed(d, "could not be read at the start, and is not replaced before it is", err)
 				continue
 			}
 		}
 		if err := k.writeOne(k.name(d), states[i]); err != nil {
-			errs = append(errs, fmt.Errorf("%s can't be kept: %w", d.What, err))
+			failed(d, "can't be kept", err)
 		}
+	}
+	errs := make([]error, len(failures))
+	for i, f := range failures {
+		errs[i] = fmt.Errorf("%s %s: %w", strings.Join(f.what, ", "), f.how, f.err)
 	}
 	return errors.Join(errs...)
 }

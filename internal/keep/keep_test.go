@@ -258,6 +258,38 @@ func TestWhatCanBeReadLater(t *testing.T) {
 	})
 }
 
+// A serverShelf is a server that is away: it says so each time in other words, to programmers.
+type serverShelf struct{ tries int }
+
+func (s *serverShelf) Read(string) ([]byte, error) { return []byte("no JSON"), nil }
+
+func (s *serverShelf) Write(string, []byte) error {
+	s.tries++
+	return &gpu.Advice{What: "the server does not answer", Try: "check that it runs", Err: fmt.Errorf("try %d", s.tries)}
+}
+
+// What fails for one reason is said once, of all documents. No file is named where there may be none.
+func TestOneReasonIsSaidOnce(t *testing.T) {
+	log := new(bytes.Buffer)
+	k := newKeeper(t.TempDir(), "simulate:a", log, new(counter))
+	k.Documents = append(k.Documents, Of("fans", "the fans", Regularly, new(counter)), Of("floors", "the floors", AtEnd, new(counter)))
+	k.Shelf = new(serverShelf)
+	k.Restore(time.Now())
+	if text := log.String(); strings.Count(text, "begins anew") != 3 || strings.Contains(text, "file=") || !strings.Contains(text, "document=simulated-fans.json") {
+		t.Errorf("the log says %s", text)
+	}
+	err := k.Close()
+	if text := fmt.Sprint(err); strings.Count(text, "check that it runs") != 1 || !strings.HasPrefix(text, "the count, the fans, the floors can't be kept: ") {
+		t.Errorf("%s", text)
+	}
+	if _, ok := errors.AsType[*gpu.Advice](err); !ok {
+		t.Errorf("no advice is left in %v", err)
+	}
+	if text := log.String(); strings.Count(text, "check that it runs") != 1 {
+		t.Errorf("the log says %s", text)
+	}
+}
+
 // When the shelf has lost all, what took long to learn is written again, too.
 func TestAShelfThatBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
