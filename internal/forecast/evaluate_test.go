@@ -16,8 +16,11 @@ import (
 
 var (
 	update = flag.Bool("update", false, "measure all, and write the table of docs/forecast.md anew; its diff is the review")
-	traces = flag.String("traces", "", "a directory of readings of cards: CSV files with the columns t_s, gpu, mem_used_mib, temp_c")
+	traces = flag.String("traces", "", "a directory of readings of cards: CSV files with the columns "+strings.Join(traceColumns, ", "))
 )
+
+// traceColumns are what is read of a file of -traces.
+var traceColumns = []string{"t_s", "gpu", "mem_used_mib", "temp_c"}
 
 // A line is a row of the table: forecasts of a kind, from one source, about as far ahead.
 type line struct {
@@ -361,6 +364,39 @@ func TestForecastsAreWorthShowing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// The document says what -traces reads, and a file without that is refused.
+func TestTracesAreDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, column := range traceColumns {
+		if !strings.Contains(string(text), "`"+column+"`") {
+			t.Errorf("the document does not name the column %s", column)
+		}
+	}
+	if _, err := columnsOf([]string{"t_s", "gpu", "temp_c", "power_w"}); err == nil {
+		t.Error("a file without a column is read")
+	}
+	if at, err := columnsOf([]string{"gpu", "power_w", "temp_c", "mem_used_mib", "t_s"}); err != nil || at["t_s"] != 4 || at["gpu"] != 0 {
+		t.Errorf("%v, %v", at, err)
+	}
+}
+
+// columnsOf says where the columns are.
+func columnsOf(names []string) (map[string]int, error) {
+	at := map[string]int{}
+	for _, name := range traceColumns {
+		i := slices.Index(names, name)
+		if i < 0 {
+			return nil, fmt.Errorf("the column %s is missing", name)
+		}
+		at[name] = i
+	}
+	return at, nil
 }
 
 // worth fails for forecasts that would better not have been shown.

@@ -178,9 +178,9 @@ func cards(t *testing.T, file string) map[string]*watched {
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	column := map[string]int{}
-	for i, name := range rows[0] {
-		column[name] = i
+	column, err := columnsOf(rows[0])
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
 	}
 	out := map[string]*watched{}
 	for _, row := range rows[1:] {
