@@ -83,7 +83,7 @@ func (w *weight) parts(from, to time.Time) func(yield func(watts, seconds float6
 		now := w.past.Now()
 		for i := range w.rows {
 			r := &w.rows[i]
-			if r.count == 0 || r.at.Add(rarest + r.span).Before(from) || r.at.After(to) {
+			if r.count == 0 || r.at.Add(rarest+r.span).Before(from) || r.at.After(to) {
 				continue
 			}
 			if long := part(w.rows, i, w.past.Interval, from, to, now); long > 0 && !yield(r.mean, long.Seconds()) {
