@@ -60,8 +60,8 @@ func (u *Usage) KWh() gpu.Reading[float64] {
 // A stretch is a part of time in which a session was on a device, in nanoseconds since 1970.
 type stretch struct {
 	from, to int64
-	// The parts, 0 to 1, of the whole session in which gpuwhy looked and in which it worked. When in the session that
-	// was is not kept.
+	// The parts, 0 to 1, of it in which gpuwhy looked and in which the session worked. When in the session that was is not kept: it
+	// is taken to be even, or the work as its [weight] says.
 	seen, busy float64
 }
 
@@ -78,7 +78,7 @@ type group struct {
 func (p *Past) Usage(ctx context.Context, by By, q store.Query) ([]Usage, error) {
 	groups := map[string]*group{}
 	whole := func(s *store.Session) bool { return !s.From.Before(q.From) && (q.To.IsZero() || !s.To.After(q.To)) }
-	err := p.sessions(ctx, q, whole, func(s *store.Session, w *weight) {
+	err := p.sessions(ctx, by, q, whole, func(s *store.Session, w *weight) {
 		name, user := nameOf(by, s)
 		k := name + "\x00" + user
 		g := groups[k]
@@ -123,7 +123,7 @@ func (p *Past) Daily(ctx context.Context, by By, q store.Query, times []time.Tim
 		}
 		return true
 	}
-	err := p.sessions(ctx, q, whole, func(s *store.Session, w *weight) {
+	err := p.sessions(ctx, by, q, whole, func(s *store.Session, w *weight) {
 		name, user := nameOf(by, s)
 		for i := range len(times) - 1 {
 			if without(s, i) {
@@ -150,18 +150,50 @@ func (p *Past) Daily(ctx context.Context, by By, q store.Query, times []time.Tim
 	return out, nil
 }
 
-// sessions calls add with each session and, of those that are not whole in what is asked for, its weight.
-func (p *Past) sessions(ctx context.Context, q store.Query, whole func(*store.Session) bool, add func(*store.Session, *weight)) error {
+// sessions calls add with each session, and with the weight of those that are not whole in what is asked for. So it does with
+// those that were on a device beside another one of the same group: when each of them worked says for how long one did.
+func (p *Past) sessions(ctx context.Context, by By, q store.Query, whole func(*store.Session) bool, add func(*store.Session, *weight)) error {
+	type place struct {
+		name, user string
+		store.Key
+	}
+	type one struct {
+		store.Session
+		until  time.Time
+		beside bool
+	}
 	var parts []store.Session
-	for s, err := range p.Store.Sessions(ctx, q) {
+	alone := func(s *one) {
 		switch {
-		case err != nil:
-			return err
-		case whole(&s):
-			add(&s, nil)
+		case s == nil || s.beside:
+		case whole(&s.Session):
+			add(&s.Session, nil)
 		default:
-			parts = append(parts, s)
+			parts = append(parts, s.Session)
 		}
+	}
+	newest := map[place]*one{}
+	for s, err := range p.Store.Sessions(ctx, q) {
+		if err != nil {
+			return err
+		}
+		name, user := nameOf(by, &s)
+		at := place{name, user, s.Key}
+		before := newest[at]
+		if before == nil || !s.From.Before(before.until) {
+			alone(before)
+			newest[at] = &one{s, s.To, false}
+			continue
+		}
+		if !before.beside {
+			before.beside = true
+			parts = append(parts, before.Session)
+		}
+		parts = append(parts, s)
+		before.until = latest(before.until, s.To)
+	}
+	for _, s := range newest {
+		alone(s)
 	}
 	weights, err := p.weights(ctx, parts)
 	if err != nil {
@@ -230,7 +262,7 @@ func (g *group) add(s *store.Session, w *weight, from, to time.Time) {
 	if part < whole {
 		work = w.share(s, begin, end)
 	}
-	g.on[s.Key] = append(g.on[s.Key], on)
+	g.on[s.Key] = append(g.on[s.Key], w.during(on)...)
 	g.span += share * s.Seen.Seconds()
 	if s.SMKnown > 0 {
 		g.SMSeconds = gpu.Of(g.SMSeconds.Or(0) + work*s.SMSeconds)

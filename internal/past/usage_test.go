@@ -38,6 +38,7 @@ func someSessions(t *rapid.T, whole bool) (out []store.Session) {
 			}
 		}))
 	}
+	slices.SortFunc(out, func(a, b store.Session) int { return a.From.Compare(b.From) })
 	return out
 }
 
@@ -199,11 +200,12 @@ func TestEnergyOfAPart(t *testing.T) {
 		loading, working int
 		joules           float64 // of the session, in an hour
 		want             float64 // of its first ten minutes
+		busy             float64 // the part of those; it worked for 50 of 60 minutes
 	}{
-		"it loads":          {60, 300, 600*10 + 3000*250.5, 600 * 10},
-		"even work":         {300, 300, 3600 * 250.5, 600 * 250.5},
-		"even work, beside": {300, 300, 3600 * 20, 600 * 20},
-		"no readings":       {0, 0, 3600, 600},
+		"it loads":          {60, 300, 600*10 + 3000*250.5, 600 * 10, 0},
+		"even work":         {300, 300, 3600 * 250.5, 600 * 250.5, 5. / 6},
+		"even work, beside": {300, 300, 3600 * 20, 600 * 20, 5. / 6},
+		"no readings":       {0, 0, 3600, 600, 5. / 6},
 	} {
 		for _, scale := range []int{1, 15} { // an hour by minutes, and 15 hours by quarters
 			long, column := time.Duration(scale)*time.Hour, store.Minute
@@ -211,7 +213,7 @@ func TestEnergyOfAPart(t *testing.T) {
 				column = store.Quarter
 			}
 			m := &memory{sessions: []store.Session{session("ann", "x", gpu3, 0, long, func(s *store.Session) {
-				s.Joules, s.JoulesKnown = tt.joules*float64(scale), long
+				s.Joules, s.JoulesKnown, s.Busy = tt.joules*float64(scale), long, long*5/6
 			})}}
 			for minute := range 60 {
 				r := reading(gpu3, midnight.Add(time.Duration(minute)*column.Span()), watts(minute, tt.loading, tt.working))
@@ -224,6 +226,9 @@ func TestEnergyOfAPart(t *testing.T) {
 			list, err := p.Usage(t.Context(), ByUser, q)
 			if want := tt.want * float64(scale); err != nil || math.Abs(list[0].Joules.Or(0)-want) > 0.03*want {
 				t.Errorf("%s, %v: %v J of %v, want %v; %v", name, long, list[0].Joules, tt.joules*float64(scale), want, err)
+			}
+			if share := list[0].Busy.Hours() / (long / 6).Hours(); math.Abs(share-tt.busy) > 0.06 {
+				t.Errorf("%s, %v: at work for %.2f of the time, want %.2f", name, long, share, tt.busy)
 			}
 			daily, err := p.Daily(t.Context(), ByUser, q, []time.Time{q.From, q.To})
 			if err != nil || math.Abs(daily[0][0].Joules.Or(0)-list[0].Joules.Or(0)) > 1e-6 {

@@ -10,11 +10,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// A weight says when in a session most of its energy was drawn, by what its device drew.
+// A weight says when in a session its energy was drawn and when it worked, by what its device drew. It is an estimate.
 type weight struct {
 	past        *Past
 	rows        []looked // of the device, around the session
 	rest, whole float64
+	work        []stretch // when it worked; nil: evenly
 }
 
 // closely is the longest session that is weighed by minutes. A longer one is weighed by quarters of an hour. It does not depend on
@@ -74,7 +75,85 @@ func (p *Past) weightOf(rows []looked, s *store.Session) weight {
 		w.rest = max(0, min(least, joules/seconds-s.Joules/s.JoulesKnown.Seconds()))
 		w.whole = joules - w.rest*seconds
 	}
+	if w.known(s) {
+		w.spread(s)
+	}
 	return w
+}
+
+// known reports whether the device says when the session worked.
+func (w *weight) known(s *store.Session) bool {
+	return w != nil && w.whole > 1e-9*cmp.Or(w.rest, 1)*s.To.Sub(s.From).Seconds()
+}
+
+// spread says when the session worked: the more of the time, the more was drawn for it; nowhere for more than was seen. What is left
+// then was where nothing was drawn for it, or nothing read.
+func (w *weight) spread(s *store.Session) {
+	from, to := s.From.UnixNano(), s.To.UnixNano()
+	most := min(float64(s.Seen)/float64(to-from), 1)
+	var above []float64 // what was drawn for it in each stretch
+	cut := func(begin, end int64, watts float64) {
+		if begin, end = max(begin, from), min(end, to); begin < end {
+			w.work = append(w.work, stretch{from: begin, to: end, seen: most})
+			above = append(above, watts)
+		}
+	}
+	at := from
+	for i := range w.rows {
+		r := &w.rows[i]
+		begin, end := r.at.UnixNano(), r.at.Add(r.span).UnixNano()
+		if r.count == 0 || end <= at || begin >= to {
+			continue
+		}
+		cut(at, begin, 0)
+		cut(max(at, begin), end, max(0, r.mean-w.rest))
+		at = end
+	}
+	cut(at, to, 0)
+
+	order := make([]int, len(above))
+	var drawn, idle float64 // of those that are left
+	for i := range order {
+		order[i] = i
+		long := float64(w.work[i].to - w.work[i].from)
+		if drawn += above[i] * long; above[i] == 0 {
+			idle += long
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(above[b], above[a]) })
+	left := min(float64(s.Busy), most*float64(to-from))
+	for _, i := range order {
+		of, share := &w.work[i], 0.0
+		long := float64(of.to - of.from)
+		switch {
+		case above[i] > 0 && drawn > 0:
+			share = min(left*above[i]/drawn, most)
+		case above[i] > 0: // what is left of the sum was rounded away
+			share = min(left/long, most)
+		default:
+			share, idle = min(left/max(idle, 1), most), idle-long
+		}
+		of.busy = share
+		left, drawn = max(0, left-share*long), drawn-above[i]*long
+	}
+}
+
+// during is a stretch of the session, divided by when it worked.
+func (w *weight) during(whole stretch) []stretch {
+	if w == nil || w.work == nil {
+		return []stretch{whole}
+	}
+	first, _ := slices.BinarySearchFunc(w.work, whole.from, func(s stretch, at int64) int { return cmp.Compare(s.to, at) })
+	var out []stretch
+	for _, s := range w.work[first:] {
+		if s.from >= whole.to {
+			break
+		}
+		if s.from, s.to = max(s.from, whole.from), min(s.to, whole.to); s.from < s.to {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // parts yields what the device drew between two times, and for how many seconds.
@@ -97,7 +176,7 @@ func (w *weight) parts(from, to time.Time) func(yield func(watts, seconds float6
 // part of the time.
 func (w *weight) share(s *store.Session, from, to time.Time) float64 {
 	long := s.To.Sub(s.From).Seconds()
-	if w == nil || w.whole <= 1e-9*cmp.Or(w.rest, 1)*long {
+	if !w.known(s) {
 		return to.Sub(from).Seconds() / long
 	}
 	sum := 0.0
