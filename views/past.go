@@ -524,6 +524,9 @@ func (p *PastPage) happened() ([]PastThing, string) {
 	layout := "15:04"
 	if p.in.To.Sub(p.in.From) > 24*time.Hour {
 		layout = "2 Jan 15:04"
+		if p.in.From.Year() != p.in.To.In(p.in.From.Location()).Year() {
+			layout = "2 Jan 2006 15:04"
+		}
 	}
 	thing := func(t time.Time, of store.Key, severity, text string) {
 		t = latest(t, p.in.From).In(p.in.From.Location())

@@ -485,6 +485,12 @@ func TestTheSpanIsOfItsYear(t *testing.T) {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
+	long := examplePast()
+	long.From = long.To.Add(-400 * 24 * time.Hour)
+	long.Story.From = long.From
+	if happened := NewPastPage(long).Happened; len(happened) == 0 || !strings.Contains(happened[0].Time, " 2026 ") {
+		t.Errorf("within more than a year this happened: %+v", happened)
+	}
 	zone, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)

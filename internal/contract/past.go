@@ -241,7 +241,7 @@ type PastChapter struct {
 	From     string  `json:"from" format:"date-time"` // when it began
 	To       string  `json:"to" format:"date-time"`   // when it ended
 	Kind     string  `json:"kind"`                    // which rule found it
-	Who      string  `json:"who"`                     // whose work it was; empty where nobody can tell
+	Who      string  `json:"who"`                     // whose work it was, or who held the GPU awake; empty where nobody can tell
 	Others   int     `json:"other_count"`             // who worked beside them
 	Mean     Percent `json:"utilization_percent"`     // the mean while it lasted. Null where nothing was read
 	Cooled   float64 `json:"cooled_seconds"`          // how long the GPU cooled after it; 0: not seen

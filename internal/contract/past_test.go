@@ -99,7 +99,7 @@ func TestPast(t *testing.T) {
 		From: from, To: to, Sentence: "Between 02:10 and 05:40 train.py of mchen ran GPU 0 at 96 %, then it cooled for 4 min.",
 		Chapters: []past.Chapter{{
 			Key: d.Key(), From: s.From, To: s.To, Kind: string(explain.Work), Who: "train.py of mchen", Utilization: gpu.Of[gpu.Percent](96),
-			Cooled: 4 * time.Minute, Sentence: "between 02:10 and 05:40 train.py of mchen ran GPU 0 at 96 %, then it cooled for 4 min.",
+			Cooled: 4 * time.Minute, Sentence: "Between 02:10 and 05:40 train.py of mchen ran GPU 0 at 96 %, then it cooled for 4 min.",
 		}},
 		Causes: []store.Cause{
 			{Key: d.Key(), ID: "work:GPU-3a", From: s.From, To: s.To, Kind: "work", Sentence: "GPU 0 works.", Confidence: 0.95},

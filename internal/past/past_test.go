@@ -7,8 +7,10 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"pgregory.net/rapid"
 
@@ -449,6 +451,10 @@ func TestWhy(t *testing.T) {
 		c.Key = onGPU(i)
 		return c
 	}
+	held := func(who string, c store.Cause) store.Cause {
+		c.Who = who
+		return c
+	}
 	ran := []store.Cause{
 		cause(explain.Work, 130*time.Minute, 200*time.Minute), cause(explain.Work, 202*time.Minute, 340*time.Minute),
 		cause(explain.CoolingDown, 340*time.Minute, 344*time.Minute), cause(explain.Idle, 344*time.Minute, 600*time.Minute),
@@ -512,7 +518,19 @@ func TestWhy(t *testing.T) {
 			}},
 			"GPUs 0 and 1 were lost from 03:00 on; GPU 2 was lost from 04:00 on.",
 		},
-		"heat that goes on": {&memory{causes: []store.Cause{cause(explain.LimitedByHeat, 3*time.Hour, 9*time.Hour)}}, "Heat slowed GPU 3 from 03:00 on."},
+		"held awake": {
+			&memory{causes: []store.Cause{
+				held("vllm (bob)", on(0, cause(explain.HeldAwake, time.Hour, 2*time.Hour))), held("vllm (bob)", on(1, cause(explain.HeldAwake, time.Hour, 2*time.Hour))),
+				held("a.py (ann)", on(2, cause(explain.HeldAwake, time.Hour, 2*time.Hour))), held("b.py (ann)", on(2, cause(explain.HeldAwake, 2*time.Hour, 3*time.Hour))),
+			}},
+			"Between 01:00 and 02:00 GPUs 0 and 1 were held awake by vllm (bob) without work; between 01:00 and 02:00 GPU 2 was held awake by a.py (ann) without work; " +
+				"between 02:00 and 03:00 GPU 2 was held awake by b.py (ann) without work.",
+		},
+		"held awake, nobody can tell by whom": {
+			&memory{causes: []store.Cause{cause(explain.HeldAwake, 0, time.Hour)}}, "Until 01:00 GPU 3 was held awake without work.",
+		},
+		"somebody's work that goes on": {&memory{causes: []store.Cause{cause(explain.Work, 3*time.Hour, 9*time.Hour)}}, "Something ran GPU 3 from 03:00 on."},
+		"heat that goes on":            {&memory{causes: []store.Cause{cause(explain.LimitedByHeat, 3*time.Hour, 9*time.Hour)}}, "Heat slowed GPU 3 from 03:00 on."},
 		"the same work again": {
 			&memory{causes: []store.Cause{
 				on(0, cause(explain.Work, time.Hour, 2*time.Hour)), on(1, cause(explain.Work, 3*time.Hour, 4*time.Hour)), on(0, cause(explain.Work, 5*time.Hour, 8*time.Hour)),
@@ -561,6 +579,11 @@ func TestWhy(t *testing.T) {
 			if err != nil || s.Sentence != tt.want {
 				t.Errorf("%s\nwant\n%s\n%v", s.Sentence, tt.want, err)
 			}
+			for _, c := range s.Chapters {
+				if named := c.Who != "" && strings.HasPrefix(c.Sentence, c.Who+" ran "); !named && !unicode.IsUpper(rune(c.Sentence[0])) {
+					t.Errorf("a chapter begins in lower case: %s", c.Sentence)
+				}
+			}
 		})
 	}
 }
@@ -596,6 +619,17 @@ func TestSentencesOfTwoHours(t *testing.T) {
 		if err != nil || s.Sentence != want {
 			t.Errorf("%s\nwant\n%s\n%v", s.Sentence, want, err)
 		}
+	}
+}
+
+// A sentence about more than a year says of which year its times are.
+func TestSentencesOfTwoYears(t *testing.T) {
+	t.Parallel()
+	m := &memory{causes: []store.Cause{{Key: gpu3, From: midnight.Add(-300 * 24 * time.Hour), To: midnight.Add(-299 * 24 * time.Hour), Kind: string(explain.Lost)}}}
+	q := store.Query{From: midnight.Add(-400 * 24 * time.Hour), To: midnight}
+	s, err := newPast(m, midnight).Why(t.Context(), q, func(store.Key) string { return "GPU 3" })
+	if err != nil || s.Sentence != "Between Sun 18 May 2025 00:00 and Mon 19 May 2025 00:00 GPU 3 was lost." {
+		t.Errorf("%s, %v", s.Sentence, err)
 	}
 }
 

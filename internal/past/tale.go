@@ -70,7 +70,7 @@ func (s *Story) tales(names func(store.Key) string) (out []Tale) {
 func added(list []Tale, t Tale, names func(store.Key) string) []Tale {
 	near := func(a, b time.Time) bool { return a.Sub(b).Abs() <= passing }
 	i := slices.IndexFunc(list, func(o Tale) bool {
-		return o.Kind == t.Kind && o.Kind != string(explain.Work) && o.Times == 1 && t.Times == 1 && near(o.From, t.From) && near(o.To, t.To)
+		return o.Kind == t.Kind && o.who == t.who && o.Kind != string(explain.Work) && o.Times == 1 && t.Times == 1 && near(o.From, t.From) && near(o.To, t.To)
 	})
 	if i < 0 {
 		return append(list, t)
@@ -228,7 +228,7 @@ func Together(names []string) string {
 		number, of, _ := strings.Cut(strings.TrimPrefix(name, "GPU "), " ")
 		n, err := strconv.Atoi(number)
 		if err != nil {
-			return listed(names)
+			return listed(names, nil)
 		}
 		if i > 0 && of != place {
 			return byPlace(names)
@@ -237,6 +237,7 @@ func Together(names []string) string {
 	}
 	slices.Sort(numbers)
 	var parts []string
+	var sizes []int
 	for i := 0; i < len(numbers); {
 		end := i
 		for end+1 < len(numbers) && numbers[end+1] == numbers[end]+1 {
@@ -250,10 +251,10 @@ func Together(names []string) string {
 		default:
 			part += "–" + strconv.Itoa(numbers[end])
 		}
-		parts = append(parts, part)
+		parts, sizes = append(parts, part), append(sizes, end-i+1)
 		i = end + 1
 	}
-	return strings.TrimSuffix("GPUs "+listed(parts)+" "+place, " ")
+	return strings.TrimSuffix("GPUs "+listed(parts, sizes)+" "+place, " ")
 }
 
 // byPlace names devices of several nodes, those of each together; of many nodes it counts them.
@@ -274,16 +275,23 @@ func byPlace(names []string) string {
 	for i, place := range places {
 		parts[i] = Together(of[place])
 	}
-	return listed(parts)
+	return listed(parts, nil)
 }
 
 // fewNames is how many names stand one after another.
 const fewNames = 6
 
-// listed joins some names, and says how many more there are.
-func listed(names []string) string {
+// listed joins some names, and says how many more devices there are. Sizes are how many each name is of; nil: one.
+func listed(names []string, sizes []int) string {
 	if len(names) > fewNames {
-		names = append(slices.Clone(names[:fewNames]), strconv.Itoa(len(names)-fewNames)+" more")
+		left := len(names) - fewNames
+		if sizes != nil {
+			left = 0
+			for _, n := range sizes[fewNames:] {
+				left += n
+			}
+		}
+		names = append(slices.Clone(names[:fewNames]), strconv.Itoa(left)+" more")
 	}
 	last := len(names) - 1
 	if last == 0 {

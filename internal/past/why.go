@@ -18,7 +18,7 @@ type Chapter struct {
 	store.Key
 	From, To time.Time
 	Kind     string // of the cause, as [explain.Kind]
-	Who      string // whose work it was: "train.py of mchen"; empty where nobody can tell
+	Who      string // whose work it was, or who held the device awake: "train.py of mchen"; empty where nobody can tell
 	Others   int    // who worked beside them
 	// Utilization is the mean of the rows within it; absent where there are none.
 	Utilization gpu.Reading[gpu.Percent]
@@ -42,7 +42,7 @@ const (
 	told = 3
 )
 
-// shown are the kinds that are worth a chapter, and what each says; {gpu} and {who} are filled in.
+// shown are the kinds that are worth a chapter, and what each says; {gpu}, {who} and, where that is known, {by} are filled in.
 var shown = map[explain.Kind]string{
 	explain.Work:          "{who} ran {gpu}",
 	explain.Lost:          "{gpu} was lost",
@@ -50,7 +50,7 @@ var shown = map[explain.Kind]string{
 	explain.LimitedByHeat: "heat slowed {gpu}",
 	explain.FanFailing:    "the fan of {gpu} did not turn as it should",
 	explain.Unexplained:   "{gpu} drew power that no process explains",
-	explain.HeldAwake:     "{gpu} was held awake without work",
+	explain.HeldAwake:     "{gpu} was held awake{by} without work",
 	explain.DriverError:   "the driver reported an error of {gpu}",
 }
 
@@ -107,11 +107,12 @@ func after(cooled []store.Cause, end time.Time) time.Duration {
 	return 0
 }
 
-// take makes a cause a chapter, or more of the one before it.
+// take makes a cause a chapter, or more of the one before it. What another process held awake is another chapter.
 func (s *Story) take(c *store.Cause) {
 	for i := len(s.Chapters) - 1; i >= 0; i-- {
 		if last := &s.Chapters[i]; last.Key == c.Key && last.Kind == c.Kind {
-			if c.From.Sub(last.To) <= pause {
+			other := c.Kind == string(explain.HeldAwake) && c.Who != last.Who
+			if c.From.Sub(last.To) <= pause && !other {
 				last.To = latest(last.To, c.To)
 				return
 			}
@@ -243,16 +244,29 @@ func (p *Past) means(ctx context.Context, of store.Key, tier store.Tier, chapter
 
 // tell is a chapter's sentence, without its full stop.
 func (s *Story) tell(c *Chapter, device string) string {
-	return s.when(c.From, c.To, what(c.Kind, c.Who, c.Others, device, c.Utilization)) + cooling("it", c.Cooled, c.Cooled)
+	text := s.when(c.From, c.To, what(c.Kind, c.Who, c.Others, device, c.Utilization)) + cooling("it", c.Cooled, c.Cooled)
+	return begun(text, c.Kind, c.Who, s.goesOn(c.From, c.To))
+}
+
+// begun begins a text as a sentence does. The name of a program stays as it is; where what went on stands first, work begins with one.
+func begun(text, kind, who string, whatFirst bool) string {
+	if named := whatFirst && kind == string(explain.Work) && who != ""; named || text[0] < 'a' || text[0] > 'z' {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // what says what went on, without when.
 func what(kind, who string, others int, devices string, utilization gpu.Reading[gpu.Percent]) string {
+	by := ""
+	if who != "" {
+		by = " by " + who
+	}
 	who = cmp.Or(who, "something")
 	if others > 0 {
 		who += " and " + explain.Plural(others, "other", "others")
 	}
-	text := strings.NewReplacer("{who}", who, "{gpu}", devices).Replace(shown[explain.Kind(kind)])
+	text := strings.NewReplacer("{who}", who, "{by}", by, "{gpu}", devices).Replace(shown[explain.Kind(kind)])
 	if u, ok := utilization.Get(); ok && kind == string(explain.Work) {
 		text += fmt.Sprintf(" at %.0f %%", u)
 	}
@@ -262,8 +276,11 @@ func what(kind, who string, others int, devices string, utilization gpu.Reading[
 // clock is how times of a day are written.
 const clock = "15:04"
 
-// layout is how times are written: with days where the story has several.
+// layout is how times are written: with days where the story has several, and years.
 func (s *Story) layout() string {
+	if s.From.Year() != s.To.In(s.From.Location()).Year() && s.To.Sub(s.From) > 24*time.Hour {
+		return "Mon 2 Jan 2006 15:04"
+	}
 	if s.To.Sub(s.From) > 24*time.Hour {
 		return "Mon 2 Jan 15:04"
 	}
@@ -337,11 +354,7 @@ func (s *Story) sum() string {
 		text += "; and " + explain.Plural(more, "more thing", "more things")
 	}
 	first := &s.Tales[main[0]]
-	named := first.Kind == string(explain.Work) && (first.Times > 1 || s.goesOn(first.From, first.To))
-	if text[0] >= 'a' && text[0] <= 'z' && !named { // a name of a program stays as it is
-		text = strings.ToUpper(text[:1]) + text[1:]
-	}
-	return text + "."
+	return begun(text, first.Kind, first.who, first.Times > 1 || s.goesOn(first.From, first.To)) + "."
 }
 
 // Names says how people call devices: by index, and by node where there are several.

@@ -53,7 +53,7 @@ var throttles = [...]struct {
 func (r *Recorder) observeChanges(d *device, of *gpu.Device, at time.Time) {
 	x := &d.changes
 	if was := x.state; of.State != was && (x.known || of.State != gpu.StateOK) {
-		r.happened(d, stateEvent(d.Key(), of, at))
+		r.happened(d, stateEvent(d.Key(), of, was, at))
 	}
 	x.state = of.State
 	if x.xids == nil {
@@ -120,7 +120,7 @@ func eventOf(key store.Key, kind, what string, at time.Time, severity, text stri
 	return e
 }
 
-func stateEvent(key store.Key, d *gpu.Device, at time.Time) store.Event {
+func stateEvent(key store.Key, d *gpu.Device, was gpu.State, at time.Time) store.Event {
 	severity := severityInfo
 	switch d.State {
 	case gpu.StateLost:
@@ -129,7 +129,10 @@ func stateEvent(key store.Key, d *gpu.Device, at time.Time) store.Event {
 		severity = severityWarning
 	}
 	text := explain.DeviceName(d) + " answers again"
-	if d.State != gpu.StateOK {
+	switch {
+	case d.State == gpu.StateOK && was == gpu.StateAsleep:
+		text = explain.DeviceName(d) + " is awake again"
+	case d.State != gpu.StateOK:
 		text = explain.DeviceName(d) + " is " + strings.ReplaceAll(string(d.State), "_", " ")
 		if d.Reason.What != "" {
 			text += ": " + d.Reason.What

@@ -55,6 +55,8 @@ func TestEventsOfADevice(t *testing.T) {
 	again()
 	read(90, gpu.StateLost, newer, gpu.XID{Code: 79, Count: 1, Last: second(78)})
 	read(95, gpu.StateOK, newer)
+	read(100, gpu.StateAsleep, newer)
+	read(105, gpu.StateOK, newer)
 	r.flush()
 	want := []string{
 		"-8m20s xid warning: GPU 0 (Card): XID 13: ",
@@ -63,6 +65,8 @@ func TestEventsOfADevice(t *testing.T) {
 		"1m18s xid critical: GPU 0 (Card): XID 79: ",
 		"1m28s state critical: GPU 0 (Card) is lost: it fell off.", // since a run that did not see it before
 		"1m35s state info: GPU 0 (Card) answers again.",
+		"1m38s state info: GPU 0 (Card) is asleep: it fell off.",
+		"1m45s state info: GPU 0 (Card) is awake again.",
 	}
 	got := fake.happened()
 	if len(got) != len(want) {

@@ -370,7 +370,9 @@ func (f *failing) Sessions(_ context.Context, _ store.Query) iter.Seq2[store.Ses
 func TestADatabaseThatFails(t *testing.T) {
 	t.Parallel()
 	for _, after := range []int{0, 2} {
-		_, h := serving(t, func(c *Config) { c.Past = &past.Past{Store: &failing{Store: storetest.NewModel(), after: after}, Now: c.Past.Now} })
+		_, h := serving(t, func(c *Config) {
+			c.Past = &past.Past{Store: &failing{Store: storetest.NewModel(), after: after}, Now: c.Past.Now}
+		})
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.Host = "localhost:8003"
 			h.ServeHTTP(w, r)
