@@ -19,7 +19,9 @@ func named(zone *time.Location, etc string) *time.Location {
 		if _, of, isPath := strings.Cut(name, "zoneinfo/"); isPath {
 			name = of
 		}
-		name = strings.TrimPrefix(strings.TrimSpace(name), "posix/")
+		if name = strings.TrimPrefix(strings.TrimSpace(name), "posix/"); name == "Etc/UTC" {
+			name = "UTC"
+		}
 		if name == "" || name == "Local" {
 			continue
 		}

@@ -41,6 +41,7 @@ func TestTheZoneIsNamed(t *testing.T) {
 		"nothing":                 {local, "", "", "Local"},
 		"TZ":                      {zone("Asia/Kolkata"), "/usr/share/zoneinfo/Europe/Berlin", "", "Asia/Kolkata"},
 		"UTC":                     {time.UTC, "", "", "UTC"},
+		"UTC in a file":           {zone("Etc/UTC"), "", "", "UTC"},
 	} {
 		etc := t.TempDir()
 		if tt.link != "" {
