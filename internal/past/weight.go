@@ -123,7 +123,8 @@ func (w *weight) spread(s *store.Session) {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(above[b], above[a]) })
 	left := min(float64(s.Busy), most*float64(to-from))
 	for _, i := range order {
-		of, share := &w.work[i], 0.0
+		of := &w.work[i]
+		var share float64
 		long := float64(of.to - of.from)
 		switch {
 		case above[i] > 0 && drawn > 0:

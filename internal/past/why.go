@@ -192,12 +192,15 @@ func (p *Past) measure(ctx context.Context, chapters []Chapter) error {
 	}
 	for s, list := range of {
 		near := max(400*s.tier.Span(), 15*time.Minute) // to read the rows in between takes no longer than another question
-		for n := 0; len(list) > 0; list = list[n:] {
-			for n = 1; n < len(list) && list[n].From.Sub(list[n-1].To) <= near; n++ {
+		for len(list) > 0 {
+			n := 1
+			for n < len(list) && list[n].From.Sub(list[n-1].To) <= near {
+				n++
 			}
 			if err := p.means(ctx, s.Key, s.tier, list[:n]); err != nil {
 				return err
 			}
+			list = list[n:]
 		}
 	}
 	return nil

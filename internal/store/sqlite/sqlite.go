@@ -101,7 +101,7 @@ func resolved(name string) (string, error) {
 	for file, links := name, 0; links < mostLinks; links++ {
 		to, err := os.Readlink(file)
 		if err != nil {
-			return file, nil // it is no link, or whoever opens it finds out why not
+			return file, nil //nolint:nilerr // it is no link, or whoever opens it finds out why not
 		}
 		if !filepath.IsAbs(to) {
 			dir, err := filepath.EvalSymlinks(filepath.Dir(file))
