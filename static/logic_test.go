@@ -219,9 +219,15 @@ func TestCardsHaveTrends(t *testing.T) {
 		tab := browsertest.Open(t, 1440, 900)
 		visit(t, tab, site)
 		tab.Until(`/1[45]/.test(document.getElementById("charts-title").textContent)`) // the past is there
-		const drawn = `document.querySelector("#cards .trend path").getAttribute("d")?.split("L").length ?? 0`
-		if got := browsertest.Ask[int](tab, drawn); got > 30 != want {
-			t.Errorf("%s: a line of %d points", name, got)
+		const drawn = `(document.querySelector("#cards .trend path").getAttribute("d")?.split("L").length ?? 0)`
+		if want {
+			tab.Until(drawn + " > 30")
+		} else { // a reading later it would be there
+			site.publish(t, exampleNamed(t, name, time.Now()).Snapshot, "later")
+			untilWhy(t, tab, "later")
+			if got := browsertest.Ask[int](tab, drawn); got > 30 {
+				t.Errorf("%s: a line of %d points", name, got)
+			}
 		}
 		tab.Quiet()
 	}
