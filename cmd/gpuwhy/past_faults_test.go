@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/executable"
 	past "github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
@@ -226,8 +227,7 @@ func asNobody(t *testing.T, args ...string) *exec.Cmd {
 		return exec.CommandContext(t.Context(), binary, args...)
 	}
 	public := filepath.Join(publicDir(t), "gpuwhy")
-	content, err := os.ReadFile(binary)
-	if err := errors.Join(err, os.WriteFile(public, content, 0o755)); err != nil {
+	if err := executable.Copy(public, binary); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), public, args...)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/executable"
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
@@ -105,7 +106,7 @@ func TestProgramMayNotBeRun(t *testing.T) {
 
 func TestProgramIsNone(t *testing.T) {
 	m := machine(t, "rtx4090-550")
-	if err := os.WriteFile(m.Program(), []byte("#!/bin/sh\necho 42, nonsense, ,,\necho >&2 more nonsense\n"), 0o755); err != nil {
+	if err := executable.Write(m.Program(), []byte("#!/bin/sh\necho 42, nonsense, ,,\necho >&2 more nonsense\n")); err != nil {
 		t.Fatal(err)
 	}
 	s := source(t, m)
@@ -414,7 +415,7 @@ func TestGroupEnds(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "nvidia-smi")
 	text := "#!/bin/sh\nsleep 1000 &\necho $! > " + dir + "/child\necho $$ > " + dir + "/self\nsleep 1000\n"
-	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+	if err := executable.Write(script, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

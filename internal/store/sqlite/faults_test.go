@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/executable"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
@@ -548,11 +549,7 @@ func openAsNobody(t *testing.T, file string) string {
 			}
 		}
 		public := filepath.Join(t.TempDir(), "program")
-		content, err := os.ReadFile(program)
-		if err == nil {
-			err = os.WriteFile(public, content, 0o755)
-		}
-		if err != nil {
+		if err := executable.Copy(public, program); err != nil {
 			t.Fatal(err)
 		}
 		for dir := filepath.Dir(public); strings.HasPrefix(dir, os.TempDir()+"/"); dir = filepath.Dir(dir) {

@@ -46,6 +46,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/internal/executable"
 	"github.com/gpuwhy/gpuwhy/sampler/captures"
 )
 
@@ -105,7 +106,7 @@ func Make(tb testing.TB, files map[string][]byte) *Machine {
 	}
 	m.write("faults", "")
 	m.write("log", "")
-	if err := os.WriteFile(m.Program(), program, 0o755); err != nil {
+	if err := executable.Write(m.Program(), program); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { m.Heal() })
