@@ -22,6 +22,7 @@ type Input struct {
 	// The snapshots, once there are any, have the Node and the Source that are
 	// true.
 	contract.Monitor
+	Choices                           // of the page
 	Nodes    gpu.Nodes                // the newest snapshots; none before the first reading
 	Layers   contract.Layers          // the answer to the page's question; on a GPU's own page that about the GPU
 	Why      string                   // the same in one sentence; a GPU's own page does not have it

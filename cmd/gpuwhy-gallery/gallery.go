@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -125,7 +126,7 @@ func (g *gallery) newFront() (http.Handler, error) {
 		Log:     g.log,
 	}
 	pages := web.New(&cfg, nil, nil)
-	cfg.Page = func(*insight.Fleet, string) templ.Component {
+	cfg.Page = func(*insight.Fleet, string, url.Values) templ.Component {
 		return views.Gallery(states(g.opt.BasePath+"state/"), pages.URL, g.opt.BasePath+"static/gallery.js")
 	}
 	cfg.Assets = func(path string) (server.Asset, bool) {

@@ -17,6 +17,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,9 +70,9 @@ type Config struct {
 	// of a fleet, or of one node if it is named; AlertsPage leaves out the first
 	// alerts up to from; ErrorPage is what a browser sees instead of problem+json.
 	// PastPage returns an error beside the page that says it.
-	Page       func(f *insight.Fleet, node string) templ.Component
-	DevicePage func(insight.Part) templ.Component
-	AlertsPage func(from int, node string) templ.Component
+	Page       func(f *insight.Fleet, node string, asked url.Values) templ.Component
+	DevicePage func(of insight.Part, asked url.Values) templ.Component
+	AlertsPage func(from int, node string, asked url.Values) templ.Component
 	PastPage   func(context.Context, *PastQuestion) (templ.Component, error)
 	ErrorPage  func(status int, title string, advice gpu.Advice) templ.Component
 	// DocsPage is the interactive documentation, ReferencePage the OpenAPI document

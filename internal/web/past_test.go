@@ -194,7 +194,7 @@ func TestHowMuchIsKept(t *testing.T) {
 	t.Parallel()
 	cfg, q := remembering(t, &store.Batch{Events: []store.Event{{ID: "1", Key: store.Key{Node: "one"}, Time: pastNow}}})
 	both := func() map[string]string {
-		return map[string]string{"the past": pastText(t, cfg, q), "now": rendered(t, cfg.Page(cfg.Newest(), ""))}
+		return map[string]string{"the past": pastText(t, cfg, q), "now": rendered(t, cfg.Page(cfg.Newest(), "", nil))}
 	}
 	cfg.Sizes = &past.Sizes{Past: cfg.Past, Interval: time.Second}
 	for name, text := range both() {

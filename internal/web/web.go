@@ -45,15 +45,17 @@ func New(on *server.Config, monitor func() contract.Monitor, targets func() []no
 	return p
 }
 
-func (p *Pages) dashboard(f *insight.Fleet, node string) templ.Component {
+func (p *Pages) dashboard(f *insight.Fleet, node string, asked url.Values) templ.Component {
 	in := p.input(f, node)
+	in.Choices = views.Choices{Path: in.BasePath, Asked: asked}
 	a := f.Answer()
 	in.Layers, in.Why, in.Causes = contract.NewLayers(a), a.Sentence, a.Main()
 	return views.NewPage(in)
 }
 
-func (p *Pages) device(of insight.Part) templ.Component {
+func (p *Pages) device(of insight.Part, asked url.Values) templ.Component {
 	in := p.input(of.Alone(), "")
+	in.Choices = views.Choices{Path: in.BasePath + "gpu/" + url.PathEscape(of.Device.UUID), Asked: asked}
 	in.Layers, in.Causes = contract.NewLayersOfOne(of.Why), of.Why.Causes
 	in.Forecasts = p.forecasts(of.Alone(), []insight.Part{of}, in.Now)
 	return views.NewDevicePage(in, of.Device)
@@ -111,13 +113,15 @@ func (p *Pages) kept(metric string, of []*gpu.Device) bool {
 	})
 }
 
-func (p *Pages) alerts(from int, node string) templ.Component {
+func (p *Pages) alerts(from int, node string, asked url.Values) templ.Component {
 	f := p.cfg.Newest()
 	if m, ok := f.Node(node); ok {
 		f = m.Alone()
 	}
+	in := p.input(f, node)
+	in.Choices = views.Choices{Path: in.BasePath + "alerts", Asked: asked}
 	return views.NewAlertsPage(views.AlertsInput{
-		Input: p.input(f, node),
+		Input: in,
 		From:  from,
 		AnswerOf: func(a *alert.Alert) *explain.DeviceAnswer {
 			of, _ := f.Device(a.Device.Node, a.Device.UUID)

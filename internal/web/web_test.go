@@ -53,7 +53,7 @@ func TestPagesOfANode(t *testing.T) {
 
 	name, others := own.Snapshot.Node, other.Snapshot.Node
 	for what, page := range map[string]string{
-		"dashboard": rendered(t, cfg.Page(own.Alone(), name)),
+		"dashboard": rendered(t, cfg.Page(own.Alone(), name, nil)),
 		"alerts":    rendered(t, cfg.AlertsPage(0, name)),
 	} {
 		if !strings.Contains(page, `data-base="/x/node/`+name+`/"`) {
@@ -66,7 +66,7 @@ func TestPagesOfANode(t *testing.T) {
 	if page := rendered(t, cfg.AlertsPage(0, name)); !strings.Contains(page, "quiet on "+name) {
 		t.Error("the silence of the node is missing")
 	}
-	for what, page := range map[string]string{"dashboard": rendered(t, cfg.Page(fleet, "")), "alerts": rendered(t, cfg.AlertsPage(0, ""))} {
+	for what, page := range map[string]string{"dashboard": rendered(t, cfg.Page(fleet, "", nil)), "alerts": rendered(t, cfg.AlertsPage(0, "", nil))} {
 		if !strings.Contains(page, `data-base="/x/"`) || !strings.Contains(page, name) || !strings.Contains(page, others) {
 			t.Errorf("%s of all nodes: it is not about all", what)
 		}
