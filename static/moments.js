@@ -20,7 +20,6 @@ export function rewriteMoments(root) {
     const own = (/** @type {string | null} */ text) => (text ?? "").replace(`${at.slice(0, 10)} ${at.slice(11, 19)} UTC`, () => moment(at));
     if (!el.firstElementChild) setText(el, own(el.textContent));
     if (el.title) el.title = own(el.title);
-    el.removeAttribute("data-at");
   }
 }
 

@@ -1,0 +1,300 @@
+// @ts-check
+// Keeps the page as the server would render it now, and says how old it is. The server
+// renders; this script asks for the page that the address names, and for another
+// one when a person chooses something.
+
+import { rewriteMoments } from "./moments.js";
+import { become, patch } from "./patch.js";
+import { chosen, remember } from "./choices.js";
+
+/** @typedef {"connecting" | "live" | "stale" | "waiting" | "polling" | "paused" | "gone"} State */
+
+const { body } = document;
+const base = body.dataset.base ?? "/";
+const version = body.dataset.version;
+const interval = () => 1000 * Number(body.dataset.interval);
+const addressed = () => location.pathname.slice(base.length) + location.search;
+
+const shortestWait = 500;
+const longestWait = 30_000;
+
+/** After this many failures in a row the page asks by HTTP meanwhile. */
+const tolerated = 3;
+
+let address = addressed();
+let have = document.querySelector('meta[name="version"]')?.getAttribute("content") ?? "";
+
+/** @type {WebSocket | null} */
+let socket = null;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let retry;
+let failures = 0;
+/** When something was heard, and when the newest reading on the page was taken, by {@link performance.now}. */
+let heard = 0;
+let taken = readAt();
+let reading = body.dataset.taken;
+let gone = false;
+
+/** When the reading on the page was taken: the server says how old it was, and no clocks are compared. */
+function readAt() {
+  const { now, taken: at } = body.dataset;
+  return performance.now() - Math.max(0, Number(now) - Number(at));
+}
+
+function open() {
+  clearTimeout(retry);
+  if (document.hidden && !body.dataset.told) return; // nobody sees it, and nobody is to be told
+  const url = new URL(`${base}ws?page=${encodeURIComponent(address)}&have=${encodeURIComponent(have)}`, location.href);
+  url.protocol = url.protocol.replace("http", "ws");
+  const s = new WebSocket(url);
+  socket = s;
+  heard = performance.now();
+  s.onmessage = (e) => {
+    if (s !== socket) return;
+    heard = performance.now();
+    failures = 0;
+    const { event, data } = JSON.parse(e.data);
+    if (event === "page") take(data);
+    else if (event === "error") gone = data.code === "unavailable";
+    showState();
+  };
+  s.onclose = () => {
+    if (s === socket) lost();
+  };
+}
+
+function lost() {
+  socket?.close();
+  socket = null;
+  failures += 1;
+  if (failures >= tolerated) ask();
+  const wait = Math.min(longestWait, shortestWait * 2 ** failures);
+  clearTimeout(retry);
+  // Half of the wait is random, so that not all viewers return to a restarted server in the same moment.
+  retry = setTimeout(open, wait / 2 + (Math.random() * wait) / 2);
+  showState();
+}
+
+/**
+ * @param {{page: string, from?: string, to: string, title: string, patches?: any[], html?: string}} data
+ */
+function take(data) {
+  if (data.page !== address || isPaused()) return;
+  if (data.html) {
+    if (!whole(data.html)) return;
+  } else if (data.from === have) {
+    try {
+      for (const p of data.patches ?? []) patch(body, p);
+    } catch (problem) {
+      console.warn("the page is fetched anew:", problem); // something else changed it
+      return show(address, "");
+    }
+  } else {
+    return show(address, "");
+  }
+  have = data.to;
+  document.title = data.title;
+  changed();
+}
+
+/**
+ * @param {string} html
+ * @returns whether the page is that now; one of another version is loaded
+ */
+function whole(html) {
+  const next = new DOMParser().parseFromString(html, "text/html");
+  const other = next.body.dataset.version;
+  if (other !== version) {
+    if (sessionStorage.getItem("loaded for") !== other) {
+      sessionStorage.setItem("loaded for", other ?? "");
+      location.reload();
+    }
+    return false;
+  }
+  become(body, next.body);
+  document.title = next.title;
+  have = next.querySelector('meta[name="version"]')?.getAttribute("content") ?? "";
+  return true;
+}
+
+function changed() {
+  gone = false;
+  if (body.dataset.taken !== reading) {
+    reading = body.dataset.taken;
+    taken = readAt();
+  }
+  rewriteMoments(body);
+  for (const d of /** @type {NodeListOf<HTMLDialogElement>} */ (document.querySelectorAll("dialog[data-modal]"))) {
+    if (d.matches(":modal")) continue;
+    d.open = false;
+    d.showModal();
+  }
+  body.dispatchEvent(new Event("patched"));
+}
+
+/**
+ * Asks for a page in place of the one that is shown.
+ * @param {string} page
+ * @param {string} version of the page that is shown, if it is that page
+ * @param {boolean} [fresh] from a reading that begins now
+ */
+function show(page, version, fresh) {
+  if (page !== address) resume();
+  address = page;
+  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ event: "show", data: { page, have: version, fresh } }));
+  else ask();
+}
+
+/** Asks for the page by HTTP. */
+async function ask() {
+  const of = address;
+  try {
+    const answer = await fetch(base + of, { headers: { Accept: "text/html" }, cache: "no-store" });
+    const html = await answer.text();
+    if (of !== address || isPaused()) return;
+    if (!answer.ok) throw new Error(String(answer.status));
+    heard = performance.now();
+    if (whole(html)) changed();
+  } catch (problem) {
+    console.warn("the page:", problem); // its state says that it is old
+  }
+  showState();
+}
+
+const isPaused = () => "paused" in body.dataset;
+
+function resume() {
+  body.removeAttribute("data-paused");
+}
+
+/** @returns {State} */
+function state() {
+  if (isPaused()) return "paused";
+  if (gone) return "gone";
+  // Two intervals, and the time of a reading and of its way.
+  if (body.dataset.taken && performance.now() - taken > 2 * interval() + 500) return socket?.readyState === WebSocket.OPEN ? "stale" : "waiting";
+  if (socket?.readyState === WebSocket.OPEN) return "live";
+  return failures === 0 ? "connecting" : failures < tolerated ? "waiting" : "polling";
+}
+
+function showState() {
+  const now = state();
+  body.toggleAttribute("data-stale", now === "stale" || now === "waiting" || now === "gone");
+  const el = document.getElementById("state");
+  if (!el) return;
+  if (el.dataset.state !== now) el.dataset.state = now;
+  const age = Math.round((performance.now() - taken) / 1000);
+  for (const span of el.querySelectorAll(`[data-when="${now}"] [data-age]`)) {
+    const text = age < 60 ? `${age} s` : `${Math.floor(age / 60)} min`;
+    if (span.textContent !== text) span.textContent = text;
+  }
+}
+
+function tick() {
+  const silent = performance.now() - heard > 4 * interval() + 10_000;
+  if (socket && silent) lost();
+  else if (!socket && failures >= tolerated && performance.now() - heard > interval()) ask();
+  showState();
+}
+
+/** Connects at once: the machine woke up, the network is back, or somebody looks again. */
+function wake() {
+  failures = 0;
+  if (socket && performance.now() - heard < 2 * interval()) return;
+  socket?.close();
+  open();
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) wake();
+  else if (!body.dataset.told) {
+    const s = socket;
+    socket = null;
+    s?.close();
+  }
+});
+addEventListener("online", wake);
+
+/**
+ * Goes to another choice of this page.
+ * @param {URL} url
+ * @param {boolean} [back] whether Back leads here again
+ */
+function choose(url, back) {
+  if (back) history.pushState(null, "", url);
+  else history.replaceState(null, "", url);
+  remember(url.searchParams);
+  show(addressed(), "");
+}
+
+addEventListener("click", (e) => {
+  const el = /** @type {Element} */ (e.target);
+  const link = /** @type {HTMLAnchorElement | null} */ (el.closest("a[data-choice]"));
+  if (link && !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0) {
+    e.preventDefault();
+    choose(new URL(link.href), link.dataset.choice !== "replace");
+  }
+  const button = el.closest("button");
+  if (button?.id === "pause") {
+    const paused = body.toggleAttribute("data-paused");
+    const url = new URL(location.href);
+    if (paused) url.searchParams.set("paused", "");
+    else url.searchParams.delete("paused");
+    history.replaceState(null, "", url);
+    if (!paused) show(addressed(), "");
+    showState();
+  }
+  if (button?.id === "ask") {
+    resume();
+    show(address, have, true);
+  }
+});
+
+/** @param {HTMLFormElement} form */
+function sent(form) {
+  const url = new URL(form.action);
+  for (const [name, value] of new FormData(form)) {
+    if (value) url.searchParams.set(name, String(value));
+    else url.searchParams.delete(name);
+  }
+  choose(url);
+}
+
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let typed;
+addEventListener("input", (e) => {
+  const form = /** @type {Element} */ (e.target).closest("form");
+  if (!form?.matches("[data-choice]")) return;
+  clearTimeout(typed);
+  typed = setTimeout(() => sent(form), e.target instanceof HTMLInputElement && e.target.type !== "checkbox" ? 200 : 0);
+});
+addEventListener("submit", (e) => {
+  const form = /** @type {HTMLFormElement} */ (e.target);
+  if (!form.matches("[data-choice]")) return;
+  e.preventDefault();
+  clearTimeout(typed);
+  sent(form);
+});
+addEventListener("popstate", () => {
+  show(addressed(), "");
+  for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll("form[data-choice]"))) form.reset();
+});
+// Escape closes a dialog by its link, so that the address has it no more.
+addEventListener("cancel", (e) => {
+  const close = /** @type {HTMLElement | null} */ (/** @type {Element} */ (e.target).querySelector("a[data-close]"));
+  if (!close) return;
+  e.preventDefault();
+  close.click();
+}, true);
+
+if (new URLSearchParams(location.search).has("paused")) body.setAttribute("data-paused", "");
+const kept = chosen(new URL(location.href));
+if (kept) {
+  history.replaceState(null, "", kept);
+  address = addressed();
+  have = "";
+}
+changed();
+open();
+setInterval(tick, 1000);
+tick();
