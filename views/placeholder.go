@@ -1,0 +1,29 @@
+package views
+
+// icons are drawings of 16 by 16, by their names.
+var icons = map[string]string{
+	"now":    `<path d="M1.8 8.5h2.7L6.6 3l3 10 2-4.5h2.6"/>`,
+	"clock":  `<circle cx="8" cy="8" r="6.2"/><path d="M8 4.6V8l2.3 1.5"/>`,
+	"list":   `<path d="M2.5 4h11M2.5 8h11M2.5 12h7"/>`,
+	"bell":   `<path d="M4 7a4 4 0 0 1 8 0c0 3.5 1.5 4.5 1.5 4.5h-11S4 10.5 4 7zM6.7 13.6a1.4 1.4 0 0 0 2.6 0"/>`,
+	"node":   `<rect x="2" y="2.5" width="12" height="4.5" rx="1.2"/><rect x="2" y="9" width="12" height="4.5" rx="1.2"/><path d="M4.6 4.75v.01m0 6.49v.01"/>`,
+	"info":   `<circle cx="8" cy="8" r="6.2"/><path d="M8 7.4v3.6M8 5v.01"/>`,
+	"find":   `<circle cx="7" cy="7" r="4.5"/><path d="M10.4 10.4L14 14"/>`,
+	"theme":  `<circle cx="8" cy="8" r="6"/><path d="M8 2a6 6 0 0 1 0 12z" fill="currentColor"/>`,
+	"pause":  `<path d="M5.5 3.5v9M10.5 3.5v9"/>`,
+	"resume": `<path d="M5 3l8 5-8 5z"/>`,
+	"more":   `<path d="M3 8v.01M8 8v.01M13 8v.01" stroke-width="2.6"/>`,
+	"copy":   `<rect x="5.5" y="5.5" width="8" height="8" rx="1.8"/><path d="M10.5 3.3a1.5 1.5 0 0 0-1.3-.8H4A1.5 1.5 0 0 0 2.5 4v5.2c0 .6.3 1 .8 1.3"/>`,
+	"chip":   `<rect x="4" y="4" width="8" height="8" rx="1.5"/><path d="M6.5 1.8V4m3-2.2V4m-3 8v2.2m3-2.2v2.2M1.8 6.5H4m-2.2 3H4m8-3h2.2M12 9.5h2.2"/>`,
+	"person": `<circle cx="8" cy="5.5" r="2.7"/><path d="M2.8 14a5.2 5.2 0 0 1 10.4 0"/>`,
+	"temp":   `<path d="M6.3 9.2V3.6a1.7 1.7 0 0 1 3.4 0v5.6a3 3 0 1 1-3.4 0z"/><path d="M8 6.5v5"/>`,
+	"bolt":   `<path d="M8.8 1.8L3.6 9h4l-.6 5.2L12.4 7h-4z"/>`,
+	"fan":    `<g fill="currentColor" stroke="none"><path d="M8 7C7 4.8 7.5 2.4 9.8 2c1.6 1.3 1.2 3.7-.9 5.2z"/><path transform="rotate(120 8 8)" d="M8 7C7 4.8 7.5 2.4 9.8 2c1.6 1.3 1.2 3.7-.9 5.2z"/><path transform="rotate(240 8 8)" d="M8 7C7 4.8 7.5 2.4 9.8 2c1.6 1.3 1.2 3.7-.9 5.2z"/></g>`,
+	"film":   `<rect x="2" y="3.5" width="12" height="9" rx="1.5"/><path d="M6.8 6.2v3.6L9.8 8z"/>`,
+	"warn":   `<path d="M8 2.2L14.5 13.4H1.5z"/><path d="M8 6.6v3M8 11.5v.01"/>`,
+	"bad":    `<circle cx="8" cy="8" r="6.2"/><path d="M5.8 5.8l4.4 4.4m0-4.4l-4.4 4.4"/>`,
+	"share":  `<path d="M8 10V2.2M5.2 4.8L8 2l2.8 2.8M3 9v3.5A1.5 1.5 0 0 0 4.5 14h7a1.5 1.5 0 0 0 1.5-1.5V9"/>`,
+	"pin":    `<path d="M6 2.5h4l-.6 4 2.1 2.3H4.5L6.6 6.5zM8 9v5"/>`,
+	"moon":   `<path d="M13 9.6A5.6 5.6 0 0 1 6.4 3a5.6 5.6 0 1 0 6.6 6.6z"/>`,
+	"close":  `<path d="M4 4l8 8m0-8l-8 8"/>`,
+}
