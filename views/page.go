@@ -256,7 +256,7 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 // leaves half a page.
 func (p Page) Render(ctx context.Context, w io.Writer) error {
 	return document(head{
-		Title: p.Title, asset: p.in.Asset, Styles: []string{"vendor/uplot/uPlot.min.css", "app.css"},
+		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"vendor/uplot/uPlot.min.css", "app.css"},
 		Script: p.in.Asset("page.js"), Preload: []string{"shared.js", "vendor/uplot/uPlot.esm.js"},
 	}, dashboard(p)).Render(ctx, w)
 }
@@ -268,6 +268,7 @@ type head struct {
 	Styles, Preload []string // files of package static
 	Script          string   // the address of a module; none where it is empty
 	Again           bool     // the browser asks again in a few seconds
+	Manifest        string   // the address of what a browser needs to install the page; empty for a document without a shell
 }
 
 // newTitle has what fits into a narrow tab: the highest utilization and temperature.
