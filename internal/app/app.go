@@ -266,7 +266,7 @@ func (a *App) each(ctx context.Context, f func(*insight.Moment)) {
 
 // observe takes in a Moment for what pages show beside it, and then has them shown.
 func (a *App) observe(m *insight.Moment) {
-	a.Recent.Add(m.Snapshot)
+	a.Recent.Observe(m)
 	a.Alerts.Observe(m)
 	a.Hub.Turn()
 }
