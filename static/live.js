@@ -7,12 +7,14 @@ import { rewriteMoments } from "./moments.js";
 import { become, patch } from "./patch.js";
 import { chosen, remember } from "./choices.js";
 
-/** @typedef {"connecting" | "live" | "stale" | "waiting" | "polling" | "paused" | "gone"} State */
+/** @typedef {"connecting" | "live" | "silent" | "lost" | "polling" | "paused" | "gone" | "starting" | "none"} State */
 
 const { body } = document;
 const base = body.dataset.base ?? "/";
 const version = body.dataset.version;
-const interval = () => 1000 * Number(body.dataset.interval);
+/** Says how new the page is; the server says there of when its readings are. */
+const sign = /** @type {HTMLElement} */ (document.getElementById("state"));
+const interval = () => 1000 * Number(sign.dataset.interval);
 const addressed = () => location.pathname.slice(base.length) + location.search;
 
 const shortestWait = 500;
@@ -32,13 +34,15 @@ let failures = 0;
 /** When something was heard, and when the newest reading on the page was taken, by {@link performance.now}. */
 let heard = 0;
 let taken = readAt();
-let reading = body.dataset.taken;
+let reading = sign.dataset.taken;
 let gone = false;
+/** When the next connection is tried. */
+let next = 0;
+let pausedAt = "";
 
 /** When the reading on the page was taken: the server says how old it was, and no clocks are compared. */
 function readAt() {
-  const { now, taken: at } = body.dataset;
-  return performance.now() - Math.max(0, Number(now) - Number(at));
+  return performance.now() - 1000 * Number(sign.dataset.age);
 }
 
 function open() {
@@ -68,10 +72,12 @@ function lost() {
   socket = null;
   failures += 1;
   if (failures >= tolerated) ask();
-  const wait = Math.min(longestWait, shortestWait * 2 ** failures);
-  clearTimeout(retry);
+  const longest = Math.min(longestWait, shortestWait * 2 ** failures);
   // Half of the wait is random, so that not all viewers return to a restarted server in the same moment.
-  retry = setTimeout(open, wait / 2 + (Math.random() * wait) / 2);
+  const wait = longest / 2 + (Math.random() * longest) / 2;
+  clearTimeout(retry);
+  retry = setTimeout(open, wait);
+  next = performance.now() + wait;
   showState();
 }
 
@@ -119,8 +125,8 @@ function whole(html) {
 
 function changed() {
   gone = false;
-  if (body.dataset.taken !== reading) {
-    reading = body.dataset.taken;
+  if (sign.dataset.taken !== reading) {
+    reading = sign.dataset.taken;
     taken = readAt();
   }
   rewriteMoments(body);
@@ -139,7 +145,7 @@ function changed() {
  * @param {boolean} [fresh] from a reading that begins now
  */
 function show(page, version, fresh) {
-  if (page !== address) resume();
+  if (page !== address) setPaused(false);
   address = page;
   if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ event: "show", data: { page, have: version, fresh } }));
   else ask();
@@ -161,33 +167,57 @@ async function ask() {
   showState();
 }
 
-const isPaused = () => "paused" in body.dataset;
+const isPaused = () => body.hasAttribute("data-paused");
+
+/** @param {boolean} paused */
+function setPaused(paused) {
+  body.toggleAttribute("data-paused", paused);
+  const url = new URL(location.href);
+  if (paused) url.searchParams.set("paused", "1");
+  else url.searchParams.delete("paused");
+  if (url.href !== location.href) history.replaceState(null, "", url);
+  address = addressed();
+}
+
+function pause() {
+  pausedAt = new Date(Date.now() - performance.now() + taken).toLocaleTimeString();
+  setPaused(true);
+  showState();
+}
 
 function resume() {
-  body.removeAttribute("data-paused");
+  setPaused(false);
+  show(address, "");
+  showState();
 }
 
 /** @returns {State} */
 function state() {
+  const connected = socket?.readyState === WebSocket.OPEN;
   if (isPaused()) return "paused";
   if (gone) return "gone";
   // Two intervals, and the time of a reading and of its way.
-  if (body.dataset.taken && performance.now() - taken > 2 * interval() + 500) return socket?.readyState === WebSocket.OPEN ? "stale" : "waiting";
-  if (socket?.readyState === WebSocket.OPEN) return "live";
-  return failures === 0 ? "connecting" : failures < tolerated ? "waiting" : "polling";
+  if (sign.dataset.taken && performance.now() - taken > 2 * interval() + 500) return connected || failures < 1 ? "silent" : "lost";
+  if (connected && sign.dataset.is === "starting") return "starting";
+  if (connected && sign.dataset.is === "no_gpu") return "none";
+  if (connected) return "live";
+  if (failures === 0) return "connecting";
+  return failures < tolerated ? "lost" : "polling";
+}
+
+/** @param {number} ms */
+function span(ms) {
+  const s = Math.max(0, Math.round(ms / 1000));
+  return s < 60 ? `${s}\u00a0s` : s < 3600 ? `${Math.floor(s / 60)}\u00a0min` : `${Math.floor(s / 3600)}\u00a0h`;
 }
 
 function showState() {
   const now = state();
-  body.toggleAttribute("data-stale", now === "stale" || now === "waiting" || now === "gone");
-  const el = document.getElementById("state");
-  if (!el) return;
-  if (el.dataset.state !== now) el.dataset.state = now;
-  const age = Math.round((performance.now() - taken) / 1000);
-  for (const span of el.querySelectorAll(`[data-when="${now}"] [data-age]`)) {
-    const text = age < 60 ? `${age} s` : `${Math.floor(age / 60)} min`;
-    if (span.textContent !== text) span.textContent = text;
-  }
+  body.toggleAttribute("data-stale", now === "silent" || now === "lost" || now === "gone");
+  if (sign.dataset.state !== now) sign.dataset.state = now;
+  const fill = sign.querySelector(`[data-of="${now}"] [data-fill]`);
+  const text = now === "lost" ? span(next - performance.now()) : now === "paused" ? pausedAt : span(performance.now() - taken);
+  if (fill && fill.textContent !== text) fill.textContent = text;
 }
 
 function tick() {
@@ -236,16 +266,11 @@ addEventListener("click", (e) => {
   }
   const button = el.closest("button");
   if (button?.id === "pause") {
-    const paused = body.toggleAttribute("data-paused");
-    const url = new URL(location.href);
-    if (paused) url.searchParams.set("paused", "");
-    else url.searchParams.delete("paused");
-    history.replaceState(null, "", url);
-    if (!paused) show(addressed(), "");
-    showState();
+    if (isPaused()) resume();
+    else pause();
   }
   if (button?.id === "ask") {
-    resume();
+    if (isPaused()) resume();
     show(address, have, true);
   }
 });
@@ -287,7 +312,6 @@ addEventListener("cancel", (e) => {
   close.click();
 }, true);
 
-if (new URLSearchParams(location.search).has("paused")) body.setAttribute("data-paused", "");
 const kept = chosen(new URL(location.href));
 if (kept) {
   history.replaceState(null, "", kept);
@@ -295,6 +319,7 @@ if (kept) {
   have = "";
 }
 changed();
+if (new URLSearchParams(location.search).has("paused")) pause();
 open();
 setInterval(tick, 1000);
 tick();

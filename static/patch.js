@@ -3,7 +3,7 @@
 // describes it, or from the whole page. Only what differs is touched.
 
 /** Attributes that scripts and people set; pages that the server renders never change them. */
-const own = new Set(["open", "data-stale", "data-paused", "data-done", "data-theme"]);
+const own = new Set(["open", "data-stale", "data-paused", "data-told", "data-done"]);
 
 /**
  * @param {Node} node
@@ -85,8 +85,9 @@ function place(parent, children) {
  * @param {Element} next
  */
 export function become(now, next) {
-  for (const { name, value } of next.attributes) if (!own.has(name) && now.getAttribute(name) !== value) now.setAttribute(name, value);
-  for (const { name } of [...now.attributes]) if (!own.has(name) && !next.hasAttribute(name)) now.removeAttribute(name);
+  const theirs = (/** @type {string} */ name) => !own.has(name) && !(name === "data-state" && now.id === "state");
+  for (const { name, value } of next.attributes) if (theirs(name) && now.getAttribute(name) !== value) now.setAttribute(name, value);
+  for (const { name } of [...now.attributes]) if (theirs(name) && !next.hasAttribute(name)) now.removeAttribute(name);
   if (next.hasAttribute("data-own")) return;
   /** @type {Map<string, ChildNode[]>} */
   const old = new Map();
