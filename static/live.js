@@ -24,7 +24,8 @@ const longestWait = 30_000;
 const tolerated = 3;
 
 let address = addressed();
-let have = document.querySelector('meta[name="version"]')?.getAttribute("content") ?? "";
+/** The version of the page that is shown. */
+const have = /** @type {HTMLMetaElement} */ (document.querySelector('meta[name="version"]') ?? document.head.appendChild(Object.assign(document.createElement("meta"), { name: "version" })));
 
 /** @type {WebSocket | null} */
 let socket = null;
@@ -48,7 +49,7 @@ function readAt() {
 function open() {
   clearTimeout(retry);
   if (document.hidden && !body.dataset.told) return; // nobody sees it, and nobody is to be told
-  const url = new URL(`${base}ws?page=${encodeURIComponent(address)}&have=${encodeURIComponent(have)}`, location.href);
+  const url = new URL(`${base}ws?page=${encodeURIComponent(address)}&have=${encodeURIComponent(have.content)}`, location.href);
   url.protocol = url.protocol.replace("http", "ws");
   const s = new WebSocket(url);
   socket = s;
@@ -88,7 +89,7 @@ function take(data) {
   if (data.page !== address || isPaused()) return;
   if (data.html) {
     if (!whole(data.html)) return;
-  } else if (data.from === have) {
+  } else if (data.from === have.content) {
     try {
       for (const p of data.patches ?? []) patch(body, p);
     } catch (problem) {
@@ -98,7 +99,7 @@ function take(data) {
   } else {
     return show(address, "");
   }
-  have = data.to;
+  have.content = data.to;
   document.title = data.title;
   changed();
 }
@@ -119,7 +120,7 @@ function whole(html) {
   }
   become(body, next.body);
   document.title = next.title;
-  have = next.querySelector('meta[name="version"]')?.getAttribute("content") ?? "";
+  have.content = next.querySelector('meta[name="version"]')?.getAttribute("content") ?? "";
   return true;
 }
 
@@ -271,7 +272,7 @@ addEventListener("click", (e) => {
   }
   if (button?.id === "ask") {
     if (isPaused()) resume();
-    show(address, have, true);
+    show(address, have.content, true);
   }
 });
 
@@ -316,7 +317,7 @@ const kept = chosen(new URL(location.href));
 if (kept) {
   history.replaceState(null, "", kept);
   address = addressed();
-  have = "";
+  have.content = "";
 }
 changed();
 if (new URLSearchParams(location.search).has("paused")) pause();

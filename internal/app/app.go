@@ -155,7 +155,7 @@ func (a *App) Handler() http.Handler { return a.server.Handler }
 func (a *App) Publish(s *gpu.Snapshot) *insight.Moment {
 	m := a.stage.Next(s)
 	a.Hub.Publish(m)
-	a.Hub.Turn()
+	a.observe(m)
 	return m
 }
 
