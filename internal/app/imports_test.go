@@ -17,7 +17,7 @@ var allowed = map[string][]string{
 	"gpu":             {},
 	"gpu/catalog":     {"gpu"},
 	"static":          {},
-	"static/generate": {"views"},
+	"static/generate": {},
 	"views": {
 		"gpu", "gpu/catalog", "internal/alert", "internal/alert/notify", "internal/apidoc", "internal/contract", "internal/insight",
 		"internal/insight/…", "internal/past", "internal/store", "internal/when",
