@@ -47,11 +47,15 @@ func newAnswer(in *Input) Answer {
 		Action:   sentence(l.Action.Text),
 		Command:  l.Action.Command,
 	}
-	warned := false
-	for _, f := range l.Facts {
+	last := -1 // of several warnings one is enough: the last says what comes of the others
+	for i, f := range l.Facts {
+		if f.Warning {
+			last = i
+		}
+	}
+	for i, f := range l.Facts {
 		c := newChip(f.Text)
-		if f.Warning && !warned {
-			warned = true
+		if i == last {
 			c.Level = Near
 			if l.Broken {
 				c.Level = Bad

@@ -109,7 +109,6 @@ func (t *Tile) judge(in *Input, d *gpu.Device, reasons gpu.ClockEventReasons) {
 	case reasons&gpu.ReasonPowerCap != 0 && t.Busy:
 		t.Says = say("power-limited")
 	case fan.Value.Mark != Plain:
-		t.Says = either(fan.Value.Text == say("no fan"), fan.Value.Text, "")
 	case num(d.Fans.Commanded()).value == 0:
 		t.Says = say("fan off")
 	default:
