@@ -25,6 +25,7 @@ type Input struct {
 	Choices                           // of the page
 	Nodes    gpu.Nodes                // the newest snapshots; none before the first reading
 	Layers   contract.Layers          // the answer to the page's question; on a GPU's own page that about the GPU
+	Ways     []explain.Way            // what can be done; nil: what Layers say
 	Past     string                   // its headline in the past, for readings that are old
 	Why      string                   // the same in one sentence; a GPU's own page does not have it
 	Causes   []explain.Cause          // those behind the answer, in their order; on a GPU's own page those of that GPU

@@ -171,9 +171,16 @@ func newMeters(d *gpu.Device) []Figure {
 		{Key: e.key, Label: e.label, Value: show(e.value, percent), Fill: part(e.value, full)},
 		memoryMeter(d),
 		temperatureMeter(d.Thermal),
-		usage("power", "Power", watts, num(d.Power.Draw), num(d.Power.EnforcedLimit)),
+		powerMeter(d),
 		fanMeter(d.Fans),
 	}
+}
+
+// powerMeter never warns: to work at the limit is normal.
+func powerMeter(d *gpu.Device) Figure {
+	m := usage("power", "Power", watts, num(d.Power.Draw), num(d.Power.EnforcedLimit))
+	m.Level = Normal
+	return m
 }
 
 // soon is what comes first of what has a time; empty where nothing has.
