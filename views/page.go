@@ -15,6 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
 // An Input is all that a page is made of.
@@ -37,11 +38,12 @@ type Input struct {
 	Next func(*gpu.Device) []explain.Prospect
 	// Forecasts are what that rests on, of the devices of a page that shows it; empty where no forecasts are made.
 	Forecasts []contract.GPUForecast
-	// Kept reports whether the recent past has a reading of that metric of those
-	// devices (nil: of any). It is nil where there is no recent past.
-	Kept   func(metric string, of []*gpu.Device) bool
-	Alerts []alert.Alert // those that fire
-	Now    time.Time     // the server's clock
+	// Recent is the recent past of a node or a device, or of all; nil where there is none.
+	Recent     func(node, uuid string, step time.Duration) *recent.Table
+	HasPast    bool          // there is a page of the past
+	Alerts     []alert.Alert // those that fire
+	PastAlerts []alert.Alert // those that were over lately
+	Now        time.Time     // the server's clock
 	// Footprint is how much of the past is kept; nil where that is not known.
 	Footprint *past.Footprint
 
@@ -93,6 +95,7 @@ type Page struct {
 	Tiles      []Tile
 	TileCount  string // how many devices have no tile
 	Density    Density
+	Picture    Picture
 	Charts     []Chart
 	Failures   []Failure
 	Found      string // what each source found
@@ -213,7 +216,8 @@ func NewPage(in Input) Page {
 		}
 		p.Tiles = append(p.Tiles, t)
 	}
-	p.Charts = newCharts(in, shown)
+	p.Charts = newCharts(&in)
+	p.Picture = newPicture(&in)
 	p.FailTitle = say(either(len(devices) == 0, "no GPU read", "not all read"))
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
 	p.Alerts, p.MoreAlerts = newAlertRows(&in), moreAlerts(len(in.Alerts))
