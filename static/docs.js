@@ -3,20 +3,22 @@
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-/** Gives the viewer the colours of app.css. */
+/** Gives the viewer the colours of shell.css. */
 function paint() {
   const viewer = document.querySelector("rapi-doc");
-  const style = getComputedStyle(document.documentElement);
-  const colour = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
-  viewer?.setAttribute("theme", dark.matches ? "dark" : "light");
-  viewer?.setAttribute("bg-color", colour("--paper"));
-  viewer?.setAttribute("text-color", colour("--ink"));
-  viewer?.setAttribute("primary-color", colour("--bar"));
-  viewer?.setAttribute("nav-bg-color", colour("--back"));
-  viewer?.setAttribute("nav-text-color", colour("--ink"));
-  viewer?.setAttribute("nav-hover-text-color", colour("--bar"));
+  if (!(viewer instanceof HTMLElement)) return;
+  const colour = (/** @type {string} */ name) => {
+    viewer.style.color = `var(--${name})`; // as it is now, of those for light and dark
+    return getComputedStyle(viewer).color;
+  };
+  viewer.setAttribute("theme", (document.documentElement.dataset.theme ?? (dark.matches ? "dark" : "light")));
+  for (const [attribute, name] of Object.entries({ bg: "paper", text: "ink", primary: "p1", "nav-bg": "back", "nav-text": "ink", "nav-hover-text": "p1" })) {
+    viewer.setAttribute(`${attribute}-color`, colour(name));
+  }
+  viewer.style.color = "";
 }
 
 paint();
 dark.addEventListener("change", paint);
+addEventListener("themechange", paint);
 await import("./vendor/rapidoc/rapidoc-min.js");

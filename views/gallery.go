@@ -32,13 +32,6 @@ func (f Frame) place() (url, at string) {
 	return url, at
 }
 
-// menuMessages are what the menu may say; the scripts have the same.
-var menuMessages = []string{
-	"The browser does not allow it here: it needs your permission, and https or this very machine.",
-	"Copied. It has no names of users, processes or machines.",
-	"The browser does not allow it here: it was saved as a file.",
-}
-
 // galleryTargets are one that takes messages, and one that does not.
 var galleryTargets = []notify.Status{
 	{Name: "chat", Service: "slack", Severity: alert.Warning, LastSuccess: time.Date(2026, 3, 14, 15, 8, 26, 0, time.UTC)},

@@ -290,7 +290,7 @@ func (p *PastPage) kind() gpu.Kind {
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p PastPage) Render(ctx context.Context, w io.Writer) error {
 	return document(head{
-		Title: p.Title, asset: p.in.Asset, Styles: []string{"app.css", "pastpage.css"}, Script: p.in.Asset("pastpage.js"),
+		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"app.css", "pastpage.css"}, Script: p.in.Asset("pastpage.js"),
 	}, pastBody(p)).Render(ctx, w)
 }
 
@@ -308,11 +308,8 @@ func zoneOf(from, to time.Time) string {
 	return zone
 }
 
-// A PastData is what the page shows as data, for the span and the devices of the page.
-type PastData struct{ Label, Path string }
-
 // Data are the addresses of all that the page shows.
-func (p *PastPage) Data() (out []PastData) {
+func (p *PastPage) Data() (out []Link) {
 	if p.in.Trouble != nil {
 		return nil
 	}
@@ -323,7 +320,7 @@ func (p *PastPage) Data() (out []PastData) {
 		}
 	}
 	add := func(label, path string) {
-		out = append(out, PastData{label, p.in.BasePath + "api/" + path + "?" + values.Encode()})
+		out = append(out, Link{p.in.BasePath + "api/" + path + "?" + values.Encode(), label})
 	}
 	for _, of := range [][2]string{{"readings", "gpu/history"}, {"processes", "gpu/sessions"}, {"use by user", "gpu/usage"}} {
 		add(of[0]+" as JSON", of[1])
@@ -341,7 +338,7 @@ const eventsLabel = "events as JSON"
 // EventsPath is the address of all events of the page.
 func (p *PastPage) EventsPath() string {
 	data := p.Data()
-	return data[slices.IndexFunc(data, func(d PastData) bool { return d.Label == eventsLabel })].Path
+	return data[slices.IndexFunc(data, func(d Link) bool { return d.Label == eventsLabel })].Path
 }
 
 // path is the address of this page with other values, in pairs. An empty value leaves a name out.
@@ -848,13 +845,14 @@ func (p *PastPage) pageOf(m *insight.Moment) *Page {
 		of, _ := fleet.Device("", d.UUID)
 		return of.Attribution
 	}
+	in.Said = func(d *gpu.Device) *explain.DeviceAnswer {
+		of, _ := fleet.Device("", d.UUID)
+		return of.Why
+	}
+	in.Choices, in.pageOf = Choices{}, func(d *gpu.Device) string { return p.path("gpu", d.UUID) }
 	page := NewPage(in)
 	for i := range page.Causes {
 		page.Causes[i].Advice = ""
-	}
-	for i := range page.Tiles {
-		_, uuid, _ := strings.Cut(page.Tiles[i].Key, "/")
-		page.Tiles[i].Page = p.path("gpu", uuid)
 	}
 	return &page
 }

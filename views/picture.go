@@ -98,13 +98,13 @@ func (l lane) y(v float64) float64 { return l.bottom - (v-l.low)*l.scale() }
 
 // transform brings units of the path into the picture.
 func (l lane) transform() string {
-	return "matrix(1 0 0 " + short(-l.scale()*l.step) + " 0 " + short(l.bottom+l.low*l.scale()) + ")"
+	return "matrix(1 0 0 " + brief(-l.scale()*l.step) + " 0 " + brief(l.bottom+l.low*l.scale()) + ")"
 }
 
 func (l lane) unit(v float32) int { return int(math.Round(float64(v) / l.step)) }
 
-// short has at most four decimals.
-func short(v float64) string { return exact(math.Round(v*1e4) / 1e4) }
+// brief has at most four decimals.
+func brief(v float64) string { return exact(math.Round(v*1e4) / 1e4) }
 
 // points are values over time.
 type points struct {
@@ -276,15 +276,12 @@ func add(to, from []float32) {
 	}
 }
 
-// hue is the colour of a process's work on a device.
-func (in *Input) hue(node, uuid, name, user string) string {
-	if lead := leadOf(in.Causes); lead != nil && lead.Node == node && lead.UUID == uuid && name != "" {
-		i := slices.IndexFunc(in.Causes, func(c explain.Cause) bool { return c.Device != nil && c.Who != "" })
-		if i >= 0 && same(in.Causes[i].Device, lead) && in.Causes[i].Who == name {
-			return culprit
-		}
+// hueOfWork is the colour of what a user's program does.
+func (in *Input) hueOfWork(w *recent.Worker) string {
+	if in.accused(worker{w.Name, w.User}) {
+		return culprit
 	}
-	return hueOf(user)
+	return hueOf(w.User)
 }
 
 // sharesOf are those of the workers of a device.
@@ -292,8 +289,9 @@ func (in *Input) sharesOf(r *recent.Row) (out []share32) {
 	if r == nil {
 		return nil
 	}
-	for _, w := range r.Workers {
-		out = append(out, share32{w.Name + "/" + w.User, in.hue(r.Node, r.UUID, w.Name, w.User), w.Watts})
+	for i := range r.Workers {
+		w := &r.Workers[i]
+		out = append(out, share32{w.Name + "/" + w.User, in.hueOfWork(&w.Worker), w.Watts})
 	}
 	return out
 }
@@ -501,15 +499,8 @@ func (p *Picture) times(a recentAxis, end time.Time) {
 }
 
 // The edges of the lanes.
-func (p *Picture) whoHeight() float64 { return either2(p.Crowd, 70., 42.) }
+func (p *Picture) whoHeight() float64 { return float64(either2(p.Crowd, 70, 42)) }
 func (p *Picture) axisTop() float64   { return 336 }
-
-func either2[T any](is bool, yes, no T) T {
-	if is {
-		return yes
-	}
-	return no
-}
 
 // links lead to the page of the past, and to the picture that is shared.
 func (p *Picture) links(in *Input, d *gpu.Device) {
@@ -584,28 +575,28 @@ func (p *Picture) ofOne(in *Input, d *gpu.Device, at points) {
 	working := in.working(d)
 	p.Readings = append(p.Readings, working)
 	if row != nil {
-		p.bandsOf(in, row.Workers, at, func(w *recent.Worker) string { return in.hue(d.Node, d.UUID, w.Name, w.User) }, nil)
+		p.bandsOf(in, row.Workers, at, nil)
 	}
 	power, temperature, fan, clock := row.Values("power_watts"), row.Values("temperature_celsius"), row.Values("fan_percent"), row.Values("sm_clock_mhz")
 	limit := num(d.Power.EnforcedLimit)
 	l := p.powerLane(42, 148, power, limit, at)
 	l.Layers = at.layers(power, in.sharesOf(row), l.lane)
 	p.Lanes = append(p.Lanes, l.PictureLane)
-	p.Readings = append(p.Readings, reading("power", "Power", num(d.Power.Draw), watts, limit.say("of", watts), Normal))
+	p.Readings = append(p.Readings, readingOf("power", "Power", num(d.Power.Draw), watts, limit.say("of", watts), Normal))
 
 	slows := heatLimit(d.Thermal)
 	t := p.heatLane(148, 256, temperature, slows)
 	t.Areas = []PicturePath{{"under", at.area(runsWhere(len(temperature), read32(temperature)), temperature, t.lane), "under"}}
 	t.Lines = []PicturePath{{"heat", at.line(temperature, t.lane), d.UUID}}
 	p.Lanes = append(p.Lanes, t.PictureLane)
-	p.Readings = append(p.Readings, reading("temperature", "Temperature", num(d.Thermal.GPU), celsius, slows.say("slows at", celsius), heatLevel(d.Thermal)))
+	p.Readings = append(p.Readings, readingOf("temperature", "Temperature", num(d.Thermal.GPU), celsius, slows.say("slows at", celsius), heatLevel(d.Thermal)))
 
 	if figure := fanMeter(d.Fans); fan != nil || num(d.Fans.Commanded()).ok() {
 		f := newLane(262, 332, -100, 100, 1)
 		p.Lanes = append(p.Lanes, PictureLane{Key: "fan", Transform: f.transform(), Base: ofHeight(336), Data: LaneData{"Fan", "%", "1", "0"}, Lines: []PicturePath{
 			{"wave", at.bars(fan, f, 2*barSeconds(at), 0), d.UUID}, {"wave more", at.bars(fan, f, 2*barSeconds(at), barSeconds(at)), ""},
 		}})
-		r := reading("fan", "Fan", num(d.Fans.Commanded()), percent, figure.Remark, figure.Level)
+		r := readingOf("fan", "Fan", num(d.Fans.Commanded()), percent, figure.Remark, figure.Level)
 		if num(d.Fans.Commanded()).ok() && num(d.Fans.Commanded()).value == 0 {
 			r.Value, r.Unit, r.Plain = "off", "", true
 		}
@@ -615,7 +606,7 @@ func (p *Picture) ofOne(in *Input, d *gpu.Device, at points) {
 		c := p.simpleLane("clock", "Clock", "MHz", 256, 336, clock, most, at)
 		c.Lines = []PicturePath{{"line", at.line(clock, c.lane), d.UUID}}
 		p.Lanes = append(p.Lanes, c.PictureLane)
-		p.Readings = append(p.Readings, reading("clock", "Clock", num(d.Clocks.SM), megahertz, most.say("of", megahertz), Normal))
+		p.Readings = append(p.Readings, readingOf("clock", "Clock", num(d.Clocks.SM), megahertz, most.say("of", megahertz), Normal))
 		p.Note = either(num(d.Fans.Commanded()).quality == gpu.NotSupported, "the chassis cools this GPU: it has no fan of its own", "")
 	}
 	p.Says = in.saysOf(p.Title, row, slows)
@@ -657,7 +648,7 @@ func (in *Input) working(d *gpu.Device) PictureReading {
 	return out
 }
 
-func reading(key, label string, n number, format func(float64) string, limit string, level Level) PictureReading {
+func readingOf(key, label string, n number, format func(float64) string, limit string, level Level) PictureReading {
 	if !n.ok() {
 		return PictureReading{Key: key, Label: label, Value: absent(n.quality).Text, Plain: true, Limit: limit}
 	}
@@ -770,7 +761,7 @@ const (
 )
 
 // bandsOf gives the workers that drew most a band each, in few rows. among says on how many devices each is; nil: one.
-func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, hue func(*recent.Worker) string, among []int) {
+func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among []int) {
 	if p.Empty {
 		return
 	}
@@ -782,7 +773,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, hue fu
 	all := 0.0
 	for i := range workers {
 		w := &workers[i]
-		b := banded{w.Worker, energyOf(w.Watts), 1, hue(&w.Worker)}
+		b := banded{w.Worker, energyOf(w.Watts), 1, in.hueOfWork(&w.Worker)}
 		if among != nil {
 			b.devices = among[i]
 		}
@@ -929,23 +920,16 @@ func (p *Picture) ofAll(in *Input, at points) {
 	workers, among := together(at)
 	who := in.workingInAll(devices)
 	p.Readings = append(p.Readings, who)
-	lead := leadOf(in.Causes)
-	hue := func(w *recent.Worker) string {
-		if lead == nil {
-			return hueOf(w.User)
-		}
-		return in.hue(lead.Node, lead.UUID, w.Name, w.User)
-	}
-	p.bandsOf(in, workers, at, hue, among)
+	p.bandsOf(in, workers, at, among)
 	limit := limits(devices, func(d *gpu.Device) (number, number) { return num(d.Power.Draw), num(d.Power.EnforcedLimit) })
 	power := at.Spread("power_watts")
 	if at.Points == 0 {
 		power = new(recent.Spread)
 	}
 	l := p.powerLane(70, 166, power.Sum, limit, at)
-	l.Layers = at.layers(power.Sum, byUser(workers, hue, at.Points), l.lane)
+	l.Layers = at.layers(power.Sum, in.byUser(workers, at.Points), l.lane)
 	p.Lanes = append(p.Lanes, l.PictureLane)
-	p.Readings = append(p.Readings, reading("power", "Power", num(gpu.TotalsOf(slices.Values(devices)).PowerDraw), watts, limit.say("of", watts), Normal))
+	p.Readings = append(p.Readings, readingOf("power", "Power", num(gpu.TotalsOf(slices.Values(devices)).PowerDraw), watts, limit.say("of", watts), Normal))
 
 	slows, alike := number{}, true
 	for _, d := range devices {
@@ -963,7 +947,7 @@ func (p *Picture) ofAll(in *Input, at points) {
 	p.Ends = placeEnds(p.Ends, 178, 332, pictureHeight, 13)
 	p.Lanes = append(p.Lanes, t.PictureLane)
 	value, hot := highest(devices, func(d *gpu.Device) number { return num(d.Thermal.GPU) })
-	r := reading("temperature", "Hottest", value, celsius, "", Normal)
+	r := readingOf("temperature", "Hottest", value, celsius, "", Normal)
 	if hot != nil {
 		r.Limit, r.Level = in.name(hot), heatLevel(hot.Thermal)
 	}
@@ -1066,11 +1050,11 @@ func union(list []recent.Visit) (out []recent.Visit) {
 }
 
 // byUser adds up what workers drew by user; whom the answer names stands alone.
-func byUser(workers []recent.Working, hue func(*recent.Worker) string, n int) (out []share32) {
+func (in *Input) byUser(workers []recent.Working, n int) (out []share32) {
 	index := map[string]int{}
 	for i := range workers {
 		w := &workers[i]
-		h := hue(&w.Worker)
+		h := in.hueOfWork(&w.Worker)
 		key := either(h == culprit, culprit, w.User)
 		j, ok := index[key]
 		if !ok {

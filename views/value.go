@@ -1,6 +1,8 @@
 package views
 
 import (
+	"strings"
+
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -57,6 +59,15 @@ func shown(r gpu.Reading[string], limit int) Value {
 	return absent(r.Quality())
 }
 
+// parted are a figure and its unit, which may be empty.
+func (v Value) parted() (figure, unit string) {
+	i := strings.LastIndex(v.Text, nbsp)
+	if i < 0 || v.Mark != Plain {
+		return v.Text, ""
+	}
+	return v.Text[:i], v.Text[i+len(nbsp):]
+}
+
 // attrs are what the value's element has beside its text.
 func (v Value) attrs() templ.Attributes {
 	return attributes("data-at", v.At, "data-mark", string(v.Mark), "title", v.Title)
@@ -92,6 +103,7 @@ const (
 	Normal Level = ""
 	Near   Level = "near"
 	AtTop  Level = "over"
+	Bad    Level = "bad" // it is broken
 )
 
 // part is the width of a bar for value of limit; empty where one is absent.

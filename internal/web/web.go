@@ -48,14 +48,14 @@ func (p *Pages) dashboard(f *insight.Fleet, node string, asked url.Values) templ
 	in := p.input(f, node)
 	in.Choices = views.Choices{Path: in.BasePath, Asked: asked}
 	a := f.Answer()
-	in.Layers, in.Why, in.Causes = contract.NewLayers(a), a.Sentence, a.Main()
+	in.Layers, in.Past, in.Why, in.Causes = contract.NewLayers(a), a.Past, a.Sentence, a.Main()
 	return views.NewPage(in)
 }
 
 func (p *Pages) device(of insight.Part, asked url.Values) templ.Component {
 	in := p.input(of.Alone(), "")
 	in.Choices = views.Choices{Path: in.BasePath + "gpu/" + url.PathEscape(of.Device.UUID), Asked: asked}
-	in.Layers, in.Causes = contract.NewLayersOfOne(of.Why), of.Why.Causes
+	in.Layers, in.Past, in.Causes = contract.NewLayersOfOne(of.Why), of.Why.Past, of.Why.Causes
 	in.Forecasts = p.forecasts(of.Alone(), []insight.Part{of}, in.Now)
 	return views.NewDevicePage(in, of.Device)
 }
@@ -86,6 +86,10 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 		Alerts:     alert.OfNode(p.cfg.Alerts.Standing(), node),
 		PastAlerts: alert.OfNode(p.cfg.Alerts.Past(), node),
 		Footprint: p.cfg.Sizes.Last(),
+		Said: func(d *gpu.Device) *explain.DeviceAnswer {
+			of, _ := f.Device(d.Node, d.UUID)
+			return of.Why
+		},
 		Next: func(d *gpu.Device) []explain.Prospect {
 			of, found := f.Device(d.Node, d.UUID)
 			if !found {

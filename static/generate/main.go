@@ -31,7 +31,7 @@ func generate() error {
 		return err
 	}
 	result := api.Build(api.BuildOptions{
-		EntryPoints:       []string{"page.js", "alertpage.js", "pastpage.js", "docs.js", "app.css", "docs.css", "pastpage.css"},
+		EntryPoints:       []string{"page.js", "alertpage.js", "pastpage.js", "docs.js", "theme.js", "palette.js", "app.css", "docs.css", "pastpage.css"},
 		Outdir:            "dist",
 		Bundle:            true,
 		Splitting:         true,

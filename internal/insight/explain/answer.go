@@ -123,7 +123,11 @@ type DeviceAnswer struct {
 	off      bool // the fan is
 	led      bool // it was told of first
 	working  bool
+	unknown  bool // whether it works
 }
+
+// Works reports whether somebody's work was seen on a device, and whether that can be told.
+func (a *DeviceAnswer) Works() (works, known bool) { return a.working, !a.unknown }
 
 // A Cooldown is how a device gets cool and quiet after work.
 type Cooldown struct {

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -83,12 +84,22 @@ func Combine(of []*Answer) Answer {
 	out.Sentence = out.say()
 	out.layer()
 	if len(out.ranked) > 0 {
-		out.Headline = "On " + textOf(out.ranked[0].Device.Node) + ": " + out.Headline
+		out.Headline, out.Past = onNode(out.ranked[0].Device, out.Headline), onNode(out.ranked[0].Device, out.Past)
 	}
 	if len(out.ranked) > 0 && out.ranked[0].Device.State == gpu.StateOK {
 		out.Sentence = "On " + textOf(out.ranked[0].Device.Node) + ", " + inside(out.Sentence)
 	}
 	return out
+}
+
+// onNode is a headline about a device with the name of its node.
+func onNode(d *gpu.Device, headline string) string {
+	name, node := "GPU "+strconv.Itoa(d.Index), textOf(d.Node)
+	before, after, found := strings.Cut(headline, name)
+	if !found || strings.HasPrefix(after, "'") || strings.ContainsAny(after[:min(len(after), 1)], "0123456789") {
+		return "On " + node + ": " + headline
+	}
+	return before + name + " on " + node + after
 }
 
 // ahead is by how much another device must be louder to be told of first.

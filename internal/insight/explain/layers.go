@@ -15,6 +15,7 @@ type Layers struct {
 	// Headline is the answer: at most ten words and 60 characters beside names. Its only
 	// figure is the time until it is quiet.
 	Headline string
+	Past     string // the headline of what was so, for readings that are old: "train.py was heating GPU 6."
 	Facts    []Fact // what it rests on; at most four
 	Rest     string // what else there is to know, in a line; may be empty
 	Action   Action // what would stop it; zero where there is nothing to do
@@ -64,26 +65,27 @@ var several = strings.NewReplacer("{who} is ", "{who} are ", "{who} works ", "{w
 
 // headlineOf fills in the words of a finding's headline: {who} works or worked, {gpu} and {fans} are
 // the device and its fans, {left} is the time until it is quiet.
-func (f *finding) headlineOf(d *device, who whose, left string) string {
+func (f *finding) headlineOf(d *device, who whose, left string) (now, then string) {
 	kind, what := wordings()[f.Kind], f.Case
 	if f.Kind == Work && what == "processes" && f.Confidence < High {
 		what = "guessed"
 	}
 	text := cmp.Or(kind[what].Headline, kind["*"].Headline)
-	if left != "" {
-		text = cmp.Or(kind[what].Until, text)
-	}
 	if who.name != "" {
 		text = cmp.Or(kind[what].Worker, text)
 	}
 	if who.several {
 		text = several.Replace(text)
 	}
+	was := pastTense(text)
+	if left != "" {
+		text = cmp.Or(kind[what].Until, text)
+	}
 	fans := d.fans()
 	if f.Kind == FanFailing && len(d.Fans.Fans) > 1 && f.fanName != "the fan" {
 		fans = f.fanName + " of " + d.short()
 	}
-	return d.fill(text, fans, who.name, left)
+	return d.fill(text, fans, who.name, left), d.fill(was, fans, who.name, "")
 }
 
 func (d *device) fill(text, fans, who, left string) string {
@@ -145,26 +147,28 @@ func (d *device) blamed(of Kind) (w whose) {
 	return w
 }
 
-// headline is that of a device whose first cause is first.
-func (d *device) headline(first *finding) string {
+// headline is that of a device whose first cause is first, and the same in the past.
+func (d *device) headline(first *finding) (now, then string) {
 	who, left := d.blamed(first.Kind), ""
 	if first.Kind == CoolingDown {
 		if t, known := d.m.toQuiet(); known {
 			left = Span(roundUp(t))
 		}
 	}
+	tell := func(text string) (now, then string) {
+		if who.several {
+			text = several.Replace(text)
+		}
+		return d.fill(text, "", who.name, ""), d.fill(pastTense(text), "", who.name, "")
+	}
 	if off := d.fan == 0 && !(d.rpm > 0); off && len(d.all) == 1 {
 		switch {
 		case first.Kind == Idle && (first.Case == "idle" || first.Case == "cool"):
-			return "Your fan is off."
+			return tell("Your fan is off.")
 		case first.Kind == Work && who.name != "" && first.Confidence == High:
-			text := "Your fan is off, though {who} works on it."
-			if who.several {
-				text = several.Replace(text)
-			}
-			return d.fill(text, "", who.name, "")
+			return tell("Your fan is off, though {who} works on it.")
 		case first.Kind == CoolingDown:
-			return "Your fan is off; the GPU still cools down."
+			return tell("Your fan is off; the GPU still cools down.")
 		}
 	}
 	if first.Kind == Work && first.Case == "processes" && d.video >= idleBelow && d.video > or(d.util, 0) {
@@ -175,20 +179,18 @@ func (d *device) headline(first *finding) string {
 		case believed(d.Utilization.Encoder, 0, 100) >= d.video:
 			text = "{who} is encoding video"
 		}
-		if who.several {
-			text = several.Replace(text)
-		}
 		if d.fan > 0 || d.rpm > 0 {
-			return d.fill(text+", so the fan runs.", "", who.name, "")
+			return tell(text + ", so the fan runs.")
 		}
-		return d.fill(text+" on {gpu}.", "", who.name, "")
+		return tell(text + " on {gpu}.")
 	}
 	return first.headlineOf(d, who, left)
 }
 
 // layers are those of a device whose first cause is first.
 func (d *device) layers(first *finding, others []Cause) Layers {
-	l := Layers{Headline: d.headline(first), Facts: d.facts(first)}
+	l := Layers{Facts: d.facts(first)}
+	l.Headline, l.Past = d.headline(first)
 	var rest []string
 	if since := first.Since; d.State == gpu.StateOK && d.age(since) >= 5*time.Second {
 		lasts := Span(d.age(since))
@@ -309,7 +311,7 @@ func (a *Answer) layerAlone() {
 	var rest []string
 	if lead >= 0 && (gone < 0 || lead < gone) {
 		c := &a.Machine[lead]
-		a.Layers = Layers{Headline: c.Headline, Action: Action{c.Advice, c.command}}
+		a.Layers = Layers{Headline: c.Headline, Past: pastTense(c.Headline), Action: Action{c.Advice, c.command}}
 		for _, e := range firsts(c.Evidence, mostFacts) {
 			a.Facts = append(a.Facts, Fact{e.Name + " " + e.Text, e.Unit == "°C" && e.Value.Or(0) >= veryHot})
 		}
@@ -317,7 +319,7 @@ func (a *Answer) layerAlone() {
 			rest = append(rest, "for "+Span(lasts))
 		}
 	} else {
-		a.Layers = Layers{Headline: noGPU + " here."}
+		a.Layers = Layers{Headline: noGPU + " here.", Past: "No GPU could be read here."}
 		if lead >= 0 {
 			rest = append(rest, strings.TrimRight(a.Machine[lead].Headline, "."))
 		}
@@ -339,7 +341,7 @@ func (a *Answer) layer() {
 	var rest []string
 	for i := range a.Machine {
 		if c := &a.Machine[i]; c.Headline != "" && a.Headline == "" && a.leads(c) {
-			a.Layers = Layers{Headline: c.Headline, Action: Action{Text: c.Advice}}
+			a.Layers = Layers{Headline: c.Headline, Past: pastTense(c.Headline), Action: Action{Text: c.Advice}}
 			for _, e := range firsts(c.Evidence, mostFacts) {
 				a.Facts = append(a.Facts, Fact{Text: e.Name + " " + e.Text})
 			}
@@ -365,6 +367,7 @@ func (a *Answer) layer() {
 		} else if !slices.ContainsFunc(a.Devices, func(d DeviceAnswer) bool { return !d.off }) {
 			a.Headline = "Your fans are off."
 		}
+		a.Past = pastTense(a.Headline)
 	}
 	if lead.Device.State != gpu.StateOK { // what is heard is another's
 		if i := slices.IndexFunc(a.ranked, func(d *DeviceAnswer) bool { return d.working && d.Device.State == gpu.StateOK }); i >= 0 {

@@ -158,7 +158,7 @@ func (d *device) explain() DeviceAnswer {
 	if d.State != gpu.StateOK {
 		apply = []rule{{Kind(d.State), absent}}
 	}
-	out := DeviceAnswer{Device: d.Device, working: d.doing == working && !d.unproven()}
+	out := DeviceAnswer{Device: d.Device, working: d.doing == working && !d.unproven(), unknown: d.doing == unknown || d.State != gpu.StateOK || d.unproven()}
 	pronoun, badFan := "it", false
 	var clauses []string
 	var f, first finding

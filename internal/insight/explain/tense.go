@@ -1,0 +1,28 @@
+package explain
+
+import (
+	"regexp"
+	"strings"
+)
+
+// verbs are those of headlines, with their past.
+var verbs = map[string]string{
+	"is": "was", "are": "were", "does": "did", "has": "had", "can": "could", "keeps": "kept", "looks": "looked", "stands": "stood", "turns": "turned",
+	"drives": "drove", "works": "worked", "says": "said", "shows": "showed", "slows": "slowed", "heats": "heated",
+	"warms": "warmed", "runs": "ran", "run": "ran", "explains": "explained", "starts": "started", "stops": "stopped", "cools": "cooled", "needs": "needed", "stay": "stayed", "stays": "stayed", "reports": "reported", "draws": "drew",
+}
+
+// ofSeveral are verbs that are nouns elsewhere.
+var ofSeveral = strings.NewReplacer("{who} work ", "{who} worked ", "{who} heat ", "{who} heated ", "{who} keep ", "{who} kept ", "processes keep ", "processes kept ")
+
+var words = regexp.MustCompile(`\{?\pL+\}?'?`)
+
+// pastTense tells in the past what a headline tells in the present. What stands in braces stays.
+func pastTense(headline string) string {
+	return words.ReplaceAllStringFunc(ofSeveral.Replace(headline), func(word string) string {
+		if past, is := verbs[word]; is {
+			return past
+		}
+		return word
+	})
+}

@@ -1,0 +1,26 @@
+// @ts-check
+// The reader's own colours, before anything is painted: this is loaded as a plain
+// script, which the browser waits for. Without a choice they are the system's.
+{
+  const root = document.documentElement;
+  const key = "gpuwhy-theme";
+  const show = (/** @type {string | null} */ theme) => {
+    if (theme === "light" || theme === "dark") root.dataset.theme = theme;
+    else delete root.dataset.theme;
+    for (const meta of document.querySelectorAll("meta[name=theme-color]")) {
+      const own = meta.getAttribute("media")?.includes("dark") ? "dark" : "light";
+      meta.setAttribute("content", (theme || own) === "dark" ? "#0b0d0e" : "#f6f6f3");
+    }
+  };
+  try {
+    show(localStorage.getItem(key));
+    addEventListener("storage", (e) => { if (e.key === key) show(e.newValue); });
+  } catch { /* the browser keeps nothing: the system's colours */ }
+  addEventListener("click", (e) => {
+    if (!(e.target instanceof Element) || !e.target.closest("[data-theme-next]")) return;
+    const next = { "": "light", light: "dark", dark: "" }[root.dataset.theme ?? ""] ?? "";
+    show(next);
+    try { localStorage.setItem(key, next); } catch { /* for this page alone */ }
+    dispatchEvent(new Event("themechange"));
+  });
+}

@@ -1,0 +1,131 @@
+package views
+
+import (
+	"strconv"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+)
+
+// A Shell is what every page has around it.
+type Shell struct {
+	in      *Input
+	Current string // the name of the page in the header, such as "Alerts"; empty where it is none of those
+	Class   string // of the body
+	Still   bool   // the page is of one moment: it does not say how new it is
+	Status  string // of the machine: "live", "starting" or "none"
+	Pages   []ShellPage
+	Data    []Link // at the page's end, beside those of every page
+}
+
+// A ShellPage is a page that the header leads to.
+type ShellPage struct {
+	Name, Path, Icon string
+	Here             bool
+	Wide             bool // not in the bar of phones
+	Count            string
+	Bad              bool // one of those is critical
+}
+
+// A Link leads somewhere.
+type Link struct{ Path, Label string }
+
+// shell is that of a page whose name is current.
+func (in *Input) shell(current string) Shell {
+	s := Shell{in: in, Current: current, Status: "live"}
+	switch in.Nodes.Status() {
+	case gpu.StatusStarting:
+		s.Status = "starting"
+	case gpu.StatusNoGPU:
+		s.Status = "none"
+	}
+	open, bad := openAlerts(in.Alerts)
+	count := ""
+	if open > 0 {
+		count = strconv.Itoa(open)
+	}
+	page := func(name, path, icon string) *ShellPage {
+		s.Pages = append(s.Pages, ShellPage{Name: name, Path: in.BasePath + path, Icon: icon, Here: name == current})
+		return &s.Pages[len(s.Pages)-1]
+	}
+	page("Now", "", "now")
+	page("Past", "past", "clock")
+	page("Processes", "processes", "list")
+	of := page("Alerts", "alerts", "bell")
+	of.Count, of.Bad = count, bad
+	if len(in.Nodes) > 1 {
+		page("Nodes", "nodes", "node").Wide = true
+	}
+	page("About", "about", "info").Wide = true
+	return s
+}
+
+// manifest is the address of what a browser needs to install the page.
+func (in *Input) manifest() string { return in.BasePath + "manifest.webmanifest" }
+
+// openAlerts counts the alerts that somebody should look at, and says whether one is critical.
+func openAlerts(alerts []alert.Alert) (n int, bad bool) {
+	for i := range alerts {
+		a := &alerts[i]
+		if a.Severity == alert.Info || a.Acknowledged != nil || a.State == alert.Resolved {
+			continue
+		}
+		n++
+		bad = bad || a.Severity == alert.Critical
+	}
+	return n, bad
+}
+
+// kiosk reports whether the page is for a screen on the wall, which nobody touches.
+func (in *Input) kiosk() bool { return in.Choices.Of("kiosk") != "" }
+
+// badge says in a word what readings are that are not of this machine as it is now, and why in a sentence; both are
+// empty of those that are.
+func badge(kind gpu.Kind) (word, why string) {
+	switch kind {
+	case gpu.Simulated:
+		return "Simulated", "These GPUs and processes are invented, because a simulation was asked for."
+	case gpu.Recorded:
+		return "Recorded", "This is not this machine as it is now: a recording is played, because that was asked for."
+	}
+	return "", ""
+}
+
+// icons are drawings of 16 by 16, by their names.
+var icons = map[string]string{
+	"now":    `<path d="M1.8 8.5h2.7L6.6 3l3 10 2-4.5h2.6"/>`,
+	"clock":  `<circle cx="8" cy="8" r="6.2"/><path d="M8 4.6V8l2.3 1.5"/>`,
+	"list":   `<path d="M2.5 4h11M2.5 8h11M2.5 12h7"/>`,
+	"bell":   `<path d="M4 7a4 4 0 0 1 8 0c0 3.5 1.5 4.5 1.5 4.5h-11S4 10.5 4 7zM6.7 13.6a1.4 1.4 0 0 0 2.6 0"/>`,
+	"node":   `<rect x="2" y="2.5" width="12" height="4.5" rx="1.2"/><rect x="2" y="9" width="12" height="4.5" rx="1.2"/><path d="M4.6 4.75v.01m0 6.49v.01"/>`,
+	"info":   `<circle cx="8" cy="8" r="6.2"/><path d="M8 7.4v3.6M8 5v.01"/>`,
+	"find":   `<circle cx="7" cy="7" r="4.5"/><path d="M10.4 10.4L14 14"/>`,
+	"theme":  `<circle cx="8" cy="8" r="6"/><path d="M8 2a6 6 0 0 1 0 12z" fill="currentColor"/>`,
+	"pause":  `<path d="M5.5 3.5v9M10.5 3.5v9"/>`,
+	"resume": `<path d="M5 3l8 5-8 5z"/>`,
+	"more":   `<path d="M3 8v.01M8 8v.01M13 8v.01" stroke-width="2.6"/>`,
+	"copy":   `<rect x="5.5" y="5.5" width="8" height="8" rx="1.8"/><path d="M10.5 3.3a1.5 1.5 0 0 0-1.3-.8H4A1.5 1.5 0 0 0 2.5 4v5.2c0 .6.3 1 .8 1.3"/>`,
+	"chip":   `<rect x="4" y="4" width="8" height="8" rx="1.5"/><path d="M6.5 1.8V4m3-2.2V4m-3 8v2.2m3-2.2v2.2M1.8 6.5H4m-2.2 3H4m8-3h2.2M12 9.5h2.2"/>`,
+	"person": `<circle cx="8" cy="5.5" r="2.7"/><path d="M2.8 14a5.2 5.2 0 0 1 10.4 0"/>`,
+	"temp":   `<path d="M6.3 9.2V3.6a1.7 1.7 0 0 1 3.4 0v5.6a3 3 0 1 1-3.4 0z"/><path d="M8 6.5v5"/>`,
+	"bolt":   `<path d="M8.8 1.8L3.6 9h4l-.6 5.2L12.4 7h-4z"/>`,
+	"fan":    `<g fill="currentColor" stroke="none"><path d="M8 7C7 4.8 7.5 2.4 9.8 2c1.6 1.3 1.2 3.7-.9 5.2z"/><path transform="rotate(120 8 8)" d="M8 7C7 4.8 7.5 2.4 9.8 2c1.6 1.3 1.2 3.7-.9 5.2z"/><path transform="rotate(240 8 8)" d="M8 7C7 4.8 7.5 2.4 9.8 2c1.6 1.3 1.2 3.7-.9 5.2z"/></g>`,
+	"film":   `<rect x="2" y="3.5" width="12" height="9" rx="1.5"/><path d="M6.8 6.2v3.6L9.8 8z"/>`,
+	"warn":   `<path d="M8 2.2L14.5 13.4H1.5z"/><path d="M8 6.6v3M8 11.5v.01"/>`,
+	"bad":    `<circle cx="8" cy="8" r="6.2"/><path d="M5.8 5.8l4.4 4.4m0-4.4l-4.4 4.4"/>`,
+	"share":  `<path d="M8 10V2.2M5.2 4.8L8 2l2.8 2.8M3 9v3.5A1.5 1.5 0 0 0 4.5 14h7a1.5 1.5 0 0 0 1.5-1.5V9"/>`,
+	"pin":    `<path d="M6 2.5h4l-.6 4 2.1 2.3H4.5L6.6 6.5zM8 9v5"/>`,
+	"moon":   `<path d="M13 9.6A5.6 5.6 0 0 1 6.4 3a5.6 5.6 0 1 0 6.6 6.6z"/>`,
+	"close":  `<path d="M4 4l8 8m0-8l-8 8"/>`,
+}
+
+// shell of the dashboard, and of a device's own page.
+func (p Page) shell() Shell { return p.in.shell(either(p.Device == nil, "Now", "")) }
+
+// shell of a span of the past is about what is kept, and does not change.
+func (p PastPage) shell() Shell {
+	s := p.in.shell("Past")
+	s.Class, s.Still = "of-past", true
+	s.Data = append(p.Data(), Link{p.in.BasePath + "api/gpu/forecast", "Forecasts"})
+	return s
+}
