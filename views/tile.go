@@ -25,8 +25,8 @@ type Tile struct {
 	Answers   bool // the meters have values
 	Answer    bool // the page's sentence is about it
 	Busy      bool
-	Unknown   bool  // whether it is busy
-	Level     Level // Near: slowed, or near its limit of heat; Bad: broken
+	Unknown   bool   // whether it is busy
+	Level     Level  // Near: slowed, or near its limit of heat; Bad: broken
 	Says      string // what it is like in a word or two: "slowed by heat", "fan 40 %"
 
 	Meters []Figure // the engine that works most, memory, temperature, power, fan
@@ -45,6 +45,7 @@ type Tile struct {
 	Pinned bool
 	Pin    templ.SafeURL // the address of the page with this device pinned, or no more; empty where nothing can be pinned
 
+	Spark  Spark // of a card
 	device *gpu.Device
 }
 

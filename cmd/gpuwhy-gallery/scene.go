@@ -109,8 +109,9 @@ func (p *playing) show(at time.Time, page bool) {
 		return
 	}
 	snap := p.snapshot(at, page)
-	p.Recent.Add(snap)
-	p.Alerts.Observe(p.Publish(snap))
+	m := p.Publish(snap)
+	p.Recent.Observe(m)
+	p.Alerts.Observe(m)
 }
 
 // snapshot is the machine at a moment. The caller holds mu.

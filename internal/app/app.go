@@ -201,7 +201,7 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		g.Go(func() error { return n.run(ctx) })
 	}
 	g.Go(func() error { return a.notifier.Run(ctx) })
-	start(func(ctx context.Context) { a.each(ctx, func(m *insight.Moment) { a.Recent.Add(m.Snapshot) }) })
+	start(func(ctx context.Context) { a.each(ctx, a.Recent.Observe) })
 	start(func(ctx context.Context) { a.each(ctx, func(m *insight.Moment) { a.Alerts.Observe(m) }) })
 	start(func(ctx context.Context) { a.reloadOn(ctx, reload) })
 	if a.recorder != nil {

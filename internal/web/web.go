@@ -5,7 +5,6 @@ package web
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -82,8 +81,10 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 			of, _ := f.Device(d.Node, d.UUID)
 			return of.Attribution
 		},
-		Kept:      p.kept,
-		Alerts:    alert.OfNode(p.cfg.Alerts.Standing(), node),
+		Recent:     p.recent(node),
+		HasPast:    p.cfg.Past != nil,
+		Alerts:     alert.OfNode(p.cfg.Alerts.Standing(), node),
+		PastAlerts: alert.OfNode(p.cfg.Alerts.Past(), node),
 		Footprint: p.cfg.Sizes.Last(),
 		Said: func(d *gpu.Device) *explain.DeviceAnswer {
 			of, _ := f.Device(d.Node, d.UUID)
@@ -105,16 +106,6 @@ func (p *Pages) forecasts(f *insight.Fleet, parts []insight.Part, now time.Time)
 		return nil
 	}
 	return contract.NewForecasts(p.cfg.Monitor, f, parts, p.cfg.Forecast, now).GPUs
-}
-
-// kept reports whether the recent past has a reading of that metric, of those devices or any.
-func (p *Pages) kept(metric string, of []*gpu.Device) bool {
-	if of == nil {
-		return p.cfg.Recent.Has(metric, nil)
-	}
-	return p.cfg.Recent.Has(metric, func(node, uuid string) bool {
-		return slices.ContainsFunc(of, func(d *gpu.Device) bool { return d.Node == node && d.UUID == uuid })
-	})
 }
 
 func (p *Pages) alerts(from int, node string, asked url.Values) templ.Component {
