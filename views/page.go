@@ -15,6 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
 // An Input is all that a page is made of.
@@ -25,6 +26,7 @@ type Input struct {
 	Choices                           // of the page
 	Nodes    gpu.Nodes                // the newest snapshots; none before the first reading
 	Layers   contract.Layers          // the answer to the page's question; on a GPU's own page that about the GPU
+	Ways     []explain.Way            // what can be done; nil: what Layers say
 	Past     string                   // its headline in the past, for readings that are old
 	Why      string                   // the same in one sentence; a GPU's own page does not have it
 	Causes   []explain.Cause          // those behind the answer, in their order; on a GPU's own page those of that GPU
@@ -40,15 +42,16 @@ type Input struct {
 	Said func(*gpu.Device) *explain.DeviceAnswer
 	// Forecasts are what that rests on, of the devices of a page that shows it; empty where no forecasts are made.
 	Forecasts []contract.GPUForecast
-	// Kept reports whether the recent past has a reading of that metric of those
-	// devices (nil: of any). It is nil where there is no recent past.
-	Kept   func(metric string, of []*gpu.Device) bool
-	Alerts []alert.Alert // those that fire
-	Now    time.Time     // the server's clock
+	// Recent is the recent past of a node or a device, or of all; nil where there is none.
+	Recent     func(node, uuid string, step time.Duration) *recent.Table
+	HasPast    bool          // there is a page of the past
+	Alerts     []alert.Alert // those that fire
+	PastAlerts []alert.Alert // those that were over lately
+	Now        time.Time     // the server's clock
 	// Footprint is how much of the past is kept; nil where that is not known.
 	Footprint *past.Footprint
 
-	only   *gpu.Device                // that the page is about; nil: all
+	only   *gpu.Device              // that the page is about; nil: all
 	pageOf func(*gpu.Device) string // the address of a device's page; nil: that of now
 }
 
@@ -102,6 +105,8 @@ type Page struct {
 	Causes []CauseRow
 
 	GPUs       GPUList
+	Picture    Picture
+	Charts     []Chart
 	Failures   []Failure
 	Found      string // what each source found
 	FailTitle  string
@@ -169,6 +174,10 @@ func NewPage(in Input) Page {
 		tiles = append(tiles, t)
 	}
 	p.Answer, p.GPUs = newAnswer(&in), newGPUList(&in, tiles)
+	p.Picture, p.Charts = newPicture(&in), newCharts(&in)
+	for i := range p.GPUs.Cards {
+		p.GPUs.Cards[i].Spark = newSpark(&in, p.GPUs.Cards[i].device)
+	}
 	p.Sums = newSums(&in, devices)
 	p.FailTitle = say(either(len(devices) == 0, "no GPU read", "not all read"))
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })

@@ -25,8 +25,8 @@ type Tile struct {
 	Answers   bool // the meters have values
 	Answer    bool // the page's sentence is about it
 	Busy      bool
-	Unknown   bool  // whether it is busy
-	Level     Level // Near: slowed, or near its limit of heat; Bad: broken
+	Unknown   bool   // whether it is busy
+	Level     Level  // Near: slowed, or near its limit of heat; Bad: broken
 	Says      string // what it is like in a word or two: "slowed by heat", "fan 40 %"
 
 	Meters []Figure // the engine that works most, memory, temperature, power, fan
@@ -45,6 +45,7 @@ type Tile struct {
 	Pinned bool
 	Pin    templ.SafeURL // the address of the page with this device pinned, or no more; empty where nothing can be pinned
 
+	Spark  Spark // of a card
 	device *gpu.Device
 }
 
@@ -109,7 +110,6 @@ func (t *Tile) judge(in *Input, d *gpu.Device, reasons gpu.ClockEventReasons) {
 	case reasons&gpu.ReasonPowerCap != 0 && t.Busy:
 		t.Says = say("power-limited")
 	case fan.Value.Mark != Plain:
-		t.Says = either(fan.Value.Text == say("no fan"), fan.Value.Text, "")
 	case num(d.Fans.Commanded()).value == 0:
 		t.Says = say("fan off")
 	default:
@@ -172,9 +172,16 @@ func newMeters(d *gpu.Device) []Figure {
 		{Key: e.key, Label: e.label, Value: show(e.value, percent), Fill: part(e.value, full)},
 		memoryMeter(d),
 		temperatureMeter(d.Thermal),
-		usage("power", "Power", watts, num(d.Power.Draw), num(d.Power.EnforcedLimit)),
+		powerMeter(d),
 		fanMeter(d.Fans),
 	}
+}
+
+// powerMeter never warns: to work at the limit is normal.
+func powerMeter(d *gpu.Device) Figure {
+	m := usage("power", "Power", watts, num(d.Power.Draw), num(d.Power.EnforcedLimit))
+	m.Level = Normal
+	return m
 }
 
 // soon is what comes first of what has a time; empty where nothing has.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
 )
 
 // A Question is what is asked for of the recent past.
