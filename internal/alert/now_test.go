@@ -52,7 +52,7 @@ func TestWhatIsSoNow(t *testing.T) {
 		d.Thermal.GPU = gpu.Of(gpu.Celsius(91))
 		d.Health.XIDs = gpu.Of([]gpu.XID{{Code: 79, Count: 2}})
 	})
-	want("hot", "hot", "is at 91 °C", "Just now it rose above 85 °C.", false)
+	want("hot", "hot", "is at 91 °C", "Above 85 °C.", false)
 	want("errors", "xid", "had 2 driver errors", "The last one: XID 79 (the GPU has fallen off the bus). The first came just now.", false)
 	see(50, func(d *gpu.Device) { d.Thermal.GPU = gpu.Reading[gpu.Celsius]{} })
 	want("no data", "hot", "does not report its temperature", "Whether this is over can't be told.", false)

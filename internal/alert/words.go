@@ -58,7 +58,7 @@ func (t *telling) write() {
 		if t.detail != "" {
 			t.detail = ": " + t.detail
 		}
-		text = t.reads() + t.detail + "; " + t.first() + "." + t.culprit()
+		text = t.reads() + t.detail + "; " + t.first() + "." + t.culprit(explain.ProcessName)
 	default:
 		t.Is, t.More, t.Easing = t.back(), t.ends()+".", true
 		text = t.back() + ". " + t.ends() + "."
@@ -80,9 +80,9 @@ func (t *telling) inShort() (is, more string) {
 		}
 	}
 	if t.watch.Words.Began != "" {
-		said = append(said, capital(t.first())+".")
+		said = append(said, capital(t.line())+".")
 	}
-	return is, strings.TrimSpace(strings.Join(said, " ") + t.culprit())
+	return is, strings.TrimSpace(strings.Join(said, " ") + t.culprit(explain.ShortName))
 }
 
 // howMany is how many came: "had 2 driver errors".
@@ -185,12 +185,17 @@ func (t *telling) already() string {
 	subject, so := "this", "so"
 	if words := &t.watch.Words; words.Began != "" {
 		subject, _, _ = strings.Cut(words.Began, " ")
-		so = strings.TrimPrefix(t.against(words.Over, words.OverAbove), "no longer ")
+		so = t.line()
 	}
 	if lasts := t.Time.Sub(t.Since); lasts >= time.Second && t.State != NoData {
 		return subject + " has been " + so + " for " + t.atLeast() + explain.Span(lasts)
 	}
 	return subject + " was " + so + " at the first reading, " + t.ago()
+}
+
+// line is which side of the threshold it is on: "above 50 %".
+func (t *telling) line() string {
+	return strings.TrimPrefix(t.against(t.watch.Words.Over, t.watch.Words.OverAbove), "no longer ")
 }
 
 func (t *telling) atLeast() string {
@@ -243,13 +248,13 @@ func (t *telling) ends() string {
 }
 
 // culprit is a sentence that names the process that causes the alert, if known.
-func (t *telling) culprit() string {
+func (t *telling) culprit(nameOf func(*gpu.Process) string) string {
 	n := len(t.Processes)
 	if n == 0 {
 		return ""
 	}
 	first := &t.Processes[0]
-	name, works := explain.ProcessName(first), explain.Works(first) && !t.watch.Holds
+	name, works := nameOf(first), explain.Works(first) && !t.watch.Holds
 	held, known := first.Memory.Get()
 	memory := amount(held.MiB(), "MiB")
 	var text string
