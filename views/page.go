@@ -102,8 +102,7 @@ type Page struct {
 	Failures   []Failure
 	Found      string // what each source found
 	FailTitle  string
-	Alerts     []AlertRow // the worst
-	MoreAlerts string     // how many there are beside the first, or in all; empty for none
+	AlertLine  AlertLine
 	Processes  []Process
 	Count      string // how many processes are left out
 	Unlisted   string
@@ -173,7 +172,7 @@ func NewPage(in Input) Page {
 	p.Sums = newSums(&in, devices)
 	p.FailTitle = say(either(len(devices) == 0, "no GPU read", "not all read"))
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
-	p.Alerts, p.MoreAlerts = newAlertRows(&in), moreAlerts(len(in.Alerts))
+	p.AlertLine = newAlertLine(&in)
 	p.Processes = newProcesses(devices, len(in.Nodes) > 1, in.Attribution, now)
 	if n := len(p.Processes); n > mostProcesses {
 		p.Count = say("first processes", strconv.Itoa(mostProcesses), strconv.Itoa(n))
@@ -305,27 +304,12 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 	return out
 }
 
-// mostAlerts is how many alerts are listed at once: the worst.
-const mostAlerts = 100
-
 // formsOn is what forms call the page; empty for the dashboard.
 func (in *Input) formsOn() string {
 	if in.only == nil {
 		return ""
 	}
 	return "gpu/" + in.only.UUID
-}
-
-// newAlertRows are the alerts of the page. With several nodes each names its own.
-func newAlertRows(in *Input) []AlertRow {
-	sorted := sortedAlerts(in.Alerts)
-	return each(sorted[:min(len(sorted), mostAlerts)], func(a *alert.Alert) AlertRow {
-		row := newAlertRow(a, in, in.formsOn())
-		if node := clean(a.Device.Node, longestName); len(in.Nodes) > 1 && node != "" {
-			row.Message = say("says", node, row.Message)
-		}
-		return row
-	})
 }
 
 // each makes a row of each element of a list.
@@ -335,31 +319,4 @@ func each[T, Row any](list []T, row func(*T) Row) []Row {
 		rows = append(rows, row(&list[i]))
 	}
 	return rows
-}
-
-// sortedAlerts puts what matters most first, and of that the oldest.
-func sortedAlerts(alerts []alert.Alert) []alert.Alert {
-	return slices.SortedStableFunc(slices.Values(alerts), func(a, b alert.Alert) int {
-		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), a.Since.Compare(b.Since))
-	})
-}
-
-// moreAlerts stands beside the first.
-func moreAlerts(n int) string {
-	switch {
-	case n < 2:
-		return ""
-	case n > mostAlerts:
-		return say("worst", strconv.Itoa(mostAlerts), strconv.Itoa(n))
-	default:
-		return say("more", strconv.Itoa(n-1))
-	}
-}
-
-// alertLabel is an alert in a word or two.
-func alertLabel(a *alert.Alert) string {
-	if a.State != alert.Firing {
-		return say("alert " + string(a.State))
-	}
-	return cmp.Or(say("alert "+a.Rule), severityName(a.Severity))
 }
