@@ -868,11 +868,11 @@ func (p *Picture) band(b *banded, n int, v recent.Visit, to time.Time, row int, 
 		x = a.x(a.base) - before
 	}
 	width := max(a.x(to)-x, 1)
-	if v.Open {
+	if v.Open && !to.Before(a.to) {
 		width = after * 10
 	}
 	out.X, out.Width = strconv.Itoa(x), strconv.Itoa(width)
-	if v.Open { // as for the name: what is to the right of the picture is not seen
+	if v.Open { // what is to the right of the picture is not seen
 		out.Room = "100%"
 	}
 	if share < shortestNamed {
@@ -1145,7 +1145,7 @@ func (p *Picture) flags(in *Input, d *gpu.Device, a recentAxis) {
 		return cmp.Or(y.Severity.Rank()-x.Severity.Rank(), y.Since.Compare(x.Since))
 	})
 	for i, of := range list[:min(len(list), mostFlags)] {
-		text := cmp.Or(say("alert "+of.Rule), severityName(of.Severity))
+		text := cmp.Or(say("alert "+of.Rule), clean(strings.ReplaceAll(of.Rule, "_", " "), longestName))
 		if d == nil && of.About() {
 			text = in.alertOn(&of) + " " + text
 		}
