@@ -152,7 +152,7 @@ function show() {
     words.push(`${lane.dataset.label} ${value} ${unit}`);
   }
   const status = p?.querySelector("[role=status][data-own]");
-  if (status && document.activeElement?.matches(".plot")) status.textContent = words.join(", ");
+  if (status && document.activeElement?.matches(".timeline")) status.textContent = words.join(", ");
   for (const { chart, path } of chosen()) {
     const own = chart.querySelector("[data-own]");
     if (own) draw(own, "path", { class: "cursor", d: `M${x} 0V100` });
@@ -186,11 +186,11 @@ function tell(e) {
 /** @param {PointerEvent} e */
 function moved(e) {
   const target = /** @type {Element} */ (e.target);
-  const small = target.closest?.(".chart .small"), plot = small ? null : target.closest?.("#picture .plot");
+  const small = target.closest?.(".chart .small"), plot = small ? null : target.closest?.("#picture .timeline");
   const area = small?.querySelector(".lines") ?? plot?.querySelector(".lanes");
   const box = (small?.querySelector(".lines") ?? plot)?.getBoundingClientRect();
   if (!area || !box || e.clientX > box.right) {
-    if (at !== undefined && !document.activeElement?.matches(".plot")) [at, line] = [undefined, ""], show();
+    if (at !== undefined && !document.activeElement?.matches(".timeline")) [at, line] = [undefined, ""], show();
     return;
   }
   const [from, , span] = viewOf(area);
@@ -222,7 +222,7 @@ function nearest(small, box, y) {
 /** @param {KeyboardEvent} e */
 function pressed(e) {
   const lanes = picture()?.querySelector(".lanes");
-  if (!lanes || !(/** @type {Element} */ (e.target).matches("#picture .plot")) || e.ctrlKey || e.altKey || e.metaKey) return;
+  if (!lanes || !(/** @type {Element} */ (e.target).matches("#picture .timeline")) || e.ctrlKey || e.altKey || e.metaKey) return;
   const [from, , span] = viewOf(lanes), path = lanes.querySelector(".line"), last = path ? courseOf(path.getAttribute("d") ?? "").xs.at(-1) : undefined;
   const step = { ArrowLeft: -3, ArrowRight: 3, PageUp: -60, PageDown: 60, Home: -1e9, End: 1e9 }[e.key], end = Math.min(last ?? 1e9, from + span);
   if (e.key === "Escape") at = undefined;
@@ -265,7 +265,7 @@ export function begin() {
   document.addEventListener("keydown", pressed);
   document.addEventListener("click", save);
   document.addEventListener("focusout", (e) => {
-    if (/** @type {Element} */ (e.target).matches("#picture .plot")) [at, line] = [undefined, ""], show();
+    if (/** @type {Element} */ (e.target).matches("#picture .timeline")) [at, line] = [undefined, ""], show();
   });
   new MutationObserver((list) => {
     if (at !== undefined && list.some((m) => !(/** @type {Element} */ (m.target).closest?.("[data-own]")))) show();

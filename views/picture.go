@@ -612,8 +612,14 @@ func (p *Picture) ofOne(in *Input, d *gpu.Device, at points) {
 	p.Says = in.saysOf(p.Title, row, slows)
 }
 
-// barSeconds is the time between two bars of the wave: six seconds, or a step of the table.
-func barSeconds(at points) int { return max(6, int(at.Step/time.Second)) }
+// barSeconds is the time between two bars of the wave, so that they are dense enough.
+func barSeconds(at points) int {
+	seconds := int(at.Step / time.Second)
+	if at.axis.to.Sub(at.axis.from) >= recent.Span/2 {
+		seconds = max(seconds, 6)
+	}
+	return seconds
+}
 
 // working is who draws most now.
 func (in *Input) working(d *gpu.Device) PictureReading {
@@ -1153,7 +1159,7 @@ func (p *Picture) flags(in *Input, d *gpu.Device, a recentAxis) {
 			Key: of.ID, Level: either(of.Severity == alert.Critical, "bad", "warn"), Text: text, X: a.percent(of.Since), Left: a.share(of.Since) > .6,
 			Line: "M" + strconv.Itoa(a.x(of.Since)) + " " + exact(p.whoHeight()+float64(i)*20) + "V" + exact(p.axisTop()),
 		}
-		f.Width = strconv.Itoa(26 + 13*len([]rune(text))/2)
+		f.Width = strconv.Itoa(30 + 13*len([]rune(text))/2)
 		p.Flags = append(p.Flags, f)
 	}
 }
@@ -1178,12 +1184,13 @@ func (p *Picture) look(kind, hue string) templ.Attributes {
 	return templ.Attributes{"class": strings.TrimSpace(kind + " " + hue)}
 }
 
-// heatOf paints the line of a temperature by how near it is to its limit.
-func heatOf(l PictureLane, of PicturePath) templ.Attributes {
-	if of.Class != "heat" || l.Heat[0] == "" {
-		return nil
+// lookOfLine is how a line looks: that of a temperature by how near it is to its limit.
+func (p *Picture) lookOfLine(l PictureLane, of PicturePath) templ.Attributes {
+	out := p.look(of.Class, "")
+	if of.Class == "heat" && l.Heat[0] != "" {
+		out["stroke"] = "url(#heat)"
 	}
-	return templ.Attributes{"stroke": "url(#heat)"}
+	return out
 }
 
 func (d LaneData) attrs() templ.Attributes {

@@ -143,7 +143,6 @@ type Shared struct {
 type SharedChip struct {
 	Chip
 	X, Width string
-	Text2    string // where the second part begins
 }
 
 // NewShared makes the picture of a page to be saved. Its times are those of now's zone.
@@ -158,15 +157,11 @@ func NewShared(in Input, theme Theme) Shared {
 	s.Size = min(48, 48*1100/max(textWidth(s.headline(), 48)+20, 1))
 	x := 44.
 	for _, c := range s.Answer.Chips {
-		first, gap := textWidth(c.Figure, 15), 5.
-		if c.Figure == "" {
-			gap = 0
-		}
-		width := 26 + first + gap + textWidth(c.Text, 14)
+		width := 26 + textWidth(c.Figure+" "+c.Text, 15.5)
 		if x+width > 1156 {
 			break
 		}
-		s.Chips = append(s.Chips, SharedChip{c, exact(x), exact(width), exact(13 + first + gap)})
+		s.Chips = append(s.Chips, SharedChip{c, tenth(x), tenth(width)})
 		x += width + 8
 	}
 	s.Foot = p.Place
