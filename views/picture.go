@@ -336,6 +336,7 @@ type PictureBand struct {
 	Key, Hue         string
 	X, Width         string
 	Y, Height        string
+	Below            string // the height of its shade; 0 for none
 	Left, Room, Text string // Text is the height of the name, in percent
 	Began, Ends      bool   // within the picture
 	Name, Owner      string
@@ -471,7 +472,7 @@ func newPicture(in *Input) Picture {
 	at := points{t, a}
 	p.Empty = t.Points == 0
 	p.View, p.Base = a.view(pictureHeight), strconv.FormatInt(a.base.Unix(), 10)
-	p.From, p.To = a.from, a.to
+	p.From, p.To = a.from, t.End
 	p.times(a, t.End)
 	if d == nil {
 		p.ofAll(in, at)
@@ -834,6 +835,10 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 		row, _ := strconv.Atoi(out[i].Y)
 		y := 4 + float64(row)*(height+2)
 		out[i].Y, out[i].Height, out[i].Text = exact(y), exact(height), ofHeight(y+height/2)
+		out[i].Below = "0"
+		if !p.Crowd || out[i].Hue == culprit {
+			out[i].Below = exact(p.axisTop() - y)
+		}
 	}
 	p.Bands = out
 }
@@ -950,7 +955,7 @@ func (p *Picture) ofAll(in *Input, at points) {
 	heat := at.Spread("temperature_celsius")
 	t := p.heatLane(166, 336, heat.Most, slows, heat.Least)
 	t.Areas, t.Lines, p.Ends = in.crowdPaths(at, "temperature_celsius", t.lane, "heat")
-	p.Ends = placeEnds(p.Ends, 178, 332, pictureHeight, 13)
+	p.Ends = placeEnds(p.Ends, 178, 332, pictureHeight, 13, false)
 	p.Lanes = append(p.Lanes, t.PictureLane)
 	value, hot := highest(devices, func(d *gpu.Device) number { return num(d.Thermal.GPU) })
 	r := readingOf("temperature", "Hottest", value, celsius, "", Normal)
