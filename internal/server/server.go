@@ -72,6 +72,8 @@ type Config struct {
 	// PastPage returns an error beside the page that says it.
 	Page       func(f *insight.Fleet, node string, asked url.Values) templ.Component
 	DevicePage func(of insight.Part, asked url.Values) templ.Component
+	// Picture is what Page begins with as an image, in SVG.
+	Picture    func(f *insight.Fleet, node string, asked url.Values) templ.Component
 	AlertsPage func(from int, node string, asked url.Values) templ.Component
 	PastPage   func(context.Context, *PastQuestion) (templ.Component, error)
 	ErrorPage  func(status int, title string, advice gpu.Advice) templ.Component
