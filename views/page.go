@@ -89,22 +89,22 @@ type Page struct {
 	Why    string
 	Causes []CauseRow
 
-	Totals     []Figure
-	Tiles      []Tile
-	TileCount  string // how many devices have no tile
-	Density    Density
-	Charts     []Chart
-	Failures   []Failure
-	Found      string // what each source found
-	FailTitle  string
-	AlertLine  AlertLine
-	Processes  []Process
-	Count      string // how many processes are left out
-	Unlisted   string
-	Notes      []string // what gpuwhy can't see here, and what would change that
-	Machine    string
-	Host       []Figure
-	Busiest    []Figure // who uses the CPU
+	Totals    []Figure
+	Tiles     []Tile
+	TileCount string // how many devices have no tile
+	Density   Density
+	Charts    []Chart
+	Failures  []Failure
+	Found     string // what each source found
+	FailTitle string
+	AlertLine AlertLine
+	Processes []Process
+	Count     string // how many processes are left out
+	Unlisted  string
+	Notes     []string // what gpuwhy can't see here, and what would change that
+	Machine   string
+	Host      []Figure
+	Busiest   []Figure // who uses the CPU
 
 	// Device is set on a device's own page. Such a page has the tile and the
 	// processes of that device only, and no Totals and no Host.

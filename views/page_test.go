@@ -415,19 +415,8 @@ func TestPageOfEight(t *testing.T) {
 	if p.in.Nodes.Status() != "degraded" || p.Density != Compact || p.Title != "▲ 99\u00a0% · 85\u00a0°C · gpuwhy" || p.in.Nodes.Kind() != gpu.Live {
 		t.Errorf("got %q %q %q %v", p.in.Nodes.Status(), p.Density, p.Title, p.in.Nodes.Kind() != gpu.Live)
 	}
-	row := func(i int, label, message string) AlertRow {
-		return AlertRow{Alert: &in.Alerts[i], Label: label, Message: message, Say: "/api/alerts/" + in.Alerts[i].ID + "/"}
-	}
-	if diff := cmp.Diff([]AlertRow{ // what matters most comes first, and of that the oldest
-		row(1, "Critical", "GPU\u00a06 is lost"),
-		row(2, "No data", "GPU\u00a05 was hot"),
-		row(0, "High usage", "GPU\u00a00 is busy"),
-		row(3, "Note", "GPU\u00a07 is new"),
-	}, p.Alerts, cmp.Comparer(func(a, b *alert.Alert) bool { return a.ID == b.ID })); diff != "" {
-		t.Error(diff)
-	}
-	if html := render(t, alertRow(p.Alerts[2])); !strings.Contains(html, `data-key="a1" data-state="firing" data-severity="warning" title="since 2026-01-02 11:59:18 UTC" data-at="2026-01-02T11:59:18Z"`) {
-		t.Errorf("got %s", html)
+	if l := p.AlertLine; l.Item.Title != "GPU\u00a06 is lost" || l.More != "2 more" || l.Info != "1 for your information" {
+		t.Errorf("the line is %+v", l)
 	}
 	i := slices.IndexFunc(p.Totals, func(t Figure) bool { return t.Key == "busy" })
 	if got := p.Totals[i]; got.Value.Text != "3" || got.Remark != "of 8 GPUs, 1 not known, 3 not read" {
@@ -530,7 +519,7 @@ func TestExamplesHaveEveryState(t *testing.T) {
 			break
 		}
 	}
-	for _, state := range []string{"busy", "idle", "on", "not_answering", "lost", "asleep", "firing", "resolved"} {
+	for _, state := range []string{"busy", "idle", "on", "not_answering", "lost", "asleep"} {
 		if !strings.Contains(html, `data-state="`+state+`"`) {
 			t.Errorf("nothing is %s", state)
 		}
