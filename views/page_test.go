@@ -418,6 +418,9 @@ func TestPageOfEight(t *testing.T) {
 	if got, want := p.GPUs.Counts, (Counts{All: 8, Busy: 3, Problem: 3, Unknown: 3}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+	if l := p.AlertLine; l.Item.Title != "GPU\u00a06 is lost" || l.More != "2 more" || l.Info != "1 for your information" {
+		t.Errorf("the line is %+v", l)
+	}
 }
 
 func TestWhatIsNotLiveSaysSo(t *testing.T) {
