@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // An Answer is what a page says first, from the shortest text to more.
@@ -20,8 +21,12 @@ type Answer struct {
 	Broken                  bool
 	Chips                   []Chip
 	Rest                    string
-	Action                  string
-	Command                 string // exactly as it is to be run
+	Ways                    []Way
+}
+
+// A Way is one thing that can be done.
+type Way struct {
+	Text, Command string // the command exactly as it is to be run; empty where there is none
 }
 
 // Headline is the whole of it.
@@ -44,14 +49,20 @@ func newAnswer(in *Input) Answer {
 		Long:     utf8.RuneCountInString(l.Headline) > longHeadline,
 		Broken:   l.Broken,
 		Rest:     sentence(l.Rest),
-		Action:   sentence(l.Action.Text),
-		Command:  l.Action.Command,
+		Ways:     each(in.Ways, func(w *explain.Way) Way { return Way{sentence(w.Text), w.Command} }),
 	}
-	warned := false
-	for _, f := range l.Facts {
+	if in.Ways == nil && l.Action.Text != "" {
+		out.Ways = []Way{{sentence(l.Action.Text), l.Action.Command}}
+	}
+	last := -1 // of several warnings one is enough: the last says what comes of the others
+	for i, f := range l.Facts {
+		if f.Warning {
+			last = i
+		}
+	}
+	for i, f := range l.Facts {
 		c := newChip(f.Text)
-		if f.Warning && !warned {
-			warned = true
+		if i == last {
 			c.Level = Near
 			if l.Broken {
 				c.Level = Bad

@@ -26,6 +26,7 @@ type Input struct {
 	Choices                           // of the page
 	Nodes    gpu.Nodes                // the newest snapshots; none before the first reading
 	Layers   contract.Layers          // the answer to the page's question; on a GPU's own page that about the GPU
+	Ways     []explain.Way            // what can be done; nil: what Layers say
 	Past     string                   // its headline in the past, for readings that are old
 	Why      string                   // the same in one sentence; a GPU's own page does not have it
 	Causes   []explain.Cause          // those behind the answer, in their order; on a GPU's own page those of that GPU
@@ -82,6 +83,14 @@ func (in *Input) place() string {
 	}
 }
 
+// age is how old the readings are, in whole seconds; empty before the first.
+func (in *Input) age() string {
+	if len(in.Nodes) == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(max(in.Now.Sub(in.Nodes.Time()), 0).Seconds()))
+}
+
 func (in *Input) seconds() string { return exact(in.Interval.Seconds()) }
 
 // A Page is the page's view model: words and numbers, ready to be placed.
@@ -95,22 +104,21 @@ type Page struct {
 	Why    string
 	Causes []CauseRow
 
-	GPUs       GPUList
-	Picture    Picture
-	Charts     []Chart
-	Failures   []Failure
-	Found      string // what each source found
-	FailTitle  string
-	Alerts     []AlertRow // the worst
-	MoreAlerts string     // how many there are beside the first, or in all; empty for none
-	Processes  []Process
-	Count      string // how many processes are left out
-	Unlisted   string
-	Notes      []string // what gpuwhy can't see here, and what would change that
-	Machine    string
-	Sums       []Figure // of the machine, in one line
-	Host       []Figure
-	Busiest    []Figure // who uses the CPU
+	GPUs      GPUList
+	Picture   Picture
+	Charts    []Chart
+	Failures  []Failure
+	Found     string // what each source found
+	FailTitle string
+	AlertLine AlertLine
+	Processes []Process
+	Count     string // how many processes are left out
+	Unlisted  string
+	Notes     []string // what gpuwhy can't see here, and what would change that
+	Machine   string
+	Sums      []Figure // of the machine, in one line
+	Host      []Figure
+	Busiest   []Figure // who uses the CPU
 
 	// Device is set on a device's own page. Such a page has the processes of that device only, and no Host.
 	Device *DevicePage
@@ -172,7 +180,7 @@ func NewPage(in Input) Page {
 	p.Sums = newSums(&in, devices)
 	p.FailTitle = say(either(len(devices) == 0, "no GPU read", "not all read"))
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
-	p.Alerts, p.MoreAlerts = newAlertRows(&in), moreAlerts(len(in.Alerts))
+	p.AlertLine = newAlertLine(&in)
 	p.Processes = newProcesses(devices, len(in.Nodes) > 1, in.Attribution, now)
 	if n := len(p.Processes); n > mostProcesses {
 		p.Count = say("first processes", strconv.Itoa(mostProcesses), strconv.Itoa(n))
@@ -212,8 +220,8 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 // leaves half a page.
 func (p Page) Render(ctx context.Context, w io.Writer) error {
 	return document(head{
-		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"vendor/uplot/uPlot.min.css", "app.css"},
-		Script: p.in.Asset("page.js"), Preload: []string{"shared.js", "vendor/uplot/uPlot.esm.js"},
+		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"app.css"},
+		Script: p.in.Asset("page.js"),
 	}, dashboard(p)).Render(ctx, w)
 }
 
@@ -304,27 +312,12 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 	return out
 }
 
-// mostAlerts is how many alerts are listed at once: the worst.
-const mostAlerts = 100
-
 // formsOn is what forms call the page; empty for the dashboard.
 func (in *Input) formsOn() string {
 	if in.only == nil {
 		return ""
 	}
 	return "gpu/" + in.only.UUID
-}
-
-// newAlertRows are the alerts of the page. With several nodes each names its own.
-func newAlertRows(in *Input) []AlertRow {
-	sorted := sortedAlerts(in.Alerts)
-	return each(sorted[:min(len(sorted), mostAlerts)], func(a *alert.Alert) AlertRow {
-		row := newAlertRow(a, in, in.formsOn())
-		if node := clean(a.Device.Node, longestName); len(in.Nodes) > 1 && node != "" {
-			row.Message = say("says", node, row.Message)
-		}
-		return row
-	})
 }
 
 // each makes a row of each element of a list.
@@ -334,31 +327,4 @@ func each[T, Row any](list []T, row func(*T) Row) []Row {
 		rows = append(rows, row(&list[i]))
 	}
 	return rows
-}
-
-// sortedAlerts puts what matters most first, and of that the oldest.
-func sortedAlerts(alerts []alert.Alert) []alert.Alert {
-	return slices.SortedStableFunc(slices.Values(alerts), func(a, b alert.Alert) int {
-		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), a.Since.Compare(b.Since))
-	})
-}
-
-// moreAlerts stands beside the first.
-func moreAlerts(n int) string {
-	switch {
-	case n < 2:
-		return ""
-	case n > mostAlerts:
-		return say("worst", strconv.Itoa(mostAlerts), strconv.Itoa(n))
-	default:
-		return say("more", strconv.Itoa(n-1))
-	}
-}
-
-// alertLabel is an alert in a word or two.
-func alertLabel(a *alert.Alert) string {
-	if a.State != alert.Firing {
-		return say("alert " + string(a.State))
-	}
-	return cmp.Or(say("alert "+a.Rule), severityName(a.Severity))
 }

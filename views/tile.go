@@ -110,7 +110,6 @@ func (t *Tile) judge(in *Input, d *gpu.Device, reasons gpu.ClockEventReasons) {
 	case reasons&gpu.ReasonPowerCap != 0 && t.Busy:
 		t.Says = say("power-limited")
 	case fan.Value.Mark != Plain:
-		t.Says = either(fan.Value.Text == say("no fan"), fan.Value.Text, "")
 	case num(d.Fans.Commanded()).value == 0:
 		t.Says = say("fan off")
 	default:
@@ -173,9 +172,16 @@ func newMeters(d *gpu.Device) []Figure {
 		{Key: e.key, Label: e.label, Value: show(e.value, percent), Fill: part(e.value, full)},
 		memoryMeter(d),
 		temperatureMeter(d.Thermal),
-		usage("power", "Power", watts, num(d.Power.Draw), num(d.Power.EnforcedLimit)),
+		powerMeter(d),
 		fanMeter(d.Fans),
 	}
+}
+
+// powerMeter never warns: to work at the limit is normal.
+func powerMeter(d *gpu.Device) Figure {
+	m := usage("power", "Power", watts, num(d.Power.Draw), num(d.Power.EnforcedLimit))
+	m.Level = Normal
+	return m
 }
 
 // soon is what comes first of what has a time; empty where nothing has.

@@ -2,6 +2,7 @@ package views
 
 import (
 	"strings"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -14,7 +15,7 @@ type Value struct {
 	Text  string
 	Mark  Mark
 	Title string // says more, where Mark is set
-	At    string // the moment in Text, for scripts; empty where there is none
+	At    string // the moment in Text, as RFC 3339; empty where there is none
 }
 
 // Mark tells values apart that are not simply a value.
@@ -59,6 +60,17 @@ func shown(r gpu.Reading[string], limit int) Value {
 	return absent(r.Quality())
 }
 
+// around are what stands before and after the moment in a value, and that.
+func (v Value) around() (before, at, after string) {
+	t, err := time.Parse(time.RFC3339, v.At)
+	if err != nil {
+		return v.Text, "", ""
+	}
+	at = moment(t)
+	before, after, _ = strings.Cut(v.Text, at)
+	return before, at, after
+}
+
 // parted are a figure and its unit, which may be empty.
 func (v Value) parted() (figure, unit string) {
 	i := strings.LastIndex(v.Text, nbsp)
@@ -70,7 +82,7 @@ func (v Value) parted() (figure, unit string) {
 
 // attrs are what the value's element has beside its text.
 func (v Value) attrs() templ.Attributes {
-	return attributes("data-at", v.At, "data-mark", string(v.Mark), "title", v.Title)
+	return attributes("data-mark", string(v.Mark), "title", v.Title)
 }
 
 // attributes pairs names with values, and leaves out those without a value.

@@ -53,14 +53,14 @@ func (p *Pages) all(f *insight.Fleet, node string, asked url.Values) views.Input
 	in := p.input(f, node)
 	in.Choices = views.Choices{Path: in.BasePath, Asked: asked}
 	a := f.Answer()
-	in.Layers, in.Past, in.Why, in.Causes = contract.NewLayers(a), a.Past, a.Sentence, a.Main()
+	in.Layers, in.Past, in.Ways, in.Why, in.Causes = contract.NewLayers(a), a.Past, a.Ways, a.Sentence, a.Main()
 	return in
 }
 
 func (p *Pages) device(of insight.Part, asked url.Values) templ.Component {
 	in := p.input(of.Alone(), "")
 	in.Choices = views.Choices{Path: in.BasePath + "gpu/" + url.PathEscape(of.Device.UUID), Asked: asked}
-	in.Layers, in.Past, in.Causes = contract.NewLayersOfOne(of.Why), of.Why.Past, of.Why.Causes
+	in.Layers, in.Past, in.Ways, in.Causes = contract.NewLayersOfOne(of.Why), of.Why.Past, of.Why.Ways, of.Why.Causes
 	in.Forecasts = p.forecasts(of.Alone(), []insight.Part{of}, in.Now)
 	return views.NewDevicePage(in, of.Device)
 }
