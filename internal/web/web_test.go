@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"net/url"
 	"bytes"
 	"strings"
 	"testing"
@@ -54,7 +55,7 @@ func TestPagesOfANode(t *testing.T) {
 	name, others := own.Snapshot.Node, other.Snapshot.Node
 	for what, page := range map[string]string{
 		"dashboard": rendered(t, cfg.Page(own.Alone(), name, nil)),
-		"alerts":    rendered(t, cfg.AlertsPage(0, name)),
+		"alerts":    rendered(t, cfg.AlertsPage(0, name, nil)),
 	} {
 		if !strings.Contains(page, `data-base="/x/node/`+name+`/"`) {
 			t.Errorf("%s: it leads to other addresses", what)
@@ -63,7 +64,7 @@ func TestPagesOfANode(t *testing.T) {
 			t.Errorf("%s: it is not about %s alone", what, name)
 		}
 	}
-	if page := rendered(t, cfg.AlertsPage(0, name)); !strings.Contains(page, "quiet on "+name) {
+	if page := rendered(t, cfg.AlertsPage(0, name, url.Values{"tab": {"silenced"}})); !strings.Contains(page, "quiet on "+name) {
 		t.Error("the silence of the node is missing")
 	}
 	for what, page := range map[string]string{"dashboard": rendered(t, cfg.Page(fleet, "", nil)), "alerts": rendered(t, cfg.AlertsPage(0, "", nil))} {
@@ -72,7 +73,7 @@ func TestPagesOfANode(t *testing.T) {
 		}
 	}
 	part, ok := fleet.Device(others, other.Snapshot.Devices[0].UUID)
-	if page := rendered(t, cfg.DevicePage(part)); !ok || !strings.Contains(page, other.Snapshot.Devices[0].UUID) || strings.Contains(page, own.Snapshot.Devices[0].UUID) {
+	if page := rendered(t, cfg.DevicePage(part, nil)); !ok || !strings.Contains(page, other.Snapshot.Devices[0].UUID) || strings.Contains(page, own.Snapshot.Devices[0].UUID) {
 		t.Error("the page of a device is not about it alone")
 	}
 }
