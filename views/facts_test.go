@@ -123,7 +123,7 @@ func TestDevicePage(t *testing.T) {
 		{ID: "e", Device: at("dgx-07", ""), Message: "of the machine", Since: noon},
 	}
 	p := NewDevicePage(in, &s.Devices[1])
-	if p.Title != "▲ 93\u00a0% · 85\u00a0°C · GPU 1 · gpuwhy" || len(p.Tiles) != 1 || len(p.Processes) != 1 || len(p.Alerts) != 1 || p.Alerts[0].Message != "of GPU\u00a01" || p.Totals != nil {
+	if p.Title != "▲ 93\u00a0% · 85\u00a0°C · GPU 1 · gpuwhy" || len(p.Tiles) != 1 || len(p.Processes.Rows) != 1 || len(p.Alerts) != 1 || p.Alerts[0].Message != "of GPU\u00a01" || p.Totals != nil {
 		t.Errorf("got %+v", p)
 	}
 	if len(in.Alerts) != 5 || in.Alerts[1].ID != "b" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/a-h/templ"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
@@ -301,17 +302,23 @@ func TestProcessRow(t *testing.T) {
 			}},
 		})
 	})}}
-	missing := absent(gpu.NotReported)
-	want := []Process{{
-		Key: "n/GPU-1/7/0", GPU: "3 · MIG 0", PID: "7", Type: "compute", Name: missing, User: missing, Memory: missing,
+	in := input(s, "why")
+	in.Attribution = func(*gpu.Device) *attribute.Attribution {
+		return &attribute.Attribution{Shares: []attribute.Share{{Power: gpu.Of[gpu.Watts](42)}}}
+	}
+	got := newProcesses(&in, placed(s))
+	if len(got) != 1 {
+		t.Fatalf("%d processes", len(got))
+	}
+	want := Process{
+		Key: "n/GPU-1/7/0", GPU: "3 · MIG 0", Device: "/gpu/GPU-1", PID: "7", Type: "compute", Name: missing("someone"), User: absent(gpu.NotReported),
+		Memory: absent(gpu.NotReported), Hue: "p6",
 		Command: Value{"command not permitted", Missing, "it exists, but gpuwhy may not read it", ""},
 		SM:      Value{Text: "0\u00a0%"},
 		Power:   Value{Text: "42\u00a0W"}, Place: Value{Text: "pod trainer-0"},
 		Running: Value{Text: "1\u00a0min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
-	}}
-	if diff := cmp.Diff(want, newProcesses(devicesOf(s), false, func(*gpu.Device) *attribute.Attribution {
-		return &attribute.Attribution{Shares: []attribute.Share{{Power: gpu.Of[gpu.Watts](42)}}}
-	}, noon)); diff != "" {
+	}
+	if diff := cmp.Diff(want, got[0], cmpopts.IgnoreUnexported(Process{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -349,7 +356,7 @@ func TestUnlisted(t *testing.T) {
 		*device(func(d *gpu.Device) { d.Index, d.State = 1, gpu.StateLost }),
 		*device(func(d *gpu.Device) { d.Index, d.Processes = 2, gpu.Of([]gpu.Process{}) }),
 	}}
-	if got, want := newUnlisted(devicesOf(s), new(Input).name), "The driver does not list the processes of GPU 0."; got != want {
+	if got, want := newUnlisted(placed(s), new(Input).name), "The processes of GPU 1 are not known: it does not answer. The driver does not list the processes of GPU 0."; got != want {
 		t.Errorf("got %q", got)
 	}
 }
@@ -583,11 +590,11 @@ func TestVeryMany(t *testing.T) {
 	s := fixture.Many(noon, 1000)
 	s.Devices[7].Thermal.GPU = gpu.Of[gpu.Celsius](86)
 	p := NewPage(input(s, "why"))
-	if p.Density != Wall || len(p.Tiles) != 24 || p.Tiles[0].Title != "GPU 500" || p.Tiles[1].Title != "GPU 7" || len(p.Processes) != mostProcesses {
-		t.Errorf("%q, %d cards from %+v, %d processes", p.Density, len(p.Tiles), p.Tiles[0], len(p.Processes))
+	if p.Density != Wall || len(p.Tiles) != 24 || p.Tiles[0].Title != "GPU 500" || p.Tiles[1].Title != "GPU 7" || len(p.Processes.Rows) != fewProcesses {
+		t.Errorf("%q, %d cards from %+v, %d processes", p.Density, len(p.Tiles), p.Tiles[0], len(p.Processes.Rows))
 	}
-	if !strings.HasPrefix(p.TileCount, "24 of 1000 GPUs stand out") || !strings.HasPrefix(p.Count, "The first 200 of 9") {
-		t.Errorf("%q %q", p.TileCount, p.Count)
+	if !strings.HasPrefix(p.TileCount, "24 of 1000 GPUs stand out") || !strings.HasPrefix(p.Processes.Count, "9") {
+		t.Errorf("%q %q", p.TileCount, p.Processes.Count)
 	}
 }
 
@@ -627,7 +634,7 @@ func TestTotalsAreOfTheSameDevices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &gpu.Snapshot{Time: noon, Devices: []gpu.Device{gpuWith(func(*gpu.Device) {}), gpuWith(c.change)}}
-			totals := newTotals(devicesOf(s), new(Input).name)
+			totals := newTotals(placed(s), new(Input).name)
 			if got := [3]string{totals[0].Remark, totals[1].Remark, totals[2].Remark}; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -701,9 +708,6 @@ func TestSeveralNodes(t *testing.T) {
 	if p.in.place() != "2 nodes" || len(p.Tiles) != 9 || p.Tiles[8].Title != a.Node+" "+say("gpu", "0") || p.Host != nil || p.Machine != "" {
 		t.Errorf("node %q, %d tiles, the last is %q", p.in.place(), len(p.Tiles), p.Tiles[len(p.Tiles)-1].Title)
 	}
-	if got := p.Processes[len(p.Processes)-1].GPU; got != a.Node+"/0" {
-		t.Errorf("the last process is on %q", got)
-	}
 	if html := render(t, p); !strings.Contains(html, "data-several") || strings.Contains(html, "in each row") {
 		t.Error("the tiles do not say that their names are long")
 	}
@@ -712,4 +716,4 @@ func TestSeveralNodes(t *testing.T) {
 	}
 }
 
-func devicesOf(s *gpu.Snapshot) []*gpu.Device { return slices.Collect(gpu.Nodes{s}.Devices()) }
+func placed(s *gpu.Snapshot) []*gpu.Device { return slices.Collect(gpu.Nodes{s}.Devices()) }

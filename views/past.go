@@ -849,6 +849,8 @@ func (p *PastPage) pageOf(m *insight.Moment) *Page {
 	for i := range page.Causes {
 		page.Causes[i].Advice = ""
 	}
+	page.Processes.ProcessTable = newProcessTable(&in, in.devices(), newProcesses(&in, in.devices()))
+	page.Processes.still()
 	for i := range page.Tiles {
 		_, uuid, _ := strings.Cut(page.Tiles[i].Key, "/")
 		page.Tiles[i].Page = p.path("gpu", uuid)

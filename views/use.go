@@ -76,7 +76,7 @@ func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 	}
 }
 
-const nobody = "Nobody who is listed"
+const nobody = "Unaccounted"
 
 // newUse puts parts beside one another, the last of which no process explains.
 func newUse(d *gpu.Device, title, of string, whole number, parts []usePart, reason *attribute.Reason, coverage gpu.Reading[gpu.Percent]) Use {
