@@ -69,7 +69,7 @@ func TestFind(t *testing.T) {
 	for asked, want := range map[string]string{
 		"":             "Now; Past; Processes; Alerts; About; Last night; API | GPU 0; GPU 1; GPU 2; GPU 3; GPU 4 | finetune.py; eval.py; vllm serve; gnome-shell | ann; bob; svc-llm",
 		"gpu 3":        "GPU 3 | vllm serve",
-		"3":            "GPU 3 | vllm serve | ann",
+		"3":            "GPU 3 | vllm serve | ann; bob",
 		"GPU-2":        "GPU 2",
 		"eval":         "eval.py",
 		"ann":          "ann | finetune.py",

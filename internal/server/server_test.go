@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,7 +139,7 @@ func newStage() (*stage, Config) {
 		Sizes:  &past.Sizes{Past: &past.Past{Store: remembered(), Now: func() time.Time { return fixture.Time }}, Interval: 5 * time.Second},
 		Then:   func() (*insight.Stage, error) { return insight.NewStage(), nil },
 		Alerts: st.engine,
-		AlertsPage: func(from int, _ string) templ.Component {
+		AlertsPage: func(from int, _ string, _ url.Values) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
 				_, err := fmt.Fprintf(w, "<!doctype html><title>alerts</title>%d", from)
 				return err
@@ -154,18 +155,27 @@ func newStage() (*stage, Config) {
 		Parts: func() map[string]contract.Part {
 			return map[string]contract.Part{"sampler": contract.NewPart("ok", fixture.Time)}
 		},
-		Page: func(*insight.Fleet, string) templ.Component {
+		Page: func(*insight.Fleet, string, url.Values) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
 				fmt.Fprintf(w, "<!doctype html><title>gpuwhy</title>%s %d", strings.Repeat("<p>a page</p>", 200), st.pages.Add(1))
 				return st.pageErr
 			})
 		},
-		DevicePage: func(p insight.Part) templ.Component {
+		DevicePage: func(p insight.Part, _ url.Values) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
 				fmt.Fprintf(w, "<!doctype html><title>%s</title>", p.Device.UUID)
 				return st.pageErr
 			})
 		},
+		EmbedPage: func(p insight.Part, _ url.Values) templ.Component {
+			return templ.Raw("<!doctype html><title>card of " + p.Device.UUID + "</title>")
+		},
+		OtherPages: map[string]func(*insight.Fleet, string, url.Values) templ.Component{
+			"processes": func(_ *insight.Fleet, node string, asked url.Values) templ.Component {
+				return templ.Raw("<!doctype html><title>processes of " + node + " " + asked.Get("q") + "</title>")
+			},
+		},
+		Manifest: []byte(`{"name":"gpuwhy"}`),
 		ErrorPage: func(status int, title string, advice gpu.Advice) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
 				_, err := fmt.Fprintf(w, "<!doctype html><h1>%d %s</h1><p>%s<p>%s", status, title, advice.What, advice.Try)
