@@ -1,14 +1,16 @@
 // @ts-check
-// Sends the forms about alerts without leaving the page. Their effect arrives on
-// the stream, as on every other page.
+// Sends the forms about alerts without leaving the page. Their effect arrives as on every other page that shows them.
 
 /** @param {() => void} [done] */
 export function sendForms(done) {
   addEventListener("submit", async (e) => {
     const form = /** @type {HTMLFormElement} */ (e.target);
-    if (!form.matches(".say")) return;
+    if (!form.matches("[data-say]")) return;
     e.preventDefault();
+    if (form.ariaBusy) return; // it was pressed twice
+    form.ariaBusy = "true";
     const to = e.submitter?.getAttribute("formaction") ?? form.action;
+    const out = form.querySelector("output");
     let said = "gpuwhy does not answer: try again";
     try {
       const body = new URLSearchParams(/** @type {any} */ (new FormData(form, e.submitter)));
@@ -16,10 +18,12 @@ export function sendForms(done) {
       const answer = await fetch(to, { method: "POST", body, redirect: "manual", headers: { Accept: "application/json" } });
       said = answer.type === "opaqueredirect" ? "" : (await answer.json()).detail;
     } catch {
-      // the text below says so
+      // the text above says so
     }
-    const out = form.querySelector("output");
+    form.ariaBusy = null;
     if (out) out.value = said;
-    if (!said) done?.();
+    if (said) return;
+    form.reset();
+    done?.();
   });
 }

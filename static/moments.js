@@ -1,8 +1,6 @@
 // @ts-check
 // Times in the reader's time zone and language.
 
-import { setText } from "./dom.js";
-
 const clock = new Intl.DateTimeFormat([], {
   year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short",
 });
@@ -18,9 +16,9 @@ export function rewriteMoments(root) {
   for (const el of /** @type {NodeListOf<HTMLTimeElement>} */ (root.querySelectorAll("[data-at], time"))) {
     const at = el.dataset.at ?? el.dateTime;
     const own = (/** @type {string | null} */ text) => (text ?? "").replace(`${at.slice(0, 10)} ${at.slice(11, 19)} UTC`, () => moment(at));
-    if (!el.firstElementChild) setText(el, own(el.textContent));
-    if (el.title) el.title = own(el.title);
-    el.removeAttribute("data-at");
+    const text = own(el.textContent);
+    if (!el.firstElementChild && el.textContent !== text) el.textContent = text;
+    if (el.title && el.title !== own(el.title)) el.title = own(el.title);
   }
 }
 

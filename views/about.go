@@ -110,10 +110,11 @@ type EmbedPage struct {
 
 // NewEmbedPage makes the view model of the card of a device.
 func NewEmbedPage(in Input, d *gpu.Device) EmbedPage {
-	t := newTile(in.name(d), d, in.BasePath, in.now())
+	t := newTile(&in, d, in.now())
 	if in.Next != nil && t.Answers && t.Notice == "" {
 		t.Notice = soon(in.Next(d))
 	}
+	t.Spark = newSpark(&in, d)
 	return EmbedPage{in: &in, Tile: t}
 }
 

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
@@ -34,21 +36,50 @@ type AlertsInput struct {
 	Unwritten bool // alerts and silences are to be kept over a restart, and can't be written
 }
 
-// An AlertRow is an alert as the page shows it.
-type AlertRow struct {
-	Alert          *alert.Alert
-	Label, Message string
-	Said           string // what people said of it; a moment in it is SilencedUntil
-	Say            string // where forms about it go, with a slash at its end
-	Page           string // the page's name in forms
-}
-
 // An AlertDetail is an alert with all that is known of it.
 type AlertDetail struct {
-	AlertRow
+	AlertItem
 	Device, DevicePath string
-	Advice, Why        string
-	Span               string // how long it has been so, or was
+	Open               bool // all of it is to be seen at once
+	Why, Advice        string
+	Command            string // exactly as it is to be run
+	Told               string // who was told of it, and who could not be
+	ToldAt             time.Time
+}
+
+// An EndedAlert is an alert that is over.
+type EndedAlert struct {
+	AlertItem
+	Span string // how long it was so
+}
+
+// An AlertGroup is a part of the list. Without groups the list is one, without a title.
+type AlertGroup struct {
+	Key, Title string
+	Items      []AlertDetail
+	Open       []string // the IDs of those that nobody has acknowledged
+}
+
+// An AlertFold is what is quieter, behind a line that says how much of what there is.
+type AlertFold struct {
+	Key, Icon   string
+	Count, Text string
+	Lines       []AlertFoldLine
+	All         templ.SafeURL // where all of it is
+	AllText     string
+}
+
+// An AlertFoldLine is a line in a fold; a moment may follow the text.
+type AlertFoldLine struct {
+	Key, Text string
+	At        time.Time
+}
+
+// An AlertChoice is a link that chooses what the page shows.
+type AlertChoice struct {
+	Key, Mark, Count, Label string
+	Here                    bool
+	Path                    templ.SafeURL
 }
 
 // A SilenceRow is a silence as the page shows it.
@@ -64,14 +95,21 @@ type Choice struct{ Value, Label string }
 // An AlertsPage is the view model of the page of alerts.
 type AlertsPage struct {
 	in              *AlertsInput
-	Title, Sentence string
-	Firing          []AlertDetail
+	Title, Headline string
+	Broken          bool // something critical needs somebody
+	Chips, Tabs     []AlertChoice
+	Tab             string
+	Groups          []AlertGroup
+	Shown           []string // the IDs of the listed alerts that nobody has acknowledged
+	Several         bool     // there is more than one to choose from
+	Empty           string   // stands in place of a list
 	// Listed says which alerts are listed. Worse and Milder lead to the others.
 	// All three are empty where there is room for all alerts.
-	Listed, Worse, Milder string
-	Silences              []SilenceRow
-	Past                  []AlertDetail
-	RuleCount             string
+	Listed        string
+	Worse, Milder templ.SafeURL
+	Folds         []AlertFold
+	Silences      []SilenceRow
+	Past          []EndedAlert
 	// GPUChoices and NodeChoices are what people can silence; none where there
 	// are too many to choose from, or nothing to choose.
 	GPUChoices, NodeChoices []Choice
@@ -80,17 +118,44 @@ type AlertsPage struct {
 // silenceSpans are for how long a silence can be made.
 var silenceSpans = []Choice{{"3600", "1" + nbsp + "h"}, {"28800", "8" + nbsp + "h"}, {"86400", "1" + nbsp + "day"}, {"604800", "1" + nbsp + "week"}}
 
+// What the page's address chooses: a tab, and in the first one which alerts are listed and how.
+const (
+	chosenTab   = "tab"   // "history", "silenced", "rules" or "told"; empty for what is open
+	chosenOnly  = "only"  // a severity, "acknowledged" or "silenced"; empty for what needs somebody
+	chosenGroup = "group" // "rule", "gpu" or "node"
+	chosenText  = "q"
+	chosenFrom  = "from"
+)
+
+// groupings are the ways to group the list.
+var groupings = []Choice{{"", "Not grouped"}, {"rule", "By rule"}, {"gpu", "By GPU"}, {"node", "By node"}}
+
 // NewAlertsPage makes the view model.
 func NewAlertsPage(in AlertsInput) AlertsPage {
-	p := AlertsPage{in: &in, Title: "Alerts · gpuwhy", Sentence: firingSentence(in.Alerts, in.Nodes)}
-	p.GPUChoices, p.NodeChoices = silenceChoices(in.Nodes)
-	p.list(&in)
-	p.Past = each(in.Past, func(a *alert.Alert) AlertDetail { return newAlertDetail(a, &in.Input) })
-	p.Silences = each(in.Silences, func(s *alert.Silence) SilenceRow { return newSilence(s, &in.Input) })
-	enabled := slices.DeleteFunc(slices.Clone(in.Rules), func(r alert.Rule) bool { return !r.Enabled })
-	p.RuleCount = explain.Plural(len(enabled), "rule is", "rules are") + " in force"
-	if n := len(in.Alerts); n > 0 {
+	p := AlertsPage{in: &in, Title: "Alerts · gpuwhy", Tab: in.Choices.Of(chosenTab)}
+	open := in.open()
+	p.Headline = in.needs(open)
+	p.Broken = slices.ContainsFunc(open, func(a alert.Alert) bool { return a.Severity == alert.Critical })
+	if n := len(open); n > 0 {
 		p.Title = "▲ " + explain.Plural(n, "alert", "alerts") + " · gpuwhy"
+	}
+	p.Chips, p.Tabs = in.chips(open), in.tabs()
+	switch p.Tab {
+	case "history":
+		p.Past = each(in.Past, func(a *alert.Alert) EndedAlert {
+			return EndedAlert{newAlertItem(a, &in.Input, ""), between(a.Since, a.Since.Add(a.Lasted()))}
+		})
+		for i := range p.Past {
+			p.Past[i].Title, p.Past[i].Kind = sentence(in.Past[i].Message), severityName(in.Past[i].Severity)
+		}
+	case "silenced":
+		p.GPUChoices, p.NodeChoices = silenceChoices(in.Nodes)
+		p.Silences = each(in.Silences, func(s *alert.Silence) SilenceRow { return newSilence(s, &in.Input) })
+	case "rules", "told":
+	default:
+		p.Tab = ""
+		p.list(&in)
+		p.Folds = in.folds()
 	}
 	return p
 }
@@ -98,76 +163,334 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
 	return document(head{
-		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"app.css"}, Script: p.in.Asset("alertpage.js"), Preload: []string{"shared.js"},
+		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"app.css"}, Script: p.in.Asset("page.js"),
 	}, alertsBody(p)).Render(ctx, w)
 }
 
-// firingSentence says how many alerts fire, or whether it is known that none does.
-func firingSentence(alerts []alert.Alert, nodes gpu.Nodes) string {
-	if len(alerts) == 0 {
-		switch nodes.Status() {
-		case gpu.StatusStarting:
-			return "Nothing is known yet: the first reading is under way."
-		case gpu.StatusNoGPU:
-			return "Nothing fires, and no GPU can be read."
-		default:
-			return "Nothing fires."
-		}
+// needs says what needs somebody, or whether it is known that nothing does.
+func (in *AlertsInput) needs(open []alert.Alert) string {
+	status := in.Nodes.Status()
+	switch {
+	case len(open) > 0:
+		return in.summary(open)
+	case status == gpu.StatusStarting:
+		return "Nothing is known yet: the first reading is under way."
+	case status == gpu.StatusNoGPU:
+		return "Nothing fires, and no GPU can be read."
+	case slices.ContainsFunc(in.Alerts, func(a alert.Alert) bool { return a.Severity != alert.Info }):
+		return "Nothing new needs you."
+	default:
+		return "Nothing needs you."
 	}
-	count := map[alert.Severity]int{}
-	for i := range alerts {
-		count[alerts[i].Severity]++
-	}
-	called := map[alert.Severity]string{alert.Critical: "critical alert", alert.Warning: "warning", alert.Info: "note"}
-	var parts []string
-	for _, severity := range slices.Backward(alert.Severities()) {
-		if n := count[severity]; n > 0 {
-			parts = append(parts, explain.Plural(n, called[severity], called[severity]+"s"))
-		}
-	}
-	return list(parts) + "."
 }
+
+// only is the address of the list of some alerts alone, or of those that need somebody.
+func (in *AlertsInput) only(which string) templ.SafeURL {
+	return in.With(chosenOnly, which, chosenFrom, "", chosenTab, "")
+}
+
+// chips are how many alerts there are of each severity. Each leads to those alone.
+func (in *AlertsInput) chips(open []alert.Alert) (chips []AlertChoice) {
+	count := map[alert.Severity]int{}
+	for i := range open {
+		count[open[i].Severity]++
+	}
+	for i := range in.Alerts {
+		if in.Alerts[i].Severity == alert.Info {
+			count[alert.Info]++
+		}
+	}
+	for _, of := range []struct {
+		severity  alert.Severity
+		mark      string
+		one, many string
+	}{
+		{alert.Critical, "bad", "critical", "critical"}, {alert.Warning, "warn", "warning", "warnings"}, {alert.Info, "info", "for your information", "for your information"},
+	} {
+		here := in.Choices.Of(chosenOnly) == string(of.severity)
+		n := count[of.severity]
+		if n == 0 && !here {
+			continue
+		}
+		to := string(of.severity)
+		if here {
+			to = ""
+		}
+		chips = append(chips, AlertChoice{Key: string(of.severity), Mark: of.mark, Count: strconv.Itoa(n), Label: either(n == 1, of.one, of.many), Here: here, Path: in.only(to)})
+	}
+	return chips
+}
+
+func (in *AlertsInput) tabs() (tabs []AlertChoice) {
+	enabled := slices.DeleteFunc(slices.Clone(in.Rules), func(r alert.Rule) bool { return !r.Enabled })
+	for _, t := range []struct {
+		key, label string
+		n          int
+	}{{"", "Open now", 0}, {"history", "History", len(in.Past)}, {"silenced", "Silenced", len(in.Silences)}, {"rules", "Rules", len(enabled)}, {"told", "Who is told", len(in.Targets)}} {
+		tabs = append(tabs, AlertChoice{
+			Key: cmp.Or(t.key, "open"), Label: t.label, Count: either(t.n > 0, strconv.Itoa(t.n), ""), Here: in.Choices.Of(chosenTab) == t.key,
+			Path: in.With(chosenTab, t.key, chosenOnly, "", chosenGroup, "", chosenText, "", chosenFrom, ""),
+		})
+	}
+	return tabs
+}
+
+// narrowed reports whether the address asks for some of the alerts alone.
+func (in *AlertsInput) narrowed() bool {
+	return in.Choices.Of(chosenOnly) != "" || in.Choices.Of(chosenText) != ""
+}
+
+// chosen are the alerts that the address asks for, as [Input.sorted] has them: a text finds all that has its words.
+func (in *AlertsInput) chosen() []alert.Alert {
+	only, words := in.Choices.Of(chosenOnly), strings.Fields(strings.ToLower(in.Choices.Of(chosenText)))
+	return in.sorted(slices.DeleteFunc(slices.Clone(in.Alerts), func(a alert.Alert) bool {
+		switch only {
+		case "":
+			return !isOpen(&a) && len(words) == 0 || !in.has(&a, words)
+		case "acknowledged":
+			return a.Acknowledged == nil || !in.has(&a, words)
+		case "silenced":
+			return a.SilencedUntil.IsZero() || !in.has(&a, words)
+		case string(alert.Info):
+			return a.Severity != alert.Info || !in.has(&a, words)
+		default:
+			return string(a.Severity) != only || !isOpen(&a) || !in.has(&a, words)
+		}
+	}))
+}
+
+// has reports whether all words stand somewhere in what there is to know of an alert.
+func (in *AlertsInput) has(a *alert.Alert, words []string) bool {
+	if len(words) == 0 {
+		return true
+	}
+	parts := []string{in.nameOf(&a.Device), a.Message, a.Is, a.Rule, string(a.Severity), a.Device.UUID, a.Device.Node, a.Device.Name, a.Advice}
+	if by := a.Acknowledged; by != nil {
+		parts = append(parts, by.By, by.Comment)
+	}
+	text := strings.ToLower(strings.ReplaceAll(strings.Join(parts, "\n"), nbsp, " "))
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+}
+
+// mostAlerts is how many alerts are listed at once: the worst.
+const mostAlerts = 100
 
 // list puts the alerts of this page of the list on it, the worst first.
 func (p *AlertsPage) list(in *AlertsInput) {
-	all := sortedAlerts(in.Alerts)
+	all := in.chosen()
 	from := min(max(in.From, 0), max(len(all)-1, 0)) / mostAlerts * mostAlerts
 	to := min(from+mostAlerts, len(all))
-	p.Firing = each(all[from:to], func(a *alert.Alert) AlertDetail {
-		out := newAlertDetail(a, &in.Input)
-		if answer := in.AnswerOf(a); answer != nil {
-			out.Why = sentence(answer.Sentence)
-			if out.Advice == "" && len(answer.Causes) > 0 {
-				out.Advice = sentence(answer.Causes[0].Advice)
-			}
-		}
-		return out
-	})
+	listed := all[from:to]
+	p.Groups = in.grouped(listed)
+	for _, g := range p.Groups {
+		p.Shown = append(p.Shown, g.Open...)
+	}
+	p.Several = len(listed) > 1
+	if len(listed) > 0 && from == 0 && !in.narrowed() && in.Choices.Of(chosenGroup) == "" {
+		p.Groups[0].Items[0].Open = true
+	}
+	switch {
+	case len(all) > 0:
+	case in.narrowed():
+		p.Empty = "No alert is like that."
+	default:
+		p.Empty = "No alert needs you now."
+	}
 	if len(all) <= mostAlerts {
 		return
 	}
 	p.Listed = fmt.Sprintf("Alerts %d to %d of %d, the worst first", from+1, to, len(all))
-	at := func(n int) string { return in.BasePath + "alerts?from=" + strconv.Itoa(n) }
 	if from > 0 {
-		p.Worse = at(from - mostAlerts)
+		p.Worse = in.With(chosenFrom, either(from > mostAlerts, strconv.Itoa(from-mostAlerts), ""))
 	}
 	if to < len(all) {
-		p.Milder = at(to)
+		p.Milder = in.With(chosenFrom, strconv.Itoa(to))
 	}
 }
 
-func newAlertDetail(a *alert.Alert, in *Input) AlertDetail {
-	out := AlertDetail{
-		AlertRow: newAlertRow(a, in, "alerts"),
-		Device:   "the machine", Advice: sentence(a.Advice), Span: "for " + between(a.Since, in.Now),
+// grouped puts alerts into the groups that the address asks for, that with the worst alert first.
+func (in *AlertsInput) grouped(list []alert.Alert) (groups []AlertGroup) {
+	for i := range list {
+		a := &list[i]
+		var key, title string
+		switch in.Choices.Of(chosenGroup) {
+		case "rule":
+			key, title = a.Rule, ruleName(a.Rule)
+		case "gpu":
+			key, title = strings.Join([]string{a.Device.Node, a.Device.UUID, either(a.About(), "", a.Device.Source)}, " "), in.nameOf(&a.Device)
+		case "node":
+			key, title = a.Device.Node, clean(a.Device.Node, longestName)
+		}
+		at := slices.IndexFunc(groups, func(g AlertGroup) bool { return g.Key == key })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, AlertGroup{Key: key, Title: title})
+		}
+		g := &groups[at]
+		g.Items = append(g.Items, in.detail(a))
+		if a.Acknowledged == nil {
+			g.Open = append(g.Open, a.ID)
+		}
 	}
+	return groups
+}
+
+// ruleName is the name of a rule as people say it.
+func ruleName(name string) string { return strings.ReplaceAll(clean(name, longestName), "_", " ") }
+
+func (in *AlertsInput) detail(a *alert.Alert) AlertDetail {
+	out := AlertDetail{AlertItem: newAlertItem(a, &in.Input, in.page()), Device: in.nameOf(&a.Device), Why: sentence(a.Message), Advice: sentence(a.Advice)}
 	if a.About() {
-		out.Device, out.DevicePath = say("gpu", strconv.Itoa(a.Device.Index)), in.BasePath+devicePath(a.Device.UUID)
+		out.DevicePath = in.BasePath + devicePath(a.Device.UUID)
 	}
-	if a.State == alert.Resolved {
-		out.Label, out.Span = severityName(a.Severity), between(a.Since, a.Since.Add(a.Lasted()))
+	if answer := in.AnswerOf(a); answer != nil {
+		out.Why = sentence(cmp.Or(answer.Sentence, a.Message))
+		if out.Advice == "" && a.Severity != alert.Info {
+			out.Advice, out.Command = sentence(answer.Action.Text), answer.Action.Command
+			if out.Advice == "" && len(answer.Causes) > 0 {
+				out.Advice = sentence(answer.Causes[0].Advice)
+			}
+		}
 	}
+	out.Told, out.ToldAt = in.told(a)
 	return out
+}
+
+// page is what forms call the page, with what its address asks for.
+func (in *AlertsInput) page() string {
+	if len(in.Asked) == 0 {
+		return "alerts"
+	}
+	return "alerts?" + in.Asked.Encode()
+}
+
+// told is who was told of an alert; a moment follows unless it is zero.
+func (in *AlertsInput) told(a *alert.Alert) (who string, at time.Time) {
+	var names, failing []string
+	for _, t := range in.Targets {
+		if len(a.Targets) > 0 && !slices.Contains(a.Targets, t.Name) || t.Severity != "" && a.Severity.Rank() < t.Severity.Rank() {
+			continue
+		}
+		if name := clean(t.Name, longestName); t.FailingSince.IsZero() {
+			names = append(names, name)
+		} else {
+			failing = append(failing, name)
+		}
+	}
+	switch {
+	case len(names)+len(failing) == 0:
+		return "Nobody: no target is to be told of it", time.Time{}
+	case a.Told.IsZero() && !a.SilencedUntil.IsZero():
+		return "Nobody, while it is silenced", time.Time{}
+	case a.Told.IsZero():
+		return "Nobody yet", time.Time{}
+	case len(names) == 0:
+		return list(failing) + " can't be told now: see “Who is told”", time.Time{}
+	case len(failing) > 0:
+		return list(names) + ", not " + list(failing) + ", which can't be told now; at", a.Told
+	default:
+		return list(names) + " at", a.Told
+	}
+}
+
+// mostLines is how much a fold has; all of it has an address of its own.
+const mostLines = 10
+
+// folds are the alerts that need nobody now.
+func (in *AlertsInput) folds() (folds []AlertFold) {
+	if in.narrowed() {
+		return nil
+	}
+	var info, known, silenced, ended []alert.Alert
+	for _, a := range in.sorted(in.Alerts) {
+		switch {
+		case a.Severity == alert.Info:
+			info = append(info, a)
+		case a.Acknowledged != nil:
+			known = append(known, a)
+		case !a.SilencedUntil.IsZero():
+			silenced = append(silenced, a)
+		}
+	}
+	for i := range in.Past {
+		if in.Now.Sub(in.Past[i].Time) < 24*time.Hour {
+			ended = append(ended, in.Past[i])
+		}
+	}
+	add := func(f AlertFold, n int) {
+		if n == 0 {
+			return
+		}
+		f.Count = strconv.Itoa(n)
+		f.Lines = f.Lines[:min(len(f.Lines), mostLines)]
+		folds = append(folds, f)
+	}
+	title := func(a *alert.Alert) AlertFoldLine {
+		item := newAlertItem(a, &in.Input, "")
+		text := item.Title
+		if by := a.Acknowledged; by != nil {
+			text = dots(text, saying(say("acknowledged"), by.By, by.Comment))
+		}
+		if !a.SilencedUntil.IsZero() {
+			text = dots(text, "silenced until")
+		}
+		return AlertFoldLine{a.ID, text, a.SilencedUntil}
+	}
+	add(AlertFold{Key: "info", Icon: "info", Text: "for your information: " + in.kinds(info), Lines: in.kindLines(info), All: in.only(string(alert.Info)), AllText: "All of them"}, len(info))
+	add(AlertFold{Key: "acknowledged", Icon: "bell", Text: "acknowledged: " + in.kinds(known), Lines: each(known, title), All: in.only("acknowledged"), AllText: "All of them, and what to take back"}, len(known))
+	add(AlertFold{Key: "silenced", Icon: "moon", Text: "silenced: " + in.kinds(silenced), Lines: each(silenced, title), All: in.only("silenced"), AllText: "All of them"}, len(silenced))
+	add(AlertFold{Key: "ended", Icon: "clock", Text: "ended in the last 24" + nbsp + "hours", AllText: "History", All: in.With(chosenTab, "history", chosenGroup, "", chosenFrom, ""), Lines: each(ended, func(a *alert.Alert) AlertFoldLine {
+		return AlertFoldLine{a.ID, in.nameOf(&a.Device) + ": " + ruleName(a.Rule) + ", for " + between(a.Since, a.Since.Add(a.Lasted())) + ", over since", a.Time}
+	})}, len(ended))
+	return folds
+}
+
+// byKind puts alerts together that say the same.
+func (in *AlertsInput) byKind(list []alert.Alert, also func(*alert.Alert) string) (kinds [][]alert.Alert) {
+	at := map[string]int{}
+	for _, a := range list {
+		key := in.phrase(&a) + " " + also(&a)
+		i, known := at[key]
+		if !known {
+			i = len(kinds)
+			at[key] = i
+			kinds = append(kinds, nil)
+		}
+		kinds[i] = append(kinds[i], a)
+	}
+	return kinds
+}
+
+// kindText is what alerts of one kind say: "8 GPUs are busy".
+func (in *AlertsInput) kindText(kind []alert.Alert) string {
+	if len(kind) == 1 {
+		return strings.TrimSuffix(newAlertItem(&kind[0], &in.Input, "").Title, ".")
+	}
+	_, many, _ := strings.Cut(say("needs "+in.phrase(&kind[0])), "|")
+	return strconv.Itoa(len(kind)) + either(kind[0].About(), " GPUs ", " drivers ") + many
+}
+
+// kinds says what alerts are about, in a line.
+func (in *AlertsInput) kinds(list []alert.Alert) string {
+	kinds := in.byKind(list, func(*alert.Alert) string { return "" })
+	var parts []string
+	for _, kind := range kinds[:min(len(kinds), 2)] {
+		parts = append(parts, in.kindText(kind))
+	}
+	return strings.Join(parts, ", ") + either(len(kinds) > 2, " and others", "")
+}
+
+// kindLines are the same in lines, one for each node.
+func (in *AlertsInput) kindLines(list []alert.Alert) (lines []AlertFoldLine) {
+	for _, kind := range in.byKind(list, func(a *alert.Alert) string { return a.Device.Node }) {
+		of := &kind[0]
+		text := in.kindText(kind)
+		if len(kind) > 1 && len(in.Nodes) > 1 {
+			text += " on " + clean(of.Device.Node, longestName)
+		}
+		lines = append(lines, AlertFoldLine{Key: in.phrase(of) + " " + of.Device.Node, Text: text})
+	}
+	return lines
 }
 
 // severityName is a severity in a word; empty for an empty one.
@@ -249,34 +572,6 @@ func silenceChoices(of gpu.Nodes) (gpus, nodes []Choice) {
 		nodes = nil
 	}
 	return gpus, nodes
-}
-
-// newAlertRow is an alert on the page that forms call page.
-func newAlertRow(a *alert.Alert, in *Input, page string) AlertRow {
-	out := AlertRow{
-		Alert: a, Label: alertLabel(a), Message: sentence(a.Message),
-		Say: in.BasePath + "api/alerts/" + url.PathEscape(a.ID) + "/", Page: page,
-	}
-	var known, silenced string
-	if by := a.Acknowledged; by != nil {
-		known = saying(say("acknowledged"), by.By, by.Comment)
-	}
-	if !a.SilencedUntil.IsZero() {
-		silenced = say("silenced", moment(a.SilencedUntil))
-	}
-	out.Said = dots(known, silenced)
-	return out
-}
-
-// saying is what somebody did, who did it, and what they say of it.
-func saying(did, by, comment string) string {
-	if by = clean(by, longestName); by != "" {
-		did = say("by", did, by)
-	}
-	if comment = clean(comment, longestSentence); comment != "" {
-		did = say("says", did, comment)
-	}
-	return did
 }
 
 // length writes a time that somebody has set, such as "4 h".

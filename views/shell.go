@@ -1,6 +1,7 @@
 package views
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -39,11 +40,9 @@ func (in *Input) shell(current string) Shell {
 	case gpu.StatusNoGPU:
 		s.Status = "none"
 	}
-	open, bad := openAlerts(in.Alerts)
-	count := ""
-	if open > 0 {
-		count = strconv.Itoa(open)
-	}
+	open := in.open()
+	bad := slices.ContainsFunc(open, func(a alert.Alert) bool { return a.Severity == alert.Critical })
+	count := either(len(open) > 0, strconv.Itoa(len(open)), "")
 	page := func(name, path, icon string) *ShellPage {
 		s.Pages = append(s.Pages, ShellPage{Name: name, Path: in.BasePath + path, Icon: icon, Here: name == current})
 		return &s.Pages[len(s.Pages)-1]
@@ -62,19 +61,6 @@ func (in *Input) shell(current string) Shell {
 
 // manifest is the address of what a browser needs to install the page.
 func (in *Input) manifest() string { return in.BasePath + "manifest.webmanifest" }
-
-// openAlerts counts the alerts that somebody should look at, and says whether one is critical.
-func openAlerts(alerts []alert.Alert) (n int, bad bool) {
-	for i := range alerts {
-		a := &alerts[i]
-		if a.Severity == alert.Info || a.Acknowledged != nil || a.State == alert.Resolved {
-			continue
-		}
-		n++
-		bad = bad || a.Severity == alert.Critical
-	}
-	return n, bad
-}
 
 // kiosk reports whether the page is for a screen on the wall, which nobody touches.
 func (in *Input) kiosk() bool { return in.Choices.Of("kiosk") != "" }

@@ -44,10 +44,16 @@ type Alert struct {
 	Processes []gpu.Process `json:"-"`
 	Message   string        `json:"message"`
 	Advice    string        `json:"advice,omitzero"` // what to do, a sentence; empty where the causes of the device say it
+	// The message in two parts, for whoever names the device and the time in another way. Empty until
+	// the first reading after a restart.
+	Is     string `json:"-"` // what is so now, after the name of what it is about: "is lost"
+	More   string `json:"-"` // sentences; may be empty
+	Easing bool   `json:"-"` // what it fired for is not so now: it ends if that stays
 
 	Acknowledged  *Acknowledgment `json:"acknowledged,omitempty"` // nil where nobody has
 	SilencedUntil time.Time       `json:"-"`                      // when the silence ends that covers it; zero for none
 	Targets       []string        `json:"-"`                      // the rule's
+	Told          time.Time       `json:"-"`                      // when people were told last, of those that stand; zero: never
 }
 
 // About reports whether the alert is about a device, not the machine.

@@ -50,11 +50,11 @@ func TestWhatIsSoOnceItIsOver(t *testing.T) {
 		fired, over string // without the name of the device and how long; fired empty: not what this is about
 	}{
 		"a silent device is lost": {NotAnswering, nil, in(gpu.StateNotAnswering), in(gpu.StateLost), "",
-			"is not merely silent now, it is lost: the driver no longer finds it"},
+			"is lost, and no longer merely silent: the driver does not find it"},
 		"a silent device falls asleep": {NotAnswering, nil, in(gpu.StateNotAnswering), in(gpu.StateAsleep), "",
 			"is asleep now, so that no answer is expected of it"},
 		"a lost device is silent": {Lost, nil, in(gpu.StateLost), in(gpu.StateNotAnswering), "",
-			"is no longer reported as lost, and does not answer"},
+			"does not answer, and is no longer reported as lost"},
 		"a lost device is asleep": {Lost, nil, in(gpu.StateLost), in(gpu.StateAsleep), "",
 			"is back, and asleep"},
 

@@ -582,7 +582,9 @@ func (e *Engine) Standing() []Alert {
 	defer e.mu.Unlock()
 	out := []Alert{}
 	for st := range e.standing() {
-		out = append(out, *st.alert)
+		a := *st.alert
+		a.Told = st.Told
+		out = append(out, a)
 	}
 	slices.SortFunc(out, func(a, b Alert) int { return compareAlerts(&a, &b) })
 	return out

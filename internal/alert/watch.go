@@ -287,9 +287,9 @@ func inState(wanted gpu.State) func(*look) (float64, bool) {
 func inOtherState(s *look) string {
 	switch s.d.State {
 	case gpu.StateLost:
-		return "is not merely silent now, it is lost: the driver no longer finds it"
+		return "is lost, and no longer merely silent: the driver does not find it"
 	case gpu.StateNotAnswering:
-		return "is no longer reported as lost, and does not answer"
+		return "does not answer, and is no longer reported as lost"
 	case gpu.StateAsleep:
 		if s.Watch == Lost {
 			return "is back, and asleep"

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
@@ -40,22 +42,75 @@ func (t *telling) write() {
 		name = "The driver (" + t.Device.Source + ")"
 	}
 	var text string
+	t.Easing = false
 	switch {
 	case t.State == NoData:
+		t.Is, t.More = "does not report "+t.unreported(), "Whether this is over can't be told."
 		text = "now does not report " + t.unreported() + ", so whether this is over can't be told; " + t.first() + "."
 	case t.watch.Counter:
+		t.Is, t.More = t.howMany(), t.newest()
 		text = t.counted() + "."
 	case t.State == Resolved:
+		t.Is, t.More = t.back(), ""
 		text = t.back() + ". The alert is over after " + t.atLeast() + explain.Span(t.Lasted()) + "."
 	case t.beyond:
+		t.Is, t.More = t.inShort()
 		if t.detail != "" {
 			t.detail = ": " + t.detail
 		}
-		text = t.reads() + t.detail + "; " + t.first() + "." + t.culprit()
+		text = t.reads() + t.detail + "; " + t.first() + "." + t.culprit(explain.ProcessName)
 	default:
+		t.Is, t.More, t.Easing = t.back(), t.ends()+".", true
 		text = t.back() + ". " + t.ends() + "."
 	}
 	t.Message, t.Advice = name+" "+text, cmp.Or(t.advice, strings.Replace(t.watch.Words.Advice, "{lines}", t.Device.Vendor.LogLines(), 1))
+}
+
+// inShort is what is so now, and in sentences what there is to say of it beside since when.
+func (t *telling) inShort() (is, more string) {
+	is = t.reads()
+	var also string
+	if t.watch.Condition {
+		is, also, _ = strings.Cut(is, ", ")
+	}
+	var said []string
+	for _, text := range []string{also, t.detail} {
+		if text != "" {
+			said = append(said, capital(text)+".")
+		}
+	}
+	if t.watch.Words.Began != "" {
+		said = append(said, capital(t.line())+".")
+	}
+	return is, strings.TrimSpace(strings.Join(said, " ") + t.culprit(explain.ShortName))
+}
+
+// howMany is how many came: "had 2 driver errors".
+func (t *telling) howMany() string {
+	one, many, _ := strings.Cut(t.watch.Words.Now, "|")
+	if t.value == 1 {
+		many = one
+	}
+	return fmt.Sprintf(many, t.amount(t.value))
+}
+
+// newest is the last of those that came, as sentences.
+func (t *telling) newest() string {
+	switch {
+	case t.value == 1 && t.detail != "":
+		return capital(t.detail) + "."
+	case t.value == 1:
+		return ""
+	case t.detail != "":
+		return "The last one: " + t.detail + ". " + capital(t.first()) + "."
+	default:
+		return capital(t.first()) + "."
+	}
+}
+
+func capital(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
 }
 
 func (t *telling) unreported() string {
@@ -130,12 +185,17 @@ func (t *telling) already() string {
 	subject, so := "this", "so"
 	if words := &t.watch.Words; words.Began != "" {
 		subject, _, _ = strings.Cut(words.Began, " ")
-		so = strings.TrimPrefix(t.against(words.Over, words.OverAbove), "no longer ")
+		so = t.line()
 	}
 	if lasts := t.Time.Sub(t.Since); lasts >= time.Second && t.State != NoData {
 		return subject + " has been " + so + " for " + t.atLeast() + explain.Span(lasts)
 	}
 	return subject + " was " + so + " at the first reading, " + t.ago()
+}
+
+// line is which side of the threshold it is on: "above 50 %".
+func (t *telling) line() string {
+	return strings.TrimPrefix(t.against(t.watch.Words.Over, t.watch.Words.OverAbove), "no longer ")
 }
 
 func (t *telling) atLeast() string {
@@ -155,12 +215,7 @@ func (t *telling) ago() string {
 // counted is how many came, the newest of them, and when: "had 2 driver errors,
 // the last one XID 79; the first came 4 min ago".
 func (t *telling) counted() string {
-	single := t.value == 1
-	one, text, _ := strings.Cut(t.watch.Words.Now, "|")
-	if single {
-		text = one
-	}
-	text = fmt.Sprintf(text, t.amount(t.value))
+	single, text := t.value == 1, t.howMany()
 	switch {
 	case t.detail != "" && single:
 		text += ": " + t.detail
@@ -193,13 +248,13 @@ func (t *telling) ends() string {
 }
 
 // culprit is a sentence that names the process that causes the alert, if known.
-func (t *telling) culprit() string {
+func (t *telling) culprit(nameOf func(*gpu.Process) string) string {
 	n := len(t.Processes)
 	if n == 0 {
 		return ""
 	}
 	first := &t.Processes[0]
-	name, works := explain.ProcessName(first), explain.Works(first) && !t.watch.Holds
+	name, works := nameOf(first), explain.Works(first) && !t.watch.Holds
 	held, known := first.Memory.Get()
 	memory := amount(held.MiB(), "MiB")
 	var text string

@@ -26,6 +26,8 @@ type Schema struct {
 	Maximum     *float64         `json:"maximum,omitempty"`
 	MaxLength   int              `json:"maxLength,omitempty"`
 	Items       *Schema          `json:"items,omitempty"`
+	MinItems    int              `json:"minItems,omitempty"`
+	MaxItems    int              `json:"maxItems,omitempty"`
 	Properties  Members[*Schema] `json:"properties,omitempty"`
 	Required    []string         `json:"required,omitempty"`
 	OneOf       []*Schema        `json:"oneOf,omitempty"`
@@ -176,7 +178,7 @@ func (s *schemas) OfBody(t reflect.Type) *Schema {
 
 // pageOfForm is what a form may have beside the members of a body.
 var pageOfForm = Member[*Schema]{"page", &Schema{
-	Type: Types{"string"}, Description: "The page that the form is on, to which the answer leads: alerts, or gpu/ and a UUID; the dashboard for all else.",
+	Type: Types{"string"}, Description: "The page that the form is on, to which the answer leads: alerts, perhaps with a query, or gpu/ and a UUID; the dashboard for all else.",
 }}
 
 // OfForm returns the schema of the form that has the members of a struct, if any.
@@ -289,6 +291,11 @@ func (s *schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 	s.enumerate(innermost, f)
 	if longest, ok := tagged(at, f, "maxlength"); ok {
 		innermost.MaxLength = int(longest)
+	}
+	for key, bound := range map[string]*int{"minitems": &schema.MinItems, "maxitems": &schema.MaxItems} {
+		if n, ok := tagged(at, f, key); ok {
+			*bound = int(n)
+		}
 	}
 	description := sentence(comment)
 	if schema.Nullable() && !strings.Contains(strings.ToLower(description), "null") {

@@ -83,6 +83,31 @@ type SilenceSpan struct {
 	Duration float64 `json:"duration_seconds" min:"1" max:"31622400"` // for how long; 366 days at most
 }
 
+// NoteOfSeveral is the body of POST /api/alerts/acknowledge.
+type NoteOfSeveral struct {
+	IDs     []string `json:"alert_ids" minitems:"1" maxitems:"1000"` // which alerts; of those that are over by then nothing changes
+	By      string   `json:"by,omitempty"`                           // ignored: gpuwhy names who makes the request
+	Comment string   `json:"comment,omitempty" maxlength:"200"`      // what they say of them
+}
+
+// SilenceOfSeveral is the body of POST /api/alerts/silence.
+type SilenceOfSeveral struct {
+	IDs      []string `json:"alert_ids" minitems:"1" maxitems:"1000"`  // which alerts; of those that are over by then none is silenced
+	By       string   `json:"by,omitempty"`                            // ignored: gpuwhy names who makes the request
+	Comment  string   `json:"comment,omitempty" maxlength:"200"`       // what they say of them
+	Duration float64  `json:"duration_seconds" min:"1" max:"31622400"` // for how long; 366 days at most
+}
+
+// SeveralAlerts answers POST /api/alerts/acknowledge.
+type SeveralAlerts struct {
+	Alerts []Alert `json:"alerts"` // as they stand, in the order of the request
+}
+
+// NewSeveralAlerts makes it.
+func NewSeveralAlerts(list []alert.Alert, now *insight.Fleet) SeveralAlerts {
+	return SeveralAlerts{listOf(list, func(a *alert.Alert) Alert { return NewAlert(a, now) })}
+}
+
 // AlertRules answers GET /api/alert-rules.
 type AlertRules struct {
 	Rules []AlertRule `json:"rules"` // also those that are not enabled

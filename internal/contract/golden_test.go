@@ -224,6 +224,9 @@ func TestGoldenAlerts(t *testing.T) {
 		"silences":           contract.NewSilences([]alert.Silence{silence}),
 		"silence_request":    ask,
 		"silence_span":       contract.SilenceSpan{Comment: note.Comment, Duration: 3600},
+		"note_of_several":    contract.NoteOfSeveral{IDs: []string{fires.ID}, Comment: note.Comment},
+		"silence_of_several": contract.SilenceOfSeveral{IDs: []string{fires.ID}, Comment: note.Comment, Duration: 3600},
+		"several_alerts":     contract.NewSeveralAlerts([]alert.Alert{known.Alert}, m.Alone()),
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,6 +44,14 @@ func (s *Server) alertRoutes() []route {
 			apidoc.Text("It is not repeated to targets then. It still fires, and they are told when it is over."),
 			alertParam, apidoc.Body{Of: contract.Note{}, Example: "note"},
 			ok("The alert as it stands.", contract.Alert{}, "alert_acknowledged"), unknownAlert, sent),
+		s.operate("POST /api/alerts/acknowledge", says(s, http.StatusOK, s.acknowledgeSeveral), "acknowledgeAlerts", "Say that somebody knows of several alerts",
+			apidoc.Body{Of: contract.NoteOfSeveral{}, Example: "note_of_several", Required: true},
+			ok("The alerts as they stand.", contract.SeveralAlerts{}, "several_alerts"), noneOfThem, sent),
+		s.operate("POST /api/alerts/silence", says(s, http.StatusCreated, s.silenceSeveral), "silenceSeveralAlerts", "Keep several alerts from being told for a while",
+			apidoc.Text("A silence for each: of its rule and its GPU, as if made at /api/silences."),
+			apidoc.Body{Of: contract.SilenceOfSeveral{}, Example: "silence_of_several", Required: true},
+			apidoc.Answer{Status: http.StatusCreated, Description: "The silences.", ContentType: typeJSON, Of: contract.Silences{}, Example: "silences"},
+			noneOfThem, tooMany, sent),
 		s.operate("DELETE /api/alerts/{id}/acknowledge", unacknowledge, "withdrawAcknowledgment", "Take that back",
 			alertParam, stands, foreignPage, unknownAlert),
 		s.operate("DELETE /api/alerts/{id}", dismiss, "dismissAlert", ends,
@@ -88,6 +97,7 @@ var (
 
 	foreignPage    = refused("A page of another site asks; programs may.", crossOriginDenied(nil, nil))
 	unknownAlert   = refused("No such alert stands.", alertError(alert.ErrUnknown))
+	noneOfThem     = refused("None of these alerts stands.", alertError(alert.ErrUnknown))
 	unknownSilence = refused("There is no such silence.", alertError(alert.ErrUnknown))
 	stillReported  = refused("What it is about is still reported: it ends by itself.", alertError(alert.ErrReported))
 	tooMany        = refused("There are too many already.", alertError(alert.ErrTooMany))
@@ -106,6 +116,7 @@ var (
 	errFrom     = refuse(http.StatusBadRequest, "from must be how many alerts to leave out", "leave from out of the address")
 	errDuration = refuse(http.StatusUnprocessableEntity, "duration_seconds must be from 1 to 31622400, which is 366 days",
 		"give the seconds for which nobody is to be told")
+	errNoneChosen = refuse(http.StatusUnprocessableEntity, "alert_ids must have 1 to 1000 alerts", "choose at least one alert")
 )
 
 // current answers with what may change between two readings.
@@ -127,7 +138,7 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || from < 0 {
 		return errFrom
 	}
-	return servePage(w, r, s.cfg.AlertsPage(from, nodeOf(r), r.URL.Query()))
+	return s.serveLive(w, r, s.cfg.AlertsPage(from, nodeOf(r), r.URL.Query()))
 }
 
 // says handles a request that changes alerts or silences. It answers with the status and with
@@ -170,6 +181,55 @@ func (s *Server) acknowledge(r *http.Request, note contract.Note) (any, error) {
 	return s.changed(s.cfg.Alerts.Acknowledge(r.PathValue("id"), by))
 }
 
+// acknowledgeSeveral leaves out the alerts that are over by then, unless all are.
+func (s *Server) acknowledgeSeveral(r *http.Request, note contract.NoteOfSeveral) (any, error) {
+	by := &alert.Acknowledgment{By: auth.FromRequest(r).Name, Comment: note.Comment, At: s.cfg.Clock.Now().UTC()}
+	var known []alert.Alert
+	err := eachOf(note.IDs, func(id string) error {
+		c, err := s.cfg.Alerts.Acknowledge(id, by)
+		if err == nil {
+			known = append(known, c.Alert)
+		}
+		return err
+	})
+	return contract.NewSeveralAlerts(known, s.cfg.Newest()), err
+}
+
+func (s *Server) silenceSeveral(r *http.Request, ask contract.SilenceOfSeveral) (any, error) {
+	var made contract.Silences
+	err := eachOf(ask.IDs, func(id string) error {
+		one, err := s.silenceAlert(r, id, ask.Comment, ask.Duration)
+		if err == nil {
+			made.Silences = append(made.Silences, one)
+		}
+		return err
+	})
+	return made, err
+}
+
+// eachOf does something with each alert that stands, until that fails. It is an error if none of them stands.
+func eachOf(ids []string, do func(id string) error) error {
+	if len(ids) < 1 || len(ids) > 1000 {
+		return errNoneChosen
+	}
+	done := 0
+	for i, id := range ids {
+		if slices.Contains(ids[:i], id) {
+			continue
+		}
+		switch err := do(id); {
+		case err == nil:
+			done++
+		case !errors.Is(err, alert.ErrUnknown):
+			return err
+		}
+	}
+	if done == 0 {
+		return alert.ErrUnknown
+	}
+	return nil
+}
+
 // changed returns an alert as it is after a request has changed it.
 func (s *Server) changed(c alert.Change, err error) (any, error) {
 	return contract.NewAlert(&c.Alert, s.cfg.Newest()), err
@@ -182,21 +242,25 @@ func (s *Server) silence(r *http.Request, ask contract.SilenceRequest) (any, err
 	return s.makeSilence(r, alert.Silence{Rule: ask.Rule, Node: ask.Node, GPU: ask.GPUUUID, Comment: ask.Comment}, ask.Duration)
 }
 
-// silenceOne makes a silence of the rule and the device of an alert.
 func (s *Server) silenceOne(r *http.Request, ask contract.SilenceSpan) (any, error) {
-	for _, a := range s.cfg.Alerts.Standing() {
-		if a.ID == r.PathValue("id") {
-			of := alert.Silence{Rule: a.Rule, Node: alert.Literally(a.Device.Node), GPU: alert.Literally(a.Device.UUID), Comment: ask.Comment}
-			return s.makeSilence(r, of, ask.Duration)
-		}
-	}
-	return nil, alert.ErrUnknown
+	return s.silenceAlert(r, r.PathValue("id"), ask.Comment, ask.Duration)
 }
 
-func (s *Server) makeSilence(r *http.Request, of alert.Silence, seconds float64) (any, error) {
+// silenceAlert makes a silence of the rule and the device of an alert.
+func (s *Server) silenceAlert(r *http.Request, id, comment string, seconds float64) (contract.Silence, error) {
+	for _, a := range s.cfg.Alerts.Standing() {
+		if a.ID == id {
+			of := alert.Silence{Rule: a.Rule, Node: alert.Literally(a.Device.Node), GPU: alert.Literally(a.Device.UUID), Comment: comment}
+			return s.makeSilence(r, of, seconds)
+		}
+	}
+	return contract.Silence{}, alert.ErrUnknown
+}
+
+func (s *Server) makeSilence(r *http.Request, of alert.Silence, seconds float64) (contract.Silence, error) {
 	const longest = 366 * 24 * 60 * 60
 	if !(seconds >= 1 && seconds <= longest) {
-		return nil, errDuration
+		return contract.Silence{}, errDuration
 	}
 	now := s.cfg.Clock.Now().UTC()
 	of.By, of.Until = auth.FromRequest(r).Name, now.Add(time.Duration(seconds*float64(time.Second)))

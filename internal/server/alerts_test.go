@@ -99,6 +99,51 @@ func TestAlertsAreSilenced(t *testing.T) {
 	isProblem(t, w, http.StatusConflict)
 }
 
+// Several alerts are acknowledged and silenced at once. Those that are over by then do not matter, unless all are.
+func TestSeveralAlerts(t *testing.T) {
+	h, doc, id := alerting(t)
+	const acknowledge, silence = "/api/alerts/acknowledge", "/api/alerts/silence"
+	for _, step := range []struct {
+		path, contentType, content string
+		status                     int
+	}{
+		{acknowledge, typeJSON, `{"alert_ids":["` + id + `","over","` + id + `"],"comment":"all of them"}`, 200},
+		{acknowledge, typeJSON, `{"alert_ids":["over"]}`, 404},
+		{acknowledge, typeJSON, `{"alert_ids":[]}`, 422},
+		{acknowledge, typeJSON, `{"alert_ids":"` + id + `"}`, 422},
+		{acknowledge, typeJSON, ``, 422},
+		{acknowledge, typeForm, "page=alerts", 422},
+		{acknowledge, typeForm, "alert_ids=%ff", 400},
+		{acknowledge, typeForm, url.Values{"alert_ids": {id, "over"}, "comment": {"& so on"}}.Encode(), 303},
+		{silence, typeJSON, `{"alert_ids":["` + id + `","over","` + id + `"],"duration_seconds":60}`, 201},
+		{silence, typeJSON, `{"alert_ids":["` + id + `"],"duration_seconds":0}`, 422},
+		{silence, typeJSON, `{"alert_ids":["over"],"duration_seconds":60}`, 404},
+		{silence, typeForm, url.Values{"alert_ids": {id}, "duration_seconds": {"3600"}}.Encode(), 303},
+	} {
+		w := say(h, "POST", step.path, step.contentType, step.content)
+		doc.check(t, "POST", step.path, w)
+		if w.Code != step.status {
+			t.Errorf("%s %s: status %d, want %d: %s", step.path, step.content, w.Code, step.status, w.Body)
+		}
+	}
+	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
+	if by := list.Alerts[0].Acknowledged; by == nil || by.By != "local owner" || by.Comment != "& so on" {
+		t.Errorf("acknowledged: %+v", by)
+	}
+	if len(list.Silences) != 2 || list.Silences[0].Rule != list.Alerts[0].Rule || list.Silences[0].GPUUUID != list.Alerts[0].GPUUUID {
+		t.Errorf("silences: %+v", list.Silences)
+	}
+	for _, path := range []string{acknowledge, silence} {
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"alert_ids":["`+id+`"],"duration_seconds":60}`))
+		r.Host = "localhost"
+		r.Header.Set("Content-Type", typeJSON)
+		r.Header.Set("Origin", "https://evil.example")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		isProblem(t, w, http.StatusForbidden)
+	}
+}
+
 // What a browser sends without a script leads back to the page that it is on,
 // and to no other site.
 func TestForms(t *testing.T) {
@@ -106,7 +151,7 @@ func TestForms(t *testing.T) {
 	post := func(path, page string, fields url.Values) {
 		t.Helper()
 		want := map[string]string{
-			"": "/#alerts", "alerts": "/alerts", "gpu/GPU-1": "/gpu/GPU-1#alerts",
+			"": "/#alerts", "alerts": "/alerts", "alerts?q=a+b&only=info": "/alerts?only=info&q=a+b", "gpu/GPU-1": "/gpu/GPU-1#alerts",
 			"//evil.example": "/#alerts", "https://evil.example/": "/#alerts", "gpu///evil.example": "/gpu/%2F%2Fevil.example#alerts",
 		}[page]
 		fields.Set("page", page)
@@ -118,6 +163,7 @@ func TestForms(t *testing.T) {
 	of := "/api/alerts/" + id
 	standing := func() contract.Alerts { return decode[contract.Alerts](t, get(h, "/api/alerts")) }
 	post(of+"/acknowledge", "", url.Values{"by": {"ann"}, "comment": {"& so on"}})
+	post(of+"/acknowledge", "alerts?q=a+b&only=info", url.Values{"comment": {"& so on"}})
 	post("/api/silences", "alerts", url.Values{"gpu_uuid": {"GPU-*"}, "duration_seconds": {"60"}})
 	if a := standing().Alerts[0]; a.Acknowledged == nil || a.Acknowledged.Comment != "& so on" || a.SilencedUntil == nil {
 		t.Errorf("%+v", a)
@@ -309,6 +355,7 @@ func TestMethodsOfActions(t *testing.T) {
 		"/api/alerts/" + id:                  "DELETE, OPTIONS",
 		"/api/alerts/" + id + "/acknowledge": "DELETE, OPTIONS, POST",
 		"/api/alerts/" + id + "/dismiss":     "OPTIONS, POST",
+		"/api/alerts/acknowledge":            "DELETE, OPTIONS, POST",
 		"/alerts":                            "GET, HEAD, OPTIONS",
 		"/api/silences":                      "GET, HEAD, OPTIONS, POST",
 		"/api/silences/x":                    "DELETE, OPTIONS",

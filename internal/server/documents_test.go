@@ -230,8 +230,9 @@ func TestExamplesOfErrorsAreTold(t *testing.T) {
 func TestBodiesAreDocumented(t *testing.T) {
 	h, doc, id := alerting(t)
 	text := func(n int) string { return strings.Repeat("ä", n) }
-	for _, path := range []string{"/api/silences", "/api/alerts/{id}/silence", "/api/alerts/{id}/acknowledge"} {
+	for _, path := range []string{"/api/silences", "/api/alerts/{id}/silence", "/api/alerts/{id}/acknowledge", "/api/alerts/acknowledge", "/api/alerts/silence"} {
 		for _, content := range []string{
+			`{"alert_ids":["` + id + `"]}`, `{"alert_ids":[]}`, `{"alert_ids":["` + id + `"],"duration_seconds":60}`, `{"alert_ids":[7],"duration_seconds":60}`,
 			`{}`, `[]`, `null`, `{"duration_seconds":0}`, `{"duration_seconds":1}`, `{"duration_seconds":31622400}`, `{"duration_seconds":31622401}`,
 			`{"duration_seconds":"60"}`, `{"duration_seconds":60,"comment":"` + text(200) + `"}`, `{"duration_seconds":60,"comment":"` + text(201) + `"}`,
 			`{"comment":"` + text(200) + `"}`, `{"by":"` + text(201) + `"}`, `{"comment":"` + text(201) + `"}`, `{"duration_seconds":60,"who":"anna"}`, `{"who":"anna"}`, `{"by":7}`,
@@ -254,7 +255,7 @@ func TestBodiesAreDocumented(t *testing.T) {
 		t.Errorf("a form: status %d", w.Code)
 	}
 	raw := unmarshal(t, get(h, "/openapi.json").Body.Bytes()).(map[string]any)["components"].(map[string]any)["schemas"].(map[string]any)
-	for _, name := range []string{"Note", "SilenceRequest", "SilenceSpan"} {
+	for _, name := range []string{"Note", "SilenceRequest", "SilenceSpan", "NoteOfSeveral", "SilenceOfSeveral"} {
 		if others := raw[name].(map[string]any)["additionalProperties"]; others != false {
 			t.Errorf("%s: other members are %v", name, others)
 		}

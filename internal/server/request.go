@@ -47,7 +47,7 @@ func readBody(r *http.Request, into any) (form url.Values, err error) {
 }
 
 // readForm reads what a browser sends without a script, and makes a JSON object of its fields, in
-// which the duration is a number. The field page is for [Server.back] alone.
+// which the duration is a number and the IDs of alerts are a list. The field page is for [Server.back] alone.
 func readForm(content string) (form url.Values, object []byte, err error) {
 	bad := func(what string) (url.Values, []byte, error) {
 		return nil, nil, refuse(http.StatusBadRequest, "the form "+what, "send it as a browser does")
@@ -59,6 +59,8 @@ func readForm(content string) (form url.Values, object []byte, err error) {
 	for name, values := range form {
 		switch n, notNumber := strconv.ParseFloat(values[0], 64); {
 		case name == "page":
+		case name == "alert_ids" && utf8.ValidString(strings.Join(values, "")):
+			fields[name] = values
 		case len(values) > 1:
 			return bad("has the field " + quote(name) + " twice")
 		case !utf8.ValidString(name + values[0]):
@@ -95,14 +97,18 @@ func badContent(contentType string) error {
 	return refuse(http.StatusUnsupportedMediaType, "the body is "+quote(contentType), "send it as "+typeJSON)
 }
 
-// back leads from a form to its page, which the field page names: "alerts", "gpu/" and a UUID, or
-// any other text for the dashboard. It is one of our pages, whatever the form says.
+// back leads from a form to its page, which the field page names: "alerts", perhaps with a query, "gpu/"
+// and a UUID, or any other text for the dashboard. It is one of our pages, whatever the form says.
 func (s *Server) back(w http.ResponseWriter, r *http.Request, form url.Values) error {
-	path, page := "/#alerts", form.Get("page")
+	path := "/#alerts"
+	page, asked, _ := strings.Cut(form.Get("page"), "?")
 	if uuid, ok := strings.CutPrefix(page, "gpu/"); ok {
 		path = "/gpu/" + url.PathEscape(uuid) + "#alerts"
 	} else if page == "alerts" {
 		path = "/alerts"
+		if chosen, err := url.ParseQuery(asked); err == nil && len(chosen) > 0 {
+			path += "?" + chosen.Encode()
+		}
 	}
 	http.Redirect(w, r, s.base(r)+path, http.StatusSeeOther)
 	return nil

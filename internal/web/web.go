@@ -6,7 +6,6 @@ package web
 import (
 	"encoding/json"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -57,14 +56,14 @@ func (p *Pages) dashboard(f *insight.Fleet, node string, asked url.Values) templ
 	in := p.input(f, node)
 	in.Choices = views.Choices{Path: in.BasePath, Asked: asked}
 	a := f.Answer()
-	in.Layers, in.Why, in.Causes = contract.NewLayers(a), a.Sentence, a.Main()
+	in.Layers, in.Past, in.Ways, in.Why, in.Causes = contract.NewLayers(a), a.Past, a.Ways, a.Sentence, a.Main()
 	return views.NewPage(in)
 }
 
 func (p *Pages) device(of insight.Part, asked url.Values) templ.Component {
 	in := p.input(of.Alone(), "")
 	in.Choices = views.Choices{Path: in.BasePath + "gpu/" + url.PathEscape(of.Device.UUID), Asked: asked}
-	in.Layers, in.Causes = contract.NewLayersOfOne(of.Why), of.Why.Causes
+	in.Layers, in.Past, in.Ways, in.Causes = contract.NewLayersOfOne(of.Why), of.Why.Past, of.Why.Ways, of.Why.Causes
 	in.Forecasts = p.forecasts(of.Alone(), []insight.Part{of}, in.Now)
 	return views.NewDevicePage(in, of.Device)
 }
@@ -146,9 +145,15 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 			of, _ := f.Device(d.Node, d.UUID)
 			return of.Attribution
 		},
-		Kept:      p.kept,
-		Alerts:    alert.OfNode(p.cfg.Alerts.Standing(), node),
-		Footprint: p.cfg.Sizes.Last(),
+		Recent:     p.recent(node),
+		HasPast:    p.cfg.Past != nil,
+		Alerts:     alert.OfNode(p.cfg.Alerts.Standing(), node),
+		PastAlerts: alert.OfNode(p.cfg.Alerts.Past(), node),
+		Footprint:  p.cfg.Sizes.Last(),
+		Said: func(d *gpu.Device) *explain.DeviceAnswer {
+			of, _ := f.Device(d.Node, d.UUID)
+			return of.Why
+		},
 		Next: func(d *gpu.Device) []explain.Prospect {
 			of, found := f.Device(d.Node, d.UUID)
 			if !found {
@@ -165,16 +170,6 @@ func (p *Pages) forecasts(f *insight.Fleet, parts []insight.Part, now time.Time)
 		return nil
 	}
 	return contract.NewForecasts(p.cfg.Monitor, f, parts, p.cfg.Forecast, now).GPUs
-}
-
-// kept reports whether the recent past has a reading of that metric, of those devices or any.
-func (p *Pages) kept(metric string, of []*gpu.Device) bool {
-	if of == nil {
-		return p.cfg.Recent.Has(metric, nil)
-	}
-	return p.cfg.Recent.Has(metric, func(node, uuid string) bool {
-		return slices.ContainsFunc(of, func(d *gpu.Device) bool { return d.Node == node && d.UUID == uuid })
-	})
 }
 
 func (p *Pages) alerts(from int, node string, asked url.Values) templ.Component {

@@ -263,7 +263,7 @@ func heatedCPU(l *lone) *Cause {
 	c := l.cause(CPUHeat, "", "The CPU is so hot that it slows itself down.", "The CPU has slowed itself down for its heat"+l.readings(),
 		"Clean its cooler and filters, and look whether the cooler sits well. Less work at once makes less heat.", High)
 	if p := &l.m.cpu.who; l.works && p.Count > 0 {
-		c.Headline = shortName(as(p)) + " heats the CPU until it slows down."
+		c.Headline = ShortName(as(p)) + " heats the CPU until it slows down."
 		c.command = endOf(p)
 	}
 	c.Short = "slowed by heat"
@@ -293,9 +293,9 @@ func cpuWork(l *lone) *Cause {
 			c.Confidence = Medium
 		}
 	} else {
-		headline := shortName(as(p)) + " keeps the CPU busy."
+		headline := ShortName(as(p)) + " keeps the CPU busy."
 		if l.turning > 0 {
-			headline = shortName(as(p)) + " keeps the CPU busy, so the fans run."
+			headline = ShortName(as(p)) + " keeps the CPU busy, so the fans run."
 		}
 		sure := High
 		if !(float64(p.CPU) >= 0.4*l.cpu*l.cores) || l.turning > 0 && l.loud == nil && !(l.temp >= warmCPU) {
@@ -340,7 +340,7 @@ func cpuCooling(l *lone) *Cause {
 	}
 	headline := "The CPU cools down after work."
 	if m.who.Count > 0 {
-		headline = "The CPU cools down after " + shortName(as(&m.who)) + "."
+		headline = "The CPU cools down after " + ShortName(as(&m.who)) + "."
 	}
 	c := l.cause(CPUCooling, "", headline, "The CPU is cooling down after "+after+", which stopped "+Span(l.s.Time.Sub(m.ended))+" ago"+l.readings(),
 		"Nothing needs to be done: it gets quiet by itself.", Medium)

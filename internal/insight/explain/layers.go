@@ -19,6 +19,7 @@ type Layers struct {
 	Facts    []Fact // what it rests on; at most four
 	Rest     string // what else there is to know, in a line; may be empty
 	Action   Action // what would stop it; zero where there is nothing to do
+	Ways     []Way  // the same as a list of things to do
 }
 
 // A Fact is a short text such as "85 °C".
@@ -51,8 +52,8 @@ func (d *device) fans() string {
 	return d.short() + "'s fan"
 }
 
-// shortName is how a headline calls a process: "train.py (ann)".
-func shortName(p *gpu.Process) string {
+// ShortName is how a headline calls a process: "train.py (ann)".
+func ShortName(p *gpu.Process) string {
 	name := called(p)
 	if user := p.Facts.User.Or(""); user != "" {
 		name += " (" + userName(user) + ")"
@@ -118,26 +119,26 @@ func (d *device) blamed(of Kind) (w whose) {
 	case Work, LimitedByHeat:
 		switch {
 		case d.between():
-			w.name = shortName(&hottest.process)
+			w.name = ShortName(&hottest.process)
 		case len(d.culprits) == 0, of == LimitedByHeat && (d.hidden() || d.guessed()):
 		default:
 			named := d.named()
-			w.name = shortName(named[0])
+			w.name = ShortName(named[0])
 			switch with := d.beside(named[0]); len(with) {
 			case 0:
 			case 1:
-				w = whose{w.name + " and " + shortName(with[0]), true}
+				w = whose{w.name + " and " + ShortName(with[0]), true}
 			default:
 				w = whose{w.name + " and others", true}
 			}
 		}
 	case CoolingDown:
 		if w.name = "unseen work"; hottest != nil {
-			w.name = shortName(&hottest.process)
+			w.name = ShortName(&hottest.process)
 		}
 	case HeldAwake:
 		if h := d.holders(); len(h) > 0 {
-			w.name = shortName(h[0])
+			w.name = ShortName(h[0])
 		}
 	case HotForPower:
 		if beside := d.working(); beside != nil {
@@ -212,6 +213,7 @@ func (d *device) layers(first *finding, others []Cause) Layers {
 	}
 	l.Rest = strings.Join(rest, " · ")
 	l.Action = Action{Text: first.Advice, Command: d.command(first.Kind, first.Case)}
+	l.Ways = d.ways(first)
 	return l
 }
 

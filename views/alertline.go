@@ -1,0 +1,270 @@
+package views
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+)
+
+// An AlertItem is an alert as pages show it, in one line.
+type AlertItem struct {
+	Alert       *alert.Alert
+	Mark        string // its drawing and its colour: "bad", "warn" or "info"
+	Kind        string // "Critical"
+	Title, More string // what is so now, and sentences about it
+	Lasts       string // "at least 18 min"
+	Said        string // what people said of it
+	Say         string // where forms about it go, with a slash at its end
+	Page        string // the page's name in forms
+}
+
+// An AlertLine is what a page says of its alerts in one line.
+type AlertLine struct {
+	Item       AlertItem // the worst that nobody has acknowledged; without a Title there is none
+	Quiet      string    // stands in its place
+	More, Info string    // how many more there are, and how many are information; may be empty
+	All        string    // the address of all
+}
+
+// AlertNews is an alert that people are to be told of who look at another page.
+type AlertNews struct{ ID, Title, Body string }
+
+func newAlertLine(in *Input) AlertLine {
+	l := AlertLine{All: in.BasePath + "alerts", Quiet: "No alert needs you."}
+	if in.only != nil {
+		l.All += "?q=" + url.QueryEscape(in.only.UUID)
+	}
+	open := in.open()
+	known := 0
+	for i := range in.Alerts {
+		if in.Alerts[i].Severity != alert.Info && !isOpen(&in.Alerts[i]) {
+			known++
+		}
+	}
+	switch status := in.Nodes.Status(); {
+	case len(open) > 0:
+		l.Item, l.Quiet = newAlertItem(&open[0], in, in.formsOn()), ""
+	case status == gpu.StatusStarting:
+		l.Quiet = "No alert yet: the first reading is under way."
+	case status == gpu.StatusNoGPU:
+		l.Quiet = "No alert, and no GPU can be read."
+	case known > 0:
+		l.Quiet = "No new alert: " + explain.Plural(known, "is", "are") + " known or silenced."
+	}
+	if n := len(open) - 1; n > 0 {
+		l.More = strconv.Itoa(n) + " more"
+	}
+	if n := len(in.Alerts) - len(open) - known; n > 0 {
+		l.Info = strconv.Itoa(n) + " for your information"
+	}
+	return l
+}
+
+// mostNews is how many alerts are told to people on other pages.
+const mostNews = 20
+
+// newAlertNews are the newest alerts that need somebody. They do not change while they stand.
+func newAlertNews(in *Input) []AlertNews {
+	open := slices.DeleteFunc(in.open(), func(a alert.Alert) bool { return a.State != alert.Firing })
+	slices.SortStableFunc(open, func(a, b alert.Alert) int { return b.Since.Compare(a.Since) })
+	return each(open[:min(len(open), mostNews)], func(a *alert.Alert) AlertNews {
+		phrase, _, _ := strings.Cut(say("needs "+string(a.Watch)), "|")
+		return AlertNews{a.ID, severityName(a.Severity) + ": " + in.nameOf(&a.Device), sentence(strings.TrimSpace(phrase + " · rule " + a.Rule))}
+	})
+}
+
+// isOpen reports whether somebody should look at an alert.
+func isOpen(a *alert.Alert) bool {
+	return a.Severity != alert.Info && a.Acknowledged == nil && a.SilencedUntil.IsZero() && a.State != alert.Resolved
+}
+
+// open are the alerts that somebody should look at, the worst first.
+func (in *Input) open() []alert.Alert {
+	return in.sorted(slices.DeleteFunc(slices.Clone(in.Alerts), func(a alert.Alert) bool { return !isOpen(&a) }))
+}
+
+// sorted puts first what somebody should look at, of that what is so now, of that what matters most, and of that the oldest.
+func (in *Input) sorted(alerts []alert.Alert) []alert.Alert {
+	type ranked struct {
+		alert.Alert
+		known, past int
+	}
+	list := make([]ranked, len(alerts))
+	for i := range alerts {
+		a := &alerts[i]
+		list[i] = ranked{Alert: *a}
+		if !isOpen(a) && a.Severity != alert.Info {
+			list[i].known = 1
+		}
+		if in.phrase(a) != string(a.Watch) {
+			list[i].past = 1
+		}
+	}
+	slices.SortStableFunc(list, func(a, b ranked) int {
+		info := func(r ranked) int { return either01(r.Severity == alert.Info) }
+		return cmp.Or(info(a)-info(b), a.known-b.known, a.past-b.past, b.Severity.Rank()-a.Severity.Rank(), a.Since.Compare(b.Since))
+	})
+	return each(list, func(r *ranked) alert.Alert { return r.Alert })
+}
+
+func either01(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// phrase names the words for what is so now of an alert: mostly what is watched. An alert about a lost device that
+// merely does not answer now is about that.
+func (in *Input) phrase(a *alert.Alert) string {
+	if a.Watch == alert.Lost || a.Watch == alert.NotAnswering {
+		if d, known := in.Nodes.Device(a.Device.Node, a.Device.UUID); known {
+			switch d.State {
+			case gpu.StateLost:
+				return string(alert.Lost)
+			case gpu.StateNotAnswering:
+				return string(alert.NotAnswering)
+			}
+		}
+	}
+	switch {
+	case a.State == alert.NoData:
+		return "no_data"
+	case a.Easing:
+		return "easing"
+	default:
+		return string(a.Watch)
+	}
+}
+
+// nameOf is what an alert is about: "GPU 3", with several nodes "GPU 3 on gx-07".
+func (in *Input) nameOf(d *gpu.Identity) string {
+	name := "The driver (" + clean(d.Source, longestName) + ")"
+	if d.UUID != "" {
+		name = say("gpu", strconv.Itoa(d.Index))
+	}
+	if len(in.Nodes) > 1 && d.Node != "" {
+		name += " on " + clean(d.Node, longestName)
+	}
+	return name
+}
+
+// newAlertItem is an alert on the page that forms call page.
+func newAlertItem(a *alert.Alert, in *Input, page string) AlertItem {
+	out := AlertItem{
+		Alert: a, Kind: severityName(a.Severity), Title: sentence(a.Message),
+		Mark:  map[alert.Severity]string{alert.Critical: "bad", alert.Warning: "warn"}[a.Severity],
+		Lasts: either(a.Before, "at least ", "") + between(a.Since, later(in.Now, a.Since)),
+		Say:   in.BasePath + "api/alerts/" + url.PathEscape(a.ID) + "/", Page: page,
+	}
+	out.Mark = cmp.Or(out.Mark, "info")
+	if a.Is != "" {
+		out.Title, out.More = in.nameOf(&a.Device)+" "+sentence(a.Is)+".", sentence(a.More)
+	}
+	if a.State != alert.Firing {
+		out.Kind = say("alert " + string(a.State))
+	}
+	if by := a.Acknowledged; by != nil {
+		out.Said = saying(say("acknowledged"), by.By, by.Comment)
+	}
+	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// saying is what somebody did, who did it, and what they say of it.
+func saying(did, by, comment string) string {
+	if by = clean(by, longestName); by != "" {
+		did = say("by", did, by)
+	}
+	if comment = clean(comment, longestSentence); comment != "" {
+		did = say("says", did, comment)
+	}
+	return did
+}
+
+// numerals are numbers at which nobody stops reading.
+var numerals = []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
+
+func numeral(n int) string {
+	if n < len(numerals) {
+		return numerals[n]
+	}
+	return strconv.Itoa(n)
+}
+
+// mostWords is how long a headline is.
+const mostWords = 10
+
+// summary says in a sentence what alerts are about: "One GPU is lost, two are slowed by heat." Of a device with
+// several alerts the first counts. That of a single device names it.
+func (in *Input) summary(alerts []alert.Alert) string {
+	type kind struct {
+		phrase, noun string
+		n            int
+	}
+	var kinds []kind
+	seen := map[gpu.Identity]bool{}
+	var first *alert.Alert
+	for i := range alerts {
+		a := &alerts[i]
+		of := gpu.Identity{Node: a.Device.Node, UUID: a.Device.UUID}
+		if !a.About() {
+			of.Source = a.Device.Source
+		}
+		if seen[of] {
+			continue
+		}
+		if seen[of] = true; first == nil {
+			first = a
+		}
+		k := kind{in.phrase(a), either(a.About(), "GPU", "driver"), 1}
+		at := slices.IndexFunc(kinds, func(other kind) bool { return other.phrase == k.phrase && other.noun == k.noun })
+		if at < 0 {
+			kinds = append(kinds, k)
+		} else {
+			kinds[at].n++
+		}
+	}
+	if len(seen) == 1 {
+		return newAlertItem(first, in, "").Title
+	}
+	sentence := func(most int) string {
+		var parts []string
+		left := len(seen)
+		noun := ""
+		for _, k := range kinds[:min(most, len(kinds))] {
+			one, many, _ := strings.Cut(say("needs "+k.phrase), "|")
+			words := numeral(k.n)
+			if k.noun != noun {
+				words += " " + k.noun + either(k.n == 1, "", "s")
+				noun = k.noun
+			}
+			parts = append(parts, words+" "+either(k.n == 1, one, many))
+			left -= k.n
+		}
+		text := strings.Join(parts, ", ")
+		if left > 0 {
+			text += " and " + numeral(left) + " more need you"
+		}
+		return strings.ToUpper(text[:1]) + text[1:] + "."
+	}
+	for most := 3; most > 1; most-- {
+		if text := sentence(most); len(strings.Fields(text)) <= mostWords {
+			return text
+		}
+	}
+	return sentence(1)
+}
