@@ -54,7 +54,7 @@ func newAlertLine(in *Input) AlertLine {
 	case status == gpu.StatusStarting:
 		l.Quiet = "No alert yet: the first reading is under way."
 	case status == gpu.StatusNoGPU:
-		l.Quiet = "No alert, and no GPU can be read."
+		l.Quiet = "No alert."
 	case known > 0:
 		l.Quiet = "No new alert: " + explain.Plural(known, "is", "are") + " known or silenced."
 	}
@@ -103,7 +103,7 @@ func (in *Input) sorted(alerts []alert.Alert) []alert.Alert {
 		if !isOpen(a) && a.Severity != alert.Info {
 			list[i].known = 1
 		}
-		if in.phrase(a) != string(a.Watch) {
+		if now := in.phrase(a); now == noData || now == easing {
 			list[i].past = 1
 		}
 	}
@@ -121,6 +121,12 @@ func either01(is bool) int {
 	return 0
 }
 
+// What can be so of an alert in place of what is watched.
+const (
+	noData = "no_data"
+	easing = "easing"
+)
+
 // phrase names the words for what is so now of an alert: mostly what is watched. An alert about a lost device that
 // merely does not answer now is about that.
 func (in *Input) phrase(a *alert.Alert) string {
@@ -136,9 +142,9 @@ func (in *Input) phrase(a *alert.Alert) string {
 	}
 	switch {
 	case a.State == alert.NoData:
-		return "no_data"
+		return noData
 	case a.Easing:
-		return "easing"
+		return easing
 	default:
 		return string(a.Watch)
 	}
@@ -257,7 +263,7 @@ func (in *Input) summary(alerts []alert.Alert) string {
 		}
 		text := strings.Join(parts, ", ")
 		if left > 0 {
-			text += " and " + numeral(left) + " more need you"
+			text += " and " + numeral(left) + either(left == 1, " more needs you", " more need you")
 		}
 		return strings.ToUpper(text[:1]) + text[1:] + "."
 	}

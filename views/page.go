@@ -206,7 +206,7 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 		p.Device.Uses = newUses(d, in.Attribution(d))
 	}
 	p.Title = strings.TrimSuffix(p.Title, "gpuwhy") + p.Device.Title + " · gpuwhy"
-	p.Sums, p.Host, p.Busiest, p.Machine = nil, nil, nil, ""
+	p.Sums, p.Host, p.Busiest, p.Machine, p.Why = nil, nil, nil, "", ""
 	return p
 }
 

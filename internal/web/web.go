@@ -37,7 +37,7 @@ type Pages struct {
 // those who are told of alerts; many goroutines call both at the same time.
 func New(on *server.Config, monitor func() contract.Monitor, targets func() []notify.Status) *Pages {
 	p := &Pages{on, monitor, targets, static.New()}
-	on.Page, on.DevicePage, on.AlertsPage, on.PastPage = p.dashboard, p.device, p.alerts, p.past
+	on.Page, on.DevicePage, on.AlertsPage, on.PastPage, on.Picture = p.dashboard, p.device, p.alerts, p.past, p.picture
 	on.ErrorPage, on.Assets = p.problem, p.Asset
 	on.OtherPages = map[string]func(*insight.Fleet, string, url.Values) templ.Component{
 		"processes": other(p, "processes", views.NewProcessesPage),
@@ -53,11 +53,16 @@ func New(on *server.Config, monitor func() contract.Monitor, targets func() []no
 }
 
 func (p *Pages) dashboard(f *insight.Fleet, node string, asked url.Values) templ.Component {
+	return views.NewPage(p.all(f, node, asked))
+}
+
+// all is what the page of those Moments is made of.
+func (p *Pages) all(f *insight.Fleet, node string, asked url.Values) views.Input {
 	in := p.input(f, node)
 	in.Choices = views.Choices{Path: in.BasePath, Asked: asked}
 	a := f.Answer()
 	in.Layers, in.Past, in.Ways, in.Why, in.Causes = contract.NewLayers(a), a.Past, a.Ways, a.Sentence, a.Main()
-	return views.NewPage(in)
+	return in
 }
 
 func (p *Pages) device(of insight.Part, asked url.Values) templ.Component {
