@@ -108,10 +108,7 @@ func (in *Input) chartLimit(reading string, devices []*gpu.Device) (limit number
 }
 
 func (in *Input) chart(at points, metric, label, unit string, high float64, limit number, format func(float64) string, subject *gpu.Device) Chart {
-	most := 0.
-	for i := range at.Rows {
-		most = max(most, mostOf(at.Rows[i].Values(metric)))
-	}
+	most := mostOf(at.Spread(metric).Most)
 	if high == 0 || most > high {
 		high = max(limit.value, round125(most))
 	}

@@ -305,7 +305,7 @@ type Picture struct {
 	Crowd        bool
 	View         string
 	Base         string // when x is 0, in seconds since 1970
-	Span         string // "FROM SECONDS", for the script
+	End          string // where what is drawn ends, if not with the picture
 	Grid         string
 	Ticks        []PictureTick
 	Bands        []PictureBand
@@ -472,6 +472,9 @@ func newPicture(in *Input) Picture {
 	at := points{t, a}
 	p.Empty = t.Points == 0
 	p.View, p.Base = a.view(pictureHeight), strconv.FormatInt(a.base.Unix(), 10)
+	if t.End.Before(a.to) {
+		p.End = strconv.Itoa(a.x(t.End))
+	}
 	p.From, p.To = a.from, t.End
 	p.times(a, t.End)
 	if d == nil {
