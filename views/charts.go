@@ -245,6 +245,7 @@ const sparkHeight = 30
 
 // newSpark makes the small picture of a device. With less than two points there is nothing in it.
 func newSpark(in *Input, d *gpu.Device) (s Spark) {
+	s.View = "0 0 1 1"
 	t := in.table(in.only, coarsest)
 	row := t.Row(d.Node, d.UUID)
 	if row == nil || t.Points < 2 {
