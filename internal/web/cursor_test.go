@@ -35,7 +35,7 @@ func pictured(t *testing.T, long time.Duration) string {
 	past := recent.New()
 	stage := insight.NewStage()
 	var newest *insight.Moment
-	now := time.Now().UTC()
+	now := time.Now().UTC().Truncate(time.Minute)
 	for at := now.Add(-long); !at.After(now); at = at.Add(time.Second) {
 		s := &gpu.Snapshot{Node: "n", Time: at, Source: gpu.SourceSimulated}
 		for i := range 3 {
