@@ -2,6 +2,7 @@ package views
 
 import (
 	"cmp"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -22,9 +23,9 @@ type Chart struct {
 	Areas, Lines     []PicturePath
 	Limit            string // its height in percent; empty: none
 	Ends             []PictureEnd
-	Least, Mean      string // of what is drawn strong, over all of the time
-	Most             string
-	Data             LaneData
+	// Least, Mean and Most are of what is drawn strong, over all of the time; of many devices of all. Middle is what Mean is called.
+	Least, Mean, Most, Middle string
+	Data                      LaneData
 }
 
 const chartHeight = 100
@@ -136,10 +137,15 @@ func (in *Input) chart(at points, metric, label, unit string, high float64, limi
 		c.Limit = exact(l.y(limit.value)) + "%"
 	}
 	var strong []float32
+	c.Middle = "mean"
 	if in.crowd() {
 		c.Areas, c.Lines, c.Ends = in.crowdPaths(at, metric, l, "hotline first")
-		strong = at.Spread(metric).Median
-		if subject != nil {
+		if subject == nil {
+			all := at.Spread(metric)
+			c.stats(all.Median, format)
+			c.Middle = "median"
+			c.Least, c.Most = format(leastOf(all.Least)), format(mostOf(all.Most))
+		} else {
 			strong = at.Row(subject.Node, subject.UUID).Values(metric)
 			c.Lines = append(slices.DeleteFunc(c.Lines, func(p PicturePath) bool { return p.Key == subject.Node+"/"+subject.UUID }),
 				PicturePath{"line strong", at.line(strong, l), subject.Node + "/" + subject.UUID})
@@ -148,7 +154,9 @@ func (in *Input) chart(at points, metric, label, unit string, high float64, limi
 		strong = in.lines(&c, at, metric, l, subject)
 	}
 	c.Ends = placeEnds(c.Ends, 8, chartHeight-4, chartHeight, 13, !in.crowd())
-	c.stats(strong, format)
+	if strong != nil {
+		c.stats(strong, format)
+	}
 	c.Says = strings.TrimSpace(label + ", the last minutes. " + in.saysChart(at, metric, format))
 	return c
 }
@@ -181,6 +189,16 @@ func (in *Input) lines(c *Chart, at points, metric string, l lane, subject *gpu.
 	}
 	slices.SortStableFunc(c.Lines, func(a, b PicturePath) int { return btoi(a.Class != "hotline") - btoi(b.Class != "hotline") })
 	return strong
+}
+
+func leastOf(values []float32) float64 {
+	least := math.Inf(1)
+	for _, v := range values {
+		if v == v {
+			least = min(least, float64(v))
+		}
+	}
+	return least
 }
 
 func (c *Chart) stats(values []float32, format func(float64) string) {

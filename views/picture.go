@@ -516,9 +516,9 @@ func (p *Picture) links(in *Input, d *gpu.Device) {
 	if !in.HasPast {
 		return
 	}
-	for _, r := range pastRanges[1:5] {
+	for _, r := range [][2]string{{"1" + nbsp + "h", "1h"}, {"6" + nbsp + "h", "6h"}, {"24" + nbsp + "h", "24h"}, {"Last night", "last night"}} {
 		asked.Set("from", r[1])
-		p.Ranges = append(p.Ranges, PastLink{Label: capital(r[0]), Path: in.BasePath + "past" + query(asked)})
+		p.Ranges = append(p.Ranges, PastLink{Label: r[0], Path: in.BasePath + "past" + query(asked)})
 	}
 }
 
@@ -574,7 +574,10 @@ func mapsKeys(v url.Values) func(func(string) bool) {
 // ofOne fills in the picture of a device.
 func (p *Picture) ofOne(in *Input, d *gpu.Device, at points) {
 	p.Key = d.Node + "/" + d.UUID
-	p.Title, p.About = in.name(d), dots(clean(d.Name, longestName), "cause and effect")
+	p.Title, p.About = in.name(d), "cause and effect"
+	if len(in.devices()) == 1 {
+		p.About = dots(clean(d.Name, longestName), p.About)
+	}
 	row := at.Row(d.Node, d.UUID)
 	working := in.working(d)
 	p.Readings = append(p.Readings, working)
@@ -943,7 +946,7 @@ func (p *Picture) ofAll(in *Input, at points) {
 	l := p.powerLane(70, 166, power.Sum, limit, at)
 	l.Layers = at.layers(power.Sum, in.byUser(workers, at.Points), l.lane)
 	p.Lanes = append(p.Lanes, l.PictureLane)
-	p.Readings = append(p.Readings, readingOf("power", "Power", num(gpu.TotalsOf(slices.Values(devices)).PowerDraw), watts, limit.say("of", watts), Normal))
+	p.Readings = append(p.Readings, readingOf("power", "Power", num(gpu.TotalsOf(slices.Values(devices)).PowerDraw), wattsOf(limit), limit.say("of", watts), Normal))
 
 	slows, alike := number{}, true
 	for _, d := range devices {
@@ -1141,6 +1144,9 @@ func (in *Input) saysOf(title string, row *recent.Row, slows number) string {
 	return strings.TrimSpace(out + saysRange("Fan", row.Values("fan_percent"), percent))
 }
 
+// inWords makes words of the name of a rule.
+var inWords = strings.NewReplacer("_", " ", "throttled", "slowed")
+
 // mostFlags are how many alerts have a flag: the worst, and of these the newest.
 const mostFlags = 3
 
@@ -1159,7 +1165,7 @@ func (p *Picture) flags(in *Input, d *gpu.Device, a recentAxis) {
 		return cmp.Or(y.Severity.Rank()-x.Severity.Rank(), y.Since.Compare(x.Since))
 	})
 	for i, of := range list[:min(len(list), mostFlags)] {
-		text := cmp.Or(say("alert "+of.Rule), clean(strings.ReplaceAll(of.Rule, "_", " "), longestName))
+		text := cmp.Or(say("alert "+of.Rule), clean(inWords.Replace(of.Rule), longestName))
 		if d == nil && of.About() {
 			text = in.alertOn(&of) + " " + text
 		}
@@ -1203,4 +1209,12 @@ func (p *Picture) lookOfLine(l PictureLane, of PicturePath) templ.Attributes {
 
 func (d LaneData) attrs() templ.Attributes {
 	return templ.Attributes{"data-label": d.Label, "data-unit": d.Unit, "data-scale": d.Scale, "data-digits": d.Digits}
+}
+
+// wattsOf writes watts in the unit of their limit.
+func wattsOf(limit number) func(float64) string {
+	if limit.value >= wattUnits[0].limit {
+		return func(v float64) string { return tenth(v/1000) + nbsp + "kW" }
+	}
+	return watts
 }

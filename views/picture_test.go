@@ -385,7 +385,7 @@ func TestFlags(t *testing.T) {
 	for _, f := range newPicture(in).Flags {
 		got = append(got, f.Key+" "+f.Level+" "+f.Text)
 	}
-	if want := []string{"b bad throttled by heat", "a warn throttled by heat"}; !slices.Equal(got, want) {
+	if want := []string{"b bad slowed by heat", "a warn slowed by heat"}; !slices.Equal(got, want) {
 		t.Errorf("the flags are %q, want %q", got, want)
 	}
 }
