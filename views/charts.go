@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/a-h/templ"
@@ -80,7 +81,8 @@ func (in *Input) hostCharts(at points) (out []Chart) {
 			if c.Unit == "%" {
 				high = 100
 			}
-			format := func(v float64) string { return whole(v) + nbsp + c.Unit }
+			most := mostOf(at.Spread(c.Kept).Most)
+			format := func(v float64) string { return decimals(v, digitsFor(max(high, most))) + nbsp + c.Unit }
 			out = append(out, in.chart(at, c.Kept, c.Label, c.Unit, high, number{}, format, nil))
 		}
 	}
@@ -120,10 +122,6 @@ func (in *Input) chart(at points, metric, label, unit string, high float64, limi
 	if high < 10 {
 		step = resolution(high)
 	}
-	digits := "0"
-	if high < 10 {
-		digits = "1"
-	}
 	low := 0.
 	if metric == "temperature_celsius" && !slices.ContainsFunc(at.Spread(metric).Least, func(v float32) bool { return v < 20 }) {
 		low = 20
@@ -131,7 +129,7 @@ func (in *Input) chart(at points, metric, label, unit string, high float64, limi
 	l := newLane(8, chartHeight-2, low, high, step)
 	c := Chart{
 		Key: metric, Label: label, Unit: unit, View: at.axis.view(chartHeight), Transform: l.transform(),
-		Data: LaneData{Label: label, Unit: unit, Scale: exact(step), Digits: digits},
+		Data: LaneData{Label: label, Unit: unit, Scale: exact(step), Digits: strconv.Itoa(digitsFor(high))},
 	}
 	if limit.trusted() {
 		c.Limit = exact(l.y(limit.value)) + "%"
@@ -159,6 +157,18 @@ func (in *Input) chart(at points, metric, label, unit string, high float64, limi
 	}
 	c.Says = strings.TrimSpace(label + ", the last minutes. " + in.saysChart(at, metric, format))
 	return c
+}
+
+// digitsFor is how many decimals values have that go up to high.
+func digitsFor(high float64) int {
+	switch {
+	case high >= 10:
+		return 0
+	case high >= 1:
+		return 1
+	default:
+		return 2
+	}
 }
 
 func (in *Input) saysChart(at points, metric string, format func(float64) string) string {
@@ -246,7 +256,7 @@ func placeEnds(ends []PictureEnd, top, bottom, height, apart float64, merge bool
 		}
 	}
 	for i := range out {
-		out[i].Y = whole(100*out[i].at/height) + "%"
+		out[i].Y = tenth(100*out[i].at/height) + "%"
 	}
 	return out
 }

@@ -298,7 +298,7 @@ func (in *Input) sharesOf(r *recent.Row) (out []share32) {
 
 // A Picture is cause and effect on one axis of time: who worked, what was drawn, and what that did.
 type Picture struct {
-	Key          string // of what it is about
+	Key          string // of what it is about; empty for no picture
 	Title, About string
 	Says         string // the picture in words
 	Empty        bool   // there is nothing to draw yet
@@ -455,8 +455,11 @@ func (in *Input) subject() *gpu.Device {
 	return best
 }
 
-// newPicture makes the picture of the page.
+// newPicture makes the picture of the page; without a device there is none.
 func newPicture(in *Input) Picture {
+	if len(in.devices()) == 0 {
+		return Picture{Empty: true}
+	}
 	d := in.subject()
 	p := Picture{Place: in.place(), Crowd: d == nil, Key: "all"}
 	if kind := in.Nodes.Kind(); kind != gpu.Live {
@@ -986,18 +989,19 @@ func (in *Input) crowdPaths(at points, metric string, l lane, strong string) (ar
 			ends = append(ends, PictureEnd{Key: key, Name: name, at: l.y(float64(values[i])), Strong: first})
 		}
 	}
-	end("median", "median", s.Median, false)
-	if metric == "temperature_celsius" {
-		end("least", "coolest", s.Least, false)
-	}
-	hot := hottestOf(at.Table)
-	for i := len(hot) - 1; i >= 0; i-- {
-		values := hot[i].Values(metric)
+	for i, hot := range hottestOf(at.Table) {
+		values := hot.Values(metric)
 		if values == nil {
 			continue
 		}
-		lines = append(lines, PicturePath{either(i == 0, strong, "hotline"), at.line(values, l), hot[i].Node + "/" + hot[i].UUID})
-		end(hot[i].Node+"/"+hot[i].UUID, in.rowName(hot[i]), values, i == 0)
+		key := hot.Node + "/" + hot.UUID
+		lines = append(lines, PicturePath{either(i == 0, strong, "hotline"), at.line(values, l), key})
+		end(key, in.rowName(hot), values, i == 0)
+	}
+	slices.Reverse(lines[1:]) // the hottest is drawn last
+	end("median", "median", s.Median, false)
+	if metric == "temperature_celsius" {
+		end("least", "coolest", s.Least, false)
 	}
 	return areas, lines, ends
 }
