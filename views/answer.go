@@ -16,7 +16,7 @@ type Answer struct {
 	// The headline, in parts: what stands before the name, the name of who works, their user in parentheses, and the rest.
 	Before, Name, By, After string
 	Hue                     string // of the name
-	Past                    string // the headline of what was so, for readings that are old
+	Then                    string // in place of After, for readings that are old; empty where that is the same
 	Long                    bool   // the headline takes a smaller type
 	Broken                  bool
 	Chips                   []Chip
@@ -45,7 +45,6 @@ func newAnswer(in *Input) Answer {
 	l := &in.Layers
 	out := Answer{
 		Question: in.question(),
-		Past:     sentence(in.Past),
 		Long:     utf8.RuneCountInString(l.Headline) > longHeadline,
 		Broken:   l.Broken,
 		Rest:     sentence(l.Rest),
@@ -59,6 +58,9 @@ func newAnswer(in *Input) Answer {
 		if f.Warning {
 			last = i
 		}
+	}
+	if l.Broken && last < 0 {
+		last = 0
 	}
 	for i, f := range l.Facts {
 		c := newChip(f.Text)
@@ -75,6 +77,9 @@ func newAnswer(in *Input) Answer {
 		out.Chips = append(out.Chips, c)
 	}
 	out.name(in, l.Headline)
+	if then, same := strings.CutPrefix(sentence(in.Past), out.Before+out.Name+out.By); same && then != out.After {
+		out.Then = then
+	}
 	return out
 }
 
@@ -121,8 +126,7 @@ var figureIn = regexp.MustCompile(`^(.*?)\s*(\d[\d.,]*[ \x{a0}](?:°C|k?W|%|MHz|
 
 // chipIcons are the drawings of chips, by what is in their text.
 var chipIcons = []struct{ in, icon string }{
-	{"°C", "temp"}, {"fan", "fan"}, {"RPM", "fan"}, {nbsp + "W", "bolt"}, {nbsp + "kW", "bolt"}, {"MHz", "chip"}, {"encoder", "film"}, {"decoder", "film"}, {"video", "film"}, {"for ", "clock"},
-	{nbsp + "%", "chip"},
+	{"°C", "temp"}, {"fan", "fan"}, {"RPM", "fan"}, {nbsp + "W", "bolt"}, {nbsp + "kW", "bolt"}, {"MHz", "chip"}, {"encoder", "film"}, {"decoder", "film"}, {"video", "film"}, {nbsp + "%", "chip"},
 }
 
 // newChip parts a fact: "579 W of 600" has a figure, and so has "fan 58 %".
@@ -134,6 +138,9 @@ func newChip(text string) Chip {
 			c.Icon = i.icon
 			break
 		}
+	}
+	if strings.HasPrefix(text, "for ") {
+		c.Icon = "clock"
 	}
 	if m := figureIn.FindStringSubmatch(text); m != nil {
 		c.Figure, c.Text = m[2], strings.TrimSpace(m[1]+" "+m[3])
