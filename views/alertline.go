@@ -114,13 +114,6 @@ func (in *Input) sorted(alerts []alert.Alert) []alert.Alert {
 	return each(list, func(r *ranked) alert.Alert { return r.Alert })
 }
 
-func either01(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
-
 // What can be so of an alert in place of what is watched.
 const (
 	noData = "no_data"

@@ -157,6 +157,6 @@ func (in *Input) works(d *gpu.Device) (works, known bool) {
 			return a.Works()
 		}
 	}
-	engine := busiest(d)
+	engine := topEngine(d)
 	return d.State == gpu.StateOK && engine.value.ok() && engine.value.value >= gpu.BusyFrom, d.State == gpu.StateOK && engine.value.ok()
 }

@@ -86,7 +86,7 @@ func now(p Page) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if p.GPUs.All > 0 {
-			templ_7745c5c3_Err = processBlock(p).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = processBlock(p.Processes).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -226,7 +226,7 @@ func devicePage(p Page) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = processBlock(p).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = processBlock(p.Processes).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -163,11 +163,11 @@ func engines(d *gpu.Device) []engine {
 	return out
 }
 
-// busiest is the engine that matters: video heats a device whose cores rest.
-func busiest(d *gpu.Device) engine { return engines(d)[0] }
+// topEngine is the engine that matters: video heats a device whose cores rest.
+func topEngine(d *gpu.Device) engine { return engines(d)[0] }
 
 func newMeters(d *gpu.Device) []Figure {
-	e := busiest(d)
+	e := topEngine(d)
 	return []Figure{
 		{Key: e.key, Label: e.label, Value: show(e.value, percent), Fill: part(e.value, full)},
 		memoryMeter(d),

@@ -74,6 +74,11 @@ type Config struct {
 	DevicePage func(of insight.Part, asked url.Values) templ.Component
 	// Picture is what Page begins with as an image, in SVG.
 	Picture    func(f *insight.Fleet, node string, asked url.Values) templ.Component
+	// OtherPages are further pages of a fleet or one node, by their path, such as "processes". EmbedPage is the
+	// card of a device, for frames of pages of AllowEmbed. Manifest is what browsers need to install the page.
+	OtherPages map[string]func(f *insight.Fleet, node string, asked url.Values) templ.Component
+	EmbedPage  func(of insight.Part, asked url.Values) templ.Component
+	Manifest   []byte
 	AlertsPage func(from int, node string, asked url.Values) templ.Component
 	PastPage   func(context.Context, *PastQuestion) (templ.Component, error)
 	ErrorPage  func(status int, title string, advice gpu.Advice) templ.Component
@@ -105,6 +110,7 @@ type Address struct {
 	// as "gpu.example.org", or "*.example.org" for all below it.
 	AllowHosts   []string
 	AllowOrigins auth.Origins // foreign origins whose pages may read answers
+	AllowEmbed   auth.Frames  // foreign origins whose pages may show a device's card in a frame
 }
 
 // An Asset is a file of the page.
