@@ -111,10 +111,10 @@ type EmbedPage struct {
 // NewEmbedPage makes the view model of the card of a device.
 func NewEmbedPage(in Input, d *gpu.Device) EmbedPage {
 	t := newTile(&in, d, in.now())
-	t.Spark = newSpark(&in, d)
 	if in.Next != nil && t.Answers && t.Notice == "" {
 		t.Notice = soon(in.Next(d))
 	}
+	t.Spark = newSpark(&in, d)
 	return EmbedPage{in: &in, Tile: t}
 }
 

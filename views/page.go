@@ -83,6 +83,14 @@ func (in *Input) place() string {
 	}
 }
 
+// age is how old the readings are, in whole seconds; empty before the first.
+func (in *Input) age() string {
+	if len(in.Nodes) == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(max(in.Now.Sub(in.Nodes.Time()), 0).Seconds()))
+}
+
 func (in *Input) seconds() string { return exact(in.Interval.Seconds()) }
 
 // A Page is the page's view model: words and numbers, ready to be placed.
@@ -206,8 +214,8 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 // leaves half a page.
 func (p Page) Render(ctx context.Context, w io.Writer) error {
 	return document(head{
-		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"vendor/uplot/uPlot.min.css", "app.css"},
-		Script: p.in.Asset("page.js"), Preload: []string{"shared.js", "vendor/uplot/uPlot.esm.js"},
+		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"app.css"},
+		Script: p.in.Asset("page.js"),
 	}, dashboard(p)).Render(ctx, w)
 }
 

@@ -306,7 +306,7 @@ func TestProcessRow(t *testing.T) {
 	in.Attribution = func(*gpu.Device) *attribute.Attribution {
 		return &attribute.Attribution{Shares: []attribute.Share{{Power: gpu.Of[gpu.Watts](42)}}}
 	}
-	got := newProcesses(&in, placed(s))
+	got := newProcesses(&in, devicesOf(s))
 	if len(got) != 1 {
 		t.Fatalf("%d processes", len(got))
 	}
@@ -356,7 +356,7 @@ func TestUnlisted(t *testing.T) {
 		*device(func(d *gpu.Device) { d.Index, d.State = 1, gpu.StateLost }),
 		*device(func(d *gpu.Device) { d.Index, d.Processes = 2, gpu.Of([]gpu.Process{}) }),
 	}}
-	if got, want := newUnlisted(placed(s), new(Input).name), "The processes of GPU 1 are not known: it does not answer. The driver does not list the processes of GPU 0."; got != want {
+	if got, want := newUnlisted(devicesOf(s), new(Input).name), "The processes of GPU 1 are not known: it does not answer. The driver does not list the processes of GPU 0."; got != want {
 		t.Errorf("got %q", got)
 	}
 }
@@ -619,7 +619,7 @@ func TestTotalsAreOfTheSameDevices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &gpu.Snapshot{Time: noon, Devices: []gpu.Device{gpuWith(func(*gpu.Device) {}), gpuWith(c.change)}}
-			sums := newSums(new(Input), placed(s))
+			sums := newSums(new(Input), devicesOf(s))
 			if got := [2]string{sums[1].Remark, sums[0].Remark}; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -698,4 +698,4 @@ func TestSeveralNodes(t *testing.T) {
 	}
 }
 
-func placed(s *gpu.Snapshot) []*gpu.Device { return slices.Collect(gpu.Nodes{s}.Devices()) }
+func devicesOf(s *gpu.Snapshot) []*gpu.Device { return slices.Collect(gpu.Nodes{s}.Devices()) }

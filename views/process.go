@@ -37,7 +37,7 @@ type Process struct {
 // newProcesses are those of some devices, with the sum of each to compare them by.
 func newProcesses(in *Input, devices []*gpu.Device) []Process {
 	var out []Process
-	lead, now := leadOf(in.Causes), in.now()
+	now := in.now()
 	for _, d := range devices {
 		list := d.Processes.Or(nil)
 		shares := make([]attribute.Share, len(list))
@@ -48,24 +48,11 @@ func newProcesses(in *Input, devices []*gpu.Device) []Process {
 		}
 		for i := range list {
 			p := newProcess(d, len(in.Nodes) > 1, &list[i], shares[i].Power, now)
-			p.Device = in.BasePath + devicePath(d.UUID)
-			if lead != nil && same(lead, d) && in.Layers.Headline != "" && list[i].Facts.Exists.Or(true) && names(in.Layers.Headline, &p) {
-				p.Hue = culprit
-			}
+			p.Hue, p.Device = in.hue(&list[i]), in.BasePath+devicePath(d.UUID)
 			out = append(out, p)
 		}
 	}
 	return out
-}
-
-// names reports whether a headline is about a process.
-func names(headline string, p *Process) bool {
-	_, after, found := strings.Cut(headline, p.Name.Text)
-	if !found || p.Name.Mark == Missing {
-		return false
-	}
-	user, told := strings.CutPrefix(after, " (")
-	return !told || strings.HasPrefix(user, p.User.Text+")")
 }
 
 // now is when the newest reading was taken; before the first it is the present.
@@ -85,10 +72,9 @@ func newProcess(d *gpu.Device, several bool, p *gpu.Process, power gpu.Reading[g
 		Command: shown(f.Command, longestCommand),
 		PID:     strconv.Itoa(p.PID),
 		User:    shown(f.User, longestName),
-		Hue:     hueOf(f.User.Or("")),
 		Type:    string(p.Type),
 		Memory:  show(mebi(p.Memory), memory),
-		SM:      show(busiest(p), percent),
+		SM:      show(engineShare(p), percent),
 		Power:   show(num(power), watts),
 		Place:   newPlace(f),
 		Running: absent(f.Started.Quality()),
@@ -122,8 +108,8 @@ func newProcess(d *gpu.Device, several bool, p *gpu.Process, power gpu.Reading[g
 	return out
 }
 
-// busiest is a process's share of the engine that it uses most.
-func busiest(p *gpu.Process) number {
+// engineShare is a process's share of the engine that it uses most.
+func engineShare(p *gpu.Process) number {
 	most := num(p.SM)
 	for _, n := range []number{num(p.Encoder), num(p.Decoder), num(p.Video)} {
 		if n.over(most) {

@@ -95,13 +95,6 @@ func compareNumbers(a, b number) int {
 	return cmp.Or(known(a)-known(b), cmp.Compare(a.value, b.value))
 }
 
-func either01(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
-
 // grouped makes rows of what belongs together: "" for jobs and what is like them, "user", or "none".
 func grouped(in *Input, list []Process, by string) []ProcessRow {
 	at := map[string]int{}
@@ -147,7 +140,7 @@ func newProcessRow(in *Input, of []Process, by string) ProcessRow {
 	}
 	r.Power, r.watts = sumOf(of, func(p *Process) number { return p.watts }, watts)
 	r.Memory, r.memory = sumOf(of, func(p *Process) number { return mebi(p.p.Memory) }, memory)
-	r.Use, r.share = leastToMost(of, func(p *Process) number { return busiest(p.p) }, percent)
+	r.Use, r.share = leastToMost(of, func(p *Process) number { return engineShare(p.p) }, percent)
 	for _, p := range of {
 		if at, ok := p.p.Facts.Started.Get(); ok && (r.began.IsZero() || at.Before(r.began)) {
 			r.began, r.Running, r.Started = at, p.Running, p.Started
@@ -468,7 +461,7 @@ func (p ProcessesPage) Render(ctx context.Context, w io.Writer) error {
 
 // head is that of a page with the shell.
 func (in *Input) head(title string) head {
-	return head{Title: title, asset: in.Asset, Manifest: in.manifest(), Styles: []string{"app.css"}, Script: in.Asset("page.js"), Preload: []string{"shared.js"}}
+	return head{Title: title, asset: in.Asset, Manifest: in.manifest(), Styles: []string{"app.css"}, Script: in.Asset("page.js")}
 }
 
 // A ProcessDialog has all that is known of one process.

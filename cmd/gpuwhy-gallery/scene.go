@@ -109,9 +109,7 @@ func (p *playing) show(at time.Time, page bool) {
 		return
 	}
 	snap := p.snapshot(at, page)
-	m := p.Publish(snap)
-	p.Recent.Observe(m)
-	p.Alerts.Observe(m)
+	p.Publish(snap)
 }
 
 // snapshot is the machine at a moment. The caller holds mu.

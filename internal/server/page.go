@@ -23,13 +23,13 @@ func (s *Server) home() handler {
 		if negotiate.Type(r.Header, typeJSON, typeHTML) == typeJSON {
 			return service(w, r)
 		}
-		return servePage(w, r, s.cfg.Page(s.fleet(r), nodeOf(r), r.URL.Query()))
+		return s.serveLive(w, r, s.cfg.Page(ofRequest(r, s.cfg.Latest()), nodeOf(r), r.URL.Query()))
 	}
 }
 
 // devicePage has the UUID in its address; an index is redirected there.
 func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.named(s.fleet(r), r)
+	p, err := s.named(ofRequest(r, s.cfg.Latest()), r)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, s.base(r)+"/gpu/"+url.PathEscape(p.Device.UUID)+query(r), http.StatusTemporaryRedirect)
 		return nil
 	}
-	return servePage(w, r, s.cfg.DevicePage(p, r.URL.Query()))
+	return s.serveLive(w, r, s.cfg.DevicePage(p, r.URL.Query()))
 }
 
 // otherPage is a page of the newest Moments.
