@@ -16,7 +16,7 @@ type Answer struct {
 	// The headline, in parts: what stands before the name, the name of who works, their user in parentheses, and the rest.
 	Before, Name, By, After string
 	Hue                     string // of the name
-	Past                    string // the headline of what was so, for readings that are old
+	Then                    string // in place of After, for readings that are old; empty where that is the same
 	Long                    bool   // the headline takes a smaller type
 	Broken                  bool
 	Chips                   []Chip
@@ -45,7 +45,6 @@ func newAnswer(in *Input) Answer {
 	l := &in.Layers
 	out := Answer{
 		Question: in.question(),
-		Past:     sentence(in.Past),
 		Long:     utf8.RuneCountInString(l.Headline) > longHeadline,
 		Broken:   l.Broken,
 		Rest:     sentence(l.Rest),
@@ -78,6 +77,9 @@ func newAnswer(in *Input) Answer {
 		out.Chips = append(out.Chips, c)
 	}
 	out.name(in, l.Headline)
+	if then, same := strings.CutPrefix(sentence(in.Past), out.Before+out.Name+out.By); same && then != out.After {
+		out.Then = then
+	}
 	return out
 }
 
