@@ -88,7 +88,7 @@ func (a *Answer) name(in *Input, headline string) {
 	a.After = sentence(headline)
 	for i := range in.Causes {
 		c := &in.Causes[i]
-		if c.Who == "" || c.Device == nil && len(in.Nodes.Failures()) > 0 && c.Headline == "" {
+		if c.Who == "" {
 			continue
 		}
 		who, _ := firstNamed(c.Who)
