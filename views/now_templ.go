@@ -1797,9 +1797,9 @@ func oneGPU(t Tile, figures []Figure) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var70 string
-		templ_7745c5c3_Var70, templ_7745c5c3_Err = templ.JoinStringErrs(dots(t.Speed, t.Bus, either(t.Held == "", "", say("slowed by", t.Held))))
+		templ_7745c5c3_Var70, templ_7745c5c3_Err = templ.JoinStringErrs(dots(t.Speed, t.Bus, t.Held))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `now.templ`, Line: 276, Col: 82}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `now.templ`, Line: 276, Col: 38}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var70))
 		if templ_7745c5c3_Err != nil {
