@@ -144,8 +144,8 @@ func newChip(text string) Chip {
 	}
 	if m := figureIn.FindStringSubmatch(text); m != nil {
 		c.Figure, c.Text = m[2], strings.TrimSpace(m[1]+" "+m[3])
-		if c.Text == "for" {
-			c.Text = ""
+		if c.Text == "for" { // its word comes first
+			c.Figure, c.Text = text, ""
 		}
 	}
 	c.Key = c.Icon + ":" + c.Text
