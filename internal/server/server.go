@@ -81,7 +81,7 @@ type Config struct {
 	EmbedPage  func(of insight.Part, asked url.Values) templ.Component
 	Manifest   []byte
 	// Live keeps what is rendered, for those who look at it; nil where pages stay as they are.
-	Live       *live.Feed
+	Live *live.Feed
 	// Picture is what Page begins with as an image, in SVG.
 	Picture    func(f *insight.Fleet, node string, asked url.Values) templ.Component
 	AlertsPage func(from int, node string, asked url.Values) templ.Component
