@@ -121,7 +121,7 @@ function show() {
   const owns = document.querySelectorAll("#picture .drawn > [data-own], .chart [data-own]");
   for (const own of owns) own.replaceChildren();
   for (const path of document.querySelectorAll(".lines .at")) path.classList.remove("at");
-  p?.toggleAttribute("data-at", at !== undefined);
+  p?.toggleAttribute("data-cursor", at !== undefined);
   const thens = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("#picture .then")]);
   if (at === undefined) {
     for (const el of thens) el.replaceChildren();

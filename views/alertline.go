@@ -90,11 +90,12 @@ func (in *Input) open() []alert.Alert {
 	return in.sorted(slices.DeleteFunc(slices.Clone(in.Alerts), func(a alert.Alert) bool { return !isOpen(&a) }))
 }
 
-// sorted puts first what somebody should look at, of that what is so now, of that what matters most, and of that the oldest.
+// sorted puts first what somebody should look at, of that what is so now, of that what matters most, of that what can't
+// be read at all, and of that the oldest.
 func (in *Input) sorted(alerts []alert.Alert) []alert.Alert {
 	type ranked struct {
 		alert.Alert
-		known, past int
+		known, past, whole int
 	}
 	list := make([]ranked, len(alerts))
 	for i := range alerts {
@@ -103,13 +104,17 @@ func (in *Input) sorted(alerts []alert.Alert) []alert.Alert {
 		if !isOpen(a) && a.Severity != alert.Info {
 			list[i].known = 1
 		}
-		if now := in.phrase(a); now == noData || now == easing {
+		switch in.phrase(a) {
+		case noData, easing:
 			list[i].past = 1
+		case string(alert.Lost), string(alert.NotAnswering), string(alert.DriverGone):
+		default:
+			list[i].whole = 1
 		}
 	}
 	slices.SortStableFunc(list, func(a, b ranked) int {
 		info := func(r ranked) int { return either01(r.Severity == alert.Info) }
-		return cmp.Or(info(a)-info(b), a.known-b.known, a.past-b.past, b.Severity.Rank()-a.Severity.Rank(), a.Since.Compare(b.Since))
+		return cmp.Or(info(a)-info(b), a.known-b.known, a.past-b.past, b.Severity.Rank()-a.Severity.Rank(), a.whole-b.whole, a.Since.Compare(b.Since))
 	})
 	return each(list, func(r *ranked) alert.Alert { return r.Alert })
 }

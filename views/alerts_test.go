@@ -179,10 +179,11 @@ func TestAlertLine(t *testing.T) {
 			"GPU 1 is throttled_by_heat.", "", "", ""},
 		"the worst is silenced": {alertsOn(s, "throttled_by_heat warning 1", "lost critical 2 silenced"),
 			"GPU 1 is throttled_by_heat.", "", "", ""},
-		"all are known":           {alertsOn(s, "hot warning 1 known", "lost critical 2 silenced"), "", "No new alert: 2 are known or silenced.", "", ""},
-		"one is known":            {alertsOn(s, "hot warning 1 known"), "", "No new alert: 1 is known or silenced.", "", ""},
-		"what is so now is first": {alertsOn(s, "ecc critical 1 easing", "xid critical 3 mute", "throttled_by_heat warning 2"), "GPU 2 is throttled_by_heat.", "", "2 more", ""},
-		"the oldest first":        {alertsOn(s, "xid warning 3", "ecc warning 1"), "GPU 3 is xid.", "", "1 more", ""},
+		"all are known":               {alertsOn(s, "hot warning 1 known", "lost critical 2 silenced"), "", "No new alert: 2 are known or silenced.", "", ""},
+		"one is known":                {alertsOn(s, "hot warning 1 known"), "", "No new alert: 1 is known or silenced.", "", ""},
+		"what is so now is first":     {alertsOn(s, "ecc critical 1 easing", "xid critical 3 mute", "throttled_by_heat warning 2"), "GPU 2 is throttled_by_heat.", "", "2 more", ""},
+		"what can't be read is first": {alertsOn(s, "xid critical 3", "lost critical 1"), "GPU 1 is lost.", "", "1 more", ""},
+		"the oldest first":            {alertsOn(s, "xid warning 3", "ecc warning 1"), "GPU 3 is xid.", "", "1 more", ""},
 	} {
 		in := input(s, "")
 		in.Alerts = tt.alerts

@@ -126,7 +126,11 @@ func (in *Input) chart(at points, metric, label, unit string, high float64, limi
 	if high < 10 {
 		digits = "1"
 	}
-	l := newLane(8, chartHeight-2, 0, high, step)
+	low := 0.
+	if metric == "temperature_celsius" && !slices.ContainsFunc(at.Spread(metric).Least, func(v float32) bool { return v < 20 }) {
+		low = 20
+	}
+	l := newLane(8, chartHeight-2, low, high, step)
 	c := Chart{
 		Key: metric, Label: label, Unit: unit, View: at.axis.view(chartHeight), Transform: l.transform(),
 		Data: LaneData{Label: label, Unit: unit, Scale: exact(step), Digits: digits},

@@ -1,1 +1,0 @@
-import{f as o,h as r}from"./shared.js";r(document.body);o(()=>location.reload());
