@@ -1,8 +1,8 @@
 package web_test
 
 import (
-	"net/url"
 	"bytes"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
