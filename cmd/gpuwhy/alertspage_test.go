@@ -160,3 +160,35 @@ func TestAlertsWithoutJavaScript(t *testing.T) {
 		t.Errorf("the page shows %q", text)
 	}
 }
+
+// Several alerts are answered at once, also without JavaScript: those that are chosen, or all that are shown.
+func TestSeveralAlertsAtOnce(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2), fakenvml.RTX4090().At(3))
+	for i := range 3 {
+		m.GPU(i).Set(fakenvml.Temperature, 88)
+	}
+	rules := rulesFile(t, "rules: [{name: hot, above: 80, hold: 0s, enabled: true}, {name: too_hot, enabled: false}, {name: high_gpu_usage, enabled: false}]")
+	p := start(t, lib.Env(), fast, "--alert-rules="+rules)
+	p.dial().nextAlert("all are hot", func(contract.Alert) bool { return len(p.alerts().Alerts) == 3 })
+	b := browsertest.Open(t, 390, 844)
+	browsertest.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	count := func(what string) int { return browsertest.Ask[int](b, fmt.Sprintf(`document.querySelectorAll(%q).length`, what)) }
+	b.Visit(p.url + "alerts")
+	if n := count(".al"); n != 3 || browsertest.Ask[bool](b, `document.querySelector("#chosen button").checkVisibility({ visibilityProperty: true })`) {
+		t.Fatalf("%d alerts, or one can answer those chosen while none is", n)
+	}
+	b.Do(click(".al:nth-child(2) input[type=checkbox]"), click("#chosen [formaction$='/silence']"), chromedp.WaitReady(chromedp.CSS("#alert-groups .al:nth-child(2):last-child")))
+	if list := p.alerts(); len(list.Silences) != 1 || list.Alerts[1].SilencedUntil == nil || list.Alerts[0].SilencedUntil != nil {
+		t.Errorf("silenced: %+v", list.Silences)
+	}
+	b.Do(click("#shown button"), chromedp.WaitReady(chromedp.CSS("#no-alert:not([hidden])")))
+	for i, a := range p.alerts().Alerts {
+		if (a.Acknowledged != nil) != (i != 1) {
+			t.Errorf("alert %d: %+v", i, a.Acknowledged)
+		}
+	}
+	if n := count(".quiet-fold"); n != 2 {
+		t.Errorf("%d folds", n)
+	}
+}
