@@ -39,6 +39,11 @@ type Config struct {
 	// passes a Moment of each to Publish or [Hub.Hold], from a reading that began
 	// after the call. If it is nil, request_gpu_update is an unknown event.
 	Refresh func(ctx context.Context, wanted func(node string) bool) (nodes []string, err error)
+	// Page makes the data of page: what makes the page at an address below the base path,
+	// of which the viewer has a version, the newest one; nil where it is that. Changes
+	// grows with each [Hub.Turn]. The answer has the version, and of which changes
+	// it is. If it is nil, there are no pages.
+	Page func(address string, to auth.Audience, have string, changes uint64) (data []byte, version string, of uint64, err error)
 	// Several says that there may be more than one node: viewers then get each
 	// node's Moments by themselves. Otherwise the newest Moment replaces the one
 	// before, whatever its node is called.
@@ -88,8 +93,10 @@ type Hub struct {
 	farewell    *goodbye          // once the hub shuts down
 	gone        sync.WaitGroup    // one for each connection
 
-	encoding, greetings, refreshing *trouble
-	counts                          counters
+	changes atomic.Uint64 // how often something changed that pages show
+
+	encoding, greetings, refreshing, paging *trouble
+	counts                                  counters
 }
 
 // A state has the newest of all nodes, until newer is closed.
@@ -100,6 +107,7 @@ type state struct {
 	last      *mark   // of the newest frame that viewers get
 	newer     chan struct{}
 	greetings lazy.Map[view, packet]
+	pages     lazy.Map[pageStep, packet]
 }
 
 // A mark remembers a frame that viewers get, without the frame. The hub keeps the
@@ -166,7 +174,9 @@ func New(cfg Config) *Hub {
 		encoding:   &trouble{log: log, what: "encoding snapshots"},
 		greetings:  &trouble{log: log, what: "encoding the status"},
 		refreshing: &trouble{log: log, what: "readings on demand"},
+		paging:     &trouble{log: log, what: "rendering pages"},
 	}
+	h.changes.Store(1) // a page without a version has seen none
 	h.now.Store(&state{last: &mark{}, newer: make(chan struct{})})
 	return h
 }
@@ -210,6 +220,23 @@ func (h *Hub) Hold(m *insight.Moment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.held[m.Snapshot.Node] = &frame{hub: h, moment: m}
+	h.changed()
+}
+
+// Turn wakes the viewers of pages, since something changed that pages show: also what others made of
+// the newest Moment, or what people said of an alert. [Hub.Hold] does so too.
+func (h *Hub) Turn() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changed()
+}
+
+// changed wakes the viewers of pages. The caller holds mu.
+func (h *Hub) changed() {
+	h.changes.Add(1)
+	for v := range h.viewers {
+		v.mail.turn()
+	}
 }
 
 // latest is the frame of a node's newest Moment, published or held; it may be nil.
@@ -217,6 +244,18 @@ func (h *Hub) latest(node string) *frame {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return cmp.Or(h.held[node], h.now.Load().of(node))
+}
+
+// Latest is Newest with the Moments that were read on demand since.
+func (h *Hub) Latest() *insight.Fleet {
+	now := h.now.Load()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := now.fleet
+	for _, held := range h.held {
+		f = f.With(held.moment)
+	}
+	return f
 }
 
 // Newest returns the newest Moment of each node; nil before the first.

@@ -20,6 +20,7 @@ type mailbox struct {
 	queue   []message
 	waiting int // how many of queue are kindEvent
 	closed  bool
+	page    *page // what the viewer shows; nil: it gets updates and events
 
 	// Only the caller of next uses these:
 	greets *state // the state in the viewer's first message, until that is made
@@ -35,6 +36,9 @@ func newMailbox(h *Hub, to auth.Audience, only string) mailbox {
 func (m *mailbox) start(now *state, standing []announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.page != nil {
+		return
+	}
 	m.greets, m.last = now, now.last
 	if !m.several() {
 		m.seen = now.number
@@ -53,7 +57,7 @@ func (m *mailbox) several() bool { return m.hub.cfg.Several && m.only == "" }
 func (m *mailbox) announce(news []announcement) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
+	if m.closed || m.page != nil {
 		return true
 	}
 	before := len(m.queue)
@@ -124,6 +128,9 @@ func (m *mailbox) next(now *state) (message, bool) {
 	}
 	if by == nil {
 		return message{}, false
+	}
+	if p := m.shown(); p != nil {
+		return m.hub.turn(now, m.to, p)
 	}
 	for f := now.after(m.seen); f != nil; f = now.after(m.seen) {
 		m.seen = f.number

@@ -17,6 +17,8 @@ const (
 	eventRequest     = "request_gpu_update"
 	eventSubscribe   = "subscribe"
 	eventUnsubscribe = "unsubscribe"
+	eventPage        = "page"
+	eventShow        = "show"
 )
 
 // The codes of the error event.
@@ -36,6 +38,8 @@ type request struct {
 	event  string
 	id     json.RawMessage // a string or number, as it came; nil where there is none
 	filter *filter         // of subscribe and unsubscribe
+	page   *page           // of show
+	fresh  bool            // of show: from a reading that begins now
 }
 
 // A refusal is why a message can't be served, with the code of the error.
@@ -94,6 +98,8 @@ func parse(raw []byte) (req request, err error) {
 		req.filter, err = parseFilter(data)
 	case eventUnsubscribe:
 		req.filter = everything
+	case eventShow:
+		req.page, req.fresh, err = parsePage(data)
 	default:
 		err = unknownEvent(event)
 	}

@@ -16,7 +16,8 @@ import (
 
 // Serve upgrades the request to a WebSocket and serves it until the viewer or
 // [Hub.Shutdown] ends it. The viewer sees one node alone, as if there were no other;
-// an empty name stands for all. Serve refuses with an application/problem+json answer:
+// an empty name stands for all. Where the query has the address of a page, with the version
+// of which the viewer has it, it gets that page in place of updates and events. Serve refuses with an application/problem+json answer:
 // 503 if the hub is full or shutting down, 403 for a foreign origin, 426, 405 or 400
 // if the request is no handshake.
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
@@ -26,6 +27,9 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 		return
 	}
 	v := newViewer(h, auth.FromRequest(r).Audience, node)
+	if h.cfg.Page != nil {
+		v.mail.page = pageOf(r.URL.Query())
+	}
 	defer h.leave(v)
 	if err := v.accept(w, r); err != nil {
 		return

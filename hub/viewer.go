@@ -130,24 +130,23 @@ func (v *viewer) cut() { _ = v.wire.Close() } // it may be closed already
 func (v *viewer) write() {
 	// An error here says that the client did not answer, or had left.
 	defer func() { _ = v.conn.Close(v.bye.code, v.bye.text) }()
-	greeting, err := v.hub.greeting(v.mail.greets, v.mail.to, v.mail.only)
-	v.mail.greets = nil // or the viewer would hold all that was new when it came
-	if err != nil {
-		v.end(failed)
+	if !v.greet() {
 		return
 	}
 	ping := time.NewTimer(v.hub.cfg.PingEvery)
 	defer ping.Stop()
-	if !v.send(message{head: greeting.bytes}) {
-		return
-	}
 	for {
 		now := v.hub.now.Load()
 		if !v.drain(now) {
 			return
 		}
+		var later <-chan time.Time
+		if p := v.mail.shown(); p != nil && p.seen < v.hub.changes.Load() {
+			later = time.After(pageGap)
+		}
 		select {
 		case <-now.newer:
+		case <-later:
 		case <-v.mail.kick:
 		case <-ping.C:
 			if !v.ping(ping) {
@@ -157,6 +156,20 @@ func (v *viewer) write() {
 			return
 		}
 	}
+}
+
+// greet sends the first message, but to who shows a page.
+func (v *viewer) greet() bool {
+	if v.mail.greets == nil {
+		return true
+	}
+	greeting, err := v.hub.greeting(v.mail.greets, v.mail.to, v.mail.only)
+	v.mail.greets = nil // or the viewer would hold all that was new when it came
+	if err != nil {
+		v.end(failed)
+		return false
+	}
+	return v.send(message{head: greeting.bytes})
 }
 
 // drain sends all messages that the mailbox has now.
@@ -289,6 +302,12 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	case req.event == eventRequest:
 		by := v.mail.inForce()
 		v.hub.gone.Go(func() { v.refresh(req.id, by) })
+	case req.event == eventShow:
+		<-v.slots // the page is the answer
+		v.mail.show(req.page)
+		if req.fresh {
+			v.hub.gone.Go(v.readNow)
+		}
 	default:
 		v.mail.subscribe(req.filter, newPacket(eventSubscribed, req.filter.terms).reply(eventSubscribed, req.id))
 	}
@@ -297,7 +316,7 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 // accepts says why the viewer can't be served, or nil.
 func (v *viewer) accepts(req *request) error {
 	switch {
-	case req.event == eventRequest && v.hub.cfg.Refresh == nil:
+	case req.event == eventRequest && v.hub.cfg.Refresh == nil, req.event == eventShow && v.hub.cfg.Page == nil:
 		return unknownEvent(req.event)
 	case req.filter != nil && req.filter.ambiguous() && v.mail.several():
 		return errors.New("gpus has an index, and an index is unique within a node alone: name the node in nodes, or use the GPU's UUID")

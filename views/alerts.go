@@ -165,7 +165,7 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
 	return document(head{
-		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"app.css"}, Script: p.in.Asset("alertpage.js"), Preload: []string{"shared.js"},
+		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"app.css"}, Script: p.in.Asset("page.js"),
 	}, alertsBody(p)).Render(ctx, w)
 }
 

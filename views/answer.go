@@ -1,39 +1,164 @@
 package views
 
 import (
-	"unicode/utf16"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
-	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // An Answer is what a page says first, from the shortest text to more.
 type Answer struct {
-	Headline string
-	Long     bool // the headline takes a smaller type
-	Broken   bool
-	Chips    []Chip
-	Rest     string
-	Action   string
-	Command  string // exactly as it is to be run
+	Question string
+	// The headline, in parts: what stands before the name, the name of who works, their user in parentheses, and the rest.
+	Before, Name, By, After string
+	Hue                     string // of the name
+	Then                    string // in place of After, for readings that are old; empty where that is the same
+	Long                    bool   // the headline takes a smaller type
+	Broken                  bool
+	Chips                   []Chip
+	Rest                    string
+	Ways                    []Way
 }
 
-// A Chip is a short text that the headline rests on.
+// A Way is one thing that can be done.
+type Way struct {
+	Text, Command string // the command exactly as it is to be run; empty where there is none
+}
+
+// Headline is the whole of it.
+func (a Answer) Headline() string { return a.Before + a.Name + a.By + a.After }
+
+// A Chip is a short text that the headline rests on: a figure, and what it is.
 type Chip struct {
-	Text    string
-	Warning bool
+	Key, Icon, Figure, Text string
+	Level                   Level
 }
 
-// longHeadline is above how many characters, as scripts count them, a headline is long.
-const longHeadline = 45
+// longHeadline is above how many characters a headline is long.
+const longHeadline = 60
 
-func newAnswer(l *contract.Layers) Answer {
-	return Answer{
-		Headline: sentence(l.Headline),
-		Long:     len(utf16.Encode([]rune(l.Headline))) > longHeadline,
+func newAnswer(in *Input) Answer {
+	l := &in.Layers
+	out := Answer{
+		Question: in.question(),
+		Long:     utf8.RuneCountInString(l.Headline) > longHeadline,
 		Broken:   l.Broken,
-		Chips:    each(l.Facts, func(f *contract.Fact) Chip { return Chip{sentence(f.Text), f.Warning} }),
 		Rest:     sentence(l.Rest),
-		Action:   sentence(l.Action.Text),
-		Command:  l.Action.Command,
+		Ways:     each(in.Ways, func(w *explain.Way) Way { return Way{sentence(w.Text), w.Command} }),
 	}
+	if in.Ways == nil && l.Action.Text != "" {
+		out.Ways = []Way{{sentence(l.Action.Text), l.Action.Command}}
+	}
+	last := -1 // of several warnings one is enough: the last says what comes of the others
+	for i, f := range l.Facts {
+		if f.Warning {
+			last = i
+		}
+	}
+	if l.Broken && last < 0 {
+		last = 0
+	}
+	for i, f := range l.Facts {
+		c := newChip(f.Text)
+		if i == last {
+			c.Level = Near
+			if l.Broken {
+				c.Level = Bad
+			}
+			c.Icon = either(c.Figure == "", either(l.Broken, "bad", "warn"), c.Icon)
+		}
+		if slices.ContainsFunc(out.Chips, func(other Chip) bool { return other.Key == c.Key }) {
+			c.Key += "+"
+		}
+		out.Chips = append(out.Chips, c)
+	}
+	out.name(in, l.Headline)
+	if then, same := strings.CutPrefix(sentence(in.Past), out.Before+out.Name+out.By); same && then != out.After {
+		out.Then = then
+	}
+	return out
+}
+
+// name parts the headline around who works.
+func (a *Answer) name(in *Input, headline string) {
+	a.After = sentence(headline)
+	for i := range in.Causes {
+		c := &in.Causes[i]
+		if c.Who == "" || c.Device == nil && len(in.Nodes.Failures()) > 0 && c.Headline == "" {
+			continue
+		}
+		who, _ := firstNamed(c.Who)
+		whole := who.program
+		if who.user != "" {
+			whole += " (" + who.user + ")"
+		}
+		before, after, found := strings.Cut(headline, whole)
+		if !found || who.program == "" || strings.HasPrefix(who.program, "a process") || who.program == "unseen work" {
+			return
+		}
+		a.Before, a.Name, a.After, a.Hue = sentence(before), clean(who.program, longestName), sentence(after), culprit
+		if who.user != "" {
+			a.By = " (" + clean(who.user, longestName) + ")"
+		}
+		return
+	}
+}
+
+// question is what the page answers.
+func (in *Input) question() string {
+	switch devices := len(in.devices()); {
+	case in.only != nil:
+		return ""
+	case len(in.Nodes) > 1:
+		return "What needs me now?"
+	case devices == 0 && len(in.Nodes) > 0:
+		return "Why is my fan running?"
+	default:
+		return "Why is my GPU fan running?"
+	}
+}
+
+var figureIn = regexp.MustCompile(`^(.*?)\s*(\d[\d.,]*[ \x{a0}](?:°C|k?W|%|MHz|RPM|s|min|h|d)(?: \d+[ \x{a0}](?:min|h))?)\s*(.*)$`)
+
+// chipIcons are the drawings of chips, by what is in their text.
+var chipIcons = []struct{ in, icon string }{
+	{"°C", "temp"}, {"fan", "fan"}, {"RPM", "fan"}, {nbsp + "W", "bolt"}, {nbsp + "kW", "bolt"}, {"MHz", "chip"}, {"encoder", "film"}, {"decoder", "film"}, {"video", "film"}, {nbsp + "%", "chip"},
+}
+
+// newChip parts a fact: "579 W of 600" has a figure, and so has "fan 58 %".
+func newChip(text string) Chip {
+	text = sentence(text)
+	c := Chip{Text: text}
+	for _, i := range chipIcons {
+		if strings.Contains(text, i.in) {
+			c.Icon = i.icon
+			break
+		}
+	}
+	if strings.HasPrefix(text, "for ") {
+		c.Icon = "clock"
+	}
+	if m := figureIn.FindStringSubmatch(text); m != nil {
+		c.Figure, c.Text = m[2], strings.TrimSpace(m[1]+" "+m[3])
+		if c.Text == "for" {
+			c.Text = ""
+		}
+	}
+	c.Key = c.Icon + ":" + c.Text
+	return c
+}
+
+// works reports whether somebody works on a device, and whether that can be told. All that counts busy devices asks here.
+func (in *Input) works(d *gpu.Device) (works, known bool) {
+	if in.Said != nil {
+		if a := in.Said(d); a != nil {
+			return a.Works()
+		}
+	}
+	engine := busiest(d)
+	return d.State == gpu.StateOK && engine.value.ok() && engine.value.value >= gpu.BusyFrom, d.State == gpu.StateOK && engine.value.ok()
 }

@@ -12,8 +12,9 @@ import (
 type CauseRow struct {
 	Key, Sentence string
 	Evidence      []EvidenceRow
-	About         string    // how sure it is, and since when
-	At            time.Time // the moment in About
+	About         string    // how sure it is
+	At            time.Time // since when; zero where that was not seen
+	Lasts         string    // "for 12 min"
 	Advice        string
 }
 
@@ -21,7 +22,7 @@ type CauseRow struct {
 // where that is earlier.
 type EvidenceRow struct {
 	Name, Text, Seen string
-	At               time.Time // the moment in Text; zero where it is none
+	At               time.Time // in place of Text, where the evidence is a moment
 }
 
 // Evidence that is older than the reading by seenApart has a time of its own.
@@ -55,8 +56,7 @@ func newCause(c *explain.Cause, now time.Time) CauseRow {
 		Advice:   sentence(c.Advice),
 	}
 	if !c.Since.IsZero() {
-		out.At = c.Since
-		out.About += " · " + say("since, for", moment(c.Since), between(c.Since, now))
+		out.At, out.Lasts = c.Since, say("for", between(c.Since, now))
 	}
 	out.Evidence = each(c.Evidence, func(e *explain.Evidence) EvidenceRow {
 		row := EvidenceRow{Name: clean(e.Name, longestName), Text: sentence(e.Text)}
@@ -64,7 +64,7 @@ func newCause(c *explain.Cause, now time.Time) CauseRow {
 			return row
 		}
 		if e.Moment {
-			row.Text, row.At = moment(e.At), e.At
+			row.Text, row.At = "", e.At
 		}
 		if now.UnixMilli()-e.At.UnixMilli() >= seenApart.Milliseconds() {
 			row.Seen = say("ago", between(e.At, now))

@@ -3,6 +3,7 @@ package views
 import (
 	"maps"
 	"net/url"
+	"slices"
 
 	"github.com/a-h/templ"
 )
@@ -33,4 +34,17 @@ func (c Choices) With(pairs ...string) templ.SafeURL {
 		return templ.SafeURL(c.Path)
 	}
 	return templ.SafeURL(c.Path + "?" + asked.Encode())
+}
+
+// kept are all pairs of names and values that were asked for but those of the names, for a form that asks for those.
+func (c Choices) kept(names ...string) (pairs [][2]string) {
+	for _, name := range slices.Sorted(maps.Keys(c.Asked)) {
+		if slices.Contains(names, name) {
+			continue
+		}
+		for _, v := range c.Asked[name] {
+			pairs = append(pairs, [2]string{name, v})
+		}
+	}
+	return pairs
 }

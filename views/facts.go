@@ -16,13 +16,11 @@ import (
 // A DeviceFact is one reading, what it means, and where it comes from.
 type DeviceFact struct {
 	Path   string // of the reading in the JSON of a device
-	Format string // how it is written; scripts know the formats by name
+	Format string // how it is written
 	Label  string
 	Value  Value
 	Means  string
 	From   string // the driver's call; empty where there is none
-	// FromAttrs are what scripts need to keep From right; nil where it is always the same.
-	FromAttrs templ.Attributes
 	// Else is what is shown where there is no value; nil: why there is none.
 	Else *string
 }
@@ -30,16 +28,6 @@ type DeviceFact struct {
 // class is that of a column of a table.
 func (f DeviceFact) class() templ.Attributes {
 	return attributes("class", either(f.Format == "text" || f.Format == "moment", "", "n"))
-}
-
-// attrs are what scripts need to keep the fact's value new.
-func (f DeviceFact) attrs() templ.Attributes {
-	out := f.Value.attrs()
-	out["data-path"], out["data-format"] = f.Path, f.Format
-	if f.Else != nil {
-		out["data-else"] = *f.Else
-	}
-	return out
 }
 
 // A FactGroup is a group of readings, as drivers group them, or a list of
@@ -54,12 +42,12 @@ type FactGroup struct {
 type FactList struct {
 	Key   string // of the list in the JSON of a device
 	Rows  [][]DeviceFact
-	Blank []DeviceFact // a row to be filled in
+	Heads []DeviceFact // of the columns
 	Means string
 	From  string
 }
 
-// formatOf names how the readings of a unit are written. Scripts know the formats by name.
+// formatOf names how the readings of a unit are written.
 var formatOf = [...]string{
 	catalog.Count: "whole", catalog.Total: "whole", catalog.PerformanceState: "text", catalog.Parts: "parts", catalog.Percent: "percent",
 	catalog.Celsius: "celsius", catalog.Watts: "watts", catalog.Joules: "energy", catalog.Megahertz: "megahertz",
@@ -159,16 +147,12 @@ func newFact(d *gpu.Device, r *catalog.Row) DeviceFact {
 	}
 	if r.Measured != nil {
 		measured := cmp.Or(r.Measured.Of(d.Origin()), out.From)
-		out.FromAttrs = attributes("data-when", measuredAt.Path, "data-then", measured, "data-or", out.From)
 		if d.Activity.PCIeMeasured() {
 			out.From = measured
 		}
 	}
 	return ownFact(d, out)
 }
-
-// measuredAt is there while traffic over PCIe is measured, and not counted.
-var measuredAt = catalog.Reading("activity.pcie_measured_at")
 
 // aboutLists is what a list of parts means, and which calls have it.
 var aboutLists = map[string][2]string{
@@ -197,7 +181,7 @@ func newList(d *gpu.Device, columns []*catalog.Row) *FactList {
 	out := &FactList{Key: key, Means: aboutLists[key][0], From: aboutLists[key][1]}
 	for i, r := range columns {
 		blank := blankFact(r)
-		out.Blank = append(out.Blank, blank)
+		out.Heads = append(out.Heads, blank)
 		row := 0
 		r.Visit(d, func(_ string, ref catalog.Ref) {
 			if i == 0 {

@@ -2,7 +2,9 @@ package views
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -51,6 +53,39 @@ func newHostRows(h *gpu.Host) []Figure {
 		Key: "self", Label: say("self"), Value: show(fact(h.Self.CPU), func(v float64) string { return tenth(v) + nbsp + "%" }),
 		Remark: dots(say("of one core"), factMiB(h.Self.RSS).say("of memory", memory)),
 	})
+}
+
+// newSums are what all devices use, and the machine, in one line.
+func newSums(in *Input, devices []*gpu.Device) []Figure {
+	var out []Figure
+	if len(devices) > 0 {
+		t := gpu.TotalsOf(slices.Values(devices))
+		ofMemory := limits(devices, func(d *gpu.Device) (number, number) { return mebi(d.Memory.Used), mebi(d.Memory.Total) })
+		ofPower := limits(devices, func(d *gpu.Device) (number, number) { return num(d.Power.Draw), num(d.Power.EnforcedLimit) })
+		power := Figure{Key: "power", Label: say(either(len(devices) == 1, "the GPU", "all GPUs")), Value: show(num(t.PowerDraw), watts), Remark: ofPower.say("of", watts)}
+		if away := t.Devices - t.Answering; away > 0 && len(devices) > 1 {
+			power.Remark = strings.TrimPrefix(power.Remark+", "+say("not read", strconv.Itoa(away)), ", ")
+		}
+		out = append(out, power, memoryTotal(t, ofMemory.say("of", memory)))
+	}
+	if len(in.Nodes) != 1 || in.Nodes[0].Host == nil {
+		return out
+	}
+	h := in.Nodes[0].Host
+	cores := fact(h.Cores).text(func(v float64) string { return say("of", count("cores", int(v))) })
+	out = append(out, Figure{Key: "cpu", Label: say("processor"), Value: show(fact(h.CPU), percent), Remark: cores})
+	machine := usage("ram", say("memory"), memory, factMiB(h.MemoryUsed), factMiB(h.MemoryTotal))
+	out = append(out, Figure{Key: machine.Key, Label: machine.Label, Value: machine.Value, Remark: machine.Remark, Level: machine.Level})
+	var received number
+	for _, n := range h.Networks {
+		if r := fact(n.Received); r.ok() {
+			received = newNumber(received.value+r.value, gpu.Good)
+		}
+	}
+	if received.ok() {
+		out = append(out, Figure{Key: "net", Label: say("network"), Value: show(received, rate), Remark: say("in")})
+	}
+	return out
 }
 
 // newBusiest are who uses most of the CPU.

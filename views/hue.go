@@ -4,6 +4,9 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // culprit is the hue of the process that the answer names. No other has it.
@@ -28,3 +31,45 @@ func hueOf(user string) string {
 	h.Write([]byte(user))
 	return string([]byte{'p', '2' + byte(h.Sum32()%4)})
 }
+
+// A worker is whose work a process is: two of the same program and user are one to people, and have one hue.
+type worker struct{ program, user string }
+
+func workerOf(p *gpu.Process) worker { return worker{programOf(p).Or(""), p.Facts.User.Or("")} }
+
+// hue is the class of the colour of a process: p1 where the answer names it, else that of its user.
+func (in *Input) hue(p *gpu.Process) string {
+	w := workerOf(p)
+	if in.accused(w) {
+		return culprit
+	}
+	return hueOf(w.user)
+}
+
+// accused reports whether the answer names a worker first.
+func (in *Input) accused(w worker) bool {
+	if w.program == "" {
+		return false
+	}
+	i := slices.IndexFunc(in.Causes, func(c explain.Cause) bool { return c.Device != nil })
+	if i < 0 {
+		return false
+	}
+	name, _ := firstNamed(in.Causes[i].Who)
+	program, user := unquoted(name.program), unquoted(name.user)
+	return program == clean(w.program, longestName) && user == clean(w.user, longestName)
+}
+
+// firstNamed parts whom a headline names, "train.py (ann) and others", into the first and what follows.
+func firstNamed(who string) (first worker, rest string) {
+	name, after, found := strings.Cut(who, " (")
+	if !found {
+		name, after, found = strings.Cut(who, " and ")
+		return worker{program: name}, either(found, " and "+after, "")
+	}
+	user, rest, _ := strings.Cut(after, ")")
+	return worker{name, user}, rest
+}
+
+// unquoted is a name without the quotation marks that sentences put around what would read as words.
+func unquoted(name string) string { return strings.TrimSuffix(strings.TrimPrefix(name, "“"), "”") }

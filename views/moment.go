@@ -35,3 +35,6 @@ func since(t time.Time) string { return either(t.IsZero(), "", say("since", mome
 
 // at says which moment stands in an element's text or title; nothing for none.
 func at(t time.Time) templ.Attributes { return attributes("data-at", stamp(t)) }
+
+// clockLayouts are how a moment is written: a script does so in the reader's time zone.
+var clockLayouts = map[string]string{"clock": "15:04", "day": "2 Jan"}

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
 // An Input is all that a page is made of.
@@ -25,6 +26,8 @@ type Input struct {
 	Choices                           // of the page
 	Nodes    gpu.Nodes                // the newest snapshots; none before the first reading
 	Layers   contract.Layers          // the answer to the page's question; on a GPU's own page that about the GPU
+	Ways     []explain.Way            // what can be done; nil: what Layers say
+	Past     string                   // its headline in the past, for readings that are old
 	Why      string                   // the same in one sentence; a GPU's own page does not have it
 	Causes   []explain.Cause          // those behind the answer, in their order; on a GPU's own page those of that GPU
 	BasePath string                   // where the page is served; begins and ends with "/"
@@ -35,17 +38,21 @@ type Input struct {
 	Attribution func(*gpu.Device) *attribute.Attribution
 	// Next is what comes next of a device; nil where no forecasts are made.
 	Next func(*gpu.Device) []explain.Prospect
+	// Said is what is said of a device; nil where nothing is.
+	Said func(*gpu.Device) *explain.DeviceAnswer
 	// Forecasts are what that rests on, of the devices of a page that shows it; empty where no forecasts are made.
 	Forecasts []contract.GPUForecast
-	// Kept reports whether the recent past has a reading of that metric of those
-	// devices (nil: of any). It is nil where there is no recent past.
-	Kept   func(metric string, of []*gpu.Device) bool
-	Alerts []alert.Alert // those that fire
-	Now    time.Time     // the server's clock
+	// Recent is the recent past of a node or a device, or of all; nil where there is none.
+	Recent     func(node, uuid string, step time.Duration) *recent.Table
+	HasPast    bool          // there is a page of the past
+	Alerts     []alert.Alert // those that fire
+	PastAlerts []alert.Alert // those that were over lately
+	Now        time.Time     // the server's clock
 	// Footprint is how much of the past is kept; nil where that is not known.
 	Footprint *past.Footprint
 
-	only *gpu.Device // that the page is about; nil: all
+	only   *gpu.Device              // that the page is about; nil: all
+	pageOf func(*gpu.Device) string // the address of a device's page; nil: that of now
 }
 
 // name is what the page calls a device; of several nodes each may have its index.
@@ -76,6 +83,14 @@ func (in *Input) place() string {
 	}
 }
 
+// age is how old the readings are, in whole seconds; empty before the first.
+func (in *Input) age() string {
+	if len(in.Nodes) == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(max(in.Now.Sub(in.Nodes.Time()), 0).Seconds()))
+}
+
 func (in *Input) seconds() string { return exact(in.Interval.Seconds()) }
 
 // A Page is the page's view model: words and numbers, ready to be placed.
@@ -89,25 +104,22 @@ type Page struct {
 	Why    string
 	Causes []CauseRow
 
-	Totals    []Figure
-	Tiles     []Tile
-	TileCount string // how many devices have no tile
-	Density   Density
+	GPUs      GPUList
+	Picture   Picture
 	Charts    []Chart
 	Failures  []Failure
 	Found     string // what each source found
 	FailTitle string
 	AlertLine AlertLine
-	Processes []Process
-	Count     string // how many processes are left out
-	Unlisted  string
-	Notes     []string // what gpuwhy can't see here, and what would change that
+	Processes ProcessBlock
+	Process   *ProcessDialog // the process that is asked for; nil for none
+	Notes     []string       // what gpuwhy can't see here, and what would change that
 	Machine   string
+	Sums      []Figure // of the machine, in one line
 	Host      []Figure
 	Busiest   []Figure // who uses the CPU
 
-	// Device is set on a device's own page. Such a page has the tile and the
-	// processes of that device only, and no Totals and no Host.
+	// Device is set on a device's own page. Such a page has the processes of that device only, and no Host.
 	Device *DevicePage
 }
 
@@ -121,57 +133,6 @@ type DevicePage struct {
 	Facts []FactGroup
 }
 
-// Density is how much room each tile gets.
-type Density string
-
-// The densities, by the number of devices.
-const (
-	Roomy   Density = "roomy"   // one or two
-	Compact Density = "compact" // up to 16
-	Dense   Density = "dense"
-	// Wall is for more devices than tiles can show: a canvas has all devices,
-	// and only those that stand out have tiles.
-	Wall Density = "wall"
-)
-
-// Up to mostTiles devices have a tile each. Of more, fewTiles devices have one
-// beside the wall.
-const (
-	mostTiles = 128
-	fewTiles  = 24
-)
-
-func density(devices int) Density {
-	switch {
-	case devices <= 2:
-		return Roomy
-	case devices <= 16:
-		return Compact
-	case devices <= mostTiles:
-		return Dense
-	default:
-		return Wall
-	}
-}
-
-// standingOut are the devices with tiles: all, or the lost, the mute and then the hottest of many.
-func standingOut(devices []*gpu.Device) []*gpu.Device {
-	if len(devices) <= mostTiles {
-		return devices
-	}
-	out := slices.Clone(devices)
-	away := func(d *gpu.Device) int {
-		if d.State == gpu.StateLost || d.State == gpu.StateNotAnswering {
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(out, func(a, b *gpu.Device) int {
-		return cmp.Or(cmp.Compare(away(b), away(a)), cmp.Compare(heat(b.Thermal), heat(a.Thermal)))
-	})
-	return out[:fewTiles]
-}
-
 // A Failure is a source that can't be read.
 type Failure struct {
 	Source, Since, What, Try, Next string
@@ -180,7 +141,7 @@ type Failure struct {
 // NewPage makes the view model.
 func NewPage(in Input) Page {
 	devices, failures := in.devices(), in.Nodes.Failures()
-	p := Page{in: &in, Title: newTitle(devices), Taken: in.Nodes.Time(), Answer: newAnswer(&in.Layers), Why: sentence(in.Why)}
+	p := Page{in: &in, Title: newTitle(devices), Taken: in.Nodes.Time(), Why: sentence(in.Why)}
 	now := in.Now
 	if len(in.Nodes) > 0 {
 		now = p.Taken
@@ -197,31 +158,29 @@ func NewPage(in Input) Page {
 	if len(in.Alerts) > 0 {
 		p.Title = "▲ " + p.Title
 	}
-	p.Totals = newTotals(devices, in.name)
-	p.Density = density(len(devices))
-	if n := len(devices); n > mostTiles {
-		p.TileCount = say("stand out", strconv.Itoa(fewTiles), strconv.Itoa(n))
-	}
 	lead := leadOf(in.Causes)
-	shown := standingOut(devices)
-	for _, d := range shown {
-		t := newTile(in.name(d), d, in.BasePath, now)
+	tiles := make([]Tile, 0, len(devices))
+	for _, d := range devices {
+		t := newTile(&in, d, now)
+		if in.pageOf != nil {
+			t.Page = in.pageOf(d)
+		}
 		t.Answer = lead != nil && len(devices) > 1 && same(d, lead)
 		if in.Next != nil && t.Answers {
 			t.Notice = cmp.Or(t.Notice, soon(in.Next(d)))
 		}
-		p.Tiles = append(p.Tiles, t)
+		tiles = append(tiles, t)
 	}
-	p.Charts = newCharts(in, shown)
+	p.Answer, p.GPUs = newAnswer(&in), newGPUList(&in, tiles)
+	p.Picture, p.Charts = newPicture(&in), newCharts(&in)
+	for i := range p.GPUs.Cards {
+		p.GPUs.Cards[i].Spark = newSpark(&in, p.GPUs.Cards[i].device)
+	}
+	p.Sums = newSums(&in, devices)
 	p.FailTitle = say(either(len(devices) == 0, "no GPU read", "not all read"))
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
 	p.AlertLine = newAlertLine(&in)
-	p.Processes = newProcesses(devices, len(in.Nodes) > 1, in.Attribution, now)
-	if n := len(p.Processes); n > mostProcesses {
-		p.Count = say("first processes", strconv.Itoa(mostProcesses), strconv.Itoa(n))
-		p.Processes = p.Processes[:mostProcesses]
-	}
-	p.Unlisted = newUnlisted(devices, in.name)
+	p.Processes, p.Process = newProcessBlock(&in, devices), newProcessDialog(&in, newProcesses(&in, devices))
 	p.Found = sentence(contract.Found(in.Nodes))
 	p.Notes = each(in.Nodes.Notes(), func(n *gpu.Advice) string { return sentence(n.Text()) })
 	return p
@@ -247,7 +206,7 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 		p.Device.Uses = newUses(d, in.Attribution(d))
 	}
 	p.Title = strings.TrimSuffix(p.Title, "gpuwhy") + p.Device.Title + " · gpuwhy"
-	p.Totals, p.Host, p.Busiest, p.Machine = nil, nil, nil, ""
+	p.Sums, p.Host, p.Busiest, p.Machine, p.Why = nil, nil, nil, "", ""
 	return p
 }
 
@@ -255,8 +214,8 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 // leaves half a page.
 func (p Page) Render(ctx context.Context, w io.Writer) error {
 	return document(head{
-		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"vendor/uplot/uPlot.min.css", "app.css"},
-		Script: p.in.Asset("page.js"), Preload: []string{"shared.js", "vendor/uplot/uPlot.esm.js"},
+		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"app.css"},
+		Script: p.in.Asset("page.js"),
 	}, dashboard(p)).Render(ctx, w)
 }
 
@@ -303,22 +262,9 @@ func newDriver(drivers []gpu.Driver) string {
 	return dots(parts...)
 }
 
-func newTotals(devices []*gpu.Device, name func(*gpu.Device) string) []Figure {
-	t := gpu.TotalsOf(slices.Values(devices))
-	vram := limits(devices, func(d *gpu.Device) (number, number) { return mebi(d.Memory.Used), mebi(d.Memory.Total) })
-	power := limits(devices, func(d *gpu.Device) (number, number) { return num(d.Power.Draw), num(d.Power.EnforcedLimit) })
-	return []Figure{
-		memoryTotal(t, vram.say("of", memory)),
-		{Key: "power", Label: "Power", Value: show(num(t.PowerDraw), watts), Remark: power.say("of", watts)},
-		busyTotal(devices, t),
-		{Key: "processes", Label: "Processes", Value: Value{Text: strconv.Itoa(t.Processes)}},
-		hottest(devices, name),
-	}
-}
-
 // memoryTotal says how many devices are not in the sum, since they use the machine's memory.
 func memoryTotal(t gpu.Totals, of string) Figure {
-	out := Figure{Key: "memory", Label: "VRAM", Value: show(mebi(t.MemoryUsed), memory), Remark: of}
+	out := Figure{Key: "memory", Label: "GPU memory", Value: show(mebi(t.MemoryUsed), memory), Remark: of}
 	switch {
 	case t.Unified == 0:
 	case t.MemoryUsed.Present():
@@ -345,34 +291,6 @@ func limits(devices []*gpu.Device, of func(*gpu.Device) (value, limit number)) n
 		}
 	}
 	return sum
-}
-
-// busyTotal also says how many devices may be busy or not: those that don't
-// answer, and those that report no utilization, as with MIG.
-func busyTotal(devices []*gpu.Device, t gpu.Totals) Figure {
-	out := Figure{Key: "busy", Label: "Busy", Value: Value{Text: strconv.Itoa(t.Busy)}, Remark: say("of", count("GPUs", t.Devices))}
-	unknown := 0
-	for _, d := range devices {
-		if d.State == gpu.StateOK && !num(d.Utilization.GPU).trusted() {
-			unknown++
-		}
-	}
-	if unknown > 0 {
-		out.Remark = say("not told", out.Remark, strconv.Itoa(unknown))
-	}
-	if away := t.Devices - t.Answering; away > 0 {
-		out.Remark = say("not read", out.Remark, strconv.Itoa(away))
-	}
-	return out
-}
-
-func hottest(devices []*gpu.Device, name func(*gpu.Device) string) Figure {
-	heat, hot := highest(devices, func(d *gpu.Device) number { return num(d.Thermal.GPU) })
-	out := Figure{Key: "hottest", Label: "Hottest", Value: show(heat, celsius)}
-	if heat.ok() && len(devices) > 1 {
-		out.Remark = name(hot)
-	}
-	return out
 }
 
 func newFailure(f *gpu.Failure, now time.Time) Failure {

@@ -845,13 +845,16 @@ func (p *PastPage) pageOf(m *insight.Moment) *Page {
 		of, _ := fleet.Device("", d.UUID)
 		return of.Attribution
 	}
+	in.Said = func(d *gpu.Device) *explain.DeviceAnswer {
+		of, _ := fleet.Device("", d.UUID)
+		return of.Why
+	}
+	in.Choices, in.pageOf = Choices{}, func(d *gpu.Device) string { return p.path("gpu", d.UUID) }
 	page := NewPage(in)
 	for i := range page.Causes {
 		page.Causes[i].Advice = ""
 	}
-	for i := range page.Tiles {
-		_, uuid, _ := strings.Cut(page.Tiles[i].Key, "/")
-		page.Tiles[i].Page = p.path("gpu", uuid)
-	}
+	page.Processes.ProcessTable = newProcessTable(&in, in.devices(), newProcesses(&in, in.devices()))
+	page.Processes.still()
 	return &page
 }

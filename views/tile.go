@@ -8,11 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// A Tile shows one device.
+// A Tile shows one device: as a card, or in less room.
 type Tile struct {
 	Key       string // node and UUID
 	Title     string // "GPU 0"
@@ -22,60 +24,164 @@ type Tile struct {
 	StateText string
 	Answers   bool // the meters have values
 	Answer    bool // the page's sentence is about it
+	Busy      bool
+	Unknown   bool   // whether it is busy
+	Level     Level  // Near: slowed, or near its limit of heat; Bad: broken
+	Says      string // what it is like in a word or two: "slowed by heat", "fan 40 %"
 
-	Meters []Figure // utilization, memory, temperature, power, fan
+	Meters []Figure // the engine that works most, memory, temperature, power, fan
 
+	Hue    string // of who works
 	Who    Value  // the process that explains the work best
+	User   string
 	Detail string // its user, its pid and what it holds
 	Speed  string // performance state and clock
-	Bus    string // the memory's clock and the bus, where there is room
+	Bus    string // the memory's clock and the bus
 	Held   string // what holds the clocks down; empty where nothing does
 
 	NoticeTitle string // "for 12 min", beside the state; empty while the device answers
 	Notice      string // why, and what to do; of a device that answers, what comes soon
+
+	Pinned bool
+	Pin    templ.SafeURL // the address of the page with this device pinned, or no more; empty where nothing can be pinned
+
+	Spark  Spark // of a card
+	device *gpu.Device
 }
 
-func newTile(title string, d *gpu.Device, base string, now time.Time) Tile {
+func newTile(in *Input, d *gpu.Device, now time.Time) Tile {
 	t := Tile{
 		Key:     d.Node + "/" + d.UUID,
-		Title:   title,
-		Page:    base + devicePath(d.UUID),
+		Title:   in.name(d),
+		Page:    in.BasePath + devicePath(d.UUID),
 		Name:    clean(d.Name, longestName),
 		Answers: d.State == gpu.StateOK,
 		Notice:  sentence(d.Reason.Text()),
 		Meters:  newMeters(d),
+		device:  d,
 	}
 	if !t.Answers {
+		t.Unknown = d.State != gpu.StateAsleep
 		t.State = string(d.State)
 		t.StateText = say("state " + t.State)
+		t.Says = t.StateText
 		t.NoticeTitle = say("for", between(d.Since, now))
 		t.Notice = cmp.Or(t.Notice, say("do "+t.State))
+		if t.Unknown {
+			t.Level = Bad
+		}
 		return t
 	}
-	switch util := num(d.Utilization.GPU); {
-	case !util.ok():
-		t.State = "on"
-	case util.value >= gpu.BusyFrom:
+	works, known := in.works(d)
+	t.Busy, t.Unknown = works, !known
+	switch {
+	case works:
 		t.State = "busy"
-	default:
+	case known:
 		t.State = "idle"
+	default:
+		t.State = "on"
 	}
 	t.StateText = say("state " + t.State)
-	t.Who, t.Detail = newWho(d)
+	t.Who, t.User, t.Detail = newWho(d)
+	t.Hue = "p6"
+	if p := mainProcess(d); p != nil {
+		t.Hue = in.hue(p)
+	}
 	t.Speed, t.Bus = newSpeed(d), newBus(d)
-	t.Held = newHeld(d.Clocks.EventReasons.Or(0))
+	reasons := d.Clocks.EventReasons.Or(0)
+	t.Held = newHeld(reasons)
+	t.judge(in, d, reasons)
 	return t
 }
 
+// judge says what a device that answers is like, the worst first.
+func (t *Tile) judge(in *Input, d *gpu.Device, reasons gpu.ClockEventReasons) {
+	fan := t.Meters[4]
+	switch {
+	case in.fails(d):
+		t.Level, t.Says = Bad, say("fan fails")
+	case reasons&(gpu.ReasonThermalSlowdown|gpu.ReasonHardwareThermal) != 0:
+		t.Level, t.Says = Near, say("slowed")
+	case reasons&(gpu.ReasonHardwareSlowdown|gpu.ReasonHardwarePowerBrake) != 0:
+		t.Level, t.Says = Near, say("slowed by", t.Held)
+	case t.Meters[2].Level == AtTop:
+		t.Level, t.Says = Near, say("at its limit of heat")
+	case reasons&gpu.ReasonPowerCap != 0 && t.Busy:
+		t.Says = say("power-limited")
+	case fan.Value.Mark != Plain:
+	case num(d.Fans.Commanded()).value == 0:
+		t.Says = say("fan off")
+	default:
+		t.Says = say("fan at", fan.Value.Text)
+	}
+	if t.State == "idle" {
+		t.Says = dots(either(t.Level == Normal, say("resting"), ""), t.Says)
+	}
+}
+
+// fails reports whether a fan of a device fails.
+func (in *Input) fails(d *gpu.Device) bool {
+	if in.Said == nil {
+		return false
+	}
+	a := in.Said(d)
+	return a != nil && slices.ContainsFunc(a.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != "unasked" })
+}
+
+// meter is that of a key.
+func (t *Tile) meter(key string) Figure {
+	i := slices.IndexFunc(t.Meters, func(m Figure) bool { return m.Key == key })
+	if i < 0 {
+		return Figure{}
+	}
+	return t.Meters[i]
+}
+
+// problem reports whether somebody should look at the device.
+func (t *Tile) problem() bool { return t.Level != Normal }
+
+// An engine is a part of a device that works.
+type engine struct {
+	key, label string
+	value      number
+}
+
+// engines are those of a device that report, the busiest first. The cores come first where nothing is busier.
+func engines(d *gpu.Device) []engine {
+	u := &d.Utilization
+	all := []engine{
+		{"utilization", "Utilization", num(u.GPU)}, {"encoder", "Encoder", num(u.Encoder)}, {"decoder", "Decoder", num(u.Decoder)}, {"video", "Video", num(u.Video)},
+	}
+	out := all[:1]
+	for _, e := range all[1:] {
+		if e.value.ok() {
+			out = append(out, e)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b engine) int { return cmp.Compare(b.value.value, a.value.value) })
+	return out
+}
+
+// busiest is the engine that matters: video heats a device whose cores rest.
+func busiest(d *gpu.Device) engine { return engines(d)[0] }
+
 func newMeters(d *gpu.Device) []Figure {
-	util, draw, limit := num(d.Utilization.GPU), num(d.Power.Draw), num(d.Power.EnforcedLimit)
+	e := busiest(d)
 	return []Figure{
-		{Key: "utilization", Label: "Utilization", Value: show(util, percent), Fill: part(util, full)},
+		{Key: e.key, Label: e.label, Value: show(e.value, percent), Fill: part(e.value, full)},
 		memoryMeter(d),
 		temperatureMeter(d.Thermal),
-		usage("power", "Power", watts, draw, limit),
+		powerMeter(d),
 		fanMeter(d.Fans),
 	}
+}
+
+// powerMeter never warns: to work at the limit is normal.
+func powerMeter(d *gpu.Device) Figure {
+	m := usage("power", "Power", watts, num(d.Power.Draw), num(d.Power.EnforcedLimit))
+	m.Level = Normal
+	return m
 }
 
 // soon is what comes first of what has a time; empty where nothing has.
@@ -177,28 +283,38 @@ func fanMeter(f gpu.Fans) Figure {
 	return out
 }
 
-// newWho names the process that explains the device's work best.
-func newWho(d *gpu.Device) (Value, string) {
+// mainProcess is the process that explains a device's work best; nil where none is listed.
+func mainProcess(d *gpu.Device) *gpu.Process {
+	list := d.Processes.Or(nil)
+	if len(list) == 0 {
+		return nil
+	}
+	p := slices.MinFunc(list, busierProcess)
+	return &p
+}
+
+// newWho names that process and its user.
+func newWho(d *gpu.Device) (who Value, user, detail string) {
 	list, listed := d.Processes.Get()
 	if !listed {
 		v := absent(d.Processes.Quality())
 		v.Text = say("unlisted", v.Text)
-		return v, ""
+		return v, "", ""
 	}
-	if len(list) == 0 {
-		return missing(either(d.ProcessesPartial.Or(false), "no process seen", "no process")), ""
+	p := mainProcess(d)
+	if p == nil {
+		return missing(either(d.ProcessesPartial.Or(false), "no process seen", "no process")), "", ""
 	}
-	p := slices.MinFunc(list, busierProcess)
 	more := ""
 	if n := len(list) - 1; n > 0 {
 		more = count("more processes", n)
 	}
-	who := shown(programOf(&p), longestName)
+	who = shown(programOf(p), longestName)
 	if who.Mark == Missing {
 		who = missing("someone")
 	}
-	user := clean(p.Facts.User.Or(""), longestName)
-	return who, dots(user, say("pid", strconv.Itoa(p.PID)), mebi(p.Memory).text(memory), more)
+	user = clean(p.Facts.User.Or(""), longestName)
+	return who, user, dots(user, say("pid", strconv.Itoa(p.PID)), mebi(p.Memory).text(memory), more)
 }
 
 // programOf is what a process runs, as people call it, or else the kernel's name for it.
@@ -266,13 +382,4 @@ func newHeld(reasons gpu.ClockEventReasons) string {
 		}
 	}
 	return list(by)
-}
-
-// blankMeters are those of a tile that a script fills in.
-func blankMeters() []Figure {
-	meters := newMeters(&gpu.Device{})
-	for i := range meters {
-		meters[i].Value = Value{}
-	}
-	return meters
 }

@@ -29,13 +29,11 @@ type UseFact struct {
 // longest comes first, and the others cover it.
 type UseBar struct {
 	Kind  string
-	Sum   string // paths of what is added up, in the JSON of a device
-	Of    string // the path of what the whole width stands for, or a number
 	Width string // "0" to "100"
 }
 
 func (b UseBar) attrs() templ.Attributes {
-	return attributes("data-kind", b.Kind, "data-sum", b.Sum, "data-of", b.Of, "width", b.Width)
+	return attributes("data-kind", b.Kind, "width", b.Width)
 }
 
 // A usePart is one of the parts that something is split into.
@@ -54,7 +52,7 @@ func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 		memoryMeans = "Of what is set apart for the GPU. It uses the machine’s memory, too, which is not split here."
 		powerMeans = "An estimate, also of what the processor’s cores draw, where the driver tells both as one."
 	}
-	power := newUse(d, "Power", "power.power_limit_watts", num(d.Power.EnforcedLimit), []usePart{
+	power := newUse(d, "Power", num(d.Power.EnforcedLimit), []usePart{
 		{"idle", "power.idle_watts", "Without work", "The lowest steady draw that it was seen to have without work.", num(p.Idle), "watts", new("not known")},
 		{"processes", "power.processes_watts", "Processes", powerMeans, num(p.Processes), "watts", nil},
 		{"rest", "power.unexplained_watts", nobody, "", num(p.Remainder), "watts", nil},
@@ -63,32 +61,30 @@ func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 		Path: "attribution.method", Format: "split", Label: "Split by", Value: shown(gpu.Of(say("split "+string(p.Method))), longestName), Else: new("nothing: not split"),
 	})})
 	return []Use{
-		newUse(d, "Memory", "memory.total_mb", mebi(d.Memory.Total), []usePart{
+		newUse(d, "Memory", mebi(d.Memory.Total), []usePart{
 			{"processes", "memory.processes_mb", "Processes", memoryMeans, mebi(m.Processes), "memory", nil},
 			{"orphans", "memory.orphans_mb", "Processes that are gone", "They do not exist any more, and the driver has not freed it.", mebi(m.Orphans), "some", new("")},
 			{"rest", "memory.unexplained_mb", nobody, "", mebi(m.Remainder), "memory", nil},
 		}, m.Reason, m.Coverage),
 		power,
-		newUse(d, "Utilization", "100", full, []usePart{
+		newUse(d, "Utilization", full, []usePart{
 			{"processes", "utilization.processes_percent", "Processes", "The sum of their shares, as far as it explains the whole.", num(u.Processes), "percent", nil},
 			{"rest", "utilization.unexplained_percent", nobody, "", num(u.Remainder), "percent", nil},
 		}, u.Reason, u.Coverage),
 	}
 }
 
-const nobody = "Nobody who is listed"
+const nobody = "Unaccounted"
 
 // newUse puts parts beside one another, the last of which no process explains.
-func newUse(d *gpu.Device, title, of string, whole number, parts []usePart, reason *attribute.Reason, coverage gpu.Reading[gpu.Percent]) Use {
+func newUse(d *gpu.Device, title string, whole number, parts []usePart, reason *attribute.Reason, coverage gpu.Reading[gpu.Percent]) Use {
 	const root = "attribution."
 	out := Use{Title: title}
 	var sum float64
-	var paths []string
 	for _, p := range parts {
 		sum += p.value.value
-		paths = append(paths, root+p.path)
 		width := cmp.Or(part(newNumber(sum, gpu.Good), whole), "0")
-		out.Bar = slices.Insert(out.Bar, 0, UseBar{Kind: p.kind, Sum: strings.Join(paths, " "), Of: of, Width: width})
+		out.Bar = slices.Insert(out.Bar, 0, UseBar{p.kind, width})
 		out.Facts = append(out.Facts, UseFact{Kind: p.kind, DeviceFact: ownFact(d, DeviceFact{
 			Path: root + p.path, Format: p.format, Label: p.label, Value: show(unexplained(p.value), formats[p.format]), Means: p.means, Else: p.orElse,
 		})})

@@ -1,6 +1,9 @@
 package views
 
 import (
+	"strings"
+	"time"
+
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -12,7 +15,7 @@ type Value struct {
 	Text  string
 	Mark  Mark
 	Title string // says more, where Mark is set
-	At    string // the moment in Text, for scripts; empty where there is none
+	At    string // the moment in Text, as RFC 3339; empty where there is none
 }
 
 // Mark tells values apart that are not simply a value.
@@ -57,9 +60,29 @@ func shown(r gpu.Reading[string], limit int) Value {
 	return absent(r.Quality())
 }
 
+// around are what stands before and after the moment in a value, and that.
+func (v Value) around() (before, at, after string) {
+	t, err := time.Parse(time.RFC3339, v.At)
+	if err != nil {
+		return v.Text, "", ""
+	}
+	at = moment(t)
+	before, after, _ = strings.Cut(v.Text, at)
+	return before, at, after
+}
+
+// parted are a figure and its unit, which may be empty.
+func (v Value) parted() (figure, unit string) {
+	i := strings.LastIndex(v.Text, nbsp)
+	if i < 0 || v.Mark != Plain {
+		return v.Text, ""
+	}
+	return v.Text[:i], v.Text[i+len(nbsp):]
+}
+
 // attrs are what the value's element has beside its text.
 func (v Value) attrs() templ.Attributes {
-	return attributes("data-at", v.At, "data-mark", string(v.Mark), "title", v.Title)
+	return attributes("data-mark", string(v.Mark), "title", v.Title)
 }
 
 // attributes pairs names with values, and leaves out those without a value.
@@ -92,6 +115,7 @@ const (
 	Normal Level = ""
 	Near   Level = "near"
 	AtTop  Level = "over"
+	Bad    Level = "bad" // it is broken
 )
 
 // part is the width of a bar for value of limit; empty where one is absent.

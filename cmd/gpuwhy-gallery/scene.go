@@ -109,8 +109,7 @@ func (p *playing) show(at time.Time, page bool) {
 		return
 	}
 	snap := p.snapshot(at, page)
-	p.Recent.Add(snap)
-	p.Alerts.Observe(p.Publish(snap))
+	p.Publish(snap)
 }
 
 // snapshot is the machine at a moment. The caller holds mu.

@@ -64,7 +64,7 @@ var Groups = []Group{
 		of("identity.source", func(d *dev) Ref { return new(gpu.Of(d.Source)) }, fact("source", "Read through", "")),
 		of("identity.node", func(d *dev) Ref { return new(gpu.Of(d.Node)) }, fact("node", "Machine", "")),
 		of("identity.state_since", func(d *dev) Ref { return moment(d.Since) },
-			fact("state_since", "Like this since", "When it was first seen, came back or went away."),
+			fact("state_since", "State since", "When it was first seen, came back or went away."),
 			metric("gpuwhy_gpu_state_since_timestamp_seconds", "When the device came into its state."), always),
 		of("identity.sampled_at", func(d *dev) Ref { return moment(d.SampledAt) },
 			fact("sampled_at", "Read at", "When the reading of these values began."),

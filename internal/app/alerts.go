@@ -96,6 +96,9 @@ func (a *App) announceAlerts(node string, changes []alert.Change, standing []ale
 	}
 	a.standing = known
 	a.Hub.Announce(news, stand)
+	if node == "" { // not while a Moment is observed
+		a.Hub.Turn()
+	}
 	if node == "" || len(changes) > 0 { // a silence of nothing that fires is a change as well
 		a.keeper.Soon()
 	}

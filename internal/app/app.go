@@ -28,6 +28,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/foresight"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/live"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/record"
@@ -77,6 +78,8 @@ type App struct {
 	sizes     *past.Sizes
 	foresight *foresight.Foresight   // nil where no past is kept
 	standing  map[string][]hub.Event // one by alert ID; announceAlerts alone uses it
+	live      *live.Feed
+	routes    *server.Server
 	server    *http.Server
 
 	encoders chan struct{} // has one value for each encoding that runs
@@ -92,10 +95,12 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	a.monitor.Version, a.monitor.Interval, a.monitor.Started = opt.Version, opt.Interval, opt.Clock.Now().UTC()
 	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
 	a.stage = insight.NewStage()
+	a.live = live.New(a.renderPage)
 	a.Hub = hub.New(hub.Config{
 		Encode:     a.encodeUpdate,
 		Status:     a.encodeStatus,
 		Refresh:    a.refresh,
+		Page:       a.page,
 		Several:    len(inputs) > 1,
 		Events:     []string{contract.HighGPUUsage, contract.AlertEvent},
 		Origins:    opt.AllowOrigins,
@@ -150,6 +155,7 @@ func (a *App) Handler() http.Handler { return a.server.Handler }
 func (a *App) Publish(s *gpu.Snapshot) *insight.Moment {
 	m := a.stage.Next(s)
 	a.Hub.Publish(m)
+	a.observe(m)
 	return m
 }
 
@@ -173,15 +179,40 @@ func (a *App) refresh(ctx context.Context, wanted func(node string) bool) (names
 	return names, g.Wait()
 }
 
-// encodeUpdate makes Moments JSON for viewers. Many filters on a large fleet need many
-// encodings: at most one for each processor runs, and none begins when the program ends.
-func (a *App) encodeUpdate(m *insight.Moment, _ auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
+// page makes what brings a page up to date.
+func (a *App) page(address string, to auth.Audience, have string, changes uint64) (data []byte, version string, of uint64, err error) {
+	f, err := a.live.Frame(context.Background(), address, to, have, changes)
+	return f.Data, f.Version, f.Changes, err
+}
+
+// renderPage makes a page anew.
+func (a *App) renderPage(ctx context.Context, address string, to auth.Audience) ([]byte, error) {
+	done, err := a.encodes()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return a.routes.Render(ctx, address, to)
+}
+
+// encodes waits for its turn. What it returns ends that.
+func (a *App) encodes() (done func(), err error) {
 	select {
 	case a.encoders <- struct{}{}:
-		defer func() { <-a.encoders }()
+		return func() { <-a.encoders }, nil
 	case <-a.ending:
 		return nil, errEnding
 	}
+}
+
+// encodeUpdate makes Moments JSON for viewers. Many filters on a large fleet need many
+// encodings: at most one for each processor runs, and none begins when the program ends.
+func (a *App) encodeUpdate(m *insight.Moment, _ auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
+	done, err := a.encodes()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	return json.Marshal(contract.NewUpdate(m, keep))
 }
 
@@ -201,8 +232,7 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		g.Go(func() error { return n.run(ctx) })
 	}
 	g.Go(func() error { return a.notifier.Run(ctx) })
-	start(func(ctx context.Context) { a.each(ctx, func(m *insight.Moment) { a.Recent.Add(m.Snapshot) }) })
-	start(func(ctx context.Context) { a.each(ctx, func(m *insight.Moment) { a.Alerts.Observe(m) }) })
+	start(func(ctx context.Context) { a.each(ctx, a.observe) })
 	start(func(ctx context.Context) { a.reloadOn(ctx, reload) })
 	if a.recorder != nil {
 		start(func(ctx context.Context) { a.each(ctx, a.recorder.Observe) })
@@ -232,6 +262,13 @@ func (a *App) each(ctx context.Context, f func(*insight.Moment)) {
 	for m := range a.Hub.Feed(ctx) {
 		f(m)
 	}
+}
+
+// observe takes in a Moment for what pages show beside it, and then has them shown.
+func (a *App) observe(m *insight.Moment) {
+	a.Recent.Observe(m)
+	a.Alerts.Observe(m)
+	a.Hub.Turn()
 }
 
 // Shutdown says goodbye to viewers and waits for requests to end. Run calls it, once.

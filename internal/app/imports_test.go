@@ -17,7 +17,7 @@ var allowed = map[string][]string{
 	"gpu":             {},
 	"gpu/catalog":     {"gpu"},
 	"static":          {},
-	"static/generate": {"views"},
+	"static/generate": {},
 	"views": {
 		"gpu", "gpu/catalog", "internal/alert", "internal/alert/notify", "internal/apidoc", "internal/contract", "internal/insight",
 		"internal/insight/…", "internal/past", "internal/store", "internal/when",
@@ -57,6 +57,7 @@ var allowed = map[string][]string{
 	"internal/insight/attribute": {"gpu", "internal/keep"},
 	"internal/insight/explain":   {"gpu", "internal/keep"},
 	"internal/insight":           {"gpu", "internal/insight/…"},
+	"internal/live":              {"internal/auth"},
 	"hub":                        {"gpu", "internal/auth", "internal/insight", "internal/lazy", "internal/strictjson"},
 	"internal/alert":             {"gpu", "gpu/catalog", "internal/insight", "internal/insight/…"},
 	"internal/alert/rulefile":    {"internal/alert", "internal/alert/notify", "internal/regular"},
@@ -84,7 +85,7 @@ var allowed = map[string][]string{
 	},
 	"internal/server": {
 		"gpu", "internal/alert", "internal/apidoc", "internal/auth", "internal/clock", "internal/contract", "internal/foresight", "internal/insight",
-		"internal/lazy", "internal/negotiate", "internal/past", "internal/recent", "internal/store", "internal/strictjson", "internal/when",
+		"internal/lazy", "internal/live", "internal/negotiate", "internal/past", "internal/recent", "internal/store", "internal/strictjson", "internal/when",
 	},
 	"internal/term": {"gpu", "internal/contract", "internal/insight", "internal/insight/explain"},
 	"internal/web": {
@@ -94,7 +95,7 @@ var allowed = map[string][]string{
 	},
 	"internal/app": {
 		"gpu", "hub", "sampler", "internal/alert", "internal/alert/notify", "internal/alert/rulefile", "internal/auth", "internal/clock", "internal/contract",
-		"internal/foresight", "internal/insight", "internal/keep", "internal/metrics", "internal/past", "internal/recent", "internal/record", "internal/regular", "internal/server",
+		"internal/foresight", "internal/insight", "internal/keep", "internal/live", "internal/metrics", "internal/past", "internal/recent", "internal/record", "internal/regular", "internal/server",
 		"internal/store", "internal/web",
 	},
 	"internal/story":     {},

@@ -32,6 +32,8 @@ func (a *App) wireServer() error {
 	cfg := server.Config{
 		Monitor: a.current(),
 		Newest:  a.Hub.Newest,
+		Latest:  a.Hub.Latest,
+		Live:    a.live,
 		Update:  a.Hub.Update,
 		WS:      a.Hub.Serve,
 		Recent:  a.Recent,
@@ -57,7 +59,7 @@ func (a *App) wireServer() error {
 	if err != nil {
 		return err
 	}
-	a.server = server.HTTPServer(s.Handler(), a.log)
+	a.routes, a.server = s, server.HTTPServer(s.Handler(), a.log)
 	return nil
 }
 

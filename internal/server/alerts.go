@@ -138,7 +138,7 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || from < 0 {
 		return errFrom
 	}
-	return servePage(w, r, s.cfg.AlertsPage(from, nodeOf(r), r.URL.Query()))
+	return s.serveLive(w, r, s.cfg.AlertsPage(from, nodeOf(r), r.URL.Query()))
 }
 
 // says handles a request that changes alerts or silences. It answers with the status and with

@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"github.com/a-h/templ"
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
 
@@ -101,6 +104,65 @@ func servePage(w http.ResponseWriter, r *http.Request, page templ.Component) err
 	b, err := pageBody(r.Context(), page)
 	return reply(w, r, cacheRevalidate, b, err)
 }
+
+// A rendering takes a page as it is made, for those who have an older one.
+type rendering struct {
+	http.ResponseWriter
+	page []byte
+}
+
+// serveLive answers with a page that stays as the server would render it: its version is in its head.
+func (s *Server) serveLive(w http.ResponseWriter, r *http.Request, page templ.Component) error {
+	var html bytes.Buffer
+	if err := page.Render(r.Context(), &html); err != nil {
+		return fmt.Errorf("render the page: %w", err)
+	}
+	if made, is := w.(*rendering); is {
+		made.page = html.Bytes()
+		return nil
+	}
+	content := html.Bytes()
+	if s.cfg.Live != nil {
+		address := strings.TrimPrefix(r.RequestURI, s.cfg.BasePath+"/")
+		version, err := s.cfg.Live.Add(address, auth.FromRequest(r).Audience, content)
+		if err != nil {
+			return fmt.Errorf("keep the page: %w", err)
+		}
+		content = bytes.Replace(content, []byte("</head>"), []byte(`<meta name="version" content="`+version+`"/></head>`), 1)
+	}
+	return reply(w, r, cacheRevalidate, newBody(typeHTML, content), nil)
+}
+
+// errNotLive is returned for the address of a page that does not change by itself.
+var errNotLive = errors.New("the address is not one of a live page")
+
+// Render makes the live page at an address below the base path.
+func (s *Server) Render(ctx context.Context, address string, to auth.Audience) (page []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			page, err = nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	ctx = auth.NewContext(ctx, &auth.Principal{Name: "page", Access: auth.Read, Audience: to})
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://page"+s.cfg.BasePath+"/"+address, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "text/html")
+	into := &rendering{ResponseWriter: nowhere{http.Header{}}}
+	s.mux.ServeHTTP(into, r)
+	if into.page == nil {
+		return nil, errNotLive
+	}
+	return into.page, nil
+}
+
+// nowhere is a client that wants no answer.
+type nowhere struct{ header http.Header }
+
+func (d nowhere) Header() http.Header         { return d.header }
+func (d nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (d nowhere) WriteHeader(int)             {}
 
 // serveAs answers with a page that says what is wrong.
 func serveAs(w http.ResponseWriter, r *http.Request, status int, page templ.Component) error {

@@ -68,8 +68,10 @@ func noNode(name string) error {
 }
 
 // fleet has the newest Moments that a request is about; nil before the first reading.
-func (s *Server) fleet(r *http.Request) *insight.Fleet {
-	f := s.cfg.Newest()
+func (s *Server) fleet(r *http.Request) *insight.Fleet { return ofRequest(r, s.cfg.Newest()) }
+
+// ofRequest is the fleet, or the one node of it that the request is about.
+func ofRequest(r *http.Request, f *insight.Fleet) *insight.Fleet {
 	if node := nodeOf(r); node != "" {
 		if m, ok := f.Node(node); ok {
 			return m.Alone()

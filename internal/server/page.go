@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 
 	"github.com/a-h/templ"
@@ -22,13 +23,13 @@ func (s *Server) home() handler {
 		if negotiate.Type(r.Header, typeJSON, typeHTML) == typeJSON {
 			return service(w, r)
 		}
-		return servePage(w, r, s.cfg.Page(s.fleet(r), nodeOf(r), r.URL.Query()))
+		return s.serveLive(w, r, s.cfg.Page(ofRequest(r, s.cfg.Latest()), nodeOf(r), r.URL.Query()))
 	}
 }
 
 // devicePage has the UUID in its address; an index is redirected there.
 func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.named(s.fleet(r), r)
+	p, err := s.named(ofRequest(r, s.cfg.Latest()), r)
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,31 @@ func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, s.base(r)+"/gpu/"+url.PathEscape(p.Device.UUID)+query(r), http.StatusTemporaryRedirect)
 		return nil
 	}
-	return servePage(w, r, s.cfg.DevicePage(p, r.URL.Query()))
+	return s.serveLive(w, r, s.cfg.DevicePage(p, r.URL.Query()))
+}
+
+// otherPage is a page of the newest Moments.
+func (s *Server) otherPage(path string) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		return servePage(w, r, s.cfg.OtherPages[path](s.fleet(r), nodeOf(r), r.URL.Query()))
+	}
+}
+
+// embedPage is the card of a device, the one page that others may have in a frame, if they are named.
+func (s *Server) embedPage(w http.ResponseWriter, r *http.Request) error {
+	p, err := s.named(s.fleet(r), r)
+	if err != nil {
+		return err
+	}
+	if len(s.cfg.AllowEmbed) > 0 {
+		w.Header().Set("Content-Security-Policy", strings.Replace(policy("'self'"), "frame-ancestors 'none'", "frame-ancestors "+strings.Join(s.cfg.AllowEmbed, " "), 1))
+		w.Header().Del("X-Frame-Options") // it can't name origins
+	}
+	return servePage(w, r, s.cfg.EmbedPage(p, r.URL.Query()))
+}
+
+func (s *Server) manifest() (*body, error) {
+	return newBody("application/manifest+json", s.cfg.Manifest), nil
 }
 
 // query is that of the request with its question mark, or empty.

@@ -2,8 +2,10 @@ package server
 
 import (
 	_ "embed"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/a-h/templ"
@@ -55,6 +57,8 @@ func (s *Server) routes() []route {
 		s.page("/redoc", rendered(func() templ.Component { return s.cfg.ReferencePage(s.document()) })),
 		s.page("/gpu/{id}", s.devicePage),
 		s.page("/past", s.pastPage),
+		s.page("/embed/gpu/{id}", s.embedPage),
+		s.page("/manifest.webmanifest", once(s.manifest)),
 
 		{http.MethodGet, "/ws", auth.Read, http.HandlerFunc(s.socket), nil}, // AsyncAPI describes it
 		s.read("/api/gpu/summary", s.summary, tagLive, "getSummary", "Totals of the newest snapshot, and why",
@@ -76,6 +80,12 @@ func (s *Server) routes() []route {
 			either("The answer; without a GPU it says what was tried. With from or to: what went on in that time, as CSV its chapters. The other parameters need from.", contract.Why{}, contract.PastWhy{}, "why"), ofSpan, asTable, noDatabase),
 		s.read("/api/gpu/why/{id}", each(s, contract.NewOneWhy), tagLive, "getWhyOfOne", "Why one GPU's fan runs",
 			ok("The answer about the GPU.", contract.OneWhy{}, "why_0"), ofOne),
+
+		s.read("/picture.svg", s.picture, tagLive, "getPicture", "The answer as a picture",
+			apidoc.Text("Who worked, what that drew and how warm it got, over the last 15 minutes: 1200 by 630 pixels, to be sent to somebody. It says of which machine and time it is, and whether that is real."),
+			apidoc.InQuery("gpu", "The GPU that it is about, by index or UUID; the one that the answer is about if it is left out, or all of many.", "0"),
+			apidoc.InQuery("theme", "light or dark; light if it is left out.", "dark"),
+			as(typeSVG, "The picture."), ambiguousDevice, unknownDevice, refused("A parameter can't be read.", errTheme), notReadYet),
 
 		s.read("/api/gpu/history", s.history, tagPast, "getHistory", "Readings over time",
 			apidoc.Text("Made of the coarsest rows that the step allows: readings, minutes or quarters of an hour. Where only coarser rows are left, points within one of them are the same. Gaps are null."),
@@ -156,6 +166,9 @@ func (s *Server) routes() []route {
 		s.read("/openapi.json", once(s.openAPI), tagDocuments, "getOpenAPI", "This document", as(typeJSON, "OpenAPI 3.1.")),
 		s.read("/openapi.yaml", once(s.openAPIYAML), tagDocuments, "getOpenAPIYAML", "This document as YAML", as(typeYAML, "OpenAPI 3.1.")),
 		s.read("/asyncapi.json", once(s.asyncAPI), tagDocuments, "getAsyncAPI", "The WebSocket protocol", as(typeJSON, "AsyncAPI 3.0.")),
+	}
+	for _, path := range slices.Sorted(maps.Keys(s.cfg.OtherPages)) {
+		routes = append(routes, s.page("/"+path, s.otherPage(path)))
 	}
 	routes = append(routes, s.alertRoutes()...)
 	if s.cfg.BasePath != "" {

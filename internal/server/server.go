@@ -33,6 +33,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/foresight"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/live"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
@@ -44,6 +45,8 @@ type Config struct {
 	// Newest returns the newest Moment of each node; nil before the first
 	// reading. It never goes back to an older one.
 	Newest func() *insight.Fleet
+	// Latest is Newest with what was read on demand since, for pages; nil: Newest.
+	Latest func() *insight.Fleet
 	// Update returns the bytes of a node's newest [contract.Update], as the
 	// viewers of an audience get them; nil where there is none.
 	Update func(node string, to auth.Audience) []byte
@@ -72,6 +75,15 @@ type Config struct {
 	// PastPage returns an error beside the page that says it.
 	Page       func(f *insight.Fleet, node string, asked url.Values) templ.Component
 	DevicePage func(of insight.Part, asked url.Values) templ.Component
+	// OtherPages are further pages of a fleet or one node, by their path, such as "processes". EmbedPage is the
+	// card of a device, for frames of pages of AllowEmbed. Manifest is what browsers need to install the page.
+	OtherPages map[string]func(f *insight.Fleet, node string, asked url.Values) templ.Component
+	EmbedPage  func(of insight.Part, asked url.Values) templ.Component
+	Manifest   []byte
+	// Live keeps what is rendered, for those who look at it; nil where pages stay as they are.
+	Live *live.Feed
+	// Picture is what Page begins with as an image, in SVG.
+	Picture    func(f *insight.Fleet, node string, asked url.Values) templ.Component
 	AlertsPage func(from int, node string, asked url.Values) templ.Component
 	PastPage   func(context.Context, *PastQuestion) (templ.Component, error)
 	ErrorPage  func(status int, title string, advice gpu.Advice) templ.Component
@@ -103,6 +115,7 @@ type Address struct {
 	// as "gpu.example.org", or "*.example.org" for all below it.
 	AllowHosts   []string
 	AllowOrigins auth.Origins // foreign origins whose pages may read answers
+	AllowEmbed   auth.Frames  // foreign origins whose pages may show a device's card in a frame
 }
 
 // An Asset is a file of the page.
@@ -121,6 +134,7 @@ type Server struct {
 	hosts   *hostRules
 	cross   http.CrossOriginProtection
 	started time.Duration // by the clock
+	mux     *http.ServeMux
 
 	mu      sync.Mutex
 	answers map[string]*answers // the newest by node, those of all nodes by ""; requests name nodes that there are
@@ -135,14 +149,20 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	cfg.BasePath = strings.TrimRight(cfg.BasePath, "/")
+	if cfg.Latest == nil {
+		cfg.Latest = cfg.Newest
+	}
 	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[string]*answers{}, started: cfg.Clock.Elapsed()}
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
+	s.mux = http.NewServeMux()
+	s.route(s.mux)
 	return s, nil
 }
 
 // Handler returns all routes behind all middleware; [Server.routes] lists them.
-func (s *Server) Handler() http.Handler {
-	mux := http.NewServeMux()
+func (s *Server) Handler() http.Handler { return s.wrap(s.mux) }
+
+func (s *Server) route(mux *http.ServeMux) {
 	for _, r := range s.routes() {
 		mux.Handle(r.method+" "+s.cfg.BasePath+r.path, s.needs(r.access, r.answer))
 	}
@@ -150,7 +170,6 @@ func (s *Server) Handler() http.Handler {
 	// Without this, whoever asks for it is led to /static/, where nothing is.
 	mux.Handle(s.cfg.BasePath+"/static", s.handle(s.notFound))
 	mux.Handle("/", s.handle(s.otherwise(mux)))
-	return s.wrap(mux)
 }
 
 // A handler answers a request, or writes nothing and returns the error to answer with.

@@ -77,6 +77,12 @@ func Combine(of []*Answer) Answer {
 			if d.Action.Command != "" {
 				d.Action.Text = "On " + textOf(d.Device.Node) + ": " + d.Action.Text
 			}
+			d.Ways = slices.Clone(d.Ways)
+			for i := range d.Ways {
+				if d.Ways[i].Command != "" {
+					d.Ways[i].Text += " on " + textOf(d.Device.Node)
+				}
+			}
 			out.Devices = append(out.Devices, d)
 		}
 	}

@@ -19,6 +19,7 @@ type Layers struct {
 	Facts    []Fact // what it rests on; at most four
 	Rest     string // what else there is to know, in a line; may be empty
 	Action   Action // what would stop it; zero where there is nothing to do
+	Ways     []Way  // the same as a list of things to do
 }
 
 // A Fact is a short text such as "85 °C".
@@ -212,6 +213,7 @@ func (d *device) layers(first *finding, others []Cause) Layers {
 	}
 	l.Rest = strings.Join(rest, " · ")
 	l.Action = Action{Text: first.Advice, Command: d.command(first.Kind, first.Case)}
+	l.Ways = d.ways(first)
 	return l
 }
 

@@ -266,12 +266,9 @@ func (d *device) blame() Confidence {
 
 // lessWork says what makes a device at work quieter.
 func (d *device) lessWork() string {
-	text := "End or pause the work"
-	if len(d.culprits) > 0 && !gone(d.culprits[0]) && !d.hidden() {
-		text = "End or pause " + ProcessName(d.culprits[0])
-	}
-	lower := 0.8 * d.limit
-	if d.Vendor != gpu.NVIDIA || !(lower >= believed(d.Power.MinLimit, 1, mostWatts)) {
+	text := d.endWork()
+	lower, can := d.lowerLimit()
+	if !can {
 		return text + "."
 	}
 	return text + ". Or let it run with less heat and noise, and a little more slowly: nvidia-smi -i " +

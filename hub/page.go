@@ -1,0 +1,131 @@
+package hub
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+)
+
+// A page is what a viewer shows in place of updates and events. Its address does not
+// change; the writer alone uses the rest.
+type page struct {
+	address string
+	have    string // the version that the viewer has
+	seen    uint64 // the changes that the version has
+	failed  bool   // it was said that the page can't be had
+}
+
+// pageGap is how soon the writer asks again for a page that was rendered a moment before.
+const pageGap = 100 * time.Millisecond
+
+// maxAddress is how many bytes the address of a page may have.
+const maxAddress = 2048
+
+// pageStep is what brings a page from a version to another.
+type pageStep struct {
+	to                     auth.Audience
+	address, have, version string
+}
+
+// parsePage reads the data of show.
+func parsePage(data map[string]json.RawMessage) (p *page, fresh bool, err error) {
+	address, ok := text(data["page"])
+	have, _ := text(data["have"])
+	switch {
+	case !ok:
+		return nil, false, errors.New("data has no page that is a string")
+	case len(address) > maxAddress || len(have) > maxID:
+		return nil, false, errors.New("data has a page or a version that is too long")
+	}
+	for name, raw := range data {
+		switch name {
+		case "page", "have":
+		case "fresh":
+			if json.Unmarshal(raw, &fresh) != nil {
+				return nil, false, errors.New("data.fresh is neither true nor false")
+			}
+		default:
+			return nil, false, errors.New("data has a member that is none of page, have and fresh")
+		}
+	}
+	return &page{address: address, have: have}, fresh, nil
+}
+
+// pageOf is the page that a connection is made for; nil for none.
+func pageOf(asked url.Values) *page {
+	if !asked.Has("page") || len(asked.Get("page")) > maxAddress {
+		return nil
+	}
+	return &page{address: asked.Get("page"), have: asked.Get("have")}
+}
+
+// show makes the viewer show another page, or the same from another version on.
+func (m *mailbox) show(p *page) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	m.page = p
+	m.wake()
+}
+
+// turn wakes the writer, where the viewer shows a page.
+func (m *mailbox) turn() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.page != nil {
+		m.wake()
+	}
+}
+
+// shown is the page that the viewer shows; nil for none.
+func (m *mailbox) shown() *page {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.page
+}
+
+// turn makes the message that brings a page up to date, if it is not.
+func (h *Hub) turn(now *state, to auth.Audience, p *page) (message, bool) {
+	changes := h.changes.Load()
+	if p.seen >= changes {
+		return message{}, false
+	}
+	data, version, of, err := h.cfg.Page(p.address, to, p.have, changes)
+	if err != nil {
+		p.seen = changes
+		h.paging.begin(err)
+		if p.failed {
+			return message{}, false
+		}
+		p.failed = true
+		said := refused(&refusal{codeUnavailable, "there is no such page now: load it anew"}, nil)
+		said.kind = kindState // it answers no request
+		return said, true
+	}
+	h.paging.end()
+	from := p.have
+	p.seen, p.have, p.failed = of, version, false
+	if data == nil {
+		return message{}, false
+	}
+	packet, err := now.pages.Get(pageStep{to, p.address, from, version}, func() (packet, error) {
+		h.counts.encodings.Add(1)
+		return newPacket(eventPage, data), nil
+	})
+	return message{head: packet.bytes}, err == nil
+}
+
+// readNow reads the nodes that the viewer sees, for its page.
+func (v *viewer) readNow() {
+	_, err := v.hub.cfg.Refresh(v.ctx, func(node string) bool { return v.mail.only == "" || node == v.mail.only })
+	if err != nil && v.ctx.Err() == nil {
+		v.hub.refreshing.begin(err)
+		return
+	}
+	v.hub.refreshing.end()
+}

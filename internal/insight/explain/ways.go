@@ -1,0 +1,59 @@
+package explain
+
+import (
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Way is one of the things that a person can do about what the headline says. gpuwhy never does it.
+type Way struct {
+	Text    string // a word or two where there is a command, else a sentence
+	Command string // the exact command for it; empty where there is none
+}
+
+// ways are what can be done about a device, with an exact command each where there is one.
+func (d *device) ways(first *finding) (out []Way) {
+	live := gpu.KindOf(d.Source) == gpu.Live
+	command := d.command(first.Kind, first.Case)
+	lower, lowers := d.lowerLimit()
+	lowers = lowers && (first.Kind == LimitedByHeat || first.Kind == Work && first.Advice == d.lessWork())
+	switch {
+	case command != "" && first.Kind == HeldAwake && first.Case == "persistence":
+		out = append(out, Way{"Let it rest", command})
+	case command != "" && first.Kind == HeldAwake && first.Case == "left behind":
+		out = append(out, Way{"Reset it", command})
+	case command != "":
+		if pids, kills := strings.CutPrefix(command, "sudo kill "); kills && first.Kind == Work {
+			out = append(out, Way{"Pause", "sudo kill -STOP " + pids})
+		}
+		out = append(out, Way{"End", command})
+	case first.Kind == Work && lowers:
+		out = append(out, Way{d.endWork() + ".", ""})
+	case first.Advice != "":
+		out = append(out, Way{first.Advice, ""})
+	}
+	switch {
+	case lowers && live:
+		out = append(out, Way{"Cap at " + withUnit(lower, "W"), "sudo nvidia-smi -i " + d.UUID + " -pl " + number(lower)})
+	case lowers:
+		out = append(out, Way{"Or cap its power at " + withUnit(lower, "W") + ".", ""})
+	case live && d.Vendor == gpu.NVIDIA && (first.Kind == Lost || first.Kind == NotAnswering):
+		out = append(out, Way{"See why", "sudo dmesg | grep -i xid"})
+	}
+	return out
+}
+
+// lowerLimit is a power limit at which a device works a little more slowly, and gets less hot.
+func (d *device) lowerLimit() (watts float64, can bool) {
+	lower := 0.8 * d.limit
+	return lower, d.Vendor == gpu.NVIDIA && plainName.MatchString(d.UUID) && lower >= believed(d.Power.MinLimit, 1, mostWatts)
+}
+
+// endWork says who is to be ended.
+func (d *device) endWork() string {
+	if len(d.culprits) > 0 && !gone(d.culprits[0]) && !d.hidden() {
+		return "End or pause " + ProcessName(d.culprits[0])
+	}
+	return "End or pause the work"
+}

@@ -1,0 +1,200 @@
+package live
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// A patch says how a node becomes another. It is JSON, as short as it can be without a
+// table of what is known:
+//
+//	null                   nothing differs
+//	"text"                 of a text: what it is now
+//	[attributes, children, index, patch, index, patch, …]
+//
+// attributes are names and values in turn, 0 for none; null removes an attribute, and
+// a list is a string spliced from the one before (see [splice]).
+//
+// children say which nodes the element has now, 0 for the same in the same order: a
+// number is the old child with that index, [first, count] are several in a row, {"t": text}
+// is a new text, and a string is the HTML of a new element. The patches that follow are of
+// children by their new index.
+type patch any
+
+// diff is what makes old new; nil where nothing differs. Both have the same name.
+func diff(old, new *node) patch {
+	if old.hash == new.hash {
+		return nil
+	}
+	if new.Type != html.ElementNode {
+		return new.Data
+	}
+	var attributes, children any = 0, 0
+	if a := attributesOf(old, new); len(a) > 0 {
+		attributes = a
+	}
+	var inner []any
+	if _, own := new.attribute("data-own"); !own {
+		from := pair(old.kids, new.kids)
+		if list := childrenOf(old, new, from); list != nil {
+			children = list
+		}
+		for i, kid := range new.kids {
+			if j := from[i]; j >= 0 {
+				if p := diff(old.kids[j], kid); p != nil {
+					inner = append(inner, i, p)
+				}
+			}
+		}
+	}
+	if attributes == 0 && children == 0 && inner == nil {
+		return nil // what differs is the script's own
+	}
+	return append([]any{attributes, children}, inner...)
+}
+
+func attributesOf(old, new *node) (out []any) {
+	for _, a := range new.Attr {
+		before, had := old.attribute(a.Key)
+		if had && before == a.Val {
+			continue
+		}
+		var value any = a.Val
+		if had && a.Key == "d" { // scripts write moments in other attributes anew
+			value = splice(before, a.Val)
+		}
+		out = append(out, a.Key, value)
+	}
+	for _, a := range old.Attr {
+		if _, has := new.attribute(a.Key); !has {
+			out = append(out, a.Key, nil)
+		}
+	}
+	return out
+}
+
+// pair finds the old child that each new one was; -1 for none. Elements with a key were those with the same key;
+// of all others, and of texts, the first was the first of its kind.
+func pair(old, new []*node) []int {
+	kind := func(n *node) string {
+		if n.Type == html.ElementNode {
+			return n.key
+		}
+		return string(rune('0' + n.Type))
+	}
+	at := make(map[string][]int, len(old))
+	for i, n := range old {
+		at[kind(n)] = append(at[kind(n)], i)
+	}
+	from := make([]int, len(new))
+	for i, n := range new {
+		from[i] = -1
+		if list := at[kind(n)]; len(list) > 0 {
+			from[i], at[kind(n)] = list[0], list[1:]
+		}
+	}
+	return from
+}
+
+// childrenOf lists the children where they are other ones, or others in order.
+func childrenOf(old, new *node, from []int) (out []any) {
+	same := len(old.kids) == len(new.kids)
+	for i, j := range from {
+		same = same && i == j
+	}
+	if same {
+		return nil
+	}
+	out = []any{}
+	for i := 0; i < len(from); {
+		switch n := new.kids[i]; {
+		case from[i] >= 0:
+			first := i
+			for i++; i < len(from) && from[i] == from[first]+i-first; i++ {
+			}
+			if i-first == 1 {
+				out = append(out, from[first])
+			} else {
+				out = append(out, []int{from[first], i - first})
+			}
+			continue
+		case n.Type == html.ElementNode:
+			out = append(out, n.outer())
+		default: // pages have no comments
+			out = append(out, map[string]string{"t": n.Data})
+		}
+		i++
+	}
+	return out
+}
+
+const (
+	worthSplicing = 64 // bytes
+	piece         = 16 // bytes that are looked for
+)
+
+// splice is how a long string becomes another: pieces of the old one, as two numbers each (where it begins and how
+// long it is), and between them strings that are new. Numbers count UTF-16 units, as scripts do; so only ASCII is
+// spliced. Otherwise it is the new string.
+func splice(old, new string) any {
+	if len(new) < worthSplicing || len(old) < piece || !ascii(old) || !ascii(new) {
+		return new
+	}
+	var out []any
+	literal := 0 // where what is not found begins
+	flush := func(end int) {
+		if literal < end {
+			out = append(out, new[literal:end])
+		}
+	}
+	known := 0 // of old, up to where it is used
+	for at := 0; at+piece <= len(new); {
+		i := known
+		if !strings.HasPrefix(old[i:], new[at:at+piece]) {
+			if i = strings.Index(old[known:], new[at:at+piece]); i < 0 {
+				at++
+				if at-literal > 4*worthSplicing { // they are too different to look on
+					return new
+				}
+				continue
+			}
+			i += known
+		}
+		n := piece
+		for at+n < len(new) && i+n < len(old) && new[at+n] == old[i+n] {
+			n++
+		}
+		flush(at)
+		out = append(out, i, n)
+		at, known = at+n, i+n
+		literal = at
+	}
+	flush(len(new))
+	if !slices.ContainsFunc(out, func(part any) bool { _, is := part.(int); return is }) {
+		return new
+	}
+	return out
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// encode writes a patch as JSON, with < and & as they are: it goes into no page.
+func encode(p patch) []byte {
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(p); err != nil {
+		panic("live: " + err.Error()) // strings and numbers can always be written
+	}
+	return []byte(strings.TrimSuffix(out.String(), "\n"))
+}

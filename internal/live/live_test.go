@@ -1,0 +1,344 @@
+package live
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+	"pgregory.net/rapid"
+
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+)
+
+// apply is what static/live.js does, to a tree of this package's parser.
+func apply(t require, n *html.Node, p any) {
+	if p == nil {
+		return
+	}
+	if text, is := p.(string); is {
+		n.Data = text
+		return
+	}
+	list := p.([]any)
+	if attributes, is := list[0].([]any); is {
+		for pairs := range slices.Chunk(attributes, 2) {
+			set(t, n, pairs[0].(string), pairs[1])
+		}
+	}
+	if kids, is := list[1].([]any); is {
+		place(t, n, kids)
+	}
+	kids := slices.Collect(n.ChildNodes())
+	for pairs := range slices.Chunk(list[2:], 2) {
+		apply(t, kids[int(pairs[0].(float64))], pairs[1])
+	}
+}
+
+type require interface{ Fatalf(string, ...any) }
+
+func set(t require, n *html.Node, name string, value any) {
+	i := slices.IndexFunc(n.Attr, func(a html.Attribute) bool { return a.Key == name })
+	switch v := value.(type) {
+	case nil:
+		n.Attr = slices.Delete(n.Attr, i, i+1)
+		return
+	case string:
+		if i < 0 {
+			n.Attr = append(n.Attr, html.Attribute{Key: name, Val: v})
+			return
+		}
+		n.Attr[i].Val = v
+	case []any:
+		old, out := n.Attr[i].Val, ""
+		for j := 0; j < len(v); j++ {
+			if s, is := v[j].(string); is {
+				out += s
+				continue
+			}
+			at, length := int(v[j].(float64)), int(v[j+1].(float64))
+			out += old[at : at+length]
+			j++
+		}
+		n.Attr[i].Val = out
+	default:
+		t.Fatalf("an attribute is %T", value)
+	}
+}
+
+func place(t require, n *html.Node, kids []any) {
+	old := slices.Collect(n.ChildNodes())
+	var now []*html.Node
+	for _, k := range kids {
+		switch k := k.(type) {
+		case float64:
+			now = append(now, old[int(k)])
+		case []any:
+			first, count := int(k[0].(float64)), int(k[1].(float64))
+			now = append(now, old[first:first+count]...)
+		case map[string]any:
+			now = append(now, &html.Node{Type: html.TextNode, Data: k["t"].(string)})
+		case string:
+			in := &html.Node{Type: html.ElementNode, Data: n.Data, DataAtom: n.DataAtom, Namespace: n.Namespace}
+			made, err := html.ParseFragment(strings.NewReader(k), in)
+			if err != nil || len(made) != 1 {
+				t.Fatalf("%q is %d nodes: %v", k, len(made), err)
+			}
+			now = append(now, made[0])
+		}
+	}
+	for _, k := range old {
+		n.RemoveChild(k)
+	}
+	for _, k := range now {
+		if k.Parent != nil {
+			k.Parent.RemoveChild(k)
+		}
+		n.AppendChild(k)
+	}
+}
+
+func bodyOf(t require, page string) *html.Node {
+	doc, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	for n := range doc.Descendants() {
+		if n.DataAtom == atom.Body {
+			return n
+		}
+	}
+	t.Fatalf("no body in %q", page)
+	return nil
+}
+
+// written has the attributes in order: their order says nothing.
+func written(n *html.Node) string {
+	for d := range n.Descendants() {
+		slices.SortFunc(d.Attr, func(a, b html.Attribute) int { return strings.Compare(a.Key, b.Key) })
+	}
+	slices.SortFunc(n.Attr, func(a, b html.Attribute) int { return strings.Compare(a.Key, b.Key) })
+	var out bytes.Buffer
+	if err := html.Render(&out, n); err != nil {
+		panic(err)
+	}
+	return out.String()
+}
+
+// drawPage makes pages that resemble each other: few names, few keys, few values.
+func drawPage(t *rapid.T) string {
+	var element func(depth int, svg bool) string
+	element = func(depth int, svg bool) string {
+		name := rapid.SampledFrom([]string{"p", "div", "ul", "b", "svg", "table"}).Draw(t, "name")
+		if svg {
+			name = rapid.SampledFrom([]string{"g", "path", "text"}).Draw(t, "name")
+		}
+		attributes := ""
+		for _, a := range []string{"id", "data-key", "class", "d"} {
+			if rapid.IntRange(0, 3).Draw(t, a) == 0 {
+				value := fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "value"))
+				if a == "d" {
+					value = strings.Repeat("1 2 3 4 5 6 7 ", rapid.IntRange(0, 9).Draw(t, "times")) + value
+				}
+				attributes += fmt.Sprintf(" %s=%q", a, value)
+			}
+		}
+		inner := ""
+		if depth > 0 {
+			for range rapid.IntRange(0, 4).Draw(t, "kids") {
+				switch {
+				case name == "table":
+					inner += fmt.Sprintf("<tr data-key=%d><td>%d</td></tr>", rapid.IntRange(0, 3).Draw(t, "row"), rapid.IntRange(0, 3).Draw(t, "cell"))
+				case rapid.Bool().Draw(t, "text"):
+					inner += html.EscapeString(rapid.SampledFrom([]string{" ", "85 °C", "<b>", "a & b"}).Draw(t, "words"))
+				case name == "p" || name == "b":
+					inner += "<b>" + fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "cell")) + "</b>"
+				default:
+					inner += element(depth-1, svg || name == "svg")
+				}
+			}
+		}
+		return fmt.Sprintf("<%s%s>%s</%s>", name, attributes, inner, name)
+	}
+	page := fmt.Sprintf("<title>%d</title><body class=%d>", rapid.IntRange(0, 2).Draw(t, "title"), rapid.IntRange(0, 2).Draw(t, "class"))
+	for range rapid.IntRange(0, 5).Draw(t, "kids") {
+		page += element(3, false)
+	}
+	return page
+}
+
+// A page that is patched is the page that is rendered, whatever the two are.
+func TestAPatchedPageIsTheRenderedPage(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var next string
+		f := New(func(context.Context, string, auth.Audience) ([]byte, error) { return []byte(next), nil })
+		f.gap = 0
+		next = drawPage(t)
+		shown := bodyOf(t, next)
+		have, err := f.Add("", auth.Everything, []byte(next))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for changes := range uint64(rapid.IntRange(1, 12).Draw(t, "steps")) {
+			next = drawPage(t)
+			skips := rapid.IntRange(0, 4).Draw(t, "skips") == 0
+			frame, err := f.Frame(t.Context(), "", auth.Everything, have, changes+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if skips || frame.Data == nil {
+				continue
+			}
+			have = frame.Version
+			shown = show(t, shown, frame.Data)
+			if got, want := written(shown), written(bodyOf(t, next)); got != want {
+				t.Fatalf("patched:\n%s\nrendered:\n%s\nby %s", got, want, frame.Data)
+			}
+		}
+	})
+}
+
+func show(t require, shown *html.Node, data []byte) *html.Node {
+	var m struct {
+		From, HTML string
+		Patches    []any
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		t.Fatalf("%v", err)
+	}
+	if m.HTML != "" {
+		return bodyOf(t, m.HTML)
+	}
+	for _, p := range m.Patches {
+		apply(t, shown, p)
+	}
+	return shown
+}
+
+func patchOf(t *testing.T, old, new string) string {
+	t.Helper()
+	a, _, err := parse([]byte(old))
+	b, _, err2 := parse([]byte(new))
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	return string(encode(diff(a, b)))
+}
+
+// Patches are short.
+func TestPatches(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("10 20 ", 30)
+	for name, tt := range map[string]struct{ old, new, want string }{
+		"nothing":        {"<p>1", "<p>1", `null`},
+		"a text":         {"<p>1<p><b>2</b>", "<p>1<p><b>3</b>", `[0,0,1,[0,0,0,[0,0,0,"3"]]]`},
+		"an attribute":   {"<p class=a id=x>", "<p id=x class=b>", `[0,0,0,[["class","b"],0]]`},
+		"no attribute":   {"<p class=a>", "<p>", `[0,0,0,[["class",null],0]]`},
+		"a new row":      {"<ul><li data-key=1><li data-key=2></ul>", "<ul><li data-key=1><li data-key=3>x<li data-key=2></ul>", `[0,0,0,[0,[0,"<li data-key=\"3\">x</li>",1]]]`},
+		"rows move":      {"<ul><li data-key=1>1<li data-key=2>2</ul>", "<ul><li data-key=2>2<li data-key=1>1</ul>", `[0,0,0,[0,[1,0]]]`},
+		"a row goes":     {"<ul><li id=1><li id=2><li id=3></ul>", "<ul><li id=2><li id=3></ul>", `[0,0,0,[0,[[1,2]]]]`},
+		"all go":         {"<ul><li id=1></ul>", "<ul></ul>", `[0,0,0,[0,[]]]`},
+		"a longer path":  {`<svg><path d="M` + long + `"></svg>`, `<svg><path d="M` + long + `30 40"></svg>`, `[0,0,0,[0,0,0,[["d",[0,181,"30 40"]],0]]]`},
+		"a moved path":   {`<svg><path d="M1 2 ` + long + `"></svg>`, `<svg><path d="M` + long + `"></svg>`, `[0,0,0,[0,0,0,[["d",["M",5,180]],0]]]`},
+		"a script's own": {`<p data-own>1</p>`, `<p data-own>2</p>`, `null`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := patchOf(t, tt.old, tt.new); got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// What is no longer asked for is forgotten, and versions of another process are not this one's.
+func TestFeed(t *testing.T) {
+	t.Parallel()
+	made := 0
+	f := New(func(_ context.Context, address string, _ auth.Audience) ([]byte, error) {
+		if address == "none" {
+			return nil, errors.New("no such page")
+		}
+		made++
+		return fmt.Appendf(nil, "<title>t</title><p>%d", made), nil
+	})
+	f.gap = 0
+	first, err := f.Frame(t.Context(), "", "", "", 1)
+	if err != nil || !strings.Contains(string(first.Data), `"html"`) {
+		t.Fatalf("%s %v", first.Data, err)
+	}
+	for name, tt := range map[string]struct {
+		have    string
+		changes uint64
+		want    string
+	}{
+		"the newest":         {first.Version, 1, ""},
+		"of another process": {"0123456789ab-1", 1, `"html"`},
+		"nonsense":           {"x", 1, `"html"`},
+		"of the future":      {first.Version + "0", 1, `"html"`},
+		"one behind":         {first.Version, 2, `"patches":[[0,0,0,[0,0,0,"2"]]]`},
+	} {
+		if tt.changes > 1 {
+			continue
+		}
+		got, err := f.Frame(t.Context(), "", "", tt.have, tt.changes)
+		if err != nil || !strings.Contains(string(got.Data), tt.want) || (tt.want == "") != (got.Data == nil) {
+			t.Errorf("%s: %s %v", name, got.Data, err)
+		}
+	}
+	if made != 1 {
+		t.Errorf("rendered %d times, want once for one change", made)
+	}
+	second, err := f.Frame(t.Context(), "", "", first.Version, 2)
+	if err != nil || !strings.Contains(string(second.Data), `"patches":[[0,0,0,[0,0,0,"2"]]]`) {
+		t.Errorf("%s %v", second.Data, err)
+	}
+	if _, err := f.Frame(t.Context(), "none", "", "", 1); err == nil {
+		t.Error("a page that can't be rendered has a frame")
+	}
+	for i := range uint64(kept + 1) {
+		if second, err = f.Frame(t.Context(), "", "", second.Version, i+3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if late, err := f.Frame(t.Context(), "", "", first.Version, 1); err != nil || !strings.Contains(string(late.Data), `"html"`) {
+		t.Errorf("too far behind: %s %v", late.Data, err)
+	}
+	for i := range 2 * mostPages {
+		if _, err := f.Add(fmt.Sprint(i), "", []byte("<p>1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(f.pages); n > mostPages {
+		t.Errorf("%d pages are kept", n)
+	}
+}
+
+func BenchmarkDiff(b *testing.B) {
+	row := func(v int) string {
+		return fmt.Sprintf(`<li class="card" data-key="k%%d"><h3><a href="/gpu/x">GPU</a></h3><p><b>%d</b> <span>°C</span></p><svg><path d="%s %d"></path></svg></li>`, v, strings.Repeat("100 200 ", 180), v)
+	}
+	page := func(v int) []byte {
+		var out strings.Builder
+		out.WriteString("<title>t</title><ul>")
+		for i := range 64 {
+			fmt.Fprintf(&out, row(v), i)
+		}
+		return []byte(out.String())
+	}
+	pages := [][]byte{page(1), page(2)}
+	f := New(nil)
+	b.SetBytes(int64(len(pages[0])))
+	for i := 0; b.Loop(); i++ {
+		if _, err := f.Add("", "", pages[i%2]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

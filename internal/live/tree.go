@@ -1,0 +1,111 @@
+package live
+
+import (
+	"bytes"
+	"errors"
+	"hash/maphash"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// A node is an element, a text or a comment, as browsers parse it.
+type node struct {
+	*html.Node
+	kids []*node
+	key  string // of an element: its name, with what tells it apart from its siblings, if it has that
+	hash uint64 // of all that the node is
+}
+
+var seed = maphash.MakeSeed()
+
+// errNoBody is returned for what is no page. The parser makes a body where a page
+// lacks one, but not in a frameset.
+var errNoBody = errors.New("the page has no body")
+
+// parse reads a page. It returns its body and its title.
+func parse(page []byte) (body *node, title string, err error) {
+	doc, err := html.Parse(bytes.NewReader(page))
+	if err != nil {
+		return nil, "", err
+	}
+	var found *html.Node
+	for n := range doc.Descendants() {
+		switch n.DataAtom {
+		case atom.Body:
+			found = n
+		case atom.Title:
+			if title == "" && n.FirstChild != nil && n.Namespace == "" {
+				title = n.FirstChild.Data
+			}
+		}
+		if found != nil {
+			break
+		}
+	}
+	if found == nil {
+		return nil, "", errNoBody
+	}
+	return newNode(found), title, nil
+}
+
+func newNode(n *html.Node) *node {
+	out := &node{Node: n}
+	var h maphash.Hash
+	h.SetSeed(seed)
+	_, _ = h.WriteString(n.Data) // it never fails
+	for _, a := range n.Attr {
+		h.WriteByte(1)
+		_, _ = h.WriteString(a.Key)
+		h.WriteByte(2)
+		_, _ = h.WriteString(a.Val)
+	}
+	if n.Type == html.ElementNode {
+		out.key = n.Data + " " + keyOf(n)
+	}
+	for kid := range n.ChildNodes() {
+		k := newNode(kid)
+		h.WriteByte(byte(3 + kid.Type))
+		var sum [8]byte
+		for i := range sum {
+			sum[i] = byte(k.hash >> (8 * i))
+		}
+		_, _ = h.Write(sum[:])
+		out.kids = append(out.kids, k)
+	}
+	out.hash = h.Sum64()
+	return out
+}
+
+// keyOf tells an element apart from its siblings: its data-key or else its id; empty without both.
+func keyOf(n *html.Node) (key string) {
+	for _, a := range n.Attr {
+		switch a.Key {
+		case "data-key":
+			return "k" + a.Val
+		case "id":
+			key = "i" + a.Val
+		}
+	}
+	return key
+}
+
+// attribute returns an attribute by its name.
+func (n *node) attribute(name string) (value string, has bool) {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val, true
+		}
+	}
+	return "", false
+}
+
+// outer is the node as HTML.
+func (n *node) outer() string {
+	var out strings.Builder
+	if err := html.Render(&out, n.Node); err != nil {
+		panic("live: " + err.Error()) // what was parsed can be written
+	}
+	return out.String()
+}

@@ -1,0 +1,218 @@
+package recent
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Question is what is asked for of the recent past.
+type Question struct {
+	Node, UUID string        // of one node, or one device; empty: of all
+	Step       time.Duration // the time between two points, in seconds that divide a minute: at least so long
+	Interval   time.Duration // about how long after one reading the next one is due
+}
+
+// A Table has the recent past of devices as means over steps, of steps that are over. The first one begins with a minute, or with the first
+// reading. Nobody changes it.
+type Table struct {
+	From, End time.Time // of the first point, and of the last
+	Step      time.Duration
+	Points    int
+	Rows      []Row // by node and index
+	byKey     map[key]int
+	spreads   sync.Map // by metric
+}
+
+// A Row is one device, or one machine without any.
+type Row struct {
+	Node, UUID, Name string
+	Index            int
+	values           map[string][]float32
+	Workers          []Working // in the order in which they came
+}
+
+// A Working is a worker with the mean of what its processes drew, by point; NaN where that is not known.
+type Working struct {
+	Worker
+	Watts []float32
+}
+
+// Values are those of a metric by point, NaN where there is none; nil where the metric has none at all.
+func (r *Row) Values(metric string) []float32 {
+	if r == nil {
+		return nil
+	}
+	return r.values[metric]
+}
+
+// Row is that of a device; nil where there is none. An empty UUID is that of the machine.
+func (t *Table) Row(node, uuid string) *Row {
+	if i, ok := t.byKey[key{node, uuid}]; ok {
+		return &t.Rows[i]
+	}
+	return nil
+}
+
+// A Spread is the least, the median and the most of all rows by point, and their sum; NaN where there is no value.
+type Spread struct{ Least, Median, Most, Sum []float32 }
+
+// Spread is that of a metric.
+func (t *Table) Spread(metric string) *Spread {
+	make, _ := t.spreads.LoadOrStore(metric, sync.OnceValue(func() *Spread { return t.spread(metric) }))
+	return make.(func() *Spread)()
+}
+
+func (t *Table) spread(metric string) *Spread {
+	all := make([]float32, 4*t.Points)
+	s := &Spread{all[:t.Points], all[t.Points : 2*t.Points], all[2*t.Points : 3*t.Points], all[3*t.Points:]}
+	values := make([]float32, 0, len(t.Rows))
+	for i := range t.Points {
+		values = values[:0]
+		sum := float32(0)
+		for j := range t.Rows {
+			if of := t.Rows[j].values[metric]; of != nil && of[i] == of[i] {
+				values = append(values, of[i])
+				sum += of[i]
+			}
+		}
+		if len(values) == 0 {
+			s.Least[i], s.Median[i], s.Most[i], s.Sum[i] = nan, nan, nan, nan
+			continue
+		}
+		slices.Sort(values)
+		s.Least[i], s.Median[i], s.Most[i], s.Sum[i] = values[0], values[len(values)/2], values[len(values)-1], sum
+	}
+	return s
+}
+
+var nan = float32(math.NaN())
+
+// steps are those that a table can have: each has a reading at least, and they divide what a path begins with.
+var steps = []time.Duration{3 * time.Second, 6 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 3 * time.Minute, 15 * time.Minute}
+
+// Table answers a question. It is the same table until another step is over.
+func (s *Store) Table(q Question) *Table {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shortest := q.Step
+	if q.Interval > bucket/2 {
+		shortest = max(q.Step, q.Interval+q.Interval/8)
+	}
+	step := steps[len(steps)-1]
+	if i := slices.IndexFunc(steps, func(s time.Duration) bool { return s >= shortest }); i >= 0 {
+		step = steps[i]
+	}
+	t := &Table{Step: step, byKey: map[key]int{}}
+	now := s.newest[q.Node]
+	if q.Node == "" {
+		for _, at := range s.newest {
+			if at.After(now) {
+				now = at
+			}
+		}
+	}
+	if s.first == s.end || now.IsZero() {
+		return t
+	}
+	t.End = now.Add(q.Interval).Truncate(step)
+	if next := now.Truncate(step).Add(step); t.End.After(next) {
+		t.End = next
+	}
+	if last := s.tables[q]; last != nil && last.End.Equal(t.End) {
+		return last
+	}
+	const mostTables = 100
+	if len(s.tables) >= mostTables {
+		clear(s.tables)
+	}
+	s.tables[q] = t
+	t.From = t.End.Add(-Span).Truncate(max(time.Minute, step))
+	if first := s.times[s.first%slots].Truncate(step); first.After(t.From) {
+		t.From = first
+	}
+	t.Points = max(0, int(t.End.Sub(t.From)/step))
+	s.fill(t, q)
+	return t
+}
+
+func (s *Store) fill(t *Table, q Question) {
+	point := make([]int, 0, slots) // of each moment; -1: none
+	for i := s.first; i < s.end; i++ {
+		at := s.times[i%slots].Truncate(bucket).Sub(t.From)
+		if at < 0 || int(at/t.Step) >= t.Points {
+			point = append(point, -1)
+			continue
+		}
+		point = append(point, int(at/t.Step))
+	}
+	counts := make([]float64, t.Points)
+	sums := make([]float64, t.Points)
+	for k, d := range s.devices {
+		if q.Node != "" && k.node != q.Node || q.UUID != "" && k.uuid != q.UUID {
+			continue
+		}
+		r := Row{Node: k.node, UUID: k.uuid, Name: d.name, Index: d.index, values: map[string][]float32{}}
+		for row, metric := range d.metrics() {
+			if values := d.meansOf(row, s.first, point, sums, counts); values != nil {
+				r.values[metric] = values
+			}
+		}
+		r.Workers = d.working(s.first, point, sums, counts)
+		t.Rows = append(t.Rows, r)
+	}
+	slices.SortFunc(t.Rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
+	})
+	for i := range t.Rows {
+		t.byKey[key{t.Rows[i].Node, t.Rows[i].UUID}] = i
+	}
+}
+
+// meansOf are the means of one row by point; nil where there is none.
+func (d *device) meansOf(row, first int, point []int, sums, counts []float64) []float32 {
+	clear(sums)
+	clear(counts)
+	some := false
+	for i, p := range point {
+		if m := d.means[offset(first+i)+row]; p >= 0 && m.count > 0 {
+			sums[p] += m.sum
+			counts[p] += m.count
+			some = true
+		}
+	}
+	if !some {
+		return nil
+	}
+	return quotients(sums, counts)
+}
+
+func quotients(sums, counts []float64) []float32 {
+	out := make([]float32, len(sums))
+	for i := range out {
+		out[i] = nan
+		if v := sums[i] / counts[i]; counts[i] > 0 && !math.IsInf(v, 0) {
+			out[i] = float32(v)
+		}
+	}
+	return out
+}
+
+func (w *work) working(first int, point []int, sums, counts []float64) (out []Working) {
+	for _, of := range w.workers {
+		clear(sums)
+		clear(counts)
+		for i, p := range point {
+			if place := (first + i) % slots; p >= 0 && w.known[place] > 0 {
+				sums[p] += float64(of.watts[place])
+				counts[p] += float64(w.known[place])
+			}
+		}
+		copied := of.Worker
+		copied.Visits = slices.Clone(of.Visits)
+		out = append(out, Working{copied, quotients(sums, counts)})
+	}
+	return out
+}

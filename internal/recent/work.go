@@ -1,0 +1,170 @@
+package recent
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
+)
+
+// A Worker is the processes of one user on a device that run the same program.
+type Worker struct {
+	Name, User string // empty where not known, or not to be shown
+	PID        int    // of one of them
+	Visits     []Visit
+}
+
+// A Visit is a time for which at least one of a worker's processes was on a device.
+type Visit struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`   // when it was last seen
+	Open bool      `json:"open"` // it was there when last looked
+}
+
+// mostWorkers of a device are told apart.
+const mostWorkers = 64
+
+// work is who was on a device, and what they drew. Watts are summed by place, over the moments of which it is known whose they are.
+type work struct {
+	workers []*worker // in the order in which they came
+	known   []float32 // by place: of how many moments
+}
+
+type worker struct {
+	Worker
+	watts []float32 // by place
+	here  bool      // in the moment that is taken in
+}
+
+// begin makes room for a moment, and leaves out who was gone before the oldest.
+func (w *work) begin(moment int, oldest time.Time) {
+	if w.known == nil {
+		return
+	}
+	place := moment % slots
+	w.known[place] = 0
+	w.workers = slices.DeleteFunc(w.workers, func(of *worker) bool {
+		of.watts[place] = 0
+		of.Visits = slices.DeleteFunc(of.Visits, func(v Visit) bool { return !v.Open && v.To.Before(oldest) })
+		return len(of.Visits) == 0
+	})
+}
+
+// forget leaves out what is later than now.
+func (w *work) forget(now time.Time) {
+	for _, of := range w.workers {
+		for i := range of.Visits {
+			v := &of.Visits[i]
+			if v.To.After(now) {
+				v.To = now
+			}
+			if v.From.After(v.To) {
+				v.From = v.To
+			}
+		}
+	}
+}
+
+func (w *work) find(name, user string, pid int) *worker {
+	for i, of := range w.workers {
+		if of.Name == name && of.User == user || i == mostWorkers {
+			return of
+		}
+	}
+	if w.known == nil {
+		w.known = make([]float32, slots)
+	}
+	of := &worker{Worker: Worker{Name: name, User: user, PID: pid}, watts: make([]float32, slots)}
+	if len(w.workers) == mostWorkers {
+		of.Name, of.User = "", ""
+	}
+	w.workers = append(w.workers, of)
+	return of
+}
+
+// note takes in who is on a device at a moment. The one before of its node was at before, zero for none.
+func (w *work) note(d *gpu.Device, a *attribute.Attribution, moment int, before, now time.Time) {
+	list, listed := d.Processes.Get()
+	if !listed || d.State != gpu.StateOK {
+		return
+	}
+	place := moment % slots
+	for _, of := range w.workers {
+		of.here = false
+	}
+	for i := range list {
+		p := &list[i]
+		if a.Shares[i].Repeated || a.Shares[i].Orphan {
+			continue
+		}
+		of := w.find(cmp.Or(p.Facts.Program.Or(""), p.Facts.Name.Or("")), p.Facts.User.Or(""), p.PID)
+		if !of.here {
+			of.visit(p.Facts.Started.Or(time.Time{}), before, now)
+			of.here = true
+		}
+		of.watts[place] += max(float32(a.Shares[i].Power.Or(0)), 0)
+	}
+	for _, of := range w.workers {
+		of.Visits[len(of.Visits)-1].Open = of.here
+	}
+	if w.known != nil && d.Power.Draw.Present() {
+		w.known[place]++
+	}
+}
+
+// visit says that the worker is on the device now. Its process may have been there all the time since it was last seen.
+func (w *worker) visit(started, before, now time.Time) {
+	if n := len(w.Visits); n > 0 {
+		if last := &w.Visits[n-1]; last.Open || !started.IsZero() && !started.After(last.To) {
+			last.To, last.Open = now, true
+			return
+		}
+	}
+	from := now
+	if !started.IsZero() && started.Before(now) && (before.IsZero() || started.After(before)) {
+		from = started
+	}
+	w.Visits = append(w.Visits, Visit{from, now, true})
+}
+
+// KeptWork is who was on a device, as it is kept over a restart.
+type KeptWork struct {
+	Name   string                 `json:"name,omitempty"`
+	User   string                 `json:"user,omitempty"`
+	Visits []Visit                `json:"visits"`
+	Watts  []gpu.Reading[float64] `json:"watts"` // by time; absent where it is not known whose they are
+}
+
+func (w *work) kept(first, end int) (out []KeptWork) {
+	for _, of := range w.workers {
+		k := KeptWork{Name: of.Name, User: of.User, Visits: slices.Clone(of.Visits), Watts: make([]gpu.Reading[float64], end-first)}
+		for i := range k.Watts {
+			if n := w.known[(first+i)%slots]; n > 0 {
+				k.Watts[i] = gpu.Of(float64(of.watts[(first+i)%slots] / n))
+			}
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+// restore takes in one moment of what was kept.
+func (w *work) restore(list []KeptWork, i, moment int) {
+	for _, k := range list {
+		if len(k.Visits) == 0 {
+			continue
+		}
+		of := w.find(k.Name, k.User, 0)
+		if of.Visits == nil {
+			of.Visits = slices.Clone(k.Visits)
+			for j := range of.Visits {
+				of.Visits[j].Open = false
+			}
+		}
+		if v, ok := valueAt(k.Watts, i).Get(); ok {
+			of.watts[moment%slots], w.known[moment%slots] = float32(max(v, 0)), 1
+		}
+	}
+}

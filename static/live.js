@@ -1,0 +1,333 @@
+// @ts-check
+// Keeps the page as the server would render it now, and says how old it is. The server
+// renders; this script asks for the page that the address names, and for another
+// one when a person chooses something.
+
+import { rewriteMoments } from "./moments.js";
+import { become, patch } from "./patch.js";
+import { chosen, remember } from "./choices.js";
+
+/** @typedef {"connecting" | "live" | "silent" | "lost" | "polling" | "paused" | "gone" | "starting" | "none"} State */
+
+const { body } = document;
+const base = body.dataset.base ?? "/";
+const version = body.dataset.version;
+/** Says how new the page is; the server says there of when its readings are. */
+const sign = /** @type {HTMLElement} */ (document.getElementById("state"));
+const interval = () => 1000 * Number(sign.dataset.interval);
+const addressed = () => location.pathname.slice(base.length) + location.search;
+
+const shortestWait = 500;
+const longestWait = 30_000;
+
+/** After this many failures in a row the page asks by HTTP meanwhile. */
+const tolerated = 3;
+
+let address = addressed();
+/** The version of the page that is shown. */
+const have = /** @type {HTMLMetaElement} */ (document.querySelector('meta[name="version"]') ?? document.head.appendChild(Object.assign(document.createElement("meta"), { name: "version" })));
+
+/** @type {WebSocket | null} */
+let socket = null;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let retry;
+let failures = 0;
+/** When something was heard, and when the newest reading on the page was taken, by {@link performance.now}. */
+let heard = 0;
+let taken = readAt();
+let reading = sign.dataset.taken;
+let gone = false;
+/** When the next connection is tried. */
+let next = 0;
+let pausedAt = "";
+
+/** When the reading on the page was taken: the server says how old it was, and no clocks are compared. */
+function readAt() {
+  return performance.now() - 1000 * Number(sign.dataset.age);
+}
+
+function open() {
+  clearTimeout(retry);
+  if (document.hidden && !body.dataset.told) return; // nobody sees it, and nobody is to be told
+  const url = new URL(`${base}ws?page=${encodeURIComponent(address)}&have=${encodeURIComponent(have.content)}`, location.href);
+  url.protocol = url.protocol.replace("http", "ws");
+  const s = new WebSocket(url);
+  socket = s;
+  heard = performance.now();
+  s.onmessage = (e) => {
+    if (s !== socket) return;
+    heard = performance.now();
+    failures = 0;
+    const { event, data } = JSON.parse(e.data);
+    if (event === "page") take(data);
+    else if (event === "error") gone = data.code === "unavailable";
+    showState();
+  };
+  s.onclose = () => {
+    if (s === socket) lost();
+  };
+}
+
+function lost() {
+  socket?.close();
+  socket = null;
+  failures += 1;
+  if (failures >= tolerated) ask();
+  const longest = Math.min(longestWait, shortestWait * 2 ** failures);
+  // Half of the wait is random, so that not all viewers return to a restarted server in the same moment.
+  const wait = longest / 2 + (Math.random() * longest) / 2;
+  clearTimeout(retry);
+  retry = setTimeout(open, wait);
+  next = performance.now() + wait;
+  showState();
+}
+
+/**
+ * @param {{page: string, from?: string, to: string, title: string, patches?: any[], html?: string}} data
+ */
+function take(data) {
+  if (data.page !== address || isPaused()) return;
+  if (data.html) {
+    if (!whole(data.html)) return;
+  } else if (data.from === have.content) {
+    try {
+      for (const p of data.patches ?? []) patch(body, p);
+    } catch (problem) {
+      console.warn("the page is fetched anew:", problem); // something else changed it
+      return show(address, "");
+    }
+  } else {
+    return show(address, "");
+  }
+  have.content = data.to;
+  document.title = data.title;
+  changed();
+}
+
+/**
+ * @param {string} html
+ * @returns whether the page is that now; one of another version is loaded
+ */
+function whole(html) {
+  const next = new DOMParser().parseFromString(html, "text/html");
+  const other = next.body.dataset.version;
+  if (other !== version) {
+    if (sessionStorage.getItem("loaded for") !== other) {
+      sessionStorage.setItem("loaded for", other ?? "");
+      location.reload();
+    }
+    return false;
+  }
+  become(body, next.body);
+  document.title = next.title;
+  have.content = next.querySelector('meta[name="version"]')?.getAttribute("content") ?? "";
+  return true;
+}
+
+function changed() {
+  gone = false;
+  if (sign.dataset.taken !== reading) {
+    reading = sign.dataset.taken;
+    taken = readAt();
+  }
+  rewriteMoments(body);
+  for (const d of /** @type {NodeListOf<HTMLDialogElement>} */ (document.querySelectorAll("dialog[data-modal]"))) {
+    if (d.matches(":modal")) continue;
+    d.open = false;
+    d.showModal();
+  }
+  foreign.takeRecords();
+  body.dispatchEvent(new Event("patched"));
+}
+
+// Patches find elements by their place. Where another script has moved some, as a translator does, the page is fetched anew.
+const foreign = new MutationObserver((records) => {
+  if (records.some(({ target }) => !(target instanceof Element && target.closest("[data-own]")))) have.content = "";
+});
+foreign.observe(body, { childList: true, subtree: true });
+
+/**
+ * Asks for a page in place of the one that is shown.
+ * @param {string} page
+ * @param {string} version of the page that is shown, if it is that page
+ * @param {boolean} [fresh] from a reading that begins now
+ */
+function show(page, version, fresh) {
+  if (page !== address) setPaused(false);
+  address = page;
+  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ event: "show", data: { page, have: version, fresh } }));
+  else ask();
+}
+
+/** Asks for the page by HTTP. */
+async function ask() {
+  const of = address;
+  try {
+    const answer = await fetch(base + of, { headers: { Accept: "text/html" }, cache: "no-store" });
+    const html = await answer.text();
+    if (of !== address || isPaused()) return;
+    if (!answer.ok) throw new Error(String(answer.status));
+    heard = performance.now();
+    if (whole(html)) changed();
+  } catch (problem) {
+    console.warn("the page:", problem); // its state says that it is old
+  }
+  showState();
+}
+
+const isPaused = () => body.hasAttribute("data-paused");
+
+/** @param {boolean} paused */
+function setPaused(paused) {
+  body.toggleAttribute("data-paused", paused);
+  const url = new URL(location.href);
+  if (paused) url.searchParams.set("paused", "1");
+  else url.searchParams.delete("paused");
+  if (url.href !== location.href) history.replaceState(null, "", url);
+  address = addressed();
+}
+
+function pause() {
+  pausedAt = new Date(Date.now() - performance.now() + taken).toLocaleTimeString();
+  setPaused(true);
+  showState();
+}
+
+function resume() {
+  setPaused(false);
+  show(address, "");
+  showState();
+}
+
+/** @returns {State} */
+function state() {
+  const connected = socket?.readyState === WebSocket.OPEN;
+  if (isPaused()) return "paused";
+  if (gone) return "gone";
+  // Two intervals, and the time of a reading and of its way.
+  if (sign.dataset.taken && performance.now() - taken > 2 * interval() + 500) return connected || failures < 1 ? "silent" : "lost";
+  if (connected && sign.dataset.is === "starting") return "starting";
+  if (connected && sign.dataset.is === "none") return "none";
+  if (connected) return "live";
+  if (failures === 0) return "connecting";
+  return failures < tolerated ? "lost" : "polling";
+}
+
+/** @param {number} ms */
+function span(ms) {
+  const s = Math.max(0, Math.round(ms / 1000));
+  return s < 60 ? `${s}\u00a0s` : s < 3600 ? `${Math.floor(s / 60)}\u00a0min` : `${Math.floor(s / 3600)}\u00a0h`;
+}
+
+function showState() {
+  const now = state();
+  body.toggleAttribute("data-stale", now === "silent" || now === "lost" || now === "gone");
+  if (sign.dataset.state !== now) sign.dataset.state = now;
+  const fill = sign.querySelector(`[data-of="${now}"] [data-fill]`);
+  const text = now === "lost" ? span(next - performance.now()) : now === "paused" ? pausedAt : span(performance.now() - taken);
+  if (fill && fill.textContent !== text) fill.textContent = text;
+}
+
+function tick() {
+  const silent = performance.now() - heard > 4 * interval() + 10_000;
+  if (socket && silent) lost();
+  else if (!socket && failures >= tolerated && performance.now() - heard > interval()) ask();
+  showState();
+}
+
+/** Connects at once: the machine woke up, the network is back, or somebody looks again. */
+function wake() {
+  failures = 0;
+  if (socket && performance.now() - heard < 2 * interval()) return;
+  socket?.close();
+  open();
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) wake();
+  else if (!body.dataset.told) {
+    const s = socket;
+    socket = null;
+    s?.close();
+  }
+});
+addEventListener("online", wake);
+
+/**
+ * Goes to another choice of this page.
+ * @param {URL} url
+ * @param {boolean} [back] whether Back leads here again
+ */
+function choose(url, back) {
+  if (back) history.pushState(null, "", url);
+  else history.replaceState(null, "", url);
+  remember(url.searchParams);
+  show(addressed(), "");
+}
+
+addEventListener("click", (e) => {
+  const el = /** @type {Element} */ (e.target);
+  const link = /** @type {HTMLAnchorElement | null} */ (el.closest("a[data-choice]"));
+  if (link && !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0) {
+    e.preventDefault();
+    choose(new URL(link.href), link.dataset.choice !== "replace");
+  }
+  const button = el.closest("button");
+  if (button?.id === "pause") {
+    if (isPaused()) resume();
+    else pause();
+  }
+  if (button?.id === "ask") {
+    if (isPaused()) resume();
+    show(address, have.content, true);
+  }
+});
+
+/** @param {HTMLFormElement} form */
+function sent(form) {
+  const url = new URL(form.action);
+  for (const [name, value] of new FormData(form)) {
+    if (value) url.searchParams.set(name, String(value));
+    else url.searchParams.delete(name);
+  }
+  choose(url);
+}
+
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let typed;
+addEventListener("input", (e) => {
+  const form = /** @type {Element} */ (e.target).closest("form");
+  if (!form?.matches("[data-choice]")) return;
+  clearTimeout(typed);
+  typed = setTimeout(() => sent(form), e.target instanceof HTMLInputElement && e.target.type !== "checkbox" ? 200 : 0);
+});
+addEventListener("submit", (e) => {
+  const form = /** @type {HTMLFormElement} */ (e.target);
+  if (!form.matches("[data-choice]")) return;
+  e.preventDefault();
+  clearTimeout(typed);
+  sent(form);
+});
+addEventListener("popstate", () => {
+  show(addressed(), "");
+  for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll("form[data-choice]"))) form.reset();
+});
+// Escape closes a dialog by its link, so that the address has it no more.
+addEventListener("cancel", (e) => {
+  const close = /** @type {HTMLElement | null} */ (/** @type {Element} */ (e.target).querySelector("a[data-close]"));
+  if (!close) return;
+  e.preventDefault();
+  close.click();
+}, true);
+
+const kept = chosen(new URL(location.href));
+if (kept) {
+  history.replaceState(null, "", kept);
+  address = addressed();
+  have.content = "";
+}
+changed();
+if (new URLSearchParams(location.search).has("paused")) pause();
+open();
+setInterval(tick, 1000);
+tick();

@@ -1,0 +1,99 @@
+// @ts-check
+// Tells of alerts that have just fired, if a person asked for that, copies what stands beside a button, and makes
+// a report for others.
+
+import { store, stored } from "./choices.js";
+
+/** @type {AudioContext | undefined} */
+let audio;
+
+const box = (/** @type {string} */ name) => /** @type {HTMLInputElement | null} */ (document.getElementById(name));
+const told = () => /** @type {HTMLElement} */ (document.getElementById("told"));
+const texts = () => /** @type {Record<string, string>} */ ({ ...told().dataset });
+
+/** A page that is to tell of alerts is kept up to date also where nobody sees it. */
+const mark = () => document.body.toggleAttribute("data-told", Boolean(stored("notify") || stored("sound")));
+
+for (const name of ["notify", "sound"]) {
+  const of = box(name);
+  if (!of) continue;
+  of.checked = stored(name) !== "";
+  of.onchange = async () => {
+    if (name === "notify" && of.checked && !(await mayNotify())) of.checked = false;
+    store(name, of.checked ? "on" : "");
+    if (name === "sound" && of.checked) ring();
+    mark();
+  };
+}
+mark();
+
+async function mayNotify() {
+  const granted = isSecureContext && "Notification" in window && (await Notification.requestPermission()) === "granted";
+  told().textContent = granted ? "" : texts().refused;
+  return granted;
+}
+
+/** Plays two short tones. Browsers stay silent until somebody clicks on the page. */
+function ring() {
+  audio ??= new AudioContext();
+  for (const [i, pitch] of [660, 880].entries()) {
+    const tone = new OscillatorNode(audio, { frequency: pitch });
+    const volume = new GainNode(audio, { gain: 0.1 });
+    const from = audio.currentTime + 0.18 * i;
+    volume.gain.setTargetAtTime(0, from + 0.08, 0.04);
+    tone.connect(volume).connect(audio.destination);
+    tone.start(from);
+    tone.stop(from + 0.4);
+  }
+}
+
+const standing = () => /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[data-alert]")]);
+let known = new Set(standing().map((el) => el.dataset.alert));
+document.body.addEventListener("patched", () => {
+  const now = standing();
+  for (const el of now) {
+    if (known.has(el.dataset.alert)) continue;
+    if (stored("notify") && "Notification" in window && Notification.permission === "granted") {
+      new Notification(el.dataset.title ?? "", { body: el.dataset.body, tag: el.dataset.alert });
+    }
+    if (stored("sound")) ring();
+  }
+  known = new Set(now.map((el) => el.dataset.alert));
+});
+
+addEventListener("click", async (e) => {
+  const button = /** @type {HTMLElement | null} */ (/** @type {Element} */ (e.target).closest("[data-copy], #copy"));
+  if (!button) return;
+  const text = button.dataset.copy ?? (await report());
+  let said = button.id === "copy" ? texts().copied : "";
+  try {
+    await navigator.clipboard.writeText(text);
+    button.setAttribute("data-done", "");
+    setTimeout(() => button.removeAttribute("data-done"), 1600);
+  } catch {
+    said = texts().blocked;
+  }
+  told().textContent = said;
+});
+
+/** The members of a GPU that a report has. Their texts name no person, process or machine. */
+const reported = ["gpu_id", "gpu_name", "driver_version", "source", "vendor", "state", "state_since", "state_reason", "sampled_at", "architecture", "vbios_version",
+  "utilization", "encoder", "activity", "memory", "temperature", "power", "clocks", "performance_state", "fan_speed_percent", "fans", "clock_event_reasons", "throttled",
+  "pcie", "health", "modes", "quality"];
+
+/** A report for others, without names of users and commands. */
+export async function report() {
+  const { base = "/", version } = document.body.dataset;
+  const u = await (await fetch(`${base}api/gpu/metrics`)).json().catch(() => ({}));
+  return [
+    `gpuwhy ${version}, ${navigator.userAgent}`,
+    u.timestamp ? `${u.timestamp}, source ${u.source}, status ${u.status}` : "no reading yet",
+    ...(u.drivers ?? []).map((/** @type {any} */ d) => `driver ${d.driver_version}, CUDA ${d.cuda_driver_version}`),
+    u.host ? `${u.host.os}, ${u.host.kernel}` : "",
+    ...(u.failures ?? []).map((/** @type {any} */ f) => `${f.source} failed: ${f.what}`),
+    ...(u.notes ?? []),
+    ...(u.gpus ?? []).map((/** @type {any} */ g) => JSON.stringify({
+      ...Object.fromEntries(reported.map((name) => [name, g[name]])), processes: g.processes.length, instances: g.instances.length,
+    }, (name, value) => (name === "process" || name === "pid" ? undefined : value))), // who caused an error
+  ].filter(Boolean).join("\n");
+}
