@@ -173,7 +173,9 @@ func TestSeveralAlertsAtOnce(t *testing.T) {
 	p.dial().nextAlert("all are hot", func(contract.Alert) bool { return len(p.alerts().Alerts) == 3 })
 	b := browsertest.Open(t, 390, 844)
 	browsertest.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	count := func(what string) int { return browsertest.Ask[int](b, fmt.Sprintf(`document.querySelectorAll(%q).length`, what)) }
+	count := func(what string) int {
+		return browsertest.Ask[int](b, fmt.Sprintf(`document.querySelectorAll(%q).length`, what))
+	}
 	b.Visit(p.url + "alerts")
 	if n := count(".al"); n != 3 || browsertest.Ask[bool](b, `document.querySelector("#chosen button").checkVisibility({ visibilityProperty: true })`) {
 		t.Fatalf("%d alerts, or one can answer those chosen while none is", n)
