@@ -105,6 +105,45 @@ func TestThePageOfAlerts(t *testing.T) {
 	says(second, "Dismissed by hand", true)
 }
 
+// What one says shows up on the open pages of others, and what they type there stays.
+func TestOthersAnswersShowUp(t *testing.T) {
+	t.Parallel()
+	p, m, _ := hotCard(t)
+	tab, second, front := quietTab(t, 1440, 900), quietTab(t, 390, 844), quietTab(t, 1440, 900)
+	for b, path := range map[*browsertest.Tab]string{tab: "alerts", second: "alerts?tab=silenced", front: ""} {
+		b.Visit(p.url + path)
+		b.Until(live)
+	}
+	says := func(b *browsertest.Tab, text string) {
+		t.Helper()
+		b.Until(fmt.Sprintf(`document.querySelector("main").textContent.replaceAll("\u00a0", " ").includes(%q)`, text))
+	}
+	const comment = "#new-silence [name=comment]"
+	second.Do(click("#new-silence summary"), chromedp.Focus(chromedp.CSS(comment)), chromedp.SendKeys(chromedp.CSS(comment), "half a sen"))
+	says(front, "GPU 0 is at 88 °C. Above 80 °C.")
+	tab.Do(chromedp.Focus(chromedp.CSS(".al > form [formaction$='/silence']")), chromedp.KeyEvent("\r"))
+	says(tab, "Nothing new needs you.")
+	if !browsertest.Ask[bool](tab, `document.activeElement.id === "open"`) {
+		t.Error("the focus is lost with the alert")
+	}
+	says(front, "No new alert: 1 is known or silenced.")
+	says(second, "made by local owner")
+	if !browsertest.Ask[bool](second, `document.activeElement.value === "half a sen" && document.activeElement.closest("details").open`) {
+		t.Error("what was being typed is gone, or has lost the focus")
+	}
+	press(second, "#silences", "End it")
+	says(tab, "GPU 0 is at 88 °C.")
+	front.Do(chromedp.Focus(chromedp.CSS("#alerts [formaction$='/acknowledge']")), chromedp.KeyEvent("\r"))
+	says(front, "No new alert: 1 is known or silenced.")
+	if !browsertest.Ask[bool](front, `document.activeElement.id === "alerts"`) {
+		t.Error("the focus is lost with the alert of the line")
+	}
+	says(tab, "acknowledged by local owner")
+	m.GPU(0).Set(fakenvml.Temperature, 50)
+	says(tab, "Nothing needs you.")
+	says(front, "No alert needs you.")
+}
+
 // A page that can't reach the server says so where one has pressed.
 func TestAlertsOfAServerThatIsGone(t *testing.T) {
 	t.Parallel()

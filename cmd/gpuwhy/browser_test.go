@@ -12,7 +12,7 @@ import (
 )
 
 // live is when a page follows the server.
-const live = `document.getElementById("connection").dataset.state === "live"`
+const live = `document.getElementById("state").dataset.state === "live"`
 
 // quietTab is a tab that must have said nothing, and have asked no other host,
 // when the test ends.
