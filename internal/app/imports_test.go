@@ -62,7 +62,7 @@ var allowed = map[string][]string{
 	"internal/alert":             {"gpu", "gpu/catalog", "internal/insight", "internal/insight/…"},
 	"internal/alert/rulefile":    {"internal/alert", "internal/alert/notify", "internal/regular"},
 	"internal/alert/notify":      {"gpu", "internal/alert", "internal/insight/explain", "internal/neterr", "internal/regular"},
-	"internal/recent":            {"gpu", "gpu/catalog"},
+	"internal/recent":            {"gpu", "gpu/catalog", "internal/insight", "internal/insight/attribute"},
 	"internal/store":             {"gpu", "gpu/catalog"},
 	"internal/store/storetest":   {"gpu", "internal/store"},
 	"internal/contract": {
