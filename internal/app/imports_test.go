@@ -20,7 +20,7 @@ var allowed = map[string][]string{
 	"static/generate": {},
 	"views": {
 		"gpu", "gpu/catalog", "internal/alert", "internal/alert/notify", "internal/apidoc", "internal/contract", "internal/insight",
-		"internal/insight/…", "internal/past", "internal/store", "internal/when",
+		"internal/insight/…", "internal/past", "internal/recent", "internal/store", "internal/when",
 	},
 	"sampler":               {"gpu", "internal/clock"},
 	"sampler/perdevice":     {"gpu"},
