@@ -95,7 +95,7 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	a.monitor.Version, a.monitor.Interval, a.monitor.Started = opt.Version, opt.Interval, opt.Clock.Now().UTC()
 	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
 	a.stage = insight.NewStage()
-	a.live = live.New(a.renderPage)
+	a.live = live.New(a.renderPage, opt.Clock)
 	a.Hub = hub.New(hub.Config{
 		Encode:     a.encodeUpdate,
 		Status:     a.encodeStatus,

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
 )
 
 // apply is what static/live.js does, to a tree of this package's parser.
@@ -178,7 +179,7 @@ func TestAPatchedPageIsTheRenderedPage(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var next string
-		f := New(func(context.Context, string, auth.Audience) ([]byte, error) { return []byte(next), nil })
+		f := New(func(context.Context, string, auth.Audience) ([]byte, error) { return []byte(next), nil }, clock.Clock{})
 		f.gap = 0
 		next = drawPage(t)
 		shown := bodyOf(t, next)
@@ -268,7 +269,7 @@ func TestFeed(t *testing.T) {
 		}
 		made++
 		return fmt.Appendf(nil, "<title>t</title><p>%d", made), nil
-	})
+	}, clock.Clock{})
 	f.gap = 0
 	first, err := f.Frame(t.Context(), "", "", "", 1)
 	if err != nil || !strings.Contains(string(first.Data), `"html"`) {
@@ -334,7 +335,7 @@ func BenchmarkDiff(b *testing.B) {
 		return []byte(out.String())
 	}
 	pages := [][]byte{page(1), page(2)}
-	f := New(nil)
+	f := New(nil, clock.Clock{})
 	b.SetBytes(int64(len(pages[0])))
 	for i := 0; b.Loop(); i++ {
 		if _, err := f.Add("", "", pages[i%2]); err != nil {
