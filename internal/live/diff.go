@@ -37,7 +37,7 @@ func diff(old, new *node) patch {
 		attributes = a
 	}
 	var inner []any
-	if _, own := new.attribute("data-own"); !own {
+	if _, own := new.attribute("data-own"); !own && new.Data != "noscript" { // which nobody sees whose page is patched
 		from := pair(old.kids, new.kids)
 		if list := childrenOf(old, new, from); list != nil {
 			children = list

@@ -238,17 +238,18 @@ func TestPatches(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("10 20 ", 30)
 	for name, tt := range map[string]struct{ old, new, want string }{
-		"nothing":        {"<p>1", "<p>1", `null`},
-		"a text":         {"<p>1<p><b>2</b>", "<p>1<p><b>3</b>", `[0,0,1,[0,0,0,[0,0,0,"3"]]]`},
-		"an attribute":   {"<p class=a id=x>", "<p id=x class=b>", `[0,0,0,[["class","b"],0]]`},
-		"no attribute":   {"<p class=a>", "<p>", `[0,0,0,[["class",null],0]]`},
-		"a new row":      {"<ul><li data-key=1><li data-key=2></ul>", "<ul><li data-key=1><li data-key=3>x<li data-key=2></ul>", `[0,0,0,[0,[0,"<li data-key=\"3\">x</li>",1]]]`},
-		"rows move":      {"<ul><li data-key=1>1<li data-key=2>2</ul>", "<ul><li data-key=2>2<li data-key=1>1</ul>", `[0,0,0,[0,[1,0]]]`},
-		"a row goes":     {"<ul><li id=1><li id=2><li id=3></ul>", "<ul><li id=2><li id=3></ul>", `[0,0,0,[0,[[1,2]]]]`},
-		"all go":         {"<ul><li id=1></ul>", "<ul></ul>", `[0,0,0,[0,[]]]`},
-		"a longer path":  {`<svg><path d="M` + long + `"></svg>`, `<svg><path d="M` + long + `30 40"></svg>`, `[0,0,0,[0,0,0,[["d",[0,181,"30 40"]],0]]]`},
-		"a moved path":   {`<svg><path d="M1 2 ` + long + `"></svg>`, `<svg><path d="M` + long + `"></svg>`, `[0,0,0,[0,0,0,[["d",["M",5,180]],0]]]`},
-		"a script's own": {`<p data-own>1</p>`, `<p data-own>2</p>`, `null`},
+		"nothing":         {"<p>1", "<p>1", `null`},
+		"a text":          {"<p>1<p><b>2</b>", "<p>1<p><b>3</b>", `[0,0,1,[0,0,0,[0,0,0,"3"]]]`},
+		"an attribute":    {"<p class=a id=x>", "<p id=x class=b>", `[0,0,0,[["class","b"],0]]`},
+		"no attribute":    {"<p class=a>", "<p>", `[0,0,0,[["class",null],0]]`},
+		"a new row":       {"<ul><li data-key=1><li data-key=2></ul>", "<ul><li data-key=1><li data-key=3>x<li data-key=2></ul>", `[0,0,0,[0,[0,"<li data-key=\"3\">x</li>",1]]]`},
+		"rows move":       {"<ul><li data-key=1>1<li data-key=2>2</ul>", "<ul><li data-key=2>2<li data-key=1>1</ul>", `[0,0,0,[0,[1,0]]]`},
+		"a row goes":      {"<ul><li id=1><li id=2><li id=3></ul>", "<ul><li id=2><li id=3></ul>", `[0,0,0,[0,[[1,2]]]]`},
+		"all go":          {"<ul><li id=1></ul>", "<ul></ul>", `[0,0,0,[0,[]]]`},
+		"a longer path":   {`<svg><path d="M` + long + `"></svg>`, `<svg><path d="M` + long + `30 40"></svg>`, `[0,0,0,[0,0,0,[["d",[0,181,"30 40"]],0]]]`},
+		"a moved path":    {`<svg><path d="M1 2 ` + long + `"></svg>`, `<svg><path d="M` + long + `"></svg>`, `[0,0,0,[0,0,0,[["d",["M",5,180]],0]]]`},
+		"without scripts": {`<noscript><p>1</p></noscript>`, `<noscript><p>2</p></noscript>`, `null`},
+		"a script's own":  {`<p data-own>1</p>`, `<p data-own>2</p>`, `null`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
