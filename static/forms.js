@@ -24,6 +24,7 @@ export function sendForms(done) {
     if (out) out.value = said;
     if (said) return;
     form.reset();
+    /** @type {HTMLElement | null} */ (form.closest("[tabindex]"))?.focus({ preventScroll: true }); // the row that was pressed goes
     done?.();
   });
 }

@@ -136,8 +136,15 @@ function changed() {
     d.open = false;
     d.showModal();
   }
+  foreign.takeRecords();
   body.dispatchEvent(new Event("patched"));
 }
+
+// Patches find elements by their place. Where another script has moved some, as a translator does, the page is fetched anew.
+const foreign = new MutationObserver((records) => {
+  if (records.some(({ target }) => !(target instanceof Element && target.closest("[data-own]")))) have.content = "";
+});
+foreign.observe(body, { childList: true, subtree: true });
 
 /**
  * Asks for a page in place of the one that is shown.

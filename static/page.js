@@ -4,5 +4,7 @@
 import "./live.js";
 import "./tell.js";
 import { sendForms } from "./forms.js";
+import { begin } from "./picture.js";
 
 sendForms();
+begin();

@@ -54,7 +54,7 @@ func newAlertLine(in *Input) AlertLine {
 	case status == gpu.StatusStarting:
 		l.Quiet = "No alert yet: the first reading is under way."
 	case status == gpu.StatusNoGPU:
-		l.Quiet = "No alert, and no GPU can be read."
+		l.Quiet = "No alert."
 	case known > 0:
 		l.Quiet = "No new alert: " + explain.Plural(known, "is", "are") + " known or silenced."
 	}
@@ -90,11 +90,12 @@ func (in *Input) open() []alert.Alert {
 	return in.sorted(slices.DeleteFunc(slices.Clone(in.Alerts), func(a alert.Alert) bool { return !isOpen(&a) }))
 }
 
-// sorted puts first what somebody should look at, of that what is so now, of that what matters most, and of that the oldest.
+// sorted puts first what somebody should look at, of that what is so now, of that what matters most, of that what can't
+// be read at all, and of that the oldest.
 func (in *Input) sorted(alerts []alert.Alert) []alert.Alert {
 	type ranked struct {
 		alert.Alert
-		known, past int
+		known, past, whole int
 	}
 	list := make([]ranked, len(alerts))
 	for i := range alerts {
@@ -103,13 +104,17 @@ func (in *Input) sorted(alerts []alert.Alert) []alert.Alert {
 		if !isOpen(a) && a.Severity != alert.Info {
 			list[i].known = 1
 		}
-		if in.phrase(a) != string(a.Watch) {
+		switch in.phrase(a) {
+		case noData, easing:
 			list[i].past = 1
+		case string(alert.Lost), string(alert.NotAnswering), string(alert.DriverGone):
+		default:
+			list[i].whole = 1
 		}
 	}
 	slices.SortStableFunc(list, func(a, b ranked) int {
 		info := func(r ranked) int { return either01(r.Severity == alert.Info) }
-		return cmp.Or(info(a)-info(b), a.known-b.known, a.past-b.past, b.Severity.Rank()-a.Severity.Rank(), a.Since.Compare(b.Since))
+		return cmp.Or(info(a)-info(b), a.known-b.known, a.past-b.past, b.Severity.Rank()-a.Severity.Rank(), a.whole-b.whole, a.Since.Compare(b.Since))
 	})
 	return each(list, func(r *ranked) alert.Alert { return r.Alert })
 }
@@ -120,6 +125,12 @@ func either01(is bool) int {
 	}
 	return 0
 }
+
+// What can be so of an alert in place of what is watched.
+const (
+	noData = "no_data"
+	easing = "easing"
+)
 
 // phrase names the words for what is so now of an alert: mostly what is watched. An alert about a lost device that
 // merely does not answer now is about that.
@@ -136,9 +147,9 @@ func (in *Input) phrase(a *alert.Alert) string {
 	}
 	switch {
 	case a.State == alert.NoData:
-		return "no_data"
+		return noData
 	case a.Easing:
-		return "easing"
+		return easing
 	default:
 		return string(a.Watch)
 	}
@@ -257,7 +268,7 @@ func (in *Input) summary(alerts []alert.Alert) string {
 		}
 		text := strings.Join(parts, ", ")
 		if left > 0 {
-			text += " and " + numeral(left) + " more need you"
+			text += " and " + numeral(left) + either(left == 1, " more needs you", " more need you")
 		}
 		return strings.ToUpper(text[:1]) + text[1:] + "."
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/a-h/templ"
 
@@ -236,7 +237,9 @@ func (in *AlertsInput) tabs() (tabs []AlertChoice) {
 }
 
 // narrowed reports whether the address asks for some of the alerts alone.
-func (in *AlertsInput) narrowed() bool { return in.Choices.Of(chosenOnly) != "" || in.Choices.Of(chosenText) != "" }
+func (in *AlertsInput) narrowed() bool {
+	return in.Choices.Of(chosenOnly) != "" || in.Choices.Of(chosenText) != ""
+}
 
 // chosen are the alerts that the address asks for, as [Input.sorted] has them: a text finds all that has its words.
 func (in *AlertsInput) chosen() []alert.Alert {
@@ -267,7 +270,13 @@ func (in *AlertsInput) has(a *alert.Alert, words []string) bool {
 		parts = append(parts, by.By, by.Comment)
 	}
 	text := strings.ToLower(strings.ReplaceAll(strings.Join(parts, "\n"), nbsp, " "))
-	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+	whole := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return !slices.ContainsFunc(words, func(w string) bool {
+		if _, err := strconv.Atoi(w); err == nil { // "GPU 3" is not any GPU with a 3 in its UUID
+			return !slices.Contains(whole, w)
+		}
+		return !strings.Contains(text, w)
+	})
 }
 
 // mostAlerts is how many alerts are listed at once: the worst.

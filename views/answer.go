@@ -60,6 +60,9 @@ func newAnswer(in *Input) Answer {
 			last = i
 		}
 	}
+	if l.Broken && last < 0 {
+		last = 0
+	}
 	for i, f := range l.Facts {
 		c := newChip(f.Text)
 		if i == last {
@@ -121,8 +124,7 @@ var figureIn = regexp.MustCompile(`^(.*?)\s*(\d[\d.,]*[ \x{a0}](?:°C|k?W|%|MHz|
 
 // chipIcons are the drawings of chips, by what is in their text.
 var chipIcons = []struct{ in, icon string }{
-	{"°C", "temp"}, {"fan", "fan"}, {"RPM", "fan"}, {nbsp + "W", "bolt"}, {nbsp + "kW", "bolt"}, {"MHz", "chip"}, {"encoder", "film"}, {"decoder", "film"}, {"video", "film"}, {"for ", "clock"},
-	{nbsp + "%", "chip"},
+	{"°C", "temp"}, {"fan", "fan"}, {"RPM", "fan"}, {nbsp + "W", "bolt"}, {nbsp + "kW", "bolt"}, {"MHz", "chip"}, {"encoder", "film"}, {"decoder", "film"}, {"video", "film"}, {nbsp + "%", "chip"},
 }
 
 // newChip parts a fact: "579 W of 600" has a figure, and so has "fan 58 %".
@@ -134,6 +136,9 @@ func newChip(text string) Chip {
 			c.Icon = i.icon
 			break
 		}
+	}
+	if strings.HasPrefix(text, "for ") {
+		c.Icon = "clock"
 	}
 	if m := figureIn.FindStringSubmatch(text); m != nil {
 		c.Figure, c.Text = m[2], strings.TrimSpace(m[1]+" "+m[3])

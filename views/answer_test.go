@@ -6,7 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 var exampleLayers = contract.Layers{
@@ -17,45 +19,65 @@ var exampleLayers = contract.Layers{
 }
 
 func TestAnswer(t *testing.T) {
-	long := strings.Repeat("é", 44) + "."
+	long := strings.Repeat("é", 59) + "."
+	const ask = "Why is my GPU fan running?"
+	of := func(who string) []explain.Cause {
+		return []explain.Cause{{ID: "note"}, {Who: who, Device: new(gpu.Device)}}
+	}
 	for name, c := range map[string]struct {
-		of   contract.Layers
-		want Answer
+		of     contract.Layers
+		causes []explain.Cause
+		want   Answer
 	}{
-		"nothing": {contract.Layers{}, Answer{}},
-		"all layers": {exampleLayers, Answer{
-			Headline: "train.py (ann) is heating GPU\u00a03.",
-			Chips:    []Chip{{"85\u00a0°C", true}, {"579\u00a0W of 600", false}},
-			Rest:     "for 12\u00a0min · 6 other GPUs busy",
-			Action:   "End or pause train.py (pid\u00a04242, ann).",
-			Command:  "kill 4242 7 s", // a shell does not take the spaces of sentences
+		"nothing": {contract.Layers{}, nil, Answer{Question: ask}},
+		"all layers": {exampleLayers, of("train.py (ann)"), Answer{
+			Question: ask, Name: "train.py", By: " (ann)", After: " is heating GPU\u00a03.", Hue: "p1",
+			Chips: []Chip{{"temp:", "temp", "85\u00a0°C", "", Near}, {"bolt:of 600", "bolt", "579\u00a0W", "of 600", Normal}},
+			Rest:  "for 12\u00a0min · 6 other GPUs busy",
+			Ways:  []Way{{"End or pause train.py (pid\u00a04242, ann).", "kill 4242 7 s"}}, // a shell does not take the spaces of sentences
 		}},
-		"broken": {
-			contract.Layers{Headline: "GPU 3 is lost.", Broken: true},
-			Answer{Headline: "GPU\u00a03 is lost.", Broken: true},
+		"a name within": {
+			contract.Layers{Headline: "Cooling down after render.py, quiet in about 2 min."}, of("render.py"),
+			Answer{Question: ask, Before: "Cooling down after ", Name: "render.py", After: ", quiet in about 2\u00a0min.", Hue: "p1"},
 		},
-		"not quite long":   {contract.Layers{Headline: long}, Answer{Headline: long}},
-		"long":             {contract.Layers{Headline: long + "x"}, Answer{Headline: long + "x", Long: true}},
-		"as scripts count": {contract.Layers{Headline: "𝄞" + long[2:]}, Answer{Headline: "𝄞" + long[2:], Long: true}},
-		"a hostile name":   {contract.Layers{Headline: "\u202e is heating it."}, Answer{Headline: "\ufffd is heating it."}},
+		"two": {
+			contract.Layers{Headline: "a.py (ann) and b.py (bob) are heating GPU 3."}, of("a.py (ann) and b.py (bob)"),
+			Answer{Question: ask, Name: "a.py", By: " (ann)", After: " and b.py (bob) are heating GPU\u00a03.", Hue: "p1"},
+		},
+		"broken": {
+			contract.Layers{Headline: "GPU 3 is lost.", Broken: true, Facts: []contract.Fact{{Text: "fell off the bus"}, {Text: "for 3 min"}}}, nil,
+			Answer{
+				Question: ask, After: "GPU\u00a03 is lost.", Broken: true,
+				Chips: []Chip{{":fell off the bus", "bad", "", "fell off the bus", Bad}, {"clock:", "clock", "3\u00a0min", "", Normal}},
+			},
+		},
+		"one warning": {
+			contract.Layers{Facts: []contract.Fact{{Text: "85 °C", Warning: true}, {Text: "slowed by heat", Warning: true}, {Text: "fan 41 % falling"}}}, nil,
+			Answer{Question: ask, Chips: []Chip{
+				{"temp:", "temp", "85\u00a0°C", "", Normal}, {":slowed by heat", "warn", "", "slowed by heat", Near}, {"fan:fan falling", "fan", "41\u00a0%", "fan falling", Normal},
+			}},
+		},
+		"not quite long": {contract.Layers{Headline: long}, nil, Answer{Question: ask, After: long}},
+		"long":           {contract.Layers{Headline: long + "x"}, nil, Answer{Question: ask, After: long + "x", Long: true}},
+		"a hostile name": {contract.Layers{Headline: "\u202e is heating it."}, nil, Answer{Question: ask, After: "\ufffd is heating it."}},
 	} {
-		if diff := cmp.Diff(c.want, newAnswer(&c.of)); diff != "" {
+		if diff := cmp.Diff(c.want, newAnswer(&Input{Layers: c.of, Causes: c.causes})); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }
 
 // Without a script the dashboard and a GPU's own page have all layers, from the
-// shortest text to more.
+// shortest text to more, and the headline as it is said of what is old.
 func TestAnswerOnPages(t *testing.T) {
 	s := machine("eight")
 	in := input(s, "The whole sentence.")
 	in.Layers, in.Causes = exampleLayers, exampleCauses(s, noon)
-	in.Layers.Broken = true
+	in.Layers.Broken, in.Past = true, "train.py (ann) was heating GPU 3."
 	parts := []string{
-		`<div id="answer" data-broken>`, "train.py (ann) is heating GPU\u00a03.</p>",
-		`<li data-key="0" data-warning>85` + "\u00a0°C</li>", `<li data-key="1">579`, "6 other GPUs busy</p>",
-		"(pid\u00a04242, ann).</span>", `data-f="command">kill 4242 7 s</code>`, `id="copy-it"`, `id="evidence"`,
+		`data-broken`, `data-past="train.py (ann) was heating GPU` + "\u00a03" + `."`, "is heating GPU\u00a03.</span>",
+		`data-level="bad"`, "85\u00a0°C</b>", "579\u00a0W</b>", "6 other GPUs busy</p>",
+		"(pid\u00a04242, ann).</b>", "<code>kill 4242 7 s</code>", `data-copy="kill 4242 7 s"`, `id="evidence"`,
 	}
 	pages := map[string]Page{"dashboard": NewPage(in), "GPU": NewDevicePage(in, &s.Devices[0])}
 	for name, page := range pages {

@@ -58,10 +58,10 @@ func TestCauses(t *testing.T) {
 	want := []CauseRow{
 		{
 			Key: "work:GPU-1", Sentence: "p keeps it busy.", Advice: "End it.",
-			About: "Certainty: medium, something else could look the same · since 2026-01-02 11:58:30 UTC, for 1\u00a0min", At: noon.Add(-90 * time.Second),
+			About: "Certainty: medium, something else could look the same", At: noon.Add(-90 * time.Second), Lasts: "for 1\u00a0min",
 			Evidence: []EvidenceRow{
 				{Name: "power draw", Text: "431\u00a0W"}, {Name: "read a second ago", Text: "1"},
-				{"work began", "2026-01-02 11:58:30 UTC", "1\u00a0min ago", noon.Add(-90 * time.Second)}, {Name: "when is not known", Text: "2"},
+				{"work began", "", "1\u00a0min ago", noon.Add(-90 * time.Second)}, {Name: "when is not known", Text: "2"},
 			},
 		},
 		{Key: "limited_by_heat:GPU-1", Sentence: "\ufffdIt is hot.", About: "Certainty: low, what would decide is not reported"},
@@ -75,8 +75,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// The dashboard has its causes closed, below the whole sentence; a GPU's own page
-// has that GPU's open, whose first is the sentence.
+// The dashboard has its causes below the whole sentence; a GPU's own page has that GPU's, whose first is the sentence.
 func TestEvidenceOnPages(t *testing.T) {
 	s := machine("eight")
 	in := input(s, "The whole machine.")
@@ -86,7 +85,7 @@ func TestEvidenceOnPages(t *testing.T) {
 		{ID: "c", Device: &s.Devices[1], Sentence: "Of the second.", Confidence: explain.High},
 	}
 	html := render(t, NewPage(in))
-	for _, part := range []string{`id="why">The whole machine.</p>`, `<details class="evidence" id="evidence"><summary>`, "Of the first.", "Of the machine.", "&lt;i&gt;", "&lt;/ul&gt;"} {
+	for _, part := range []string{`id="why">The whole machine.</p>`, `<details class="more evidence" id="evidence"><summary>`, "Of the first.", "Of the machine.", "&lt;i&gt;", "&lt;/ul&gt;"} {
 		if !strings.Contains(html, part) {
 			t.Errorf("the dashboard lacks %q", part)
 		}
@@ -95,7 +94,7 @@ func TestEvidenceOnPages(t *testing.T) {
 		t.Error("the dashboard has another GPU's causes")
 	}
 	html = render(t, NewDevicePage(in, &s.Devices[1]))
-	for _, part := range []string{`id="evidence" open><summary>`, `data-f="sentence">Of the second.`} {
+	for _, part := range []string{`id="evidence"><summary>`, `<p class="says">Of the second.`} {
 		if !strings.Contains(html, part) {
 			t.Errorf("the page of the second lacks %q", part)
 		}

@@ -126,7 +126,11 @@ func (in *Input) chart(at points, metric, label, unit string, high float64, limi
 	if high < 10 {
 		digits = "1"
 	}
-	l := newLane(8, chartHeight-2, 0, high, step)
+	low := 0.
+	if metric == "temperature_celsius" && !slices.ContainsFunc(at.Spread(metric).Least, func(v float32) bool { return v < 20 }) {
+		low = 20
+	}
+	l := newLane(8, chartHeight-2, low, high, step)
 	c := Chart{
 		Key: metric, Label: label, Unit: unit, View: at.axis.view(chartHeight), Transform: l.transform(),
 		Data: LaneData{Label: label, Unit: unit, Scale: exact(step), Digits: digits},
@@ -146,7 +150,7 @@ func (in *Input) chart(at points, metric, label, unit string, high float64, limi
 	} else {
 		strong = in.lines(&c, at, metric, l, subject)
 	}
-	c.Ends = placeEnds(c.Ends, 8, chartHeight-4, chartHeight, 13)
+	c.Ends = placeEnds(c.Ends, 8, chartHeight-4, chartHeight, 13, !in.crowd())
 	c.stats(strong, format)
 	c.Says = strings.TrimSpace(label + ", the last minutes. " + in.saysChart(at, metric, format))
 	return c
@@ -200,12 +204,12 @@ func (c *Chart) stats(values []float32, format func(float64) string) {
 	}
 }
 
-// placeEnds gives names that stand together one name, and puts them apart: within top and bottom, of a picture of that height.
-func placeEnds(ends []PictureEnd, top, bottom, height, apart float64) (out []PictureEnd) {
+// placeEnds puts names apart, within top and bottom of a picture of that height, or gives those that stand together one name.
+func placeEnds(ends []PictureEnd, top, bottom, height, apart float64, merge bool) (out []PictureEnd) {
 	slices.SortStableFunc(ends, func(a, b PictureEnd) int { return cmp.Compare(a.at, b.at) })
 	var together []int
 	for _, e := range ends {
-		if n := len(out) - 1; n >= 0 && !e.Strong && !out[n].Strong && e.at-out[n].at < apart-1 && e.Name != "median" && out[n].Name != "median" && e.Name != "coolest" {
+		if n := len(out) - 1; merge && n >= 0 && !e.Strong && !out[n].Strong && e.at-out[n].at < apart-1 {
 			together[n]++
 			continue
 		}

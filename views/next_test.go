@@ -21,14 +21,14 @@ func TestACardSaysWhatComesSoon(t *testing.T) {
 		{Short: "costs about 12 this month"}, {Short: "memory full in about 26 min", Left: gpu.Of(26 * time.Minute)}, {Short: "quiet in about 30 min", Left: gpu.Of(30 * time.Minute)},
 	}
 	in.Next = func(*gpu.Device) []explain.Prospect { return next }
-	if got := NewPage(in).Tiles[0].Notice; got != "memory full in about 26 min" {
+	if got := NewPage(in).GPUs.Cards[0].Notice; got != "memory full in about 26 min" {
 		t.Errorf("%q", got)
 	}
 	if html := render(t, NewPage(in)); !strings.Contains(html, ">memory full in about 26 min<") {
 		t.Error("it is not on the page")
 	}
 	next = next[:1]
-	if got := NewPage(in).Tiles[0].Notice; got != "" {
+	if got := NewPage(in).GPUs.Cards[0].Notice; got != "" {
 		t.Errorf("what has no time is told: %q", got)
 	}
 }

@@ -104,21 +104,21 @@ type Page struct {
 	Why    string
 	Causes []CauseRow
 
-	GPUs       GPUList
-	Picture    Picture
-	Charts     []Chart
-	Failures   []Failure
-	Found      string // what each source found
-	FailTitle  string
-	AlertLine  AlertLine
-	Processes  []Process
-	Count      string // how many processes are left out
-	Unlisted   string
-	Notes      []string // what gpuwhy can't see here, and what would change that
-	Machine    string
-	Sums       []Figure // of the machine, in one line
-	Host       []Figure
-	Busiest    []Figure // who uses the CPU
+	GPUs      GPUList
+	Picture   Picture
+	Charts    []Chart
+	Failures  []Failure
+	Found     string // what each source found
+	FailTitle string
+	AlertLine AlertLine
+	Processes []Process
+	Count     string // how many processes are left out
+	Unlisted  string
+	Notes     []string // what gpuwhy can't see here, and what would change that
+	Machine   string
+	Sums      []Figure // of the machine, in one line
+	Host      []Figure
+	Busiest   []Figure // who uses the CPU
 
 	// Device is set on a device's own page. Such a page has the processes of that device only, and no Host.
 	Device *DevicePage
@@ -212,7 +212,7 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 		p.Device.Uses = newUses(d, in.Attribution(d))
 	}
 	p.Title = strings.TrimSuffix(p.Title, "gpuwhy") + p.Device.Title + " · gpuwhy"
-	p.Sums, p.Host, p.Busiest, p.Machine = nil, nil, nil, ""
+	p.Sums, p.Host, p.Busiest, p.Machine, p.Why = nil, nil, nil, "", ""
 	return p
 }
 

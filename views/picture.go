@@ -336,6 +336,7 @@ type PictureBand struct {
 	Key, Hue         string
 	X, Width         string
 	Y, Height        string
+	Below            string // the height of its shade; 0 for none
 	Left, Room, Text string // Text is the height of the name, in percent
 	Began, Ends      bool   // within the picture
 	Name, Owner      string
@@ -471,7 +472,7 @@ func newPicture(in *Input) Picture {
 	at := points{t, a}
 	p.Empty = t.Points == 0
 	p.View, p.Base = a.view(pictureHeight), strconv.FormatInt(a.base.Unix(), 10)
-	p.From, p.To = a.from, a.to
+	p.From, p.To = a.from, t.End
 	p.times(a, t.End)
 	if d == nil {
 		p.ofAll(in, at)
@@ -612,8 +613,14 @@ func (p *Picture) ofOne(in *Input, d *gpu.Device, at points) {
 	p.Says = in.saysOf(p.Title, row, slows)
 }
 
-// barSeconds is the time between two bars of the wave: six seconds, or a step of the table.
-func barSeconds(at points) int { return max(6, int(at.Step/time.Second)) }
+// barSeconds is the time between two bars of the wave, so that they are dense enough.
+func barSeconds(at points) int {
+	seconds := int(at.Step / time.Second)
+	if at.axis.to.Sub(at.axis.from) >= recent.Span/2 {
+		seconds = max(seconds, 6)
+	}
+	return seconds
+}
 
 // working is who draws most now.
 func (in *Input) working(d *gpu.Device) PictureReading {
@@ -828,6 +835,10 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 		row, _ := strconv.Atoi(out[i].Y)
 		y := 4 + float64(row)*(height+2)
 		out[i].Y, out[i].Height, out[i].Text = exact(y), exact(height), ofHeight(y+height/2)
+		out[i].Below = "0"
+		if !p.Crowd || out[i].Hue == culprit {
+			out[i].Below = exact(p.axisTop() - y)
+		}
 	}
 	p.Bands = out
 }
@@ -868,11 +879,11 @@ func (p *Picture) band(b *banded, n int, v recent.Visit, to time.Time, row int, 
 		x = a.x(a.base) - before
 	}
 	width := max(a.x(to)-x, 1)
-	if v.Open {
+	if v.Open && !to.Before(a.to) {
 		width = after * 10
 	}
 	out.X, out.Width = strconv.Itoa(x), strconv.Itoa(width)
-	if v.Open { // as for the name: what is to the right of the picture is not seen
+	if v.Open { // what is to the right of the picture is not seen
 		out.Room = "100%"
 	}
 	if share < shortestNamed {
@@ -944,7 +955,7 @@ func (p *Picture) ofAll(in *Input, at points) {
 	heat := at.Spread("temperature_celsius")
 	t := p.heatLane(166, 336, heat.Most, slows, heat.Least)
 	t.Areas, t.Lines, p.Ends = in.crowdPaths(at, "temperature_celsius", t.lane, "heat")
-	p.Ends = placeEnds(p.Ends, 178, 332, pictureHeight, 13)
+	p.Ends = placeEnds(p.Ends, 178, 332, pictureHeight, 13, false)
 	p.Lanes = append(p.Lanes, t.PictureLane)
 	value, hot := highest(devices, func(d *gpu.Device) number { return num(d.Thermal.GPU) })
 	r := readingOf("temperature", "Hottest", value, celsius, "", Normal)
@@ -1145,7 +1156,7 @@ func (p *Picture) flags(in *Input, d *gpu.Device, a recentAxis) {
 		return cmp.Or(y.Severity.Rank()-x.Severity.Rank(), y.Since.Compare(x.Since))
 	})
 	for i, of := range list[:min(len(list), mostFlags)] {
-		text := cmp.Or(say("alert "+of.Rule), severityName(of.Severity))
+		text := cmp.Or(say("alert "+of.Rule), clean(strings.ReplaceAll(of.Rule, "_", " "), longestName))
 		if d == nil && of.About() {
 			text = in.alertOn(&of) + " " + text
 		}
@@ -1153,7 +1164,7 @@ func (p *Picture) flags(in *Input, d *gpu.Device, a recentAxis) {
 			Key: of.ID, Level: either(of.Severity == alert.Critical, "bad", "warn"), Text: text, X: a.percent(of.Since), Left: a.share(of.Since) > .6,
 			Line: "M" + strconv.Itoa(a.x(of.Since)) + " " + exact(p.whoHeight()+float64(i)*20) + "V" + exact(p.axisTop()),
 		}
-		f.Width = strconv.Itoa(26 + 13*len([]rune(text))/2)
+		f.Width = strconv.Itoa(30 + 13*len([]rune(text))/2)
 		p.Flags = append(p.Flags, f)
 	}
 }
@@ -1178,12 +1189,13 @@ func (p *Picture) look(kind, hue string) templ.Attributes {
 	return templ.Attributes{"class": strings.TrimSpace(kind + " " + hue)}
 }
 
-// heatOf paints the line of a temperature by how near it is to its limit.
-func heatOf(l PictureLane, of PicturePath) templ.Attributes {
-	if of.Class != "heat" || l.Heat[0] == "" {
-		return nil
+// lookOfLine is how a line looks: that of a temperature by how near it is to its limit.
+func (p *Picture) lookOfLine(l PictureLane, of PicturePath) templ.Attributes {
+	out := p.look(of.Class, "")
+	if of.Class == "heat" && l.Heat[0] != "" {
+		out["stroke"] = "url(#heat)"
 	}
-	return templ.Attributes{"stroke": "url(#heat)"}
+	return out
 }
 
 func (d LaneData) attrs() templ.Attributes {

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-
-	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // words.json has the texts that both the first paint and the scripts write, in groups. Values
@@ -16,13 +14,13 @@ import (
 //go:embed words.json
 var wordsFile []byte
 
-// texts are those of words.json by their names, and figures that scripts need.
+// texts are those of words.json by their names.
 var texts = func() map[string]string {
 	var groups map[string]map[string]string
 	if err := json.Unmarshal(wordsFile, &groups); err != nil {
 		panic("views: words.json: " + err.Error())
 	}
-	out := map[string]string{"busy from": strconv.Itoa(gpu.BusyFrom)} // percent
+	out := map[string]string{}
 	for _, group := range groups {
 		maps.Copy(out, group)
 	}

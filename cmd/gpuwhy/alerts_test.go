@@ -3,10 +3,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -153,6 +155,76 @@ func TestWhatPeopleSayOfAlerts(t *testing.T) {
 	}
 	for _, documented := range []string{"/api/alerts", "/api/alert-rules"} {
 		d.check(p, documented, documented, 200)
+	}
+}
+
+// text is what a page says, without markup, from its main part on.
+func (p *program) text(path string) string {
+	p.t.Helper()
+	_, page := p.fetch(path, http.Header{"Accept": {"text/html"}})
+	_, text, _ := strings.Cut(string(page), "<main")
+	text = html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(text, " "))
+	return strings.Join(strings.Fields(strings.ReplaceAll(text, "\u00a0", " ")), " ")
+}
+
+// A GPU that was lost and then hangs is not said to be lost by its alert while the headline says that it does not answer.
+func TestTheAlertOfALostGPUThatHangs(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
+	p := start(t, lib.Env(), fast, "--deadline=500ms")
+	v := p.dial()
+	v.await("both answer", func(u contract.Update) bool { return u.Answering == 2 })
+	m.GPU(1).Lost()
+	v.nextAlert("it is lost", func(a contract.Alert) bool { return a.Rule == "lost" && a.State == "firing" })
+	for path, want := range map[string]string{"/": "GPU 1 is lost. The driver no longer finds it.", "/alerts": "What needs me now? GPU 1 is lost."} {
+		if got := p.text(path); !strings.Contains(got, want) {
+			t.Errorf("%s does not say %q: %s", path, want, got)
+		}
+	}
+	m.GPU(1).Back()
+	m.GPU(1).Hang()
+	v.await("it hangs", func(u contract.Update) bool { return u.GPUs[1].State == "not_answering" })
+	v.await("another reading", func(contract.Update) bool { return true }) // alerts see it with the first, or a little later
+	for path, want := range map[string]string{"/": "GPU 1 does not answer, and is no longer reported as lost. If it stays so, the alert ends in", "/alerts": "What needs me now? GPU 1 does not answer, and is no longer reported as lost."} {
+		if got := p.text(path); !strings.Contains(got, want) || strings.Contains(got, "is lost") {
+			t.Errorf("%s does not say %q: %s", path, want, got)
+		}
+	}
+	m.GPU(1).Back()
+}
+
+// Acknowledging the worst of two alerts shows the other; two more presses acknowledge all that are shown.
+func TestTheNextAlertIsShown(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2), fakenvml.RTX4090().At(3))
+	rules := rulesFile(t, "rules: [{name: hot, above: 80, hold: 0s, enabled: true}, {name: too_hot, enabled: false}]")
+	m.GPU(1).Set(fakenvml.Temperature, 88)
+	p := start(t, lib.Env(), fast, "--alert-rules="+rules)
+	v := p.dial()
+	v.nextAlert("one is hot", func(a contract.Alert) bool { return a.Rule == "hot" })
+	m.GPU(2).Lost()
+	lost := v.nextAlert("one is lost", func(a contract.Alert) bool { return a.Rule == "lost" })
+	line := func(want string) {
+		t.Helper()
+		if got := p.text("/"); !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+	line("Critical: GPU 2 is lost. The driver no longer finds it.")
+	line("1 more alerts")
+	p.ask("POST", "/api/alerts/"+lost.ID+"/acknowledge", "{}", nil)
+	line("Warning: GPU 1 is at 88 °C. Above 80 °C.")
+	ids, err := json.Marshal(map[string]any{"alert_ids": []string{lost.ID, p.alerts().Alerts[1].ID}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done contract.SeveralAlerts
+	if status := p.ask("POST", "/api/alerts/acknowledge", string(ids), &done); status != 200 || len(done.Alerts) != 2 {
+		t.Errorf("status %d: %+v", status, done)
+	}
+	line("No new alert: 2 are known or silenced.")
+	if got := p.text("/alerts"); !strings.Contains(got, "Nothing new needs you.") || !strings.Contains(got, "2 acknowledged: GPU 2 is lost, GPU 1 is at 88 °C") {
+		t.Errorf("the page of alerts says %s", got)
 	}
 }
 

@@ -47,90 +47,73 @@ func TestThePageOfAlerts(t *testing.T) {
 	t.Parallel()
 	p, m, fired := hotCard(t, "--base-path=/gpus/")
 	tab, second, front := quietTab(t, 1440, 900), quietTab(t, 390, 844), quietTab(t, 1440, 900)
-	for _, b := range []*browsertest.Tab{tab, second} {
-		b.Visit(p.url + "alerts")
-		b.Until(live)
-	}
-	front.Visit(p.url)
-	front.Until(live)
-	everywhere := func(text string, there bool) {
+	visit := func(b *browsertest.Tab, path string) {
 		t.Helper()
-		for _, b := range []*browsertest.Tab{tab, second, front} {
-			b.Until(fmt.Sprintf(`document.querySelector("main").textContent.replaceAll("\u00a0", " ").includes(%q) === %t`, text, there))
-		}
+		b.Visit(p.url + path)
 	}
-	// While one is typing in another form, which stays as it is.
-	tab.Do(click("#new-silence summary"), chromedp.Focus(chromedp.CSS("#new-silence [name=comment]")), chromedp.SendKeys(chromedp.CSS("#new-silence [name=comment]"), "half a sen"))
-	browsertest.Ask[bool](second, `(document.querySelector(".firing [name=comment]").value = "<b>soon</b> \u202etxet", true)`)
-	press(second, ".firing", "Acknowledge")
-	everywhere("acknowledged by local owner: <b>soon</b> \ufffdtxet", true)
-	if !browsertest.Ask[bool](tab, `document.activeElement.value === "half a sen" && document.activeElement.closest("details").open`) {
-		t.Error("what was being typed is gone, or has lost the focus")
+	says := func(b *browsertest.Tab, text string, there bool) {
+		t.Helper()
+		b.Until(fmt.Sprintf(`document.querySelector("main").textContent.replaceAll("\u00a0", " ").includes(%q) === %t`, text, there))
 	}
+	visit(tab, "alerts")
+	browsertest.Ask[bool](tab, `(document.querySelector(".al [name=comment]").value = "<b>soon</b> \u202etxet", true)`)
+	press(tab, ".al", "Acknowledge")
+	const known = "acknowledged by local owner: <b>soon</b> \ufffdtxet"
+	says(tab, known, true)
+	visit(second, "alerts")
+	says(second, known, true)
+	says(second, "Nothing new needs you.", true)
+	visit(front, "")
+	says(front, "No new alert: 1 is known or silenced.", true)
 	if a := p.alerts().Alerts; len(a) != 1 || a[0].Acknowledged == nil || a[0].Acknowledged.Comment != "<b>soon</b> \u202etxet" {
 		t.Errorf("the API: %+v", a)
 	}
-	press(tab, ".firing", "Take the acknowledgment back")
-	everywhere("acknowledged by", false)
+	visit(second, "alerts?only=acknowledged")
+	second.Do(click(".al summary"))
+	press(second, ".al", "Take the acknowledgment back")
+	says(second, "No alert is like that.", true)
 
-	press(tab, ".firing", "8 h")
-	everywhere("silenced until ", true)
+	visit(tab, "alerts")
+	press(tab, ".al", "8 h")
+	says(tab, "silenced until ", true)
 	if list := p.alerts(); len(list.Silences) != 1 || list.Alerts[0].SilencedUntil == nil || list.Silences[0].Rule != "hot" || list.Silences[0].GPUUUID != fired.GPUUUID {
 		t.Errorf("the API: %+v", list.Silences)
 	}
+	visit(second, "alerts?tab=silenced")
 	press(second, "#silences", "End it")
-	everywhere("silenced until ", false)
+	says(second, "None is in force.", true)
 
-	// A silence of more, with what was typed before.
-	browsertest.Ask[bool](tab, `((f) => { f.rule.value = "hot"; f.duration_seconds.value = "604800"; return true; })(document.querySelector("#new-silence form"))`)
+	// A silence of more.
+	visit(tab, "alerts?tab=silenced")
+	tab.Do(click("#new-silence summary"))
+	browsertest.Ask[bool](tab, `((f) => { f.rule.value = "hot"; f.comment.value = "half a sentence"; f.duration_seconds.value = "604800"; return true; })(document.querySelector("#new-silence form"))`)
 	press(tab, "#new-silence", "Silence")
-	tab.Until(`document.querySelector("#silences").textContent.includes("made by local owner: half a sen")`)
-	if list := p.alerts(); len(list.Silences) != 1 || list.Silences[0].GPUUUID != "" || list.Silences[0].Comment != "half a sen" {
+	tab.Until(`document.querySelector("#silences").textContent.includes("made by local owner: half a sentence")`)
+	if list := p.alerts(); len(list.Silences) != 1 || list.Silences[0].GPUUUID != "" || list.Silences[0].Comment != "half a sentence" {
 		t.Errorf("the API: %+v", list.Silences)
 	}
 	press(tab, "#silences", "End it")
+	says(tab, "None is in force.", true)
 
 	// Its card is gone: nothing ends the alert but a person.
 	m.GPU(0).Lost()
 	p.dial().nextAlert("nothing is reported", func(a contract.Alert) bool { return a.ID == fired.ID && a.State == "no_data" })
-	press(tab, ".firing", "Dismiss: its GPU is gone for good")
-	for _, b := range []*browsertest.Tab{tab, second} {
-		b.Until(`document.querySelectorAll(".firing").length === 0 && document.querySelector("[role=status].why").textContent === "Nothing fires."`)
-		b.Until(`document.querySelector("[aria-labelledby=past-title]").textContent.includes("Dismissed by hand")`)
-	}
+	visit(tab, "alerts")
+	press(tab, ".al", "Dismiss: its GPU is gone for good")
+	says(tab, "Nothing needs you.", true)
+	visit(second, "alerts?tab=history")
+	says(second, "Dismissed by hand", true)
 }
 
-// The line above the cards does the same, there and on the card's own page.
-func TestAlertsAreAnsweredWhereTheyStand(t *testing.T) {
+// A page that can't reach the server says so where one has pressed.
+func TestAlertsOfAServerThatIsGone(t *testing.T) {
 	t.Parallel()
-	p, _, fired := hotCard(t)
-	for _, path := range []string{"", "gpu/" + fired.GPUUUID} {
-		b := quietTab(t, 1440, 900)
-		b.Visit(p.url + path)
-		b.Until(live)
-		b.Do(chromedp.Focus(chromedp.CSS("[data-do=acknowledge]")), chromedp.KeyEvent("\r"))
-		b.Until(`document.querySelector("#alerts .said").textContent === "acknowledged by local owner"`)
-		b.Until(`document.activeElement.matches("#alerts .said") && document.querySelector("[data-do=acknowledge]").hidden`)
-		press(b, "#alerts", "Silence 1 h")
-		b.Until(`/^acknowledged by local owner · silenced until \d+\/\d+\/\d{4}, [\d:]+ [AP]M UTC$/.test(document.querySelector("#alerts .said").textContent)`)
-		// The first paint says what the script has written.
-		said := browsertest.Ask[string](b, `document.querySelector("#alerts .said").textContent`)
-		b.Visit(p.url + path)
-		if first := browsertest.Ask[string](b, `document.querySelector("#alerts .said").textContent`); first != said {
-			t.Errorf("%q: the first paint has %q, the script %q", path, first, said)
-		}
-		b.Until(live)
-		p.ask("DELETE", "/api/silences/"+p.alerts().Silences[0].ID, "", nil)
-		p.ask("DELETE", "/api/alerts/"+fired.ID+"/acknowledge", "", nil)
-		b.Until(`document.querySelector("#alerts .said").textContent === "" && !document.querySelector("[data-do=silence]").hidden`)
-	}
-	// A page that can't reach the server says so where one has pressed.
+	p, _, _ := hotCard(t)
 	b := quietTab(t, 1440, 900)
-	b.Visit(p.url)
-	b.Until(live)
+	b.Visit(p.url + "alerts")
 	b.Do(chromedp.Evaluate[chromedp.Void](`void (window.fetch = async () => { throw new Error("cut"); })`))
-	press(b, "#alerts", "Acknowledge")
-	b.Until(`document.querySelector("#alerts output").textContent.includes("does not answer")`)
+	press(b, ".al", "Got it")
+	b.Until(`document.querySelector(".al output").textContent.includes("does not answer")`)
 }
 
 // Without JavaScript forms lead back to the page that they are on, also where
@@ -148,26 +131,32 @@ func TestAlertsWithoutJavaScript(t *testing.T) {
 	sends := func(press, then, path string) {
 		t.Helper()
 		b.Do(click(press), chromedp.WaitReady(chromedp.CSS(then)))
-		if at := browsertest.Ask[string](b, `location.pathname`); at != path {
+		if at := browsertest.Ask[string](b, `location.pathname + location.search`); at != path {
 			t.Errorf("%s leads to %s, want %s", press, at, path)
 		}
 	}
-	b.Visit(site + "alerts")
-	sends("[formaction$='/acknowledge']", "[action$='/unacknowledge']", "/alerts")
+	const gone = "#no-alert:not([hidden])"
+	b.Visit(site + "alerts?group=gpu")
+	sends(".al > form [formaction$='/acknowledge']", gone, "/alerts?group=gpu")
 	if a := p.alerts().Alerts; len(a) != 1 || a[0].Acknowledged == nil || a[0].Acknowledged.By != "local owner" {
 		t.Errorf("acknowledged: %+v", a)
 	}
-	sends("[action$='/unacknowledge'] button", "[formaction$='/acknowledge']", "/alerts")
-	sends("[formaction$='/silence']", "#silences button", "/alerts")
-	sends("#silences button", "[formaction$='/silence']", "/alerts")
+	b.Visit(site + "alerts?only=acknowledged")
+	b.Do(click(".al summary"))
+	sends("[action$='/unacknowledge'] button", gone, "/alerts?only=acknowledged")
+	b.Visit(site + "alerts")
+	sends(".al > form [formaction$='/silence']", gone, "/alerts")
+	b.Visit(site + "alerts?tab=silenced")
+	sends("#silences button", "#no-silence:not([hidden])", "/alerts?tab=silenced")
 	if list := p.alerts(); list.Alerts[0].Acknowledged != nil || len(list.Silences) != 0 {
 		t.Errorf("taken back: %+v", list)
 	}
 	b.Visit(site)
-	sends("[data-do=silence]", "#alerts [data-do=silence][hidden]", "/")
+	sends("#alerts [formaction$='/silence']", "#alerts .quiet", "/")
+	p.ask("DELETE", "/api/silences/"+p.alerts().Silences[0].ID, "", nil)
 	b.Visit(site + "gpu/" + fired.GPUUUID)
-	sends("[data-do=acknowledge]", "#alerts [data-do=acknowledge][hidden]", "/gpu/"+fired.GPUUUID)
-	if text := browsertest.Ask[string](b, `document.querySelector("#alerts").innerText`); !strings.Contains(text, "acknowledged by local owner · silenced until ") {
+	sends("#alerts [formaction$='/acknowledge']", "#alerts .quiet", "/gpu/"+fired.GPUUUID)
+	if text := browsertest.Ask[string](b, `document.querySelector("#alerts").innerText`); !strings.Contains(text, "No new alert: 1 is known or silenced.") {
 		t.Errorf("the page shows %q", text)
 	}
 }

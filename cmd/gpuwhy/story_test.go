@@ -75,7 +75,7 @@ public_url: https://gpus.example.org/
 	toWork(m)
 	tab.Until(why(self(t)))
 	tab.Until(why("busy at 97 %"))
-	tab.Until(`document.querySelector("#alerts > [data-state=firing]")?.textContent.includes("High usage")`)
+	tab.Until(`document.querySelector("#alerts").textContent.includes("1 for your information")`)
 	var fired contract.Alert
 	bot.next(contract.HighGPUUsage, &fired)
 
@@ -95,7 +95,7 @@ public_url: https://gpus.example.org/
 		t.Errorf("it was told before the receiver took it: %d", left)
 	}
 	// The page of alerts says how the target does, and not where it is.
-	_, page := p.fetch("/alerts", http.Header{"Accept": {"text/html"}})
+	_, page := p.fetch("/alerts?tab=told", http.Header{"Accept": {"text/html"}})
 	for _, want := range []string{"Who is told", ">phone<", ">generic<"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("%q is not on the page of alerts", want)
@@ -114,7 +114,7 @@ public_url: https://gpus.example.org/
 	if over.ID != fired.ID {
 		t.Errorf("%s is over, %s fired", over.ID, fired.ID)
 	}
-	tab.Until(`document.querySelector("#alerts > [data-state=resolved]")?.textContent.includes("Over")`)
+	tab.Until(`!document.querySelector("#alerts").textContent.includes("for your information")`)
 	if text := <-phone.messages; !strings.Contains(text, "The alert is over") {
 		t.Errorf("the end is told so: %q", text)
 	}

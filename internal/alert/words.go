@@ -17,6 +17,7 @@ import (
 type words struct {
 	What, Now, Began, Over, Less, Part, Advice string
 
+	Short      string
 	PartWhat   string `yaml:"part_what"`
 	BeganAbove string `yaml:"began_above"`
 	OverAbove  string `yaml:"over_above"`
@@ -71,7 +72,7 @@ func (t *telling) inShort() (is, more string) {
 	is = t.reads()
 	var also string
 	if t.watch.Condition {
-		is, also, _ = strings.Cut(is, ", ")
+		is, also, _ = strings.Cut(cmp.Or(t.watch.Words.Short, is), ", ")
 	}
 	var said []string
 	for _, text := range []string{also, t.detail} {

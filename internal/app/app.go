@@ -182,6 +182,9 @@ func (a *App) refresh(ctx context.Context, wanted func(node string) bool) (names
 // page makes what brings a page up to date.
 func (a *App) page(address string, to auth.Audience, have string, changes uint64) (data []byte, version string, of uint64, err error) {
 	f, err := a.live.Frame(context.Background(), address, to, have, changes)
+	if errors.Is(err, server.ErrNotLive) {
+		err = hub.ErrNoPage
+	}
 	return f.Data, f.Version, f.Changes, err
 }
 

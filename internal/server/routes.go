@@ -77,6 +77,12 @@ func (s *Server) routes() []route {
 		s.read("/api/gpu/why/{id}", each(s, contract.NewOneWhy), tagLive, "getWhyOfOne", "Why one GPU's fan runs",
 			ok("The answer about the GPU.", contract.OneWhy{}, "why_0"), ofOne),
 
+		s.read("/picture.svg", s.picture, tagLive, "getPicture", "The answer as a picture",
+			apidoc.Text("Who worked, what that drew and how warm it got, over the last 15 minutes: 1200 by 630 pixels, to be sent to somebody. It says of which machine and time it is, and whether that is real."),
+			apidoc.InQuery("gpu", "The GPU that it is about, by index or UUID; the one that the answer is about if it is left out, or all of many.", "0"),
+			apidoc.InQuery("theme", "light or dark; light if it is left out.", "dark"),
+			as(typeSVG, "The picture."), ambiguousDevice, unknownDevice, refused("A parameter can't be read.", errTheme), notReadYet),
+
 		s.read("/api/gpu/history", s.history, tagPast, "getHistory", "Readings over time",
 			apidoc.Text("Made of the coarsest rows that the step allows: readings, minutes or quarters of an hour. Where only coarser rows are left, points within one of them are the same. Gaps are null."),
 			apidoc.InQuery("metric", "A quantity, such as power_draw or power_watts; may be given several times. Those of charts if it is left out.", "power_draw").Repeated(),

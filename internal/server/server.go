@@ -76,7 +76,9 @@ type Config struct {
 	Page       func(f *insight.Fleet, node string, asked url.Values) templ.Component
 	DevicePage func(of insight.Part, asked url.Values) templ.Component
 	// Live keeps what is rendered, for those who look at it; nil where pages stay as they are.
-	Live       *live.Feed
+	Live *live.Feed
+	// Picture is what Page begins with as an image, in SVG.
+	Picture    func(f *insight.Fleet, node string, asked url.Values) templ.Component
 	AlertsPage func(from int, node string, asked url.Values) templ.Component
 	PastPage   func(context.Context, *PastQuestion) (templ.Component, error)
 	ErrorPage  func(status int, title string, advice gpu.Advice) templ.Component

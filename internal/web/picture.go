@@ -1,10 +1,24 @@
 package web
 
 import (
+	"net/url"
 	"time"
 
+	"github.com/a-h/templ"
+
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/views"
 )
+
+// picture is the picture of a page as an image, in the colours that are asked for.
+func (p *Pages) picture(f *insight.Fleet, node string, asked url.Values) templ.Component {
+	theme := views.Light
+	if asked.Get("theme") == "dark" {
+		theme = views.Dark
+	}
+	return views.NewShared(p.all(f, node, asked), theme)
+}
 
 // recent answers about the recent past of a page's devices: of one node, or of all.
 func (p *Pages) recent(page string) func(node, uuid string, step time.Duration) *recent.Table {

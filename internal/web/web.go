@@ -36,7 +36,7 @@ type Pages struct {
 // those who are told of alerts; many goroutines call both at the same time.
 func New(on *server.Config, monitor func() contract.Monitor, targets func() []notify.Status) *Pages {
 	p := &Pages{on, monitor, targets, static.New()}
-	on.Page, on.DevicePage, on.AlertsPage, on.PastPage = p.dashboard, p.device, p.alerts, p.past
+	on.Page, on.DevicePage, on.AlertsPage, on.PastPage, on.Picture = p.dashboard, p.device, p.alerts, p.past, p.picture
 	on.ErrorPage, on.Assets = p.problem, p.Asset
 	on.DocsPage = views.DocsPage(p.site())
 	on.ReferencePage = func(of *apidoc.Document) templ.Component { return views.ReferencePage(of, p.site()) }
@@ -45,11 +45,16 @@ func New(on *server.Config, monitor func() contract.Monitor, targets func() []no
 }
 
 func (p *Pages) dashboard(f *insight.Fleet, node string, asked url.Values) templ.Component {
+	return views.NewPage(p.all(f, node, asked))
+}
+
+// all is what the page of those Moments is made of.
+func (p *Pages) all(f *insight.Fleet, node string, asked url.Values) views.Input {
 	in := p.input(f, node)
 	in.Choices = views.Choices{Path: in.BasePath, Asked: asked}
 	a := f.Answer()
 	in.Layers, in.Past, in.Ways, in.Why, in.Causes = contract.NewLayers(a), a.Past, a.Ways, a.Sentence, a.Main()
-	return views.NewPage(in)
+	return in
 }
 
 func (p *Pages) device(of insight.Part, asked url.Values) templ.Component {
@@ -85,7 +90,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 		HasPast:    p.cfg.Past != nil,
 		Alerts:     alert.OfNode(p.cfg.Alerts.Standing(), node),
 		PastAlerts: alert.OfNode(p.cfg.Alerts.Past(), node),
-		Footprint: p.cfg.Sizes.Last(),
+		Footprint:  p.cfg.Sizes.Last(),
 		Said: func(d *gpu.Device) *explain.DeviceAnswer {
 			of, _ := f.Device(d.Node, d.UUID)
 			return of.Why

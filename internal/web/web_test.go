@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"net/url"
 	"bytes"
 	"strings"
 	"testing"
@@ -63,7 +64,7 @@ func TestPagesOfANode(t *testing.T) {
 			t.Errorf("%s: it is not about %s alone", what, name)
 		}
 	}
-	if page := rendered(t, cfg.AlertsPage(0, name, nil)); !strings.Contains(page, "quiet on "+name) {
+	if page := rendered(t, cfg.AlertsPage(0, name, url.Values{"tab": {"silenced"}})); !strings.Contains(page, "quiet on "+name) {
 		t.Error("the silence of the node is missing")
 	}
 	for what, page := range map[string]string{"dashboard": rendered(t, cfg.Page(fleet, "", nil)), "alerts": rendered(t, cfg.AlertsPage(0, "", nil))} {
