@@ -196,4 +196,7 @@ func staysTheSame(t *testing.T, page string, seed uint64, steps int) {
 }
 
 // expected is what the console says where there is no server, or no such GPU.
-var expected = []string{"WebSocket connection to", "Failed to load resource"}
+var expected = []string{
+	"WebSocket connection to", "Failed to load resource",
+	"<line> attribute y", "<svg> attribute viewBox", // what is hidden has no place
+}

@@ -231,7 +231,7 @@ const same = `(async () => {
   let served;
   for (let i = 0; ; i++) {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
-    if (answer.status === 404 && document.getElementById("state").dataset.state === "gone") return "";
+    if (!answer.ok && document.getElementById("state").dataset.state === "gone") return "";
     served = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (answer.ok && versionOf(served) === versionOf(document)) break;
     if (i === 600) return "it stays at " + versionOf(document) + ", and is now " + (answer.ok ? versionOf(served) : answer.status);
