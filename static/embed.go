@@ -23,12 +23,12 @@ import (
 )
 
 //go:generate go run ./generate
-//go:embed dist vendor icon.svg
+//go:embed dist vendor icon.svg icon-192.png icon-512.png
 var files embed.FS
 
 // types are content types by extension: the system's table differs by machine.
 var types = map[string]string{
-	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
 	".md": "text/plain; charset=utf-8", "": "text/plain; charset=utf-8",
 }
 

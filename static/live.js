@@ -207,7 +207,7 @@ function state() {
   // Two intervals, and the time of a reading and of its way.
   if (sign.dataset.taken && performance.now() - taken > 2 * interval() + 500) return connected || failures < 1 ? "silent" : "lost";
   if (connected && sign.dataset.is === "starting") return "starting";
-  if (connected && sign.dataset.is === "no_gpu") return "none";
+  if (connected && sign.dataset.is === "none") return "none";
   if (connected) return "live";
   if (failures === 0) return "connecting";
   return failures < tolerated ? "lost" : "polling";

@@ -47,10 +47,10 @@ const base = () => /** @type {HTMLAnchorElement} */ (document.getElementById("fi
 
 function open() {
   if (!dialog) {
-    dialog = document.body.appendChild(document.createElement("dialog"));
+    dialog = document.createElement("dialog");
     dialog.id = "palette";
     dialog.setAttribute("aria-label", "Find");
-    dialog.setAttribute("data-own", "");
+    document.getElementById("palette-place")?.append(dialog); // where the page is patched around it
     input = dialog.appendChild(document.createElement("input"));
     Object.assign(input, { type: "search", placeholder: "A GPU, a process, a user, a page", autocomplete: "off", spellcheck: false });
     for (const [name, value] of [["role", "combobox"], ["aria-label", "Find"], ["aria-controls", "found"], ["aria-expanded", "true"], ["aria-autocomplete", "list"]]) input.setAttribute(name, value);

@@ -123,7 +123,7 @@ func TestDevicePage(t *testing.T) {
 		{ID: "e", Device: at("dgx-07", ""), Message: "of the machine", Since: noon},
 	}
 	p := NewDevicePage(in, &s.Devices[1])
-	if p.Title != "▲ 93\u00a0% · 85\u00a0°C · GPU 1 · gpuwhy" || p.GPUs.All != 1 || len(p.Processes) != 1 || p.AlertLine.Item.Title != "of GPU\u00a01" || p.AlertLine.More != "" || p.Sums != nil {
+	if p.Title != "▲ 93\u00a0% · 85\u00a0°C · GPU 1 · gpuwhy" || p.GPUs.All != 1 || len(p.Processes.Rows) != 1 || p.AlertLine.Item.Title != "of GPU\u00a01" || p.AlertLine.More != "" || p.Sums != nil {
 		t.Errorf("got %+v", p)
 	}
 	if len(in.Alerts) != 5 || in.Alerts[1].ID != "b" {

@@ -111,10 +111,9 @@ type Page struct {
 	Found     string // what each source found
 	FailTitle string
 	AlertLine AlertLine
-	Processes []Process
-	Count     string // how many processes are left out
-	Unlisted  string
-	Notes     []string // what gpuwhy can't see here, and what would change that
+	Processes ProcessBlock
+	Process   *ProcessDialog // the process that is asked for; nil for none
+	Notes     []string       // what gpuwhy can't see here, and what would change that
 	Machine   string
 	Sums      []Figure // of the machine, in one line
 	Host      []Figure
@@ -181,12 +180,7 @@ func NewPage(in Input) Page {
 	p.FailTitle = say(either(len(devices) == 0, "no GPU read", "not all read"))
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
 	p.AlertLine = newAlertLine(&in)
-	p.Processes = newProcesses(devices, len(in.Nodes) > 1, in.Attribution, now)
-	if n := len(p.Processes); n > mostProcesses {
-		p.Count = say("first processes", strconv.Itoa(mostProcesses), strconv.Itoa(n))
-		p.Processes = p.Processes[:mostProcesses]
-	}
-	p.Unlisted = newUnlisted(devices, in.name)
+	p.Processes, p.Process = newProcessBlock(&in, devices), newProcessDialog(&in, newProcesses(&in, devices))
 	p.Found = sentence(contract.Found(in.Nodes))
 	p.Notes = each(in.Nodes.Notes(), func(n *gpu.Advice) string { return sentence(n.Text()) })
 	return p

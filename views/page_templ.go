@@ -56,7 +56,7 @@ func dashboard(p Page) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = processDialog().Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = processDialog(p.Process).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/a-h/templ"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
@@ -301,17 +302,23 @@ func TestProcessRow(t *testing.T) {
 			}},
 		})
 	})}}
-	missing := absent(gpu.NotReported)
-	want := []Process{{
-		Key: "n/GPU-1/7/0", GPU: "3 · MIG 0", PID: "7", Type: "compute", Name: missing, User: missing, Memory: missing,
+	in := input(s, "why")
+	in.Attribution = func(*gpu.Device) *attribute.Attribution {
+		return &attribute.Attribution{Shares: []attribute.Share{{Power: gpu.Of[gpu.Watts](42)}}}
+	}
+	got := newProcesses(&in, devicesOf(s))
+	if len(got) != 1 {
+		t.Fatalf("%d processes", len(got))
+	}
+	want := Process{
+		Key: "n/GPU-1/7/0", GPU: "3 · MIG 0", Device: "/gpu/GPU-1", PID: "7", Type: "compute", Name: missing("someone"), User: absent(gpu.NotReported),
+		Memory: absent(gpu.NotReported), Hue: "p6",
 		Command: Value{"command not permitted", Missing, "it exists, but gpuwhy may not read it", ""},
 		SM:      Value{Text: "0\u00a0%"},
 		Power:   Value{Text: "42\u00a0W"}, Place: Value{Text: "pod trainer-0"},
 		Running: Value{Text: "1\u00a0min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
-	}}
-	if diff := cmp.Diff(want, newProcesses(devicesOf(s), false, func(*gpu.Device) *attribute.Attribution {
-		return &attribute.Attribution{Shares: []attribute.Share{{Power: gpu.Of[gpu.Watts](42)}}}
-	}, noon)); diff != "" {
+	}
+	if diff := cmp.Diff(want, got[0], cmpopts.IgnoreUnexported(Process{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -349,7 +356,7 @@ func TestUnlisted(t *testing.T) {
 		*device(func(d *gpu.Device) { d.Index, d.State = 1, gpu.StateLost }),
 		*device(func(d *gpu.Device) { d.Index, d.Processes = 2, gpu.Of([]gpu.Process{}) }),
 	}}
-	if got, want := newUnlisted(devicesOf(s), new(Input).name), "The driver does not list the processes of GPU 0."; got != want {
+	if got, want := newUnlisted(devicesOf(s), new(Input).name), "The processes of GPU 1 are not known: it does not answer. The driver does not list the processes of GPU 0."; got != want {
 		t.Errorf("got %q", got)
 	}
 }
@@ -568,11 +575,11 @@ func TestVeryMany(t *testing.T) {
 	s.Devices[7].Thermal.GPU = gpu.Of[gpu.Celsius](86)
 	p := NewPage(input(s, "why"))
 	l := p.GPUs
-	if l.Shape != Squares || len(l.Groups) != 125 || len(l.Groups[0].Spots) != 8 || l.Groups[1].Name != "GPUs 8–15" || len(p.Processes) != mostProcesses {
-		t.Errorf("%q, %d groups, the second %+v, %d processes", l.Shape, len(l.Groups), l.Groups[1], len(p.Processes))
+	if l.Shape != Squares || len(l.Groups) != 125 || len(l.Groups[0].Spots) != 8 || l.Groups[1].Name != "GPUs 8–15" || len(p.Processes.Rows) != fewProcesses {
+		t.Errorf("%q, %d groups, the second %+v, %d processes", l.Shape, len(l.Groups), l.Groups[1], len(p.Processes.Rows))
 	}
-	if len(l.Cards) != 2 || l.Cards[0].Title != "GPU 500" || l.Cards[1].Title != "GPU 7" || !strings.HasPrefix(p.Count, "The first 200 of 9") {
-		t.Errorf("%d have words, the first %+v; %q", len(l.Cards), l.Cards[0], p.Count)
+	if len(l.Cards) != 2 || l.Cards[0].Title != "GPU 500" || l.Cards[1].Title != "GPU 7" || !strings.HasPrefix(p.Processes.Count, "9") {
+		t.Errorf("%d have words, the first %+v; %q", len(l.Cards), l.Cards[0], p.Processes.Count)
 	}
 }
 
@@ -685,9 +692,6 @@ func TestSeveralNodes(t *testing.T) {
 	p := NewPage(in)
 	if cards := p.GPUs.Cards; p.in.place() != "2 nodes" || len(cards) != 9 || cards[8].Title != a.Node+" "+say("gpu", "0") || p.Host != nil || p.Machine != "" {
 		t.Errorf("node %q, %d cards, the last is %q", p.in.place(), len(cards), cards[len(cards)-1].Title)
-	}
-	if got := p.Processes[len(p.Processes)-1].GPU; got != a.Node+"/0" {
-		t.Errorf("the last process is on %q", got)
 	}
 	if p.Answer.Question != "What needs me now?" {
 		t.Errorf("it asks %q", p.Answer.Question)

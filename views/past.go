@@ -854,5 +854,7 @@ func (p *PastPage) pageOf(m *insight.Moment) *Page {
 	for i := range page.Causes {
 		page.Causes[i].Advice = ""
 	}
+	page.Processes.ProcessTable = newProcessTable(&in, in.devices(), newProcesses(&in, in.devices()))
+	page.Processes.still()
 	return &page
 }

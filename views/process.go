@@ -6,46 +6,61 @@ import (
 	"strings"
 	"time"
 
-	"github.com/a-h/templ"
-
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
-// A Process is one row of the process table.
+// A Process is one process on one device.
 type Process struct {
 	Key     string // its device, pid and MIG instance
 	GPU     string // "0", or "0 · MIG 3"
+	Device  string // the address of its device's page
 	Name    Value
 	Command Value
 	PID     string
 	User    Value
+	Hue     string // the class of its colour
 	Type    string
 	Memory  Value
-	SM      Value
+	SM      Value  // its share of the engine that it uses most
 	Power   Value  // an estimate
 	Place   Value  // where it runs: a pod, a container, a job or a unit
 	Running Value  // for how long
 	Started string // RFC 3339; empty where that is not known
+
+	d     *gpu.Device
+	p     *gpu.Process
+	watts number
+	main  string // what the job, the container or the program of one user is called, of which it is a part
 }
 
-// mostProcesses is how many rows the table has at most.
-const mostProcesses = 200
-
-// newProcesses are those of all devices; attribution is as in [Input].
-func newProcesses(devices []*gpu.Device, several bool, attribution func(*gpu.Device) *attribute.Attribution, now time.Time) []Process {
+// newProcesses are those of some devices, with the sum of each to compare them by.
+func newProcesses(in *Input, devices []*gpu.Device) []Process {
 	var out []Process
+	now := in.now()
 	for _, d := range devices {
 		list := d.Processes.Or(nil)
 		shares := make([]attribute.Share, len(list))
-		if attribution != nil {
-			shares = attribution(d).Shares
+		if in.Attribution != nil {
+			if a := in.Attribution(d); a != nil && len(a.Shares) == len(list) {
+				shares = a.Shares
+			}
 		}
 		for i := range list {
-			out = append(out, newProcess(d, several, &list[i], shares[i].Power, now))
+			p := newProcess(d, len(in.Nodes) > 1, &list[i], shares[i].Power, now)
+			p.Hue, p.Device = in.hue(&list[i]), in.BasePath+devicePath(d.UUID)
+			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// now is when the newest reading was taken; before the first it is the present.
+func (in *Input) now() time.Time {
+	if len(in.Nodes) > 0 {
+		return in.Nodes.Time()
+	}
+	return in.Now
 }
 
 func newProcess(d *gpu.Device, several bool, p *gpu.Process, power gpu.Reading[gpu.Watts], now time.Time) Process {
@@ -59,10 +74,11 @@ func newProcess(d *gpu.Device, several bool, p *gpu.Process, power gpu.Reading[g
 		User:    shown(f.User, longestName),
 		Type:    string(p.Type),
 		Memory:  show(mebi(p.Memory), memory),
-		SM:      show(num(p.SM), percent),
+		SM:      show(engineShare(p), percent),
 		Power:   show(num(power), watts),
 		Place:   newPlace(f),
 		Running: absent(f.Started.Quality()),
+		d:       d, p: p, watts: num(power),
 	}
 	if several {
 		out.GPU = clean(d.Node, longestName) + "/" + out.GPU
@@ -74,11 +90,33 @@ func newProcess(d *gpu.Device, several bool, p *gpu.Process, power gpu.Reading[g
 	if out.Command.Mark == Missing {
 		out.Command.Text = say("command", out.Command.Text)
 	}
+	if !f.Exists.Or(true) {
+		out.Name = Value{Text: say("ended"), Mark: Missing, Title: say("ended why")}
+	} else if out.Name.Mark == Missing {
+		out.Name = missing("someone")
+	}
 	if started, ok := f.Started.Get(); ok {
 		out.Started = stamp(started)
 		out.Running = Value{Text: between(started, now), Title: say("since", moment(started))}
 	}
+	out.main = strings.Join([]string{d.Node, out.PID}, "\x00")
+	if job := placeOf(f); job != "" && (f.Unit.Or(gpu.Unit{}).Name == "" || !strings.HasSuffix(job, ".scope")) {
+		out.main = strings.Join([]string{d.Node, job, f.User.Or("")}, "\x00")
+	} else if f.Exists.Or(true) && f.User.Present() && f.Program.Present() && f.Command.Present() {
+		out.main = strings.Join([]string{d.Node, f.User.Or(""), f.Program.Or(""), f.Command.Or("")}, "\x00")
+	}
 	return out
+}
+
+// engineShare is a process's share of the engine that it uses most.
+func engineShare(p *gpu.Process) number {
+	most := num(p.SM)
+	for _, n := range []number{num(p.Encoder), num(p.Decoder), num(p.Video)} {
+		if n.over(most) {
+			most = n
+		}
+	}
+	return most
 }
 
 // newPlace is where a process runs, by the name that people know best; "none" if in nothing known.
@@ -108,10 +146,12 @@ func placeOf(f *gpu.ProcessFacts) string {
 
 // newUnlisted names the devices whose processes can't be listed, or not all: they may have some.
 func newUnlisted(devices []*gpu.Device, name func(*gpu.Device) string) string {
-	var unlisted, partly []string
+	var away, unlisted, partly []string
 	for _, d := range devices {
 		switch {
+		case d.State == gpu.StateAsleep: // no program uses it
 		case d.State != gpu.StateOK:
+			away = append(away, name(d))
 		case !d.Processes.Present():
 			unlisted = append(unlisted, name(d))
 		case d.ProcessesPartial.Or(false):
@@ -119,9 +159,5 @@ func newUnlisted(devices []*gpu.Device, name func(*gpu.Device) string) string {
 		}
 	}
 	of := func(text string, names []string) string { return either(len(names) == 0, "", say(text, list(names))) }
-	return strings.TrimSpace(of("not listed", unlisted) + " " + of("others hidden", partly))
-}
-
-func (p Process) running() templ.Attributes {
-	return attributes("title", p.Running.Title, "data-mark", string(p.Running.Mark), "datetime", p.Started)
+	return strings.TrimSpace(of("not answering", away) + " " + of("not listed", unlisted) + " " + of("others hidden", partly))
 }

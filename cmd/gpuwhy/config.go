@@ -38,6 +38,7 @@ type Config struct {
 
 	BasePath    string   `default:"/" help:"Path under which everything is served, behind a proxy."`
 	AllowOrigin []string `placeholder:"ORIGIN" help:"Web origin, such as https://example.org, whose pages may connect; repeatable."`
+	AllowEmbed  []string `placeholder:"ORIGIN" help:"Web origin, such as https://wiki.example.org, whose pages may show the card of a GPU, /embed/gpu/UUID, in a frame; repeatable."`
 	AllowHost   []string `placeholder:"HOST" help:"Host name under which gpuwhy may be reached, beside loopback and the listen address; repeatable."`
 	MaxViewers  int      `default:"1000" help:"WebSocket connections at most."`
 
@@ -54,6 +55,7 @@ type Config struct {
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error."`
 
 	origins  auth.Origins // of AllowOrigin
+	frames   auth.Frames  // of AllowEmbed
 	hostname string       // this machine's; empty where it has none
 	// ownStateDir says that nobody gave the state directory; notKept is why it can't be used.
 	ownStateDir bool
@@ -110,6 +112,9 @@ func (c *Config) check() (err error) {
 	// The server checks the hosts, and is built before anything starts.
 	if c.origins, err = auth.ParseOrigins(c.AllowOrigin); err != nil {
 		return fmt.Errorf("--allow-origin: %w", err)
+	}
+	if c.frames, err = auth.ParseFrames(c.AllowEmbed); err != nil {
+		return fmt.Errorf("--allow-embed: %w", err)
 	}
 	if err := c.checkHistory(); err != nil {
 		return err

@@ -62,7 +62,7 @@ func (c *Config) options() app.Options {
 		Version: versionText(),
 		Node:    c.name(),
 		Address: server.Address{
-			Listen: c.Listen, Hostname: c.hostname, BasePath: c.BasePath, AllowOrigins: c.origins, AllowHosts: c.AllowHost,
+			Listen: c.Listen, Hostname: c.hostname, BasePath: c.BasePath, AllowOrigins: c.origins, AllowEmbed: c.frames, AllowHosts: c.AllowHost,
 		},
 		MaxViewers:       c.MaxViewers,
 		Interval:         c.Interval,

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -109,4 +110,26 @@ func (o Origins) Allow(origin string) bool {
 		ok, err := path.Match(pattern, strings.ToLower(origin))
 		return ok && err == nil
 	})
+}
+
+// Frames are the foreign origins whose pages may show a part of ours in a frame, as a browser reads them in
+// a Content-Security-Policy.
+type Frames []string
+
+// frame matches what can stand in a Content-Security-Policy, and nothing that ends it.
+var frame = regexp.MustCompile(`^https?://(?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]{1,5})?$`)
+
+// ParseFrames reads origins as [ParseOrigins] does. Here * stands for all that is before the first dot of a host, and
+// browsers take no IPv6 addresses.
+func ParseFrames(list []string) (Frames, error) {
+	frames := make(Frames, len(list))
+	for i, origin := range list {
+		if err := checkOrigin(origin); err != nil {
+			return nil, err
+		}
+		if frames[i] = strings.ToLower(origin); !frame.MatchString(frames[i]) {
+			return nil, fmt.Errorf("origin %q is not a scheme, a host name and perhaps a port, such as https://wiki.example.org or https://*.example.org", origin)
+		}
+	}
+	return frames, nil
 }

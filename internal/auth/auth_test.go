@@ -3,6 +3,7 @@ package auth_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
@@ -50,5 +51,22 @@ func TestAllow(t *testing.T) {
 	}
 	if auth.Origins(nil).Allow("https://a.example") {
 		t.Error("no origin is configured, and one is allowed")
+	}
+}
+
+func TestParseFrames(t *testing.T) {
+	for origin, ok := range map[string]bool{
+		"https://wiki.example.org": true, "https://WIKI.example.org": true, "http://board:3000": true, "https://*.example.org": true, "https://10.0.0.7:8443": true,
+		"https://gpu-*.example.org": false, "https://*": false, "http://[::1]:3000": false, "https://a.example;script-src": false,
+		"https://a.example,b": false, "https://a'": false, "https://a.example:443": false, "a.example": false, "*": false, "": false,
+		"https://a.example b": false, "https://a.": false, "'self'": false, "data:": false,
+	} {
+		frames, err := auth.ParseFrames([]string{"https://b.example", origin})
+		if (err == nil) != ok {
+			t.Errorf("ParseFrames(%q) = %v", origin, err)
+		}
+		if ok && (len(frames) != 2 || frames[1] != strings.ToLower(origin)) {
+			t.Errorf("%q is %q", origin, frames)
+		}
 	}
 }

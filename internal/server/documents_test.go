@@ -65,7 +65,7 @@ func TestDocumentsSayEnough(t *testing.T) {
 		t.Errorf("%d paths and %d schemas", len(doc.Paths), len(doc.Schemas))
 	}
 	// What is no part of the API is named here, so that nothing is forgotten.
-	notDocumented := []string{"/{$}", "/static/{path...}", "/favicon.ico", "/robots.txt", "/docs", "/docs/events", "/redoc", "/gpu/{id}", "/past", "/ws", "/alerts"}
+	notDocumented := []string{"/{$}", "/static/{path...}", "/favicon.ico", "/robots.txt", "/docs", "/docs/events", "/redoc", "/gpu/{id}", "/past", "/ws", "/alerts", "/processes", "/embed/gpu/{id}", "/manifest.webmanifest"}
 	for _, r := range s.routes() {
 		if (r.doc == nil) != slices.Contains(notDocumented, r.path) {
 			t.Errorf("%s: documented %v", r.path, r.doc != nil)

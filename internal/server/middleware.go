@@ -82,7 +82,7 @@ func limitBody(next http.Handler) http.Handler {
 // policy lets a page load its parts from this server alone; 'self' covers the socket too.
 func policy(style string) string {
 	return "default-src 'none'; script-src 'self'; style-src " + style + "; img-src 'self' data:; " +
-		"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+		"connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 }
 
 // fixedHeaders are those of every answer. All share the values, and nobody changes them.

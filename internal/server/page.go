@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 
 	"github.com/a-h/templ"
@@ -38,6 +39,35 @@ func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	return s.serveLive(w, r, s.cfg.DevicePage(p, r.URL.Query()))
+}
+
+// otherPage is a page of the newest Moments.
+func (s *Server) otherPage(path string) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		asked := r.URL.Query()
+		page := s.cfg.OtherPages[path](ofRequest(r, s.cfg.Latest()), nodeOf(r), asked)
+		if asked.Get("part") != "" {
+			return servePage(w, r, page)
+		}
+		return s.serveLive(w, r, page)
+	}
+}
+
+// embedPage is the card of a device, the one page that others may have in a frame, if they are named.
+func (s *Server) embedPage(w http.ResponseWriter, r *http.Request) error {
+	p, err := s.named(ofRequest(r, s.cfg.Latest()), r)
+	if err != nil {
+		return err
+	}
+	if len(s.cfg.AllowEmbed) > 0 {
+		w.Header().Set("Content-Security-Policy", strings.Replace(policy("'self'"), "frame-ancestors 'none'", "frame-ancestors "+strings.Join(s.cfg.AllowEmbed, " "), 1))
+		w.Header().Del("X-Frame-Options") // it can't name origins
+	}
+	return s.serveLive(w, r, s.cfg.EmbedPage(p, r.URL.Query()))
+}
+
+func (s *Server) manifest() (*body, error) {
+	return newBody("application/manifest+json", s.cfg.Manifest), nil
 }
 
 // query is that of the request with its question mark, or empty.

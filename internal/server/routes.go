@@ -2,8 +2,10 @@ package server
 
 import (
 	_ "embed"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/a-h/templ"
@@ -55,6 +57,8 @@ func (s *Server) routes() []route {
 		s.page("/redoc", rendered(func() templ.Component { return s.cfg.ReferencePage(s.document()) })),
 		s.page("/gpu/{id}", s.devicePage),
 		s.page("/past", s.pastPage),
+		s.page("/embed/gpu/{id}", s.embedPage),
+		s.page("/manifest.webmanifest", once(s.manifest)),
 
 		{http.MethodGet, "/ws", auth.Read, http.HandlerFunc(s.socket), nil}, // AsyncAPI describes it
 		s.read("/api/gpu/summary", s.summary, tagLive, "getSummary", "Totals of the newest snapshot, and why",
@@ -162,6 +166,9 @@ func (s *Server) routes() []route {
 		s.read("/openapi.json", once(s.openAPI), tagDocuments, "getOpenAPI", "This document", as(typeJSON, "OpenAPI 3.1.")),
 		s.read("/openapi.yaml", once(s.openAPIYAML), tagDocuments, "getOpenAPIYAML", "This document as YAML", as(typeYAML, "OpenAPI 3.1.")),
 		s.read("/asyncapi.json", once(s.asyncAPI), tagDocuments, "getAsyncAPI", "The WebSocket protocol", as(typeJSON, "AsyncAPI 3.0.")),
+	}
+	for _, path := range slices.Sorted(maps.Keys(s.cfg.OtherPages)) {
+		routes = append(routes, s.page("/"+path, s.otherPage(path)))
 	}
 	routes = append(routes, s.alertRoutes()...)
 	if s.cfg.BasePath != "" {

@@ -75,6 +75,11 @@ type Config struct {
 	// PastPage returns an error beside the page that says it.
 	Page       func(f *insight.Fleet, node string, asked url.Values) templ.Component
 	DevicePage func(of insight.Part, asked url.Values) templ.Component
+	// OtherPages are further pages of a fleet or one node, by their path, such as "processes". EmbedPage is the
+	// card of a device, for frames of pages of AllowEmbed. Manifest is what browsers need to install the page.
+	OtherPages map[string]func(f *insight.Fleet, node string, asked url.Values) templ.Component
+	EmbedPage  func(of insight.Part, asked url.Values) templ.Component
+	Manifest   []byte
 	// Live keeps what is rendered, for those who look at it; nil where pages stay as they are.
 	Live *live.Feed
 	// Picture is what Page begins with as an image, in SVG.
@@ -110,6 +115,7 @@ type Address struct {
 	// as "gpu.example.org", or "*.example.org" for all below it.
 	AllowHosts   []string
 	AllowOrigins auth.Origins // foreign origins whose pages may read answers
+	AllowEmbed   auth.Frames  // foreign origins whose pages may show a device's card in a frame
 }
 
 // An Asset is a file of the page.

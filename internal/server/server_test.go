@@ -167,6 +167,16 @@ func newStage() (*stage, Config) {
 				return st.pageErr
 			})
 		},
+		EmbedPage: func(p insight.Part, _ url.Values) templ.Component {
+			return templ.Raw("<!doctype html><title>card of " + p.Device.UUID + "</title>")
+		},
+		OtherPages: map[string]func(*insight.Fleet, string, url.Values) templ.Component{
+			"processes": func(_ *insight.Fleet, node string, asked url.Values) templ.Component {
+				return templ.Raw("<!doctype html><title>processes of " + node + " " + asked.Get("q") + "</title>")
+			},
+		},
+		Picture:  func(*insight.Fleet, string, url.Values) templ.Component { return templ.Raw("<svg></svg>") },
+		Manifest: []byte(`{"name":"gpuwhy"}`),
 		ErrorPage: func(status int, title string, advice gpu.Advice) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
 				_, err := fmt.Fprintf(w, "<!doctype html><h1>%d %s</h1><p>%s<p>%s", status, title, advice.What, advice.Try)

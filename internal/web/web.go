@@ -4,6 +4,7 @@
 package web
 
 import (
+	"encoding/json"
 	"net/url"
 	"strings"
 	"time"
@@ -38,6 +39,13 @@ func New(on *server.Config, monitor func() contract.Monitor, targets func() []no
 	p := &Pages{on, monitor, targets, static.New()}
 	on.Page, on.DevicePage, on.AlertsPage, on.PastPage, on.Picture = p.dashboard, p.device, p.alerts, p.past, p.picture
 	on.ErrorPage, on.Assets = p.problem, p.Asset
+	on.OtherPages = map[string]func(*insight.Fleet, string, url.Values) templ.Component{
+		"processes": other(p, "processes", views.NewProcessesPage),
+		"nodes":     other(p, "nodes", views.NewNodesPage),
+		"about":     other(p, "about", views.NewAboutPage),
+		"find":      other(p, "find", views.NewFindPage),
+	}
+	on.EmbedPage, on.Manifest = p.embed, p.manifest()
 	on.DocsPage = views.DocsPage(p.site())
 	on.ReferencePage = func(of *apidoc.Document) templ.Component { return views.ReferencePage(of, p.site()) }
 	on.EventsPage = func(of *apidoc.Events) templ.Component { return views.EventsPage(of, p.site()) }
@@ -63,6 +71,62 @@ func (p *Pages) device(of insight.Part, asked url.Values) templ.Component {
 	in.Layers, in.Past, in.Ways, in.Causes = contract.NewLayersOfOne(of.Why), of.Why.Past, of.Why.Ways, of.Why.Causes
 	in.Forecasts = p.forecasts(of.Alone(), []insight.Part{of}, in.Now)
 	return views.NewDevicePage(in, of.Device)
+}
+
+// other is a page of all that a fleet has, at a path.
+func other[Page templ.Component](p *Pages, path string, page func(views.Input) Page) func(*insight.Fleet, string, url.Values) templ.Component {
+	return func(f *insight.Fleet, node string, asked url.Values) templ.Component {
+		in := p.input(f, node)
+		in.Choices = views.Choices{Path: in.BasePath + path, Asked: asked}
+		a := f.Answer()
+		in.Layers, in.Causes = contract.NewLayers(a), a.Main()
+		return page(in)
+	}
+}
+
+func (p *Pages) embed(of insight.Part, asked url.Values) templ.Component {
+	in := p.input(of.Alone(), "")
+	in.Choices = views.Choices{Path: in.BasePath + "embed/gpu/" + url.PathEscape(of.Device.UUID), Asked: asked}
+	return views.NewEmbedPage(in, of.Device)
+}
+
+// manifest is what browsers need to install the page.
+func (p *Pages) manifest() []byte {
+	type icon struct {
+		Src     string `json:"src"`
+		Sizes   string `json:"sizes"`
+		Type    string `json:"type"`
+		Purpose string `json:"purpose"`
+	}
+	type shortcut struct {
+		Name string `json:"name"`
+		URL  string `json:"url"`
+	}
+	base := p.cfg.BasePath
+	out, err := json.Marshal(struct {
+		Name       string     `json:"name"`
+		ShortName  string     `json:"short_name"`
+		ID         string     `json:"id"`
+		Start      string     `json:"start_url"`
+		Scope      string     `json:"scope"`
+		Display    string     `json:"display"`
+		Background string     `json:"background_color"`
+		Theme      string     `json:"theme_color"`
+		Icons      []icon     `json:"icons"`
+		Shortcuts  []shortcut `json:"shortcuts"`
+	}{
+		"gpuwhy on " + p.cfg.Monitor.Node, "gpuwhy", base, base, base, "standalone", "#0b0d0e", "#0b0d0e",
+		[]icon{
+			{p.URL("icon.svg"), "any", "image/svg+xml", "any"},
+			{p.URL("icon-192.png"), "192x192", "image/png", "any maskable"},
+			{p.URL("icon-512.png"), "512x512", "image/png", "any maskable"},
+		},
+		[]shortcut{{"Past", base + "past"}, {"Processes", base + "processes"}, {"Alerts", base + "alerts"}},
+	})
+	if err != nil {
+		panic("web: the manifest can't be encoded: " + err.Error())
+	}
+	return out
 }
 
 // base is where a node has its addresses; an empty name stands for all.

@@ -1,8 +1,9 @@
 package web_test
 
 import (
-	"net/url"
 	"bytes"
+	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -75,5 +76,40 @@ func TestPagesOfANode(t *testing.T) {
 	part, ok := fleet.Device(others, other.Snapshot.Devices[0].UUID)
 	if page := rendered(t, cfg.DevicePage(part, nil)); !ok || !strings.Contains(page, other.Snapshot.Devices[0].UUID) || strings.Contains(page, own.Snapshot.Devices[0].UUID) {
 		t.Error("the page of a device is not about it alone")
+	}
+}
+
+// All pages are there, and the manifest leads to files that are.
+func TestOtherPages(t *testing.T) {
+	fleet := insight.NewFleet(insight.Of(fixture.Server()))
+	cfg := &server.Config{Newest: func() *insight.Fleet { return fleet }, Alerts: alert.New(nil), Recent: recent.New(), Parts: func() map[string]contract.Part { return nil }}
+	cfg.BasePath = "/x/"
+	web.New(cfg, func() contract.Monitor { return contract.Monitor{Source: gpu.SourceNVML, Version: "v1"} }, func() []notify.Status { return nil })
+	uuid := fleet.Nodes()[0].Devices[1].UUID
+	for path, want := range map[string]string{"processes": `href="/x/processes?sort=name"`, "nodes": "<h1", "about": "What it costs", "find": uuid} {
+		page, ok := cfg.OtherPages[path]
+		if !ok {
+			t.Fatalf("there is no %s", path)
+		}
+		if html := rendered(t, page(fleet, "", nil)); !strings.Contains(html, want) {
+			t.Errorf("%s: no %q", path, want)
+		}
+		rendered(t, page(nil, "", url.Values{"q": {"x"}})) // before the first reading
+	}
+	part, _ := fleet.Device(fleet.Nodes()[0].Node, uuid)
+	if html := rendered(t, cfg.EmbedPage(part, nil)); !strings.Contains(html, uuid) {
+		t.Error("the card is of another GPU")
+	}
+	var manifest struct {
+		Start string `json:"start_url"`
+		Icons []struct{ Src string }
+	}
+	if err := json.Unmarshal(cfg.Manifest, &manifest); err != nil || manifest.Start != "/x/" || len(manifest.Icons) != 3 {
+		t.Fatalf("%v: %s", err, cfg.Manifest)
+	}
+	for _, icon := range manifest.Icons {
+		if _, ok := cfg.Assets(strings.TrimPrefix(icon.Src, "/x/static/")); !ok {
+			t.Errorf("%s is not there", icon.Src)
+		}
 	}
 }

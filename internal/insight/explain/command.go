@@ -84,6 +84,33 @@ func stopping(list []*gpu.Process, part func(*gpu.Process) float64) string {
 	return command
 }
 
+// EndCommand is the command that ends processes of one machine: all of them, and nothing else. It is empty where there is
+// none, as for a part of a desktop, which nobody should be told to end.
+func EndCommand(list []*gpu.Process) string {
+	var command string
+	var pids []string
+	for _, p := range list {
+		of := stopping([]*gpu.Process{p}, func(*gpu.Process) float64 { return 1 })
+		if pid, isKill := strings.CutPrefix(of, "sudo kill "); isKill {
+			if !slices.Contains(pids, pid) {
+				pids = append(pids, pid)
+			}
+			continue
+		}
+		if of == "" || command != "" && of != command {
+			return ""
+		}
+		command = of
+	}
+	switch {
+	case len(pids) == 0:
+		return command
+	case command != "":
+		return ""
+	}
+	return "sudo kill " + strings.Join(pids, " ")
+}
+
 // stopContainer stops a container, of the runtimes that tell its own name and stop it by that. Others are
 // containerd, whose containers belong to several tools, and CRI-O, of which the kubelet has them.
 func stopContainer(c *gpu.Container, u *gpu.Unit) string {

@@ -201,3 +201,33 @@ func TestNamesAreNoWords(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// What ends several processes ends each of them, and nothing else.
+func TestEndCommand(t *testing.T) {
+	job := func(id int) func(*gpu.ProcessFacts) {
+		return func(f *gpu.ProcessFacts) { f.Job = gpu.Of(gpu.Job{ID: id}) }
+	}
+	for _, tt := range []struct {
+		name string
+		list []gpu.Process
+		want string
+	}{
+		{"nothing", nil, ""},
+		{"one", []gpu.Process{runner(50, "train.py", 97)}, "sudo kill 50"},
+		{"one on two GPUs", []gpu.Process{runner(50, "train.py", 97), runner(50, "train.py", 90)}, "sudo kill 50"},
+		{"each of several, also one that does nothing", []gpu.Process{runner(50, "train.py", 97), runner(51, "train.py", 0), runner(52, "eval.py", 9)}, "sudo kill 50 51 52"},
+		{"a job, once", []gpu.Process{runner(50, "train.py", 97, job(7)), runner(51, "train.py", 90, job(7))}, "scancel 7"},
+		{"not two jobs", []gpu.Process{runner(50, "train.py", 97, job(7)), runner(51, "train.py", 90, job(8))}, ""},
+		{"not a job and another", []gpu.Process{runner(50, "train.py", 97, job(7)), runner(51, "train.py", 90)}, ""},
+		{"not a desktop's shell", []gpu.Process{runner(50, "gnome-shell", 3)}, ""},
+		{"nor what is beside it", []gpu.Process{runner(50, "train.py", 97), runner(51, "gnome-shell", 3)}, ""},
+	} {
+		var list []*gpu.Process
+		for i := range tt.list {
+			list = append(list, &tt.list[i])
+		}
+		if got := explain.EndCommand(list); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,638 @@
+package views
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+)
+
+// mostProcesses is how many rows a page of the table has.
+const mostProcesses = 200
+
+// fewProcesses is how many rows the dashboard has.
+const fewProcesses = 8
+
+// A ProcessRow is a row of the table of processes: one process, or several that belong together.
+type ProcessRow struct {
+	Key     string
+	Hue     string // the class of its colour
+	Name    Value
+	Many    string // how many processes it is; empty of one
+	Command Value
+	User    Value
+	GPUs    string // "0 – 3"
+	Power   Value
+	Share   string // the power, of the row that draws most: "0" to "100"; empty where that is not known
+	Memory  Value
+	Use     Value
+	Running Value
+	Started string
+	Place   Value
+	Open    templ.SafeURL
+	End     string // the command that ends all of it; empty where there is none that is right
+
+	of                   []Process
+	watts, memory, share number
+	began                time.Time
+}
+
+// A ProcessTable is the processes that were asked for.
+type ProcessTable struct {
+	Rows    []ProcessRow
+	Columns []ProcessColumn
+	Count   string // "7 processes in 4 groups"
+	Missing string // whose processes are not known; empty where all are
+	Empty   string // in place of the rows, where there are none
+	Listed  string // which rows these are, of many; with links to those before and after
+	Before  templ.SafeURL
+	After   templ.SafeURL
+}
+
+// A ProcessColumn is the head of a column.
+type ProcessColumn struct {
+	Key, Label string
+	Sort       templ.SafeURL // empty where nobody can sort by it
+	Sorted     string        // "ascending", "descending" or empty
+}
+
+// The columns by which people can sort, and which way they go at first.
+var processColumns = []struct {
+	key, label string
+	down       bool
+	by         func(a, b *ProcessRow) int
+}{
+	{"name", "Process", false, func(a, b *ProcessRow) int { return compareText(a.Name, b.Name) }},
+	{"user", "User", false, func(a, b *ProcessRow) int { return compareText(a.User, b.User) }},
+	{"gpu", "GPU", false, func(a, b *ProcessRow) int { return compareDevices(a.of[0].d, b.of[0].d) }},
+	{"power", "Power", true, func(a, b *ProcessRow) int { return compareNumbers(a.watts, b.watts) }},
+	{"memory", "Memory", true, func(a, b *ProcessRow) int { return compareNumbers(a.memory, b.memory) }},
+	{"use", "Use", true, func(a, b *ProcessRow) int { return compareNumbers(a.share, b.share) }},
+	{"running", "Running for", true, func(a, b *ProcessRow) int { return -a.began.Compare(b.began) }},
+	{"place", "Runs in", false, func(a, b *ProcessRow) int { return compareText(a.Place, b.Place) }},
+}
+
+func compareText(a, b Value) int {
+	return cmp.Or(strings.Compare(string(a.Mark), string(b.Mark)), strings.Compare(strings.ToLower(a.Text), strings.ToLower(b.Text)))
+}
+
+func compareDevices(a, b *gpu.Device) int {
+	return cmp.Or(strings.Compare(a.Node, b.Node), a.Index-b.Index)
+}
+
+// compareNumbers puts what is not known below all others.
+func compareNumbers(a, b number) int {
+	known := func(n number) int { return either01(n.ok()) }
+	return cmp.Or(known(a)-known(b), cmp.Compare(a.value, b.value))
+}
+
+// grouped makes rows of what belongs together: "" for jobs and what is like them, "user", or "none".
+func grouped(in *Input, list []Process, by string) []ProcessRow {
+	at := map[string]int{}
+	var groups [][]Process
+	for _, p := range list {
+		key := p.Key
+		switch by {
+		case "":
+			key = p.main
+		case "user":
+			key = p.User.Text + "\x00" + string(p.User.Mark)
+		}
+		i, found := at[key]
+		if !found {
+			i, at[key] = len(groups), len(groups)
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], p)
+	}
+	rows := make([]ProcessRow, len(groups))
+	var most number
+	for i, of := range groups {
+		rows[i] = newProcessRow(in, of, by)
+		if rows[i].watts.over(most) {
+			most = rows[i].watts
+		}
+	}
+	for i := range rows {
+		rows[i].Share = part(rows[i].watts, most)
+	}
+	return rows
+}
+
+func newProcessRow(in *Input, of []Process, by string) ProcessRow {
+	first := of[0]
+	r := ProcessRow{
+		Key: first.Key, Hue: first.Hue, Name: first.Name, Command: first.Command, User: first.User, Place: first.Place,
+		Running: first.Running, Started: first.Started, of: of, GPUs: placesOf(of, len(in.Nodes) > 1),
+		Open: in.Choices.With("process", first.Key),
+	}
+	if slices.ContainsFunc(of, func(p Process) bool { return p.Hue == culprit }) {
+		r.Hue = culprit
+	}
+	r.Power, r.watts = sumOf(of, func(p *Process) number { return p.watts }, watts)
+	r.Memory, r.memory = sumOf(of, func(p *Process) number { return mebi(p.p.Memory) }, memory)
+	r.Use, r.share = leastToMost(of, func(p *Process) number { return engineShare(p.p) }, percent)
+	for _, p := range of {
+		if at, ok := p.p.Facts.Started.Get(); ok && (r.began.IsZero() || at.Before(r.began)) {
+			r.began, r.Running, r.Started = at, p.Running, p.Started
+		}
+	}
+	r.End = endingOf(of)
+	if n := pids(of); n > 1 {
+		r.Many = count("processes", n)
+	}
+	if by == "user" {
+		r.Name, r.Command, r.Place, r.End = first.User, Value{}, Value{Text: either(len(of) == 1, first.Place.Text, "")}, ""
+		r.Key, r.Many = "of "+first.User.Text, count("processes", pids(of))
+		r.Open = in.Choices.With("group", "none", "user", first.User.Text, "from", "")
+	}
+	return r
+}
+
+// pids counts processes; one may be on several devices.
+func pids(of []Process) int {
+	seen := map[string]bool{}
+	for i := range of {
+		seen[of[i].d.Node+"/"+of[i].PID] = true
+	}
+	return len(seen)
+}
+
+// endingOf is the command that ends processes, all of them and nothing else; empty where there is none, as for what nobody should end.
+func endingOf(of []Process) string {
+	var list []*gpu.Process
+	for i := range of {
+		if gpu.KindOf(of[i].d.Source) != gpu.Live || of[i].d.Node != of[0].d.Node { // nothing of it can be stopped, or not from one place
+			return ""
+		}
+		list = append(list, of[i].p)
+	}
+	return explain.EndCommand(list)
+}
+
+// sumOf adds up what is known. Where something is not, the sum is marked, and says of how many it is.
+func sumOf(of []Process, value func(*Process) number, format func(float64) string) (Value, number) {
+	var sum number
+	known := 0
+	for i := range of {
+		if n := value(&of[i]); n.ok() {
+			sum = newNumber(sum.value+n.value, n.quality)
+			known++
+		}
+	}
+	switch known {
+	case 0:
+		n := value(&of[0])
+		return show(n, format), n
+	case len(of):
+		return show(sum, format), sum
+	}
+	return Value{Text: format(sum.value), Mark: Doubtful, Title: "of " + strconv.Itoa(known) + " of " + strconv.Itoa(len(of)) + "; of the others it is not known"}, sum
+}
+
+// leastToMost is the least and the most of what is known.
+func leastToMost(of []Process, value func(*Process) number, format func(float64) string) (Value, number) {
+	var least, most number
+	for i := range of {
+		n := value(&of[i])
+		if n.over(most) {
+			most = n
+		}
+		if n.ok() && (!least.ok() || n.value < least.value) {
+			least = n
+		}
+	}
+	if !most.ok() {
+		n := value(&of[0])
+		return show(n, format), n
+	}
+	if low := format(least.value); low != format(most.value) {
+		low, _, _ = strings.Cut(low, nbsp)
+		return Value{Text: low + "–" + format(most.value)}, most
+	}
+	return show(most, format), most
+}
+
+// placesOf names the devices of some processes in few words: "0 – 3", "0, 2", "24 GPUs".
+func placesOf(of []Process, several bool) string {
+	if len(of) == 1 {
+		return of[0].GPU
+	}
+	type place struct {
+		node  string
+		index int
+	}
+	seen := map[place]bool{}
+	for i := range of {
+		seen[place{of[i].d.Node, of[i].d.Index}] = true
+	}
+	list := slices.SortedFunc(maps.Keys(seen), func(a, b place) int { return cmp.Or(strings.Compare(a.node, b.node), a.index-b.index) })
+	if len(list) == 1 {
+		return either(several, clean(list[0].node, longestName)+"/", "") + strconv.Itoa(list[0].index)
+	}
+	if list[0].node != list[len(list)-1].node {
+		return count("GPUs", len(list))
+	}
+	var parts []string
+	for i := 0; i < len(list); {
+		j := i
+		for j+1 < len(list) && list[j+1].index == list[j].index+1 {
+			j++
+		}
+		switch j - i {
+		case 0:
+			parts = append(parts, strconv.Itoa(list[i].index))
+		case 1:
+			parts = append(parts, strconv.Itoa(list[i].index), strconv.Itoa(list[j].index))
+		default:
+			parts = append(parts, strconv.Itoa(list[i].index)+nbsp+"–"+nbsp+strconv.Itoa(list[j].index))
+		}
+		i = j + 1
+	}
+	if len(parts) > 6 {
+		return count("GPUs", len(list))
+	}
+	return either(several, clean(list[0].node, longestName)+"/", "") + strings.Join(parts, ", ")
+}
+
+// wanted reports whether a process is among those that are asked for.
+func (p *Process) wanted(of Choices) bool {
+	has := func(v Value, text string) bool {
+		return v.Mark != Missing && strings.Contains(strings.ToLower(v.Text), text)
+	}
+	for _, word := range strings.Fields(strings.ToLower(of.Of("q"))) {
+		if p.PID != word && !has(p.Name, word) && !has(p.Command, word) && !has(p.User, word) && !has(p.Place, word) {
+			return false
+		}
+	}
+	same := func(asked string, texts ...string) bool { return asked == "" || slices.Contains(texts, asked) }
+	label, _, _ := strings.Cut(p.GPU, " ")
+	return same(of.Of("gpu"), label, p.d.UUID) && same(of.Of("user"), p.User.Text) && same(of.Of("place"), p.Place.Text)
+}
+
+// newProcessTable sorts, groups and pages processes as the address asks.
+func newProcessTable(in *Input, devices []*gpu.Device, all []Process) ProcessTable {
+	list := slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return !p.wanted(in.Choices) })
+	rows := grouped(in, list, in.Choices.Of("group"))
+	t := ProcessTable{Missing: newUnlisted(devices, in.name)}
+	t.sort(in.Choices, rows)
+	t.Count = newProcessCount(all, list, rows, t.Missing != "")
+	switch {
+	case len(rows) > 0:
+	case len(all) > 0:
+		t.Empty = "No process is as you asked."
+	case t.Missing != "":
+		t.Empty = "No process is known."
+	case len(devices) == 0:
+		t.Empty = "Without a GPU no process is known."
+	default:
+		t.Empty = "No process has a context on a GPU."
+	}
+	from, _ := strconv.Atoi(in.Choices.Of("from"))
+	from = min(max(from, 0), max(len(rows)-1, 0)) / mostProcesses * mostProcesses
+	to := min(from+mostProcesses, len(rows))
+	if len(rows) > mostProcesses {
+		t.Listed = "Rows " + strconv.Itoa(from+1) + " to " + strconv.Itoa(to) + " of " + strconv.Itoa(len(rows))
+		if from > 0 {
+			t.Before = in.Choices.With("from", either(from > mostProcesses, strconv.Itoa(from-mostProcesses), ""))
+		}
+		if to < len(rows) {
+			t.After = in.Choices.With("from", strconv.Itoa(to))
+		}
+	}
+	t.Rows = rows[from:to]
+	return t
+}
+
+// sort puts rows in the order that is asked for; what draws most comes first where nothing is.
+func (t *ProcessTable) sort(of Choices, rows []ProcessRow) {
+	asked := cmp.Or(of.Of("sort"), "power")
+	if !slices.ContainsFunc(processColumns, func(c struct {
+		key, label string
+		down       bool
+		by         func(a, b *ProcessRow) int
+	}) bool {
+		return c.key == asked
+	}) {
+		asked = "power"
+	}
+	for _, c := range processColumns {
+		head, down := ProcessColumn{Key: c.key, Label: c.label}, c.down
+		if c.key == asked {
+			switch of.Of("dir") {
+			case "up":
+				down = false
+			case "down":
+				down = true
+			}
+			sign := 1
+			if down {
+				sign = -1
+			}
+			slices.SortStableFunc(rows, func(a, b ProcessRow) int {
+				return cmp.Or(sign*c.by(&a, &b), compareNumbers(b.watts, a.watts), compareNumbers(b.share, a.share), compareNumbers(b.memory, a.memory), compareDevices(a.of[0].d, b.of[0].d))
+			})
+			head.Sorted = either(down, "descending", "ascending")
+			down = !down
+		}
+		dir := ""
+		if down != c.down {
+			dir = either(down, "down", "up")
+		}
+		head.Sort = of.With("sort", either(c.key == "power", "", c.key), "dir", dir, "from", "")
+		t.Columns = append(t.Columns, head)
+	}
+}
+
+// newProcessCount says how many processes there are; where some are not known, it does not say that there are none.
+func newProcessCount(all, list []Process, rows []ProcessRow, missing bool) string {
+	n := pids(list)
+	text := count("processes", n)
+	if n != len(rows) && len(rows) > 0 {
+		text += " in " + strconv.Itoa(len(rows)) + " rows"
+	}
+	if of := pids(all); of != n {
+		text += " of " + strconv.Itoa(of)
+	}
+	switch {
+	case missing && len(all) == 0:
+		return "not known"
+	case missing:
+		return text + ", others not known"
+	}
+	return text
+}
+
+// A ProcessBlock is the first rows of the table, on another page.
+type ProcessBlock struct {
+	ProcessTable
+	All string // the address of the page with all of them
+}
+
+// newProcessBlock has the processes of some devices that draw most.
+func newProcessBlock(in *Input, devices []*gpu.Device) ProcessBlock {
+	plain := *in
+	plain.Choices = Choices{Path: in.Choices.Path, Asked: maps.Clone(in.Choices.Asked)}
+	for _, name := range []string{"q", "gpu", "user", "place", "group", "sort", "dir", "from"} {
+		delete(plain.Choices.Asked, name)
+	}
+	b := ProcessBlock{ProcessTable: newProcessTable(&plain, devices, newProcesses(&plain, devices)), All: in.BasePath + "processes"}
+	for i := range b.Rows {
+		b.Rows[i].Open = in.Choices.With("process", b.Rows[i].Key)
+	}
+	for i := range b.Columns {
+		b.Columns[i].Sort = ""
+	}
+	if len(devices) == 1 && in.only != nil {
+		b.All += "?gpu=" + devices[0].UUID
+	}
+	b.Rows = b.Rows[:min(len(b.Rows), fewProcesses)]
+	b.Listed, b.Before, b.After = "", "", ""
+	return b
+}
+
+// still makes a table of the past: nothing of it can be opened, ended or sorted.
+func (t *ProcessTable) still() {
+	for i := range t.Rows {
+		t.Rows[i].Open, t.Rows[i].End = "", ""
+	}
+	for i := range t.Columns {
+		t.Columns[i].Sort = ""
+	}
+}
+
+// A ProcessesPage is the view model of the page of processes.
+type ProcessesPage struct {
+	in     *Input
+	Table  ProcessTable
+	GPUs   []Choice // to choose one from; none where there are too many
+	Users  []Choice
+	Places []Choice
+	Kept   []Choice // what the form leaves as it is
+	Dialog *ProcessDialog
+}
+
+// NewProcessesPage makes the view model.
+func NewProcessesPage(in Input) ProcessesPage {
+	devices := in.devices()
+	all := newProcesses(&in, devices)
+	p := ProcessesPage{in: &in, Table: newProcessTable(&in, devices, all), Dialog: newProcessDialog(&in, all)}
+	if len(devices) <= 64 {
+		for _, d := range devices {
+			label := strconv.Itoa(d.Index)
+			if len(in.Nodes) > 1 {
+				label = clean(d.Node, longestName) + "/" + label
+			}
+			p.GPUs = append(p.GPUs, Choice{label, in.name(d)})
+		}
+	}
+	users, places := map[string]bool{}, map[string]bool{}
+	for i := range all {
+		users[all[i].User.Text] = true
+		places[all[i].Place.Text] = true
+	}
+	for _, u := range slices.Sorted(maps.Keys(users)) {
+		p.Users = append(p.Users, Choice{u, u})
+	}
+	for _, place := range slices.Sorted(maps.Keys(places)) {
+		p.Places = append(p.Places, Choice{place, place})
+	}
+	for _, name := range []string{"dir", "kiosk"} {
+		if v := in.Choices.Of(name); v != "" {
+			p.Kept = append(p.Kept, Choice{name, v})
+		}
+	}
+	return p
+}
+
+// Render writes the whole page as HTML, as [Page.Render] does.
+func (p ProcessesPage) Render(ctx context.Context, w io.Writer) error {
+	return document(p.in.head("Processes · gpuwhy"), processesBody(p)).Render(ctx, w)
+}
+
+// head is that of a page with the shell.
+func (in *Input) head(title string) head {
+	return head{Title: title, asset: in.Asset, Manifest: in.manifest(), Styles: []string{"app.css"}, Script: in.Asset("page.js")}
+}
+
+// A ProcessDialog has all that is known of one process.
+type ProcessDialog struct {
+	Title  string
+	Hue    string
+	Ended  bool // it is not on a GPU any more
+	Close  templ.SafeURL
+	GPU    Link
+	Groups []ProcessFacts
+	Others []Link // the processes that belong to it, and the same on other GPUs
+	PID    string
+	End    string // ends this process alone
+	EndAll string // ends it and those that belong to it; empty where that is the same
+	NoEnd  string // why no command is offered
+}
+
+// ProcessFacts are some facts of a process.
+type ProcessFacts struct {
+	Title string
+	Facts []ProcessFact
+}
+
+// A ProcessFact is one of them.
+type ProcessFact struct {
+	Label string
+	Value Value
+	At    time.Time // the moment that it is, if it is one
+	Means string
+	Copy  string // what is worth copying of it
+}
+
+// newProcessDialog is about the process that the address asks for; nil where it asks for none.
+func newProcessDialog(in *Input, all []Process) *ProcessDialog {
+	key := in.Choices.Of("process")
+	if key == "" {
+		return nil
+	}
+	out := &ProcessDialog{Close: in.Choices.With("process", "")}
+	i := slices.IndexFunc(all, func(p Process) bool { return p.Key == key })
+	if i < 0 {
+		parts := strings.Split(key, "/")
+		out.Ended, out.Title = true, "Ended process"
+		if len(parts) > 2 {
+			out.PID = clean(parts[2], longestName)
+		}
+		return out
+	}
+	p := &all[i]
+	out.Title, out.Hue, out.PID, out.GPU = p.Name.Text, p.Hue, p.PID, Link{p.Device, in.name(p.d)}
+	out.Groups = newProcessFacts(p)
+	group := []Process{}
+	for j := range all {
+		o := &all[j]
+		if o.main != p.main || o.d.Node == p.d.Node && o.PID == p.PID && o.d == p.d && o.Key != p.Key {
+			continue
+		}
+		group = append(group, *o)
+		if j != i {
+			out.Others = append(out.Others, Link{string(in.Choices.With("process", o.Key)), o.Name.Text + ", pid" + nbsp + o.PID + ", " + in.name(o.d)})
+		}
+	}
+	const most = 20
+	if n := len(out.Others); n > most {
+		out.Others = append(out.Others[:most], Link{in.BasePath + "processes?group=none", "and " + strconv.Itoa(n-most) + " others"})
+	}
+	out.End, out.EndAll = endingOf([]Process{*p}), endingOf(group)
+	switch {
+	case out.EndAll == out.End:
+		out.EndAll = ""
+	case pids(group) == 1:
+		out.EndAll = ""
+	}
+	if out.End == "" {
+		switch gpu.KindOf(p.d.Source) {
+		case gpu.Simulated:
+			out.NoEnd = "It is simulated: there is nothing to end."
+		case gpu.Recorded:
+			out.NoEnd = "It is from a recording: there is nothing to end."
+		default:
+			out.NoEnd = "No command is offered: it may end more than this, or may not work from here."
+		}
+	}
+	return out
+}
+
+func newProcessFacts(p *Process) []ProcessFacts {
+	f, of := &p.p.Facts, p.p
+	text := func(label string, r gpu.Reading[string], means string) ProcessFact {
+		v := shown(r, longestCommand)
+		return ProcessFact{Label: label, Value: v, Means: means, Copy: either(v.Mark == Plain, v.Text, "")}
+	}
+	fact := func(label string, n number, format func(float64) string, means string) ProcessFact {
+		return ProcessFact{Label: label, Value: show(n, format), Means: means}
+	}
+	command := ProcessFact{Label: "Command", Value: p.Command, Copy: clean(f.Command.Or(""), 1<<16)}
+	if p.Command.Mark != Plain {
+		command.Means = "Other users’ are hidden unless gpuwhy is told otherwise (--show-commands)."
+	}
+	what := []ProcessFact{
+		command,
+		{Label: "PID", Value: Value{Text: p.PID}, Copy: p.PID},
+		text("User", f.User, ""),
+		{Label: "Running for", Value: p.Running},
+		{Label: "Type", Value: Value{Text: p.Type}, Means: "Compute or graphics, as the driver tells them apart."},
+	}
+	if at, ok := f.Started.Get(); ok {
+		what[3].At = at
+	}
+	if !f.Exists.Or(true) {
+		what = append(what, ProcessFact{Label: "Ended", Value: Value{Text: "yes"}, Means: "Its memory is held by nobody."})
+	}
+	on := []ProcessFact{
+		fact("Memory", mebi(of.Memory), memory, "Held on this GPU, used or not."),
+		fact("Power", p.watts, watts, "An estimate: its part of what the GPU draws."),
+		fact("Multiprocessors (SM)", num(of.SM), percent, "Its share of their time."),
+		fact("Memory controller", num(of.MemoryBandwidth), percent, ""),
+		fact("Encoder", num(of.Encoder), percent, ""),
+		fact("Decoder", num(of.Decoder), percent, ""),
+	}
+	if n := num(of.Video); n.ok() {
+		on = append(on, fact("Video engines", n, percent, ""))
+	}
+	for _, instance := range []struct {
+		label string
+		of    gpu.Reading[int]
+	}{{"MIG instance", of.GPUInstance}, {"Compute instance", of.ComputeInstance}} {
+		if n := num(instance.of); n.ok() {
+			on = append(on, fact(instance.label, n, whole, ""))
+		}
+	}
+	machine := []ProcessFact{
+		fact("CPU", num(f.CPU), percent, "Of one core; several cores add up past 100 %."),
+		fact("Memory of the machine", mebi(f.RSS), memory, ""),
+	}
+	place := []ProcessFact{}
+	some := func(label, value string) {
+		if value != "" {
+			place = append(place, text(label, gpu.Of(value), ""))
+		}
+	}
+	pod, container, job, unit := f.Pod.Or(gpu.Pod{}), f.Container.Or(gpu.Container{}), f.Job.Or(gpu.Job{}), f.Unit.Or(gpu.Unit{})
+	some("Pod", pod.Name.Or(pod.UID))
+	some("Namespace", pod.Namespace.Or(""))
+	some("Container", container.Name.Or(""))
+	some("Image", container.Image.Or(""))
+	some("Runtime", container.Runtime)
+	some("Container’s id", container.ID)
+	if !job.None() {
+		some("Slurm job", strconv.Itoa(job.ID))
+	}
+	some("Unit", unit.Name)
+	if len(place) == 0 {
+		place = append(place, ProcessFact{Label: "Runs in", Value: p.Place})
+	}
+	return []ProcessFacts{{"What runs", what}, {"On the GPU", on}, {"On the machine", machine}, {"Where", place}}
+}
+
+// processSorts are the orders of the table, for who has no heads of columns to choose one.
+func processSorts() (out []Choice) {
+	for _, c := range processColumns {
+		if c.key != "power" {
+			out = append(out, Choice{c.key, "Sort by " + strings.ToLower(c.label)})
+		}
+	}
+	return out
+}
+
+func hasChoice(list []Choice, value string) bool {
+	return slices.ContainsFunc(list, func(c Choice) bool { return c.Value == value })
+}
+
+// widthOf is the width of a bar.
+func widthOf(share string) string { return cmp.Or(share, "0") + "%" }

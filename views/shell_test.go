@@ -1,0 +1,142 @@
+package views
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+)
+
+// Each page has the same shell, and its own name is the current one.
+func TestShell(t *testing.T) {
+	in := input(machine("eight"), "why")
+	in.Alerts = []alert.Alert{
+		{ID: "a", Severity: alert.Warning, State: alert.Firing}, {ID: "b", Severity: alert.Critical, State: alert.Firing},
+		{ID: "c", Severity: alert.Info, State: alert.Firing}, {ID: "d", Severity: alert.Warning, State: alert.Firing, Acknowledged: new(alert.Acknowledgment)},
+	}
+	for name, html := range map[string]string{
+		"Now": render(t, NewPage(in)), "Processes": render(t, NewProcessesPage(in)), "About": render(t, NewAboutPage(in)),
+		"Alerts": render(t, NewAlertsPage(AlertsInput{Input: in, AnswerOf: func(*alert.Alert) *explain.DeviceAnswer { return nil }})), "Nodes": render(t, NewNodesPage(in)),
+	} {
+		current := `data-key="` + name + `" aria-current="page"`
+		if strings.Contains(html, `data-key="`+name+`" class="wide"`) {
+			current = `data-key="` + name + `" class="wide" aria-current="page"`
+		}
+		if name != "Nodes" && !strings.Contains(html, current) {
+			t.Errorf("%s is not the current page", name)
+		}
+		for _, part := range []string{`id="state" role="status" data-state="still" data-is="live"`, `id="pause"`, `id="find"`, "data-theme-next", "<noscript>", `id="main"`, ">API</a>", "<b>2</b>", `class="count bad"`, "theme.js"} {
+			if !strings.Contains(html, part) {
+				t.Errorf("%s: no %s", name, part)
+			}
+		}
+	}
+	if html := render(t, NewPage(in)); strings.Contains(html, `data-key="Nodes"`) {
+		t.Error("one node has a page of nodes")
+	}
+	in.Nodes = fixtureFleet()
+	if html := render(t, NewPage(in)); !strings.Contains(html, `data-key="Nodes"`) {
+		t.Error("several nodes have no page")
+	}
+	for status, in := range map[string]Input{"starting": input(nil, ""), "none": input(machine("none"), "")} {
+		if html := render(t, NewAboutPage(in)); !strings.Contains(html, `data-is="`+status+`"`) {
+			t.Errorf("it is not %s", status)
+		}
+	}
+}
+
+func fixtureFleet() gpu.Nodes { return fixture.Fleet() }
+
+func TestKiosk(t *testing.T) {
+	in := input(machine("eight"), "why")
+	in.Choices = Choices{Path: "/", Asked: url.Values{"kiosk": {"1"}}}
+	html := render(t, NewPage(in))
+	for _, part := range []string{"<nav class=\"nav\"", `id="pause"`, `id="more"`, "class=\"foot\""} {
+		if strings.Contains(html, part) {
+			t.Errorf("it has %s", part)
+		}
+	}
+	if !strings.Contains(html, `class="kiosk"`) || !strings.Contains(html, `id="state"`) || !strings.Contains(html, `id="kind"`) {
+		t.Error("it does not say how new it is")
+	}
+}
+
+func TestFind(t *testing.T) {
+	for asked, want := range map[string]string{
+		"":             "Now; Past; Processes; Alerts; About; Last night; API | GPU 0; GPU 1; GPU 2; GPU 3; GPU 4 | finetune.py; eval.py; vllm serve; gnome-shell | ann; bob; svc-llm",
+		"gpu 3":        "GPU 3 | vllm serve",
+		"3":            "GPU 3 | vllm serve | ann; bob",
+		"GPU-2":        "GPU 2",
+		"eval":         "eval.py",
+		"ann":          "ann | finetune.py",
+		"301":          "eval.py",
+		"past":         "Past; Last night",
+		"<b>nothing":   "",
+		"finetune ann": "finetune.py",
+	} {
+		in := lab(gpu.SourceNVML)
+		in.Choices = Choices{Path: "/find", Asked: url.Values{"q": {asked}}}
+		p := NewFindPage(in)
+		var got []string
+		for _, g := range p.Groups {
+			var names []string
+			for _, f := range g.List {
+				names = append(names, f.Name)
+			}
+			got = append(got, strings.Join(names, "; "))
+		}
+		if text := strings.ReplaceAll(strings.Join(got, " | "), nbsp, " "); text != want {
+			t.Errorf("%q finds %s, want %s", asked, text, want)
+		}
+		in.Choices.Asked.Set("part", "list")
+		if html := render(t, NewFindPage(in)); strings.Contains(html, "<html") || !strings.HasPrefix(html, `<div class="found">`) || strings.Contains(html, "<b>nothing") {
+			t.Errorf("%q: %s", asked, html)
+		}
+	}
+}
+
+func TestAbout(t *testing.T) {
+	s := machine("eight")
+	s.Host.Self = gpu.Self{CPU: gpu.Of[gpu.Percent](1.25), RSS: gpu.Of(gpu.Bytes(48 << 20))}
+	s.Notes = []gpu.Advice{{What: "other users' processes are hidden", Try: "run it as root"}}
+	in := input(s, "why")
+	in.Started = noon
+	html := render(t, NewAboutPage(in))
+	for _, part := range []string{"1.2\u00a0%", "48\u00a0MiB", "v1.2.3", "other users' processes are hidden", "2026-01-02 12:00:00 UTC", "What the readings mean"} {
+		if !strings.Contains(strings.ReplaceAll(html, "&#39;", "'"), part) {
+			t.Errorf("%q is missing", part)
+		}
+	}
+	if html := render(t, NewAboutPage(input(machine("none"), ""))); !strings.Contains(html, "libnvidia-ml") {
+		t.Error("it does not say what was tried")
+	}
+}
+
+func TestNodes(t *testing.T) {
+	in := input(nil, "")
+	in.Nodes = fixture.Fleet()
+	bad := in.Nodes[len(in.Nodes)-1]
+	bad.Devices[0].State = gpu.StateLost
+	p := NewNodesPage(in)
+	if len(p.Rows) != len(in.Nodes) || p.Rows[0].Name != bad.Node || !strings.Contains(p.Rows[0].Trouble, "lost") || p.Rows[0].Path != "/node/"+bad.Node+"/" {
+		t.Errorf("%+v", p.Rows)
+	}
+	render(t, p)
+}
+
+func TestEmbed(t *testing.T) {
+	s := machine("eight")
+	html := render(t, NewEmbedPage(input(s, ""), &s.Devices[2]))
+	for _, part := range []string{"GPU 2", `id="state"`, `target="_blank" rel="noopener"`, s.Devices[2].UUID} {
+		if !strings.Contains(html, part) {
+			t.Errorf("%q is missing", part)
+		}
+	}
+	if strings.Contains(html, s.Devices[3].UUID) || strings.Contains(html, "<nav") || strings.Contains(html, "manifest") {
+		t.Error("it has more than the card")
+	}
+}
