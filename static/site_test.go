@@ -176,6 +176,9 @@ func (s *site) next(snap *gpu.Snapshot) {
 // example is the machine of that name of package fixture, as of now.
 func (s *site) example(name string) *gpu.Snapshot { return fixture.Named(name, s.time()).Snapshot }
 
+// fixture is example where mu is locked.
+func (s *site) fixture(name string) *gpu.Snapshot { return fixture.Named(name, s.now).Snapshot }
+
 // shown begins a site with an example, and opens a page of it.
 func shown(t *testing.T, name, page string) (*site, *browsertest.Tab) {
 	t.Helper()
@@ -277,4 +280,12 @@ func readIn(tab *browsertest.Tab, locale, zone string) {
 // do runs a script in the page.
 func do(tab *browsertest.Tab, script string) {
 	tab.Do(chromedp.Evaluate[chromedp.Void](`void (` + script + `)`))
+}
+
+// expected is what the console says where the server is away, or there is no such GPU.
+var expected = []string{"WebSocket connection to", "Failed to load resource", "the page: Error: 5"}
+
+// quiet fails the test if the console has anything else.
+func quiet(tab *browsertest.Tab, allowed ...string) {
+	tab.Quiet(append([]string{"<line> attribute y", "<svg> attribute viewBox"}, allowed...)...)
 }
