@@ -74,11 +74,13 @@ func newSite(tb testing.TB, interval ...time.Duration) *site {
 	return s
 }
 
-// begin starts the program, or another version in its place.
-func (s *site) begin() {
-	in := &app.Inputs{Node: "made up", Sources: []sampler.Source{s}, Refresh: s.Read}
+// begin starts the program, or another one in its place.
+func (s *site) begin(inputs ...*app.Inputs) {
+	if len(inputs) == 0 {
+		inputs = []*app.Inputs{{Node: "made up", Sources: []sampler.Source{s}, Refresh: s.Read}}
+	}
 	var err error
-	if s.App, err = app.New(s.opt, []*app.Inputs{in}, slog.New(slog.NewTextHandler(s.tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))); err != nil {
+	if s.App, err = app.New(s.opt, inputs, slog.New(slog.NewTextHandler(s.tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))); err != nil {
 		s.tb.Fatal(err)
 	}
 	h := s.Handler()
@@ -237,7 +239,7 @@ const same = `(async () => {
     if (!answer.ok && document.getElementById("state").dataset.state === "gone") return "";
     served = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (answer.ok && versionOf(served) === versionOf(document)) break;
-    if (i === 600) return "it stays at " + versionOf(document) + ", and is now " + (answer.ok ? versionOf(served) : answer.status);
+    if (i === 300) return "it stays at " + versionOf(document) + ", " + document.getElementById("state").dataset.state + " " + JSON.stringify(wire) + ", and is now " + (answer.ok ? versionOf(served) : answer.status);
     await sleep(Math.min(2 + i, 100));
   }
   rewriteMoments(served);
