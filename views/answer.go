@@ -16,7 +16,7 @@ type Answer struct {
 	// The headline, in parts: what stands before the name, the name of who works, their user in parentheses, and the rest.
 	Before, Name, By, After string
 	Hue                     string // of the name
-	Past                    string // the headline of what was so, for readings that are old
+	Then                    string // in place of After, for readings that are old; empty where that is the same
 	Long                    bool   // the headline takes a smaller type
 	Broken                  bool
 	Chips                   []Chip
@@ -45,7 +45,6 @@ func newAnswer(in *Input) Answer {
 	l := &in.Layers
 	out := Answer{
 		Question: in.question(),
-		Past:     sentence(in.Past),
 		Long:     utf8.RuneCountInString(l.Headline) > longHeadline,
 		Broken:   l.Broken,
 		Rest:     sentence(l.Rest),
@@ -78,6 +77,9 @@ func newAnswer(in *Input) Answer {
 		out.Chips = append(out.Chips, c)
 	}
 	out.name(in, l.Headline)
+	if then, same := strings.CutPrefix(sentence(in.Past), out.Before+out.Name+out.By); same && then != out.After {
+		out.Then = then
+	}
 	return out
 }
 
@@ -86,7 +88,7 @@ func (a *Answer) name(in *Input, headline string) {
 	a.After = sentence(headline)
 	for i := range in.Causes {
 		c := &in.Causes[i]
-		if c.Who == "" || c.Device == nil && len(in.Nodes.Failures()) > 0 && c.Headline == "" {
+		if c.Who == "" {
 			continue
 		}
 		who, _ := firstNamed(c.Who)
@@ -142,8 +144,8 @@ func newChip(text string) Chip {
 	}
 	if m := figureIn.FindStringSubmatch(text); m != nil {
 		c.Figure, c.Text = m[2], strings.TrimSpace(m[1]+" "+m[3])
-		if c.Text == "for" {
-			c.Text = ""
+		if c.Text == "for" { // its word comes first
+			c.Figure, c.Text = text, ""
 		}
 	}
 	c.Key = c.Icon + ":" + c.Text
@@ -157,6 +159,6 @@ func (in *Input) works(d *gpu.Device) (works, known bool) {
 			return a.Works()
 		}
 	}
-	engine := busiest(d)
+	engine := topEngine(d)
 	return d.State == gpu.StateOK && engine.value.ok() && engine.value.value >= gpu.BusyFrom, d.State == gpu.StateOK && engine.value.ok()
 }

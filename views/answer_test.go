@@ -48,7 +48,7 @@ func TestAnswer(t *testing.T) {
 			contract.Layers{Headline: "GPU 3 is lost.", Broken: true, Facts: []contract.Fact{{Text: "fell off the bus"}, {Text: "for 3 min"}}}, nil,
 			Answer{
 				Question: ask, After: "GPU\u00a03 is lost.", Broken: true,
-				Chips: []Chip{{":fell off the bus", "bad", "", "fell off the bus", Bad}, {"clock:", "clock", "3\u00a0min", "", Normal}},
+				Chips: []Chip{{":fell off the bus", "bad", "", "fell off the bus", Bad}, {"clock:", "clock", "for 3\u00a0min", "", Normal}},
 			},
 		},
 		"one warning": {
@@ -75,7 +75,7 @@ func TestAnswerOnPages(t *testing.T) {
 	in.Layers, in.Causes = exampleLayers, exampleCauses(s, noon)
 	in.Layers.Broken, in.Past = true, "train.py (ann) was heating GPU 3."
 	parts := []string{
-		`data-broken`, `data-past="train.py (ann) was heating GPU` + "\u00a03" + `."`, "is heating GPU\u00a03.</span>",
+		`data-broken`, "is heating GPU\u00a03.</span>", "was heating GPU\u00a03.</span>",
 		`data-level="bad"`, "85\u00a0°C</b>", "579\u00a0W</b>", "6 other GPUs busy</p>",
 		"(pid\u00a04242, ann).</b>", "<code>kill 4242 7 s</code>", `data-copy="kill 4242 7 s"`, `id="evidence"`,
 	}

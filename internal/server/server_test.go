@@ -145,6 +145,9 @@ func newStage() (*stage, Config) {
 				return err
 			})
 		},
+		Picture: func(_ *insight.Fleet, node string, asked url.Values) templ.Component {
+			return templ.Raw("<svg>" + node + asked.Encode() + "</svg>")
+		},
 		PastPage: func(context.Context, *PastQuestion) (templ.Component, error) {
 			return templ.Raw("<!doctype html><title>past</title>"), nil
 		},
