@@ -31,7 +31,7 @@ const base = "/gpu-why/"
 // birth is when the clocks of sites begin.
 var birth = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
-// A site is the program itself, with made-up readings. Its clock stands still but where a test
+// A site is the program itself, with made-up readings. What its clock names stands still but where a test
 // moves it, so that a page is the same each time that it is rendered. Beside it are the
 // modules as they are written.
 type site struct {
@@ -55,12 +55,12 @@ type site struct {
 // newSite begins a site that has had no reading yet. Its readings are a second apart, or that long.
 func newSite(tb testing.TB, interval ...time.Duration) *site {
 	tb.Helper()
-	s := &site{tb: tb, now: birth, sockets: map[net.Conn]struct{}{}}
+	s, began := &site{tb: tb, now: birth, sockets: map[net.Conn]struct{}{}}, time.Now()
 	served := httptest.NewUnstartedServer(s)
 	s.opt = app.Options{
 		Version: "v1", Address: server.Address{Listen: served.Listener.Addr().String(), BasePath: base}, MaxViewers: 100,
 		Interval: append(interval, time.Second)[0], Deadline: time.Second, AlertUtilization: 50,
-		Clock: clock.Of(s.time, func() time.Duration { return s.time().Sub(birth) }),
+		Clock: clock.Of(s.time, func() time.Duration { return s.time().Sub(birth) + time.Since(began) }),
 	}
 	s.begin()
 	served.Config.ConnState = s.follow

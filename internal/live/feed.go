@@ -154,11 +154,7 @@ func (f *Feed) Frame(ctx context.Context, address string, to auth.Audience, have
 		return out, nil
 	}
 	if p.frames[have] == nil {
-		data, err := f.encode(p, address, have)
-		if err != nil {
-			return Frame{}, err
-		}
-		p.frames[have] = data
+		p.frames[have] = f.encode(p, address, have)
 	}
 	out.Data = p.frames[have]
 	return out, nil
@@ -174,7 +170,7 @@ type message struct {
 	HTML    string            `json:"html,omitempty"`    // the whole page, without From
 }
 
-func (f *Feed) encode(p *page, address, have string) ([]byte, error) {
+func (f *Feed) encode(p *page, address, have string) []byte {
 	m := message{Page: address, To: f.version(p.number), Title: p.title}
 	behind := p.number - f.numberOf(have)
 	if n := f.numberOf(have); n > 0 && n <= p.number && behind <= uint64(len(p.patches)) {
@@ -185,7 +181,7 @@ func (f *Feed) encode(p *page, address, have string) ([]byte, error) {
 	} else {
 		m.HTML = string(p.whole)
 	}
-	return json.Marshal(m)
+	return encode(m)
 }
 
 // add takes in a rendering, if it is another one.
