@@ -19,3 +19,8 @@ func TestSoakThePageIsTheServedPage(t *testing.T) {
 		}
 	}
 }
+
+func TestSoakPagesDoNotGrow(t *testing.T) {
+	t.Parallel()
+	doesNotGrow(t, "", 10_000)
+}

@@ -1,0 +1,222 @@
+package static_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+)
+
+// Nothing is wider than the screen, whatever it is and whatever is read.
+func TestNothingOverflows(t *testing.T) {
+	t.Parallel()
+	examples := fixture.Examples(birth)
+	hostile := fixture.Named("eight", birth)
+	hostile.Name = "hostile"
+	for i := range hostile.Snapshot.Devices {
+		d := &hostile.Snapshot.Devices[i]
+		d.Name = strings.Repeat("Long", 2_000)
+		long := gpu.Of(strings.Repeat("x", 10_000))
+		d.Processes = gpu.Of([]gpu.Process{{PID: 1 << 22, Facts: gpu.ProcessFacts{Name: long, User: long, Command: long}}})
+	}
+	hostile.Snapshot.Node = strings.Repeat("n", 300)
+	examples = append(examples, hostile)
+	for _, page := range []string{"", "processes", "alerts", "about", "gpu"} {
+		t.Run("page "+page, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.atOnce()
+			s.publish(s.example("one"))
+			tab := s.open(t, strings.Replace(page, "gpu", "", 1), 1440, 900)
+			for _, e := range examples {
+				if e.Snapshot != nil {
+					of := *e.Snapshot // the pages of another test have it too
+					s.pass(time.Second)
+					s.publish(&of)
+				}
+				if page == "gpu" {
+					if e.Snapshot == nil || len(e.Snapshot.Devices) == 0 {
+						continue
+					}
+					tab.Visit(s.URL + "gpu/" + url.PathEscape(e.Snapshot.Devices[0].UUID))
+				}
+				sameAsServed(t, tab)
+				for _, width := range []int64{320, 390, 768, 1440, 3840} {
+					tab.Resize(width, 900)
+					if got := browsertest.Ask[int](tab, `document.documentElement.scrollWidth`); got > int(width) {
+						t.Errorf("%s at %d: %d wide: %s", e.Name, width, got, browsertest.Ask[string](tab, `[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && [...document.querySelectorAll(".scroll, .sheet.table")].every((s) => s === e || !s.contains(e))).slice(0, 6).map((e) => e.outerHTML.slice(0, 120)).join("\n")`))
+					}
+				}
+			}
+			quiet(tab, expected...)
+		})
+	}
+}
+
+// All that can be used is reached by Tab, in the order of the page, and shows that it is.
+func TestKeyboardReachesAll(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"", "processes", "alerts", "processes?process=dgx-07/GPU-00000000-0000-4000-8000-000000000000/9001"} {
+		t.Run("page "+page, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.atOnce()
+			s.publish(s.example("eight"))
+			tab := s.open(t, page, 1440, 900)
+			do(tab, `window.all = new Set([...(document.querySelector("dialog:modal") ?? document).querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")].filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.disabled && e.tabIndex >= 0 && !(e.type === "radio" && !e.checked)))`)
+			for range browsertest.Ask[int](tab, `all.size + 10`) {
+				tab.Do(chromedp.KeyEvent("\t"))
+				if got := browsertest.Ask[string](tab, `(() => {
+				  const e = document.activeElement;
+				  all.delete(e);
+				  const look = getComputedStyle(e);
+				  return e === document.body || look.outlineStyle !== "none" || look.boxShadow !== "none" || e.matches("input, select") ? "" : e.outerHTML.slice(0, 150);
+				})()`); got != "" {
+					t.Errorf("it does not show that it is reached: %s", got)
+				}
+			}
+			if left := browsertest.Ask[string](tab, `[...all].map((e) => e.outerHTML.slice(0, 150)).join("\n")`); left != "" {
+				t.Errorf("the keyboard does not reach\n%s", left)
+			}
+			quiet(tab)
+		})
+	}
+}
+
+// Printed, it is black on white, without what is to be pressed.
+func TestPrints(t *testing.T) {
+	t.Parallel()
+	_, tab := shown(t, "eight", "")
+	tab.Prefer("prefers-color-scheme: dark")
+	browsertest.Call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
+	tab.Settle()
+	if got := browsertest.Ask[string](tab, `[getComputedStyle(document.body).color.match(/\d+/g).every((part) => part < 40), getComputedStyle(document.documentElement).backgroundColor, ...["#pause", "#find", "#more"].map((e) => document.querySelector(e).checkVisibility())].join(" ")`); got != "true rgb(255, 255, 255) false false false" {
+		t.Errorf("printed: %s", got)
+	}
+	quiet(tab)
+}
+
+func TestPagesDoNotGrow(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"", "processes", "alerts"} {
+		t.Run("page "+page, func(t *testing.T) {
+			t.Parallel()
+			doesNotGrow(t, page, 200)
+		})
+	}
+}
+
+// doesNotGrow shows that many updates, after which the machine is as it was, and so is what the page holds.
+func doesNotGrow(t *testing.T, page string, updates int) {
+	t.Helper()
+	s := newSite(t)
+	s.atOnce()
+	// The same sixteen machines again and again, with a process that is new each time.
+	machine := func(n int) {
+		snap := s.example("eight")
+		for i := range snap.Devices[:3] {
+			snap.Devices[i].Utilization.GPU = gpu.Of(gpu.Percent((n*7 + 13*i) % 16))
+			snap.Devices[i].Thermal.GPU = gpu.Of(gpu.Celsius(60 + (n+i)%16))
+		}
+		if n%16 > 8 {
+			snap.Devices[4].State, snap.Devices[4].Since, snap.Devices[4].Readings = gpu.StateLost, s.time(), gpu.Readings{}
+		}
+		list := append([]gpu.Process(nil), snap.Devices[0].Processes.Or(nil)...)
+		snap.Devices[0].Processes = gpu.Of(append(list, gpu.Process{PID: 100_000 + n, Memory: gpu.Of[gpu.Bytes](1 << 30)}))
+		s.next(snap)
+	}
+	n := 0
+	for range 1000 { // until charts and the list of what was are full
+		n++
+		machine(n)
+	}
+	tab := s.open(t, page, 1440, 900)
+	browsertest.Call(tab, performance.Enable, performance.EnableParams{})
+	holds := func() map[string]float64 {
+		sameAsServed(t, tab)
+		for range 3 { // what nobody holds goes in steps
+			browsertest.Call(tab, heapprofiler.CollectGarbage, cdp.Empty{})
+		}
+		out := map[string]float64{"elements": browsertest.Ask[float64](tab, `document.querySelectorAll("*").length`)}
+		for _, m := range browsertest.Call(tab, performance.GetMetrics, cdp.Empty{}).Metrics {
+			out[m.Name] = m.Value
+		}
+		return out
+	}
+	for range 16 {
+		n++
+		machine(n)
+		holds()
+	}
+	before := holds()
+	for range updates / 16 {
+		for range 16 {
+			n++
+			machine(n)
+			tab.Until(fmt.Sprintf(`document.getElementById("state").dataset.taken === "%d"`, s.time().UnixMilli()))
+		}
+	}
+	after := holds()
+	for name, more := range map[string]float64{"elements": 0, "Nodes": 100, "JSEventListeners": 0, "Documents": 0, "Frames": 0, "JSHeapUsedSize": 300_000 + 100*float64(updates)} {
+		t.Logf("%s: %.0f, then %.0f", name, before[name], after[name])
+		if after[name] > before[name]+more {
+			t.Errorf("%s: %.0f before %d updates, and %.0f after them", name, before[name], updates, after[name])
+		}
+	}
+	quiet(tab)
+}
+
+// BenchmarkUpdateOfAPage is what a reading costs the main thread of an open page with a quarter of an hour in its charts, as the
+// browser measures it: in all, and of it scripts, layout and style. With it goes the size of the message.
+func BenchmarkUpdateOfAPage(b *testing.B) {
+	for _, gpus := range []int{8, 64, 1000} {
+		b.Run(fmt.Sprintf("gpus=%d", gpus), func(b *testing.B) {
+			profile := fmt.Sprintf("fleet:%d", gpus)
+			if gpus == 8 {
+				profile = "dgx-h100"
+			}
+			s, step := simulated(b, profile, min(15*time.Minute, 2000*time.Minute/time.Duration(gpus)))
+			tab := s.open(b, "", 1440, 900)
+			newest := func() {
+				step()
+				browsertest.Ask[bool](tab, fmt.Sprintf(`new Promise((done) => {
+				  const look = () => document.querySelector('meta[name="version"]').content === %q ? requestAnimationFrame(() => requestAnimationFrame(() => done(true))) : setTimeout(look, 5);
+				  look();
+				})`, s.version(b, "")))
+			}
+			newest()
+			browsertest.Call(tab, performance.Enable, performance.EnableParams{})
+			durations := func() map[string]float64 {
+				sums := map[string]float64{}
+				for _, m := range browsertest.Call(tab, performance.GetMetrics, cdp.Empty{}).Metrics {
+					sums[m.Name] = m.Value
+				}
+				return sums
+			}
+			before := durations()
+			updates := 0
+			for b.Loop() {
+				newest()
+				updates++
+			}
+			after := durations()
+			for name, unit := range map[string]string{
+				"TaskDuration": "ms-main/op", "ScriptDuration": "ms-script/op", "LayoutDuration": "ms-layout/op", "RecalcStyleDuration": "ms-style/op",
+			} {
+				b.ReportMetric(1000*(after[name]-before[name])/float64(updates), unit)
+			}
+			b.ReportMetric((after["LayoutCount"]-before["LayoutCount"])/float64(updates), "layouts/op")
+		})
+	}
+}
