@@ -26,7 +26,7 @@ func TestNothingOverflows(t *testing.T) {
 	hostile.Name = "hostile"
 	for i := range hostile.Snapshot.Devices {
 		d := &hostile.Snapshot.Devices[i]
-		d.Name = strings.Repeat("Long", 2_000)
+		d.Name, d.Node = strings.Repeat("Long", 2_000), strings.Repeat("n", 300)
 		long := gpu.Of(strings.Repeat("x", 10_000))
 		d.Processes = gpu.Of([]gpu.Process{{PID: 1 << 22, Facts: gpu.ProcessFacts{Name: long, User: long, Command: long}}})
 	}
