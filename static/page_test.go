@@ -47,6 +47,9 @@ func TestNothingOverflows(t *testing.T) {
 			s.publish(s.example("one"))
 			tab := s.open(t, strings.Replace(page, "gpu", "", 1), 1440, 900)
 			for _, e := range examples {
+				if page != "" && (e.Name == "many" || e.Name == "fleet") {
+					continue // it takes long, and has no other words
+				}
 				if e.Snapshot != nil {
 					of := *e.Snapshot // the pages of another test have it too
 					s.pass(time.Second)
@@ -116,7 +119,7 @@ func TestPrints(t *testing.T) {
 
 func TestPagesDoNotGrow(t *testing.T) {
 	t.Parallel()
-	for _, page := range []string{"", "processes", "alerts"} {
+	for _, page := range []string{"", "alerts"} {
 		t.Run("page "+page, func(t *testing.T) {
 			t.Parallel()
 			doesNotGrow(t, page, 200)
