@@ -1,273 +1,192 @@
 // @ts-check
-// The cursor of the picture and its charts. The server has drawn all; values are read from the paths, where one unit is so many of
-// the reading as the server says. Elements of its own stand where there is data-own.
+// The cursor of the picture and its charts, and saving the picture. The server has drawn all: values are read from the paths, of which a unit is
+// so many of the reading as data-scale says. What this adds stands in elements with data-own.
 
-/** @typedef {{xs: number[], ys: (number | null)[]}} Course */
-
-/** @type {WeakMap<Element, {d: string, course: Course}>} */
-const courses = new WeakMap();
-const svg = "http://www.w3.org/2000/svg";
-/** The moment of the cursor, in seconds as the picture counts them; none while it is not shown.
- * @type {number | undefined} */
+/** The moment of the cursor, in seconds as the picture counts them. @type {number | undefined} */
 let at;
-/** @type {string} the line that the pointer is near to; empty: that of the picture */
-let line = "";
-/** @type {HTMLElement | undefined} */
-let tip;
+/** The GPU whose line the pointer is near to; empty: that of the picture. */
+let near = "";
+const tip = document.createElement("div");
+tip.className = "tip";
 
 const picture = () => document.getElementById("picture");
-
-/**
- * Where a path goes. It has runs, each "M" with a place and "l" with steps from there; the bars of a wave are "m" to a place and "v" down.
- * @param {string} d
- * @returns {Course}
- */
-export function courseOf(d) {
-  /** @type {Course} */
-  const out = { xs: [], ys: [] };
-  let x = 0, y = 0;
-  for (const [, how, rest] of d.matchAll(/([MmlvhV])([^MmlvhVz]*)/g)) {
-    const n = (rest.match(/-?[\d.]+/g) ?? []).map(Number);
-    if (how === "v") { // a bar, from below to above
-      out.xs.push(x);
-      out.ys.push(n[0] > 2 ? n[0] / 2 : 0);
-      y += n[0];
-      continue;
-    }
-    for (let i = 0; i + 1 < n.length; i += 2) {
-      if (how === "M") {
-        if (out.xs.length) { // a gap
-          out.xs.push(x, n[i]);
-          out.ys.push(null, null);
-        }
-        [x, y] = [n[i], n[i + 1]];
-      } else [x, y] = [x + n[i], y + n[i + 1]];
-      if (how !== "m" && !/v/.test(d)) {
-        out.xs.push(x);
-        out.ys.push(y);
-      }
-    }
-  }
-  return out;
-}
-
-/**
- * The height of a path at a place; null where it has none.
- * @param {Element} path
- * @param {number} x
- */
-function heightAt(path, x) {
-  const d = path.getAttribute("d") ?? "";
-  let known = courses.get(path);
-  if (known?.d !== d) courses.set(path, known = { d, course: courseOf(d) });
-  const { xs, ys } = known.course;
-  let i = 0, end = xs.length;
-  while (i < end) {
-    const middle = (i + end) >> 1;
-    if (xs[middle] < x) i = middle + 1;
-    else end = middle;
-  }
-  if (xs[i] === x && ys[i] !== null) return ys[i];
-  if (i === 0 || i === xs.length || ys[i] === null || ys[i - 1] === null) return null;
-  const [y0, y1] = [Number(ys[i - 1]), Number(ys[i])];
-  return y0 + ((y1 - y0) * (x - xs[i - 1])) / (xs[i] - xs[i - 1] || 1);
-}
-
-/**
- * A value as the server writes it: figure and unit.
- * @param {HTMLElement | SVGElement} of
- * @param {number | null} y
- */
-function said(of, y) {
-  if (y === null) return ["–", ""];
-  return [(y * Number(of.dataset.scale)).toFixed(Number(of.dataset.digits)), of.dataset.unit ?? ""];
-}
-
+/** @param {ParentNode | null | undefined} within @param {string} what */
+const all = (within, what) => /** @type {HTMLElement[]} */ ([...(within?.querySelectorAll(what) ?? [])]);
 /** @param {Element} el */
 const viewOf = (el) => (el.getAttribute("viewBox") ?? "").split(" ").map(Number);
 
-/** @param {number} x */
-function clock(x) {
-  const t = new Date((Number(picture()?.dataset.base) + x) * 1000);
-  return t.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+/**
+ * The height of a path at a place from left; null where it has none. Runs are "M" with a place, and "l" with steps from there. A wave has bars
+ * instead: "m" to where one begins, and "v" up.
+ * @param {string} d
+ * @param {number} place
+ */
+export function heightAt(d, place) {
+  const apart = 30;
+  let x = 0, y = 0, bar = null;
+  for (const [, dx, , up] of d.matchAll(/[Mm](-?\d+) (-?\d+)v(\d+)/g)) {
+    x += Number(dx);
+    if (x <= place && place - x < apart) bar = Number(up) > 2 ? Number(up) / 2 : 0;
+  }
+  if (/v/.test(d)) return bar;
+  for (const run of d.split("M").slice(1)) {
+    const n = (run.match(/-?\d+/g) ?? []).map(Number);
+    [x, y] = n;
+    if (place < x) return null;
+    for (let i = 2; i < n.length; i += 2) {
+      if (place <= x + n[i]) return y + (n[i] ? (n[i + 1] * (place - x)) / n[i] : n[i + 1]);
+      [x, y] = [x + n[i], y + n[i + 1]];
+    }
+  }
+  return null;
 }
 
 /**
- * An element of our own.
+ * The value of a path where the cursor is, as the server writes it: figure and unit.
+ * @param {HTMLElement} of
+ * @param {Element | undefined} path
+ */
+function said(of, path) {
+  const y = path ? heightAt(path.getAttribute("d") ?? "", at ?? 0) : null;
+  return y === null ? ["–", ""] : [(y * Number(of.dataset.scale)).toFixed(Number(of.dataset.digits)), of.dataset.unit ?? ""];
+}
+
+const clock = () => new Date((Number(picture()?.dataset.base) + (at ?? 0)) * 1000).toLocaleTimeString([], { hourCycle: "h23" });
+
+/**
  * @param {Element} parent
  * @param {string} name
  * @param {Record<string, string | number>} attributes
  */
 function draw(parent, name, attributes) {
-  const el = document.createElementNS(svg, name);
+  const el = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [k, v] of Object.entries(attributes)) el.setAttribute(k, String(v));
   parent.append(el);
   return el;
 }
 
-/** The lines of all charts that belong to the GPU of the cursor. */
-function chosen() {
-  const charts = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".chart[data-metric]")]);
-  const of = line || (picture()?.dataset.of ?? "");
-  return charts.map((chart) => {
-    const paths = [...chart.querySelectorAll(".lines path[data-key]")];
-    return { chart, path: paths.find((p) => p.getAttribute("data-key") === of) ?? paths.find((p) => p.matches(".strong, .median")) };
-  });
-}
+/** The charts, each with the line of the same GPU. */
+const charts = () => all(document, ".chart").map((chart) => {
+  const paths = all(chart, ".lines [data-key]"), of = near || picture()?.dataset.of;
+  return { chart, path: paths.find((p) => p.dataset.key === of) ?? paths.find((p) => p.matches(".strong, .median")) };
+});
 
-/** Shows the cursor, or takes it away. */
+/** Shows the cursor where it is, or takes it away. */
 function show() {
   const p = picture();
-  const owns = document.querySelectorAll("#picture .drawn > [data-own], .chart [data-own]");
-  for (const own of owns) own.replaceChildren();
-  for (const path of document.querySelectorAll(".lines .at")) path.classList.remove("at");
+  for (const own of all(document, "#picture .drawn > [data-own], .lines > [data-own], .readings > div > [data-own]")) own.replaceChildren();
+  for (const path of all(document, ".lines .at")) path.classList.remove("at");
   p?.toggleAttribute("data-cursor", at !== undefined);
-  const thens = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("#picture .then")]);
-  if (at === undefined) {
-    for (const el of thens) el.replaceChildren();
-    return tip?.remove();
-  }
-  const x = at, drawn = p?.querySelector(".drawn > [data-own]"), lanes = p?.querySelector(".lanes");
-  if (p && drawn && lanes) {
-    const [from, , span] = viewOf(lanes), share = (x - from) / span;
-    const place = `${(100 * share).toFixed(2)}%`;
-    draw(drawn, "line", { class: "cursor", x1: place, x2: place, y1: 0, y2: "93%" });
-    const pill = draw(drawn, "svg", { x: place, y: "94%", overflow: "visible" });
-    const left = share < 0.06 ? 0 : share > 0.94 ? -60 : -30;
+  if (at === undefined) return tip.remove();
+  const words = [clock()], drawn = p?.querySelector(".drawn > [data-own]"), lanes = p?.querySelector(".lanes");
+  if (drawn && lanes) {
+    const [from, , span] = viewOf(lanes), share = (at - from) / span, x = `${100 * share}%`, left = share < 0.06 ? 0 : share > 0.94 ? -60 : -30;
+    draw(drawn, "line", { class: "cursor", x1: x, x2: x, y1: 0, y2: "93%" });
+    const pill = draw(drawn, "svg", { x, y: "94%", overflow: "visible" });
     draw(pill, "rect", { class: "pill", x: left, width: 60, height: 18, rx: 4 });
-    draw(pill, "text", { x: left + 30, y: 13 }).textContent = clock(x);
+    draw(pill, "text", { x: left + 30, y: 13 }).textContent = clock();
   }
-  const words = [clock(x)];
-  for (const el of thens) {
-    const lane = /** @type {SVGGElement | null} */ (p?.querySelector(`.lanes [data-lane="${el.parentElement?.dataset.lane}"]`));
-    const path = lane?.querySelector(".line, .heat, .wave");
-    if (!lane || !path) continue;
-    let y = heightAt(path, x);
-    const other = path.matches(".wave") && lane.querySelector(".more"); // every second bar
-    if (y !== null && other && !heightAt(other, x)) y = y < 1 ? 0 : y;
-    const [value, unit] = said(lane, y), b = document.createElement("b"), i = document.createElement("i");
-    b.textContent = value;
-    i.textContent = unit;
-    el.replaceChildren(b, i);
+  for (const reading of all(p, ".readings > [data-lane]")) {
+    const [lane] = all(p, `.lanes [data-lane="${reading.dataset.lane}"]`);
+    if (!lane) continue;
+    const [value, unit] = said(lane, lane.querySelector(".line, .heat, .wave") ?? undefined), b = document.createElement("b"), i = document.createElement("i");
+    [b.textContent, i.textContent] = [value, unit];
+    reading.querySelector("[data-own]")?.replaceChildren(b, i);
     words.push(`${lane.dataset.label} ${value} ${unit}`);
   }
   const status = p?.querySelector("[role=status][data-own]");
   if (status && document.activeElement?.matches(".timeline")) status.textContent = words.join(", ");
-  for (const { chart, path } of chosen()) {
-    const own = chart.querySelector("[data-own]");
-    if (own) draw(own, "path", { class: "cursor", d: `M${x} 0V100` });
-    if (line) path?.classList.add("at");
+  for (const { chart, path } of charts()) {
+    for (const own of all(chart, ".lines > [data-own]")) draw(own, "path", { class: "cursor", d: `M${at} 0V100` });
+    if (near) path?.classList.add("at");
   }
 }
 
 /**
- * All values of the moment, of one GPU, beside the pointer.
+ * Says beside the pointer all values of the moment, of one GPU.
  * @param {PointerEvent} e
  */
 function tell(e) {
-  tip ??= document.createElement("div");
-  tip.className = "tip";
-  const table = document.createElement("table"), list = chosen(), name = [...document.querySelectorAll(".chart .ends [data-key]")].find((t) => t.getAttribute("data-key") === line)?.textContent;
-  const row = (/** @type {string} */ label, /** @type {string} */ value) => {
+  const table = document.createElement("table");
+  const name = all(document, ".chart .ends [data-key]").find((t) => t.dataset.key === near) ?? picture()?.querySelector("h2 b");
+  const rows = charts().map(({ chart, path }) => [chart.dataset.label ?? "", said(chart, path).join(" ")]);
+  for (const [label, value] of [[name?.textContent ?? "", clock()], ...rows]) {
     const tr = table.insertRow(), th = document.createElement("th");
     th.textContent = label;
     tr.append(th);
     tr.insertCell().textContent = value;
-  };
-  row(name ?? picture()?.querySelector("h2 b")?.textContent ?? "", clock(at ?? 0));
-  for (const { chart, path } of list) if (path) row(chart.dataset.label ?? "", said(chart, heightAt(path, at ?? 0)).join(" "));
+  }
   tip.replaceChildren(table);
   document.body.append(tip);
-  const width = tip.offsetWidth, height = tip.offsetHeight;
-  const x = e.clientX + 16 + width > innerWidth ? e.clientX - 16 - width : e.clientX + 16;
+  const { offsetWidth: width, offsetHeight: height } = tip, x = e.clientX + (e.clientX + 16 + width > innerWidth ? -16 - width : 16);
   tip.style.transform = `translate(${Math.max(0, x)}px, ${Math.max(0, Math.min(e.clientY - height / 2, innerHeight - height))}px)`;
 }
 
 /** @param {PointerEvent} e */
 function moved(e) {
-  const target = /** @type {Element} */ (e.target);
-  const small = target.closest?.(".chart .small"), plot = small ? null : target.closest?.("#picture .timeline");
-  const area = small?.querySelector(".lines") ?? plot?.querySelector(".lanes");
-  const box = (small?.querySelector(".lines") ?? plot)?.getBoundingClientRect();
+  const target = /** @type {Element} */ (e.target), small = target.closest?.(".chart .small"), field = small?.querySelector(".lines") ?? target.closest?.("#picture .timeline");
+  const box = field?.getBoundingClientRect(), area = small ? field : field?.querySelector(".lanes");
   if (!area || !box || e.clientX > box.right) {
-    if (at !== undefined && !document.activeElement?.matches(".timeline")) [at, line] = [undefined, ""], show();
+    if (at !== undefined && !document.activeElement?.matches(".timeline")) end();
     return;
   }
   const [from, , span] = viewOf(area);
   at = Math.round(from + (span * Math.max(0, e.clientX - box.left)) / box.width);
-  line = small ? nearest(small, box, e.clientY) : "";
+  near = "";
+  const [, scale, zero] = /1 0 0 (\S+) 0 (\S+)\)/.exec(area.firstElementChild?.getAttribute("transform") ?? "") ?? [];
+  let closest = 16;
+  for (const path of small ? all(area, "path[data-key]:not(.spread, .median)") : []) {
+    const y = heightAt(path.getAttribute("d") ?? "", at), away = Math.abs(box.top + ((Number(y) * Number(scale) + Number(zero)) * box.height) / 100 - e.clientY);
+    if (y !== null && away < closest) [closest, near] = [away, path.dataset.key ?? ""];
+  }
   show();
   if (small) tell(e);
-  else tip?.remove();
+  else tip.remove();
 }
 
-/**
- * The line of a chart that is near the pointer; empty where none is.
- * @param {Element} small
- * @param {DOMRect} box
- * @param {number} y
- */
-function nearest(small, box, y) {
-  let best = "", distance = 16;
-  const m = /matrix\(1 0 0 (\S+) 0 (\S+)\)/.exec(small.querySelector(".lines > g")?.getAttribute("transform") ?? "");
-  for (const path of small.querySelectorAll(".lines path[data-key]")) {
-    const height = path.matches(".spread, .median") ? null : heightAt(path, at ?? 0);
-    if (height === null || !m) continue;
-    const away = Math.abs(box.top + ((height * Number(m[1]) + Number(m[2])) * box.height) / 100 - y);
-    if (away < distance) [best, distance] = [path.getAttribute("data-key") ?? "", away];
-  }
-  return best;
+function end() {
+  [at, near] = [undefined, ""];
+  show();
 }
 
 /** @param {KeyboardEvent} e */
 function pressed(e) {
   const lanes = picture()?.querySelector(".lanes");
   if (!lanes || !(/** @type {Element} */ (e.target).matches("#picture .timeline")) || e.ctrlKey || e.altKey || e.metaKey) return;
-  const [from, , span] = viewOf(lanes), path = lanes.querySelector(".line"), last = path ? courseOf(path.getAttribute("d") ?? "").xs.at(-1) : undefined;
-  const step = { ArrowLeft: -3, ArrowRight: 3, PageUp: -60, PageDown: 60, Home: -1e9, End: 1e9 }[e.key], end = Math.min(last ?? 1e9, from + span);
-  if (e.key === "Escape") at = undefined;
-  else if (step) at = Math.max(from, Math.min(end, (at ?? end) + step));
-  else return;
+  const [from, , span] = viewOf(lanes), last = Math.min(from + span, Number(picture()?.dataset.end || Infinity));
+  const step = { ArrowLeft: -3, ArrowRight: 3, PageUp: -60, PageDown: 60, Home: -1e9, End: 1e9 }[e.key];
+  if (e.key !== "Escape" && !step) return;
   e.preventDefault();
+  if (!step) return end();
+  at = Math.max(from, Math.min(last, (at ?? last) + step));
   show();
 }
 
 /**
- * Saves the picture as PNG, in the colours that the page has.
+ * Saves the picture as PNG, in the colours of the page; as SVG where that fails.
  * @param {MouseEvent} e
  */
 function save(e) {
   const a = /** @type {Element} */ (e.target).closest?.("#picture-share");
   if (!(a instanceof HTMLAnchorElement) || e.ctrlKey || e.metaKey || e.shiftKey) return;
   e.preventDefault();
-  const theme = document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-  const url = new URL(a.href);
-  url.searchParams.set("theme", theme);
-  const image = new Image(), follow = (/** @type {string} */ href, /** @type {string} */ name) => Object.assign(document.createElement("a"), { href, download: name }).click();
+  const url = new URL(a.href), image = new Image(2400, 1260), canvas = document.createElement("canvas");
+  url.searchParams.set("theme", document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+  const follow = (/** @type {string} */ href, /** @type {string} */ download) => Object.assign(document.createElement("a"), { href, download }).click();
+  image.onerror = () => follow(url.href, "gpuwhy.svg");
   image.onload = () => {
-    const canvas = document.createElement("canvas");
     [canvas.width, canvas.height] = [2400, 1260];
     canvas.getContext("2d")?.drawImage(image, 0, 0, 2400, 1260);
-    canvas.toBlob((blob) => {
-      const of = blob ? URL.createObjectURL(blob) : url.href;
-      follow(of, blob ? "gpuwhy.png" : "gpuwhy.svg");
-      if (blob) setTimeout(() => URL.revokeObjectURL(of), 10_000);
-    });
+    canvas.toBlob((blob) => (blob ? follow(URL.createObjectURL(blob), "gpuwhy.png") : follow(url.href, "gpuwhy.svg")));
   };
-  image.onerror = () => follow(url.href, "gpuwhy.svg");
   image.src = url.href;
 }
 
-/** Begins to listen. It may be called once. */
+/** Begins to listen, to whatever pictures there will be. */
 export function begin() {
-  document.addEventListener("pointermove", moved, { passive: true });
-  document.addEventListener("pointerdown", moved, { passive: true });
+  for (const of of /** @type {const} */ (["pointermove", "pointerdown"])) document.addEventListener(of, moved, { passive: true });
   document.addEventListener("keydown", pressed);
   document.addEventListener("click", save);
-  document.addEventListener("focusout", (e) => {
-    if (/** @type {Element} */ (e.target).matches("#picture .timeline")) [at, line] = [undefined, ""], show();
-  });
-  new MutationObserver((list) => {
-    if (at !== undefined && list.some((m) => !(/** @type {Element} */ (m.target).closest?.("[data-own]")))) show();
-  }).observe(document.body, { subtree: true, attributes: true, attributeFilter: ["d", "viewBox"] });
+  document.addEventListener("focusout", (e) => /** @type {Element} */ (e.target).matches("#picture .timeline") && end());
+  new MutationObserver(() => at !== undefined && show()).observe(document.body, { subtree: true, attributes: true, attributeFilter: ["viewBox"] });
 }

@@ -48,7 +48,8 @@ function ring() {
 }
 
 const standing = () => /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[data-alert]")]);
-let known = new Set(standing().map((el) => el.dataset.alert));
+/** All that were told or seen: the page lists the newest alone. */
+const known = new Set(standing().map((el) => el.dataset.alert));
 document.body.addEventListener("patched", () => {
   const now = standing();
   for (const el of now) {
@@ -58,7 +59,7 @@ document.body.addEventListener("patched", () => {
     }
     if (stored("sound")) ring();
   }
-  known = new Set(now.map((el) => el.dataset.alert));
+  for (const el of now) known.add(el.dataset.alert);
 });
 
 addEventListener("click", async (e) => {

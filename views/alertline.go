@@ -220,7 +220,7 @@ func numeral(n int) string {
 const mostWords = 10
 
 // summary says in a sentence what alerts are about: "One GPU is lost, two are slowed by heat." Of a device with
-// several alerts the first counts. That of a single device names it.
+// several alerts the first counts. That of a single device names it. It has no reading, which would change all the time.
 func (in *Input) summary(alerts []alert.Alert) string {
 	type kind struct {
 		phrase, noun string
@@ -250,7 +250,11 @@ func (in *Input) summary(alerts []alert.Alert) string {
 		}
 	}
 	if len(seen) == 1 {
-		return newAlertItem(first, in, "").Title
+		one, _, _ := strings.Cut(say("needs "+kinds[0].phrase), "|")
+		if one == "" {
+			return newAlertItem(first, in, "").Title
+		}
+		return in.nameOf(&first.Device) + " " + one + "."
 	}
 	sentence := func(most int) string {
 		var parts []string

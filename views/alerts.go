@@ -43,6 +43,7 @@ type AlertDetail struct {
 	Device, DevicePath string
 	Open               bool // all of it is to be seen at once
 	Why, Advice        string
+	long               string // Why with all readings, which change all the time
 	Command            string // exactly as it is to be run
 	Told               string // who was told of it, and who could not be
 	ToldAt             time.Time
@@ -294,7 +295,8 @@ func (p *AlertsPage) list(in *AlertsInput) {
 	}
 	p.Several = len(listed) > 1
 	if len(listed) > 0 && from == 0 && !in.narrowed() && in.Choices.Of(chosenGroup) == "" {
-		p.Groups[0].Items[0].Open = true
+		worst := &p.Groups[0].Items[0]
+		worst.Open, worst.Why = true, cmp.Or(worst.long, worst.Why)
 	}
 	switch {
 	case len(all) > 0:
@@ -351,7 +353,7 @@ func (in *AlertsInput) detail(a *alert.Alert) AlertDetail {
 		out.DevicePath = in.BasePath + devicePath(a.Device.UUID)
 	}
 	if answer := in.AnswerOf(a); answer != nil {
-		out.Why = sentence(cmp.Or(answer.Sentence, a.Message))
+		out.Why, out.long = sentence(cmp.Or(answer.Headline, answer.Sentence, a.Message)), sentence(answer.Sentence)
 		if out.Advice == "" && a.Severity != alert.Info {
 			out.Advice, out.Command = sentence(answer.Action.Text), answer.Action.Command
 			if out.Advice == "" && len(answer.Causes) > 0 {
@@ -470,10 +472,13 @@ func (in *AlertsInput) byKind(list []alert.Alert, also func(*alert.Alert) string
 
 // kindText is what alerts of one kind say: "8 GPUs are busy".
 func (in *AlertsInput) kindText(kind []alert.Alert) string {
-	if len(kind) == 1 {
-		return strings.TrimSuffix(newAlertItem(&kind[0], &in.Input, "").Title, ".")
+	one, many, known := strings.Cut(say("needs "+in.phrase(&kind[0])), "|")
+	switch {
+	case !known:
+		return ruleName(kind[0].Rule)
+	case len(kind) == 1:
+		return in.nameOf(&kind[0].Device) + " " + one
 	}
-	_, many, _ := strings.Cut(say("needs "+in.phrase(&kind[0])), "|")
 	return strconv.Itoa(len(kind)) + either(kind[0].About(), " GPUs ", " drivers ") + many
 }
 

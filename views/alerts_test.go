@@ -61,7 +61,7 @@ func TestAlertsPage(t *testing.T) {
 	in.Asset = asset
 	in.Alerts[0].Is, in.Alerts[0].More, in.Alerts[0].Watch, in.Alerts[0].Told = "is at 91 °C", "Above 85 °C.", alert.Temperature, noon.Add(-8*time.Minute)
 	p := NewAlertsPage(in)
-	if p.Title != "▲ 1 alert · gpuwhy" || p.Headline != "GPU 1 is at 91\u00a0°C." || !p.Broken {
+	if p.Title != "▲ 1 alert · gpuwhy" || p.Headline != "GPU 1 is hot." || !p.Broken {
 		t.Errorf("%q, %q, broken: %v", p.Title, p.Headline, p.Broken)
 	}
 	chips := each(p.Chips, func(c *AlertChoice) string { return c.Count + " " + c.Label })
@@ -307,8 +307,8 @@ func TestTheListOfAlerts(t *testing.T) {
 		return strings.ReplaceAll(f.Count+" "+f.Text+" ["+strings.Join(lines, "; ")+"] "+string(f.All), nbsp, " ")
 	})
 	if diff := cmp.Diff([]string{
-		"3 for your information: 2 GPUs are busy, GPU 1 is memory [2 GPUs are busy; GPU 1 is memory] /alerts?only=info",
-		"1 acknowledged: GPU 3 is xid [GPU 3 is xid. · acknowledged by ann] /alerts?only=acknowledged",
+		"3 for your information: 2 GPUs are busy, GPU 1 has nearly full memory [2 GPUs are busy; GPU 1 has nearly full memory] /alerts?only=info",
+		"1 acknowledged: GPU 3 had driver errors [GPU 3 is xid. · acknowledged by ann] /alerts?only=acknowledged",
 		"1 silenced: GPU 4 is lost [GPU 4 is lost. · silenced until] /alerts?only=silenced",
 		"1 ended in the last 24 hours [GPU 7: too hot, for 59 min, over since] /alerts?tab=history",
 	}, folds); diff != "" {

@@ -88,7 +88,7 @@ func (a *Answer) name(in *Input, headline string) {
 	a.After = sentence(headline)
 	for i := range in.Causes {
 		c := &in.Causes[i]
-		if c.Who == "" || c.Device == nil && len(in.Nodes.Failures()) > 0 && c.Headline == "" {
+		if c.Who == "" {
 			continue
 		}
 		who, _ := firstNamed(c.Who)
@@ -144,8 +144,8 @@ func newChip(text string) Chip {
 	}
 	if m := figureIn.FindStringSubmatch(text); m != nil {
 		c.Figure, c.Text = m[2], strings.TrimSpace(m[1]+" "+m[3])
-		if c.Text == "for" {
-			c.Text = ""
+		if c.Text == "for" { // its word comes first
+			c.Figure, c.Text = text, ""
 		}
 	}
 	c.Key = c.Icon + ":" + c.Text
@@ -159,6 +159,6 @@ func (in *Input) works(d *gpu.Device) (works, known bool) {
 			return a.Works()
 		}
 	}
-	engine := busiest(d)
+	engine := topEngine(d)
 	return d.State == gpu.StateOK && engine.value.ok() && engine.value.value >= gpu.BusyFrom, d.State == gpu.StateOK && engine.value.ok()
 }

@@ -48,7 +48,7 @@ func TestAnswer(t *testing.T) {
 			contract.Layers{Headline: "GPU 3 is lost.", Broken: true, Facts: []contract.Fact{{Text: "fell off the bus"}, {Text: "for 3 min"}}}, nil,
 			Answer{
 				Question: ask, After: "GPU\u00a03 is lost.", Broken: true,
-				Chips: []Chip{{":fell off the bus", "bad", "", "fell off the bus", Bad}, {"clock:", "clock", "3\u00a0min", "", Normal}},
+				Chips: []Chip{{":fell off the bus", "bad", "", "fell off the bus", Bad}, {"clock:", "clock", "for 3\u00a0min", "", Normal}},
 			},
 		},
 		"one warning": {

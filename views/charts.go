@@ -2,8 +2,10 @@ package views
 
 import (
 	"cmp"
+	"math"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/a-h/templ"
@@ -22,9 +24,9 @@ type Chart struct {
 	Areas, Lines     []PicturePath
 	Limit            string // its height in percent; empty: none
 	Ends             []PictureEnd
-	Least, Mean      string // of what is drawn strong, over all of the time
-	Most             string
-	Data             LaneData
+	// Least, Mean and Most are of what is drawn strong, over all of the time; of many devices of all. Middle is what Mean is called.
+	Least, Mean, Most, Middle string
+	Data                      LaneData
 }
 
 const chartHeight = 100
@@ -79,7 +81,8 @@ func (in *Input) hostCharts(at points) (out []Chart) {
 			if c.Unit == "%" {
 				high = 100
 			}
-			format := func(v float64) string { return whole(v) + nbsp + c.Unit }
+			most := mostOf(at.Spread(c.Kept).Most)
+			format := func(v float64) string { return decimals(v, digitsFor(max(high, most))) + nbsp + c.Unit }
 			out = append(out, in.chart(at, c.Kept, c.Label, c.Unit, high, number{}, format, nil))
 		}
 	}
@@ -108,10 +111,7 @@ func (in *Input) chartLimit(reading string, devices []*gpu.Device) (limit number
 }
 
 func (in *Input) chart(at points, metric, label, unit string, high float64, limit number, format func(float64) string, subject *gpu.Device) Chart {
-	most := 0.
-	for i := range at.Rows {
-		most = max(most, mostOf(at.Rows[i].Values(metric)))
-	}
+	most := mostOf(at.Spread(metric).Most)
 	if high == 0 || most > high {
 		high = max(limit.value, round125(most))
 	}
@@ -122,10 +122,6 @@ func (in *Input) chart(at points, metric, label, unit string, high float64, limi
 	if high < 10 {
 		step = resolution(high)
 	}
-	digits := "0"
-	if high < 10 {
-		digits = "1"
-	}
 	low := 0.
 	if metric == "temperature_celsius" && !slices.ContainsFunc(at.Spread(metric).Least, func(v float32) bool { return v < 20 }) {
 		low = 20
@@ -133,16 +129,21 @@ func (in *Input) chart(at points, metric, label, unit string, high float64, limi
 	l := newLane(8, chartHeight-2, low, high, step)
 	c := Chart{
 		Key: metric, Label: label, Unit: unit, View: at.axis.view(chartHeight), Transform: l.transform(),
-		Data: LaneData{Label: label, Unit: unit, Scale: exact(step), Digits: digits},
+		Data: LaneData{Label: label, Unit: unit, Scale: exact(step), Digits: strconv.Itoa(digitsFor(high))},
 	}
 	if limit.trusted() {
 		c.Limit = exact(l.y(limit.value)) + "%"
 	}
 	var strong []float32
+	c.Middle = "mean"
 	if in.crowd() {
 		c.Areas, c.Lines, c.Ends = in.crowdPaths(at, metric, l, "hotline first")
-		strong = at.Spread(metric).Median
-		if subject != nil {
+		if subject == nil {
+			all := at.Spread(metric)
+			c.stats(all.Median, format)
+			c.Middle = "median"
+			c.Least, c.Most = format(leastOf(all.Least)), format(mostOf(all.Most))
+		} else {
 			strong = at.Row(subject.Node, subject.UUID).Values(metric)
 			c.Lines = append(slices.DeleteFunc(c.Lines, func(p PicturePath) bool { return p.Key == subject.Node+"/"+subject.UUID }),
 				PicturePath{"line strong", at.line(strong, l), subject.Node + "/" + subject.UUID})
@@ -151,9 +152,23 @@ func (in *Input) chart(at points, metric, label, unit string, high float64, limi
 		strong = in.lines(&c, at, metric, l, subject)
 	}
 	c.Ends = placeEnds(c.Ends, 8, chartHeight-4, chartHeight, 13, !in.crowd())
-	c.stats(strong, format)
+	if strong != nil {
+		c.stats(strong, format)
+	}
 	c.Says = strings.TrimSpace(label + ", the last minutes. " + in.saysChart(at, metric, format))
 	return c
+}
+
+// digitsFor is how many decimals values have that go up to high.
+func digitsFor(high float64) int {
+	switch {
+	case high >= 10:
+		return 0
+	case high >= 1:
+		return 1
+	default:
+		return 2
+	}
 }
 
 func (in *Input) saysChart(at points, metric string, format func(float64) string) string {
@@ -184,6 +199,16 @@ func (in *Input) lines(c *Chart, at points, metric string, l lane, subject *gpu.
 	}
 	slices.SortStableFunc(c.Lines, func(a, b PicturePath) int { return btoi(a.Class != "hotline") - btoi(b.Class != "hotline") })
 	return strong
+}
+
+func leastOf(values []float32) float64 {
+	least := math.Inf(1)
+	for _, v := range values {
+		if v == v {
+			least = min(least, float64(v))
+		}
+	}
+	return least
 }
 
 func (c *Chart) stats(values []float32, format func(float64) string) {
@@ -231,7 +256,7 @@ func placeEnds(ends []PictureEnd, top, bottom, height, apart float64, merge bool
 		}
 	}
 	for i := range out {
-		out[i].Y = whole(100*out[i].at/height) + "%"
+		out[i].Y = tenth(100*out[i].at/height) + "%"
 	}
 	return out
 }
@@ -248,6 +273,7 @@ const sparkHeight = 30
 
 // newSpark makes the small picture of a device. With less than two points there is nothing in it.
 func newSpark(in *Input, d *gpu.Device) (s Spark) {
+	s.View = "0 0 1 1"
 	t := in.table(in.only, coarsest)
 	row := t.Row(d.Node, d.UUID)
 	if row == nil || t.Points < 2 {

@@ -2,7 +2,6 @@ package views
 
 import (
 	"cmp"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -106,7 +105,7 @@ var sorts = []struct {
 	{"", "By number", nil},
 	{"temperature", "Hottest first", func(d *gpu.Device) number { return num(d.Thermal.GPU) }},
 	{"power", "Most power first", func(d *gpu.Device) number { return num(d.Power.Draw) }},
-	{"utilization", "Busiest first", func(d *gpu.Device) number { return busiest(d).value }},
+	{"utilization", "Busiest first", func(d *gpu.Device) number { return topEngine(d).value }},
 	{"memory", "Most memory first", func(d *gpu.Device) number { return mebi(d.Memory.Used) }},
 }
 
@@ -221,28 +220,15 @@ func (l *GPUList) cards(in *Input, tiles []Tile, shown func(*Tile) bool) {
 		}
 	}
 	slices.SortStableFunc(l.Cards, func(a, b Tile) int {
-		if a.Pinned != b.Pinned {
-			return either2(a.Pinned, -1, 1)
+		pinned := either01(b.Pinned) - either01(a.Pinned)
+		if pinned != 0 || order.of == nil {
+			return pinned
 		}
-		if order.of == nil {
-			return 0
-		}
-		return byNumber(order.of(b.device), order.of(a.device))
+		return compareNumbers(order.of(b.device), order.of(a.device))
 	})
 	if len(l.Cards) == 0 {
 		l.Left = say(either(in.Choices.Of("show") == "busy", "none busy", "no problem"))
 	}
-}
-
-// byNumber compares two numbers of which either may be absent: that is less than any.
-func byNumber(a, b number) int {
-	value := func(n number) float64 {
-		if !n.ok() {
-			return math.Inf(-1)
-		}
-		return n.value
-	}
-	return cmp.Compare(value(a), value(b))
 }
 
 func either2(is bool, yes, no int) int {

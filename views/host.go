@@ -49,6 +49,9 @@ func newHostRows(h *gpu.Host) []Figure {
 			Remark: dots(say("in"), fact(n.Sent).say("out", rate)),
 		})
 	}
+	if kernel := clean(h.Kernel, longestName); kernel != "" {
+		rows = append(rows, Figure{Key: "kernel", Label: say("kernel"), Value: Value{Text: kernel}})
+	}
 	return append(rows, Figure{
 		Key: "self", Label: say("self"), Value: show(fact(h.Self.CPU), func(v float64) string { return tenth(v) + nbsp + "%" }),
 		Remark: dots(say("of one core"), factMiB(h.Self.RSS).say("of memory", memory)),
@@ -108,13 +111,13 @@ func newBusiest(h *gpu.Host) []Figure {
 	})
 }
 
-// newMachine is the machine in one line: name, system, time since its start.
+// newMachine is the machine in a few words: name, system, time since its start.
 func newMachine(h *gpu.Host) string {
 	if h == nil {
 		return ""
 	}
 	up := fact(gpu.Map(h.Uptime, time.Duration.Seconds)).say("up", span)
-	return dots(clean(h.Hostname, longestName), clean(h.OS, longestName), clean(h.Kernel, longestName), up)
+	return dots(clean(h.Hostname, longestName), clean(h.OS, longestName), up)
 }
 
 // fact is a reading of the host. The messages that keep the page live do not

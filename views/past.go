@@ -838,7 +838,8 @@ func (p *PastPage) pageOf(m *insight.Moment) *Page {
 	a := fleet.Answer()
 	in := p.in.Input
 	in.Node, in.Several = m.Snapshot.Node, false
-	in.Nodes, in.Now, in.Alerts = fleet.Nodes(), m.Snapshot.Time, nil
+	in.Nodes, in.Now, in.Alerts, in.PastAlerts = fleet.Nodes(), m.Snapshot.Time, nil, nil
+	in.Recent = nil // it is about now
 	in.Layers, in.Why, in.Causes = contract.NewLayers(a), a.Sentence, a.Main()
 	in.Layers.Action.Text, in.Layers.Action.Command = "", ""
 	in.Attribution = func(d *gpu.Device) *attribute.Attribution {

@@ -298,14 +298,14 @@ func (in *Input) sharesOf(r *recent.Row) (out []share32) {
 
 // A Picture is cause and effect on one axis of time: who worked, what was drawn, and what that did.
 type Picture struct {
-	Key          string // of what it is about
+	Key          string // of what it is about; empty for no picture
 	Title, About string
 	Says         string // the picture in words
 	Empty        bool   // there is nothing to draw yet
 	Crowd        bool
 	View         string
 	Base         string // when x is 0, in seconds since 1970
-	Span         string // "FROM SECONDS", for the script
+	End          string // where what is drawn ends, if not with the picture
 	Grid         string
 	Ticks        []PictureTick
 	Bands        []PictureBand
@@ -455,8 +455,11 @@ func (in *Input) subject() *gpu.Device {
 	return best
 }
 
-// newPicture makes the picture of the page.
+// newPicture makes the picture of the page; without a device there is none.
 func newPicture(in *Input) Picture {
+	if len(in.devices()) == 0 {
+		return Picture{Empty: true}
+	}
 	d := in.subject()
 	p := Picture{Place: in.place(), Crowd: d == nil, Key: "all"}
 	if kind := in.Nodes.Kind(); kind != gpu.Live {
@@ -472,6 +475,9 @@ func newPicture(in *Input) Picture {
 	at := points{t, a}
 	p.Empty = t.Points == 0
 	p.View, p.Base = a.view(pictureHeight), strconv.FormatInt(a.base.Unix(), 10)
+	if t.End.Before(a.to) {
+		p.End = strconv.Itoa(a.x(t.End))
+	}
 	p.From, p.To = a.from, t.End
 	p.times(a, t.End)
 	if d == nil {
@@ -513,9 +519,9 @@ func (p *Picture) links(in *Input, d *gpu.Device) {
 	if !in.HasPast {
 		return
 	}
-	for _, r := range pastRanges[1:5] {
+	for _, r := range [][2]string{{"1" + nbsp + "h", "1h"}, {"6" + nbsp + "h", "6h"}, {"24" + nbsp + "h", "24h"}, {"Last night", "last night"}} {
 		asked.Set("from", r[1])
-		p.Ranges = append(p.Ranges, PastLink{Label: capital(r[0]), Path: in.BasePath + "past" + query(asked)})
+		p.Ranges = append(p.Ranges, PastLink{Label: r[0], Path: in.BasePath + "past" + query(asked)})
 	}
 }
 
@@ -571,7 +577,10 @@ func mapsKeys(v url.Values) func(func(string) bool) {
 // ofOne fills in the picture of a device.
 func (p *Picture) ofOne(in *Input, d *gpu.Device, at points) {
 	p.Key = d.Node + "/" + d.UUID
-	p.Title, p.About = in.name(d), dots(clean(d.Name, longestName), "cause and effect")
+	p.Title, p.About = in.name(d), "cause and effect"
+	if len(in.devices()) == 1 {
+		p.About = dots(clean(d.Name, longestName), p.About)
+	}
 	row := at.Row(d.Node, d.UUID)
 	working := in.working(d)
 	p.Readings = append(p.Readings, working)
@@ -940,7 +949,7 @@ func (p *Picture) ofAll(in *Input, at points) {
 	l := p.powerLane(70, 166, power.Sum, limit, at)
 	l.Layers = at.layers(power.Sum, in.byUser(workers, at.Points), l.lane)
 	p.Lanes = append(p.Lanes, l.PictureLane)
-	p.Readings = append(p.Readings, readingOf("power", "Power", num(gpu.TotalsOf(slices.Values(devices)).PowerDraw), watts, limit.say("of", watts), Normal))
+	p.Readings = append(p.Readings, readingOf("power", "Power", num(gpu.TotalsOf(slices.Values(devices)).PowerDraw), wattsOf(limit), limit.say("of", watts), Normal))
 
 	slows, alike := number{}, true
 	for _, d := range devices {
@@ -980,18 +989,19 @@ func (in *Input) crowdPaths(at points, metric string, l lane, strong string) (ar
 			ends = append(ends, PictureEnd{Key: key, Name: name, at: l.y(float64(values[i])), Strong: first})
 		}
 	}
-	end("median", "median", s.Median, false)
-	if metric == "temperature_celsius" {
-		end("least", "coolest", s.Least, false)
-	}
-	hot := hottestOf(at.Table)
-	for i := len(hot) - 1; i >= 0; i-- {
-		values := hot[i].Values(metric)
+	for i, hot := range hottestOf(at.Table) {
+		values := hot.Values(metric)
 		if values == nil {
 			continue
 		}
-		lines = append(lines, PicturePath{either(i == 0, strong, "hotline"), at.line(values, l), hot[i].Node + "/" + hot[i].UUID})
-		end(hot[i].Node+"/"+hot[i].UUID, in.rowName(hot[i]), values, i == 0)
+		key := hot.Node + "/" + hot.UUID
+		lines = append(lines, PicturePath{either(i == 0, strong, "hotline"), at.line(values, l), key})
+		end(key, in.rowName(hot), values, i == 0)
+	}
+	slices.Reverse(lines[1:]) // the hottest is drawn last
+	end("median", "median", s.Median, false)
+	if metric == "temperature_celsius" {
+		end("least", "coolest", s.Least, false)
 	}
 	return areas, lines, ends
 }
@@ -1138,6 +1148,9 @@ func (in *Input) saysOf(title string, row *recent.Row, slows number) string {
 	return strings.TrimSpace(out + saysRange("Fan", row.Values("fan_percent"), percent))
 }
 
+// inWords makes words of the name of a rule.
+var inWords = strings.NewReplacer("_", " ", "throttled", "slowed")
+
 // mostFlags are how many alerts have a flag: the worst, and of these the newest.
 const mostFlags = 3
 
@@ -1156,7 +1169,7 @@ func (p *Picture) flags(in *Input, d *gpu.Device, a recentAxis) {
 		return cmp.Or(y.Severity.Rank()-x.Severity.Rank(), y.Since.Compare(x.Since))
 	})
 	for i, of := range list[:min(len(list), mostFlags)] {
-		text := cmp.Or(say("alert "+of.Rule), clean(strings.ReplaceAll(of.Rule, "_", " "), longestName))
+		text := cmp.Or(say("alert "+of.Rule), clean(inWords.Replace(of.Rule), longestName))
 		if d == nil && of.About() {
 			text = in.alertOn(&of) + " " + text
 		}
@@ -1200,4 +1213,12 @@ func (p *Picture) lookOfLine(l PictureLane, of PicturePath) templ.Attributes {
 
 func (d LaneData) attrs() templ.Attributes {
 	return templ.Attributes{"data-label": d.Label, "data-unit": d.Unit, "data-scale": d.Scale, "data-digits": d.Digits}
+}
+
+// wattsOf writes watts in the unit of their limit.
+func wattsOf(limit number) func(float64) string {
+	if limit.value >= wattUnits[0].limit {
+		return func(v float64) string { return tenth(v/1000) + nbsp + "kW" }
+	}
+	return watts
 }

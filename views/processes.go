@@ -504,7 +504,7 @@ func newProcessDialog(in *Input, all []Process) *ProcessDialog {
 	i := slices.IndexFunc(all, func(p Process) bool { return p.Key == key })
 	if i < 0 {
 		parts := strings.Split(key, "/")
-		out.Ended, out.Title = true, "Ended process"
+		out.Ended, out.Title, out.GPU = true, "Ended process", Link{in.BasePath + "past", "See what ran before"}
 		if len(parts) > 2 {
 			out.PID = clean(parts[2], longestName)
 		}

@@ -195,7 +195,7 @@ func TestManyProcesses(t *testing.T) {
 func TestHueOfTheCulprit(t *testing.T) {
 	in := lab(gpu.SourceNVML)
 	in.Layers = contract.Layers{Headline: "eval.py (bob) is heating GPU 4."}
-	in.Causes = []explain.Cause{{Device: &in.Nodes[0].Devices[4]}}
+	in.Causes = []explain.Cause{{Device: &in.Nodes[0].Devices[4], Who: "eval.py (bob)"}}
 	for _, r := range NewProcessesPage(in).Table.Rows {
 		if (r.Hue == culprit) != (r.Name.Text == "eval.py") {
 			t.Errorf("%s is %s", r.Name.Text, r.Hue)

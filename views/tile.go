@@ -90,7 +90,8 @@ func newTile(in *Input, d *gpu.Device, now time.Time) Tile {
 	}
 	t.Speed, t.Bus = newSpeed(d), newBus(d)
 	reasons := d.Clocks.EventReasons.Or(0)
-	t.Held = newHeld(reasons)
+	slowed, limited := newHeld(reasons)
+	t.Held = dots(either(slowed == "", "", say("slowed by", slowed)), either(limited, say("power-limited"), ""))
 	t.judge(in, d, reasons)
 	return t
 }
@@ -104,7 +105,7 @@ func (t *Tile) judge(in *Input, d *gpu.Device, reasons gpu.ClockEventReasons) {
 	case reasons&(gpu.ReasonThermalSlowdown|gpu.ReasonHardwareThermal) != 0:
 		t.Level, t.Says = Near, say("slowed")
 	case reasons&(gpu.ReasonHardwareSlowdown|gpu.ReasonHardwarePowerBrake) != 0:
-		t.Level, t.Says = Near, say("slowed by", t.Held)
+		t.Level, t.Says = Near, t.Held
 	case t.Meters[2].Level == AtTop:
 		t.Level, t.Says = Near, say("at its limit of heat")
 	case reasons&gpu.ReasonPowerCap != 0 && t.Busy:
@@ -163,11 +164,11 @@ func engines(d *gpu.Device) []engine {
 	return out
 }
 
-// busiest is the engine that matters: video heats a device whose cores rest.
-func busiest(d *gpu.Device) engine { return engines(d)[0] }
+// topEngine is the engine that matters: video heats a device whose cores rest.
+func topEngine(d *gpu.Device) engine { return engines(d)[0] }
 
 func newMeters(d *gpu.Device) []Figure {
-	e := busiest(d)
+	e := topEngine(d)
 	return []Figure{
 		{Key: e.key, Label: e.label, Value: show(e.value, percent), Fill: part(e.value, full)},
 		memoryMeter(d),
@@ -373,13 +374,13 @@ func newBus(d *gpu.Device) string {
 	return dots(num(d.Clocks.Memory).say("memory at", megahertz), link)
 }
 
-// newHeld says what slows the work down.
-func newHeld(reasons gpu.ClockEventReasons) string {
+// newHeld says what slows the work down, and whether it is at its power limit, which is normal.
+func newHeld(reasons gpu.ClockEventReasons) (slowed string, limited bool) {
 	var by []string
 	for _, name := range reasons.Names() {
 		if text := say("held " + name); text != "" && !slices.Contains(by, text) {
 			by = append(by, text)
 		}
 	}
-	return list(by)
+	return list(by), reasons&gpu.ReasonPowerCap != 0
 }

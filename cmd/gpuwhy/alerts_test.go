@@ -185,7 +185,7 @@ func TestTheAlertOfALostGPUThatHangs(t *testing.T) {
 	m.GPU(1).Hang()
 	v.await("it hangs", func(u contract.Update) bool { return u.GPUs[1].State == "not_answering" })
 	v.await("another reading", func(contract.Update) bool { return true }) // alerts see it with the first, or a little later
-	for path, want := range map[string]string{"/": "GPU 1 does not answer, and is no longer reported as lost. If it stays so, the alert ends in", "/alerts": "What needs me now? GPU 1 does not answer, and is no longer reported as lost."} {
+	for path, want := range map[string]string{"/": "GPU 1 does not answer, and is no longer reported as lost. If it stays so, the alert ends in", "/alerts": "What needs me now? GPU 1 does not answer. 1 critical"} {
 		if got := p.text(path); !strings.Contains(got, want) || strings.Contains(got, "is lost") {
 			t.Errorf("%s does not say %q: %s", path, want, got)
 		}
@@ -223,7 +223,7 @@ func TestTheNextAlertIsShown(t *testing.T) {
 		t.Errorf("status %d: %+v", status, done)
 	}
 	line("No new alert: 2 are known or silenced.")
-	if got := p.text("/alerts"); !strings.Contains(got, "Nothing new needs you.") || !strings.Contains(got, "2 acknowledged: GPU 2 is lost, GPU 1 is at 88 °C") {
+	if got := p.text("/alerts"); !strings.Contains(got, "Nothing new needs you.") || !strings.Contains(got, "2 acknowledged: GPU 2 is lost, GPU 1 is hot") {
 		t.Errorf("the page of alerts says %s", got)
 	}
 }

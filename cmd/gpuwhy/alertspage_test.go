@@ -105,6 +105,45 @@ func TestThePageOfAlerts(t *testing.T) {
 	says(second, "Dismissed by hand", true)
 }
 
+// What one says shows up on the open pages of others, and what they type there stays.
+func TestOthersAnswersShowUp(t *testing.T) {
+	t.Parallel()
+	p, m, _ := hotCard(t)
+	tab, second, front := quietTab(t, 1440, 900), quietTab(t, 390, 844), quietTab(t, 1440, 900)
+	for b, path := range map[*browsertest.Tab]string{tab: "alerts", second: "alerts?tab=silenced", front: ""} {
+		b.Visit(p.url + path)
+		b.Until(live)
+	}
+	says := func(b *browsertest.Tab, text string) {
+		t.Helper()
+		b.Until(fmt.Sprintf(`document.querySelector("main").textContent.replaceAll("\u00a0", " ").includes(%q)`, text))
+	}
+	const comment = "#new-silence [name=comment]"
+	second.Do(click("#new-silence summary"), chromedp.Focus(chromedp.CSS(comment)), chromedp.SendKeys(chromedp.CSS(comment), "half a sen"))
+	says(front, "GPU 0 is at 88 °C. Above 80 °C.")
+	tab.Do(chromedp.Focus(chromedp.CSS(".al > form [formaction$='/silence']")), chromedp.KeyEvent("\r"))
+	says(tab, "Nothing new needs you.")
+	if !browsertest.Ask[bool](tab, `document.activeElement.id === "open"`) {
+		t.Error("the focus is lost with the alert")
+	}
+	says(front, "No new alert: 1 is known or silenced.")
+	says(second, "made by local owner")
+	if !browsertest.Ask[bool](second, `document.activeElement.value === "half a sen" && document.activeElement.closest("details").open`) {
+		t.Error("what was being typed is gone, or has lost the focus")
+	}
+	press(second, "#silences", "End it")
+	says(tab, "GPU 0 is at 88 °C.")
+	front.Do(chromedp.Focus(chromedp.CSS("#alerts [formaction$='/acknowledge']")), chromedp.KeyEvent("\r"))
+	says(front, "No new alert: 1 is known or silenced.")
+	if !browsertest.Ask[bool](front, `document.activeElement.id === "alerts"`) {
+		t.Error("the focus is lost with the alert of the line")
+	}
+	says(tab, "acknowledged by local owner")
+	m.GPU(0).Set(fakenvml.Temperature, 50)
+	says(tab, "Nothing needs you.")
+	says(front, "No alert needs you.")
+}
+
 // A page that can't reach the server says so where one has pressed.
 func TestAlertsOfAServerThatIsGone(t *testing.T) {
 	t.Parallel()
@@ -158,5 +197,39 @@ func TestAlertsWithoutJavaScript(t *testing.T) {
 	sends("#alerts [formaction$='/acknowledge']", "#alerts .quiet", "/gpu/"+fired.GPUUUID)
 	if text := browsertest.Ask[string](b, `document.querySelector("#alerts").innerText`); !strings.Contains(text, "No new alert: 1 is known or silenced.") {
 		t.Errorf("the page shows %q", text)
+	}
+}
+
+// Several alerts are answered at once, also without JavaScript: those that are chosen, or all that are shown.
+func TestSeveralAlertsAtOnce(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2), fakenvml.RTX4090().At(3))
+	for i := range 3 {
+		m.GPU(i).Set(fakenvml.Temperature, 88)
+	}
+	rules := rulesFile(t, "rules: [{name: hot, above: 80, hold: 0s, enabled: true}, {name: too_hot, enabled: false}, {name: high_gpu_usage, enabled: false}]")
+	p := start(t, lib.Env(), fast, "--alert-rules="+rules)
+	p.dial().nextAlert("all are hot", func(contract.Alert) bool { return len(p.alerts().Alerts) == 3 })
+	b := browsertest.Open(t, 390, 844)
+	browsertest.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	count := func(what string) int {
+		return browsertest.Ask[int](b, fmt.Sprintf(`document.querySelectorAll(%q).length`, what))
+	}
+	b.Visit(p.url + "alerts")
+	if n := count(".al"); n != 3 || browsertest.Ask[bool](b, `document.querySelector("#chosen button").checkVisibility({ visibilityProperty: true })`) {
+		t.Fatalf("%d alerts, or one can answer those chosen while none is", n)
+	}
+	b.Do(click(".al:nth-child(2) input[type=checkbox]"), click("#chosen [formaction$='/silence']"), chromedp.WaitReady(chromedp.CSS("#alert-groups .al:nth-child(2):last-child")))
+	if list := p.alerts(); len(list.Silences) != 1 || list.Alerts[1].SilencedUntil == nil || list.Alerts[0].SilencedUntil != nil {
+		t.Errorf("silenced: %+v", list.Silences)
+	}
+	b.Do(click("#shown button"), chromedp.WaitReady(chromedp.CSS("#no-alert:not([hidden])")))
+	for i, a := range p.alerts().Alerts {
+		if (a.Acknowledged != nil) != (i != 1) {
+			t.Errorf("alert %d: %+v", i, a.Acknowledged)
+		}
+	}
+	if n := count(".quiet-fold"); n != 2 {
+		t.Errorf("%d folds", n)
 	}
 }

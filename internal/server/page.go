@@ -44,13 +44,18 @@ func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 // otherPage is a page of the newest Moments.
 func (s *Server) otherPage(path string) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		return servePage(w, r, s.cfg.OtherPages[path](s.fleet(r), nodeOf(r), r.URL.Query()))
+		asked := r.URL.Query()
+		page := s.cfg.OtherPages[path](ofRequest(r, s.cfg.Latest()), nodeOf(r), asked)
+		if asked.Get("part") != "" {
+			return servePage(w, r, page)
+		}
+		return s.serveLive(w, r, page)
 	}
 }
 
 // embedPage is the card of a device, the one page that others may have in a frame, if they are named.
 func (s *Server) embedPage(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.named(s.fleet(r), r)
+	p, err := s.named(ofRequest(r, s.cfg.Latest()), r)
 	if err != nil {
 		return err
 	}
@@ -58,7 +63,7 @@ func (s *Server) embedPage(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Content-Security-Policy", strings.Replace(policy("'self'"), "frame-ancestors 'none'", "frame-ancestors "+strings.Join(s.cfg.AllowEmbed, " "), 1))
 		w.Header().Del("X-Frame-Options") // it can't name origins
 	}
-	return servePage(w, r, s.cfg.EmbedPage(p, r.URL.Query()))
+	return s.serveLive(w, r, s.cfg.EmbedPage(p, r.URL.Query()))
 }
 
 func (s *Server) manifest() (*body, error) {

@@ -145,6 +145,9 @@ func newStage() (*stage, Config) {
 				return err
 			})
 		},
+		Picture: func(_ *insight.Fleet, node string, asked url.Values) templ.Component {
+			return templ.Raw("<svg>" + node + asked.Encode() + "</svg>")
+		},
 		PastPage: func(context.Context, *PastQuestion) (templ.Component, error) {
 			return templ.Raw("<!doctype html><title>past</title>"), nil
 		},
@@ -175,6 +178,7 @@ func newStage() (*stage, Config) {
 				return templ.Raw("<!doctype html><title>processes of " + node + " " + asked.Get("q") + "</title>")
 			},
 		},
+		Picture:  func(*insight.Fleet, string, url.Values) templ.Component { return templ.Raw("<svg></svg>") },
 		Manifest: []byte(`{"name":"gpuwhy"}`),
 		ErrorPage: func(status int, title string, advice gpu.Advice) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {

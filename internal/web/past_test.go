@@ -206,7 +206,7 @@ func TestHowMuchIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range both() {
-		if want := `what is kept of the past takes 1 B, and about 1 B when it is full: <a href="/api/gpu/history/size">`; !strings.Contains(text, want) {
+		if want := `What is kept of the past</a> takes 1 B, and about 1 B when it is full`; !strings.Contains(text, want) {
 			t.Errorf("%s does not say how much is kept", name)
 		}
 	}

@@ -87,6 +87,7 @@ func other[Page templ.Component](p *Pages, path string, page func(views.Input) P
 func (p *Pages) embed(of insight.Part, asked url.Values) templ.Component {
 	in := p.input(of.Alone(), "")
 	in.Choices = views.Choices{Path: in.BasePath + "embed/gpu/" + url.PathEscape(of.Device.UUID), Asked: asked}
+	in.Causes = of.Why.Causes
 	return views.NewEmbedPage(in, of.Device)
 }
 

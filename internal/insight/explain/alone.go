@@ -263,7 +263,8 @@ func heatedCPU(l *lone) *Cause {
 	c := l.cause(CPUHeat, "", "The CPU is so hot that it slows itself down.", "The CPU has slowed itself down for its heat"+l.readings(),
 		"Clean its cooler and filters, and look whether the cooler sits well. Less work at once makes less heat.", High)
 	if p := &l.m.cpu.who; l.works && p.Count > 0 {
-		c.Headline = ShortName(as(p)) + " heats the CPU until it slows down."
+		c.Who = ShortName(as(p))
+		c.Headline = c.Who + " heats the CPU until it slows down."
 		c.command = endOf(p)
 	}
 	c.Short = "slowed by heat"
@@ -306,7 +307,7 @@ func cpuWork(l *lone) *Cause {
 			advice = "Look what it works for; it should not be ended."
 		}
 		c = l.cause(CPUWork, "process", headline, hostProcess(p)+" keeps the CPU busy"+at+lasts+l.readings(), advice, sure)
-		c.command = endOf(p)
+		c.command, c.Who = endOf(p), ShortName(as(p))
 	}
 	f := l.figures()
 	for i := range firsts(l.top, 4) {

@@ -314,6 +314,11 @@ func (a *Answer) layerAlone() {
 	if lead >= 0 && (gone < 0 || lead < gone) {
 		c := &a.Machine[lead]
 		a.Layers = Layers{Headline: c.Headline, Past: pastTense(c.Headline), Action: Action{c.Advice, c.command}}
+		if c.command != "" {
+			a.Ways = []Way{{"End", c.command}}
+		} else if c.Advice != "" {
+			a.Ways = []Way{{c.Advice, ""}}
+		}
 		for _, e := range firsts(c.Evidence, mostFacts) {
 			a.Facts = append(a.Facts, Fact{e.Name + " " + e.Text, e.Unit == "°C" && e.Value.Or(0) >= veryHot})
 		}
