@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	browsertest.Close()
+	os.Exit(code)
+}
+
+// live is when a page follows the server.
+const live = `document.getElementById("state").dataset.state === "live"`
+
+// quietTab is a tab that must have said nothing, and have asked no other host,
+// when the test ends.
+func quietTab(t testing.TB, width, height int, more ...browsertest.Option) *browsertest.Tab {
+	t.Helper()
+	b := browsertest.Open(t, width, height, more...)
+	t.Cleanup(func() { b.Quiet() })
+	return b
+}
+
+//go:embed testdata/axe-core/axe.min.js
+var axeCore string
+
+// axe returns what axe-core finds wrong with the page as it is, one a line.
+func axe(t *testing.T, b *browsertest.Tab) string {
+	t.Helper()
+	if !browsertest.Ask[bool](b, `typeof window.axe === "object"`) {
+		b.Do(chromedp.Evaluate[chromedp.Void](axeCore + "\n;void 0"))
+	}
+	return browsertest.Ask[string](b, `axe.run({ exclude: [["rapi-doc"]] }, { // the API's viewer is its makers' own, and has its page's <main>
+	    rules: { "landmark-one-main": { enabled: document.querySelector("rapi-doc") === null } },
+	    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"],
+	    iframes: false, // what is in frames is looked at by itself
+	  }).then((found) => found.violations.map((v) =>
+	    v.id + ": " + v.help + "\n" + v.nodes.slice(0, 4).map((n) => "    " + n.target + " " + n.html.slice(0, 160) + "\n      " + n.failureSummary.replace(/\n/g, " ")).join("\n")).join("\n"))`)
+}
+
+// accessible asks axe-core about the page at a width, in light or in dark.
+func accessible(t *testing.T, b *browsertest.Tab, width int64, look string) {
+	t.Helper()
+	b.Resize(width, 900)
+	b.Prefer("prefers-color-scheme: " + look)
+	b.Settle()
+	if found := axe(t, b); found != "" {
+		t.Errorf("%d wide, %s:\n%s", width, look, found)
+	}
+}
+
+// startGallery serves the gallery until the test ends, and returns where it is.
+func startGallery(t *testing.T) string {
+	t.Helper()
+	ctx, end := context.WithCancel(context.Background())
+	said, says := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := run(ctx, []string{"--listen=127.0.0.1:0"}, says, t.Output())
+		ended <- errors.Join(err, says.Close())
+	}()
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	line, err := bufio.NewReader(said).ReadString('\n')
+	_, address, ok := strings.Cut(strings.TrimSpace(line), "gpuwhy gallery: ")
+	if err != nil || !ok {
+		t.Fatalf("it said %q: %v", line, err)
+	}
+	return address
+}
+
+// A stop is what has the focus after a press of the Tab key.
+type stop struct {
+	Name    string `json:"name"`
+	Visible bool   `json:"visible"` // that it has the focus, and itself
+}
+
+// walk presses Tab until the focus has been everywhere and leaves the page. What
+// has the focus must be visible, and so must be that it has the focus.
+func walk(t *testing.T, b *browsertest.Tab) {
+	t.Helper()
+	for range 500 {
+		b.Do(chromedp.KeyEvent(kb.Tab))
+		at := browsertest.Ask[*stop](b, `(() => {
+		  const e = document.activeElement;
+		  if (!e || e === document.body || e.dataset.walked) return null;
+		  e.dataset.walked = "yes";
+		  const style = getComputedStyle(e), box = e.getBoundingClientRect();
+		  const ring = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1;
+		  const name = (e.getAttribute("aria-label") || e.innerText || e.title || e.id || e.className || e.tagName).trim().slice(0, 60);
+		  return { name: e.tagName.toLowerCase() + " " + name,
+		    visible: ring && box.width > 0 && box.height > 0 && box.bottom > 0 && box.top < innerHeight };
+		})()`)
+		if at == nil {
+			return
+		}
+		if !at.Visible {
+			t.Errorf("%s has the focus, and that is not visible", at.Name)
+		}
+	}
+	t.Fatal("the focus never leaves the page")
+}
+// The Tab key reaches every control, in view and marked.
+func TestKeyboardAlone(t *testing.T) {
+	address := startGallery(t)
+	for _, state := range []string{"heat/", "fleet/", "eight/processes", "alerts/alerts", "eight/gpu/GPU-00000000-0000-4000-8000-000000000000"} {
+		t.Run(state, func(t *testing.T) {
+			b := quietTab(t, 1440, 900)
+			b.Visit(address + "state/" + state)
+			b.Until(live)
+			// Readings that come meanwhile would take the marks of what was walked with them.
+			browsertest.Ask[bool](b, `(document.getElementById("pause").click(), true)`)
+			walk(t, b)
+			if missed := browsertest.Ask[[]string](b, `[...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")]
+			  .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.disabled && e.tabIndex >= 0 && !e.dataset.walked)
+			  .map((e) => e.outerHTML.slice(0, 160))`); len(missed) > 0 {
+				t.Errorf("the Tab key does not reach:\n%s", strings.Join(missed, "\n"))
+			}
+		})
+	}
+}
+
+// What is chosen with keys is in the address, and a dialog gives the focus back to what has opened it.
+func TestKeysThatChoose(t *testing.T) {
+	b := quietTab(t, 1440, 900)
+	b.Visit(startGallery(t) + "state/eight/processes")
+	b.Until(live)
+	const first = "tbody tr .of-name a"
+	b.Do(chromedp.Focus(chromedp.CSS(first)), chromedp.KeyEvent(kb.Enter))
+	b.Until(`document.querySelector("#process:modal") !== null && location.search.includes("process=")`)
+	b.Do(chromedp.KeyEvent(kb.Escape))
+	b.Until(`document.getElementById("process") === null && !location.search.includes("process=")`)
+	b.Until(`document.activeElement?.closest("tbody tr .of-name") !== null`)
+	b.Do(chromedp.NavigateBack())
+	b.Until(`document.querySelector("#process:modal") !== null`)
+	b.Do(chromedp.KeyEvent(kb.Escape))
+	b.Until(`document.getElementById("process") === null`)
+
+	b.Do(chromedp.Focus(chromedp.CSS("[name=q]")), chromedp.KeyEvent("carol"))
+	b.Until(`location.search.includes("q=carol") && document.querySelectorAll("tbody tr").length === 1`)
+	if !browsertest.Ask[bool](b, `document.activeElement?.name === "q" && document.activeElement.value === "carol"`) {
+		t.Error("what is typed in has lost the focus")
+	}
+
+	b.Do(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	b.Until(`document.querySelector("#palette:modal") !== null`)
+	b.Do(chromedp.KeyEvent("about"))
+	b.Until(`document.querySelectorAll("#palette .found a, #palette a").length === 1`)
+	b.Do(chromedp.KeyEvent(kb.Enter))
+	b.Until(`location.pathname.endsWith("/about") && document.readyState === "complete"`)
+}
+
+// Who asks the system for more contrast, or has colours of their own, gets a page without problems, too.
+func TestContrast(t *testing.T) {
+	address := startGallery(t)
+	for _, preference := range []string{"prefers-contrast: more", "forced-colors: active"} {
+		for _, path := range []string{"state/eight/", "state/fleet/", "state/alerts/alerts", "state/eight/processes"} {
+			b := quietTab(t, 1440, 900)
+			b.Visit(address + path)
+			b.Until(live)
+			b.Prefer(preference)
+			b.Settle()
+			if found := axe(t, b); found != "" {
+				t.Errorf("%s, %s:\n%s", path, preference, found)
+			}
+		}
+	}
+}

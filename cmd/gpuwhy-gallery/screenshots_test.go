@@ -1,0 +1,54 @@
+//go:build screenshots
+
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/page"
+
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+)
+
+var screenshots = flag.String("screenshots", "../../docs/screenshots", "folder for the pictures that the documentation shows")
+
+// largestScreenshot is what a picture in the documentation may weigh, in bytes.
+const largestScreenshot = 300_000
+
+// This test takes the pictures in docs/screenshots: pages of simulated machines
+// with a quarter of an hour in their charts. `make screenshots` runs it.
+func TestScreenshots(t *testing.T) {
+	for _, shot := range []struct {
+		name, path, profile, look string
+		width, height             int
+	}{
+		{"server.png", "", "dgx-h100", "light", 1440, 900},
+		{"workstation.png", "", "rtx-4090", "dark", 1440, 900},
+		{"wall.png", "", "fleet:1000", "light", 1440, 900},
+		{"phone.png", "", "rtx-4090", "light", 390, 844},
+		{"alerts.png", "alerts", "dgx-h100", "light", 1440, 900},
+	} {
+		t.Run(shot.name, func(t *testing.T) {
+			s := newStage(t, shot.profile, 5*time.Second)
+			s.playPast(shot.profile, shot.at, 15*time.Minute)
+			b := quietTab(t, shot.width, shot.height)
+			b.Resize(int64(shot.width), int64(shot.height))
+			b.Prefer("prefers-color-scheme: " + shot.look)
+			b.Visit(s.url + shot.path)
+			b.Until(live)
+			b.Until(`document.getElementById("charts") === null || performance.getEntriesByType("resource").some((e) => e.name.includes("/api/gpu/recent") && e.responseEnd > 0)`)
+			b.Settle()
+			picture := browsertest.Call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
+			if len(picture) == 0 || len(picture) > largestScreenshot {
+				t.Errorf("it weighs %d bytes", len(picture))
+			}
+			if err := os.WriteFile(filepath.Join(*screenshots, shot.name), picture, 0o644); err != nil { //nolint:gosec // for everyone to read
+				t.Fatal(err)
+			}
+		})
+	}
+}
