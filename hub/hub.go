@@ -42,7 +42,7 @@ type Config struct {
 	// Page makes the data of page: what makes the page at an address below the base path,
 	// of which the viewer has a version, the newest one; nil where it is that. Changes
 	// grows with each [Hub.Turn]. The answer has the version, and of which changes
-	// it is. If it is nil, there are no pages.
+	// it is; or [ErrNoPage]. If it is nil, there are no pages.
 	Page func(address string, to auth.Audience, have string, changes uint64) (data []byte, version string, of uint64, err error)
 	// Several says that there may be more than one node: viewers then get each
 	// node's Moments by themselves. Otherwise the newest Moment replaces the one

@@ -89,6 +89,9 @@ func (m *mailbox) shown() *page {
 	return m.page
 }
 
+// ErrNoPage is what Config.Page returns of an address that no page has, or no longer.
+var ErrNoPage = errors.New("there is no such page")
+
 // turn makes the message that brings a page up to date, if it is not.
 func (h *Hub) turn(now *state, to auth.Audience, p *page) (message, bool) {
 	changes := h.changes.Load()
@@ -98,7 +101,9 @@ func (h *Hub) turn(now *state, to auth.Audience, p *page) (message, bool) {
 	data, version, of, err := h.cfg.Page(p.address, to, p.have, changes)
 	if err != nil {
 		p.seen = changes
-		h.paging.begin(err)
+		if !errors.Is(err, ErrNoPage) { // which is nobody's mistake: a device was taken out
+			h.paging.begin(err)
+		}
 		if p.failed {
 			return message{}, false
 		}

@@ -46,14 +46,21 @@ function readAt() {
   return performance.now() - 1000 * Number(sign.dataset.age);
 }
 
+/** Nobody sees the page, and nobody is to be told. */
+const unseen = () => document.hidden && !body.hasAttribute("data-told");
+
 function open() {
   clearTimeout(retry);
-  if (document.hidden && !body.dataset.told) return; // nobody sees it, and nobody is to be told
+  if (unseen()) return;
+  const of = address;
   const url = new URL(`${base}ws?page=${encodeURIComponent(address)}&have=${encodeURIComponent(have.content)}`, location.href);
   url.protocol = url.protocol.replace("http", "ws");
   const s = new WebSocket(url);
   socket = s;
   heard = performance.now();
+  s.onopen = () => {
+    if (s === socket && of !== address) show(address, have.content); // chosen meanwhile
+  };
   s.onmessage = (e) => {
     if (s !== socket) return;
     heard = performance.now();
@@ -153,7 +160,10 @@ foreign.observe(body, { childList: true, subtree: true });
  * @param {boolean} [fresh] from a reading that begins now
  */
 function show(page, version, fresh) {
-  if (page !== address) setPaused(false);
+  if (page !== address) {
+    setPaused(false);
+    have.content = ""; // versions are of one page
+  }
   address = page;
   if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ event: "show", data: { page, have: version, fresh } }));
   else ask();
@@ -229,6 +239,7 @@ function showState() {
 }
 
 function tick() {
+  if (unseen()) return;
   const silent = performance.now() - heard > 4 * interval() + 10_000;
   if (socket && silent) lost();
   else if (!socket && failures >= tolerated && performance.now() - heard > interval()) ask();
@@ -245,7 +256,7 @@ function wake() {
 
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) wake();
-  else if (!body.dataset.told) {
+  else if (unseen()) {
     const s = socket;
     socket = null;
     s?.close();
@@ -271,6 +282,7 @@ addEventListener("click", (e) => {
   if (link && !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0) {
     e.preventDefault();
     choose(new URL(link.href), link.dataset.choice !== "replace");
+    undo();
   }
   const button = el.closest("button");
   if (button?.id === "pause") {
@@ -286,11 +298,15 @@ addEventListener("click", (e) => {
 /** @param {HTMLFormElement} form */
 function sent(form) {
   const url = new URL(form.action);
-  for (const [name, value] of new FormData(form)) {
-    if (value) url.searchParams.set(name, String(value));
-    else url.searchParams.delete(name);
-  }
+  url.search = ""; // as browsers do
+  for (const [name, value] of new FormData(form)) if (value) url.searchParams.append(name, String(value));
   choose(url);
+}
+
+/** Makes forms show what the server says: what a person chose in them is not what is chosen now. */
+function undo() {
+  clearTimeout(typed);
+  for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll("form[data-choice]"))) form.reset();
 }
 
 /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -309,8 +325,9 @@ addEventListener("submit", (e) => {
   sent(form);
 });
 addEventListener("popstate", () => {
+  if (addressed() === address) return; // another part of the page
   show(addressed(), "");
-  for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll("form[data-choice]"))) form.reset();
+  undo();
 });
 // Escape closes a dialog by its link, so that the address has it no more.
 addEventListener("cancel", (e) => {

@@ -88,7 +88,7 @@ export function become(now, next) {
   const theirs = (/** @type {string} */ name) => !own.has(name) && !(name === "data-state" && now.id === "state");
   for (const { name, value } of next.attributes) if (theirs(name) && now.getAttribute(name) !== value) now.setAttribute(name, value);
   for (const { name } of [...now.attributes]) if (theirs(name) && !next.hasAttribute(name)) now.removeAttribute(name);
-  if (next.hasAttribute("data-own")) return;
+  if (next.hasAttribute("data-own") || next.localName === "noscript") return; // what that has is a text here, and elements there
   /** @type {Map<string, ChildNode[]>} */
   const old = new Map();
   for (const child of now.childNodes) {

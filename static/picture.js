@@ -108,7 +108,8 @@ function show() {
  */
 function tell(e) {
   const table = document.createElement("table");
-  const name = all(document, ".chart .ends [data-key]").find((t) => t.dataset.key === near) ?? picture()?.querySelector("h2 b");
+  const named = all(document, "#picture-choice option").find((o) => near.endsWith(`/${/** @type {HTMLOptionElement} */ (o).value}`)); // lines may share a name
+  const name = named ?? all(document, ".chart .ends [data-key]").find((t) => t.dataset.key === near) ?? picture()?.querySelector("h2 b");
   const rows = charts().map(({ chart, path }) => [chart.dataset.label ?? "", said(chart, path).join(" ")]);
   for (const [label, value] of [[name?.textContent ?? "", clock()], ...rows]) {
     const tr = table.insertRow(), th = document.createElement("th");
@@ -117,7 +118,7 @@ function tell(e) {
     tr.insertCell().textContent = value;
   }
   tip.replaceChildren(table);
-  document.body.append(tip);
+  document.querySelector("#charts > [data-own]")?.append(tip);
   const { offsetWidth: width, offsetHeight: height } = tip, x = e.clientX + (e.clientX + 16 + width > innerWidth ? -16 - width : 16);
   tip.style.transform = `translate(${Math.max(0, x)}px, ${Math.max(0, Math.min(e.clientY - height / 2, innerHeight - height))}px)`;
 }

@@ -54,6 +54,7 @@ type GPUList struct {
 	Unknown string   // how many may be busy or not
 	Sorts   []Option // none where the order is fixed
 	Colours []Option // of tiles and squares
+	Colour  string   // the one that is chosen; empty for who works
 	Cards   []Tile   // of cards; of one its figures; of squares what is wrong
 	Left    string   // what is not in Cards, or why there is none
 	Groups  []Group  // of tiles and squares
@@ -244,7 +245,7 @@ func (l *GPUList) spots(in *Input, tiles []Tile, shown func(*Tile) bool) {
 	for _, c := range colours {
 		l.Colours = append(l.Colours, Option{Value: c.name, Label: c.label, Chosen: c.name == in.Choices.Of("colour")})
 		if c.name == in.Choices.Of("colour") {
-			colour = c
+			colour, l.Colour = c, c.name
 		}
 	}
 	several := len(in.Nodes) > 1

@@ -100,8 +100,10 @@ func newProcess(d *gpu.Device, several bool, p *gpu.Process, power gpu.Reading[g
 		out.Running = Value{Text: between(started, now), Title: say("since", moment(started))}
 	}
 	out.main = strings.Join([]string{d.Node, out.PID}, "\x00")
-	if job := placeOf(f); job != "" && (f.Unit.Or(gpu.Unit{}).Name == "" || !strings.HasSuffix(job, ".scope")) {
+	if job := placeOf(f); job != "" && job != clean(f.Unit.Or(gpu.Unit{}).Name, longestName) { // a unit may have much in it
 		out.main = strings.Join([]string{d.Node, job, f.User.Or("")}, "\x00")
+	} else if strings.HasSuffix(job, ".service") {
+		out.main = strings.Join([]string{d.Node, job, f.User.Or(""), f.Program.Or("")}, "\x00")
 	} else if f.Exists.Or(true) && f.User.Present() && f.Program.Present() && f.Command.Present() {
 		out.main = strings.Join([]string{d.Node, f.User.Or(""), f.Program.Or(""), f.Command.Or("")}, "\x00")
 	}

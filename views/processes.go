@@ -270,7 +270,7 @@ func (p *Process) wanted(of Choices) bool {
 		return v.Mark != Missing && strings.Contains(strings.ToLower(v.Text), text)
 	}
 	for _, word := range strings.Fields(strings.ToLower(of.Of("q"))) {
-		if p.PID != word && !has(p.Name, word) && !has(p.Command, word) && !has(p.User, word) && !has(p.Place, word) {
+		if p.PID != word && !(strings.Contains(p.GPU, "/") && strings.Contains(strings.ToLower(p.GPU), word)) && !has(p.Name, word) && !has(p.Command, word) && !has(p.User, word) && !has(p.Place, word) {
 			return false
 		}
 	}
@@ -440,18 +440,24 @@ func NewProcessesPage(in Input) ProcessesPage {
 		users[all[i].User.Text] = true
 		places[all[i].Place.Text] = true
 	}
-	for _, u := range slices.Sorted(maps.Keys(users)) {
-		p.Users = append(p.Users, Choice{u, u})
-	}
-	for _, place := range slices.Sorted(maps.Keys(places)) {
-		p.Places = append(p.Places, Choice{place, place})
-	}
+	p.Users, p.Places = choicesOf(users), choicesOf(places)
 	for _, name := range []string{"dir", "kiosk"} {
 		if v := in.Choices.Of(name); v != "" {
 			p.Kept = append(p.Kept, Choice{name, v})
 		}
 	}
 	return p
+}
+
+// choicesOf are values to choose one from; none where there are too many, which are found by their letters.
+func choicesOf(values map[string]bool) (out []Choice) {
+	if len(values) > 100 {
+		return nil
+	}
+	for _, v := range slices.Sorted(maps.Keys(values)) {
+		out = append(out, Choice{v, v})
+	}
+	return out
 }
 
 // Render writes the whole page as HTML, as [Page.Render] does.

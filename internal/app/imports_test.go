@@ -20,7 +20,7 @@ var allowed = map[string][]string{
 	"static/generate": {},
 	"views": {
 		"gpu", "gpu/catalog", "internal/alert", "internal/alert/notify", "internal/apidoc", "internal/contract", "internal/insight",
-		"internal/insight/…", "internal/past", "internal/store", "internal/when",
+		"internal/insight/…", "internal/past", "internal/recent", "internal/store", "internal/when",
 	},
 	"sampler":               {"gpu", "internal/clock"},
 	"sampler/perdevice":     {"gpu"},
@@ -62,7 +62,7 @@ var allowed = map[string][]string{
 	"internal/alert":             {"gpu", "gpu/catalog", "internal/insight", "internal/insight/…"},
 	"internal/alert/rulefile":    {"internal/alert", "internal/alert/notify", "internal/regular"},
 	"internal/alert/notify":      {"gpu", "internal/alert", "internal/insight/explain", "internal/neterr", "internal/regular"},
-	"internal/recent":            {"gpu", "gpu/catalog"},
+	"internal/recent":            {"gpu", "gpu/catalog", "internal/insight", "internal/insight/attribute"},
 	"internal/store":             {"gpu", "gpu/catalog"},
 	"internal/store/storetest":   {"gpu", "internal/store"},
 	"internal/contract": {

@@ -14,6 +14,7 @@ import (
 	"context"
 	"iter"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -222,8 +223,9 @@ func (b *Tab) Quiet(allowed ...string) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	slices.Sort(b.said)
 next:
-	for _, text := range b.said {
+	for _, text := range slices.Compact(b.said) {
 		for _, a := range allowed {
 			if strings.Contains(text, a) {
 				continue next

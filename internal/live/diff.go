@@ -37,7 +37,7 @@ func diff(old, new *node) patch {
 		attributes = a
 	}
 	var inner []any
-	if _, own := new.attribute("data-own"); !own {
+	if _, own := new.attribute("data-own"); !own && new.Data != "noscript" { // which nobody sees whose page is patched
 		from := pair(old.kids, new.kids)
 		if list := childrenOf(old, new, from); list != nil {
 			children = list
@@ -188,13 +188,13 @@ func ascii(s string) bool {
 	return true
 }
 
-// encode writes a patch as JSON, with < and & as they are: it goes into no page.
-func encode(p patch) []byte {
+// encode writes a patch or a message as JSON, with < and & as they are: it goes into no page.
+func encode(p any) []byte {
 	var out strings.Builder
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(p); err != nil {
-		panic("live: " + err.Error()) // strings and numbers can always be written
+		panic("live: " + err.Error()) // strings, numbers and what was encoded before can always be written
 	}
 	return []byte(strings.TrimSuffix(out.String(), "\n"))
 }

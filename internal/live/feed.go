@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
 )
 
 const (
@@ -35,6 +36,7 @@ type Render func(ctx context.Context, address string, to auth.Audience) ([]byte,
 // A Feed has the pages that somebody looks at. Its methods may be called concurrently.
 type Feed struct {
 	render Render
+	clock  clock.Clock
 	boot   string // tells the versions of this process apart from those of others
 	gap    time.Duration
 
@@ -44,10 +46,10 @@ type Feed struct {
 }
 
 // New returns a Feed of pages that render makes.
-func New(render Render) *Feed {
+func New(render Render, of clock.Clock) *Feed {
 	boot := make([]byte, 6)
 	_, _ = rand.Read(boot) // it never fails
-	return &Feed{render: render, boot: hex.EncodeToString(boot), gap: gap, pages: map[view]*page{}}
+	return &Feed{render: render, clock: of, boot: hex.EncodeToString(boot), gap: gap, pages: map[view]*page{}}
 }
 
 type view struct {
@@ -58,9 +60,9 @@ type view struct {
 // A page is one page with its last renderings.
 type page struct {
 	mu      sync.Mutex
-	number  uint64 // of the newest rendering, from 1
-	of      uint64 // the changes that the newest rendering has
-	made    time.Time
+	number  uint64        // of the newest rendering, from 1
+	of      uint64        // the changes that the newest rendering has
+	made    time.Duration // of the clock, when it was rendered for changes
 	whole   []byte
 	body    *node // of whole
 	title   string
@@ -137,7 +139,7 @@ func (f *Feed) Frame(ctx context.Context, address string, to auth.Audience, have
 	p := f.page(view{address, to})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.of < changes && time.Since(p.made) >= f.gap || p.number == 0 {
+	if p.of < changes && f.clock.Elapsed()-p.made >= f.gap || p.number == 0 {
 		html, err := f.render(ctx, address, to)
 		if err != nil {
 			return Frame{}, fmt.Errorf("render %q: %w", address, err)
@@ -145,18 +147,14 @@ func (f *Feed) Frame(ctx context.Context, address string, to auth.Audience, have
 		if err := p.add(html); err != nil {
 			return Frame{}, err
 		}
-		p.of, p.made = changes, time.Now()
+		p.of, p.made = changes, f.clock.Elapsed()
 	}
 	out := Frame{Version: f.version(p.number), Changes: p.of}
 	if have == out.Version {
 		return out, nil
 	}
 	if p.frames[have] == nil {
-		data, err := f.encode(p, address, have)
-		if err != nil {
-			return Frame{}, err
-		}
-		p.frames[have] = data
+		p.frames[have] = f.encode(p, address, have)
 	}
 	out.Data = p.frames[have]
 	return out, nil
@@ -172,7 +170,7 @@ type message struct {
 	HTML    string            `json:"html,omitempty"`    // the whole page, without From
 }
 
-func (f *Feed) encode(p *page, address, have string) ([]byte, error) {
+func (f *Feed) encode(p *page, address, have string) []byte {
 	m := message{Page: address, To: f.version(p.number), Title: p.title}
 	behind := p.number - f.numberOf(have)
 	if n := f.numberOf(have); n > 0 && n <= p.number && behind <= uint64(len(p.patches)) {
@@ -183,7 +181,7 @@ func (f *Feed) encode(p *page, address, have string) ([]byte, error) {
 	} else {
 		m.HTML = string(p.whole)
 	}
-	return json.Marshal(m)
+	return encode(m)
 }
 
 // add takes in a rendering, if it is another one.

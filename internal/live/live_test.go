@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
 )
 
 // apply is what static/live.js does, to a tree of this package's parser.
@@ -178,7 +179,7 @@ func TestAPatchedPageIsTheRenderedPage(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var next string
-		f := New(func(context.Context, string, auth.Audience) ([]byte, error) { return []byte(next), nil })
+		f := New(func(context.Context, string, auth.Audience) ([]byte, error) { return []byte(next), nil }, clock.Clock{})
 		f.gap = 0
 		next = drawPage(t)
 		shown := bodyOf(t, next)
@@ -237,17 +238,18 @@ func TestPatches(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("10 20 ", 30)
 	for name, tt := range map[string]struct{ old, new, want string }{
-		"nothing":        {"<p>1", "<p>1", `null`},
-		"a text":         {"<p>1<p><b>2</b>", "<p>1<p><b>3</b>", `[0,0,1,[0,0,0,[0,0,0,"3"]]]`},
-		"an attribute":   {"<p class=a id=x>", "<p id=x class=b>", `[0,0,0,[["class","b"],0]]`},
-		"no attribute":   {"<p class=a>", "<p>", `[0,0,0,[["class",null],0]]`},
-		"a new row":      {"<ul><li data-key=1><li data-key=2></ul>", "<ul><li data-key=1><li data-key=3>x<li data-key=2></ul>", `[0,0,0,[0,[0,"<li data-key=\"3\">x</li>",1]]]`},
-		"rows move":      {"<ul><li data-key=1>1<li data-key=2>2</ul>", "<ul><li data-key=2>2<li data-key=1>1</ul>", `[0,0,0,[0,[1,0]]]`},
-		"a row goes":     {"<ul><li id=1><li id=2><li id=3></ul>", "<ul><li id=2><li id=3></ul>", `[0,0,0,[0,[[1,2]]]]`},
-		"all go":         {"<ul><li id=1></ul>", "<ul></ul>", `[0,0,0,[0,[]]]`},
-		"a longer path":  {`<svg><path d="M` + long + `"></svg>`, `<svg><path d="M` + long + `30 40"></svg>`, `[0,0,0,[0,0,0,[["d",[0,181,"30 40"]],0]]]`},
-		"a moved path":   {`<svg><path d="M1 2 ` + long + `"></svg>`, `<svg><path d="M` + long + `"></svg>`, `[0,0,0,[0,0,0,[["d",["M",5,180]],0]]]`},
-		"a script's own": {`<p data-own>1</p>`, `<p data-own>2</p>`, `null`},
+		"nothing":         {"<p>1", "<p>1", `null`},
+		"a text":          {"<p>1<p><b>2</b>", "<p>1<p><b>3</b>", `[0,0,1,[0,0,0,[0,0,0,"3"]]]`},
+		"an attribute":    {"<p class=a id=x>", "<p id=x class=b>", `[0,0,0,[["class","b"],0]]`},
+		"no attribute":    {"<p class=a>", "<p>", `[0,0,0,[["class",null],0]]`},
+		"a new row":       {"<ul><li data-key=1><li data-key=2></ul>", "<ul><li data-key=1><li data-key=3>x<li data-key=2></ul>", `[0,0,0,[0,[0,"<li data-key=\"3\">x</li>",1]]]`},
+		"rows move":       {"<ul><li data-key=1>1<li data-key=2>2</ul>", "<ul><li data-key=2>2<li data-key=1>1</ul>", `[0,0,0,[0,[1,0]]]`},
+		"a row goes":      {"<ul><li id=1><li id=2><li id=3></ul>", "<ul><li id=2><li id=3></ul>", `[0,0,0,[0,[[1,2]]]]`},
+		"all go":          {"<ul><li id=1></ul>", "<ul></ul>", `[0,0,0,[0,[]]]`},
+		"a longer path":   {`<svg><path d="M` + long + `"></svg>`, `<svg><path d="M` + long + `30 40"></svg>`, `[0,0,0,[0,0,0,[["d",[0,181,"30 40"]],0]]]`},
+		"a moved path":    {`<svg><path d="M1 2 ` + long + `"></svg>`, `<svg><path d="M` + long + `"></svg>`, `[0,0,0,[0,0,0,[["d",["M",5,180]],0]]]`},
+		"without scripts": {`<noscript><p>1</p></noscript>`, `<noscript><p>2</p></noscript>`, `null`},
+		"a script's own":  {`<p data-own>1</p>`, `<p data-own>2</p>`, `null`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -268,7 +270,7 @@ func TestFeed(t *testing.T) {
 		}
 		made++
 		return fmt.Appendf(nil, "<title>t</title><p>%d", made), nil
-	})
+	}, clock.Clock{})
 	f.gap = 0
 	first, err := f.Frame(t.Context(), "", "", "", 1)
 	if err != nil || !strings.Contains(string(first.Data), `"html"`) {
@@ -334,7 +336,7 @@ func BenchmarkDiff(b *testing.B) {
 		return []byte(out.String())
 	}
 	pages := [][]byte{page(1), page(2)}
-	f := New(nil)
+	f := New(nil, clock.Clock{})
 	b.SetBytes(int64(len(pages[0])))
 	for i := 0; b.Loop(); i++ {
 		if _, err := f.Add("", "", pages[i%2]); err != nil {

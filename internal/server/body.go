@@ -133,8 +133,8 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request, page templ.Co
 	return reply(w, r, cacheRevalidate, newBody(typeHTML, content), nil)
 }
 
-// errNotLive is returned for the address of a page that does not change by itself.
-var errNotLive = errors.New("the address is not one of a live page")
+// ErrNotLive is returned for the address of a page that does not change by itself.
+var ErrNotLive = errors.New("the address is not one of a live page")
 
 // Render makes the live page at an address below the base path.
 func (s *Server) Render(ctx context.Context, address string, to auth.Audience) (page []byte, err error) {
@@ -152,7 +152,7 @@ func (s *Server) Render(ctx context.Context, address string, to auth.Audience) (
 	into := &rendering{ResponseWriter: nowhere{http.Header{}}}
 	s.mux.ServeHTTP(into, r)
 	if into.page == nil {
-		return nil, errNotLive
+		return nil, ErrNotLive
 	}
 	return into.page, nil
 }

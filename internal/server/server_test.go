@@ -178,7 +178,6 @@ func newStage() (*stage, Config) {
 				return templ.Raw("<!doctype html><title>processes of " + node + " " + asked.Get("q") + "</title>")
 			},
 		},
-		Picture:  func(*insight.Fleet, string, url.Values) templ.Component { return templ.Raw("<svg></svg>") },
 		Manifest: []byte(`{"name":"gpuwhy"}`),
 		ErrorPage: func(status int, title string, advice gpu.Advice) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
