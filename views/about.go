@@ -52,6 +52,11 @@ func NewAboutPage(in Input) AboutPage {
 		{Label: "Processor", Value: show(num(self.CPU), tenthPercent), Means: "Of one core, since the reading before."},
 		{Label: "Memory", Value: show(mebi(self.RSS), memory), Means: "Resident memory of the machine; none of a GPU."},
 	}
+	if in.Nodes.Kind() != gpu.Live { // what their host says of gpuwhy is not of this program
+		for i := range p.Costs {
+			p.Costs[i].Value, p.Costs[i].Means = missing("not measured"), "These readings are not of this machine. /metrics says what gpuwhy takes now (process_…)."
+		}
+	}
 	if f := in.Footprint; f != nil {
 		p.Costs = append(p.Costs, AboutFact{Label: "Disk", Value: Value{Text: explain.Size(f.Bytes)}, Means: "What is kept of the past; about " + explain.Size(f.Full) + " when it is full."})
 		for _, k := range f.Kinds {

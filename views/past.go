@@ -495,7 +495,7 @@ func huesOf(usage []past.Usage) map[string]string {
 	out, taken := map[string]string{}, [pastHues]bool{}
 	for i := range usage {
 		hue := pastHues - 1
-		if i < pastHues-1 {
+		if i < pastHues-1 && hueOf(usage[i].Name) != "p6" { // services share the last
 			sum := fnv.New32a()
 			_, _ = io.WriteString(sum, usage[i].Name) // it never fails
 			for hue = int(sum.Sum32() % (pastHues - 1)); taken[hue]; hue = (hue + 1) % (pastHues - 1) {
