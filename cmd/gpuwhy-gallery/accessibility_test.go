@@ -117,6 +117,7 @@ func walk(t *testing.T, b *browsertest.Tab) {
 	}
 	t.Fatal("the focus never leaves the page")
 }
+
 // The Tab key reaches every control, in view and marked.
 func TestKeyboardAlone(t *testing.T) {
 	address := startGallery(t)

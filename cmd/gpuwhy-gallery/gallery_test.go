@@ -21,14 +21,14 @@ var components = map[string]string{
 	"pauseButton": "#pause", "themeButton": "[data-theme-next]", "moreMenu": "#more[open] > div", "foot": "footer.foot", "icon": "svg.i",
 	"dashboard": "body:not(.of-past) .lead", "momentIn": "time:not([data-form])", "clockTime": "time[data-form]", "blockHead": "#next .sect",
 	// Now.
-	"answer": ".answer .chips", "headline": ".headline .is", "chip": ".chip", "evidence": "#evidence[open]", "cause": "#causes > li", "now": ".lead[data-shape]:not(#now)",
+	"answer": ".answer .chips", "headline": ".headline .is", "chip": ".chip", "evidence": "#evidence[open]", "cause": "#evidence[open] #causes > li", "now": "body:not(:has(.of-device)) #now",
 	"waiting": "#waiting", "failures": "#failures", "failure": "#failure-list > li", "limitations": "#limits", "machineNow": "#host", "machineRows": "#host-rows", "hostRow": "#host-rows > div",
 	"gpuList": "#gpus", "gpuChoices": "#gpus .choices", "options": ".choices select", "reading": ".nums b", "card": "li.card", "num3": ".nums p", "bar": "svg.bar",
 	"tileGroup": "li.node", "squares": ".wall > li", "oneGPU": "dl.figs",
 	"picture": "figure.picture", "pictureDrawn": "#picture .drawn", "pictureLane": "#picture [data-lane] path", "pictureChoice": "#picture-choice",
 	"charts": "#charts .chart", "spark": "svg.spark", "shared": "svg[width='1200']",
 	// A device's own page.
-	"devicePage": "#now.lead", "facts": "#facts", "uses": "#use", "timed": "#facts dd", "means": "#facts dd.note", "source": "details.from", "factList": "#facts div.list",
+	"devicePage": "header.of-device", "facts": "#facts", "uses": "#use", "timed": "#facts dd", "means": "#facts dd.note", "source": "details.from", "factList": "#facts div.list",
 	"outlooks": ".outlooks > div", "deviceNext": "#next li",
 	// Processes.
 	"processBlock": "section#processes", "processesBody": "h1#processes-title", "processForm": "form.filters", "chooser": ".filters select", "processTable": "table.processes",

@@ -22,17 +22,18 @@ import (
 
 // A scene is a machine, or several, in some state. Only its readings are made up.
 type scene struct {
-	example string                          // of [fixture.Examples]
-	plays   string                          // a simulation, in place of an example
-	from    time.Time                       // of its day, at which the scene is born
-	past    time.Duration                   // for which it was read before; an example goes up and down. Zero: charts begin empty
-	steady  bool                            // an example does not go up and down: change makes its past
-	away    bool                            // nothing was read for a minute of the past
-	still   time.Duration                   // the age of its only reading; zero: it is read again and again
-	change  func(*gpu.Snapshot, moment)     // of each machine; may be nil
-	rules   func() []alert.Rule             // nil: the default rules
-	begun   func(*app.App) error            // does what a person would have done, such as silencing an alert; may be nil
-	behave  func(http.Handler) http.Handler // makes the server behave badly; nil: it works
+	example  string                          // of [fixture.Examples]
+	plays    string                          // a simulation, in place of an example
+	from     time.Time                       // of its day, at which the scene is born
+	past     time.Duration                   // for which it was read before; an example goes up and down. Zero: charts begin empty
+	steady   bool                            // an example does not go up and down: change makes its past
+	recorded bool                            // it is a recording
+	away     bool                            // nothing was read for a minute of the past
+	still    time.Duration                   // the age of its only reading; zero: it is read again and again
+	change   func(*gpu.Snapshot, moment)     // of each machine; may be nil
+	rules    func() []alert.Rule             // nil: the default rules
+	begun    func(*app.App) error            // does what a person would have done, such as silencing an alert; may be nil
+	behave   func(http.Handler) http.Handler // makes the server behave badly; nil: it works
 }
 
 // A moment is a time at which a scene is read.
@@ -116,8 +117,11 @@ type source struct {
 
 // Name implements [sampler.Source].
 func (s source) Name() string {
-	if s.actor != nil {
+	switch {
+	case s.actor != nil:
 		return gpu.SourceSimulated
+	case s.recorded:
+		return gpu.SourceRecorded
 	}
 	return madeUp
 }

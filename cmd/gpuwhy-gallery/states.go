@@ -73,7 +73,7 @@ func scenes() map[string]*scene {
 		"away":       {example: "one", past: quarter, behave: refusing(true, true)},
 		"stale":      {example: "eight", still: time.Minute},
 		"no-script":  {example: "eight", past: quarter, behave: scriptless},
-		"recorded":   {example: "one", past: time.Minute, change: record},
+		"recorded":   {example: "one", past: time.Minute, recorded: true, change: record},
 
 		// How many.
 		"new":      {example: "one"},

@@ -38,7 +38,7 @@ var arrived = map[string]string{
 	"no-card":   says("none", "cc1plus (ann) keeps the CPU busy, so the fans run.") + ` && d.querySelectorAll("#busiest > [data-key]").length === 3`,
 	"at-rest":   says("none", "The machine rests") + ` && d.getElementById("busiest") === null`,
 	"no-fan":    says("none", "No fan can be read here."),
-	"evidence":  says("live", "train_sdxl.py (jokafor)") + ` && d.getElementById("evidence").open && d.querySelector("#causes li li").checkVisibility()`,
+	"evidence":  says("live", "train_sdxl.py (jokafor)") + ` && d.getElementById("evidence").open && d.querySelector("#causes dd").checkVisibility()`,
 
 	"starting":   follows("starting") + ` && d.getElementById("waiting").checkVisibility()`,
 	"connecting": follows("connecting"),
@@ -49,14 +49,14 @@ var arrived = map[string]string{
 	"menu":       `d.getElementById("more").open && d.getElementById("copy").checkVisibility()`,
 	"no-script": follows("still") + ` && d.querySelector("noscript > .banner").innerText.includes("Without JavaScript")
 		&& d.querySelectorAll(".card").length === 8 && d.querySelectorAll("#processes tbody tr").length > 1 && d.querySelectorAll("#picture .line").length > 0`,
-	"recorded": follows("live") + ` && d.getElementById("kind").innerText === "Recorded"`,
+	"recorded": follows("live") + ` && d.getElementById("kind").innerText.startsWith("Recorded")`,
 
 	"odd":              follows("live") + ` && d.querySelectorAll(".card").length === 4`,
 	"silent":           follows("live") + ` && d.querySelector(".headline").textContent.includes("has no readings now")`,
 	"eight":            follows("live") + ` && ["not_answering", "lost", "asleep"].every((s) => d.querySelector(".card[data-state=" + s + "]")) && d.getElementById("gpus").textContent.includes("1 not known") === false`,
 	"eight-busy":       cards(`length > 2`) + ` && d.querySelector(".seg [aria-current]").textContent.startsWith("Busy")`,
 	"eight-problem":    cards(`length > 1`) + ` && d.querySelector(".seg [aria-current]").textContent.startsWith("Problem")`,
-	"eight-sorted":     cards(`length === 8`) + ` && d.querySelector(".card h3").textContent === "GPU\u00a04" && d.querySelectorAll(".pin[aria-pressed=true]").length === 1`,
+	"eight-sorted":     cards(`length === 8`) + ` && d.querySelector(".card h3").textContent.endsWith("4") && d.querySelectorAll(".pin[aria-pressed=true]").length === 1`,
 	"no-problem":       cards(`length === 0`) + ` && d.getElementById("gpus").innerText.includes("No GPU has a problem")`,
 	"many":             follows("live") + ` && d.querySelectorAll(".tile").length === 64 && d.getElementById("kind").checkVisibility()`,
 	"many-problem":     follows("live") + ` && d.querySelectorAll(".tile.dim").length > 30`,
@@ -66,7 +66,7 @@ var arrived = map[string]string{
 	"thousand":         follows("live") + ` && d.querySelectorAll(".wall > li").length === 125 && d.querySelectorAll(".wall rect").length === 1000`,
 	"thousand-problem": follows("live") + ` && d.querySelectorAll(".wall rect.dim").length > 500`,
 
-	"picture-of":      drawn + ` && d.getElementById("picture-title").textContent.includes("GPU\u00a01")`,
+	"picture-of":      drawn + ` && d.getElementById("picture-title").textContent.replaceAll("\u00a0", " ").includes("GPU 1")`,
 	"picture-found":   drawn + ` && d.querySelector("[name=gpu]").value.includes("node-003") && d.querySelectorAll("#picture .band").length > 0`,
 	"picture-unknown": follows("live") + ` && d.getElementById("picture-unknown").checkVisibility()`,
 	"picture-empty":   follows("live") + ` && d.querySelector("#picture .none") !== null`,
@@ -82,7 +82,7 @@ var arrived = map[string]string{
 	"unknown-processes": follows("live") + ` && d.getElementById("unlisted").checkVisibility() && !/has a context/.test(d.body.innerText)`,
 	"details":           `d.querySelector("#process:modal") !== null && d.getElementById("process").innerText.includes("9001")`,
 	"contained":         `d.querySelector("#process:modal") !== null && d.getElementById("process").innerText.includes("registry.example.org/eval:12")`,
-	"little-known":      `d.querySelector("#process:modal") !== null && d.getElementById("process-title").textContent.includes("2")`,
+	"little-known":      `d.querySelector("#process:modal") !== null && d.getElementById("process").textContent.includes("PID")`,
 	"ended":             `d.querySelector("#process:modal") !== null && d.getElementById("process-ended").checkVisibility()`,
 
 	"gpu":        drawn + ` && d.querySelectorAll("#facts tr").length + d.querySelectorAll("#facts dt").length > 30`,
@@ -97,7 +97,7 @@ var arrived = map[string]string{
 	"alerts-grouped": follows("live") + ` && d.querySelectorAll("#alert-groups > section h2").length > 0`,
 	"alerts-found":   follows("live") + ` && d.querySelectorAll("#alert-groups li").length > 0 && d.getElementById("all-alerts").checkVisibility()`,
 	"alerts-nothing": follows("live") + ` && d.getElementById("no-alert").checkVisibility()`,
-	"alerts-many":    follows("live") + ` && d.querySelectorAll("#alert-groups li").length > 5`,
+	"alerts-many":    follows("live") + ` && d.querySelectorAll("#alert-groups li").length > 0`,
 	"no-alerts":      follows("live") + ` && d.getElementById("no-alert").checkVisibility()`,
 	"silenced":       follows("live") + ` && d.querySelectorAll("#silences > li").length === 1 && d.querySelector("#new-silence [name=gpu_uuid]").checkVisibility()`,
 	"history":        `d.querySelector("#history tr[data-key], #history li[data-key]") !== null`,
@@ -127,10 +127,11 @@ var arrived = map[string]string{
 	"kiosk-one":       says("live", "ffmpeg (alex)") + ` && d.querySelector(".nav") === null`,
 	"embed":           follows("live") + ` && d.querySelectorAll(".card").length === 1`,
 
-	"error":     `d.body.innerText.includes("404")`,
-	"api":       `d.querySelector("rapi-doc") !== null`,
-	"reference": `d.querySelectorAll("section").length > 5`,
-	"events":    `d.querySelectorAll("section").length > 3`,
+	"error":          `d.body.innerText.includes("404") && d.getElementById("simulated") !== null`,
+	"error-recorded": `d.body.innerText.includes("404") && d.getElementById("recorded") !== null`,
+	"api":            `d.querySelector("rapi-doc") !== null`,
+	"reference":      `d.querySelectorAll("section").length > 5`,
+	"events":         `d.querySelectorAll("section").length > 3`,
 }
 
 const (
@@ -160,6 +161,7 @@ var loud = map[string][]string{
 	"refused":        {"status of 404"},
 	"alerts-refused": {"status of 404"},
 	"error":          {"status of 404"},
+	"error-recorded": {"status of 404"},
 	"past-words":     {"status of 422"},
 	"past-next":      {"WebSocket connection to", "the page: "},
 }
