@@ -85,7 +85,6 @@ func TestProcessTable(t *testing.T) {
 		in := lab(gpu.SourceNVML)
 		in.Choices.Asked, _ = url.ParseQuery(asked)
 		p := NewProcessesPage(in)
-		want := want
 		if asked == "group=user" {
 			want = "ann 0 – 2; bob 4; svc-llm 3"
 		}
@@ -191,7 +190,7 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
-// The process that the headline names has the culprit's colour, and no other.
+// The process that the headline names has the culprit's color, and no other.
 func TestHueOfTheCulprit(t *testing.T) {
 	in := lab(gpu.SourceNVML)
 	in.Layers = contract.Layers{Headline: "eval.py (bob) is heating GPU 4."}
