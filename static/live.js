@@ -10,12 +10,12 @@ import { chosen, remember } from "./choices.js";
 /** @typedef {"connecting" | "live" | "silent" | "lost" | "polling" | "paused" | "gone" | "starting" | "none"} State */
 
 const { body } = document;
-const base = body.dataset.base ?? "/";
+const root = body.dataset.root ?? "/";
 const version = body.dataset.version;
 /** Says how new the page is; the server says there of when its readings are. */
 const sign = /** @type {HTMLElement} */ (document.getElementById("state"));
 const interval = () => 1000 * Number(sign.dataset.interval);
-const addressed = () => location.pathname.slice(base.length) + location.search;
+const addressed = () => location.pathname.slice(root.length) + location.search;
 
 const shortestWait = 500;
 const longestWait = 30_000;
@@ -43,7 +43,7 @@ let pausedAt = "";
 
 /** When the reading on the page was taken: the server says how old it was, and no clocks are compared. */
 function readAt() {
-  return performance.now() - 1000 * Number(sign.dataset.age);
+  return performance.now() - Math.max(0, Number(have.dataset.now ?? sign.dataset.taken) - Number(sign.dataset.taken));
 }
 
 /** Nobody sees the page, and nobody is to be told. */
@@ -53,7 +53,7 @@ function open() {
   clearTimeout(retry);
   if (unseen()) return;
   const of = address;
-  const url = new URL(`${base}ws?page=${encodeURIComponent(address)}&have=${encodeURIComponent(have.content)}`, location.href);
+  const url = new URL(`${root}ws?page=${encodeURIComponent(address)}&have=${encodeURIComponent(have.content)}`, location.href);
   url.protocol = url.protocol.replace("http", "ws");
   const s = new WebSocket(url);
   socket = s;
@@ -90,7 +90,7 @@ function lost() {
 }
 
 /**
- * @param {{page: string, from?: string, to: string, title: string, patches?: any[], html?: string}} data
+ * @param {{page: string, from?: string, to: string, now: number, title: string, patches?: any[], html?: string}} data
  */
 function take(data) {
   if (data.page !== address || isPaused()) return;
@@ -107,6 +107,7 @@ function take(data) {
     return show(address, "");
   }
   have.content = data.to;
+  have.dataset.now = String(data.now);
   document.title = data.title;
   changed();
 }
@@ -127,7 +128,9 @@ function whole(html) {
   }
   become(body, next.body);
   document.title = next.title;
-  have.content = next.querySelector('meta[name="version"]')?.getAttribute("content") ?? "";
+  const is = /** @type {HTMLMetaElement | null} */ (next.querySelector('meta[name="version"]'));
+  have.content = is?.content ?? "";
+  if (is) have.dataset.now = is.dataset.now;
   return true;
 }
 
@@ -173,7 +176,7 @@ function show(page, version, fresh) {
 async function ask() {
   const of = address;
   try {
-    const answer = await fetch(base + of, { headers: { Accept: "text/html" }, cache: "no-store" });
+    const answer = await fetch(root + of, { headers: { Accept: "text/html" }, cache: "no-store" });
     const html = await answer.text();
     if (of !== address || isPaused()) return;
     if (!answer.ok) throw new Error(String(answer.status));

@@ -31,6 +31,7 @@ type Input struct {
 	Why      string                   // the same in one sentence; a GPU's own page does not have it
 	Causes   []explain.Cause          // those behind the answer, in their order; on a GPU's own page those of that GPU
 	BasePath string                   // where the page is served; begins and ends with "/"
+	Root     string                   // BasePath of the pages of all nodes
 	Health   string                   // the address of the health of the program, which is not about a node
 	Asset    func(name string) string // the address of a file of package static
 	// Attribution says whose a device's memory, work and watts are; nil where
@@ -81,14 +82,6 @@ func (in *Input) place() string {
 	default:
 		return count("nodes", n)
 	}
-}
-
-// age is how old the readings are, in whole seconds; empty before the first.
-func (in *Input) age() string {
-	if len(in.Nodes) == 0 {
-		return ""
-	}
-	return strconv.Itoa(int(max(in.Now.Sub(in.Nodes.Time()), 0).Seconds()))
 }
 
 func (in *Input) seconds() string { return exact(in.Interval.Seconds()) }

@@ -81,7 +81,7 @@ func (s *Server) alertRoutes() []route {
 			silenceParam, overNow, foreignPage, unknownSilence),
 		s.operate("POST /api/silences/{id}/end", unsilence, "postEndSilence", "End a silence",
 			form, silenceParam, overNow, unknownSilence),
-		s.page("/alerts", s.alertsPage),
+		s.livePage("/alerts", s.alertsPage),
 	}
 }
 

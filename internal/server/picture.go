@@ -16,7 +16,7 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f := s.fleet(r)
+	f := ofRequest(r, s.cfg.Latest())
 	if f == nil {
 		return s.readable(f)
 	}
