@@ -15,7 +15,9 @@ const version = body.dataset.version;
 /** Says how new the page is; the server says there of when its readings are. */
 const sign = /** @type {HTMLElement} */ (document.getElementById("state"));
 const interval = () => 1000 * Number(sign.dataset.interval);
-const addressed = () => location.pathname.slice(base.length) + location.search;
+/** Where all nodes are: the server knows pages by their address below that. */
+const root = body.dataset.root ?? base;
+const addressed = () => location.pathname.slice(root.length) + location.search;
 
 const shortestWait = 500;
 const longestWait = 30_000;
@@ -131,6 +133,9 @@ function whole(html) {
   return true;
 }
 
+/** @type {Element | null} what had the focus before a dialog opened */
+let began = null;
+
 function changed() {
   gone = false;
   if (sign.dataset.taken !== reading) {
@@ -140,8 +145,13 @@ function changed() {
   rewriteMoments(body);
   for (const d of /** @type {NodeListOf<HTMLDialogElement>} */ (document.querySelectorAll("dialog[data-modal]"))) {
     if (d.matches(":modal")) continue;
+    began = document.activeElement;
     d.open = false;
     d.showModal();
+  }
+  if (began instanceof HTMLElement && !document.querySelector("dialog[data-modal]")) {
+    began.focus(); // the dialog has gone without closing
+    began = null;
   }
   foreign.takeRecords();
   body.dispatchEvent(new Event("patched"));
@@ -173,7 +183,7 @@ function show(page, version, fresh) {
 async function ask() {
   const of = address;
   try {
-    const answer = await fetch(base + of, { headers: { Accept: "text/html" }, cache: "no-store" });
+    const answer = await fetch(root + of, { headers: { Accept: "text/html" }, cache: "no-store" });
     const html = await answer.text();
     if (of !== address || isPaused()) return;
     if (!answer.ok) throw new Error(String(answer.status));

@@ -131,3 +131,18 @@ func TestTargetsOnAPhone(t *testing.T) {
 		})
 	}
 }
+
+// The page of one node of several goes on being that.
+func TestThePageOfANode(t *testing.T) {
+	b := quietTab(t, 1440, 900)
+	b.Visit(startGallery(t) + "state/fleet/node/node-002/?show=busy")
+	b.Until(live)
+	const version = `document.querySelector("meta[name=version]").content`
+	for range 2 {
+		was := browsertest.Ask[string](b, version)
+		b.Until(version + fmt.Sprintf(` !== %q`, was))
+	}
+	if got := browsertest.Ask[string](b, `document.querySelector(".host").textContent + " " + document.querySelector(".seg i").textContent`); got != "node-002 8" {
+		t.Errorf("it has become %q", got)
+	}
+}

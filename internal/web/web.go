@@ -144,6 +144,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 		Monitor:  p.monitor(),
 		Nodes:    f.Nodes(),
 		BasePath: p.base(node),
+		Root:     p.cfg.BasePath,
 		Health:   p.cfg.BasePath + "api/health",
 		Asset:    p.URL,
 		Now:      p.cfg.Clock.Now(),
