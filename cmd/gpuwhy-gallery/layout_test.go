@@ -14,15 +14,13 @@ import (
 var noon = time.Date(2026, time.March, 3, 12, 6, 0, 0, time.UTC)
 
 // A reading makes the browser lay the page out once: nothing asks where things
-// are while they are being written. The clock that moves the age of what is
-// shown stands still here.
+// are while they are being written.
 func TestAReadingIsLaidOutOnce(t *testing.T) {
 	for _, profile := range []string{"rtx-4090", "dgx-h100"} {
 		t.Run(profile, func(t *testing.T) {
 			s := newStage(t, profile, 5*time.Second)
 			p := s.playPast(profile, noon, 2*time.Minute)
 			tab := quietTab(t, 1440, 900)
-			tab.Before("window.setInterval = () => 0")
 			tab.Visit(s.url)
 			tab.Until(live)
 			tab.Settle()
