@@ -31,7 +31,7 @@ gallery: ## show every component of the page in every state, with made-up values
 screenshots: needs-chromium ## take the pictures in docs/screenshots again
 	$(GO) test -tags screenshots ./cmd/gpuwhy-gallery -run '^TestScreenshots$$' -count 1 -screenshots $(CURDIR)/docs/screenshots
 
-looks: needs-chromium ## take pictures of every state of the pages, at three widths, light and dark
+looks: needs-chromium ## take pictures of every state of the pages, at four widths, light and dark
 	@mkdir -p $(BIN)/looks
 	$(GO) test ./cmd/gpuwhy-gallery -run '^TestEveryState$$' -count 1 -timeout 30m -looks $(CURDIR)/$(BIN)/looks
 

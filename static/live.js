@@ -134,6 +134,9 @@ function whole(html) {
   return true;
 }
 
+/** @type {Element | null} what had the focus before a dialog opened */
+let began = null;
+
 function changed() {
   gone = false;
   if (sign.dataset.taken !== reading) {
@@ -143,8 +146,13 @@ function changed() {
   rewriteMoments(body);
   for (const d of /** @type {NodeListOf<HTMLDialogElement>} */ (document.querySelectorAll("dialog[data-modal]"))) {
     if (d.matches(":modal")) continue;
+    began = document.activeElement;
     d.open = false;
     d.showModal();
+  }
+  if (began instanceof HTMLElement && !document.querySelector("dialog[data-modal]")) {
+    began.focus(); // the dialog has gone without closing
+    began = null;
   }
   foreign.takeRecords();
   body.dispatchEvent(new Event("patched"));

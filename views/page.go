@@ -31,7 +31,7 @@ type Input struct {
 	Why      string                   // the same in one sentence; a GPU's own page does not have it
 	Causes   []explain.Cause          // those behind the answer, in their order; on a GPU's own page those of that GPU
 	BasePath string                   // where the page is served; begins and ends with "/"
-	Root     string                   // BasePath of the pages of all nodes
+	Root     string                   // where the program is served, and with it all nodes; empty: at BasePath
 	Health   string                   // the address of the health of the program, which is not about a node
 	Asset    func(name string) string // the address of a file of package static
 	// Attribution says whose a device's memory, work and watts are; nil where
