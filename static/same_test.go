@@ -144,7 +144,7 @@ func TestThePageIsTheServedPage(t *testing.T) {
 	for i, page := range walked {
 		t.Run("page "+page, func(t *testing.T) {
 			t.Parallel()
-			staysTheSame(t, page, uint64(i), 25)
+			staysTheSame(t, page, uint64(i), 20)
 		})
 	}
 }

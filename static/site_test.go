@@ -232,14 +232,14 @@ const same = `(async () => {
   const { rewriteMoments } = await import("` + base + `source/moments.js");
   const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
   const own = new Set(["open", "data-stale", "data-paused", "data-told", "data-done"]);
-  const versionOf = (doc) => doc.querySelector('meta[name="version"]').content;
+  const versionOf = (doc) => doc.querySelector('meta[name="version"]')?.content ?? doc.title;
   let served;
   for (let i = 0; ; i++) {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
-    if (!answer.ok && document.getElementById("state").dataset.state === "gone") return "";
+    if (!answer.ok && document.getElementById("state")?.dataset.state === "gone") return "";
     served = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (answer.ok && versionOf(served) === versionOf(document)) break;
-    if (i === 300) return "it stays at " + versionOf(document) + ", " + document.getElementById("state").dataset.state + " " + JSON.stringify(wire) + ", and is now " + (answer.ok ? versionOf(served) : answer.status);
+    if (i === 300) return "it stays at " + versionOf(document) + ", " + document.getElementById("state")?.dataset.state + " " + JSON.stringify(wire) + ", and is now " + (answer.ok ? versionOf(served) : answer.status);
     await sleep(Math.min(2 + i, 100));
   }
   rewriteMoments(served);

@@ -221,7 +221,7 @@ func TestUpdatesMoveNothing(t *testing.T) {
 			t.Parallel()
 			s, step := simulated(t, "dgx-h100", 5*time.Minute)
 			tab := s.open(t, page, 1440, 900, `window.shift = 0, window.shifts = [], new PerformanceObserver((list) => { for (const e of list.getEntries()) { if (e.sources.some((s) => s.node?.matches?.("ul.stop, #evidence"))) continue; shift = Math.max(shift, e.value); shifts.push(e.value.toFixed(4) + " " + e.sources.map((s) => s.node?.outerHTML?.slice(0, 80) ?? s.node?.parentElement?.outerHTML.slice(0, 80)).join(", ")); } }).observe({ type: "layout-shift", buffered: true });`)
-			for range 60 {
+			for range 40 {
 				step()
 				browsertest.Ask[string](tab, same)
 			}
