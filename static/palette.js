@@ -35,7 +35,7 @@ async function ask() {
     // The fragment is a list that the server wrote; a parsed document runs no script.
     const found = new DOMParser().parseFromString(await answer.text(), "text/html");
     list.replaceChildren(...found.body.children);
-    for (const part of list.querySelectorAll("ul, li")) part.setAttribute("role", "presentation");
+    for (const part of list.querySelectorAll("h2, ul, li")) part.setAttribute("role", "presentation");
     for (const a of links()) { a.setAttribute("role", "option"); a.tabIndex = -1; }
     choose(0);
   } catch (err) {

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/a-h/templ"
 )
 
 // Pages have moments in UTC, and say beside each which moment it is. A script
@@ -29,12 +28,6 @@ func millis(t time.Time) string {
 	}
 	return strconv.FormatInt(t.UnixMilli(), 10)
 }
-
-// since says from when something is so; empty for none.
-func since(t time.Time) string { return either(t.IsZero(), "", say("since", moment(t))) }
-
-// at says which moment stands in an element's text or title; nothing for none.
-func at(t time.Time) templ.Attributes { return attributes("data-at", stamp(t)) }
 
 // clockLayouts are how a moment is written: a script does so in the reader's time zone.
 var clockLayouts = map[string]string{"clock": "15:04", "day": "2 Jan"}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -170,10 +171,13 @@ func (a amended) Write(p []byte) (int, error) {
 // Unwrap is for [http.ResponseController].
 func (a amended) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
+// ancestors are the pages that may have a page in a frame; those of a card are others than those of all else.
+var ancestors = regexp.MustCompile(`(?:frame-src 'self'; )?frame-ancestors [^;]*`)
+
 const policyHeader = "Content-Security-Policy"
 
 // inFrames lets the gallery's pages, unlike the product's, have iframes of one another.
 func inFrames(h http.Header) {
-	h.Set(policyHeader, strings.Replace(h.Get(policyHeader), "frame-ancestors 'none'", "frame-src 'self'; frame-ancestors 'self'", 1))
+	h.Set(policyHeader, ancestors.ReplaceAllLiteralString(h.Get(policyHeader), "frame-src 'self'; frame-ancestors 'self'"))
 	h.Set("X-Frame-Options", "SAMEORIGIN")
 }

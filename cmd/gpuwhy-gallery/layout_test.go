@@ -6,78 +6,128 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/performance"
-	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 )
+
+// noon is a moment of simulated days.
+var noon = time.Date(2026, time.March, 3, 12, 6, 0, 0, time.UTC)
 
 // A reading makes the browser lay the page out once: nothing asks where things
 // are while they are being written. The clock that moves the age of what is
 // shown stands still here.
 func TestAReadingIsLaidOutOnce(t *testing.T) {
-	for _, profile := range []string{"dgx-h100", "fleet:64", "fleet:1000"} {
+	for _, profile := range []string{"rtx-4090", "dgx-h100"} {
 		t.Run(profile, func(t *testing.T) {
-			s := newStage(t, 5*time.Second)
-			a := s.playPast(profile, time.Date(2026, time.March, 3, 12, 0, 0, 0, time.UTC), 2*time.Minute, 5*time.Second)
+			s := newStage(t, profile, 5*time.Second)
+			p := s.playPast(profile, noon, 2*time.Minute)
 			tab := quietTab(t, 1440, 900)
-			tab.Before(countDraws + "; window.setInterval = () => 0")
+			tab.Before("window.setInterval = () => 0")
 			tab.Visit(s.url)
 			tab.Until(live)
-			tab.Until(`document.querySelectorAll(".uplot").length > 4`)
+			tab.Settle()
 			browsertest.Call(tab, performance.Enable, performance.EnableParams{})
-			// The first that is drawn may bring what was not there before: the wall.
-			const warm, counted = 2, 8
-			var before float64
+			const warm, counted = 2, 6
+			version := func() string {
+				return browsertest.Ask[string](tab, `document.querySelector("meta[name=version]").content`)
+			}
 			for n := 1; n <= warm+counted; n++ {
-				s.Publish(a.next(t, 5*time.Second))
-				browsertest.Ask[bool](tab, fmt.Sprintf("drawn(%d)", n))
-				after := durations(tab)["LayoutCount"]
-				if laidOut := after - before; n > warm && laidOut != 1 {
+				was, before := version(), durations(tab)["LayoutCount"]
+				for _, snap := range p.next(5 * time.Second) {
+					s.Publish(snap)
+				}
+				tab.Until(fmt.Sprintf(`document.querySelector("meta[name=version]").content !== %q`, was))
+				tab.Settle()
+				if laidOut := durations(tab)["LayoutCount"] - before; n > warm && laidOut > 1 {
 					t.Errorf("reading %d: laid out %v times", n, laidOut)
 				}
-				if n == warm+counted/2 {
-					browsertest.Ask[bool](tab, `document.getElementById("charts").scrollIntoView() === undefined`)
-					tab.Settle()
-					after = durations(tab)["LayoutCount"]
-				}
-				before = after
 			}
 		})
 	}
 }
 
-// All GPUs are on one screen, with what stands of alerts in one line above
-// them: the worst, and how many more there are.
-func TestAllGPUsAreOnOneScreen(t *testing.T) {
-	for _, profile := range []string{"dgx-h100", "fleet:64"} {
-		t.Run(profile, func(t *testing.T) {
-			s := newStage(t, 5*time.Second)
-			s.playPast(profile, loudest(t, profile), 5*time.Minute, 5*time.Second)
-			standing := len(s.Alerts.Standing())
-			if standing < 3 {
-				t.Fatalf("only %d alerts stand", standing)
+// The answer and its picture are on the first screen, of one GPU all that it reports, of eight all
+// cards, and of more all of them.
+func TestTheFirstScreen(t *testing.T) {
+	address := startGallery(t)
+	for _, of := range []struct {
+		state string
+		last  string // is to end on the first screen
+	}{
+		{"one/", "#gpus"}, {"video/", "#gpus"}, {"quiet/", "#gpus"}, {"heat/", "#picture"}, {"eight/", "#picture"}, {"fleet/", "#picture"}, {"thousand/", "#picture"},
+		{"one/", "#processes tbody tr:nth-child(2)"}, {"heat/", ".cards .card"}, {"fleet/", ".nodes > li"},
+	} {
+		t.Run(of.state+of.last, func(t *testing.T) {
+			b := quietTab(t, 1440, 900)
+			b.Resize(1440, 900)
+			b.Visit(address + "state/" + of.state)
+			b.Until(live)
+			b.Settle()
+			for _, what := range []string{".headline", ".chips", of.last} {
+				if end := browsertest.Ask[float64](b, fmt.Sprintf(`document.querySelector(%q).getBoundingClientRect().bottom`, what)); end > 900 || end <= 0 {
+					t.Errorf("%s ends at %v of 900", what, end)
+				}
 			}
-			tab := quietTab(t, 1440, 900)
-			tab.Resize(1440, 900)
-			tab.Visit(s.url)
-			tab.Until(live)
-			tab.Settle()
-			const end = `document.getElementById("cards").getBoundingClientRect().bottom`
-			if got := browsertest.Ask[float64](tab, end); got > 900 {
-				t.Errorf("the cards end at %v of 900", got)
+			if cut := browsertest.Ask[string](b, outside); cut != "" {
+				t.Errorf("these leave their cards: %s", cut)
 			}
-			if cut := browsertest.Ask[string](tab, `[...document.querySelectorAll("#cards .value")].filter((v) => v.getBoundingClientRect().right > v.closest(".card").getBoundingClientRect().right).map((v) => v.closest(".card").innerText).join("; ")`); cut != "" {
-				t.Errorf("values leave their cards: %s", cut)
+		})
+	}
+}
+
+// outside are texts that go beyond their cards, tiles and nodes.
+const outside = `[...document.querySelectorAll(".card b, .card span, .tile b, .tile span, .node header *, .chip, .btn > *")]
+  .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest(".unseen") && getComputedStyle(e).overflow !== "hidden" && e.getBoundingClientRect().right > e.closest(".card, .tile, .node, .chip, .btn").getBoundingClientRect().right + 1)
+  .map((e) => e.textContent + " in " + e.closest(".card, .tile, .node, .chip, .btn").innerText.slice(0, 60)).join("; ")`
+
+// On a phone the processes of eight GPUs are within three screens, and a thousand GPUs are no endless page.
+func TestAPhone(t *testing.T) {
+	address := startGallery(t)
+	for _, of := range []struct {
+		state, what string
+		most        float64
+	}{
+		{"heat/", `document.getElementById("processes").getBoundingClientRect().top`, 3 * 844},
+		{"eight/", `document.getElementById("processes").getBoundingClientRect().top`, 3 * 844},
+		{"one/", `document.getElementById("processes").getBoundingClientRect().top`, 2 * 844},
+		{"thousand/", `document.documentElement.scrollHeight`, 6000},
+		{"many/", `document.documentElement.scrollHeight`, 8000},
+		{"fleet/", `document.documentElement.scrollHeight`, 8000},
+		{"thousand/alerts", `document.documentElement.scrollHeight`, 9000},
+	} {
+		t.Run(of.state, func(t *testing.T) {
+			b := quietTab(t, 390, 844)
+			b.Resize(390, 844)
+			b.Visit(address + "state/" + of.state)
+			b.Until(live)
+			b.Settle()
+			got := browsertest.Ask[float64](b, of.what)
+			if t.Log(got); got > of.most {
+				t.Errorf("%v pixels, want at most %v", got, of.most)
 			}
-			const seen = `[...document.querySelectorAll("#alerts > .alert")].filter((a) => a.checkVisibility()).length`
-			if got := browsertest.Ask[int](tab, seen); got != 1 {
-				t.Errorf("%d alerts are shown", got)
+		})
+	}
+}
+
+// small are what fingers may miss. A link in a sentence is as high as its line; what a label makes larger counts with that.
+const small = `[...document.querySelectorAll("a[href], button, select, input:not([type=hidden]), summary, textarea")]
+  .filter((e) => e.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && !e.closest("p, dd, h3, th, td, dt, figcaption, .skip, .unseen, .note") )
+  .map((e) => [e, (e.closest("label") ?? e).getBoundingClientRect()])
+  .filter(([e, box]) => box.width > 1 && (box.height < 43.5 || box.width < 43.5) && !e.matches(".tile, .wall a"))
+  .map(([e, box]) => Math.round(box.width) + " × " + Math.round(box.height) + " " + e.outerHTML.slice(0, 110)).join("\n")`
+
+// What is pressed is 44 pixels high on a phone.
+func TestTargetsOnAPhone(t *testing.T) {
+	address := startGallery(t)
+	for _, state := range []string{"one/", "heat/", "fleet/", "thousand/", "eight/processes", "eight/processes?process=dgx-07/GPU-00000000-0000-4000-8000-000000000000/9001", "alerts/alerts", "alerts/alerts?tab=silenced", "one/gpu/GPU-00000000-0000-4000-8000-000000000000", "fleet/nodes", "eight/about", "eight/find"} {
+		t.Run(state, func(t *testing.T) {
+			b := quietTab(t, 390, 844)
+			b.Resize(390, 844)
+			b.Visit(address + "state/" + state)
+			b.Settle()
+			if found := browsertest.Ask[string](b, small); found != "" {
+				t.Errorf("too small for a finger:\n%s", found)
 			}
-			tab.Until(fmt.Sprintf(`document.getElementById("more-alerts").textContent === "and %d more"`, standing-1))
-			tab.Do(chromedp.Focus("#more-alerts"), chromedp.KeyEvent("\r"))
-			tab.Until(fmt.Sprintf(seen+` === %d`, standing))
-			tab.Do(chromedp.KeyEvent("\r"))
-			tab.Until(seen + ` === 1`)
 		})
 	}
 }

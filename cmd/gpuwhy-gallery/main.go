@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 )
 
@@ -35,7 +36,7 @@ func main() {
 
 // run serves the gallery until ctx ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	opt := app.Options{Version: "gallery", MaxViewers: 1000, Deadline: 2 * time.Second, AlertUtilization: 50}
+	opt := app.Options{Version: "gallery", MaxViewers: 1000, Node: "gallery", Deadline: 2 * time.Second, AlertUtilization: 50}
 	flags := flag.NewFlagSet("gpuwhy-gallery", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&opt.Listen, "listen", "127.0.0.1:8003", "address to serve on; port 0 takes a free one")
@@ -48,6 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return fmt.Errorf("-base-path %q must be a plain path, such as /gallery", opt.BasePath)
 	}
 	opt.BasePath = strings.TrimRight(opt.BasePath, "/") + "/"
+	opt.AllowEmbed = auth.Frames{"https://wiki.example.org"}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 
 	ctx, cancel := context.WithCancel(ctx)

@@ -145,6 +145,15 @@ func BenchmarkThePastIsDrawn(b *testing.B) {
 	}
 }
 
+// durations are the browser's own sums for the page, in seconds, and counts.
+func durations(tab *browsertest.Tab) map[string]float64 {
+	sums := map[string]float64{}
+	for _, m := range browsertest.Call(tab, performance.GetMetrics, cdp.Empty{}).Metrics {
+		sums[m.Name] = m.Value
+	}
+	return sums
+}
+
 // From the page of now, the story of the last night is two clicks away.
 func TestLastNightIsFound(t *testing.T) {
 	b := browsertest.Open(t, 1440, 900)
@@ -152,7 +161,7 @@ func TestLastNightIsFound(t *testing.T) {
 	click := func(selector string) {
 		browsertest.Ask[bool](b, fmt.Sprintf(`(document.querySelector(%q).click(), true)`, selector))
 	}
-	click(".pages a[href$='past']")
+	click(".nav a[href$='past']")
 	b.Until(`document.body?.classList.contains("of-past") && document.readyState === "complete"`)
 	click(".past-choice a[href*='last+night']")
 	b.Until(`location.search.includes("last+night") && document.querySelector(".why")?.textContent.includes("train_sdxl.py of jokafor ran")`)

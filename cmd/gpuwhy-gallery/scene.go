@@ -20,16 +20,20 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
-// A scene is a machine in some state. Only its readings are made up.
+// A scene is a machine, or several, in some state. Only its readings are made up.
 type scene struct {
-	example string                          // of [fixture.Examples]
-	past    time.Duration                   // for which it was read before, up and down; zero: charts begin empty
-	away    bool                            // nothing was read for a minute of the past
-	still   time.Duration                   // the age of its only reading; zero: it is read again and again
-	change  func(*gpu.Snapshot, moment)     // of the example; may be nil
-	rules   func() []alert.Rule             // nil: the default rules
-	begun   func(*app.App) error            // does what a person would have done, such as silencing an alert; may be nil
-	behave  func(http.Handler) http.Handler // makes the server behave badly; nil: it works
+	example  string                          // of [fixture.Examples]
+	plays    string                          // a simulation, in place of an example
+	from     time.Time                       // of its day, at which the scene is born
+	past     time.Duration                   // for which it was read before; an example goes up and down. Zero: charts begin empty
+	steady   bool                            // an example does not go up and down: change makes its past
+	recorded bool                            // it is a recording
+	away     bool                            // nothing was read for a minute of the past
+	still    time.Duration                   // the age of its only reading; zero: it is read again and again
+	change   func(*gpu.Snapshot, moment)     // of each machine; may be nil
+	rules    func() []alert.Rule             // nil: the default rules
+	begun    func(*app.App) error            // does what a person would have done, such as silencing an alert; may be nil
+	behave   func(http.Handler) http.Handler // makes the server behave badly; nil: it works
 }
 
 // A moment is a time at which a scene is read.
@@ -39,6 +43,9 @@ type moment struct {
 	page     bool // whether the reading is what a page begins with
 }
 
+// ago is how long before the scene's birth that was; negative later on.
+func (m moment) ago() time.Duration { return m.born.Sub(m.at) }
+
 // madeUp is the source of the readings of scenes.
 const madeUp = "made up"
 
@@ -46,9 +53,10 @@ const madeUp = "made up"
 type playing struct {
 	*scene
 	*app.App
-	opt  app.Options
-	born time.Time
-	base *gpu.Snapshot // nil: there is never a reading
+	opt   app.Options
+	born  time.Time
+	base  *gpu.Snapshot // nil: there is never a reading
+	actor *actor        // in place of base
 
 	mu    sync.Mutex // locked while a reading is made and published
 	seq   uint64
@@ -58,21 +66,41 @@ type playing struct {
 // perform begins a scene with its past.
 func perform(of *scene, opt app.Options, log *slog.Logger) (*playing, error) {
 	p := &playing{scene: of, opt: opt, born: time.Now().UTC()}
-	p.base = fixture.Named(of.example, p.born).Snapshot
-	in := &app.Inputs{Node: madeUp, Sources: []sampler.Source{p}, Refresh: p.Read}
+	nodes := []string{madeUp}
 	var err error
-	if p.App, err = app.New(opt, []*app.Inputs{in}, log); err != nil {
+	if of.plays == "" {
+		p.base = fixture.Named(of.example, p.born).Snapshot
+	} else {
+		begin := of.past + opt.Interval
+		if p.actor, err = newActor(of.plays, of.from.Add(-begin), p.born.Add(-begin)); err != nil {
+			return nil, err
+		}
+		nodes = nil
+		for _, node := range p.actor.nodes {
+			nodes = append(nodes, node.Node())
+		}
+	}
+	var inputs []*app.Inputs
+	for _, node := range nodes {
+		of := source{p, node}
+		inputs = append(inputs, &app.Inputs{Node: node, Sources: []sampler.Source{of}, Refresh: of.Read})
+	}
+	if p.App, err = app.New(opt, inputs, log); err != nil {
 		return nil, err
 	}
 	if of.rules != nil {
 		p.Alerts.SetRules(of.rules(), p.born)
 	}
-	for ago := of.past; ago > 0 && p.base != nil; ago -= opt.Interval {
+	for ago := of.past; ago > 0; ago -= opt.Interval {
 		if !of.away || ago < 9*time.Minute || ago > 10*time.Minute {
-			p.show(p.born.Add(-ago), false)
+			if err := p.show(p.born.Add(-ago), false); err != nil {
+				return nil, err
+			}
 		}
 	}
-	p.show(p.born.Add(-of.still), false)
+	if err := p.show(p.born.Add(-of.still), false); err != nil {
+		return nil, err
+	}
 	if of.begun != nil {
 		if err := of.begun(p.App); err != nil {
 			return nil, err
@@ -81,40 +109,81 @@ func perform(of *scene, opt app.Options, log *slog.Logger) (*playing, error) {
 	return p, nil
 }
 
+// A source reads a machine of a scene.
+type source struct {
+	*playing
+	node string
+}
+
 // Name implements [sampler.Source].
-func (p *playing) Name() string { return madeUp }
+func (s source) Name() string {
+	switch {
+	case s.actor != nil:
+		return gpu.SourceSimulated
+	case s.recorded:
+		return gpu.SourceRecorded
+	}
+	return madeUp
+}
 
 // Close implements [sampler.Source].
-func (p *playing) Close() error { return nil }
+func (source) Close() error { return nil }
 
 // Read is the machine as it is now.
-func (p *playing) Read(context.Context) (*gpu.Snapshot, error) {
-	if p.base == nil || p.still > 0 {
+func (s source) Read(context.Context) (*gpu.Snapshot, error) {
+	if s.actor == nil && s.base == nil || s.still > 0 {
 		return nil, errors.New("this machine of the gallery is read no more")
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.snapshot(time.Now().UTC(), false), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, err := s.snapshots(time.Now().UTC(), false)
+	if err != nil {
+		return nil, err
+	}
+	return all[max(slices.IndexFunc(all, func(of *gpu.Snapshot) bool { return of.Node == s.node }), 0)], nil
 }
 
-// show reads the machine and publishes the reading. A request for anything but a
+// show reads the machines and publishes the readings. A request for anything but a
 // page uses the last reading if that is recent.
-func (p *playing) show(at time.Time, page bool) {
-	if p.base == nil {
-		return
+func (p *playing) show(at time.Time, page bool) error {
+	if p.actor == nil && p.base == nil {
+		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	page = page && p.actor == nil
 	if !page && !p.shown.page && at.Sub(p.shown.at) < p.opt.Interval/2 {
-		return
+		return nil
 	}
-	snap := p.snapshot(at, page)
-	p.Publish(snap)
+	all, err := p.snapshots(at, page)
+	for _, snap := range all {
+		p.Publish(snap)
+	}
+	return err
 }
 
-// snapshot is the machine at a moment. The caller holds mu.
-func (p *playing) snapshot(at time.Time, page bool) *gpu.Snapshot {
+// snapshots are the machines at a moment. The caller holds mu.
+func (p *playing) snapshots(at time.Time, page bool) ([]*gpu.Snapshot, error) {
 	p.shown = moment{p.born, at, int(math.Floor(at.Sub(p.born).Seconds() / p.opt.Interval.Seconds())), page}
+	var all []*gpu.Snapshot
+	if p.actor != nil {
+		var err error
+		if all, err = p.actor.next(at.Sub(p.actor.now.Add(p.actor.ahead))); err != nil {
+			return nil, err
+		}
+	} else {
+		all = []*gpu.Snapshot{p.snapshot(at)}
+	}
+	if p.change != nil {
+		for _, s := range all {
+			p.change(s, p.shown)
+		}
+	}
+	return all, nil
+}
+
+// snapshot is an example at a time. The caller holds mu.
+func (p *playing) snapshot(at time.Time) *gpu.Snapshot {
 	s := *p.base
 	p.seq++
 	s.Seq, s.Time, s.Devices = p.seq, at, slices.Clone(s.Devices)
@@ -127,12 +196,9 @@ func (p *playing) snapshot(at time.Time, page bool) *gpu.Snapshot {
 			continue
 		}
 		d.SampledAt = at
-		if p.past > 0 {
+		if p.past > 0 && !p.steady {
 			sway(d, at)
 		}
-	}
-	if p.change != nil {
-		p.change(&s, p.shown)
 	}
 	return &s
 }
@@ -155,8 +221,11 @@ func (p *playing) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return p.Shutdown(context.WithoutCancel(ctx))
 		case <-tick.C:
-			if p.still == 0 && p.Hub.Stats().Viewers > 0 {
-				p.show(time.Now().UTC(), false)
+			if p.still > 0 || p.Hub.Stats().Viewers == 0 {
+				continue
+			}
+			if err := p.show(time.Now().UTC(), false); err != nil {
+				return errors.Join(err, p.Shutdown(context.WithoutCancel(ctx)))
 			}
 		}
 	}
@@ -165,9 +234,12 @@ func (p *playing) run(ctx context.Context) error {
 // ServeHTTP reads the machine and answers the request.
 func (p *playing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, p.opt.BasePath)
-	page := path == "" || path == "alerts" || strings.HasPrefix(path, "gpu/GPU-")
 	if p.still == 0 && !strings.HasPrefix(path, "static/") {
-		p.show(time.Now().UTC(), page)
+		page := path != "ws" && !strings.HasPrefix(path, "api/")
+		if err := p.show(time.Now().UTC(), page); err != nil {
+			http.Error(w, "this scene can't go on", http.StatusInternalServerError)
+			return
+		}
 	}
 	h := p.Handler()
 	if p.behave != nil {
@@ -176,11 +248,12 @@ func (p *playing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// refusing answers requests whose path ends like this as a broken server does.
-func refusing(ends ...string) func(http.Handler) http.Handler {
+// refusing answers as a broken server does: requests for a socket, and those of scripts for a page.
+func refusing(sockets, pages bool) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(r.URL.Path, end) }) {
+			socket, asked := strings.HasSuffix(r.URL.Path, "/ws"), r.Header.Get("Sec-Fetch-Dest") == "empty" // by a script
+			if sockets && socket || pages && asked && !socket {
 				http.Error(w, "this state of the gallery refuses it", http.StatusServiceUnavailable)
 				return
 			}

@@ -33,8 +33,8 @@ func TestScreenshots(t *testing.T) {
 		{"alerts.png", "alerts", "dgx-h100", "light", 1440, 900},
 	} {
 		t.Run(shot.name, func(t *testing.T) {
-			s := newStage(t, 5*time.Second)
-			s.playPast(shot.profile, loudest(t, shot.profile), 15*time.Minute, 5*time.Second)
+			s := newStage(t, shot.profile, 5*time.Second)
+			s.playPast(shot.profile, shot.at, 15*time.Minute)
 			b := quietTab(t, shot.width, shot.height)
 			b.Resize(int64(shot.width), int64(shot.height))
 			b.Prefer("prefers-color-scheme: " + shot.look)

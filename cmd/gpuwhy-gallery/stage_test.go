@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
-	"math"
 	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,44 +19,40 @@ import (
 // memory are the real ones, and a test puts on what they show.
 type stage struct {
 	*app.App
-	t   testing.TB
-	url string // ends with a slash
+	t        testing.TB
+	url      string // ends with a slash
+	interval time.Duration
 }
 
-// newStage serves on a free port until the test ends. A page takes an hour as the
-// time between readings, or the interval given.
-func newStage(t testing.TB, interval ...time.Duration) *stage {
+// newStage serves on a free port until the test ends. Its machines are those of a simulation. A page takes
+// an hour as the time between readings, or the interval given.
+func newStage(t testing.TB, profile string, interval ...time.Duration) *stage {
 	t.Helper()
-	nodes, err := sim.Nodes("rtx-4090", time.Now)
+	nodes, err := sim.Nodes(profile, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := nodes[0]
+	s := &stage{t: t, interval: append(interval, time.Hour)[0]}
 	opt := app.Options{
-		Version: "test", Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/"}, MaxViewers: 1000,
-		Interval: append(interval, time.Hour)[0], Deadline: 2 * time.Second, AlertUtilization: 50,
+		Version: "v1.0.0", Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/"}, MaxViewers: 1000,
+		Interval: s.interval, Deadline: 2 * time.Second, AlertUtilization: 50, Node: profile,
 	}
-	a, err := app.New(opt, []*app.Inputs{{Node: source.Node(), Sources: []sampler.Source{source}}}, slog.New(slog.DiscardHandler))
-	if err != nil {
+	var inputs []*app.Inputs
+	for _, of := range nodes {
+		inputs = append(inputs, &app.Inputs{Node: of.Node(), Sources: []sampler.Source{of}})
+	}
+	if s.App, err = app.New(opt, inputs, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(a.Handler())
-	ctx, cancel := context.WithCancel(context.Background())
-	var remembering sync.WaitGroup
-	remembering.Go(func() {
-		for snap := range a.Hub.Feed(ctx) {
-			a.Recent.Add(snap.Snapshot)
-		}
-	})
+	served := httptest.NewServer(s.Handler())
+	s.url = served.URL + "/"
 	t.Cleanup(func() {
-		if err := a.Shutdown(ctx); err != nil {
+		if err := s.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
-		cancel()
-		remembering.Wait()
-		server.Close()
+		served.Close()
 	})
-	return &stage{App: a, t: t, url: server.URL + "/"}
+	return s
 }
 
 // show publishes a made-up machine, as of now.
@@ -69,92 +63,46 @@ func (s *stage) show(name string) {
 	}
 }
 
-// An actor plays a simulated machine, one moment after the other. Its day may
-// be another than ours: what it says is of our time.
-type actor struct {
-	source *sim.Source
-	now    time.Time     // of its play
-	ahead  time.Duration // our time less that of its play
-	seq    uint64
+// A player is an actor in a test.
+type player struct {
+	*actor
+	t testing.TB
 }
 
-// newActor begins its play at a moment, as if that were this one of ours.
-func newActor(t testing.TB, profile string, moment, ours time.Time) *actor {
+// next is what its machines are like a while later.
+func (p *player) next(later time.Duration) []*gpu.Snapshot {
+	p.t.Helper()
+	all, err := p.actor.next(later)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return all
+}
+
+// newPlayer begins a play at a moment, as if that were this one of ours.
+func newPlayer(t testing.TB, profile string, moment, ours time.Time) *player {
 	t.Helper()
-	a := &actor{now: moment, ahead: ours.Sub(moment)}
-	nodes, err := sim.Nodes(profile, func() time.Time { return a.now })
+	a, err := newActor(profile, moment, ours)
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := nodes[0]
-	a.source = source
-	return a
+	return &player{a, t}
 }
 
-// next is what the machine is like a while later.
-func (a *actor) next(t testing.TB, later time.Duration) *gpu.Snapshot {
-	t.Helper()
-	a.now = a.now.Add(later)
-	snap, err := a.source.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.seq++
-	snap.Seq, snap.Time, snap.Node, snap.Source = a.seq, a.now.Add(a.ahead).UTC(), a.source.Node(), gpu.SourceSimulated
-	for i := range snap.Devices {
-		d := &snap.Devices[i]
-		d.Index, d.Node = i, snap.Node
-		d.Since, d.SampledAt = a.moved(d.Since), a.moved(d.SampledAt)
-		for j := range d.Processes.Or(nil) {
-			facts := &d.Processes.Or(nil)[j].Facts
-			facts.Started = gpu.Map(facts.Started, a.moved)
-		}
-	}
-	return snap
-}
-
-// moved is a time of its play as one of ours.
-func (a *actor) moved(at time.Time) time.Time {
-	if at.IsZero() {
-		return at
-	}
-	return at.Add(a.ahead)
-}
-
-// playPast publishes what a simulated machine was like until now: the moment of
-// its play, and the span before it.
-func (s *stage) playPast(profile string, moment time.Time, span, interval time.Duration) *actor {
+// playPast publishes what simulated machines were like until now: the moment of
+// their play, and the span before it.
+func (s *stage) playPast(profile string, moment time.Time, span time.Duration) *player {
 	s.t.Helper()
-	a := newActor(s.t, profile, moment.Add(-span), time.Now().Add(-span))
-	for range span / interval {
-		snap := a.next(s.t, interval)
-		s.Recent.Add(snap)
-		s.Alerts.Observe(s.Publish(snap))
+	p := newPlayer(s.t, profile, moment.Add(-span), time.Now().Add(-span))
+	for range span / s.interval {
+		s.publish(p.next(s.interval))
 	}
-	return a
+	return p
 }
 
-// loudest returns the moment of a simulated day at which the machine is busiest
-// and was quieter ten minutes before.
-func loudest(t *testing.T, profile string) time.Time {
-	t.Helper()
-	day := time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC)
-	a := newActor(t, profile, day, day)
-	const step = time.Minute
-	var power []gpu.Watts
-	var best time.Time
-	most := gpu.Watts(math.Inf(-1))
-	for range 12 * time.Hour / step {
-		var sum gpu.Watts
-		for _, d := range a.next(t, step).Devices {
-			sum += d.Power.Draw.Or(0)
-		}
-		if power = append(power, sum); len(power) <= 10 {
-			continue
-		}
-		if risen := sum - power[len(power)-11]/2; risen > most {
-			most, best = risen, a.now
-		}
+// publish publishes readings of several machines.
+func (s *stage) publish(all []*gpu.Snapshot) {
+	for _, snap := range all {
+		s.Publish(snap)
 	}
-	return best
 }

@@ -36,29 +36,139 @@ func states(base string) []views.FrameGroup {
 // scenes are the machines on which states are shown, by name.
 func scenes() map[string]*scene {
 	const quarter = 15 * time.Minute
+	played := func(profile string, hour, minute, second int) *scene {
+		return &scene{plays: profile, from: time.Date(2026, time.March, 3, hour, minute, second, 0, time.UTC), past: quarter}
+	}
+	fleet := func(gpus string) *scene {
+		s := played("fleet:"+gpus, 13, 31, 0)
+		s.past = time.Minute
+		return s
+	}
+	cooling := played("rtx-4090", 2, 15, 12)
+	cooling.past = 35 * time.Minute // it was seen to cool down before
 	return map[string]*scene{
-		"one":        {example: "one", past: quarter},
-		"connecting": {example: "one", past: quarter, behave: mute},
-		"polling":    {example: "one", past: quarter, behave: refusing("/ws")},
-		"away":       {example: "one", past: quarter, behave: refusing("/ws", "/api/gpu/summary")},
-		"stale":      {example: "eight", still: time.Minute},
-		"no-script":  {example: "eight", behave: scriptless},
+		// Answers.
+		"heat":      played("dgx-h100", 1, 52, 0),
+		"video":     played("rtx-4090", 3, 36, 0),
+		"one":       {example: "one", past: quarter},
+		"quiet":     played("rtx-4090", 1, 50, 0),
+		"cooling":   cooling,
+		"lost":      played("dgx-h100", 1, 17, 20),
+		"hangs":     played("dgx-h100", 1, 7, 15),
+		"only-lost": {example: "one", past: quarter, change: lose},
+		"awake":     {example: "idle", past: quarter, steady: true, change: stir},
+		"by-hand":   {example: "idle", past: quarter, steady: true, change: setByHand},
+		"power-cap": {example: "one", past: quarter, steady: true, change: capPower},
+		"weak-fan":  {example: "one", past: quarter, steady: true, change: slowFan},
+		"warm-room": {example: "eight at work", past: quarter, steady: true, change: warm},
+		"no-driver": {example: "none"},
+		"no-card":   {example: "no card", past: quarter, change: build},
+		"at-rest":   {example: "no card, at rest", past: quarter},
+		"no-fan":    {example: "no fan", past: time.Minute},
+
+		// How new it is.
 		"starting":   {example: "starting"},
-		"no-driver":  {example: "none"},
-		"no-card":    {example: "no card", past: quarter, change: build},
-		"at-rest":    {example: "no card, at rest", past: quarter},
-		"no-fan":     {example: "no fan", past: time.Minute},
-		"eight":      {example: "eight", past: quarter, away: true, change: work},
-		"idle":       {example: "idle", past: quarter},
-		"odd":        {example: "odd"},
-		"recorded":   {example: "one", past: time.Minute, change: record},
-		"silent":     {example: "silent", past: time.Minute},
-		"many":       {example: "many", past: time.Minute},
-		"wall":       {example: "fleet", past: time.Minute, change: standOut},
-		"gone":       {example: "eight", past: time.Minute, change: takeOut},
-		"alerts":     {example: "eight", past: quarter, change: work, begun: answer},
-		"over":       {example: "one", past: time.Minute, change: flare, rules: sudden},
-		"refused":    {example: "eight", past: quarter, change: work, behave: forgetful},
+		"connecting": {example: "one", past: quarter, behave: mute},
+		"polling":    {example: "one", past: quarter, behave: refusing(true, false)},
+		"away":       {example: "one", past: quarter, behave: refusing(true, true)},
+		"stale":      {example: "eight", still: time.Minute},
+		"no-script":  {example: "eight", past: quarter, behave: scriptless},
+		"recorded":   {example: "one", past: time.Minute, recorded: true, change: record},
+
+		// How many.
+		"new":      {example: "one"},
+		"idle":     {example: "idle", past: quarter},
+		"odd":      {example: "odd"},
+		"silent":   {example: "silent", past: time.Minute},
+		"eight":    {example: "eight", past: quarter, away: true, change: work},
+		"many":     {example: "many", past: time.Minute},
+		"fleet":    fleet("96"),
+		"thousand": fleet("1000"),
+
+		"gone":    {example: "eight", past: time.Minute, change: takeOut},
+		"alerts":  {example: "eight", past: quarter, change: work, begun: answer},
+		"over":    {example: "one", past: time.Minute, change: flare, rules: sudden},
+		"refused": {example: "eight", past: quarter, change: work, behave: forgetful},
+	}
+}
+
+// lose loses the GPU three minutes before the scene is born.
+func lose(s *gpu.Snapshot, m moment) {
+	const since = 3 * time.Minute
+	if m.ago() < since {
+		d := &s.Devices[0]
+		d.State, d.Since, d.SampledAt, d.Readings = gpu.StateLost, m.born.Add(-since), time.Time{}, gpu.Readings{}
+	}
+}
+
+// rise is how far something has come that began some time before the scene was born, of 1, where it takes a minute.
+func rise(m moment, before time.Duration) float64 {
+	return 1 - math.Exp(-max(0, (before-m.ago()).Minutes()))
+}
+
+// tremble is noise of a reading, about 1.
+func tremble(m moment) float64 {
+	return 1 + 0.008*math.Sin(float64(m.at.Unix())/7) + 0.006*math.Sin(float64(m.at.Unix())*1.7)
+}
+
+// stir makes a GPU without work draw more than at rest.
+func stir(s *gpu.Snapshot, m moment) {
+	d := &s.Devices[0]
+	d.IdleFloor = gpu.Of[gpu.Watts](18)
+	if m.ago() > 9*time.Minute {
+		return
+	}
+	d.Power.Draw, d.Thermal.GPU = gpu.Of(gpu.Watts(38*tremble(m))), gpu.Of(gpu.Celsius(34+int(6*rise(m, 9*time.Minute))))
+	d.Clocks.SM, d.Clocks.PerformanceState = gpu.Of[gpu.Megahertz](1710), gpu.Of(2)
+}
+
+// setFans gives all fans of a GPU a speed.
+func setFans(d *gpu.Device, percent gpu.Percent, rpm gpu.RPM, policy string) {
+	d.Fans.Fans = slices.Clone(d.Fans.Fans)
+	for i := range d.Fans.Fans {
+		f := &d.Fans.Fans[i]
+		f.Commanded, f.RPM, f.Policy = gpu.Of(percent), gpu.Of(rpm+gpu.RPM(8*i)), gpu.Of(policy)
+	}
+}
+
+// setByHand sets the fan ten minutes before the scene is born.
+func setByHand(s *gpu.Snapshot, m moment) {
+	d := &s.Devices[0]
+	d.Power.Draw = gpu.Map(d.Power.Draw, func(v gpu.Watts) gpu.Watts { return v * gpu.Watts(tremble(m)) })
+	if m.ago() < 10*time.Minute {
+		d.Thermal.GPU = gpu.Of(gpu.Celsius(34 - int(5*rise(m, 10*time.Minute))))
+		setFans(d, 80, 2610, "manual")
+	}
+}
+
+// capPower has the GPU at its power limit since it began to work.
+func capPower(s *gpu.Snapshot, m moment) {
+	d := &s.Devices[0]
+	work := 0.55 + 0.45*rise(m, 11*time.Minute)
+	d.Power.Draw = gpu.Of(gpu.Watts(min(452*work*tremble(m), 450)))
+	d.Thermal.GPU = gpu.Of(gpu.Celsius(45 + int(31*work)))
+	setFans(d, gpu.Percent(20+int(57*work)), gpu.RPM(600+int(1800*work)), "automatic")
+	if m.ago() < 9*time.Minute {
+		d.Clocks.EventReasons, d.Clocks.SM = gpu.Of(gpu.ReasonPowerCap), gpu.Of[gpu.Megahertz](2310)
+	}
+}
+
+// slowFan has the fans turn slower than they did, and the GPU warmer.
+func slowFan(s *gpu.Snapshot, m moment) {
+	d := &s.Devices[0]
+	d.Power.Draw = gpu.Of(gpu.Watts(300 * tremble(m)))
+	d.Thermal.GPU = gpu.Of(gpu.Celsius(61 + int(9*rise(m, 6*time.Minute))))
+	if setFans(d, 50, 1600, "automatic"); m.ago() < 6*time.Minute {
+		setFans(d, 50, 900, "automatic")
+	}
+}
+
+// warm has the air that reaches all GPUs warmer for some minutes.
+func warm(s *gpu.Snapshot, m moment) {
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		d.Power.Draw = gpu.Map(d.Power.Draw, func(v gpu.Watts) gpu.Watts { return v * gpu.Watts(tremble(m)) })
+		d.Thermal.GPU = gpu.Map(d.Thermal.GPU, func(v gpu.Celsius) gpu.Celsius { return v + gpu.Celsius(int(7.5*rise(m, 6*time.Minute))) })
 	}
 }
 
@@ -112,19 +222,6 @@ func build(s *gpu.Snapshot, m moment) {
 	h.Temperatures[0].Celsius = gpu.Map(h.Temperatures[0].Celsius, func(v gpu.Celsius) gpu.Celsius { return v - 25 + gpu.Celsius(25*wave) })
 	h.Fans[0].RPM = gpu.Map(h.Fans[0].RPM, func(v gpu.RPM) gpu.RPM { return v * gpu.RPM(0.4+0.6*wave) })
 	s.Host = &h
-}
-
-// standOut changes some of very many GPUs, so that they stand out.
-func standOut(s *gpu.Snapshot, _ moment) {
-	s.Devices[7].Thermal.GPU = gpu.Of[gpu.Celsius](86)
-	s.Devices[8].Thermal.GPU = gpu.Of[gpu.Celsius](91)
-	for i, state := range map[int]gpu.State{33: gpu.StateAsleep, 77: gpu.StateNotAnswering} {
-		d := &s.Devices[i]
-		d.State, d.SampledAt, d.Readings = state, time.Time{}, gpu.Readings{}
-	}
-	for i := 400; i < 420; i++ {
-		s.Devices[i].Memory.Used = s.Devices[i].Memory.Total
-	}
 }
 
 // takeOut removes a GPU after its page was opened.
