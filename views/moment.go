@@ -3,7 +3,6 @@ package views
 import (
 	"strconv"
 	"time"
-
 )
 
 // Pages have moments in UTC, and say beside each which moment it is. A script
