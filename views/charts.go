@@ -91,7 +91,7 @@ func (in *Input) hostCharts(at points) (out []Chart) {
 
 // chartLimit is that of a reading, where all devices have the same.
 func (in *Input) chartLimit(reading string, devices []*gpu.Device) (limit number) {
-	of := func(d *gpu.Device) number { return number{} }
+	of := func(*gpu.Device) number { return number{} }
 	switch reading {
 	case "thermal.gpu":
 		of = func(d *gpu.Device) number { return heatLimit(d.Thermal) }

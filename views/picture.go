@@ -1007,8 +1007,8 @@ func (in *Input) crowdPaths(at points, metric string, l lane, strong string) (ar
 }
 
 func lastOf(values []float32) int {
-	for i := len(values) - 1; i >= 0; i-- {
-		if values[i] == values[i] {
+	for i, v := range slices.Backward(values) {
+		if v == v {
 			return i
 		}
 	}

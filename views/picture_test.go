@@ -3,6 +3,7 @@ package views
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -441,7 +442,7 @@ func wellFormed(text []byte) error {
 	d := xml.NewDecoder(bytes.NewReader(text))
 	for {
 		token, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

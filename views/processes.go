@@ -269,7 +269,7 @@ func (p *Process) wanted(of Choices) bool {
 	has := func(v Value, text string) bool {
 		return v.Mark != Missing && strings.Contains(strings.ToLower(v.Text), text)
 	}
-	for _, word := range strings.Fields(strings.ToLower(of.Of("q"))) {
+	for _, word := range strings.FieldsSeq(strings.ToLower(of.Of("q"))) {
 		if p.PID != word && !(strings.Contains(p.GPU, "/") && strings.Contains(strings.ToLower(p.GPU), word)) && !has(p.Name, word) && !has(p.Command, word) && !has(p.User, word) && !has(p.Place, word) {
 			return false
 		}

@@ -85,7 +85,6 @@ func TestProcessTable(t *testing.T) {
 		in := lab(gpu.SourceNVML)
 		in.Choices.Asked, _ = url.ParseQuery(asked)
 		p := NewProcessesPage(in)
-		want := want
 		if asked == "group=user" {
 			want = "ann 0 – 2; bob 4; svc-llm 3"
 		}
