@@ -16,7 +16,7 @@ import (
 // An AlertItem is an alert as pages show it, in one line.
 type AlertItem struct {
 	Alert       *alert.Alert
-	Mark        string // its drawing and its colour: "bad", "warn" or "info"
+	Mark        string // its drawing and its color: "bad", "warn" or "info"
 	Kind        string // "Critical"
 	Title, More string // what is so now, and sentences about it
 	Lasts       string // "at least 18 min"

@@ -17,7 +17,7 @@ type Answer struct {
 	Before, Name, By, After string
 	Hue                     string // of the name
 	Then                    string // in place of After, for readings that are old; empty where that is the same
-	Long                    bool   // the headline takes a smaller type
+	Size                    string // of the headline's type: empty, "long" or "longer"
 	Broken                  bool
 	Chips                   []Chip
 	Rest                    string
@@ -38,14 +38,23 @@ type Chip struct {
 	Level                   Level
 }
 
-// longHeadline is above how many characters a headline is long.
-const longHeadline = 60
+// sizeOf keeps headlines in the room that pages have for them.
+func sizeOf(headline string) string {
+	switch n := utf8.RuneCountInString(headline); {
+	case n > 62:
+		return "longer"
+	case n > 44:
+		return "long"
+	default:
+		return ""
+	}
+}
 
 func newAnswer(in *Input) Answer {
 	l := &in.Layers
 	out := Answer{
 		Question: in.question(),
-		Long:     utf8.RuneCountInString(l.Headline) > longHeadline,
+		Size:     sizeOf(l.Headline),
 		Broken:   l.Broken,
 		Rest:     sentence(l.Rest),
 		Ways:     each(in.Ways, func(w *explain.Way) Way { return Way{sentence(w.Text), w.Command} }),
@@ -91,7 +100,7 @@ func (a *Answer) name(in *Input, headline string) {
 		if c.Who == "" {
 			continue
 		}
-		who, _ := firstNamed(c.Who)
+		who := firstNamed(c.Who)
 		whole := who.program
 		if who.user != "" {
 			whole += " (" + who.user + ")"

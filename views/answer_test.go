@@ -58,7 +58,7 @@ func TestAnswer(t *testing.T) {
 			}},
 		},
 		"not quite long": {contract.Layers{Headline: long}, nil, Answer{Question: ask, After: long}},
-		"long":           {contract.Layers{Headline: long + "x"}, nil, Answer{Question: ask, After: long + "x", Long: true}},
+		"long":           {contract.Layers{Headline: long + "x"}, nil, Answer{Question: ask, After: long + "x", Size: "longer"}},
 		"a hostile name": {contract.Layers{Headline: "\u202e is heating it."}, nil, Answer{Question: ask, After: "\ufffd is heating it."}},
 	} {
 		if diff := cmp.Diff(c.want, newAnswer(&Input{Layers: c.of, Causes: c.causes})); diff != "" {

@@ -53,8 +53,8 @@ type GPUList struct {
 	Filters []Option
 	Unknown string   // how many may be busy or not
 	Sorts   []Option // none where the order is fixed
-	Colours []Option // of tiles and squares
-	Colour  string   // the one that is chosen; empty for who works
+	Colors  []Option // of tiles and squares
+	Color   string   // the one that is chosen; empty for who works
 	Cards   []Tile   // of cards; of one its figures; of squares what is wrong
 	Left    string   // what is not in Cards, or why there is none
 	Groups  []Group  // of tiles and squares
@@ -86,14 +86,14 @@ type Spot struct {
 	Key, Path, Title string
 	Number           string // "GPU 3"
 	Figure, Small    string // what the tile shows
-	Step             string // "u0" to "u3", by what the colour stands for; empty where that is not known
+	Step             string // "u0" to "u3", by what the color stands for; empty where that is not known
 	Level            Level
 	Dim              bool // the filter leaves it out, and it keeps its place
 	X, Y             string
 }
 
-// colours are what the colour of tiles and squares can stand for, with the meter that has it.
-var colours = []struct {
+// colors are what the color of tiles and squares can stand for, with the meter that has it.
+var colors = []struct {
 	name, label string
 	meter       int
 }{{"", "Use", 0}, {"temperature", "Temperature", 2}, {"power", "Power", 3}, {"memory", "Memory", 1}}
@@ -241,11 +241,11 @@ func either2(is bool, yes, no int) int {
 
 // spots makes the groups of tiles and squares.
 func (l *GPUList) spots(in *Input, tiles []Tile, shown func(*Tile) bool) {
-	colour := colours[0]
-	for _, c := range colours {
-		l.Colours = append(l.Colours, Option{Value: c.name, Label: c.label, Chosen: c.name == in.Choices.Of("colour")})
-		if c.name == in.Choices.Of("colour") {
-			colour, l.Colour = c, c.name
+	color := colors[0]
+	for _, c := range colors {
+		l.Colors = append(l.Colors, Option{Value: c.name, Label: c.label, Chosen: c.name == in.Choices.Of("color")})
+		if c.name == in.Choices.Of("color") {
+			color, l.Color = c, c.name
 		}
 	}
 	several := len(in.Nodes) > 1
@@ -256,7 +256,7 @@ func (l *GPUList) spots(in *Input, tiles []Tile, shown func(*Tile) bool) {
 		}
 		g := newGroup(in, members, several, l.Shape)
 		for i, t := range members {
-			s := newSpot(t, colour.meter, l.Shape)
+			s := newSpot(t, color.meter, l.Shape)
 			s.Dim = !shown(t)
 			columns := (len(members) + 1) / 2
 			s.X, s.Y = strconv.Itoa(i%columns), strconv.Itoa(i/columns)
@@ -435,7 +435,7 @@ func short(m Figure, meter int) string {
 	return n
 }
 
-// step is the class of a colour, by how much of a limit is used.
+// step is the class of a color, by how much of a limit is used.
 func step(fill string) string {
 	v, err := strconv.ParseFloat(fill, 64)
 	switch {

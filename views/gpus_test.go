@@ -77,7 +77,7 @@ func TestCountsOfUnknownGPUs(t *testing.T) {
 
 // What the answer says of a device's work is what the list counts, whatever the counter of its use says.
 func TestTheListCountsAsTheAnswerDoes(t *testing.T) {
-	s := working(3, func(i int, d *gpu.Device) {
+	s := working(3, func(_ int, d *gpu.Device) {
 		d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported)
 		d.Power.EnforcedLimit = gpu.Of[gpu.Watts](310)
 	})
@@ -133,7 +133,7 @@ func TestFilterOfTiles(t *testing.T) {
 			d.State = gpu.StateLost
 		}
 	})
-	l := asking(s, "show=problem&colour=temperature&pin=1").GPUs
+	l := asking(s, "show=problem&color=temperature&pin=1").GPUs
 	if l.Shape != Tiles || len(l.Groups) != 2 || l.Groups[0].Name != "GPUs 8–15" || l.Groups[0].Right != "1 lost" || !l.Groups[1].Pinned {
 		t.Fatalf("got %+v", l.Groups)
 	}
@@ -152,9 +152,9 @@ func TestFilterOfTiles(t *testing.T) {
 	}
 }
 
-// What is not known has no colour of rest, and no 0.
+// What is not known has no color of rest, and no 0.
 func TestAnUnknownTileIsNoZero(t *testing.T) {
-	s := working(13, func(i int, d *gpu.Device) { d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported) })
+	s := working(13, func(_ int, d *gpu.Device) { d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported) })
 	for _, g := range asking(s, "").GPUs.Groups {
 		for _, spot := range g.Spots {
 			if spot.Figure != "–" || spot.Step != "" {
@@ -190,7 +190,7 @@ func TestEveryGPUIsThereOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 60 {
 		n := 2 + random.IntN(200)
-		s := working(n, func(i int, d *gpu.Device) {
+		s := working(n, func(_ int, d *gpu.Device) {
 			d.State = states[random.IntN(len(states))]
 			if random.IntN(3) == 0 {
 				d.Utilization.GPU = gpu.Reading[gpu.Percent]{}

@@ -18,7 +18,7 @@ var services = []string{
 	"postgres", "redis", "nginx", "docker", "kubelet", "slurm", "munge", "prometheus", "grafana", "jenkins", "triton-server",
 }
 
-// hueOf is the class of the colour of a user's work: p6 of a service and of somebody who is not known, and one of p2 to p5
+// hueOf is the class of the color of a user's work: p6 of a service and of somebody who is not known, and one of p2 to p5
 // of people, always the same.
 func hueOf(user string) string {
 	service := user == "" || slices.Contains(services, user) || strings.HasPrefix(user, "_") ||
@@ -37,7 +37,7 @@ type worker struct{ program, user string }
 
 func workerOf(p *gpu.Process) worker { return worker{programOf(p).Or(""), p.Facts.User.Or("")} }
 
-// hue is the class of the colour of a process: p1 where the answer names it, else that of its user.
+// hue is the class of the color of a process: p1 where the answer names it, else that of its user.
 func (in *Input) hue(p *gpu.Process) string {
 	w := workerOf(p)
 	if in.accused(w) {
@@ -55,20 +55,20 @@ func (in *Input) accused(w worker) bool {
 	if i < 0 {
 		return false
 	}
-	name, _ := firstNamed(in.Causes[i].Who)
+	name := firstNamed(in.Causes[i].Who)
 	program, user := unquoted(name.program), unquoted(name.user)
 	return program == clean(w.program, longestName) && user == clean(w.user, longestName)
 }
 
-// firstNamed parts whom a headline names, "train.py (ann) and others", into the first and what follows.
-func firstNamed(who string) (first worker, rest string) {
+// firstNamed is the first whom a headline names, as in "train.py (ann) and others".
+func firstNamed(who string) worker {
 	name, after, found := strings.Cut(who, " (")
 	if !found {
-		name, after, found = strings.Cut(who, " and ")
-		return worker{program: name}, either(found, " and "+after, "")
+		name, _, _ = strings.Cut(who, " and ")
+		return worker{program: name}
 	}
-	user, rest, _ := strings.Cut(after, ")")
-	return worker{name, user}, rest
+	user, _, _ := strings.Cut(after, ")")
+	return worker{name, user}
 }
 
 // unquoted is a name without the quotation marks that sentences put around what would read as words.

@@ -347,7 +347,7 @@ func gpuList(p Page, live bool) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, attributes("data-colour", l.Colour))
+		templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, attributes("data-color", l.Color))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -586,7 +586,7 @@ func gpuList(p Page, live bool) templ.Component {
 	})
 }
 
-// gpuChoices are the order of cards, or what the colour of tiles and squares stands for.
+// gpuChoices are the order of cards, or what the color of tiles and squares stands for.
 func gpuChoices(p Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -613,7 +613,7 @@ func gpuChoices(p Page) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		for _, pair := range p.in.kept("sort", "colour") {
+		for _, pair := range p.in.kept("sort", "color") {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 55, "<input type=\"hidden\" name=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -672,12 +672,12 @@ func gpuChoices(p Page) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if len(l.Colours) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<p class=\"key\" aria-hidden=\"true\">none <i class=\"u0\"></i><i class=\"u1\"></i><i class=\"u2\"></i><i class=\"u3\"></i> full</p><label><span>Colour</span>")
+		if len(l.Colors) > 0 {
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<p class=\"key\" aria-hidden=\"true\">none <i class=\"u0\"></i><i class=\"u1\"></i><i class=\"u2\"></i><i class=\"u3\"></i> full</p><label><span>Color</span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = options("colour", l.Colours).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = options("color", l.Colors).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -276,7 +276,7 @@ func add(to, from []float32) {
 	}
 }
 
-// hueOfWork is the colour of what a user's program does.
+// hueOfWork is the color of what a user's program does.
 func (in *Input) hueOfWork(w *recent.Worker) string {
 	if in.accused(worker{w.Name, w.User}) {
 		return culprit
@@ -446,13 +446,7 @@ func (in *Input) subject() *gpu.Device {
 			return devices[i]
 		}
 	}
-	var best *gpu.Device
-	for _, d := range devices {
-		if best == nil || num(d.Power.Draw).value > num(best.Power.Draw).value {
-			best = d
-		}
-	}
-	return best
+	return devices[0]
 }
 
 // newPicture makes the picture of the page; without a device there is none.
@@ -479,7 +473,7 @@ func newPicture(in *Input) Picture {
 		p.End = strconv.Itoa(a.x(t.End))
 	}
 	p.From, p.To = a.from, t.End
-	p.times(a, t.End)
+	p.times(a)
 	if d == nil {
 		p.ofAll(in, at)
 	} else {
@@ -490,7 +484,7 @@ func newPicture(in *Input) Picture {
 	return p
 }
 
-func (p *Picture) times(a recentAxis, end time.Time) {
+func (p *Picture) times(a recentAxis) {
 	if p.Empty {
 		return
 	}
@@ -613,7 +607,7 @@ func (p *Picture) ofOne(in *Input, d *gpu.Device, at points) {
 		p.Readings = append(p.Readings, r)
 	} else {
 		most := num(d.Clocks.MaxSM)
-		c := p.simpleLane("clock", "Clock", "MHz", 256, 336, clock, most, at)
+		c := p.simpleLane("clock", "Clock", "MHz", 256, 336, clock, most)
 		c.Lines = []PicturePath{{"line", at.line(clock, c.lane), d.UUID}}
 		p.Lanes = append(p.Lanes, c.PictureLane)
 		p.Readings = append(p.Readings, readingOf("clock", "Clock", num(d.Clocks.SM), megahertz, most.say("of", megahertz), Normal))
@@ -752,7 +746,7 @@ func (p *Picture) heatLane(top, bottom float64, values []float32, limit number, 
 	return out
 }
 
-func (p *Picture) simpleLane(key, label, unit string, top, bottom float64, values []float32, limit number, at points) drawnLane {
+func (p *Picture) simpleLane(key, label, unit string, top, bottom float64, values []float32, limit number) drawnLane {
 	high := limit.value
 	if most := mostOf(values); !limit.trusted() || most > high {
 		high = max(high, round125(most))
@@ -1194,7 +1188,7 @@ func (in *Input) alertOn(a *alert.Alert) string {
 // palette has what paints an element, by its kind and hue, where there is no style sheet.
 type palette func(kind, hue string) templ.Attributes
 
-// look is how an element of the picture looks: its classes, or its colours.
+// look is how an element of the picture looks: its classes, or its colors.
 func (p *Picture) look(kind, hue string) templ.Attributes {
 	if p.paint != nil {
 		return p.paint(kind, hue)

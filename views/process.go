@@ -19,7 +19,7 @@ type Process struct {
 	Command Value
 	PID     string
 	User    Value
-	Hue     string // the class of its colour
+	Hue     string // the class of its color
 	Type    string
 	Memory  Value
 	SM      Value  // its share of the engine that it uses most

@@ -25,7 +25,7 @@ const fewProcesses = 8
 // A ProcessRow is a row of the table of processes: one process, or several that belong together.
 type ProcessRow struct {
 	Key     string
-	Hue     string // the class of its colour
+	Hue     string // the class of its color
 	Name    Value
 	Many    string // how many processes it is; empty of one
 	Command Value
@@ -133,7 +133,7 @@ func newProcessRow(in *Input, of []Process, by string) ProcessRow {
 	r := ProcessRow{
 		Key: first.Key, Hue: first.Hue, Name: first.Name, Command: first.Command, User: first.User, Place: first.Place,
 		Running: first.Running, Started: first.Started, of: of, GPUs: placesOf(of, len(in.Nodes) > 1),
-		Open: in.Choices.With("process", first.Key),
+		Open: in.With("process", first.Key),
 	}
 	if slices.ContainsFunc(of, func(p Process) bool { return p.Hue == culprit }) {
 		r.Hue = culprit
@@ -153,7 +153,7 @@ func newProcessRow(in *Input, of []Process, by string) ProcessRow {
 	if by == "user" {
 		r.Name, r.Command, r.Place, r.End = first.User, Value{}, Value{Text: either(len(of) == 1, first.Place.Text, "")}, ""
 		r.Key, r.Many = "of "+first.User.Text, count("processes", pids(of))
-		r.Open = in.Choices.With("group", "none", "user", first.User.Text, "from", "")
+		r.Open = in.With("group", "none", "user", first.User.Text, "from", "")
 	}
 	return r
 }
@@ -269,8 +269,8 @@ func (p *Process) wanted(of Choices) bool {
 	has := func(v Value, text string) bool {
 		return v.Mark != Missing && strings.Contains(strings.ToLower(v.Text), text)
 	}
-	for _, word := range strings.FieldsSeq(strings.ToLower(of.Of("q"))) {
-		if p.PID != word && !(strings.Contains(p.GPU, "/") && strings.Contains(strings.ToLower(p.GPU), word)) && !has(p.Name, word) && !has(p.Command, word) && !has(p.User, word) && !has(p.Place, word) {
+	for word := range strings.FieldsSeq(strings.ToLower(of.Of("q"))) {
+		if p.PID != word && (!strings.Contains(p.GPU, "/") || !strings.Contains(strings.ToLower(p.GPU), word)) && !has(p.Name, word) && !has(p.Command, word) && !has(p.User, word) && !has(p.Place, word) {
 			return false
 		}
 	}
@@ -303,10 +303,10 @@ func newProcessTable(in *Input, devices []*gpu.Device, all []Process) ProcessTab
 	if len(rows) > mostProcesses {
 		t.Listed = "Rows " + strconv.Itoa(from+1) + " to " + strconv.Itoa(to) + " of " + strconv.Itoa(len(rows))
 		if from > 0 {
-			t.Before = in.Choices.With("from", either(from > mostProcesses, strconv.Itoa(from-mostProcesses), ""))
+			t.Before = in.With("from", either(from > mostProcesses, strconv.Itoa(from-mostProcesses), ""))
 		}
 		if to < len(rows) {
-			t.After = in.Choices.With("from", strconv.Itoa(to))
+			t.After = in.With("from", strconv.Itoa(to))
 		}
 	}
 	t.Rows = rows[from:to]
@@ -387,7 +387,7 @@ func newProcessBlock(in *Input, devices []*gpu.Device) ProcessBlock {
 	}
 	b := ProcessBlock{ProcessTable: newProcessTable(&plain, devices, newProcesses(&plain, devices)), All: in.BasePath + "processes"}
 	for i := range b.Rows {
-		b.Rows[i].Open = in.Choices.With("process", b.Rows[i].Key)
+		b.Rows[i].Open = in.With("process", b.Rows[i].Key)
 	}
 	for i := range b.Columns {
 		b.Columns[i].Sort = ""
@@ -506,7 +506,7 @@ func newProcessDialog(in *Input, all []Process) *ProcessDialog {
 	if key == "" {
 		return nil
 	}
-	out := &ProcessDialog{Close: in.Choices.With("process", "")}
+	out := &ProcessDialog{Close: in.With("process", "")}
 	i := slices.IndexFunc(all, func(p Process) bool { return p.Key == key })
 	if i < 0 {
 		parts := strings.Split(key, "/")
@@ -527,7 +527,7 @@ func newProcessDialog(in *Input, all []Process) *ProcessDialog {
 		}
 		group = append(group, *o)
 		if j != i {
-			out.Others = append(out.Others, Link{string(in.Choices.With("process", o.Key)), o.Name.Text + ", pid" + nbsp + o.PID + ", " + in.name(o.d)})
+			out.Others = append(out.Others, Link{string(in.With("process", o.Key)), o.Name.Text + ", pid" + nbsp + o.PID + ", " + in.name(o.d)})
 		}
 	}
 	const most = 20

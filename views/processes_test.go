@@ -190,7 +190,7 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
-// The process that the headline names has the culprit's colour, and no other.
+// The process that the headline names has the culprit's color, and no other.
 func TestHueOfTheCulprit(t *testing.T) {
 	in := lab(gpu.SourceNVML)
 	in.Layers = contract.Layers{Headline: "eval.py (bob) is heating GPU 4."}

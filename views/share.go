@@ -11,10 +11,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// What is shared is the picture with the answer above it, as one file that explains itself. It has its own colours, since an
+// What is shared is the picture with the answer above it, as one file that explains itself. It has its own colors, since an
 // image has no style sheet.
 
-// shareTokens are the colours of shell.css that it needs, for light and dark.
+// shareTokens are the colors of shell.css that it needs, for light and dark.
 var shareTokens = map[string][2]string{
 	"back": {"#f6f6f3", "#0b0d0e"}, "paper": {"#fff", "#121516"}, "rule": {"#e3e3dd", "#22282a"},
 	"ink": {"#14171a", "#f1f3f2"}, "ink-2": {"#474d53", "#b4bcbe"}, "ink-3": {"#656b71", "#8f989b"},
@@ -33,10 +33,10 @@ const (
 	Dark
 )
 
-func (t Theme) colour(name string) string { return shareTokens[name][t] }
+func (t Theme) color(name string) string { return shareTokens[name][t] }
 
-// mixed is so much of a colour, 0 to 1, on another one.
-func (t Theme) mixed(name string, share float64, on string) string {
+// mixed is so much of a color, 0 to 1, on the ground.
+func (t Theme) mixed(name string, share float64) string {
 	parse := func(text string) (rgb [3]float64) {
 		text = strings.TrimPrefix(text, "#")
 		if len(text) == 3 {
@@ -48,7 +48,7 @@ func (t Theme) mixed(name string, share float64, on string) string {
 		}
 		return rgb
 	}
-	a, b := parse(t.colour(name)), parse(t.colour(on))
+	a, b := parse(t.color(name)), parse(t.color("back"))
 	var out strings.Builder
 	out.WriteByte('#')
 	for i := range a {
@@ -65,57 +65,57 @@ func (t Theme) paint(kind, hue string) templ.Attributes {
 	if !strings.HasPrefix(hue, "p") {
 		name = "p6"
 	}
-	level := func(part string) string { return t.colour(either(hue == "bad", "bad", "warn") + part) }
-	stroke := func(colour string, width string, more ...string) templ.Attributes {
-		return attributes(append([]string{"fill", "none", "stroke", colour, "stroke-width", width, "vector-effect", "non-scaling-stroke"}, more...)...)
+	level := func(part string) string { return t.color(either(hue == "bad", "bad", "warn") + part) }
+	stroke := func(color string, width string, more ...string) templ.Attributes {
+		return attributes(append([]string{"fill", "none", "stroke", color, "stroke-width", width, "vector-effect", "non-scaling-stroke"}, more...)...)
 	}
-	text := func(colour, size, weight string, more ...string) templ.Attributes {
-		return attributes(append([]string{"fill", colour, "font-size", size, "font-weight", weight}, more...)...)
+	text := func(color, size, weight string, more ...string) templ.Attributes {
+		return attributes(append([]string{"fill", color, "font-size", size, "font-weight", weight}, more...)...)
 	}
 	switch strings.Fields(kind)[0] {
 	case "base", "grid":
-		return stroke(t.colour("rule"), "1")
+		return stroke(t.color("rule"), "1")
 	case "limit":
-		return stroke(t.colour("ink-3"), "1", "stroke-dasharray", "2 4")
+		return stroke(t.color("ink-3"), "1", "stroke-dasharray", "2 4")
 	case "tick":
-		return text(t.colour("ink-3"), "12", "400", "text-anchor", either(kind == "tick middle", "middle", "start"), "paint-order", "stroke", "stroke", t.colour("back"), "stroke-width", "4")
+		return text(t.color("ink-3"), "12", "400", "text-anchor", either(kind == "tick middle", "middle", "start"), "paint-order", "stroke", "stroke", t.color("back"), "stroke-width", "4")
 	case "shade":
-		return attributes("fill", t.colour(name), "opacity", ".055")
+		return attributes("fill", t.color(name), "opacity", ".055")
 	case "began":
-		return stroke(t.colour(name), "1", "stroke-dasharray", "1 3", "opacity", ".6")
+		return stroke(t.color(name), "1", "stroke-dasharray", "1 3", "opacity", ".6")
 	case "band":
-		return attributes("fill", t.mixed(name, .2, "back"))
+		return attributes("fill", t.mixed(name, .2))
 	case "edge":
-		return stroke(t.colour(name), "6")
+		return stroke(t.color(name), "6")
 	case "name", "us":
-		return text(t.colour("ink-2"), "13", "400")
+		return text(t.color("ink-2"), "13", "400")
 	case "nm":
-		return text(t.colour("ink"), "13", "600")
+		return text(t.color("ink"), "13", "600")
 	case "part":
 		if hue == "rest" {
-			return attributes("fill", t.mixed("ink-3", .26, "back"))
+			return attributes("fill", t.mixed("ink-3", .26))
 		}
-		return attributes("fill", t.mixed(name, .45, "back"))
+		return attributes("fill", t.mixed(name, .45))
 	case "line":
-		return stroke(t.colour("ink"), "1.6", "stroke-linejoin", "round")
+		return stroke(t.color("ink"), "1.6", "stroke-linejoin", "round")
 	case "heat":
-		return stroke(t.colour("ink"), "2.2", "stroke-linejoin", "round")
+		return stroke(t.color("ink"), "2.2", "stroke-linejoin", "round")
 	case "h0":
-		return attributes("stop-color", t.colour("ink"))
+		return attributes("stop-color", t.color("ink"))
 	case "h1":
-		return attributes("stop-color", t.colour("warn-mark"))
+		return attributes("stop-color", t.color("warn-mark"))
 	case "h2":
-		return attributes("stop-color", t.colour("bad-mark"))
+		return attributes("stop-color", t.color("bad-mark"))
 	case "under":
-		return attributes("fill", t.colour("ink"), "opacity", ".035")
+		return attributes("fill", t.color("ink"), "opacity", ".035")
 	case "wave":
-		return stroke(t.colour("ink"), "2.4", "stroke-linecap", "round", "opacity", ".8")
+		return stroke(t.color("ink"), "2.4", "stroke-linecap", "round", "opacity", ".8")
 	case "spread":
-		return attributes("fill", t.colour("ink-3"), "opacity", ".15", "shape-rendering", "crispEdges")
+		return attributes("fill", t.color("ink-3"), "opacity", ".15", "shape-rendering", "crispEdges")
 	case "median":
-		return stroke(t.colour("ink-2"), "1.2", "stroke-dasharray", "4 3")
+		return stroke(t.color("ink-2"), "1.2", "stroke-dasharray", "4 3")
 	case "hotline":
-		return stroke(t.colour("ink-3"), "1.1", "opacity", ".8")
+		return stroke(t.color("ink-3"), "1.1", "opacity", ".8")
 	case "raised":
 		return stroke(level("-mark"), "1.2")
 	case "flag":
@@ -237,7 +237,7 @@ func (s *Shared) level(r PictureReading) string {
 	return "ink"
 }
 
-// chip is a colour of a chip: that of its level, or else another one.
+// chip is a color of a chip: that of its level, or else another one.
 func (s *Shared) chip(c SharedChip, part, other string) string {
 	switch c.Level {
 	case Near:

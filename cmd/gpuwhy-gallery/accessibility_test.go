@@ -168,7 +168,7 @@ func TestKeysThatChoose(t *testing.T) {
 	b.Until(`location.pathname.endsWith("/about") && document.readyState === "complete"`)
 }
 
-// Who asks the system for more contrast, or has colours of their own, gets a page without problems, too.
+// Who asks the system for more contrast, or has colors of their own, gets a page without problems, too.
 func TestContrast(t *testing.T) {
 	address := startGallery(t)
 	for _, preference := range []string{"prefers-contrast: more", "forced-colors: active"} {

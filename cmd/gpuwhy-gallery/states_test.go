@@ -61,7 +61,7 @@ var arrived = map[string]string{
 	"many":             follows("live") + ` && d.querySelectorAll(".tile").length === 64 && d.getElementById("kind").checkVisibility()`,
 	"many-problem":     follows("live") + ` && d.querySelectorAll(".tile.dim").length > 30`,
 	"fleet":            follows("live") + ` && d.querySelectorAll(".nodes > li").length === 12 && d.querySelectorAll(".tile").length === 96`,
-	"fleet-memory":     follows("live") + ` && d.querySelector("[name=colour]").value === "memory"`,
+	"fleet-memory":     follows("live") + ` && d.querySelector("[name=color]").value === "memory"`,
 	"fleet-node":       cards(`length === 8`) + ` && d.querySelector(".host").textContent.includes("node-002")`,
 	"thousand":         follows("live") + ` && d.querySelectorAll(".wall > li").length === 125 && d.querySelectorAll(".wall rect").length === 1000`,
 	"thousand-problem": follows("live") + ` && d.querySelectorAll(".wall rect.dim").length > 500`,

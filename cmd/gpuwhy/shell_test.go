@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 )
 
-// What is around all pages works by keyboard: the palette, the dialog of a process and the choice of colours.
+// What is around all pages works by keyboard: the palette, the dialog of a process and the choice of colors.
 func TestShellByKeyboard(t *testing.T) {
 	p := start(t, nil, fast, "--source=simulate:dgx-h100")
 	tab := browsertest.Open(t, 1440, 900)
@@ -41,7 +41,7 @@ func TestShellByKeyboard(t *testing.T) {
 	tab.Do(chromedp.Evaluate[chromedp.Void](`history.back()`))
 	tab.Until(`document.querySelector(".of-power[aria-sort=descending]") !== null && location.search === "" && window.mark === 1`)
 
-	// The choice of colours stays, and is there before a script of the page runs.
+	// The choice of colors stays, and is there before a script of the page runs.
 	background := `getComputedStyle(document.documentElement).backgroundColor`
 	for _, want := range []string{"light rgb(246, 246, 243)", "dark rgb(11, 13, 14)"} {
 		tab.Do(chromedp.Click(`.top > div > [data-theme-next]`))
@@ -55,7 +55,7 @@ func TestShellByKeyboard(t *testing.T) {
 	}
 	tab.Do(chromedp.Click(`.top > div > [data-theme-next]`))
 	if browsertest.Ask[bool](tab, `"theme" in document.documentElement.dataset`) {
-		t.Error("the system's colours do not come back")
+		t.Error("the system's colors do not come back")
 	}
 	tab.Quiet()
 }

@@ -24,25 +24,25 @@ import (
 // children by their new index.
 type patch any
 
-// diff is what makes old new; nil where nothing differs. Both have the same name.
-func diff(old, new *node) patch {
-	if old.hash == new.hash {
+// diff is what makes old next; nil where nothing differs. Both have the same name.
+func diff(old, next *node) patch {
+	if old.hash == next.hash {
 		return nil
 	}
-	if new.Type != html.ElementNode {
-		return new.Data
+	if next.Type != html.ElementNode {
+		return next.Data
 	}
 	var attributes, children any = 0, 0
-	if a := attributesOf(old, new); len(a) > 0 {
+	if a := attributesOf(old, next); len(a) > 0 {
 		attributes = a
 	}
 	var inner []any
-	if _, own := new.attribute("data-own"); !own && new.Data != "noscript" { // which nobody sees whose page is patched
-		from := pair(old.kids, new.kids)
-		if list := childrenOf(old, new, from); list != nil {
+	if _, own := next.attribute("data-own"); !own && next.Data != "noscript" { // which nobody sees whose page is patched
+		from := pair(old.kids, next.kids)
+		if list := childrenOf(old, next, from); list != nil {
 			children = list
 		}
-		for i, kid := range new.kids {
+		for i, kid := range next.kids {
 			if j := from[i]; j >= 0 {
 				if p := diff(old.kids[j], kid); p != nil {
 					inner = append(inner, i, p)
@@ -56,8 +56,8 @@ func diff(old, new *node) patch {
 	return append([]any{attributes, children}, inner...)
 }
 
-func attributesOf(old, new *node) (out []any) {
-	for _, a := range new.Attr {
+func attributesOf(old, next *node) (out []any) {
+	for _, a := range next.Attr {
 		before, had := old.attribute(a.Key)
 		if had && before == a.Val {
 			continue
@@ -69,7 +69,7 @@ func attributesOf(old, new *node) (out []any) {
 		out = append(out, a.Key, value)
 	}
 	for _, a := range old.Attr {
-		if _, has := new.attribute(a.Key); !has {
+		if _, has := next.attribute(a.Key); !has {
 			out = append(out, a.Key, nil)
 		}
 	}
@@ -78,7 +78,7 @@ func attributesOf(old, new *node) (out []any) {
 
 // pair finds the old child that each new one was; -1 for none. Elements with a key were those with the same key;
 // of all others, and of texts, the first was the first of its kind.
-func pair(old, new []*node) []int {
+func pair(old, next []*node) []int {
 	kind := func(n *node) string {
 		if n.Type == html.ElementNode {
 			return n.key
@@ -89,8 +89,8 @@ func pair(old, new []*node) []int {
 	for i, n := range old {
 		at[kind(n)] = append(at[kind(n)], i)
 	}
-	from := make([]int, len(new))
-	for i, n := range new {
+	from := make([]int, len(next))
+	for i, n := range next {
 		from[i] = -1
 		if list := at[kind(n)]; len(list) > 0 {
 			from[i], at[kind(n)] = list[0], list[1:]
@@ -100,8 +100,8 @@ func pair(old, new []*node) []int {
 }
 
 // childrenOf lists the children where they are other ones, or others in order.
-func childrenOf(old, new *node, from []int) (out []any) {
-	same := len(old.kids) == len(new.kids)
+func childrenOf(old, next *node, from []int) (out []any) {
+	same := len(old.kids) == len(next.kids)
 	for i, j := range from {
 		same = same && i == j
 	}
@@ -110,7 +110,7 @@ func childrenOf(old, new *node, from []int) (out []any) {
 	}
 	out = []any{}
 	for i := 0; i < len(from); {
-		switch n := new.kids[i]; {
+		switch n := next.kids[i]; {
 		case from[i] >= 0:
 			first := i
 			for i++; i < len(from) && from[i] == from[first]+i-first; i++ {
@@ -137,34 +137,34 @@ const (
 )
 
 // splice is how a long string becomes another: pieces of the old one, as two numbers each (where it begins and how
-// long it is), and between them strings that are new. Numbers count UTF-16 units, as scripts do; so only ASCII is
+// long it is), and between them strings that are next. Numbers count UTF-16 units, as scripts do; so only ASCII is
 // spliced. Otherwise it is the new string.
-func splice(old, new string) any {
-	if len(new) < worthSplicing || len(old) < piece || !ascii(old) || !ascii(new) {
-		return new
+func splice(old, next string) any {
+	if len(next) < worthSplicing || len(old) < piece || !ascii(old) || !ascii(next) {
+		return next
 	}
 	var out []any
 	literal := 0 // where what is not found begins
 	flush := func(end int) {
 		if literal < end {
-			out = append(out, new[literal:end])
+			out = append(out, next[literal:end])
 		}
 	}
 	known := 0 // of old, up to where it is used
-	for at := 0; at+piece <= len(new); {
+	for at := 0; at+piece <= len(next); {
 		i := known
-		if !strings.HasPrefix(old[i:], new[at:at+piece]) {
-			if i = strings.Index(old[known:], new[at:at+piece]); i < 0 {
+		if !strings.HasPrefix(old[i:], next[at:at+piece]) {
+			if i = strings.Index(old[known:], next[at:at+piece]); i < 0 {
 				at++
 				if at-literal > 4*worthSplicing { // they are too different to look on
-					return new
+					return next
 				}
 				continue
 			}
 			i += known
 		}
 		n := piece
-		for at+n < len(new) && i+n < len(old) && new[at+n] == old[i+n] {
+		for at+n < len(next) && i+n < len(old) && next[at+n] == old[i+n] {
 			n++
 		}
 		flush(at)
@@ -172,9 +172,9 @@ func splice(old, new string) any {
 		at, known = at+n, i+n
 		literal = at
 	}
-	flush(len(new))
+	flush(len(next))
 	if !slices.ContainsFunc(out, func(part any) bool { _, is := part.(int); return is }) {
-		return new
+		return next
 	}
 	return out
 }

@@ -61,8 +61,8 @@ type Spread struct{ Least, Median, Most, Sum []float32 }
 
 // Spread is that of a metric.
 func (t *Table) Spread(metric string) *Spread {
-	make, _ := t.spreads.LoadOrStore(metric, sync.OnceValue(func() *Spread { return t.spread(metric) }))
-	return make.(func() *Spread)()
+	made, _ := t.spreads.LoadOrStore(metric, sync.OnceValue(func() *Spread { return t.spread(metric) }))
+	return made.(func() *Spread)()
 }
 
 func (t *Table) spread(metric string) *Spread {

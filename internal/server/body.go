@@ -160,9 +160,14 @@ func (s *Server) Render(ctx context.Context, address string, to auth.Audience) (
 // nowhere is a client that wants no answer.
 type nowhere struct{ header http.Header }
 
-func (d nowhere) Header() http.Header         { return d.header }
+// Header implements [http.ResponseWriter].
+func (d nowhere) Header() http.Header { return d.header }
+
+// Write implements [http.ResponseWriter].
 func (d nowhere) Write(p []byte) (int, error) { return len(p), nil }
-func (d nowhere) WriteHeader(int)             {}
+
+// WriteHeader implements [http.ResponseWriter].
+func (d nowhere) WriteHeader(int) {}
 
 // serveAs answers with a page that says what is wrong.
 func serveAs(w http.ResponseWriter, r *http.Request, status int, page templ.Component) error {
