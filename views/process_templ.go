@@ -282,7 +282,7 @@ func processForm(p ProcessesPage) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = chooser("group", "Together by job", of.Of("group"), []Choice{{"user", "Together by user"}, {"none", "Each alone"}}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = chooser("group", "Together by job", of.Of("group"), processGroups).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
