@@ -231,7 +231,7 @@ func untilState(tab *browsertest.Tab, state string) {
 const same = `(async () => {
   const { rewriteMoments } = await import("` + base + `source/moments.js");
   const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-  const own = new Set(["open", "data-stale", "data-paused", "data-told", "data-done"]);
+  const own = new Set(["open", "data-stale", "data-paused", "data-told", "data-done", "data-failed"]);
   const versionOf = (doc) => doc.querySelector('meta[name="version"]')?.content ?? doc.title;
   let served;
   for (let i = 0; ; i++) {

@@ -626,6 +626,9 @@ func newProcessFacts(p *Process) []ProcessFacts {
 	return []ProcessFacts{{"What runs", what}, {"On the GPU", on}, {"On the machine", machine}, {"Where", place}}
 }
 
+// processGroups are the ways to group the table, but for the usual one.
+var processGroups = []Choice{{"user", "Together by user"}, {"none", "Each alone"}}
+
 // processSorts are the orders of the table, for who has no heads of columns to choose one.
 func processSorts() (out []Choice) {
 	for _, c := range processColumns {
