@@ -74,6 +74,28 @@ func TestTableOfWork(t *testing.T) {
 	}
 }
 
+// Where it is not known who is on a device, nobody is said to be.
+func TestVisitsEndWithTheList(t *testing.T) {
+	for name, change := range map[string]func(*gpu.Device){
+		"lost":       func(d *gpu.Device) { d.State, d.Processes = gpu.StateLost, gpu.Reading[[]gpu.Process]{} },
+		"not listed": func(d *gpu.Device) { d.Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted) },
+	} {
+		s := New()
+		watched(s, 0, 60, "train.py")
+		m := working(time.Minute, "train.py")
+		change(&m.Snapshot.Devices[0])
+		s.Observe(insight.Of(m.Snapshot))
+		v := s.Table(ofAll).Rows[0].Workers[0].Visits
+		if len(v) != 1 || v[0].Open || !v[0].To.Equal(start.Add(59*time.Second)) {
+			t.Errorf("%s: %+v", name, v)
+		}
+		watched(s, 61, 120, "train.py")
+		if v := s.Table(ofAll).Rows[0].Workers[0].Visits; !v[len(v)-1].Open {
+			t.Errorf("%s, and back: %+v", name, v)
+		}
+	}
+}
+
 // A table has only steps that are over, and is the same until another one is.
 func TestTableIsOfStepsThatAreOver(t *testing.T) {
 	s := New()
