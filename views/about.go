@@ -40,6 +40,7 @@ type AboutGroup struct {
 
 // NewAboutPage makes the view model.
 func NewAboutPage(in Input) AboutPage {
+	in.keep()
 	p := AboutPage{in: &in, Failures: each(in.Nodes.Failures(), func(f *gpu.Failure) Failure { return newFailure(f, in.now()) })}
 	self := gpu.Self{}
 	for _, n := range in.Nodes {
@@ -115,6 +116,7 @@ type EmbedPage struct {
 
 // NewEmbedPage makes the view model of the card of a device.
 func NewEmbedPage(in Input, d *gpu.Device) EmbedPage {
+	in.keep()
 	t := newTile(&in, d, in.now())
 	if in.Next != nil && t.Answers && t.Notice == "" {
 		t.Notice = soon(in.Next(d))

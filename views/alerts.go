@@ -134,6 +134,7 @@ var groupings = []Choice{{"", "Not grouped"}, {"rule", "By rule"}, {"gpu", "By G
 
 // NewAlertsPage makes the view model.
 func NewAlertsPage(in AlertsInput) AlertsPage {
+	in.keep(chosenTab, chosenOnly, chosenGroup, chosenText, chosenFrom)
 	p := AlertsPage{in: &in, Title: "Alerts · gpuwhy", Tab: in.Choices.Of(chosenTab)}
 	open := in.open()
 	p.Headline = in.needs(open)

@@ -18,6 +18,30 @@ type Choices struct {
 // Of is what was chosen of that name; empty for the default.
 func (c Choices) Of(name string) string { return c.Asked.Get(name) }
 
+// longestChoice is how many characters a choice has at most: as many as what it is chosen from.
+const longestChoice = 200
+
+// keep leaves out all but the choices that a page has, so that none of its links repeats what nobody knows.
+func (c *Choices) keep(names ...string) {
+	kept := url.Values{}
+	for _, name := range append(names, "kiosk") {
+		if v := cut(c.Asked.Get(name)); v != "" {
+			kept.Set(name, v)
+		}
+	}
+	c.Asked = kept
+}
+
+func cut(text string) string {
+	n := 0
+	for i := range text {
+		if n++; n > longestChoice {
+			return text[:i]
+		}
+	}
+	return text
+}
+
 // With is the address of the page with another choice; an empty value stands for the default. Pairs are of names and values.
 func (c Choices) With(pairs ...string) templ.SafeURL {
 	asked := maps.Clone(c.Asked)
@@ -42,9 +66,7 @@ func (c Choices) kept(names ...string) (pairs [][2]string) {
 		if slices.Contains(names, name) {
 			continue
 		}
-		for _, v := range c.Asked[name] {
-			pairs = append(pairs, [2]string{name, v})
-		}
+		pairs = append(pairs, [2]string{name, c.Of(name)})
 	}
 	return pairs
 }

@@ -38,6 +38,7 @@ const mostFound = 8
 
 // NewFindPage makes the view model.
 func NewFindPage(in Input) FindPage {
+	in.keep("q", "part")
 	p := FindPage{in: &in, Asked: clean(strings.TrimSpace(in.Choices.Of("q")), longestName), part: in.Choices.Of("part") == "list"}
 	words := strings.Fields(strings.ToLower(p.Asked))
 	devices := in.devices()
@@ -195,6 +196,7 @@ type NodeRow struct {
 
 // NewNodesPage makes the view model: machines with something wrong first.
 func NewNodesPage(in Input) NodesPage {
+	in.keep()
 	p := NodesPage{in: &in}
 	for _, n := range in.Nodes {
 		one := gpu.Nodes{n}

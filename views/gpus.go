@@ -142,17 +142,20 @@ func newGPUList(in *Input, tiles []Tile) GPUList {
 	}
 	pins := in.pins()
 	for i := range tiles {
-		t := &tiles[i]
-		t.Pinned, t.Pin = in.pin(t.device, pins)
+		tiles[i].Pinned = slices.Contains(pins, in.pinOf(tiles[i].device))
 	}
 	shown := func(t *Tile) bool {
 		return show == "" || show == "busy" && t.Busy || show == "problem" && t.problem()
 	}
 	if l.Shape == Cards {
 		l.cards(in, tiles, shown)
-		return l
+	} else {
+		l.spots(in, tiles, shown)
 	}
-	l.spots(in, tiles, shown)
+	for i := range l.Cards {
+		t := &l.Cards[i]
+		t.Pin = in.pin(in.pinOf(t.device), pins)
+	}
 	return l
 }
 
@@ -183,31 +186,40 @@ func worst(tiles []Tile) Level {
 	return level
 }
 
+// mostPins is how many devices can be pinned.
+const mostPins = 64
+
 // pins are the devices that a person put first: "3" or "node/3".
 func (in *Input) pins() []string {
 	var out []string
 	for _, asked := range in.Asked["pin"] {
 		for name := range strings.SplitSeq(asked, ",") {
-			if name != "" && !slices.Contains(out, name) {
+			if name = cut(name); name != "" && !slices.Contains(out, name) {
 				out = append(out, name)
+			}
+			if len(out) == mostPins {
+				return out
 			}
 		}
 	}
 	return out
 }
 
-// pin reports whether a device is pinned, and where it is the other way.
-func (in *Input) pin(d *gpu.Device, pins []string) (bool, templ.SafeURL) {
-	name := strconv.Itoa(d.Index)
+// pinOf is what the address calls a device.
+func (in *Input) pinOf(d *gpu.Device) string {
 	if len(in.Nodes) > 1 {
-		name = d.Node + "/" + name
+		return d.Node + "/" + strconv.Itoa(d.Index)
 	}
-	pinned := slices.Contains(pins, name)
+	return strconv.Itoa(d.Index)
+}
+
+// pin is where a device is pinned, or is not any more.
+func (in *Input) pin(name string, pins []string) templ.SafeURL {
 	others := slices.DeleteFunc(slices.Clone(pins), func(p string) bool { return p == name })
-	if !pinned {
+	if len(others) == len(pins) {
 		others = append(others, name)
 	}
-	return pinned, in.With("pin", strings.Join(others, ","))
+	return in.With("pin", strings.Join(others, ","))
 }
 
 // cards sorts the cards, pinned ones first, and leaves out what nobody asked for.

@@ -133,6 +133,10 @@ type Failure struct {
 
 // NewPage makes the view model.
 func NewPage(in Input) Page {
+	pins := in.pins()
+	if in.keep("gpu", "process", "show", "sort", "color"); len(pins) > 0 {
+		in.Asked.Set("pin", strings.Join(pins, ","))
+	}
 	devices, failures := in.devices(), in.Nodes.Failures()
 	p := Page{in: &in, Title: newTitle(devices), Taken: in.Nodes.Time(), Why: sentence(in.Why)}
 	now := in.Now

@@ -541,11 +541,7 @@ func (in *Input) pictureChoice(d *gpu.Device) (c PictureChoice) {
 	if in.only != nil || len(devices) < 2 {
 		return c
 	}
-	for _, name := range slices.Sorted(mapsKeys(in.Asked)) {
-		if v := in.Choices.Of(name); name != "gpu" && v != "" {
-			c.Kept = append(c.Kept, [2]string{name, v})
-		}
-	}
+	c.Kept = in.kept("gpu")
 	chosen := in.ChosenGPU()
 	if chosen == nil {
 		c.Unknown = clean(in.Choices.Of("gpu"), longestName)
@@ -563,16 +559,6 @@ func (in *Input) pictureChoice(d *gpu.Device) (c PictureChoice) {
 		c.Names = append(c.Names, plain(in.name(of)))
 	}
 	return c
-}
-
-func mapsKeys(v url.Values) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range v {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // ofOne fills in the picture of a device.

@@ -381,11 +381,9 @@ type ProcessBlock struct {
 // newProcessBlock has the processes of some devices that draw most.
 func newProcessBlock(in *Input, devices []*gpu.Device) ProcessBlock {
 	plain := *in
-	plain.Choices = Choices{Path: in.Choices.Path, Asked: maps.Clone(in.Choices.Asked)}
-	for _, name := range []string{"q", "gpu", "user", "place", "group", "sort", "dir", "from"} {
-		delete(plain.Choices.Asked, name)
-	}
+	plain.Choices = Choices{}
 	b := ProcessBlock{ProcessTable: newProcessTable(&plain, devices, newProcesses(&plain, devices)), All: in.BasePath + "processes"}
+	b.Rows = b.Rows[:min(len(b.Rows), fewProcesses)]
 	for i := range b.Rows {
 		b.Rows[i].Open = in.With("process", b.Rows[i].Key)
 	}
@@ -395,7 +393,6 @@ func newProcessBlock(in *Input, devices []*gpu.Device) ProcessBlock {
 	if len(devices) == 1 && in.only != nil {
 		b.All += "?gpu=" + devices[0].UUID
 	}
-	b.Rows = b.Rows[:min(len(b.Rows), fewProcesses)]
 	b.Listed, b.Before, b.After = "", "", ""
 	return b
 }
@@ -423,6 +420,7 @@ type ProcessesPage struct {
 
 // NewProcessesPage makes the view model.
 func NewProcessesPage(in Input) ProcessesPage {
+	in.keep("q", "gpu", "user", "place", "group", "sort", "dir", "from", "process")
 	devices := in.devices()
 	all := newProcesses(&in, devices)
 	p := ProcessesPage{in: &in, Table: newProcessTable(&in, devices, all), Dialog: newProcessDialog(&in, all)}

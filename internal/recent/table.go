@@ -108,11 +108,7 @@ func (s *Store) Table(q Question) *Table {
 	t := &Table{Step: step, byKey: map[key]int{}}
 	now := s.newest[q.Node]
 	if q.Node == "" {
-		for _, at := range s.newest {
-			if at.After(now) {
-				now = at
-			}
-		}
+		now = s.allRead(max(step, 3*q.Interval))
 	}
 	if s.first == s.end || now.IsZero() {
 		return t
@@ -136,6 +132,23 @@ func (s *Store) Table(q Question) *Table {
 	t.Points = max(0, int(t.End.Sub(t.From)/step))
 	s.fill(t, q)
 	return t
+}
+
+// allRead is until when all nodes were read, but for those of which nothing was heard for as long as silent.
+func (s *Store) allRead(silent time.Duration) (now time.Time) {
+	var newest time.Time
+	for _, at := range s.newest {
+		if at.After(newest) {
+			newest = at
+		}
+	}
+	now = newest
+	for _, at := range s.newest {
+		if at.Before(now) && newest.Sub(at) < silent {
+			now = at
+		}
+	}
+	return now
 }
 
 func (s *Store) fill(t *Table, q Question) {

@@ -74,6 +74,28 @@ func TestTableOfWork(t *testing.T) {
 	}
 }
 
+// Where it is not known who is on a device, nobody is said to be.
+func TestVisitsEndWithTheList(t *testing.T) {
+	for name, change := range map[string]func(*gpu.Device){
+		"lost":       func(d *gpu.Device) { d.State, d.Processes = gpu.StateLost, gpu.Reading[[]gpu.Process]{} },
+		"not listed": func(d *gpu.Device) { d.Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted) },
+	} {
+		s := New()
+		watched(s, 0, 60, "train.py")
+		m := working(time.Minute, "train.py")
+		change(&m.Snapshot.Devices[0])
+		s.Observe(insight.Of(m.Snapshot))
+		v := s.Table(ofAll).Rows[0].Workers[0].Visits
+		if len(v) != 1 || v[0].Open || !v[0].To.Equal(start.Add(59*time.Second)) {
+			t.Errorf("%s: %+v", name, v)
+		}
+		watched(s, 61, 120, "train.py")
+		if v := s.Table(ofAll).Rows[0].Workers[0].Visits; !v[len(v)-1].Open {
+			t.Errorf("%s, and back: %+v", name, v)
+		}
+	}
+}
+
 // A table has only steps that are over, and is the same until another one is.
 func TestTableIsOfStepsThatAreOver(t *testing.T) {
 	s := New()
@@ -153,5 +175,47 @@ func TestSpread(t *testing.T) {
 	}
 	if none := table.Spread("power_watts"); none.Sum[0] == none.Sum[0] {
 		t.Errorf("what is not read sums up to %v", none.Sum[0])
+	}
+}
+
+// A table is made when the first node has another reading, and those of the others are in it, too.
+func TestTableOfSeveralNodes(t *testing.T) {
+	nodes := []string{"a", "b", "c", "d"}
+	for _, interval := range []time.Duration{time.Second, 10 * time.Second} {
+		s := New()
+		q := Question{Step: 15 * time.Second, Interval: interval}
+		read := func(after time.Duration, nodes ...string) (tables []*Table) {
+			for i, node := range nodes {
+				d := card("GPU-"+node, 0, busy(1))
+				d.Node, d.Power.Draw = node, gpu.Of[gpu.Watts](100)
+				snap := at(after+time.Duration(i)*100*time.Millisecond, d)
+				snap.Node = node
+				s.Add(snap)
+				tables = append(tables, s.Table(q))
+			}
+			return tables
+		}
+		read(0, nodes...)
+		after := interval
+		for ; after < 5*time.Minute; after += interval {
+			for _, table := range read(after, nodes...) {
+				for i, sum := range table.Spread("power_watts").Sum {
+					if sum != 400 && after > 2*interval {
+						t.Fatalf("every %v: after %v point %d of %d is %v W", interval, after, i, table.Points, sum)
+					}
+				}
+			}
+		}
+		for range 10 { // one is not heard of any more
+			after += max(interval, 5*time.Second)
+			read(after, nodes[1:]...)
+		}
+		table := s.Table(q)
+		if late := start.Add(after).Sub(table.End); late > 15*time.Second {
+			t.Errorf("every %v: without a node it ends %v ago", interval, late)
+		}
+		if sums := table.Spread("power_watts").Sum; sums[len(sums)-1] != 300 {
+			t.Errorf("every %v: %v", interval, sums)
+		}
 	}
 }

@@ -86,14 +86,19 @@ func (w *work) find(name, user string, pid int) *worker {
 
 // note takes in who is on a device at a moment. The one before of its node was at before, zero for none.
 func (w *work) note(d *gpu.Device, a *attribute.Attribution, moment int, before, now time.Time) {
-	list, listed := d.Processes.Get()
-	if !listed || d.State != gpu.StateOK {
-		return
-	}
-	place := moment % slots
 	for _, of := range w.workers {
 		of.here = false
 	}
+	defer func() {
+		for _, of := range w.workers {
+			of.Visits[len(of.Visits)-1].Open = of.here
+		}
+	}()
+	list, listed := d.Processes.Get()
+	if !listed || d.State != gpu.StateOK { // who is there is not known
+		return
+	}
+	place := moment % slots
 	for i := range list {
 		p := &list[i]
 		if a.Shares[i].Repeated || a.Shares[i].Orphan {
@@ -105,9 +110,6 @@ func (w *work) note(d *gpu.Device, a *attribute.Attribution, moment int, before,
 			of.here = true
 		}
 		of.watts[place] += max(float32(a.Shares[i].Power.Or(0)), 0)
-	}
-	for _, of := range w.workers {
-		of.Visits[len(of.Visits)-1].Open = of.here
 	}
 	if w.known != nil && d.Power.Draw.Present() {
 		w.known[place]++
