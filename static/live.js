@@ -40,6 +40,10 @@ let gone = false;
 /** When the next connection is tried. */
 let next = 0;
 let pausedAt = "";
+/** A choice waits for its page, also while the page is paused. */
+let awaited = false;
+/** The last question by HTTP was answered. */
+let answered = false;
 
 /** When the reading on the page was taken: the server says how old it was, and no clocks are compared. */
 function readAt() {
@@ -93,7 +97,7 @@ function lost() {
  * @param {{page: string, from?: string, to: string, now: number, title: string, patches?: any[], html?: string}} data
  */
 function take(data) {
-  if (data.page !== address || isPaused()) return;
+  if (data.page !== address || (isPaused() && !awaited)) return;
   if (data.html) {
     if (!whole(data.html)) return;
   } else if (data.from === have.content) {
@@ -138,11 +142,12 @@ function whole(html) {
 let began = null;
 
 function changed() {
-  gone = false;
+  gone = awaited = false;
   if (sign.dataset.taken !== reading) {
     reading = sign.dataset.taken;
     taken = readAt();
   }
+  if (isPaused()) pause();
   rewriteMoments(body);
   for (const d of /** @type {NodeListOf<HTMLDialogElement>} */ (document.querySelectorAll("dialog[data-modal]"))) {
     if (d.matches(":modal")) continue;
@@ -172,8 +177,8 @@ foreign.observe(body, { childList: true, subtree: true });
  */
 function show(page, version, fresh) {
   if (page !== address) {
-    setPaused(false);
     have.content = ""; // versions are of one page
+    awaited = true;
   }
   address = page;
   if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ event: "show", data: { page, have: version, fresh } }));
@@ -186,11 +191,13 @@ async function ask() {
   try {
     const answer = await fetch(root + of, { headers: { Accept: "text/html" }, cache: "no-store" });
     const html = await answer.text();
-    if (of !== address || isPaused()) return;
+    if (of !== address || (isPaused() && !awaited)) return;
     if (!answer.ok) throw new Error(String(answer.status));
     heard = performance.now();
+    answered = true;
     if (whole(html)) changed();
   } catch (problem) {
+    answered = false;
     console.warn("the page:", problem); // its state says that it is old
   }
   showState();
@@ -225,13 +232,13 @@ function state() {
   const connected = socket?.readyState === WebSocket.OPEN;
   if (isPaused()) return "paused";
   if (gone) return "gone";
-  // Two intervals, and the time of a reading and of its way.
-  if (sign.dataset.taken && performance.now() - taken > 2 * interval() + 500) return connected || failures < 1 ? "silent" : "lost";
+  // Less than two intervals, and more than a reading and its way may take.
+  if (sign.dataset.taken && performance.now() - taken > Math.max(1.7 * interval(), interval() + 700)) return connected || failures < 1 ? "silent" : "lost";
   if (connected && sign.dataset.is === "starting") return "starting";
   if (connected && sign.dataset.is === "none") return "none";
   if (connected) return "live";
   if (failures === 0) return "connecting";
-  return failures < tolerated ? "lost" : "polling";
+  return answered ? "polling" : "lost";
 }
 
 /** @param {number} ms */
@@ -357,5 +364,5 @@ if (kept) {
 changed();
 if (new URLSearchParams(location.search).has("paused")) pause();
 open();
-setInterval(tick, 1000);
+setInterval(tick, 250);
 tick();

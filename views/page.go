@@ -52,8 +52,10 @@ type Input struct {
 	// Footprint is how much of the past is kept; nil where that is not known.
 	Footprint *past.Footprint
 
-	only   *gpu.Device              // that the page is about; nil: all
-	pageOf func(*gpu.Device) string // the address of a device's page; nil: that of now
+	only *gpu.Device // that the page is about; nil: all
+	// everywhere are the open alerts of all devices, where Alerts are of one.
+	everywhere []alert.Alert
+	pageOf     func(*gpu.Device) string // the address of a device's page; nil: that of now
 }
 
 // name is what the page calls a device; of several nodes each may have its index.
@@ -187,6 +189,7 @@ func NewPage(in Input) Page {
 // input's nodes.
 func NewDevicePage(in Input, d *gpu.Device) Page {
 	in.only = d
+	in.everywhere = in.open()
 	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a alert.Alert) bool {
 		return a.Device.Node != d.Node || a.Device.UUID != d.UUID
 	})

@@ -42,7 +42,10 @@ func (in *Input) shell(current string) Shell {
 	case gpu.StatusNoGPU:
 		s.Status = "none"
 	}
-	open := in.open()
+	open := in.everywhere
+	if in.only == nil {
+		open = in.open()
+	}
 	bad := slices.ContainsFunc(open, func(a alert.Alert) bool { return a.Severity == alert.Critical })
 	count := either(len(open) > 0, strconv.Itoa(len(open)), "")
 	page := func(name, path, icon string) *ShellPage {

@@ -17,8 +17,8 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	f := ofRequest(r, s.cfg.Latest())
-	if f == nil {
-		return s.readable(f)
+	if err := s.readable(f); err != nil {
+		return err
 	}
 	if theme := asked.Get("theme"); theme != "" && theme != "light" && theme != "dark" {
 		return errTheme
