@@ -22,6 +22,10 @@ const longestWait = 30_000;
 
 /** After this many failures in a row the page asks by HTTP meanwhile. */
 const tolerated = 3;
+/** A connection that takes longer never opens: something on the way swallows it. */
+const longestOpening = 5000;
+/** How long the page waits until it is loaded once more for another version. */
+const reloadWait = 30_000;
 
 let address = addressed();
 /** The version of the page that is shown. */
@@ -37,7 +41,10 @@ let heard = 0;
 let taken = readAt();
 let reading = sign.dataset.taken;
 let gone = false;
-/** When the next connection is tried. */
+/** The server is of another version than the page, and loading it has not helped. */
+let outdated = false;
+/** When the last connection was tried, and when the next one is. */
+let tried = 0;
 let next = 0;
 let pausedAt = "";
 /** A choice waits for its page, also while the page is paused. */
@@ -61,8 +68,9 @@ function open() {
   url.protocol = url.protocol.replace("http", "ws");
   const s = new WebSocket(url);
   socket = s;
-  heard = performance.now();
+  tried = performance.now();
   s.onopen = () => {
+    heard = performance.now();
     if (s === socket && of !== address) show(address, have.content); // chosen meanwhile
   };
   s.onmessage = (e) => {
@@ -121,18 +129,20 @@ function take(data) {
  * @returns whether the page is that now; one of another version is loaded
  */
 function whole(html) {
-  const next = new DOMParser().parseFromString(html, "text/html");
-  const other = next.body.dataset.version;
-  if (other !== version) {
-    if (sessionStorage.getItem("loaded for") !== other) {
-      sessionStorage.setItem("loaded for", other ?? "");
-      location.reload();
-    }
+  const fresh = new DOMParser().parseFromString(html, "text/html");
+  if (fresh.body.dataset.version !== version) {
+    const wait = Math.min(reloadWait, (history.state?.loaded ?? 0) + reloadWait - Date.now());
+    outdated = wait > 0;
+    next = performance.now() + wait;
+    if (outdated) return false;
+    history.replaceState({ loaded: Date.now() }, "");
+    location.reload();
     return false;
   }
-  become(body, next.body);
-  document.title = next.title;
-  const is = /** @type {HTMLMetaElement | null} */ (next.querySelector('meta[name="version"]'));
+  outdated = false;
+  become(body, fresh.body);
+  document.title = fresh.title;
+  const is = /** @type {HTMLMetaElement | null} */ (fresh.querySelector('meta[name="version"]'));
   have.content = is?.content ?? "";
   if (is) have.dataset.now = is.dataset.now;
   return true;
@@ -232,6 +242,7 @@ function state() {
   const connected = socket?.readyState === WebSocket.OPEN;
   if (isPaused()) return "paused";
   if (gone) return "gone";
+  if (outdated) return "lost";
   // Less than two intervals, and more than a reading and its way may take.
   if (sign.dataset.taken && performance.now() - taken > Math.max(1.7 * interval(), interval() + 700)) return connected || failures < 1 ? "silent" : "lost";
   if (connected && sign.dataset.is === "starting") return "starting";
@@ -258,16 +269,20 @@ function showState() {
 
 function tick() {
   if (unseen()) return;
-  const silent = performance.now() - heard > 4 * interval() + 10_000;
-  if (socket && silent) lost();
-  else if (!socket && failures >= tolerated && performance.now() - heard > interval()) ask();
+  const now = performance.now();
+  const opening = socket?.readyState === WebSocket.CONNECTING;
+  if (opening && now - tried > longestOpening) {
+    failures = Math.max(failures, tolerated - 1);
+    lost();
+  } else if (socket && !opening && now - heard > 4 * interval() + 10_000) lost();
+  else if ((opening || !socket) && failures >= tolerated && now - heard > interval()) ask();
   showState();
 }
 
 /** Connects at once: the machine woke up, the network is back, or somebody looks again. */
 function wake() {
   failures = 0;
-  if (socket && performance.now() - heard < 2 * interval()) return;
+  if (socket && performance.now() - Math.max(heard, tried) < 2 * interval()) return;
   socket?.close();
   open();
 }
@@ -357,7 +372,7 @@ addEventListener("cancel", (e) => {
 
 const kept = chosen(new URL(location.href));
 if (kept) {
-  history.replaceState(null, "", kept);
+  history.replaceState(history.state, "", kept);
   address = addressed();
   have.content = "";
 }

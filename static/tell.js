@@ -77,7 +77,11 @@ document.body.addEventListener("patched", () => {
   for (const el of now) {
     if (known.has(el.dataset.alert)) continue;
     if (stored("notify") && "Notification" in window && Notification.permission === "granted") {
-      new Notification(el.dataset.title ?? "", { body: el.dataset.body, tag: el.dataset.alert });
+      try {
+        new Notification(el.dataset.title ?? "", { body: el.dataset.body, tag: el.dataset.alert });
+      } catch {
+        // phones let no page do that
+      }
     }
     if (stored("sound")) ring();
   }

@@ -77,6 +77,22 @@ func TestTellsOfAlerts(t *testing.T) {
 	}
 }
 
+// Where a browser lets no page tell of anything, as on phones, the sound is heard all the same.
+func TestTellsByAWorkerAlone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.atOnce()
+	s.publish(s.example("one"))
+	tab := s.open(t, "", 1440, 900, stubs, `Notification = class { static permission = "granted"; static requestPermission = async () => "granted"; constructor() { throw new TypeError("Illegal constructor"); } };`)
+	tab.Do(chromedp.Click("#more summary"), chromedp.Click("#notify"), chromedp.Click("#sound"))
+	tab.Until(`tones === 2`)
+	snap := s.example("one")
+	snap.Devices[0].State, snap.Devices[0].Since, snap.Devices[0].Readings = gpu.StateLost, s.time(), gpu.Readings{}
+	s.next(snap)
+	tab.Until(`tones === 4`)
+	quiet(tab)
+}
+
 // says is what is said of a button, beside it and aloud, where a person can get it.
 const says = `(window.says = (button) => {
   const aloud = [...document.querySelectorAll("[role=status]")].filter((p) => p.matches("#told, .told") && p.checkVisibility() && p.textContent && (!document.querySelector("dialog:modal") || p.closest("dialog:modal")));
