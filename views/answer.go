@@ -163,11 +163,14 @@ func newChip(text string) Chip {
 
 // works reports whether somebody works on a device, and whether that can be told. All that counts busy devices asks here.
 func (in *Input) works(d *gpu.Device) (works, known bool) {
+	if d.State != gpu.StateOK {
+		return false, d.State == gpu.StateAsleep
+	}
 	if in.Said != nil {
 		if a := in.Said(d); a != nil {
 			return a.Works()
 		}
 	}
-	engine := topEngine(d)
-	return d.State == gpu.StateOK && engine.value.ok() && engine.value.value >= gpu.BusyFrom, d.State == gpu.StateOK && engine.value.ok()
+	engine := topEngine(d).value
+	return engine.ok() && engine.value >= gpu.BusyFrom, engine.ok()
 }

@@ -202,16 +202,20 @@ func NewNodesPage(in Input) NodesPage {
 		one := gpu.Nodes{n}
 		t := one.Totals()
 		devices := slices.Collect(one.Devices())
+		busy, unknown := 0, 0
+		for _, d := range devices {
+			switch works, known := in.works(d); {
+			case works:
+				busy++
+			case !known:
+				unknown++
+			}
+		}
 		heat, _ := highest(devices, func(d *gpu.Device) number { return num(d.Thermal.GPU) })
 		row := NodeRow{
 			Name: clean(n.Node, longestName), Path: in.BasePath + "node/" + url.PathEscape(n.Node) + "/",
-			GPUs: strconv.Itoa(t.Devices), Busy: strconv.Itoa(t.Busy), Hottest: show(heat, celsius), Power: show(num(t.PowerDraw), watts),
-			Processes: newUnlisted(devices, func(d *gpu.Device) string { return "GPU " + strconv.Itoa(d.Index) }),
-		}
-		if row.Processes == "" {
-			row.Processes = strconv.Itoa(t.Processes)
-		} else {
-			row.Processes = either(t.Processes > 0, strconv.Itoa(t.Processes)+", others not known", "not known")
+			GPUs: strconv.Itoa(t.Devices), Busy: countOrUnknown(busy, unknown > 0), Hottest: show(heat, celsius), Power: show(num(t.PowerDraw), watts),
+			Processes: countOrUnknown(t.Processes, newUnlisted(devices, in.name) != ""),
 		}
 		var wrong []string
 		for _, d := range devices {
@@ -228,6 +232,17 @@ func NewNodesPage(in Input) NodesPage {
 	}
 	slices.SortStableFunc(p.Rows, func(a, b NodeRow) int { return b.bad - a.bad })
 	return p
+}
+
+// countOrUnknown is how many there are of which that is known; some are not where unknown is set.
+func countOrUnknown(n int, unknown bool) string {
+	switch {
+	case !unknown:
+		return strconv.Itoa(n)
+	case n > 0:
+		return strconv.Itoa(n) + ", others not known"
+	}
+	return "not known"
 }
 
 // Render writes the whole page as HTML, as [Page.Render] does.

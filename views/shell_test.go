@@ -131,6 +131,29 @@ func TestNodes(t *testing.T) {
 	render(t, p)
 }
 
+// A node has as many busy GPUs as its own page says.
+func TestBusyOfNodes(t *testing.T) {
+	s := working(5, func(i int, d *gpu.Device) {
+		switch i {
+		case 0, 1:
+			d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported)
+			d.Power.EnforcedLimit = gpu.Of[gpu.Watts](310)
+		case 3:
+			d.State = gpu.StateAsleep
+		}
+	})
+	a := explain.Explain(s)
+	in := input(s, "")
+	in.Said = func(d *gpu.Device) *explain.DeviceAnswer { return &a.Devices[d.Index] }
+	if own, busy := NewPage(in).GPUs.Busy, NewNodesPage(in).Rows[0].Busy; own != 4 || busy != "4" {
+		t.Errorf("its page says %d, the list %s", own, busy)
+	}
+	s.Devices[2].State = gpu.StateLost
+	if busy := NewNodesPage(in).Rows[0].Busy; busy != "3, others not known" {
+		t.Errorf("with one lost: %s", busy)
+	}
+}
+
 func TestEmbed(t *testing.T) {
 	s := machine("eight")
 	html := render(t, NewEmbedPage(input(s, ""), &s.Devices[2]))

@@ -46,6 +46,9 @@ func (s *Server) otherPage(path string) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		asked := r.URL.Query()
 		page := s.cfg.OtherPages[path](ofRequest(r, s.cfg.Latest()), nodeOf(r), asked)
+		if page == nil {
+			return s.notFound(w, r)
+		}
 		if path == "find" && asked.Get("part") != "" {
 			return servePage(w, r, page)
 		}

@@ -19,6 +19,9 @@ func TestOtherPages(t *testing.T) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
+	if w := get(h, "/processes?q=none"); w.Code != http.StatusNotFound {
+		t.Errorf("a page that is not there: %d %s", w.Code, w.Body)
+	}
 	if w := get(h, "/manifest.webmanifest"); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/manifest+json" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "manifest-src 'self'") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

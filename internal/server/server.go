@@ -75,7 +75,7 @@ type Config struct {
 	// PastPage returns an error beside the page that says it.
 	Page       func(f *insight.Fleet, node string, asked url.Values) templ.Component
 	DevicePage func(of insight.Part, asked url.Values) templ.Component
-	// OtherPages are further pages of a fleet or one node, by their path, such as "processes". EmbedPage is the
+	// OtherPages are further pages of a fleet or one node, by their path, such as "processes"; nil where there is none. EmbedPage is the
 	// card of a device, for frames of pages of AllowEmbed. Manifest is what browsers need to install the page.
 	OtherPages map[string]func(f *insight.Fleet, node string, asked url.Values) templ.Component
 	EmbedPage  func(of insight.Part, asked url.Values) templ.Component

@@ -175,6 +175,9 @@ func newStage() (*stage, Config) {
 		},
 		OtherPages: map[string]func(*insight.Fleet, string, url.Values) templ.Component{
 			"processes": func(_ *insight.Fleet, node string, asked url.Values) templ.Component {
+				if asked.Get("q") == "none" {
+					return nil
+				}
 				return templ.Raw("<!doctype html><title>processes of " + node + " " + asked.Get("q") + "</title>")
 			},
 		},

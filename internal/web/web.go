@@ -44,7 +44,7 @@ func New(on *server.Config, monitor func() contract.Monitor, targets func() []no
 	on.ErrorPage, on.Assets = p.problem, p.Asset
 	on.OtherPages = map[string]func(*insight.Fleet, string, url.Values) templ.Component{
 		"processes": other(p, "processes", views.NewProcessesPage),
-		"nodes":     other(p, "nodes", views.NewNodesPage),
+		"nodes":     ofAll(other(p, "nodes", views.NewNodesPage)),
 		"about":     other(p, "about", views.NewAboutPage),
 		"find":      other(p, "find", views.NewFindPage),
 	}
@@ -84,6 +84,16 @@ func other[Page templ.Component](p *Pages, path string, page func(views.Input) P
 		a := f.Answer()
 		in.Layers, in.Causes = contract.NewLayers(a), a.Main()
 		return page(in)
+	}
+}
+
+// ofAll is a page that a single node does not have.
+func ofAll(page func(*insight.Fleet, string, url.Values) templ.Component) func(*insight.Fleet, string, url.Values) templ.Component {
+	return func(f *insight.Fleet, node string, asked url.Values) templ.Component {
+		if node != "" {
+			return nil
+		}
+		return page(f, node, asked)
 	}
 }
 

@@ -95,6 +95,9 @@ func TestOtherPages(t *testing.T) {
 			t.Errorf("%s: no %q", path, want)
 		}
 		rendered(t, page(nil, "", url.Values{"q": {"x"}})) // before the first reading
+		if of := page(fleet, fleet.Nodes()[0].Node, nil); (of == nil) != (path == "nodes") {
+			t.Errorf("%s of one node: %v", path, of)
+		}
 	}
 	part, _ := fleet.Device(fleet.Nodes()[0].Node, uuid)
 	if html := rendered(t, cfg.EmbedPage(part, nil)); !strings.Contains(html, uuid) {
