@@ -26,23 +26,10 @@ export function store(name, value) {
 /** What lasts of this page: names, each with its values. */
 const lasting = () => (document.body.dataset.lasting ?? "").split(" ").filter(Boolean).map((choice) => choice.split(/[=,]/));
 
-/** Pages have choices of the same name. @param {string} name */
+/** Pages have choices of the same name; theme.js reads them, too. @param {string} name */
 const ofPage = (name) => `${location.pathname.slice((document.body.dataset.base ?? "/").length).split("/")[0]} ${name}`.trim();
 
 /** @param {URLSearchParams} query */
 export function remember(query) {
   for (const [name] of lasting()) store(ofPage(name), query.get(name) ?? "");
-}
-
-/**
- * The address with the choices that are remembered and that it lacks; null where it lacks none.
- * @param {URL} url
- */
-export function chosen(url) {
-  const before = url.href;
-  for (const [name, ...values] of lasting()) {
-    const value = stored(ofPage(name));
-    if (values.includes(value) && !url.searchParams.has(name)) url.searchParams.set(name, value);
-  }
-  return url.href === before ? null : url;
 }

@@ -5,7 +5,7 @@
 
 import { rewriteMoments } from "./moments.js";
 import { become, patch } from "./patch.js";
-import { chosen, remember } from "./choices.js";
+import { remember } from "./choices.js";
 
 /** @typedef {"connecting" | "live" | "silent" | "lost" | "polling" | "paused" | "gone" | "starting" | "none"} State */
 
@@ -370,12 +370,6 @@ addEventListener("cancel", (e) => {
   close.click();
 }, true);
 
-const kept = chosen(new URL(location.href));
-if (kept) {
-  history.replaceState(history.state, "", kept);
-  address = addressed();
-  have.content = "";
-}
 changed();
 if (new URLSearchParams(location.search).has("paused")) pause();
 open();

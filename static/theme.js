@@ -1,7 +1,18 @@
 // @ts-check
-// The reader's own colours, before anything is painted: this is loaded as a plain
-// script, which the browser waits for. Without a choice they are the system's.
+// What a reader chose before, before anything is painted: this is loaded as a plain script, which the browser waits
+// for. Colors are the system's without a choice; choices of a page that its address lacks are put into it (choices.js).
 {
+  const { lasting = "", base = "/" } = document.currentScript?.dataset ?? {};
+  const url = new URL(location.href);
+  for (const choice of lasting.split(" ").filter(Boolean)) {
+    const [name, ...values] = choice.split(/[=,]/);
+    const of = `gpuwhy ${`${location.pathname.slice(base.length).split("/")[0]} ${name}`.trim()}`;
+    try {
+      const value = localStorage.getItem(of) ?? "";
+      if (values.includes(value) && !url.searchParams.has(name)) url.searchParams.set(name, value);
+    } catch { /* storage is blocked */ }
+  }
+  if (url.href !== location.href) location.replace(url);
   const root = document.documentElement;
   const key = "gpuwhy-theme";
   const show = (/** @type {string | null} */ theme) => {
@@ -15,7 +26,7 @@
   try {
     show(localStorage.getItem(key));
     addEventListener("storage", (e) => { if (e.key === key) show(e.newValue); });
-  } catch { /* the browser keeps nothing: the system's colours */ }
+  } catch { /* the browser keeps nothing: the system's colors */ }
   addEventListener("click", (e) => {
     if (!(e.target instanceof Element) || !e.target.closest("[data-theme-next]")) return;
     const next = { "": "light", light: "dark", dark: "" }[root.dataset.theme ?? ""] ?? "";

@@ -105,7 +105,7 @@ func keptFor(d time.Duration) string {
 
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p AboutPage) Render(ctx context.Context, w io.Writer) error {
-	return document(p.in.head("About · gpuwhy"), aboutBody(p)).Render(ctx, w)
+	return document(p.in.head("About · gpuwhy", ""), aboutBody(p)).Render(ctx, w)
 }
 
 // An EmbedPage is the card of one device, for a frame of another page.
@@ -127,7 +127,7 @@ func NewEmbedPage(in Input, d *gpu.Device) EmbedPage {
 
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p EmbedPage) Render(ctx context.Context, w io.Writer) error {
-	h := p.in.head(p.Tile.Title + " · gpuwhy")
+	h := p.in.head(p.Tile.Title+" · gpuwhy", "")
 	h.Manifest = "" // a frame is not installed, and has no palette
 	return document(h, embedBody(p)).Render(ctx, w)
 }

@@ -165,9 +165,7 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
-	return document(head{
-		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"app.css"}, Script: p.in.Asset("page.js"),
-	}, alertsBody(p)).Render(ctx, w)
+	return document(p.in.head(p.Title, "Alerts"), alertsBody(p)).Render(ctx, w)
 }
 
 // needs says what needs somebody, or whether it is known that nothing does.

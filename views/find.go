@@ -175,7 +175,7 @@ func (p FindPage) Render(ctx context.Context, w io.Writer) error {
 	if p.part {
 		return foundList(p).Render(ctx, w)
 	}
-	return document(p.in.head("Find · gpuwhy"), findBody(p)).Render(ctx, w)
+	return document(p.in.head("Find · gpuwhy", ""), findBody(p)).Render(ctx, w)
 }
 
 // A NodesPage lists the machines.
@@ -247,5 +247,5 @@ func countOrUnknown(n int, unknown bool) string {
 
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p NodesPage) Render(ctx context.Context, w io.Writer) error {
-	return document(p.in.head("Nodes · gpuwhy"), nodesBody(p)).Render(ctx, w)
+	return document(p.in.head("Nodes · gpuwhy", ""), nodesBody(p)).Render(ctx, w)
 }

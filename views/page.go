@@ -213,14 +213,12 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 // Render writes the whole page as HTML. Write it into a buffer first: an error
 // leaves half a page.
 func (p Page) Render(ctx context.Context, w io.Writer) error {
-	return document(head{
-		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"app.css"},
-		Script: p.in.Asset("page.js"),
-	}, dashboard(p)).Render(ctx, w)
+	return document(p.in.head(p.Title, either(p.Device == nil, "Now", "")), dashboard(p)).Render(ctx, w)
 }
 
 // head is what a document is besides its body.
 type head struct {
+	Lasting, Base   string // the choices that browsers remember of the page, and where that is
 	Title           string
 	asset           func(string) string
 	Styles, Preload []string // files of package static

@@ -460,12 +460,15 @@ func choicesOf(values map[string]bool) (out []Choice) {
 
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p ProcessesPage) Render(ctx context.Context, w io.Writer) error {
-	return document(p.in.head("Processes · gpuwhy"), processesBody(p)).Render(ctx, w)
+	return document(p.in.head("Processes · gpuwhy", "Processes"), processesBody(p)).Render(ctx, w)
 }
 
 // head is that of a page with the shell.
-func (in *Input) head(title string) head {
-	return head{Title: title, asset: in.Asset, Manifest: in.manifest(), Styles: []string{"app.css"}, Script: in.Asset("page.js")}
+func (in *Input) head(title, current string) head {
+	return head{
+		Title: title, asset: in.Asset, Manifest: in.manifest(), Styles: []string{"app.css"}, Script: in.Asset("page.js"),
+		Lasting: lasting[current], Base: in.BasePath,
+	}
 }
 
 // A ProcessDialog has all that is known of one process.
