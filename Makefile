@@ -31,7 +31,7 @@ gallery: ## show every component of the page in every state, with made-up values
 screenshots: needs-chromium ## take the pictures in docs/screenshots again
 	$(GO) test -tags screenshots ./cmd/gpuwhy-gallery -run '^TestScreenshots$$' -count 1 -screenshots $(CURDIR)/docs/screenshots
 
-looks: needs-chromium ## take pictures of every state of the pages, at three widths, light and dark
+looks: needs-chromium ## take pictures of every state of the pages, at four widths, light and dark
 	@mkdir -p $(BIN)/looks
 	$(GO) test ./cmd/gpuwhy-gallery -run '^TestEveryState$$' -count 1 -timeout 30m -looks $(CURDIR)/$(BIN)/looks
 
@@ -75,7 +75,7 @@ faults: ## make every fault of docs/reliability.md in the running program, and w
 	$(GO) test -tags soak -run '^TestFaults$$' -count 1 -timeout 0 -parallel 8 ./cmd/gpuwhy -update
 
 check: generate fmt lint test cross ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
-	@git diff --exit-code --stat -- '*_templ.go' static/words.js static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
+	@git diff --exit-code --stat -- '*_templ.go' static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... >/dev/null
 
 stories: ## play the stories, say how many answers are right, and write that into docs/why.md (DIR=folder of other stories)

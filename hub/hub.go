@@ -39,11 +39,11 @@ type Config struct {
 	// passes a Moment of each to Publish or [Hub.Hold], from a reading that began
 	// after the call. If it is nil, request_gpu_update is an unknown event.
 	Refresh func(ctx context.Context, wanted func(node string) bool) (nodes []string, err error)
-	// Page makes the data of page: what makes the page at an address below the base path,
-	// of which the viewer has a version, the newest one; nil where it is that. Changes
-	// grows with each [Hub.Turn]. The answer has the version, and of which changes
-	// it is; or [ErrNoPage]. If it is nil, there are no pages.
-	Page func(address string, to auth.Audience, have string, changes uint64) (data []byte, version string, of uint64, err error)
+	// Page makes the whole message page, {"event":"page","data":…}: what makes the page at an address below the base
+	// path, of which the viewer has a version, the newest one; nil where it is that. Changes grows with each
+	// [Hub.Turn]. The answer has the version, and of which changes it is. An error that is ErrNoPage says that no
+	// page has the address. If Page is nil, there are no pages.
+	Page func(address string, to auth.Audience, have string, changes uint64) (text []byte, version string, of uint64, err error)
 	// Several says that there may be more than one node: viewers then get each
 	// node's Moments by themselves. Otherwise the newest Moment replaces the one
 	// before, whatever its node is called.
@@ -107,7 +107,6 @@ type state struct {
 	last      *mark   // of the newest frame that viewers get
 	newer     chan struct{}
 	greetings lazy.Map[view, packet]
-	pages     lazy.Map[pageStep, packet]
 }
 
 // A mark remembers a frame that viewers get, without the frame. The hub keeps the
@@ -222,6 +221,9 @@ func (h *Hub) Hold(m *insight.Moment) {
 	h.held[m.Snapshot.Node] = &frame{hub: h, moment: m}
 	h.changed()
 }
+
+// Changes is how often something changed that pages show, from 1.
+func (h *Hub) Changes() uint64 { return h.changes.Load() }
 
 // Turn wakes the viewers of pages, since something changed that pages show: also what others made of
 // the newest Moment, or what people said of an alert. [Hub.Hold] does so too.

@@ -130,7 +130,7 @@ func (m *mailbox) next(now *state) (message, bool) {
 		return message{}, false
 	}
 	if p := m.shown(); p != nil {
-		return m.hub.turn(now, m.to, p)
+		return m.hub.turn(m.to, p)
 	}
 	for f := now.after(m.seen); f != nil; f = now.after(m.seen) {
 		m.seen = f.number

@@ -24,12 +24,6 @@ const pageGap = 100 * time.Millisecond
 // maxAddress is how many bytes the address of a page may have.
 const maxAddress = 2048
 
-// pageStep is what brings a page from a version to another.
-type pageStep struct {
-	to                     auth.Audience
-	address, have, version string
-}
-
 // parsePage reads the data of show.
 func parsePage(data map[string]json.RawMessage) (p *page, fresh bool, err error) {
 	address, ok := text(data["page"])
@@ -38,7 +32,7 @@ func parsePage(data map[string]json.RawMessage) (p *page, fresh bool, err error)
 	case !ok:
 		return nil, false, errors.New("data has no page that is a string")
 	case len(address) > maxAddress || len(have) > maxID:
-		return nil, false, errors.New("data has a page or a version that is too long")
+		return nil, false, errTooLong
 	}
 	for name, raw := range data {
 		switch name {
@@ -55,12 +49,18 @@ func parsePage(data map[string]json.RawMessage) (p *page, fresh bool, err error)
 }
 
 // pageOf is the page that a connection is made for; nil for none.
-func pageOf(asked url.Values) *page {
-	if !asked.Has("page") || len(asked.Get("page")) > maxAddress {
-		return nil
+func pageOf(asked url.Values) (*page, error) {
+	p := &page{address: asked.Get("page"), have: asked.Get("have")}
+	switch {
+	case !asked.Has("page"):
+		return nil, nil
+	case len(p.address) > maxAddress || len(p.have) > maxID:
+		return nil, errTooLong
 	}
-	return &page{address: asked.Get("page"), have: asked.Get("have")}
+	return p, nil
 }
+
+var errTooLong = errors.New("the address of the page, or its version, is too long")
 
 // show makes the viewer show another page, or the same from another version on.
 func (m *mailbox) show(p *page) {
@@ -93,12 +93,12 @@ func (m *mailbox) shown() *page {
 var ErrNoPage = errors.New("there is no such page")
 
 // turn makes the message that brings a page up to date, if it is not.
-func (h *Hub) turn(now *state, to auth.Audience, p *page) (message, bool) {
+func (h *Hub) turn(to auth.Audience, p *page) (message, bool) {
 	changes := h.changes.Load()
 	if p.seen >= changes {
 		return message{}, false
 	}
-	data, version, of, err := h.cfg.Page(p.address, to, p.have, changes)
+	text, version, of, err := h.cfg.Page(p.address, to, p.have, changes)
 	if err != nil {
 		p.seen = changes
 		if !errors.Is(err, ErrNoPage) { // which is nobody's mistake: a device was taken out
@@ -113,16 +113,11 @@ func (h *Hub) turn(now *state, to auth.Audience, p *page) (message, bool) {
 		return said, true
 	}
 	h.paging.end()
-	from := p.have
 	p.seen, p.have, p.failed = of, version, false
-	if data == nil {
+	if text == nil {
 		return message{}, false
 	}
-	packet, err := now.pages.Get(pageStep{to, p.address, from, version}, func() (packet, error) {
-		h.counts.encodings.Add(1)
-		return newPacket(eventPage, data), nil
-	})
-	return message{head: packet.bytes}, err == nil
+	return message{head: appendHeader(make([]byte, 0, maxHeader), len(text)), tail: text}, true
 }
 
 // readNow reads the nodes that the viewer sees, for its page.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,7 +28,7 @@ func pages(asked *atomic.Int64) func(*hub.Config) {
 			if have == version {
 				return nil, version, changes, nil
 			}
-			return fmt.Appendf(nil, `{"page":%q,"from":%q,"to":%q}`, address, have, version), version, changes, nil
+			return fmt.Appendf(nil, `{"event":"page","data":{"page":%q,"from":%q,"to":%q}}`, address, have, version), version, changes, nil
 		}
 	}
 }
@@ -71,6 +72,9 @@ func TestAPageIsKeptUpToDate(t *testing.T) {
 func TestAPageThatIsNone(t *testing.T) {
 	t.Parallel()
 	m := start(t, pages(new(atomic.Int64)))
+	if _, answer, err := websocket.Dial(t.Context(), m.url+"?page="+strings.Repeat("x", 3000), &websocket.DialOptions{HTTPClient: m.client}); err == nil || answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("an address that is too long: %v", err)
+	}
 	c := dialPage(t, m, "page=none")
 	if got := c.want("error"); !strings.Contains(string(got.Data), `"unavailable"`) {
 		t.Errorf("said %s", got)

@@ -162,7 +162,7 @@ func TestLimits(t *testing.T) {
 		now = now.Add(step.after)
 		served, limited, storm := 0, 0, 0
 		for range step.sent {
-			switch ok, tolerated := limits.judge(step.event, now); {
+			switch ok, tolerated := limits.judge(&request{event: step.event}, now); {
 			case ok:
 				served++
 			case tolerated:

@@ -27,10 +27,14 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 		return
 	}
 	v := newViewer(h, auth.FromRequest(r).Audience, node)
-	if h.cfg.Page != nil {
-		v.mail.page = pageOf(r.URL.Query())
-	}
 	defer h.leave(v)
+	if h.cfg.Page != nil && node == "" { // addresses name the node
+		var err error
+		if v.mail.page, err = pageOf(r.URL.Query()); err != nil {
+			h.refuse(w, http.StatusBadRequest, err.Error())
+			return
+		}
+	}
 	if err := v.accept(w, r); err != nil {
 		return
 	}

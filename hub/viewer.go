@@ -55,9 +55,9 @@ func newLimits() limits {
 }
 
 // judge says whether a message is served, and else whether the viewer may stay.
-func (l *limits) judge(event string, now time.Time) (served, tolerated bool) {
+func (l *limits) judge(req *request, now time.Time) (served, tolerated bool) {
 	of := l.others
-	if event == eventRequest {
+	if req.event == eventRequest || req.fresh {
 		of = l.requests
 	}
 	served = of.AllowN(now, 1)
@@ -287,7 +287,7 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	if kind == websocket.MessageText {
 		req, err = parse(raw)
 	}
-	switch served, tolerated := v.limits.judge(req.event, now); {
+	switch served, tolerated := v.limits.judge(&req, now); {
 	case !tolerated:
 		v.end(stormed)
 		return

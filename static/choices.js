@@ -23,11 +23,15 @@ export function store(name, value) {
   }
 }
 
-const lasting = () => (document.body.dataset.lasting ?? "").split(" ").filter(Boolean);
+/** What lasts of this page: names, each with its values. */
+const lasting = () => (document.body.dataset.lasting ?? "").split(" ").filter(Boolean).map((choice) => choice.split(/[=,]/));
+
+/** Pages have choices of the same name. @param {string} name */
+const ofPage = (name) => `${location.pathname.slice((document.body.dataset.base ?? "/").length).split("/")[0]} ${name}`.trim();
 
 /** @param {URLSearchParams} query */
 export function remember(query) {
-  for (const name of lasting()) store(name, query.get(name) ?? "");
+  for (const [name] of lasting()) store(ofPage(name), query.get(name) ?? "");
 }
 
 /**
@@ -36,9 +40,9 @@ export function remember(query) {
  */
 export function chosen(url) {
   const before = url.href;
-  for (const name of lasting()) {
-    const value = stored(name);
-    if (value && !url.searchParams.has(name)) url.searchParams.set(name, value);
+  for (const [name, ...values] of lasting()) {
+    const value = stored(ofPage(name));
+    if (values.includes(value) && !url.searchParams.has(name)) url.searchParams.set(name, value);
   }
   return url.href === before ? null : url;
 }

@@ -103,16 +103,42 @@ func TestADialogIsAChoice(t *testing.T) {
 	quiet(tab)
 }
 
-// What a browser remembers of the choices is chosen again in a new tab.
+// What a browser remembers of a page's choices is chosen again in a new tab. Other pages have choices of the same
+// names, and what none of them knows is not asked for.
 func TestChoicesLast(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.publish(s.example("eight"))
-	tab := s.open(t, "", 1440, 900, `new MutationObserver(() => { if (document.body) document.body.dataset.lasting ??= "sort pins"; }).observe(document, { childList: true, subtree: true });`)
-	do(tab, `((list) => { list.value = "temperature"; list.dispatchEvent(new Event("input", { bubbles: true })); })(document.querySelector("form.choices [name=sort]"))`)
-	tab.Until(`location.search === "?sort=temperature"`)
-	tab.Visit("about:blank")
-	tab.Visit(s.URL)
-	tab.Until(`location.search === "?sort=temperature" && wire.open === 1 && document.querySelector("form.choices [name=sort]").value === "temperature"`)
+	tab := s.open(t, "", 1440, 900)
+	choose := func(form, name, value string) {
+		t.Helper()
+		do(tab, fmt.Sprintf(`((list) => { list.value = %q; list.dispatchEvent(new Event("input", { bubbles: true })); })(document.querySelector("%s [name=%s]"))`, value, form, name))
+		tab.Until(fmt.Sprintf(`location.search === "?%s=%s"`, name, value))
+	}
+	visit := func(page, query string) {
+		t.Helper()
+		tab.Visit("about:blank")
+		tab.Visit(s.URL + page)
+		tab.Until(`document.getElementById("state")?.dataset.state === "live" && wire.open === 1`)
+		untilAt(t, tab, query)
+	}
+	choose("form.choices", "sort", "temperature")
+	visit("processes", "")
+	choose("form.filters", "group", "user")
+	visit("alerts", "")
+	choose("form", "group", "gpu")
+	visit("about", "")
+	visit("gpu/"+s.example("eight").Devices[0].UUID, "")
+	visit("processes", "?group=user")
+	visit("alerts", "?group=gpu")
+	visit("", "?sort=temperature")
+	if got := browsertest.Ask[string](tab, `document.querySelector("form.choices [name=sort]").value`); got != "temperature" {
+		t.Errorf("the form has %s", got)
+	}
+	do(tab, `localStorage.setItem("gpuwhy sort", "of yore")`)
+	visit("", "")
+	if n := browsertest.Ask[int](tab, `wire.whole`); n != 0 {
+		t.Errorf("the page was asked for %d times more", n)
+	}
 	quiet(tab)
 }

@@ -10,18 +10,22 @@ import { chosen, remember } from "./choices.js";
 /** @typedef {"connecting" | "live" | "silent" | "lost" | "polling" | "paused" | "gone" | "starting" | "none"} State */
 
 const { body } = document;
-const base = body.dataset.base ?? "/";
+const root = body.dataset.root ?? "/";
 const version = body.dataset.version;
 /** Says how new the page is; the server says there of when its readings are. */
 const sign = /** @type {HTMLElement} */ (document.getElementById("state"));
 const interval = () => 1000 * Number(sign.dataset.interval);
-const addressed = () => location.pathname.slice(base.length) + location.search;
+const addressed = () => location.pathname.slice(root.length) + location.search;
 
 const shortestWait = 500;
 const longestWait = 30_000;
 
 /** After this many failures in a row the page asks by HTTP meanwhile. */
 const tolerated = 3;
+/** A connection that takes longer never opens: something on the way swallows it. */
+const longestOpening = 5000;
+/** How long the page waits until it is loaded once more for another version. */
+const reloadWait = 30_000;
 
 let address = addressed();
 /** The version of the page that is shown. */
@@ -37,13 +41,20 @@ let heard = 0;
 let taken = readAt();
 let reading = sign.dataset.taken;
 let gone = false;
-/** When the next connection is tried. */
+/** The server is of another version than the page, and loading it has not helped. */
+let outdated = false;
+/** When the last connection was tried, and when the next one is. */
+let tried = 0;
 let next = 0;
 let pausedAt = "";
+/** A choice waits for its page, also while the page is paused. */
+let awaited = false;
+/** The last question by HTTP was answered. */
+let answered = false;
 
 /** When the reading on the page was taken: the server says how old it was, and no clocks are compared. */
 function readAt() {
-  return performance.now() - 1000 * Number(sign.dataset.age);
+  return performance.now() - Math.max(0, Number(have.dataset.now ?? sign.dataset.taken) - Number(sign.dataset.taken));
 }
 
 /** Nobody sees the page, and nobody is to be told. */
@@ -53,12 +64,13 @@ function open() {
   clearTimeout(retry);
   if (unseen()) return;
   const of = address;
-  const url = new URL(`${base}ws?page=${encodeURIComponent(address)}&have=${encodeURIComponent(have.content)}`, location.href);
+  const url = new URL(`${root}ws?page=${encodeURIComponent(address)}&have=${encodeURIComponent(have.content)}`, location.href);
   url.protocol = url.protocol.replace("http", "ws");
   const s = new WebSocket(url);
   socket = s;
-  heard = performance.now();
+  tried = performance.now();
   s.onopen = () => {
+    heard = performance.now();
     if (s === socket && of !== address) show(address, have.content); // chosen meanwhile
   };
   s.onmessage = (e) => {
@@ -90,10 +102,10 @@ function lost() {
 }
 
 /**
- * @param {{page: string, from?: string, to: string, title: string, patches?: any[], html?: string}} data
+ * @param {{page: string, from?: string, to: string, now: number, title: string, patches?: any[], html?: string}} data
  */
 function take(data) {
-  if (data.page !== address || isPaused()) return;
+  if (data.page !== address || (isPaused() && !awaited)) return;
   if (data.html) {
     if (!whole(data.html)) return;
   } else if (data.from === have.content) {
@@ -107,6 +119,7 @@ function take(data) {
     return show(address, "");
   }
   have.content = data.to;
+  have.dataset.now = String(data.now);
   document.title = data.title;
   changed();
 }
@@ -116,32 +129,45 @@ function take(data) {
  * @returns whether the page is that now; one of another version is loaded
  */
 function whole(html) {
-  const next = new DOMParser().parseFromString(html, "text/html");
-  const other = next.body.dataset.version;
-  if (other !== version) {
-    if (sessionStorage.getItem("loaded for") !== other) {
-      sessionStorage.setItem("loaded for", other ?? "");
-      location.reload();
-    }
+  const fresh = new DOMParser().parseFromString(html, "text/html");
+  if (fresh.body.dataset.version !== version) {
+    const wait = Math.min(reloadWait, (history.state?.loaded ?? 0) + reloadWait - Date.now());
+    outdated = wait > 0;
+    next = performance.now() + wait;
+    if (outdated) return false;
+    history.replaceState({ loaded: Date.now() }, "");
+    location.reload();
     return false;
   }
-  become(body, next.body);
-  document.title = next.title;
-  have.content = next.querySelector('meta[name="version"]')?.getAttribute("content") ?? "";
+  outdated = false;
+  become(body, fresh.body);
+  document.title = fresh.title;
+  const is = /** @type {HTMLMetaElement | null} */ (fresh.querySelector('meta[name="version"]'));
+  have.content = is?.content ?? "";
+  if (is) have.dataset.now = is.dataset.now;
   return true;
 }
 
+/** @type {Element | null} what had the focus before a dialog opened */
+let began = null;
+
 function changed() {
-  gone = false;
+  gone = awaited = false;
   if (sign.dataset.taken !== reading) {
     reading = sign.dataset.taken;
     taken = readAt();
   }
+  if (isPaused()) pause();
   rewriteMoments(body);
   for (const d of /** @type {NodeListOf<HTMLDialogElement>} */ (document.querySelectorAll("dialog[data-modal]"))) {
     if (d.matches(":modal")) continue;
+    began = document.activeElement;
     d.open = false;
     d.showModal();
+  }
+  if (began instanceof HTMLElement && !document.querySelector("dialog[data-modal]")) {
+    began.focus(); // the dialog has gone without closing
+    began = null;
   }
   foreign.takeRecords();
   body.dispatchEvent(new Event("patched"));
@@ -161,8 +187,8 @@ foreign.observe(body, { childList: true, subtree: true });
  */
 function show(page, version, fresh) {
   if (page !== address) {
-    setPaused(false);
     have.content = ""; // versions are of one page
+    awaited = true;
   }
   address = page;
   if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ event: "show", data: { page, have: version, fresh } }));
@@ -173,13 +199,15 @@ function show(page, version, fresh) {
 async function ask() {
   const of = address;
   try {
-    const answer = await fetch(base + of, { headers: { Accept: "text/html" }, cache: "no-store" });
+    const answer = await fetch(root + of, { headers: { Accept: "text/html" }, cache: "no-store" });
     const html = await answer.text();
-    if (of !== address || isPaused()) return;
+    if (of !== address || (isPaused() && !awaited)) return;
     if (!answer.ok) throw new Error(String(answer.status));
     heard = performance.now();
+    answered = true;
     if (whole(html)) changed();
   } catch (problem) {
+    answered = false;
     console.warn("the page:", problem); // its state says that it is old
   }
   showState();
@@ -214,13 +242,14 @@ function state() {
   const connected = socket?.readyState === WebSocket.OPEN;
   if (isPaused()) return "paused";
   if (gone) return "gone";
-  // Two intervals, and the time of a reading and of its way.
-  if (sign.dataset.taken && performance.now() - taken > 2 * interval() + 500) return connected || failures < 1 ? "silent" : "lost";
+  if (outdated) return "lost";
+  // Less than two intervals, and more than a reading and its way may take.
+  if (sign.dataset.taken && performance.now() - taken > Math.max(1.7 * interval(), interval() + 700)) return connected || failures < 1 ? "silent" : "lost";
   if (connected && sign.dataset.is === "starting") return "starting";
   if (connected && sign.dataset.is === "none") return "none";
   if (connected) return "live";
   if (failures === 0) return "connecting";
-  return failures < tolerated ? "lost" : "polling";
+  return answered ? "polling" : "lost";
 }
 
 /** @param {number} ms */
@@ -240,16 +269,20 @@ function showState() {
 
 function tick() {
   if (unseen()) return;
-  const silent = performance.now() - heard > 4 * interval() + 10_000;
-  if (socket && silent) lost();
-  else if (!socket && failures >= tolerated && performance.now() - heard > interval()) ask();
+  const now = performance.now();
+  const opening = socket?.readyState === WebSocket.CONNECTING;
+  if (opening && now - tried > longestOpening) {
+    failures = Math.max(failures, tolerated - 1);
+    lost();
+  } else if (socket && !opening && now - heard > 4 * interval() + 10_000) lost();
+  else if ((opening || !socket) && failures >= tolerated && now - heard > interval()) ask();
   showState();
 }
 
 /** Connects at once: the machine woke up, the network is back, or somebody looks again. */
 function wake() {
   failures = 0;
-  if (socket && performance.now() - heard < 2 * interval()) return;
+  if (socket && performance.now() - Math.max(heard, tried) < 2 * interval()) return;
   socket?.close();
   open();
 }
@@ -339,12 +372,12 @@ addEventListener("cancel", (e) => {
 
 const kept = chosen(new URL(location.href));
 if (kept) {
-  history.replaceState(null, "", kept);
+  history.replaceState(history.state, "", kept);
   address = addressed();
   have.content = "";
 }
 changed();
 if (new URLSearchParams(location.search).has("paused")) pause();
 open();
-setInterval(tick, 1000);
+setInterval(tick, 250);
 tick();

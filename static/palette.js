@@ -26,11 +26,12 @@ function choose(n) {
 async function ask() {
   asking?.abort();
   asking = new AbortController();
+  const { signal } = asking;
   const at = new URL(base());
   at.searchParams.set("q", input.value);
   at.searchParams.set("part", "list");
   try {
-    const answer = await fetch(at, { signal: asking.signal });
+    const answer = await fetch(at, { signal });
     if (!answer.ok) throw new Error(String(answer.status));
     // The fragment is a list that the server wrote; a parsed document runs no script.
     const found = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -38,8 +39,10 @@ async function ask() {
     for (const part of list.querySelectorAll("h2, ul, li")) part.setAttribute("role", "presentation");
     for (const a of links()) { a.setAttribute("role", "option"); a.tabIndex = -1; }
     choose(0);
-  } catch (err) {
-    if (!asking.signal.aborted) location.href = base();
+  } catch {
+    if (signal.aborted) return;
+    list.replaceChildren(Object.assign(document.createElement("p"), { className: "note", role: "alert", textContent: "gpuwhy does not answer: try again" }));
+    choose(0);
   }
 }
 

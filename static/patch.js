@@ -3,7 +3,7 @@
 // describes it, or from the whole page. Only what differs is touched.
 
 /** Attributes that scripts and people set; pages that the server renders never change them. */
-const own = new Set(["open", "data-stale", "data-paused", "data-told", "data-done"]);
+const own = new Set(["open", "data-stale", "data-paused", "data-told", "data-done", "data-failed"]);
 
 /**
  * @param {Node} node

@@ -178,7 +178,12 @@ function save(e) {
   image.onload = () => {
     [canvas.width, canvas.height] = [2400, 1260];
     canvas.getContext("2d")?.drawImage(image, 0, 0, 2400, 1260);
-    canvas.toBlob((blob) => (blob ? follow(URL.createObjectURL(blob), "gpuwhy.png") : follow(url.href, "gpuwhy.svg")));
+    canvas.toBlob((blob) => {
+      if (!blob) return follow(url.href, "gpuwhy.svg");
+      const made = URL.createObjectURL(blob);
+      follow(made, "gpuwhy.png");
+      setTimeout(() => URL.revokeObjectURL(made), 60_000);
+    });
   };
   image.src = url.href;
 }

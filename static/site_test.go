@@ -41,8 +41,9 @@ type site struct {
 	opt     app.Options
 	handler atomic.Pointer[http.Handler]
 
-	away   atomic.Bool // it answers nothing
-	refuse atomic.Bool // it takes no socket
+	away   atomic.Bool                  // it answers nothing
+	refuse atomic.Bool                  // it takes no socket
+	former atomic.Pointer[http.Handler] // answers all but sockets, if there is one
 	sent   atomic.Int64
 
 	mu      sync.Mutex
@@ -94,6 +95,8 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.StripPrefix(base+"source/", http.FileServerFS(os.DirFS("."))).ServeHTTP(w, r)
 	case s.away.Load(), s.refuse.Load() && path == "ws":
 		http.Error(w, "away", http.StatusServiceUnavailable)
+	case path != "ws" && s.former.Load() != nil:
+		(*s.former.Load()).ServeHTTP(w, r)
 	default:
 		(*s.handler.Load()).ServeHTTP(&counted{w, &s.sent}, r)
 	}
@@ -231,7 +234,7 @@ func untilState(tab *browsertest.Tab, state string) {
 const same = `(async () => {
   const { rewriteMoments } = await import("` + base + `source/moments.js");
   const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
-  const own = new Set(["open", "data-stale", "data-paused", "data-told", "data-done"]);
+  const own = new Set(["open", "data-stale", "data-paused", "data-told", "data-done", "data-failed"]);
   const versionOf = (doc) => doc.querySelector('meta[name="version"]')?.content ?? doc.title;
   let served;
   for (let i = 0; ; i++) {

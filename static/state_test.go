@@ -156,6 +156,65 @@ func TestAnotherVersionIsLoaded(t *testing.T) {
 	quiet(tab, expected...)
 }
 
+// Where loading the page does not make it one of the new version, it is not loaded over and over, and is not called live.
+func TestAnotherVersionIsNotLoaded(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.publish(s.example("one"))
+	tab := s.open(t, "", 1440, 900, loads)
+	s.former.Store(s.handler.Load())
+	s.opt.Version = "v2"
+	s.begin()
+	s.next(s.example("one"))
+	s.cut()
+	tab.Until(`sessionStorage.loads === "2" && document.getElementById("state")?.dataset.state === "lost" && document.body.hasAttribute("data-stale") && /again in (30|2\d)\ss/.test(document.getElementById("state").innerText)`)
+	for range 3 {
+		s.next(s.example("eight"))
+		tab.Settle()
+	}
+	if n := browsertest.Ask[string](tab, `sessionStorage.loads + document.body.dataset.version`); n != "2v1" {
+		t.Errorf("loads and version are %s", n)
+	}
+	quiet(tab, expected...)
+}
+
+// What swallows sockets on the way is soon noticed: the page asks by HTTP then, also while it tries again.
+func TestSwallowedSockets(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	stop := s.play(func() *gpu.Snapshot { return s.example("one") })
+	tab := browsertest.Open(t, 1440, 900)
+	tab.Before(wire + quick + `window.WebSocket = class { static CONNECTING = 0; static OPEN = 1; readyState = 0; constructor() { wire.sockets++; } close() { this.readyState = 3; } };`)
+	tab.Visit(s.URL)
+	untilState(tab, "polling")
+	if took := browsertest.Ask[float64](tab, `performance.now()`); took > 15_000 {
+		t.Errorf("it took %.0f ms", took)
+	}
+	stop()
+	tab.Until(`wire.sockets >= 2`)
+	s.next(s.example("eight"))
+	sameAsServed(t, tab)
+	quiet(tab, expected...)
+}
+
+// Who finds something while the server is away stays where they are, and keeps what they wrote.
+func TestFindWhileAway(t *testing.T) {
+	t.Parallel()
+	s, tab := shown(t, "eight", "?show=busy")
+	tab.Do(chromedp.Click("#find"))
+	tab.Until(`document.querySelectorAll("#found a").length > 3`)
+	s.away.Store(true)
+	tab.Do(chromedp.SendKeys("#palette > input", "about"))
+	tab.Until(`document.querySelector("#found [role=alert]")?.checkVisibility() && document.querySelectorAll("#found a").length === 0`)
+	if got := browsertest.Ask[string](tab, `location.search + document.querySelector("#palette > input").value`); got != "?show=busyabout" {
+		t.Errorf("it is at %s", got)
+	}
+	s.away.Store(false)
+	tab.Do(chromedp.SendKeys("#palette > input", " "))
+	tab.Until(`document.querySelector("#found a")?.href.endsWith("/about") && !document.querySelector("#found [role=alert]")`)
+	quiet(tab, expected...)
+}
+
 // Who asks for it gets a reading that began then.
 func TestReadNow(t *testing.T) {
 	t.Parallel()

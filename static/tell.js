@@ -10,6 +10,29 @@ let audio;
 const box = (/** @type {string} */ name) => /** @type {HTMLInputElement | null} */ (document.getElementById(name));
 const told = () => /** @type {HTMLElement} */ (document.getElementById("told"));
 const texts = () => /** @type {Record<string, string>} */ ({ ...told().dataset });
+/** A dialog has a place of its own: what is outside of it nobody hears. */
+const aloud = () => document.querySelector("dialog:modal .told") ?? told();
+
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let said;
+
+/**
+ * Says what became of something, beside it and aloud, for as long as it takes to read.
+ * @param {Element} beside
+ * @param {boolean} done
+ * @param {string} text
+ */
+function say(beside, done, text) {
+  const hush = () => {
+    for (const name of ["data-done", "data-failed"]) document.querySelector(`[${name}]`)?.removeAttribute(name);
+    aloud().textContent = "";
+  };
+  hush();
+  clearTimeout(said);
+  said = setTimeout(hush, 1500 + 60 * text.length);
+  beside.setAttribute(done ? "data-done" : "data-failed", text);
+  aloud().textContent = text;
+}
 
 /** A page that is to tell of alerts is kept up to date also where nobody sees it. */
 const mark = () => document.body.toggleAttribute("data-told", Boolean(stored("notify") || stored("sound")));
@@ -19,7 +42,10 @@ for (const name of ["notify", "sound"]) {
   if (!of) continue;
   of.checked = stored(name) !== "";
   of.onchange = async () => {
-    if (name === "notify" && of.checked && !(await mayNotify())) of.checked = false;
+    if (name === "notify" && of.checked && !(await mayNotify())) {
+      of.checked = false;
+      say(of.closest("label") ?? of, false, texts().refused);
+    }
     store(name, of.checked ? "on" : "");
     if (name === "sound" && of.checked) ring();
     mark();
@@ -27,11 +53,7 @@ for (const name of ["notify", "sound"]) {
 }
 mark();
 
-async function mayNotify() {
-  const granted = isSecureContext && "Notification" in window && (await Notification.requestPermission()) === "granted";
-  told().textContent = granted ? "" : texts().refused;
-  return granted;
-}
+const mayNotify = async () => isSecureContext && "Notification" in window && (await Notification.requestPermission()) === "granted";
 
 /** Plays two short tones. Browsers stay silent until somebody clicks on the page. */
 function ring() {
@@ -55,7 +77,11 @@ document.body.addEventListener("patched", () => {
   for (const el of now) {
     if (known.has(el.dataset.alert)) continue;
     if (stored("notify") && "Notification" in window && Notification.permission === "granted") {
-      new Notification(el.dataset.title ?? "", { body: el.dataset.body, tag: el.dataset.alert });
+      try {
+        new Notification(el.dataset.title ?? "", { body: el.dataset.body, tag: el.dataset.alert });
+      } catch {
+        // phones let no page do that
+      }
     }
     if (stored("sound")) ring();
   }
@@ -65,20 +91,35 @@ document.body.addEventListener("patched", () => {
 addEventListener("click", async (e) => {
   const button = /** @type {HTMLElement | null} */ (/** @type {Element} */ (e.target).closest("[data-copy], #copy"));
   if (!button) return;
-  const text = button.dataset.copy ?? (await report());
-  let said = button.id === "copy" ? texts().copied : "";
-  try {
-    await navigator.clipboard.writeText(text);
-    button.setAttribute("data-done", "");
-    setTimeout(() => button.removeAttribute("data-done"), 1600);
-  } catch {
-    said = texts().blocked;
-  }
-  told().textContent = said;
+  const { copied, reported, blocked, away } = texts();
+  const text = button.dataset.copy ?? (await report().catch(() => ""));
+  if (!text) say(button, false, away);
+  else if (await copy(text)) say(button, true, button.id === "copy" ? reported : copied);
+  else say(button, false, blocked);
 });
 
+/**
+ * Over http, browsers copy what is selected, and nothing else.
+ * @param {string} text
+ */
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const of = /** @type {HTMLElement | null} */ (document.activeElement), area = document.createElement("textarea");
+    area.value = text;
+    aloud().replaceChildren(area);
+    area.select();
+    const done = document.execCommand("copy");
+    aloud().replaceChildren();
+    of?.focus({ preventScroll: true });
+    return done;
+  }
+}
+
 /** The members of a GPU that a report has. Their texts name no person, process or machine. */
-const reported = ["gpu_id", "gpu_name", "driver_version", "source", "vendor", "state", "state_since", "state_reason", "sampled_at", "architecture", "vbios_version",
+const members = ["gpu_id", "gpu_name", "driver_version", "source", "vendor", "state", "state_since", "state_reason", "sampled_at", "architecture", "vbios_version",
   "utilization", "encoder", "activity", "memory", "temperature", "power", "clocks", "performance_state", "fan_speed_percent", "fans", "clock_event_reasons", "throttled",
   "pcie", "health", "modes", "quality"];
 
@@ -94,7 +135,7 @@ export async function report() {
     ...(u.failures ?? []).map((/** @type {any} */ f) => `${f.source} failed: ${f.what}`),
     ...(u.notes ?? []),
     ...(u.gpus ?? []).map((/** @type {any} */ g) => JSON.stringify({
-      ...Object.fromEntries(reported.map((name) => [name, g[name]])), processes: g.processes.length, instances: g.instances.length,
+      ...Object.fromEntries(members.map((name) => [name, g[name]])), processes: g.processes.length, instances: g.instances.length,
     }, (name, value) => (name === "process" || name === "pid" ? undefined : value))), // who caused an error
   ].filter(Boolean).join("\n");
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -30,7 +31,7 @@ func (s *site) atOnce() {
 const stubs = `window.told = [], window.tones = 0, window.copied = [], window.permitted = true;
 window.Notification = class { static permission = "granted"; static requestPermission = async () => "granted"; constructor(title, o) { told.push([title, o.body, o.tag]); } };
 OscillatorNode.prototype.start = function () { tones++; }, OscillatorNode.prototype.stop = () => {};
-Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { if (!permitted) throw new Error("no"); copied.push(text); } } });`
+Object.defineProperty(navigator, "clipboard", { configurable: true, value: { writeText: async (text) => { if (!permitted) throw new Error("no"); copied.push(text); } } });`
 
 // Whoever asks for it is told of each alert that fires from then on, once, on whatever page.
 func TestTellsOfAlerts(t *testing.T) {
@@ -76,32 +77,80 @@ func TestTellsOfAlerts(t *testing.T) {
 	}
 }
 
-// Commands are copied exactly as they are. Where the browser does not permit that, it is said.
+// Where a browser lets no page tell of anything, as on phones, the sound is heard all the same.
+func TestTellsByAWorkerAlone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.atOnce()
+	s.publish(s.example("one"))
+	tab := s.open(t, "", 1440, 900, stubs, `Notification = class { static permission = "granted"; static requestPermission = async () => "granted"; constructor() { throw new TypeError("Illegal constructor"); } };`)
+	tab.Do(chromedp.Click("#more summary"), chromedp.Click("#notify"), chromedp.Click("#sound"))
+	tab.Until(`tones === 2`)
+	snap := s.example("one")
+	snap.Devices[0].State, snap.Devices[0].Since, snap.Devices[0].Readings = gpu.StateLost, s.time(), gpu.Readings{}
+	s.next(snap)
+	tab.Until(`tones === 4`)
+	quiet(tab)
+}
+
+// says is what is said of a button, beside it and aloud, where a person can get it.
+const says = `(window.says = (button) => {
+  const aloud = [...document.querySelectorAll("[role=status]")].filter((p) => p.matches("#told, .told") && p.checkVisibility() && p.textContent && (!document.querySelector("dialog:modal") || p.closest("dialog:modal")));
+  const beside = getComputedStyle(button, "::after").content;
+  return aloud.length === 1 && beside === JSON.stringify(aloud[0].textContent) && (button.dataset.done ?? button.dataset.failed) === aloud[0].textContent ? aloud[0].textContent : "";
+})`
+
+// Commands are copied exactly as they are, also where the browser has no Clipboard API, as over http. Where it permits
+// neither, it is said. All of that is said beside the button and aloud, also in a dialog.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.publish(s.example("eight"))
 	for _, page := range []string{"", "processes?process=dgx-07/GPU-00000000-0000-4000-8000-000000000000/9001"} {
 		tab := s.open(t, page, 1440, 900, stubs)
-		buttons := browsertest.Ask[int](tab, `(window.buttons = [...document.querySelectorAll("[data-copy]")].filter((b) => b.checkVisibility())).length`)
+		do(tab, says)
+		buttons := browsertest.Ask[int](tab, `(window.buttons = [...document.querySelectorAll("[data-copy]")].filter((b) => b.checkVisibility() && (!document.querySelector("dialog:modal") || b.closest("dialog")))).length`)
 		if buttons == 0 {
 			t.Errorf("%q has nothing to copy", page)
 			continue
 		}
 		do(tab, `buttons[0].focus()`)
 		tab.Do(chromedp.KeyEvent("\r"))
-		tab.Until(`buttons[0].hasAttribute("data-done")`)
+		tab.Until(`says(buttons[0]) === "Copied"`)
 		s.next(s.example("eight"))
 		sameAsServed(t, tab)
 		if got := browsertest.Ask[string](tab, `JSON.stringify(copied) === JSON.stringify([buttons[0].dataset.copy]) && document.activeElement === buttons[0] ? "" : JSON.stringify(copied)`); got != "" {
 			t.Errorf("%q copies %s", page, got)
 		}
 		tab.Until(`!buttons[0].hasAttribute("data-done")`)
-		do(tab, `permitted = false`)
+
+		// What the browser copies is what a person pastes then.
+		do(tab, `Object.defineProperty(navigator, "clipboard", { value: undefined })`)
 		tab.Do(chromedp.KeyEvent("\r"))
-		tab.Until(`document.getElementById("told").textContent === document.getElementById("told").dataset.blocked`)
+		tab.Until(`says(buttons[0]) === "Copied" && document.activeElement === buttons[0]`)
+		do(tab, `(window.into = document.createElement("textarea"), (document.querySelector("dialog:modal .told") ?? document.getElementById("told")).append(into), into.focus())`)
+		browsertest.Call(tab, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Commands: []string{"paste"}})
+		if got := browsertest.Ask[string](tab, `into.value === buttons[0].dataset.copy ? "" : "«" + into.value + "»"`); got != "" {
+			t.Errorf("%q copies %s over http", page, got)
+		}
+		do(tab, `(into.remove(), buttons[0].focus(), document.execCommand = () => false)`)
+		sameAsServed(t, tab)
+		tab.Do(chromedp.KeyEvent("\r"))
+		tab.Until(`says(buttons[0]) === document.getElementById("told").dataset.blocked && buttons[0].hasAttribute("data-failed")`)
 		quiet(tab)
 	}
+
+	tab := s.open(t, "", 1440, 900, stubs)
+	do(tab, says)
+	s.away.Store(true)
+	tab.Do(chromedp.Click("#more summary"))
+	do(tab, `(window.fetch = async () => { throw new TypeError("away"); }, document.getElementById("copy").click())`)
+	tab.Until(`says(document.getElementById("copy")) === document.getElementById("told").dataset.away`)
+	do(tab, `document.querySelector("#more").open = false`)
+	if !browsertest.Ask[bool](tab, `document.getElementById("told").checkVisibility()`) {
+		t.Error("nobody hears what is said once the menu is closed")
+	}
+	quiet(tab, expected...)
 }
 
 // Whatever an update has, and will have, only these texts of it are in a report: those that name no person,

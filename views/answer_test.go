@@ -19,7 +19,7 @@ var exampleLayers = contract.Layers{
 }
 
 func TestAnswer(t *testing.T) {
-	long := strings.Repeat("é", 59) + "."
+	short, long := strings.Repeat("é", 43)+".", strings.Repeat("é", 61)+"."
 	const ask = "Why is my GPU fan running?"
 	of := func(who string) []explain.Cause {
 		return []explain.Cause{{ID: "note"}, {Who: who, Device: new(gpu.Device)}}
@@ -38,7 +38,7 @@ func TestAnswer(t *testing.T) {
 		}},
 		"a name within": {
 			contract.Layers{Headline: "Cooling down after render.py, quiet in about 2 min."}, of("render.py"),
-			Answer{Question: ask, Before: "Cooling down after ", Name: "render.py", After: ", quiet in about 2\u00a0min.", Hue: "p1"},
+			Answer{Question: ask, Before: "Cooling down after ", Name: "render.py", After: ", quiet in about 2\u00a0min.", Hue: "p1", Size: "long"},
 		},
 		"two": {
 			contract.Layers{Headline: "a.py (ann) and b.py (bob) are heating GPU 3."}, of("a.py (ann) and b.py (bob)"),
@@ -57,8 +57,10 @@ func TestAnswer(t *testing.T) {
 				{"temp:", "temp", "85\u00a0°C", "", Normal}, {":slowed by heat", "warn", "", "slowed by heat", Near}, {"fan:fan falling", "fan", "41\u00a0%", "fan falling", Normal},
 			}},
 		},
-		"not quite long": {contract.Layers{Headline: long}, nil, Answer{Question: ask, After: long}},
-		"long":           {contract.Layers{Headline: long + "x"}, nil, Answer{Question: ask, After: long + "x", Size: "longer"}},
+		"not quite long": {contract.Layers{Headline: short}, nil, Answer{Question: ask, After: short}},
+		"long":           {contract.Layers{Headline: short + "x"}, nil, Answer{Question: ask, After: short + "x", Size: "long"}},
+		"as long":        {contract.Layers{Headline: long}, nil, Answer{Question: ask, After: long, Size: "long"}},
+		"longer":         {contract.Layers{Headline: long + "x"}, nil, Answer{Question: ask, After: long + "x", Size: "longer"}},
 		"a hostile name": {contract.Layers{Headline: "\u202e is heating it."}, nil, Answer{Question: ask, After: "\ufffd is heating it."}},
 	} {
 		if diff := cmp.Diff(c.want, newAnswer(&Input{Layers: c.of, Causes: c.causes})); diff != "" {

@@ -92,17 +92,21 @@ type Spot struct {
 	X, Y             string
 }
 
-// colors are what the color of tiles and squares can stand for, with the meter that has it.
-var colors = []struct {
+type deviceColor struct {
 	name, label string
 	meter       int
-}{{"", "Use", 0}, {"temperature", "Temperature", 2}, {"power", "Power", 3}, {"memory", "Memory", 1}}
+}
 
-// sorts are the orders of devices. All but the first put the largest first.
-var sorts = []struct {
+type deviceOrder struct {
 	name, label string
 	of          func(*gpu.Device) number
-}{
+}
+
+// colors are what the color of tiles and squares can stand for, with the meter that has it.
+var colors = []deviceColor{{"", "Use", 0}, {"temperature", "Temperature", 2}, {"power", "Power", 3}, {"memory", "Memory", 1}}
+
+// sorts are the orders of devices. All but the first put the largest first.
+var sorts = []deviceOrder{
 	{"", "By number", nil},
 	{"temperature", "Hottest first", func(d *gpu.Device) number { return num(d.Thermal.GPU) }},
 	{"power", "Most power first", func(d *gpu.Device) number { return num(d.Power.Draw) }},

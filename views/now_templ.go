@@ -964,7 +964,7 @@ func card(t Tile, live bool) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, attributes("aria-pressed", either(t.Pinned, "true", "")))
+			templ_7745c5c3_Err = templ.RenderAttributes(ctx, templ_7745c5c3_Buffer, attributes("aria-current", either(t.Pinned, "true", "")))
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -31,6 +31,7 @@ type Input struct {
 	Why      string                   // the same in one sentence; a GPU's own page does not have it
 	Causes   []explain.Cause          // those behind the answer, in their order; on a GPU's own page those of that GPU
 	BasePath string                   // where the page is served; begins and ends with "/"
+	Root     string                   // where the program is served, and with it all nodes; empty: at BasePath
 	Health   string                   // the address of the health of the program, which is not about a node
 	Asset    func(name string) string // the address of a file of package static
 	// Attribution says whose a device's memory, work and watts are; nil where
@@ -51,8 +52,10 @@ type Input struct {
 	// Footprint is how much of the past is kept; nil where that is not known.
 	Footprint *past.Footprint
 
-	only   *gpu.Device              // that the page is about; nil: all
-	pageOf func(*gpu.Device) string // the address of a device's page; nil: that of now
+	only *gpu.Device // that the page is about; nil: all
+	// everywhere are the open alerts of all devices, where Alerts are of one.
+	everywhere []alert.Alert
+	pageOf     func(*gpu.Device) string // the address of a device's page; nil: that of now
 }
 
 // name is what the page calls a device; of several nodes each may have its index.
@@ -81,14 +84,6 @@ func (in *Input) place() string {
 	default:
 		return count("nodes", n)
 	}
-}
-
-// age is how old the readings are, in whole seconds; empty before the first.
-func (in *Input) age() string {
-	if len(in.Nodes) == 0 {
-		return ""
-	}
-	return strconv.Itoa(int(max(in.Now.Sub(in.Nodes.Time()), 0).Seconds()))
 }
 
 func (in *Input) seconds() string { return exact(in.Interval.Seconds()) }
@@ -194,6 +189,7 @@ func NewPage(in Input) Page {
 // input's nodes.
 func NewDevicePage(in Input, d *gpu.Device) Page {
 	in.only = d
+	in.everywhere = in.open()
 	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a alert.Alert) bool {
 		return a.Device.Node != d.Node || a.Device.UUID != d.UUID
 	})

@@ -408,6 +408,13 @@ const pictureHeight = 360
 
 func ofHeight(y float64) string { return hundredth(100*y/pictureHeight) + "%" }
 
+// blank reports whether no lane has anything to draw.
+func (p *Picture) blank() bool {
+	return !slices.ContainsFunc(p.Lanes, func(l PictureLane) bool {
+		return slices.ContainsFunc(l.Lines, func(of PicturePath) bool { return of.D != "" }) || slices.ContainsFunc(l.Areas, func(of PicturePath) bool { return of.D != "" })
+	})
+}
+
 // ChosenGPU is the device that the address names; nil for none. It may be named by its UUID, its index, or words of its name and its node's.
 func (in *Input) ChosenGPU() *gpu.Device {
 	asked := strings.Fields(strings.ToLower(in.Choices.Of("gpu")))

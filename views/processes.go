@@ -285,7 +285,7 @@ func newProcessTable(in *Input, devices []*gpu.Device, all []Process) ProcessTab
 	rows := grouped(in, list, in.Choices.Of("group"))
 	t := ProcessTable{Missing: newUnlisted(devices, in.name)}
 	t.sort(in.Choices, rows)
-	t.Count = newProcessCount(all, list, rows, t.Missing != "")
+	t.Count = newProcessCount(all, list, rows, len(devices) > 0, t.Missing != "")
 	switch {
 	case len(rows) > 0:
 	case len(all) > 0:
@@ -354,7 +354,7 @@ func (t *ProcessTable) sort(of Choices, rows []ProcessRow) {
 }
 
 // newProcessCount says how many processes there are; where some are not known, it does not say that there are none.
-func newProcessCount(all, list []Process, rows []ProcessRow, missing bool) string {
+func newProcessCount(all, list []Process, rows []ProcessRow, devices, missing bool) string {
 	n := pids(list)
 	text := count("processes", n)
 	if n != len(rows) && len(rows) > 0 {
@@ -364,7 +364,7 @@ func newProcessCount(all, list []Process, rows []ProcessRow, missing bool) strin
 		text += " of " + strconv.Itoa(of)
 	}
 	switch {
-	case missing && len(all) == 0:
+	case len(all) == 0 && (missing || !devices):
 		return "not known"
 	case missing:
 		return text + ", others not known"
@@ -623,6 +623,9 @@ func newProcessFacts(p *Process) []ProcessFacts {
 	}
 	return []ProcessFacts{{"What runs", what}, {"On the GPU", on}, {"On the machine", machine}, {"Where", place}}
 }
+
+// processGroups are the ways to group the table, but for the usual one.
+var processGroups = []Choice{{"user", "Together by user"}, {"none", "Each alone"}}
 
 // processSorts are the orders of the table, for who has no heads of columns to choose one.
 func processSorts() (out []Choice) {

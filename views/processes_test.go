@@ -132,7 +132,7 @@ func TestEndOfProcesses(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	in.Choices.Asked = url.Values{"process": {"n/GPU-4/999"}}
-	if p := NewProcessesPage(in); !p.Dialog.Ended || p.Dialog.PID != "999" || !strings.Contains(render(t, p), "Process 999 is not on a GPU any more") {
+	if p := NewProcessesPage(in); !p.Dialog.Ended || p.Dialog.PID != "999" || !strings.Contains(render(t, p), "Process 999 is not on a GPU now") {
 		t.Errorf("%+v", p.Dialog)
 	}
 	in.Choices.Asked = nil

@@ -3,6 +3,7 @@ package views
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
@@ -17,6 +18,7 @@ type Shell struct {
 	Status  string // of the machine: "live", "starting" or "none"
 	Pages   []ShellPage
 	Data    []Link // at the page's end, beside those of every page
+	Lasting string // which choices a browser remembers of this page, each with its values: "sort=power,memory color=power"
 }
 
 // A ShellPage is a page that the header leads to.
@@ -33,14 +35,17 @@ type Link struct{ Path, Label string }
 
 // shell is that of a page whose name is current.
 func (in *Input) shell(current string) Shell {
-	s := Shell{in: in, Current: current, Status: "live"}
+	s := Shell{in: in, Current: current, Status: "live", Lasting: lasting[current]}
 	switch in.Nodes.Status() {
 	case gpu.StatusStarting:
 		s.Status = "starting"
 	case gpu.StatusNoGPU:
 		s.Status = "none"
 	}
-	open := in.open()
+	open := in.everywhere
+	if in.only == nil {
+		open = in.open()
+	}
 	bad := slices.ContainsFunc(open, func(a alert.Alert) bool { return a.Severity == alert.Critical })
 	count := either(len(open) > 0, strconv.Itoa(len(open)), "")
 	page := func(name, path, icon string) *ShellPage {
@@ -57,6 +62,21 @@ func (in *Input) shell(current string) Shell {
 	}
 	page("About", "about", "info").Wide = true
 	return s
+}
+
+// lasting are the choices that browsers remember, by the name of their page.
+var lasting = map[string]string{
+	"Now":       lasts("sort", sorts, func(s *deviceOrder) string { return s.name }) + " " + lasts("color", colors, func(c *deviceColor) string { return c.name }),
+	"Processes": lasts("sort", processSorts(), valueOf) + " " + lasts("group", processGroups, valueOf),
+	"Alerts":    lasts("group", groupings, valueOf),
+}
+
+func valueOf(c *Choice) string { return c.Value }
+
+// lasts is a choice with its values, of which the empty one is the default.
+func lasts[T any](name string, list []T, value func(*T) string) string {
+	values := slices.DeleteFunc(each(list, value), func(v string) bool { return v == "" })
+	return name + "=" + strings.Join(values, ",")
 }
 
 // manifest is the address of what a browser needs to install the page.

@@ -29,6 +29,9 @@ func TestShell(t *testing.T) {
 		if name != "Nodes" && !strings.Contains(html, current) {
 			t.Errorf("%s is not the current page", name)
 		}
+		if fills, silent := strings.Count(html, "data-fill"), strings.Count(html, `data-fill data-own aria-live="off"`); fills != 3 || silent != fills {
+			t.Errorf("%s: of %d texts that change each second %d are not read aloud", name, fills, silent)
+		}
 		for _, part := range []string{`id="state" role="status" data-state="still" data-is="live"`, `id="pause"`, `id="find"`, "data-theme-next", "<noscript>", `id="main"`, ">API</a>", "<b>2</b>", `class="count bad"`, "theme.js"} {
 			if !strings.Contains(html, part) {
 				t.Errorf("%s: no %s", name, part)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// words.json has the texts that both the first paint and the scripts write, in groups. Values
-// stand where there are braces; of counted things there are two forms.
+// words.json has the texts that stand in several places, in groups. Values stand where there
+// are braces; of counted things there are two forms.
 //
 //go:embed words.json
 var wordsFile []byte
@@ -26,16 +26,6 @@ var texts = func() map[string]string {
 	}
 	return out
 }()
-
-// Words is the script with the words, for package static to serve beside its
-// own.
-func Words() []byte {
-	list, err := json.Marshal(texts)
-	if err != nil {
-		panic("views: the words can't be encoded: " + err.Error())
-	}
-	return []byte("export const words = " + string(list) + ";\n")
-}
 
 // say is the text of that name with the values in it; empty if there is none.
 func say(name string, values ...string) string {

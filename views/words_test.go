@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
@@ -23,18 +21,6 @@ func TestSay(t *testing.T) {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-	}
-}
-
-// The module is one line that scripts import, and has all texts.
-func TestWordsAreAModule(t *testing.T) {
-	list, ok := strings.CutPrefix(string(Words()), "export const words = ")
-	var got map[string]string
-	if err := json.Unmarshal([]byte(strings.TrimSuffix(list, ";\n")), &got); !ok || err != nil {
-		t.Fatalf("%v: %.100s", err, list)
-	}
-	if diff := cmp.Diff(texts, got); diff != "" {
-		t.Error(diff)
 	}
 }
 

@@ -16,6 +16,7 @@ for (const frame of document.querySelectorAll("iframe")) {
       frame.blur();
       scrollTo(x, y);
     };
+    if (document.activeElement === frame) frame.blur(); // a dialog was open from the beginning
     inside.scrollTo(0, inside.document.getElementById(frame.dataset.at ?? "")?.getBoundingClientRect().top ?? 0);
     const buttons = frame.dataset.press && inside.document.querySelectorAll(frame.dataset.press);
     for (const button of /** @type {Iterable<HTMLElement>} */ (buttons || [])) button.click();

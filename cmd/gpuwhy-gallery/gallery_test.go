@@ -119,7 +119,7 @@ func TestTheGalleryHasEveryStateInAFrame(t *testing.T) {
 		}
 	}
 	// These frames and their neighbors have servers that refuse something.
-	b.Quiet("WebSocket connection to", "status of 503", "status of 404", "Blocked script execution")
+	b.Quiet("WebSocket connection to", "status of 503", "status of 404", "Blocked script execution", "the page: Error: 503")
 }
 
 // Pages of the gallery may stand in frames of the gallery alone.

@@ -257,7 +257,7 @@ func TestThePictureIsUsed(t *testing.T) {
 func TestTheMachineIsShownAsItWas(t *testing.T) {
 	p := &pastTab{quietTab(t, 1440, 900), t, startGallery(t) + "state/past-one/past"}
 	shows := func(clock string) string {
-		return fmt.Sprintf(`document.querySelector("#past-then time")?.textContent.includes(%q) && document.querySelector("#past-then .headline")?.textContent !== "" && document.querySelectorAll("#past-then .card").length === 1`, clock)
+		return fmt.Sprintf(`document.querySelector("#past-then time")?.textContent.includes(%q) && document.querySelector("#past-then .headline")?.textContent !== "" && document.querySelector("#past-then .figs") !== null`, clock)
 	}
 	p.visit("?from=6h&tz=UTC")
 	p.point("pointerdown", 0.5, "mouse")

@@ -39,9 +39,9 @@ func scenes() map[string]*scene {
 	played := func(profile string, hour, minute, second int) *scene {
 		return &scene{plays: profile, from: time.Date(2026, time.March, 3, hour, minute, second, 0, time.UTC), past: quarter}
 	}
-	fleet := func(gpus string) *scene {
-		s := played("fleet:"+gpus, 13, 31, 0)
-		s.past = time.Minute
+	fleet := func(gpus string, past time.Duration) *scene {
+		s := played("fleet:"+gpus, 13, 37, 15)
+		s.past = past
 		return s
 	}
 	cooling := played("rtx-4090", 2, 15, 12)
@@ -82,8 +82,8 @@ func scenes() map[string]*scene {
 		"silent":   {example: "silent", past: time.Minute},
 		"eight":    {example: "eight", past: quarter, away: true, change: work},
 		"many":     {example: "many", past: time.Minute},
-		"fleet":    fleet("96"),
-		"thousand": fleet("1000"),
+		"fleet":    fleet("96", 5*time.Minute),
+		"thousand": fleet("1000", time.Minute),
 
 		"gone":    {example: "eight", past: time.Minute, change: takeOut},
 		"alerts":  {example: "eight", past: quarter, change: work, begun: answer},

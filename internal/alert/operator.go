@@ -92,20 +92,37 @@ func (e *Engine) silencedUntil(a *Alert) time.Time {
 
 // Silence puts a silence in force. The engine sets its ID and Since.
 func (e *Engine) Silence(x Silence, now time.Time) (Silence, []Change, error) {
-	x.Since = now
-	if err := x.check(); err != nil {
+	made, changes, err := e.SilenceAll([]Silence{x}, now)
+	if err != nil {
 		return Silence{}, nil, err
 	}
+	return made[0], changes, nil
+}
+
+// SilenceAll puts several silences in force, as [Engine.Silence] does with one; if one of them can't be, none is.
+func (e *Engine) SilenceAll(list []Silence, now time.Time) ([]Silence, []Change, error) {
+	made := slices.Clone(list)
+	for i := range made {
+		made[i].Since = now
+		if err := made[i].check(); err != nil {
+			return nil, nil, err
+		}
+	}
 	changes, err := e.change("", func() ([]Change, error) {
-		if len(e.silences) >= mostSilences {
+		if len(e.silences)+len(made) > mostSilences {
 			return nil, ErrTooMany
 		}
-		e.silenced++
-		x.ID = strconv.FormatInt(now.UnixMilli(), 36) + "-" + strconv.FormatUint(e.silenced, 36)
-		e.silences = append(e.silences, x)
+		for i := range made {
+			e.silenced++
+			made[i].ID = strconv.FormatInt(now.UnixMilli(), 36) + "-" + strconv.FormatUint(e.silenced, 36)
+		}
+		e.silences = append(e.silences, made...)
 		return e.markSilenced(), nil
 	})
-	return x, changes, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return made, changes, nil
 }
 
 // Unsilence ends a silence. The next Observe tells people of the alerts that

@@ -95,7 +95,7 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	a.monitor.Version, a.monitor.Interval, a.monitor.Started = opt.Version, opt.Interval, opt.Clock.Now().UTC()
 	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
 	a.stage = insight.NewStage()
-	a.live = live.New(a.renderPage, opt.Clock)
+	a.live = live.New(a.renderPage, opt.Clock, len(inputs) > 1)
 	a.Hub = hub.New(hub.Config{
 		Encode:     a.encodeUpdate,
 		Status:     a.encodeStatus,
@@ -180,12 +180,12 @@ func (a *App) refresh(ctx context.Context, wanted func(node string) bool) (names
 }
 
 // page makes what brings a page up to date.
-func (a *App) page(address string, to auth.Audience, have string, changes uint64) (data []byte, version string, of uint64, err error) {
+func (a *App) page(address string, to auth.Audience, have string, changes uint64) (text []byte, version string, of uint64, err error) {
 	f, err := a.live.Frame(context.Background(), address, to, have, changes)
 	if errors.Is(err, server.ErrNotLive) {
 		err = hub.ErrNoPage
 	}
-	return f.Data, f.Version, f.Changes, err
+	return f.Message, f.Version, f.Changes, err
 }
 
 // renderPage makes a page anew.

@@ -57,7 +57,7 @@ var allowed = map[string][]string{
 	"internal/insight/attribute": {"gpu", "internal/keep"},
 	"internal/insight/explain":   {"gpu", "internal/keep"},
 	"internal/insight":           {"gpu", "internal/insight/…"},
-	"internal/live":              {"internal/auth"},
+	"internal/live":              {"internal/auth", "internal/clock"},
 	"hub":                        {"gpu", "internal/auth", "internal/insight", "internal/lazy", "internal/strictjson"},
 	"internal/alert":             {"gpu", "gpu/catalog", "internal/insight", "internal/insight/…"},
 	"internal/alert/rulefile":    {"internal/alert", "internal/alert/notify", "internal/regular"},

@@ -34,6 +34,7 @@ func (a *App) wireServer() error {
 		Newest:  a.Hub.Newest,
 		Latest:  a.Hub.Latest,
 		Live:    a.live,
+		Changes: a.Hub.Changes,
 		Update:  a.Hub.Update,
 		WS:      a.Hub.Serve,
 		Recent:  a.Recent,

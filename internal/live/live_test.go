@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -179,11 +181,11 @@ func TestAPatchedPageIsTheRenderedPage(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var next string
-		f := New(func(context.Context, string, auth.Audience) ([]byte, error) { return []byte(next), nil }, clock.Clock{})
+		f := New(func(context.Context, string, auth.Audience) ([]byte, error) { return []byte(next), nil }, clock.Clock{}, false)
 		f.gap = 0
 		next = drawPage(t)
 		shown := bodyOf(t, next)
-		have, err := f.Add("", auth.Everything, []byte(next))
+		have, err := f.Add("", auth.Everything, []byte(next), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,30 +196,35 @@ func TestAPatchedPageIsTheRenderedPage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if skips || frame.Data == nil {
+			if skips {
 				continue
 			}
 			have = frame.Version
-			shown = show(t, shown, frame.Data)
+			if frame.Message != nil {
+				shown = show(t, shown, frame.Message)
+			}
 			if got, want := written(shown), written(bodyOf(t, next)); got != want {
-				t.Fatalf("patched:\n%s\nrendered:\n%s\nby %s", got, want, frame.Data)
+				t.Fatalf("patched:\n%s\nrendered:\n%s\nby %s", got, want, frame.Message)
 			}
 		}
 	})
 }
 
-func show(t require, shown *html.Node, data []byte) *html.Node {
+func show(t require, shown *html.Node, text []byte) *html.Node {
 	var m struct {
-		From, HTML string
-		Patches    []any
+		Event string
+		Data  struct {
+			From, HTML string
+			Patches    []any
+		}
 	}
-	if err := json.Unmarshal(data, &m); err != nil {
-		t.Fatalf("%v", err)
+	if err := json.Unmarshal(text, &m); err != nil || m.Event != "page" {
+		t.Fatalf("%s: %v", text, err)
 	}
-	if m.HTML != "" {
-		return bodyOf(t, m.HTML)
+	if m.Data.HTML != "" {
+		return bodyOf(t, m.Data.HTML)
 	}
-	for _, p := range m.Patches {
+	for _, p := range m.Data.Patches {
 		apply(t, shown, p)
 	}
 	return shown
@@ -260,67 +267,137 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// What is no longer asked for is forgotten, and versions of another process are not this one's.
-func TestFeed(t *testing.T) {
+// counted makes pages that say how often one was made.
+func counted(made *int) Render {
+	return func(_ context.Context, address string, _ auth.Audience) ([]byte, error) {
+		switch address {
+		case "none":
+			return nil, errors.New("no such page")
+		case "panics":
+			panic("a mistake")
+		}
+		*made++
+		return fmt.Appendf(nil, "<title>t</title><p>%d", *made), nil
+	}
+}
+
+// A browser gets what it lacks, whatever it says that it has.
+func TestFrames(t *testing.T) {
 	t.Parallel()
 	made := 0
-	f := New(func(_ context.Context, address string, _ auth.Audience) ([]byte, error) {
-		if address == "none" {
-			return nil, errors.New("no such page")
-		}
-		made++
-		return fmt.Appendf(nil, "<title>t</title><p>%d", made), nil
-	}, clock.Clock{})
+	f := New(counted(&made), clock.Clock{}, false)
 	f.gap = 0
-	first, err := f.Frame(t.Context(), "", "", "", 1)
-	if err != nil || !strings.Contains(string(first.Data), `"html"`) {
-		t.Fatalf("%s %v", first.Data, err)
+	frame := func(have string, changes uint64) Frame {
+		t.Helper()
+		got, err := f.Frame(t.Context(), "", "", have, changes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
 	}
-	for name, tt := range map[string]struct {
-		have    string
-		changes uint64
-		want    string
-	}{
-		"the newest":         {first.Version, 1, ""},
-		"of another process": {"0123456789ab-1", 1, `"html"`},
-		"nonsense":           {"x", 1, `"html"`},
-		"of the future":      {first.Version + "0", 1, `"html"`},
-		"one behind":         {first.Version, 2, `"patches":[[0,0,0,[0,0,0,"2"]]]`},
+	const whole, next = `"html"`, `"patches":[[0,0,0,[0,0,0,"2"]]]`
+	first := frame("", 1)
+	for name, tt := range map[string]struct{ have, want string }{
+		"nothing": {"", whole}, "of another process": {"0123456789ab-1", whole}, "nonsense": {"x", whole}, "of the future": {first.Version + "0", whole},
 	} {
-		if tt.changes > 1 {
-			continue
-		}
-		got, err := f.Frame(t.Context(), "", "", tt.have, tt.changes)
-		if err != nil || !strings.Contains(string(got.Data), tt.want) || (tt.want == "") != (got.Data == nil) {
-			t.Errorf("%s: %s %v", name, got.Data, err)
+		if got := frame(tt.have, 1); !strings.Contains(string(got.Message), tt.want) {
+			t.Errorf("%s: %s", name, got.Message)
 		}
 	}
-	if made != 1 {
-		t.Errorf("rendered %d times, want once for one change", made)
+	if got := frame(first.Version, 1); got.Message != nil || made != 1 || len(f.pages[view{}].said) != 1 {
+		t.Errorf("the newest: %s; made %d times; %d were said", got.Message, made, len(f.pages[view{}].said))
 	}
-	second, err := f.Frame(t.Context(), "", "", first.Version, 2)
-	if err != nil || !strings.Contains(string(second.Data), `"patches":[[0,0,0,[0,0,0,"2"]]]`) {
-		t.Errorf("%s %v", second.Data, err)
+	second := frame(first.Version, 2)
+	if !strings.Contains(string(second.Message), next) || !strings.HasPrefix(string(second.Message), `{"event":"page","data":{"page":"","from":"`+first.Version) {
+		t.Errorf("one behind: %s", second.Message)
 	}
-	if _, err := f.Frame(t.Context(), "none", "", "", 1); err == nil {
-		t.Error("a page that can't be rendered has a frame")
+	for i := range uint64(kept) {
+		frame("", i+3)
 	}
-	for i := range uint64(kept + 1) {
-		if second, err = f.Frame(t.Context(), "", "", second.Version, i+3); err != nil {
+	if got := frame(first.Version, 1); !strings.Contains(string(got.Message), whole) {
+		t.Errorf("too far behind: %s", got.Message)
+	}
+	for _, address := range []string{"none", "panics"} {
+		if _, err := f.Frame(t.Context(), address, "", "", 1); err == nil {
+			t.Errorf("%s: there is a frame", address)
+		}
+	}
+	if len(f.pages) != 1 {
+		t.Errorf("%d pages are kept, also those that are none", len(f.pages))
+	}
+}
+
+// A page that was rendered before a change does not take the place of one that has it.
+func TestAnOlderPageIsNotTaken(t *testing.T) {
+	t.Parallel()
+	made := 0
+	f := New(counted(&made), clock.Clock{}, false)
+	newest, err := f.Frame(t.Context(), "", "", "", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version, err := f.Add("", "", []byte("<p>before"), 6); version != "" || err != nil {
+		t.Errorf("it is version %q: %v", version, err)
+	}
+	if got, err := f.Frame(t.Context(), "", "", newest.Version, 7); got.Message != nil || err != nil {
+		t.Errorf("then %s: %v", got.Message, err)
+	}
+	if version, err := f.Add("", "", []byte("<p>after"), 8); version == "" || err != nil {
+		t.Errorf("a newer one: %v", err)
+	}
+	if _, err := f.Frame(t.Context(), "", "", newest.Version, 8); err != nil || made != 1 {
+		t.Errorf("it was rendered %d times: %v", made, err)
+	}
+	if version, err := f.Add(strings.Repeat("x", MaxAddress+1), "", []byte("<p>"), 8); version != "" || err != nil {
+		t.Errorf("an address that is too long: %q, %v", version, err)
+	}
+}
+
+// Of pages that nobody asks for nothing is kept, and a version never comes twice.
+func TestPagesAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(nil, clock.Program(), false)
+		large := []byte("<p>" + strings.Repeat("x", 1<<20))
+		seen := map[string]bool{}
+		for i := range 3 * mostBytes >> 20 {
+			version, err := f.Add(fmt.Sprint(i), "", large, 1)
+			if err != nil || seen[version] {
+				t.Fatalf("version %q: %v", version, err)
+			}
+			seen[version] = true
+		}
+		if f.bytes > mostBytes || len(f.pages) > mostBytes>>20 {
+			t.Errorf("%d pages are kept, %d bytes", len(f.pages), f.bytes)
+		}
+		time.Sleep(2 * unused)
+		version, err := f.Add("0", "", large, 1)
+		if err != nil || seen[version] || len(f.pages) != 1 || f.bytes != len(large) {
+			t.Errorf("later: version %q, %d pages, %d bytes: %v", version, len(f.pages), f.bytes, err)
+		}
+	})
+}
+
+// Nodes change pages one after the other: a page waits for all of them, and not for long.
+func TestChangesOfSeveralNodesAreOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		f := New(counted(&made), clock.Program(), true)
+		first, err := f.Frame(t.Context(), "", "", "", 1)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if late, err := f.Frame(t.Context(), "", "", first.Version, 1); err != nil || !strings.Contains(string(late.Data), `"html"`) {
-		t.Errorf("too far behind: %s %v", late.Data, err)
-	}
-	for i := range 2 * mostPages {
-		if _, err := f.Add(fmt.Sprint(i), "", []byte("<p>1")); err != nil {
-			t.Fatal(err)
+		time.Sleep(time.Second)
+		for changes := range uint64(10) {
+			if got, err := f.Frame(t.Context(), "", "", first.Version, changes+2); err != nil || got.Message != nil {
+				t.Fatalf("change %d: %s, %v", changes, got.Message, err)
+			}
+			time.Sleep(settle / 10)
 		}
-	}
-	if n := len(f.pages); n > mostPages {
-		t.Errorf("%d pages are kept", n)
-	}
+		got, err := f.Frame(t.Context(), "", "", first.Version, 11)
+		if err != nil || got.Message == nil || got.Changes != 11 || made != 2 {
+			t.Errorf("made %d times: %s, %v", made, got.Message, err)
+		}
+	})
 }
 
 func BenchmarkDiff(b *testing.B) {
@@ -336,10 +413,10 @@ func BenchmarkDiff(b *testing.B) {
 		return []byte(out.String())
 	}
 	pages := [][]byte{page(1), page(2)}
-	f := New(nil, clock.Clock{})
+	f := New(nil, clock.Clock{}, false)
 	b.SetBytes(int64(len(pages[0])))
 	for i := 0; b.Loop(); i++ {
-		if _, err := f.Add("", "", pages[i%2]); err != nil {
+		if _, err := f.Add("", "", pages[i%2], uint64(i)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
@@ -48,7 +47,7 @@ func (s *Server) alertRoutes() []route {
 			apidoc.Body{Of: contract.NoteOfSeveral{}, Example: "note_of_several", Required: true},
 			ok("The alerts as they stand.", contract.SeveralAlerts{}, "several_alerts"), noneOfThem, sent),
 		s.operate("POST /api/alerts/silence", says(s, http.StatusCreated, s.silenceSeveral), "silenceSeveralAlerts", "Keep several alerts from being told for a while",
-			apidoc.Text("A silence for each: of its rule and its GPU, as if made at /api/silences."),
+			apidoc.Text("A silence for each: of its rule and its GPU, as if made at /api/silences. Where there would be too many of them, none is made."),
 			apidoc.Body{Of: contract.SilenceOfSeveral{}, Example: "silence_of_several", Required: true},
 			apidoc.Answer{Status: http.StatusCreated, Description: "The silences.", ContentType: typeJSON, Of: contract.Silences{}, Example: "silences"},
 			noneOfThem, tooMany, sent),
@@ -81,7 +80,7 @@ func (s *Server) alertRoutes() []route {
 			silenceParam, overNow, foreignPage, unknownSilence),
 		s.operate("POST /api/silences/{id}/end", unsilence, "postEndSilence", "End a silence",
 			form, silenceParam, overNow, unknownSilence),
-		s.page("/alerts", s.alertsPage),
+		s.livePage("/alerts", s.alertsPage),
 	}
 }
 
@@ -107,7 +106,7 @@ var (
 		seeOther, foreignPage,
 		refused("The body is no JSON, or has a member twice or in another case.", badJSON(errOf(strictjson.Members([]byte("{"))))),
 		refused("The body did not come in time.", unreadable(os.ErrDeadlineExceeded)),
-		refused("The body has more than 64 KiB.", unreadable(&http.MaxBytesError{Limit: maxBody})),
+		refused("The body has more than 256 KiB.", unreadable(&http.MaxBytesError{Limit: maxBody})),
 		refused("The body is neither JSON nor a form.", badContent("text/plain")),
 		refused("A member is unknown, or has a value that it can't have.", errDuration),
 	}
@@ -195,16 +194,26 @@ func (s *Server) acknowledgeSeveral(r *http.Request, note contract.NoteOfSeveral
 	return contract.NewSeveralAlerts(known, s.cfg.Newest()), err
 }
 
+// silenceSeveral leaves out the alerts that are over by then, unless all are. Either all others are silenced or none is.
 func (s *Server) silenceSeveral(r *http.Request, ask contract.SilenceOfSeveral) (any, error) {
-	var made contract.Silences
+	standing := map[string]*alert.Alert{}
+	for _, a := range s.cfg.Alerts.Standing() {
+		standing[a.ID] = &a
+	}
+	var list []alert.Silence
 	err := eachOf(ask.IDs, func(id string) error {
-		one, err := s.silenceAlert(r, id, ask.Comment, ask.Duration)
-		if err == nil {
-			made.Silences = append(made.Silences, one)
+		a := standing[id]
+		if a == nil {
+			return alert.ErrUnknown
 		}
-		return err
+		list = append(list, silenceOf(a, ask.Comment))
+		return nil
 	})
-	return made, err
+	if err != nil {
+		return nil, err
+	}
+	made, err := s.makeSilences(r, list, ask.Duration)
+	return contract.Silences{Silences: made}, err
 }
 
 // eachOf does something with each alert that stands, until that fails. It is an error if none of them stands.
@@ -212,11 +221,12 @@ func eachOf(ids []string, do func(id string) error) error {
 	if len(ids) < 1 || len(ids) > 1000 {
 		return errNoneChosen
 	}
-	done := 0
-	for i, id := range ids {
-		if slices.Contains(ids[:i], id) {
+	done, seen := 0, map[string]bool{}
+	for _, id := range ids {
+		if seen[id] {
 			continue
 		}
+		seen[id] = true
 		switch err := do(id); {
 		case err == nil:
 			done++
@@ -243,29 +253,41 @@ func (s *Server) silence(r *http.Request, ask contract.SilenceRequest) (any, err
 }
 
 func (s *Server) silenceOne(r *http.Request, ask contract.SilenceSpan) (any, error) {
-	return s.silenceAlert(r, r.PathValue("id"), ask.Comment, ask.Duration)
-}
-
-// silenceAlert makes a silence of the rule and the device of an alert.
-func (s *Server) silenceAlert(r *http.Request, id, comment string, seconds float64) (contract.Silence, error) {
 	for _, a := range s.cfg.Alerts.Standing() {
-		if a.ID == id {
-			of := alert.Silence{Rule: a.Rule, Node: alert.Literally(a.Device.Node), GPU: alert.Literally(a.Device.UUID), Comment: comment}
-			return s.makeSilence(r, of, seconds)
+		if a.ID == r.PathValue("id") {
+			return s.makeSilence(r, silenceOf(&a, ask.Comment), ask.Duration)
 		}
 	}
-	return contract.Silence{}, alert.ErrUnknown
+	return nil, alert.ErrUnknown
 }
 
-func (s *Server) makeSilence(r *http.Request, of alert.Silence, seconds float64) (contract.Silence, error) {
+// silenceOf is one of the rule and the device of an alert.
+func silenceOf(a *alert.Alert, comment string) alert.Silence {
+	return alert.Silence{Rule: a.Rule, Node: alert.Literally(a.Device.Node), GPU: alert.Literally(a.Device.UUID), Comment: comment}
+}
+
+func (s *Server) makeSilence(r *http.Request, of alert.Silence, seconds float64) (any, error) {
+	made, err := s.makeSilences(r, []alert.Silence{of}, seconds)
+	if err != nil {
+		return nil, err
+	}
+	return made[0], nil
+}
+
+func (s *Server) makeSilences(r *http.Request, list []alert.Silence, seconds float64) (made []contract.Silence, err error) {
 	const longest = 366 * 24 * 60 * 60
 	if !(seconds >= 1 && seconds <= longest) {
-		return contract.Silence{}, errDuration
+		return nil, errDuration
 	}
 	now := s.cfg.Clock.Now().UTC()
-	of.By, of.Until = auth.FromRequest(r).Name, now.Add(time.Duration(seconds*float64(time.Second)))
-	made, _, err := s.cfg.Alerts.Silence(of, now)
-	return contract.NewSilence(&made), err
+	for i := range list {
+		list[i].By, list[i].Until = auth.FromRequest(r).Name, now.Add(time.Duration(seconds*float64(time.Second)))
+	}
+	inForce, _, err := s.cfg.Alerts.SilenceAll(list, now)
+	for i := range inForce {
+		made = append(made, contract.NewSilence(&inForce[i]))
+	}
+	return made, err
 }
 
 func alertError(err error) error {

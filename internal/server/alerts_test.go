@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
@@ -141,6 +144,39 @@ func TestSeveralAlerts(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		isProblem(t, w, http.StatusForbidden)
+	}
+}
+
+// A thousand alerts can be silenced at once, or none of them is: there may not be so many silences.
+func TestAThousandAlerts(t *testing.T) {
+	st, h := serving(t)
+	const rule = "a_rule_whose_name_is_as_long_as_people_make_them_who_like_it"
+	st.engine.SetRules([]alert.Rule{{Name: rule, Watch: alert.Utilization, Threshold: 50, Severity: alert.Info, Enabled: true}}, fixture.Time)
+	snap := fixture.Server()
+	busy := snap.Devices[0]
+	busy.Utilization.GPU = gpu.Of[gpu.Percent](99)
+	snap.Devices = nil
+	for i := range 1000 {
+		d := busy
+		d.Index, d.UUID = i, fmt.Sprintf("GPU-%08d-0000-4000-8000-000000000000", i)
+		snap.Devices = append(snap.Devices, d)
+	}
+	st.show(t, snap)
+	var ids []string
+	for _, a := range st.engine.Standing() {
+		ids = append(ids, a.ID)
+	}
+	if len(ids) != 1000 {
+		t.Fatalf("%d alerts", len(ids))
+	}
+	if w := say(h, "POST", "/api/alerts/acknowledge", typeForm, url.Values{"alert_ids": ids}.Encode()); w.Code != http.StatusSeeOther {
+		t.Errorf("acknowledged: status %d: %s", w.Code, w.Body)
+	}
+	for _, tt := range []struct{ ask, code, silences int }{{501, 409, 0}, {300, 303, 300}, {201, 409, 300}, {200, 303, 500}} {
+		w := say(h, "POST", "/api/alerts/silence", typeForm, url.Values{"alert_ids": ids[:tt.ask], "duration_seconds": {"60"}}.Encode())
+		if n := len(st.engine.Silences(time.Now())); w.Code != tt.code || n != tt.silences {
+			t.Errorf("of %d: status %d and %d silences, want %d and %d", tt.ask, w.Code, n, tt.code, tt.silences)
+		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,13 +121,13 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request, page templ.Co
 		return nil
 	}
 	content := html.Bytes()
-	if s.cfg.Live != nil {
+	if changes, counted := r.Context().Value(changesKey{}).(uint64); counted && s.cfg.Live != nil && r.Method != http.MethodHead {
 		address := strings.TrimPrefix(r.RequestURI, s.cfg.BasePath+"/")
-		version, err := s.cfg.Live.Add(address, auth.FromRequest(r).Audience, content)
+		version, err := s.cfg.Live.Add(address, auth.FromRequest(r).Audience, content, changes)
 		if err != nil {
 			return fmt.Errorf("keep the page: %w", err)
 		}
-		content = bytes.Replace(content, []byte("</head>"), []byte(`<meta name="version" content="`+version+`"/></head>`), 1)
+		content = bytes.Replace(content, []byte("</head>"), fmt.Appendf(nil, `<meta name="version" content=%q data-now="%d"/></head>`, version, s.cfg.Clock.Now().UnixMilli()), 1)
 	}
 	return reply(w, r, cacheRevalidate, newBody(typeHTML, content), nil)
 }
@@ -137,20 +136,16 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request, page templ.Co
 var ErrNotLive = errors.New("the address is not one of a live page")
 
 // Render makes the live page at an address below the base path.
-func (s *Server) Render(ctx context.Context, address string, to auth.Audience) (page []byte, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			page, err = nil, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	ctx = auth.NewContext(ctx, &auth.Principal{Name: "page", Access: auth.Read, Audience: to})
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://page"+s.cfg.BasePath+"/"+address, nil)
+func (s *Server) Render(ctx context.Context, address string, to auth.Audience) ([]byte, error) {
+	who := auth.LocalOwner()
+	who.Audience = to
+	r, err := http.NewRequestWithContext(auth.NewContext(ctx, &who), http.MethodGet, "http://page"+s.cfg.BasePath+"/"+address, nil)
 	if err != nil {
-		return nil, err
+		return nil, ErrNotLive
 	}
 	r.Header.Set("Accept", "text/html")
 	into := &rendering{ResponseWriter: nowhere{http.Header{}}}
-	s.mux.ServeHTTP(into, r)
+	s.pages.ServeHTTP(into, r)
 	if into.page == nil {
 		return nil, ErrNotLive
 	}

@@ -41,7 +41,7 @@ func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 	return s.serveLive(w, r, s.cfg.DevicePage(p, r.URL.Query()))
 }
 
-// otherPage is a page of the newest Moments.
+// otherPage is a page of the newest Moments. What a person finds can be asked for as a list alone, which does not change.
 func (s *Server) otherPage(path string) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		asked := r.URL.Query()
@@ -49,7 +49,7 @@ func (s *Server) otherPage(path string) handler {
 		if page == nil {
 			return s.notFound(w, r)
 		}
-		if asked.Get("part") != "" {
+		if path == "find" && asked.Get("part") != "" {
 			return servePage(w, r, page)
 		}
 		return s.serveLive(w, r, page)

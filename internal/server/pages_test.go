@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -23,6 +24,22 @@ func TestOtherPages(t *testing.T) {
 	}
 	if w := get(h, "/manifest.webmanifest"); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/manifest+json" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "manifest-src 'self'") {
 		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// A part of a page can be asked for on /find alone, and does not change by itself; other pages do, whatever is asked.
+func TestPartOfAPage(t *testing.T) {
+	st, cfg := newStage()
+	cfg.OtherPages["find"] = cfg.OtherPages["processes"]
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.show(t, fixture.Server())
+	for address, want := range map[string]error{"find?part=list": ErrNotLive, "find": nil, "processes?part=list": nil, "?part=list": nil} {
+		if page, err := s.Render(t.Context(), address, auth.Everything); !errors.Is(err, want) || (want == nil) != (len(page) > 0) {
+			t.Errorf("%s: %v, %d bytes", address, err, len(page))
+		}
 	}
 }
 

@@ -16,9 +16,9 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f := s.fleet(r)
-	if f == nil {
-		return s.readable(f)
+	f := ofRequest(r, s.cfg.Latest())
+	if err := s.readable(f); err != nil {
+		return err
 	}
 	if theme := asked.Get("theme"); theme != "" && theme != "light" && theme != "dark" {
 		return errTheme

@@ -81,7 +81,7 @@ func unreadable(err error) error {
 	what := "the body can't be read: " + err.Error()
 	switch {
 	case tooLarge:
-		return refuse(http.StatusRequestEntityTooLarge, what, "send one of 64 KiB at most")
+		return refuse(http.StatusRequestEntityTooLarge, what, "send one of 256 KiB at most")
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return refuse(http.StatusRequestTimeout, "the body did not come in time", "send it within "+strconv.Itoa(int(readTimeout.Seconds()))+" seconds")
 	default:

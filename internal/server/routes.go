@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	_ "embed"
 	"maps"
 	"net/http"
@@ -25,6 +26,8 @@ type route struct {
 	answer http.Handler
 	// doc is nil for addresses that are no part of the API: pages and their files.
 	doc *apidoc.Operation
+	// live says that the page is kept up to date for those who look at it, see [Server.Render].
+	live bool
 }
 
 // The clients whose contracts the operations are.
@@ -48,19 +51,19 @@ func (s *Server) routes() []route {
 	oneNode := apidoc.Parts{ok("The machine.", contract.ClusterNode{}, "cluster_node"), unknownNode, badQuery, notReadYet}
 	parts := now("The parts.", contract.MonitorHealth{}, "health")
 	routes := []route{
-		s.page("/{$}", s.home()),
+		s.livePage("/{$}", s.home()),
 		s.page("/static/{path...}", s.asset(func(r *http.Request) string { return r.PathValue("path") })),
 		s.page("/favicon.ico", s.asset(func(*http.Request) string { return "icon.svg" })), // browsers ask for it unasked
 		s.page("/robots.txt", once(robots)),
 		s.page("/docs", s.docsPage()),
 		s.page("/docs/events", rendered(func() templ.Component { return s.cfg.EventsPage(s.events()) })),
 		s.page("/redoc", rendered(func() templ.Component { return s.cfg.ReferencePage(s.document()) })),
-		s.page("/gpu/{id}", s.devicePage),
+		s.livePage("/gpu/{id}", s.devicePage),
 		s.page("/past", s.pastPage),
-		s.page("/embed/gpu/{id}", s.embedPage),
+		s.livePage("/embed/gpu/{id}", s.embedPage),
 		s.page("/manifest.webmanifest", once(s.manifest)),
 
-		{http.MethodGet, "/ws", auth.Read, http.HandlerFunc(s.socket), nil}, // AsyncAPI describes it
+		{method: http.MethodGet, path: "/ws", access: auth.Read, answer: http.HandlerFunc(s.socket)}, // AsyncAPI describes it
 		s.read("/api/gpu/summary", s.summary, tagLive, "getSummary", "Totals of the newest snapshot, and why",
 			apidoc.Text("Cheap enough to poll. Without a GPU available is false, and reason says what was tried and what to do."),
 			ok("The totals.", contract.Summary{}, "summary")),
@@ -159,7 +162,7 @@ func (s *Server) routes() []route {
 		s.read("/health/detailed", s.monitorHealth, tagHealth, "getDetailedHealth", "How each part of gpuwhy does", parts),
 		s.read("/api/health", s.monitorHealth, tagHealth, "getMonitorHealth", "The same under the live dashboard's address", parts),
 
-		{http.MethodGet, "/metrics", auth.Read, s.cfg.Metrics, new(apidoc.Op(tagPrometheus.Name, "getPrometheus", "Metrics for Prometheus",
+		{method: http.MethodGet, path: "/metrics", access: auth.Read, answer: s.cfg.Metrics, doc: new(apidoc.Op(tagPrometheus.Name, "getPrometheus", "Metrics for Prometheus",
 			apidoc.Text("Text format, or OpenMetrics where Accept asks for it. docs/metrics.md lists all names."), apidoc.Fresh{},
 			as("text/plain", "The metrics."), as("application/openmetrics-text", "")))},
 
@@ -168,7 +171,7 @@ func (s *Server) routes() []route {
 		s.read("/asyncapi.json", once(s.asyncAPI), tagDocuments, "getAsyncAPI", "The WebSocket protocol", as(typeJSON, "AsyncAPI 3.0.")),
 	}
 	for _, path := range slices.Sorted(maps.Keys(s.cfg.OtherPages)) {
-		routes = append(routes, s.page("/"+path, s.otherPage(path)))
+		routes = append(routes, s.livePage("/"+path, s.otherPage(path)))
 	}
 	routes = append(routes, s.alertRoutes()...)
 	if s.cfg.BasePath != "" {
@@ -186,7 +189,7 @@ func (s *Server) read(path string, h handler, tag apidoc.Tag, id, summary string
 	if isPast(path, tag.Name) {
 		h = taking(op.Params, h)
 	}
-	return route{http.MethodGet, path, auth.Read, s.handle(h), &op}
+	return route{method: http.MethodGet, path: path, access: auth.Read, answer: s.handle(h), doc: &op}
 }
 
 // isPast reports whether a route answers about the past or what comes next.
@@ -201,13 +204,27 @@ func (s *Server) operate(pattern string, h handler, id, summary string, parts ..
 			parts = append(parts, a)
 		}
 	}
-	return route{method, path, auth.Operate, s.handle(h), new(apidoc.Op(tagAlerts.Name, id, summary, parts...))}
+	return route{method: method, path: path, access: auth.Operate, answer: s.handle(h), doc: new(apidoc.Op(tagAlerts.Name, id, summary, parts...))}
 }
 
 // page is an address for people.
 func (s *Server) page(path string, h handler) route {
-	return route{http.MethodGet, path, auth.Read, s.handle(h), nil}
+	return route{method: http.MethodGet, path: path, access: auth.Read, answer: s.handle(h)}
 }
+
+// livePage is a page whose handler answers by serveLive.
+func (s *Server) livePage(path string, h handler) route {
+	r := s.page(path, func(w http.ResponseWriter, r *http.Request) error {
+		if s.cfg.Changes != nil { // before anything is read of what it shows
+			r = r.WithContext(context.WithValue(r.Context(), changesKey{}, s.cfg.Changes()))
+		}
+		return h(w, r)
+	})
+	r.live = true
+	return r
+}
+
+type changesKey struct{}
 
 func ok(description string, of any, example string) apidoc.Answer {
 	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: typeJSON, Of: of, Example: example}

@@ -81,7 +81,9 @@ type Config struct {
 	EmbedPage  func(of insight.Part, asked url.Values) templ.Component
 	Manifest   []byte
 	// Live keeps what is rendered, for those who look at it; nil where pages stay as they are.
-	Live *live.Feed
+	// Changes is how often something changed that pages show.
+	Live    *live.Feed
+	Changes func() uint64
 	// Picture is what Page begins with as an image, in SVG.
 	Picture    func(f *insight.Fleet, node string, asked url.Values) templ.Component
 	AlertsPage func(from int, node string, asked url.Values) templ.Component
@@ -135,6 +137,7 @@ type Server struct {
 	cross   http.CrossOriginProtection
 	started time.Duration // by the clock
 	mux     *http.ServeMux
+	pages   *http.ServeMux // the live pages alone
 
 	mu      sync.Mutex
 	answers map[string]*answers // the newest by node, those of all nodes by ""; requests name nodes that there are
@@ -154,22 +157,28 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[string]*answers{}, started: cfg.Clock.Elapsed()}
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
-	s.mux = http.NewServeMux()
-	s.route(s.mux)
+	s.mux, s.pages = http.NewServeMux(), http.NewServeMux()
+	s.route()
 	return s, nil
 }
 
 // Handler returns all routes behind all middleware; [Server.routes] lists them.
 func (s *Server) Handler() http.Handler { return s.wrap(s.mux) }
 
-func (s *Server) route(mux *http.ServeMux) {
+func (s *Server) route() {
 	for _, r := range s.routes() {
-		mux.Handle(r.method+" "+s.cfg.BasePath+r.path, s.needs(r.access, r.answer))
+		answer := s.needs(r.access, r.answer)
+		s.mux.Handle(r.method+" "+s.cfg.BasePath+r.path, answer)
+		if r.live {
+			s.pages.Handle(r.method+" "+s.cfg.BasePath+r.path, answer)
+		}
 	}
-	mux.Handle(s.cfg.BasePath+"/node/{node}/{path...}", s.needs(auth.Read, s.handle(s.ofNode(mux))))
+	for _, mux := range []*http.ServeMux{s.mux, s.pages} {
+		mux.Handle(s.cfg.BasePath+"/node/{node}/{path...}", s.needs(auth.Read, s.handle(s.ofNode(mux))))
+	}
 	// Without this, whoever asks for it is led to /static/, where nothing is.
-	mux.Handle(s.cfg.BasePath+"/static", s.handle(s.notFound))
-	mux.Handle("/", s.handle(s.otherwise(mux)))
+	s.mux.Handle(s.cfg.BasePath+"/static", s.handle(s.notFound))
+	s.mux.Handle("/", s.handle(s.otherwise(s.mux)))
 }
 
 // A handler answers a request, or writes nothing and returns the error to answer with.

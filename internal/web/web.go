@@ -36,6 +36,9 @@ type Pages struct {
 // path that ends with a slash. They say what monitor says of gpuwhy and targets of
 // those who are told of alerts; many goroutines call both at the same time.
 func New(on *server.Config, monitor func() contract.Monitor, targets func() []notify.Status) *Pages {
+	if on.Latest == nil {
+		on.Latest = on.Newest
+	}
 	p := &Pages{on, monitor, targets, static.New()}
 	on.Page, on.DevicePage, on.AlertsPage, on.PastPage, on.Picture = p.dashboard, p.device, p.alerts, p.past, p.picture
 	on.ErrorPage, on.Assets = p.problem, p.Asset
@@ -154,6 +157,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 		Monitor:  p.monitor(),
 		Nodes:    f.Nodes(),
 		BasePath: p.base(node),
+		Root:     p.cfg.BasePath,
 		Health:   p.cfg.BasePath + "api/health",
 		Asset:    p.URL,
 		Now:      p.cfg.Clock.Now(),
@@ -189,7 +193,7 @@ func (p *Pages) forecasts(f *insight.Fleet, parts []insight.Part, now time.Time)
 }
 
 func (p *Pages) alerts(from int, node string, asked url.Values) templ.Component {
-	f := p.cfg.Newest()
+	f := p.cfg.Latest()
 	if m, ok := f.Node(node); ok {
 		f = m.Alone()
 	}
