@@ -427,7 +427,7 @@ func TestMomentsStandApart(t *testing.T) {
 	in.Asset = asset
 	html := ""
 	for _, tab := range []string{"", "history", "silenced", "told"} {
-		in.Choices.Asked = url.Values{chosenTab: {tab}}
+		in.Asked = url.Values{chosenTab: {tab}}
 		html += render(t, NewAlertsPage(in))
 	}
 	if found := regexp.MustCompile(`\w<time[^>]*>`).FindAllString(html, -1); found != nil {

@@ -83,7 +83,7 @@ func TestProcessTable(t *testing.T) {
 		"group=none&gpu=4&sort=pid": "eval.py 4; eval.py 4; gnome-shell 4",
 	} {
 		in := lab(gpu.SourceNVML)
-		in.Choices.Asked, _ = url.ParseQuery(asked)
+		in.Asked, _ = url.ParseQuery(asked)
 		p := NewProcessesPage(in)
 		if asked == "group=user" {
 			want = "ann 0 – 2; bob 4; svc-llm 3"
@@ -122,20 +122,20 @@ func TestEndOfProcesses(t *testing.T) {
 		}
 	}
 	in := lab(gpu.SourceNVML)
-	in.Choices.Asked = url.Values{"process": {"n/GPU-4/301"}, "sort": {"name"}}
+	in.Asked = url.Values{"process": {"n/GPU-4/301"}, "sort": {"name"}}
 	d := NewProcessesPage(in).Dialog
 	if d.Title != "eval.py" || d.End != "sudo kill 301" || d.EndAll != "sudo kill 301 302" || d.NoEnd != "" || d.GPU != (Link{"/gpu/GPU-4", "GPU 4"}) || len(d.Others) != 1 || d.Close != "/processes?sort=name" {
 		t.Errorf("%+v", d)
 	}
-	in.Choices.Asked = url.Values{"process": {"n/GPU-4/300"}}
+	in.Asked = url.Values{"process": {"n/GPU-4/300"}}
 	if d := NewProcessesPage(in).Dialog; d.End != "" || d.NoEnd == "" {
 		t.Errorf("%+v", d)
 	}
-	in.Choices.Asked = url.Values{"process": {"n/GPU-4/999"}}
+	in.Asked = url.Values{"process": {"n/GPU-4/999"}}
 	if p := NewProcessesPage(in); !p.Dialog.Ended || p.Dialog.PID != "999" || !strings.Contains(render(t, p), "Process 999 is not on a GPU now") {
 		t.Errorf("%+v", p.Dialog)
 	}
-	in.Choices.Asked = nil
+	in.Asked = nil
 	if p := NewProcessesPage(in); p.Dialog != nil || strings.Contains(render(t, p), "<dialog") {
 		t.Error("a dialog that nobody asked for")
 	}
@@ -173,18 +173,18 @@ func TestManyProcesses(t *testing.T) {
 		list = append(list, running(1000+i, "ann", fmt.Sprintf("p%d.py", i), fmt.Sprint("p", i), 1, 1))
 	}
 	in.Nodes[0].Devices[0].Processes = gpu.Of(list)
-	in.Choices.Asked = url.Values{"from": {"400"}, "sort": {"name"}}
+	in.Asked = url.Values{"from": {"400"}, "sort": {"name"}}
 	p := NewProcessesPage(in).Table
 	if len(p.Rows) != 127 || p.Listed != "Rows 401 to 527 of 527" || p.Before != "/processes?from=200&sort=name" || p.After != "" {
 		t.Errorf("%d rows, %q %q %q", len(p.Rows), p.Listed, p.Before, p.After)
 	}
 	for asked, n := range map[string]int{"": 200, "-7": 200, "99999": 127, "x": 200} {
-		in.Choices.Asked = url.Values{"from": {asked}}
+		in.Asked = url.Values{"from": {asked}}
 		if got := len(NewProcessesPage(in).Table.Rows); got != n {
 			t.Errorf("from=%q has %d rows, want %d", asked, got, n)
 		}
 	}
-	in.Choices.Asked = url.Values{"gpu": {"4"}}
+	in.Asked = url.Values{"gpu": {"4"}}
 	if b := newProcessBlock(&in, in.devices()); len(b.Rows) != fewProcesses || b.All != "/processes" || b.Rows[0].Open == "" || b.After != "" {
 		t.Errorf("%+v", b)
 	}
@@ -207,7 +207,7 @@ func TestEndedProcess(t *testing.T) {
 	gone := running(9, "ann", "x", "x", 1, 0)
 	gone.Facts = gpu.ProcessFacts{Exists: gpu.Of(false)}
 	in.Nodes[0].Devices[3].Processes = gpu.Of([]gpu.Process{gone})
-	in.Choices.Asked = url.Values{"gpu": {"3"}}
+	in.Asked = url.Values{"gpu": {"3"}}
 	if r := NewProcessesPage(in).Table.Rows[0]; r.Name.Text != "Ended process" || r.End != "" {
 		t.Errorf("%+v", r)
 	}

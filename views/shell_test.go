@@ -95,7 +95,7 @@ func TestFind(t *testing.T) {
 		if text := strings.ReplaceAll(strings.Join(got, " | "), nbsp, " "); text != want {
 			t.Errorf("%q finds %s, want %s", asked, text, want)
 		}
-		in.Choices.Asked.Set("part", "list")
+		in.Asked.Set("part", "list")
 		if html := render(t, NewFindPage(in)); strings.Contains(html, "<html") || !strings.HasPrefix(html, `<div class="found">`) || strings.Contains(html, "<b>nothing") {
 			t.Errorf("%q: %s", asked, html)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// picture is the picture of a page as an image, in the colours that are asked for.
+// picture is the picture of a page as an image, in the colors that are asked for.
 func (p *Pages) picture(f *insight.Fleet, node string, asked url.Values) templ.Component {
 	theme := views.Light
 	if asked.Get("theme") == "dark" {
