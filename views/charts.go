@@ -24,6 +24,7 @@ type Chart struct {
 	Areas, Lines     []PicturePath
 	Limit            string // its height in percent; empty: none
 	Ends             []PictureEnd
+	Of               string // of which device Least, Mean and Most are; empty: of the only one, or of all
 	// Least, Mean and Most are of what is drawn strong, over all of the time; of many devices of all. Middle is what Mean is called.
 	Least, Mean, Most, Middle string
 	Data                      LaneData
@@ -60,6 +61,9 @@ func newCharts(in *Input) (out []Chart) {
 		}
 		limit := in.chartLimit(c.reading, devices)
 		chart := in.chart(at, of.Kept, c.label, of.Unit.String(), c.high, limit, c.format, subject)
+		if subject != nil && len(devices) > 1 {
+			chart.Of = in.name(subject)
+		}
 		if in.HasPast {
 			asked := url.Values{"from": {"15m"}}
 			if subject != nil {

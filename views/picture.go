@@ -633,6 +633,10 @@ func (in *Input) working(d *gpu.Device) PictureReading {
 		out.Value = either(d.ProcessesPartial.Or(false), say("no process seen"), "nothing")
 		return out
 	}
+	if works, known := in.works(d); known && !works {
+		out.Value, out.Limit = "nothing", count("processes", len(list))
+		return out
+	}
 	most := slices.MinFunc(list, busierProcess)
 	if in.Attribution != nil {
 		if a := in.Attribution(d); a != nil && len(a.Shares) == len(list) {

@@ -32,7 +32,7 @@ type ProcessRow struct {
 	User    Value
 	GPUs    string // "0 – 3"
 	Power   Value
-	Share   string // the power, of the row that draws most: "0" to "100"; empty where that is not known
+	Share   string // the power, of the row that draws most or of a GPU's limit: "0" to "100"; empty where that is not known
 	Memory  Value
 	Use     Value
 	Running Value
@@ -120,6 +120,11 @@ func grouped(in *Input, list []Process, by string) []ProcessRow {
 		rows[i] = newProcessRow(in, of, by)
 		if rows[i].watts.over(most) {
 			most = rows[i].watts
+		}
+		for _, p := range of { // 5 W are little, also where nobody draws more
+			if limit := num(p.d.Power.EnforcedLimit); limit.over(most) {
+				most = limit
+			}
 		}
 	}
 	for i := range rows {
