@@ -89,14 +89,23 @@ document.body.addEventListener("patched", () => {
 });
 
 addEventListener("click", async (e) => {
-  const button = /** @type {HTMLElement | null} */ (/** @type {Element} */ (e.target).closest("[data-copy], #copy"));
+  const button = /** @type {HTMLElement | null} */ (/** @type {Element} */ (e.target).closest("[data-copy], #copy, #link"));
   if (!button) return;
   const { copied, reported, blocked, away } = texts();
-  const text = button.dataset.copy ?? (await report().catch(() => ""));
+  const text = button.dataset.copy ?? (button.id === "link" ? link() : await report().catch(() => ""));
   if (!text) say(button, false, away);
   else if (await copy(text)) say(button, true, button.id === "copy" ? reported : copied);
   else say(button, false, blocked);
 });
+
+/** The page of the past, at the moment that is shown: there it stays as it is. */
+function link() {
+  const at = Number(document.getElementById("state")?.dataset.taken);
+  const url = new URL(`${document.body.dataset.base}past`, location.href);
+  const moment = (/** @type {number} */ t) => new Date(t).toISOString();
+  for (const [name, t] of [["from", at - 900_000], ["to", at], ["at", at]]) url.searchParams.set(String(name), moment(Number(t)));
+  return url.href;
+}
 
 /**
  * Over http, browsers copy what is selected, and nothing else.

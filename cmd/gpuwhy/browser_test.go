@@ -95,3 +95,26 @@ func TestThePageSaysWhyThereIsNoGPUAndGoesLive(t *testing.T) {
 	tab.Until("!" + shows("simulate:"))
 	tab.Quiet()
 }
+
+// A link to this moment shows later what is shown now.
+func TestALinkToThisMoment(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil, "--source=simulate:dgx-h100", fast, "--state-dir="+t.TempDir())
+	p.remembered()
+	tab := quietTab(t, 1440, 900)
+	tab.Visit(p.url)
+	tab.Until(live)
+	browsertest.Ask[bool](tab, `(document.getElementById("pause").click(), true)`) // the moment stays the same
+	const headline = `[...document.querySelectorAll(":is(#past-then, main:not(:has(#past-then))) .headline :is(.who, .is)")].map((e) => e.textContent).join("")`
+	link := browsertest.Ask[string](tab, `new Promise((done) => {
+	  Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => done(text) } });
+	  document.getElementById("link").click();
+	})`)
+	said := browsertest.Ask[string](tab, headline)
+	p.remembered()
+	tab.Visit(link)
+	tab.Until(`document.querySelector("#past-then .headline") !== null`)
+	if then := browsertest.Ask[string](tab, headline); then != said {
+		t.Errorf("%s shows %q, and it was %q", link, then, said)
+	}
+}
