@@ -72,7 +72,8 @@ func TestAPageIsKeptUpToDate(t *testing.T) {
 func TestAPageThatIsNone(t *testing.T) {
 	t.Parallel()
 	m := start(t, pages(new(atomic.Int64)))
-	if _, answer, err := websocket.Dial(t.Context(), m.url+"?page="+strings.Repeat("x", 3000), &websocket.DialOptions{HTTPClient: m.client}); err == nil || answer.StatusCode != http.StatusBadRequest {
+	_, answer, err := websocket.Dial(t.Context(), m.url+"?page="+strings.Repeat("x", 3000), &websocket.DialOptions{HTTPClient: m.client}) //nolint:bodyclose // Dial says that nobody needs to
+	if err == nil || answer.StatusCode != http.StatusBadRequest {
 		t.Errorf("an address that is too long: %v", err)
 	}
 	c := dialPage(t, m, "page=none")

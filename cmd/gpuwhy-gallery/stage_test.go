@@ -9,7 +9,6 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
@@ -53,14 +52,6 @@ func newStage(t testing.TB, profile string, interval ...time.Duration) *stage {
 		served.Close()
 	})
 	return s
-}
-
-// show publishes a made-up machine, as of now.
-func (s *stage) show(name string) {
-	s.t.Helper()
-	if e := fixture.Named(name, time.Now()); e.Snapshot != nil {
-		s.Publish(e.Snapshot)
-	}
 }
 
 // A player is an actor in a test.

@@ -230,10 +230,10 @@ func show(t require, shown *html.Node, text []byte) *html.Node {
 	return shown
 }
 
-func patchOf(t *testing.T, old, new string) string {
+func patchOf(t *testing.T, old, next string) string {
 	t.Helper()
 	a, _, err := parse([]byte(old))
-	b, _, err2 := parse([]byte(new))
+	b, _, err2 := parse([]byte(next))
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
