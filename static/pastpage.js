@@ -203,7 +203,7 @@ function listen(picture) {
 // The machine goes on by a minute a second, until it reaches the end of what is drawn or a time of which nothing is known.
 function replay() {
   const then = document.getElementById("past-then");
-  if (!then?.hasAttribute("data-playing") || !then.querySelector("#answer")) return;
+  if (!then?.hasAttribute("data-playing") || !then.querySelector(".answer")) return;
   const next = Date.parse(then.dataset.at ?? "") + 60_000;
   const end = Math.min(Number(document.getElementById("past-picture")?.dataset.to ?? Infinity), Date.now());
   if (!(next < end)) return choose({});
