@@ -1165,7 +1165,7 @@ func (p *Picture) flags(in *Input, d *gpu.Device, a recentAxis) {
 			text = in.alertOn(&of) + " " + text
 		}
 		f := PictureFlag{
-			Key: of.ID, Level: either(of.Severity == alert.Critical, "bad", "warn"), Text: text, X: a.percent(of.Since), Left: a.share(of.Since) > .6,
+			Key: of.ID, Level: either(of.Severity == alert.Critical, "bad", "warn"), Text: text, X: a.percent(of.Since), Left: a.share(of.Since) > .5,
 			Line: "M" + strconv.Itoa(a.x(of.Since)) + " " + exact(p.whoHeight()+float64(i)*20) + "V" + exact(p.axisTop()),
 		}
 		f.Width = strconv.Itoa(30 + 13*len([]rune(text))/2)

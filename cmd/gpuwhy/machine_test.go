@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
@@ -68,10 +69,16 @@ func TestWithoutAGPUTheMachineIsShown(t *testing.T) {
 	if len(past.Machines) != 1 || past.Machines[0].Node != u.Node || len(past.Machines[0].Values["host_fan_rpm"]) == 0 {
 		t.Errorf("the past: %+v", past.Machines)
 	}
-	_, page := p.fetch("/", http.Header{"Accept": {"text/html"}})
-	for _, part := range []string{"CPU fan", "CPU temperature", "Who uses the CPU", `data-metric="host_fan_rpm"`} {
-		if !strings.Contains(string(page), part) {
-			t.Errorf("the page lacks %q", part)
+	// A chart begins when its first step is over.
+	parts := []string{"CPU fan", "CPU temperature", "Who uses the CPU", `data-metric="host_fan_rpm"`}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		_, page := p.fetch("/", http.Header{"Accept": {"text/html"}})
+		lacks := slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return strings.Contains(string(page), part) })
+		if len(lacks) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the page lacks %q", lacks)
 		}
 	}
 }
