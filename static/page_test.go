@@ -180,8 +180,9 @@ func doesNotGrow(t *testing.T, page string, updates int) {
 		}
 	}
 	after := holds()
-	// The same page has a time more or less on its axis, depending on the time.
-	for name, more := range map[string]float64{"elements": 20, "Nodes": 100, "JSEventListeners": 0, "Documents": 0, "Frames": 0, "JSHeapUsedSize": 300_000 + 100*float64(updates)} {
+	// The same page has a time more or less on its axis, depending on the time. The browser keeps 141 bytes of each question
+	// (a page that nothing changes, asked 6,400 times).
+	for name, more := range map[string]float64{"elements": 20, "Nodes": 100, "JSEventListeners": 0, "Documents": 0, "Frames": 0, "JSHeapUsedSize": 300_000 + 200*float64(updates)} {
 		t.Logf("%s: %.0f, then %.0f", name, before[name], after[name])
 		if after[name] > before[name]+more {
 			t.Errorf("%s: %.0f before %d updates, and %.0f after them", name, before[name], updates, after[name])
