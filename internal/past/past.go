@@ -22,7 +22,8 @@ type Past struct {
 	// Permits says what may be shown of snapshots; what Store returns is as it is, see [Permits.Store].
 	Permits Permits
 
-	histories, moments room // of histories those that are large
+	histories, moments room     // of histories those that are large
+	settling           settling // of what answers one question with many queries; else nil
 }
 
 // Rows yields readings as they are kept, in no order but for those of one device and tier. See [store.Query].
@@ -51,7 +52,7 @@ func (p *Past) rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, err
 	return func(yield func(store.Row, error) bool) {
 		unsettled := map[store.Bucket]bool{}
 		if q.Tier != store.Raw {
-			list, err := p.Store.Unsettled(ctx, q.Tier, q.To)
+			list, err := p.unsettled(ctx, q)
 			if err != nil {
 				yield(store.Row{}, err)
 				return
@@ -79,6 +80,33 @@ func (p *Past) rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, err
 		}
 	}
 }
+
+// unsettled are the spans of a query's tier whose row is not made yet, and maybe others.
+func (p *Past) unsettled(ctx context.Context, q store.Query) (list []store.Bucket, err error) {
+	if p.settling == nil || len(q.Keys) == 0 {
+		return p.Store.Unsettled(ctx, q.Tier, q.To)
+	}
+	of := p.settling[q.Tier]
+	if of == nil {
+		all, err := p.Store.Unsettled(ctx, q.Tier, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		of = map[store.Key][]store.Bucket{}
+		for _, b := range all {
+			of[b.Key] = append(of[b.Key], b)
+		}
+		p.settling[q.Tier] = of
+	}
+	for _, key := range q.Keys {
+		list = append(list, of[key]...)
+	}
+	return list, nil
+}
+
+// A settling has the spans whose row is not made yet, by device, of the tiers that were asked for. Rows that are made later change no answer:
+// what they are made of is still there.
+type settling map[store.Tier]map[store.Key][]store.Bucket
 
 // spans yields when the unsettled spans of a query begin, with those who have one then.
 func spans(unsettled map[store.Bucket]bool, q store.Query) iter.Seq2[time.Time, []store.Key] {

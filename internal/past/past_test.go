@@ -30,11 +30,13 @@ type memory struct {
 	unsettled []store.Bucket
 	devices   []store.Device
 	err       error
+	asked     int // how often Unsettled was
 }
 
 func (m *memory) Unsettled(_ context.Context, tier store.Tier, before time.Time) (out []store.Bucket, err error) {
+	m.asked++
 	for _, b := range m.unsettled {
-		if b.Tier == tier && b.Time.Before(before) {
+		if b.Tier == tier && (before.IsZero() || b.Time.Before(before)) {
 			out = append(out, b)
 		}
 	}

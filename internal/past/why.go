@@ -184,6 +184,8 @@ func (p *Past) measure(ctx context.Context, chapters []Chapter) error {
 		kind string
 		tier store.Tier
 	}
+	// What is not settled is asked for once: of 1,000 GPUs it is much, and a story has hundreds of chapters.
+	once := &Past{Store: p.Store, Keeps: p.Keeps, Now: p.Now, Interval: p.Interval, Permits: p.Permits, settling: settling{}}
 	of := map[strand][]*Chapter{} // by time; they do not overlap
 	for i := range chapters {
 		c := &chapters[i]
@@ -197,7 +199,7 @@ func (p *Past) measure(ctx context.Context, chapters []Chapter) error {
 			for n < len(list) && list[n].From.Sub(list[n-1].To) <= near {
 				n++
 			}
-			if err := p.means(ctx, s.Key, s.tier, list[:n]); err != nil {
+			if err := once.means(ctx, s.Key, s.tier, list[:n]); err != nil {
 				return err
 			}
 			list = list[n:]

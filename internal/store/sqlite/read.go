@@ -43,9 +43,14 @@ type device struct {
 	id int64
 }
 
-// devices are all, in their order.
-func devices(ctx context.Context, c *conn) (all []device, err error) {
-	err = c.query(ctx, "SELECT id, node, uuid, name, vendor, place, kind FROM devices", nil, func(row []driver.Value) error {
+// devices are all in their order, or the one of a key.
+func devices(ctx context.Context, c *conn, of ...store.Key) (all []device, err error) {
+	where := ""
+	var args []any
+	if len(of) > 0 {
+		where, args = " WHERE node = ? AND uuid = ?", []any{of[0].Node, of[0].UUID}
+	}
+	err = c.query(ctx, "SELECT id, node, uuid, name, vendor, place, kind FROM devices"+where, args, func(row []driver.Value) error {
 		all = append(all, device{store.Device{
 			Node: text(row[1]), UUID: text(row[2]), Name: text(row[3]), Vendor: text(row[4]), Index: int(integer(row[5])),
 			Kind: gpu.Kind(text(row[6])),
@@ -60,14 +65,14 @@ func devices(ctx context.Context, c *conn) (all []device, err error) {
 
 // of are the devices that a query is about.
 func of(ctx context.Context, c *conn, keys []store.Key) ([]device, error) {
-	all, err := devices(ctx, c)
-	if len(keys) == 0 {
-		return all, err
+	if len(keys) <= 1 {
+		return devices(ctx, c, keys...)
 	}
 	asked := map[store.Key]bool{}
 	for _, k := range keys {
 		asked[k] = true
 	}
+	all, err := devices(ctx, c)
 	return slices.DeleteFunc(all, func(d device) bool { return !asked[d.Key()] }), err
 }
 
