@@ -91,8 +91,9 @@ type Hub struct {
 	held        map[string]*frame // by node: read on demand since the newest was published
 	connections int               // counted from before the upgrade
 	farewell    *goodbye          // once the hub shuts down
-	gone        sync.WaitGroup    // one for each connection
+	gone        sync.WaitGroup    // one for each connection, and each goroutine that serves one
 
+	turns   turns
 	changes atomic.Uint64 // how often something changed that pages show
 
 	encoding, greetings, refreshing, paging *trouble
@@ -162,7 +163,7 @@ func (s *state) after(seen uint64) (oldest *frame) {
 }
 
 // New returns a hub. It panics if cfg lacks an encoder. It starts no goroutine; each
-// connection has two, and [Hub.Shutdown] ends them.
+// connection has one, and [Hub.Shutdown] ends it.
 func New(cfg Config) *Hub {
 	cfg = cfg.withDefaults()
 	log := cfg.Log
@@ -207,10 +208,17 @@ func (h *Hub) Publish(m *insight.Moment) {
 		h.encoding.end()
 	}
 	h.now.Store(next)
-	h.mu.Lock()
-	delete(h.held, node)
-	h.mu.Unlock()
 	close(old.newer)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.held, node)
+	h.turns.wake(func(yield func(*viewer) bool) {
+		for v := range h.viewers {
+			if v.mail.page.Load() == nil && !yield(v) {
+				return
+			}
+		}
+	})
 }
 
 // Hold keeps a Moment that was read on demand for the replies to those who asked,
@@ -236,9 +244,13 @@ func (h *Hub) Turn() {
 // changed wakes the viewers of pages. The caller holds mu.
 func (h *Hub) changed() {
 	h.changes.Add(1)
-	for v := range h.viewers {
-		v.mail.turn()
-	}
+	h.turns.wake(func(yield func(*viewer) bool) {
+		for v := range h.viewers {
+			if v.mail.page.Load() != nil && !yield(v) {
+				return
+			}
+		}
+	})
 }
 
 // latest is the frame of a node's newest Moment, published or held; it may be nil.
@@ -353,9 +365,14 @@ func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) 
 func (h *Hub) register(v *viewer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	v.mail.wake = v.wake
 	v.mail.start(h.now.Load(), h.standing)
 	h.viewers[v] = struct{}{}
 	if h.farewell != nil {
 		v.end(*h.farewell)
 	}
+	const later = time.Hour // its time is set once it is there
+	v.pinging = time.AfterFunc(later, v.pingIsDue)
+	v.pinging.Reset(h.cfg.PingEvery)
+	v.wake()
 }

@@ -3,6 +3,7 @@ package hub
 import (
 	"cmp"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
@@ -12,15 +13,15 @@ import (
 type mailbox struct {
 	hub  *Hub
 	to   auth.Audience
-	only string        // the one node that the viewer sees; empty for all
-	kick chan struct{} // gets a value when there may be something new; capacity 1
+	only string               // the one node that the viewer sees; empty for all
+	wake func()               // is called when there may be something new, with mu held
+	page atomic.Pointer[page] // what the viewer shows; nil: it gets updates and events
 
 	mu      sync.Mutex
 	filter  *filter
 	queue   []message
 	waiting int // how many of queue are kindEvent
 	closed  bool
-	page    *page // what the viewer shows; nil: it gets updates and events
 
 	// Only the caller of next uses these:
 	greets *state // the state in the viewer's first message, until that is made
@@ -29,14 +30,14 @@ type mailbox struct {
 }
 
 func newMailbox(h *Hub, to auth.Audience, only string) mailbox {
-	return mailbox{hub: h, to: to, only: only, kick: make(chan struct{}, 1), filter: everything}
+	return mailbox{hub: h, to: to, only: only, wake: func() {}, filter: everything}
 }
 
 // start adds the standing events. With one node the greeting has its frame.
 func (m *mailbox) start(now *state, standing []announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.page != nil {
+	if m.page.Load() != nil {
 		return
 	}
 	m.greets, m.last = now, now.last
@@ -57,7 +58,7 @@ func (m *mailbox) several() bool { return m.hub.cfg.Several && m.only == "" }
 func (m *mailbox) announce(news []announcement) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed || m.page != nil {
+	if m.closed || m.page.Load() != nil {
 		return true
 	}
 	before := len(m.queue)
@@ -105,13 +106,6 @@ func (m *mailbox) inForce() *filter {
 	return m.filter
 }
 
-func (m *mailbox) wake() {
-	select {
-	case m.kick <- struct{}{}:
-	default: // a kick is there already
-	}
-}
-
 // close empties the mailbox for good.
 func (m *mailbox) close() {
 	m.mu.Lock()
@@ -129,7 +123,7 @@ func (m *mailbox) next(now *state) (message, bool) {
 	if by == nil {
 		return message{}, false
 	}
-	if p := m.shown(); p != nil {
+	if p := m.page.Load(); p != nil {
 		return m.hub.turn(m.to, p)
 	}
 	for f := now.after(m.seen); f != nil; f = now.after(m.seen) {

@@ -18,7 +18,7 @@ type page struct {
 	failed  bool   // it was said that the page can't be had
 }
 
-// pageGap is how soon the writer asks again for a page that was rendered a moment before.
+// pageGap is how soon a viewer gets another turn for a page that was rendered a moment before.
 const pageGap = 100 * time.Millisecond
 
 // maxAddress is how many bytes the address of a page may have.
@@ -69,24 +69,8 @@ func (m *mailbox) show(p *page) {
 	if m.closed {
 		return
 	}
-	m.page = p
+	m.page.Store(p)
 	m.wake()
-}
-
-// turn wakes the writer, where the viewer shows a page.
-func (m *mailbox) turn() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.page != nil {
-		m.wake()
-	}
-}
-
-// shown is the page that the viewer shows; nil for none.
-func (m *mailbox) shown() *page {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.page
 }
 
 // ErrNoPage is what Config.Page returns of an address that no page has, or no longer.

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// Serve upgrades the request to a WebSocket and serves it until the viewer or
+// Serve upgrades the request to a WebSocket and returns; the viewer or
 // [Hub.Shutdown] ends it. The viewer sees one node alone, as if there were no other;
 // an empty name stands for all. Where the query has the address of a page, with the version
 // of which the viewer has it, it gets that page in place of updates and events. Serve refuses with an application/problem+json answer:
@@ -27,21 +28,28 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 		return
 	}
 	v := newViewer(h, auth.FromRequest(r).Audience, node)
-	defer h.leave(v)
+	v.remote = r.RemoteAddr
+	stays := false
+	defer func() {
+		if !stays {
+			h.leave(v)
+		}
+	}()
 	if h.cfg.Page != nil && node == "" { // addresses name the node
-		var err error
-		if v.mail.page, err = pageOf(r.URL.Query()); err != nil {
+		p, err := pageOf(r.URL.Query())
+		if err != nil {
 			h.refuse(w, http.StatusBadRequest, err.Error())
 			return
 		}
+		v.mail.page.Store(p)
 	}
 	if err := v.accept(w, r); err != nil {
 		return
 	}
 	h.register(v)
-	h.cfg.Log.Debug("viewer connected", "remote", r.RemoteAddr)
-	v.run()
-	h.cfg.Log.Log(r.Context(), v.bye.level(), "viewer gone", "remote", r.RemoteAddr, "why", v.bye.why)
+	h.cfg.Log.Debug("viewer connected", "remote", v.remote)
+	stays = true
+	go v.run() // the request, and the goroutine that served it, are garbage now
 }
 
 // admit counts a connection, or says why there can't be one more. That must happen
@@ -128,7 +136,10 @@ func (u *upgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	u.v.wire = newWire(conn, u.v.hub.cfg.WriteTimeout)
-	return u.v.wire, bufio.NewReadWriter(buffers.Reader, bufio.NewWriterSize(u.v.wire, controlBuffer)), nil
+	early, _ := buffers.Reader.Peek(buffers.Reader.Buffered()) // no more is asked for than there is
+	in := bufio.NewReaderSize(bytes.NewReader(early), max(readBuffer, len(early)))
+	_, _ = in.Peek(len(early))
+	return u.v.wire, bufio.NewReadWriter(in, bufio.NewWriterSize(u.v.wire, controlBuffer)), nil
 }
 
 // WriteHeader lets the upgrade pass, and keeps a refusal.

@@ -25,25 +25,29 @@ import (
 // maxReplies is how many unanswered requests a viewer may have; then it is not read.
 const maxReplies = 16
 
-// A viewer is one connection: a goroutine reads, and one writes what the mailbox says.
+// A viewer is one connection. A goroutine reads; what the mailbox says is written when the
+// viewer has a turn.
 type viewer struct {
 	hub    *Hub
 	mail   mailbox
 	wire   *wire
 	conn   *websocket.Conn
+	remote string
 	limits limits        // of the reader
 	in     bytes.Buffer  // of the reader
 	slots  chan struct{} // one taken for each request that waits for its reply
 
-	pinged     bool        // of the writer: a ping was sent, and the timer is for its answer
+	turn       turn        // of the hub's turns
+	later      *time.Timer // of who serves it: for a page that was rendered a moment before
+	pinged     bool        // of who serves it: a ping was sent, and the timer is for its answer
+	pinging    *time.Timer
+	pingDue    atomic.Bool
 	unanswered atomic.Bool // a ping was sent, and no pong has come since
 
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 	ending sync.Once
-	// Once ctx has ended:
-	bye     goodbye
-	cutting *time.Timer // cuts the connection
+	bye    goodbye // once ctx has ended
 }
 
 // limits are how fast a viewer may send request_gpu_update and all other messages,
@@ -103,113 +107,143 @@ func newViewer(h *Hub, to auth.Audience, only string) *viewer {
 	return v
 }
 
-// run serves the viewer until its connection has ended.
+// run reads until the connection has ended.
 func (v *viewer) run() {
-	var writer sync.WaitGroup
-	writer.Go(v.write)
+	defer v.hub.leave(v)
 	v.read()
-	writer.Wait()
-	v.cutting.Stop()
+	v.hub.turns.retire(v)
+	v.pinging.Stop()
+	v.hub.cfg.Log.Log(v.ctx, v.bye.level(), "viewer gone", "remote", v.remote, "why", v.bye.why)
 }
 
-// end begins the connection's end, once. The writer says goodbye if it can.
+// end begins the connection's end, once, and says goodbye if it can.
 func (v *viewer) end(bye goodbye) {
 	v.ending.Do(func() {
 		v.bye = bye
-		v.cutting = time.AfterFunc(closeTimeout, v.cut)
 		v.mail.close()
 		v.cancel()
 		v.hub.counts.end(bye.why)
+		v.hub.gone.Go(func() {
+			cutting := time.AfterFunc(closeTimeout, v.cut)
+			defer cutting.Stop()
+			// An error here says that the client did not answer, or had left.
+			_ = v.conn.Close(bye.code, bye.text)
+		})
 	})
 }
 
 // cut breaks the connection without goodbye.
 func (v *viewer) cut() { _ = v.wire.Close() } // it may be closed already
 
-// write sends the mailbox's messages until the connection ends, then says goodbye.
-func (v *viewer) write() {
-	// An error here says that the client did not answer, or had left.
-	defer func() { _ = v.conn.Close(v.bye.code, v.bye.text) }()
-	if !v.greet() {
-		return
-	}
-	ping := time.NewTimer(v.hub.cfg.PingEvery)
-	defer ping.Stop()
+// wake gives the viewer a turn.
+func (v *viewer) wake() { v.hub.turns.wake(func(yield func(*viewer) bool) { yield(v) }) }
+
+// serve sends all that the viewer is owed, as far as its connection takes it at once. The rest, and
+// what stands in two pieces, is written by a goroutine of its own, after which it has another turn.
+func (v *viewer) serve() {
 	for {
-		now := v.hub.now.Load()
-		if !v.drain(now) {
+		if v.mail.page.Load() != nil {
+			v.hub.gone.Go(v.serveAlone)
 			return
 		}
-		var later <-chan time.Time
-		if p := v.mail.shown(); p != nil && p.seen < v.hub.changes.Load() {
-			later = time.After(pageGap)
-		}
-		select {
-		case <-now.newer:
-		case <-later:
-		case <-v.mail.kick:
-		case <-ping.C:
-			if !v.ping(ping) {
-				return
-			}
-		case <-v.ctx.Done():
-			return
-		}
-	}
-}
-
-// greet sends the first message, but to who shows a page.
-func (v *viewer) greet() bool {
-	if v.mail.greets == nil {
-		return true
-	}
-	greeting, err := v.hub.greeting(v.mail.greets, v.mail.to, v.mail.only)
-	v.mail.greets = nil // or the viewer would hold all that was new when it came
-	if err != nil {
-		v.end(failed)
-		return false
-	}
-	return v.send(message{head: greeting.bytes})
-}
-
-// drain sends all messages that the mailbox has now.
-func (v *viewer) drain(now *state) bool {
-	for {
-		msg, ok := v.mail.next(now)
+		msg, ok := v.next()
 		if !ok {
-			return true
+			break
 		}
-		if msg.kind == kindReply {
-			<-v.slots
+		var n int
+		var holds bool
+		var err error
+		if msg.tail == nil {
+			n, holds, err = v.wire.offer(msg.head)
+			v.hub.counts.bytes.Add(uint64(n))
 		}
-		if !v.send(msg) {
-			return false
+		if err == nil && n < len(msg.head) {
+			v.hub.gone.Go(func() {
+				if v.finish(msg.head[n:], msg.tail, holds) {
+					v.serveAlone()
+				} else {
+					v.hub.turns.rest(v)
+				}
+			})
+			return
+		}
+		if !v.sent(err) {
+			break
+		}
+	}
+	v.hub.turns.rest(v)
+}
+
+// serveAlone is serve in a goroutine that may wait.
+func (v *viewer) serveAlone() {
+	defer v.hub.turns.rest(v)
+	for msg, ok := v.next(); ok; msg, ok = v.next() {
+		if !v.finish(msg.head, msg.tail, false) {
+			return
+		}
+	}
+	if p := v.mail.page.Load(); p != nil && p.seen < v.hub.changes.Load() && v.ctx.Err() == nil {
+		if v.later == nil {
+			v.later = time.AfterFunc(pageGap, v.wake)
+		} else {
+			v.later.Reset(pageGap)
 		}
 	}
 }
 
-// send writes one message, and returns false when the connection has ended.
-func (v *viewer) send(msg message) bool {
-	n, err := v.wire.send(msg.head, msg.tail)
+// next is what the viewer is owed next: its first message, a ping, or what the mailbox says.
+func (v *viewer) next() (message, bool) {
+	now := v.hub.now.Load()
+	if greets := v.mail.greets; greets != nil { // who shows a page gets none
+		v.mail.greets = nil // or the viewer would hold all that was new when it came
+		greeting, err := v.hub.greeting(greets, v.mail.to, v.mail.only)
+		if err != nil {
+			v.end(failed)
+			return message{}, false
+		}
+		return message{head: greeting.bytes}, true
+	}
+	if v.pingDue.Swap(false) && v.ping() {
+		return message{head: pingFrame}, true
+	}
+	msg, ok := v.mail.next(now)
+	if ok && msg.kind == kindReply {
+		<-v.slots
+	}
+	return msg, ok
+}
+
+// finish writes a message or the rest of one, and returns false when the connection has ended.
+func (v *viewer) finish(head, tail []byte, holds bool) bool {
+	n, err := v.wire.finish(head, tail, holds)
 	v.hub.counts.bytes.Add(uint64(n))
+	return v.sent(err)
+}
+
+// sent counts a message, or ends the connection that did not take it.
+func (v *viewer) sent(err error) bool {
 	switch {
 	case err == nil:
 		v.hub.counts.messages.Add(1)
 		return true
 	case errors.Is(err, errGoodbye):
-		<-v.ctx.Done() // the reader knows why
-		return false
+		return false // the reader knows why
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		v.end(slow)
 	default:
 		v.end(lost)
 	}
-	_ = v.wire.Close() // its error is of no use here
+	v.cut()
 	return false
 }
 
-// ping sends a ping; its next call checks whether the answer came.
-func (v *viewer) ping(timer *time.Timer) bool {
+func (v *viewer) pingIsDue() {
+	v.pingDue.Store(true)
+	v.wake()
+}
+
+// ping reports whether a ping is to be sent; its next call checks whether the answer came.
+func (v *viewer) ping() bool {
 	answer := v.hub.cfg.WriteTimeout
 	switch {
 	case v.pinged && v.unanswered.Load():
@@ -217,13 +251,13 @@ func (v *viewer) ping(timer *time.Timer) bool {
 		return false
 	case v.pinged:
 		v.pinged = false
-		timer.Reset(max(0, v.hub.cfg.PingEvery-answer))
-		return true
+		v.pinging.Reset(max(0, v.hub.cfg.PingEvery-answer))
+		return false
 	default:
 		v.pinged = true
 		v.unanswered.Store(true)
-		timer.Reset(answer)
-		return v.send(message{head: pingFrame})
+		v.pinging.Reset(answer)
+		return true
 	}
 }
 

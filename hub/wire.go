@@ -3,7 +3,7 @@ package hub
 import (
 	"errors"
 	"net"
-	"sync"
+	"syscall"
 	"time"
 )
 
@@ -11,55 +11,93 @@ import (
 // write messages. For that it took up to 1.5 times as long: these are ready as whole
 // frames, the same for every viewer, and one takes one system call and no copy.
 //
-// Frames don't mix, since both ways end in a single Write under one lock, and the
-// library flushes each control frame whole.
+// Frames don't mix: both ways write a whole frame, one at a time, and the library
+// flushes each control frame whole.
 type wire struct {
 	net.Conn
 	timeout time.Duration
+	raw     syscall.RawConn // nil where the connection has no descriptor, as with TLS
 
-	mu      sync.Mutex
-	goodbye bool // a close frame was written; nothing may follow it
+	writing chan struct{} // has a value while a frame is written, also between offer and finish; capacity 1
+	goodbye bool          // a close frame was written; nothing may follow it
 }
 
-// controlBuffer has room for the largest control frame.
-const controlBuffer = 256
-
-// sendBuffer is how many bytes the kernel keeps for a viewer, which else are megabytes.
-const sendBuffer = 128 << 10
+const (
+	// readBuffer is enough for what clients send most.
+	readBuffer = 512
+	// controlBuffer has room for the largest control frame.
+	controlBuffer = 256
+	// sendBuffer is how many bytes the kernel keeps for a viewer, which else are megabytes.
+	sendBuffer = 128 << 10
+)
 
 var errGoodbye = errors.New("the connection is being closed")
 
 func newWire(c net.Conn, timeout time.Duration) *wire {
+	w := &wire{Conn: c, timeout: timeout, writing: make(chan struct{}, 1)}
 	if c, ok := c.(interface{ SetWriteBuffer(int) error }); ok {
 		_ = c.SetWriteBuffer(sendBuffer) // without it a slow viewer is noticed later, by its pings
 	}
-	return &wire{Conn: c, timeout: timeout}
+	if c, ok := c.(syscall.Conn); ok {
+		w.raw, _ = c.SyscallConn() // an error means that it is closed, which the first write says, too
+	}
+	return w
 }
 
 // Write writes one control frame of the library's.
 func (w *wire) Write(p []byte) (int, error) {
-	n, err := w.send(p, nil)
+	n, err := w.finish(p, nil, false)
 	if err != nil {
 		_ = w.Close() // its error is of no use beside err
 	}
 	return int(n), err
 }
 
-// send writes a whole frame. After an error, but errGoodbye, half of it may be written.
-func (w *wire) send(head, tail []byte) (int64, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.goodbye {
-		return 0, errGoodbye
+// offer writes as much of a frame as the connection takes at once, and waits for nothing.
+// The rest is for finish. Where holds is true, a part is written, and the wire belongs to
+// who offered it until finish returns.
+func (w *wire) offer(frame []byte) (n int, holds bool, err error) {
+	if w.raw == nil {
+		return 0, false, nil
 	}
-	w.goodbye = head[0]&opcodeBits == closeOpcode
+	select {
+	case w.writing <- struct{}{}:
+	default:
+		return 0, false, nil
+	}
+	if w.goodbye {
+		<-w.writing
+		return 0, false, errGoodbye
+	}
+	if n, err = attempt(w.raw, frame); err == nil && 0 < n && n < len(frame) {
+		return n, true, nil
+	}
+	<-w.writing
+	return n, false, err
+}
+
+// finish writes a frame, or the rest of one, and waits as long as the timeout. After an error,
+// but errGoodbye, half of it may be written.
+func (w *wire) finish(head, tail []byte, holds bool) (int64, error) {
+	if !holds {
+		w.writing <- struct{}{}
+		if w.goodbye {
+			<-w.writing
+			return 0, errGoodbye
+		}
+		w.goodbye = head[0]&opcodeBits == closeOpcode
+	}
+	defer func() { <-w.writing }()
 	if err := w.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
 		return 0, err // it is closed
 	}
-	if tail == nil {
-		written, err := w.Conn.Write(head)
-		return int64(written), err
+	pieces := net.Buffers{head}
+	if tail != nil { // an empty piece would be written
+		pieces = append(pieces, tail)
 	}
-	pieces := net.Buffers{head, tail}
-	return pieces.WriteTo(w.Conn)
+	n, err := pieces.WriteTo(w.Conn)
+	if err == nil {
+		err = w.SetWriteDeadline(time.Time{}) // attempts obey it, too
+	}
+	return n, err
 }
