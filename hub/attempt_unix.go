@@ -4,25 +4,47 @@ package hub
 
 import (
 	"errors"
+	"net"
 	"syscall"
 )
 
-// attempt writes what a connection takes without waiting (write(2) on a descriptor that does not block).
-func attempt(c syscall.RawConn, p []byte) (n int, err error) {
-	closed := c.Write(func(fd uintptr) bool {
+// An attempt writes to a connection without waiting: write(2) on its descriptor, which does not block.
+type attempt struct {
+	conn  syscall.RawConn // nil where the connection has no descriptor, as with TLS
+	try   func(fd uintptr) bool
+	frame []byte
+	n     int
+	err   error
+}
+
+func (a *attempt) on(c net.Conn) {
+	if c, ok := c.(syscall.Conn); ok {
+		a.conn, _ = c.SyscallConn() // an error means that it is closed, which others say
+	}
+	a.try = func(fd uintptr) bool { // made once: each that is made is garbage
 		for {
-			if n, err = syscall.Write(int(fd), p); !errors.Is(err, syscall.EINTR) {
+			if a.n, a.err = syscall.Write(int(fd), a.frame); !errors.Is(a.err, syscall.EINTR) {
 				return true
 			}
 		}
-	})
-	switch {
-	case closed != nil:
-		return 0, closed
-	case errors.Is(err, syscall.EAGAIN):
+	}
+}
+
+// write returns how much of the frame was written, which may be nothing.
+func (a *attempt) write(frame []byte) (int, error) {
+	if a.conn == nil {
 		return 0, nil
+	}
+	a.frame = frame
+	err := a.conn.Write(a.try)
+	a.frame = nil
+	switch {
 	case err != nil:
 		return 0, err
+	case errors.Is(a.err, syscall.EAGAIN):
+		return 0, nil
+	case a.err != nil:
+		return 0, a.err
 	}
-	return n, nil
+	return a.n, nil
 }

@@ -3,7 +3,6 @@ package hub
 import (
 	"errors"
 	"net"
-	"syscall"
 	"time"
 )
 
@@ -16,10 +15,10 @@ import (
 type wire struct {
 	net.Conn
 	timeout time.Duration
-	raw     syscall.RawConn // nil where the connection has no descriptor, as with TLS
 
 	writing chan struct{} // has a value while a frame is written, also between offer and finish; capacity 1
 	goodbye bool          // a close frame was written; nothing may follow it
+	attempt attempt
 }
 
 const (
@@ -38,9 +37,7 @@ func newWire(c net.Conn, timeout time.Duration) *wire {
 	if c, ok := c.(interface{ SetWriteBuffer(int) error }); ok {
 		_ = c.SetWriteBuffer(sendBuffer) // without it a slow viewer is noticed later, by its pings
 	}
-	if c, ok := c.(syscall.Conn); ok {
-		w.raw, _ = c.SyscallConn() // an error means that it is closed, which the first write says, too
-	}
+	w.attempt.on(c)
 	return w
 }
 
@@ -57,9 +54,6 @@ func (w *wire) Write(p []byte) (int, error) {
 // The rest is for finish. Where holds is true, a part is written, and the wire belongs to
 // who offered it until finish returns.
 func (w *wire) offer(frame []byte) (n int, holds bool, err error) {
-	if w.raw == nil {
-		return 0, false, nil
-	}
 	select {
 	case w.writing <- struct{}{}:
 	default:
@@ -69,7 +63,7 @@ func (w *wire) offer(frame []byte) (n int, holds bool, err error) {
 		<-w.writing
 		return 0, false, errGoodbye
 	}
-	if n, err = attempt(w.raw, frame); err == nil && 0 < n && n < len(frame) {
+	if n, err = w.attempt.write(frame); err == nil && 0 < n && n < len(frame) {
 		return n, true, nil
 	}
 	<-w.writing
