@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -44,7 +45,11 @@ func (f *frame) packet(to auth.Audience, by *filter) (packet, error) {
 			f.failed.Store(true)
 			return packet{}, err
 		}
-		return newPacket(eventUpdate, data), nil
+		p := newPacket(eventUpdate, data)
+		if len(p.bytes) >= deflateFrom {
+			p.small = sync.OnceValue(func() []byte { return deflated(p.bytes[p.header:]) })
+		}
+		return p, nil
 	})
 }
 
@@ -66,15 +71,27 @@ func (f *frame) kept(by *filter) int {
 // A packet is one message as it goes over the wire to every viewer: the WebSocket
 // frame's header, then {"event":NAME,"data":DATA}.
 type packet struct {
-	bytes []byte
-	start int // of DATA
+	bytes  []byte
+	header int           // bytes of it
+	start  int           // of DATA
+	small  func() []byte // the whole frame, compressed; nil where that is not worth it
+}
+
+// frameFor is the frame for a viewer that takes compressed messages, or does not.
+func (p packet) frameFor(compressed bool) []byte {
+	if compressed && p.small != nil {
+		return p.small()
+	}
+	return p.bytes
 }
 
 func newPacket(event string, data []byte) packet {
 	opening := fmt.Appendf(nil, `{"event":%q,"data":`, event)
 	size := len(opening) + len(data) + len(`}`)
-	b := append(appendHeader(make([]byte, 0, maxHeader+size), size), opening...)
-	return packet{append(append(b, data...), '}'), len(b)}
+	b := appendHeader(make([]byte, 0, maxHeader+size), size)
+	header := len(b)
+	b = append(b, opening...)
+	return packet{bytes: append(append(b, data...), '}'), header: header, start: len(b)}
 }
 
 // data is DATA alone.

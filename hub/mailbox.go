@@ -11,11 +11,12 @@ import (
 // A mailbox decides what one viewer gets next: its events in order, none skipped,
 // then the newest frame of each node. It holds no frame, and knows no socket.
 type mailbox struct {
-	hub  *Hub
-	to   auth.Audience
-	only string               // the one node that the viewer sees; empty for all
-	wake func()               // is called when there may be something new, with mu held
-	page atomic.Pointer[page] // what the viewer shows; nil: it gets updates and events
+	hub      *Hub
+	to       auth.Audience
+	only     string               // the one node that the viewer sees; empty for all
+	deflates bool                 // the viewer takes compressed messages
+	wake     func()               // is called when there may be something new, with mu held
+	page     atomic.Pointer[page] // what the viewer shows; nil: it gets updates and events
 
 	mu      sync.Mutex
 	filter  *filter
@@ -131,7 +132,7 @@ func (m *mailbox) next(now *state) (message, bool) {
 		m.countSkipped(now, by)
 		if m.wants(f, by) {
 			if p, err := f.packet(m.to, by); err == nil {
-				return message{head: p.bytes}, true
+				return message{head: p.frameFor(m.deflates)}, true
 			} // the log has the error; the viewer keeps the frame that it has
 		}
 	}

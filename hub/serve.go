@@ -99,13 +99,13 @@ func (h *Hub) refuse(w http.ResponseWriter, status int, detail string) {
 	}
 }
 
-// accept does the handshake. Messages are not compressed, so that all viewers share
-// the same bytes: a deflated stream has state.
+// accept does the handshake. Each message that is compressed is so by itself, so that all viewers share
+// the same bytes.
 func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
 	up := &upgrade{ResponseWriter: w, v: v}
 	conn, err := websocket.Accept(up, r, &websocket.AcceptOptions{
 		OriginPatterns:  v.hub.cfg.Origins,
-		CompressionMode: websocket.CompressionDisabled,
+		CompressionMode: websocket.CompressionNoContextTakeover,
 		OnPongReceived:  func(context.Context, []byte) { v.unanswered.Store(false) },
 	})
 	if err != nil {
@@ -116,6 +116,7 @@ func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	conn.SetReadLimit(-1) // receive has the limit
+	v.mail.deflates = strings.HasPrefix(w.Header().Get("Sec-WebSocket-Extensions"), "permessage-deflate")
 	v.conn = conn
 	return nil
 }
