@@ -183,7 +183,8 @@ func New(cfg Config) *Hub {
 
 // Publish makes m the newest Moment of its node, whatever its Seq, and wakes those
 // who wait for one. It waits for no viewer. If m can't be encoded, viewers keep the
-// node's last Moment that could be, and the log says so once.
+// node's last Moment that could be, and the log says so once. Where there is no viewer, m is
+// not encoded until somebody asks for it.
 func (h *Hub) Publish(m *insight.Moment) {
 	h.publishing.Lock()
 	defer h.publishing.Unlock()
@@ -196,7 +197,7 @@ func (h *Hub) Publish(m *insight.Moment) {
 	}
 	f, before := &frame{hub: h, moment: m, number: next.number}, old.of(node)
 	e := entry{f, before}
-	if _, err := f.packet(auth.Everything, everything); err == nil {
+	if h.encodable(f) {
 		e.shown = f
 		next.last = &mark{node: node, number: f.number}
 		old.last.next = next.last
@@ -219,6 +220,19 @@ func (h *Hub) Publish(m *insight.Moment) {
 			}
 		}
 	})
+}
+
+// encodable reports whether a frame can be encoded. While all is well and nobody looks, that is not tried: who
+// asks first finds out.
+func (h *Hub) encodable(f *frame) bool {
+	h.mu.Lock()
+	nobody := h.connections == 0
+	h.mu.Unlock()
+	if _, err := h.encoding.state(); nobody && err == nil {
+		return true
+	}
+	_, err := f.packet(auth.Everything, everything)
+	return err == nil
 }
 
 // Hold keeps a Moment that was read on demand for the replies to those who asked,

@@ -232,6 +232,7 @@ func TestFailingEncoderIsToldOnceAndViewersKeepTheLastFrame(t *testing.T) {
 	for _, told := range []*trouble{h.encoding, h.greetings, h.refreshing} {
 		told.log = slog.New(slog.NewTextHandler(&log, nil))
 	}
+	h.connections = 1
 	m := h.newTestMailbox()
 	h.Publish(devices(1, "a"))
 	owed(t, h, m)
@@ -262,6 +263,34 @@ func TestFailingEncoderIsToldOnceAndViewersKeepTheLastFrame(t *testing.T) {
 	}
 	if text := log.String(); strings.Count(text, "failing ") != 1 || strings.Count(text, "well again") != 1 {
 		t.Errorf("the log has\n%s", text)
+	}
+}
+
+// While nobody looks nothing is encoded; who asks gets it, and finds out what can't be.
+func TestNothingIsEncodedForNobody(t *testing.T) {
+	h := newTestHub(t)
+	for seq := range uint64(3) {
+		h.Publish(devices(seq+1, "a"))
+	}
+	if got := h.Stats(); got.Encodings != 0 || got.Published != 3 {
+		t.Errorf("stats are %+v", got)
+	}
+	for range 2 {
+		if got := string(h.Update("n", auth.Everything)); got != `{"gpus":["a"],"seq":3}` {
+			t.Errorf("it is %s", got)
+		}
+	}
+	if got := h.Stats().Encodings; got != 1 {
+		t.Errorf("it was encoded %d times", got)
+	}
+	h.Publish(devices(4, "bad"))
+	if got := h.Update("n", auth.Everything); got != nil || h.Stats().Err == nil {
+		t.Errorf("it is %s, and the error %v", got, h.Stats().Err)
+	}
+	h.Publish(devices(5, "a"))
+	h.Publish(devices(6, "a")) // all is well when two were
+	if got := string(h.Update("n", auth.Everything)); got != `{"gpus":["a"],"seq":6}` || h.Stats().Err != nil {
+		t.Errorf("it is %s, and the error %v", got, h.Stats().Err)
 	}
 }
 
