@@ -32,7 +32,7 @@ func TestProtocolDocument(t *testing.T) {
 		}
 	}
 	for _, event := range []string{
-		eventStatus, eventUpdate, eventError, eventSubscribed, "high_gpu_usage_alert",
+		eventStatus, eventUpdate, eventPatch, eventError, eventSubscribed, "high_gpu_usage_alert",
 		eventRequest, eventSubscribe, eventUnsubscribe,
 	} {
 		if !seen[event] {

@@ -23,6 +23,7 @@ type filter struct {
 	gpus          map[any]bool // indexes and UUIDs
 	key           string       // the same for filters that keep the same devices; "" for those that keep all
 	terms         []byte       // the filter as JSON, the data of subscribed
+	delta         bool         // the viewer gets patches in place of updates
 }
 
 // everything is the filter that viewers begin with.
@@ -33,6 +34,7 @@ type filterTerms struct {
 	Events []string `json:"events"`
 	GPUs   []any    `json:"gpus"` // int or string
 	Nodes  []string `json:"nodes"`
+	Delta  bool     `json:"delta,omitempty"`
 }
 
 // parseFilter reads the data of subscribe. Its errors are for the client.
@@ -40,10 +42,19 @@ func parseFilter(data map[string]json.RawMessage) (*filter, error) {
 	events, err1 := parseList(data, "events", parseName)
 	gpus, err2 := parseList(data, "gpus", parseGPU)
 	nodes, err3 := parseList(data, "nodes", parseName)
-	if err := cmp.Or(err1, err2, err3); err != nil {
+	delta, err4 := parseBool(data, "delta")
+	if err := cmp.Or(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
-	return newFilter(filterTerms{events, gpus, nodes}), nil
+	return newFilter(filterTerms{events, gpus, nodes, delta}), nil
+}
+
+// parseBool reads a member that is true or false; false where it is absent or null.
+func parseBool(data map[string]json.RawMessage, name string) (is bool, err error) {
+	if raw := data[name]; raw != nil && json.Unmarshal(raw, &is) != nil {
+		return false, fmt.Errorf("%s is neither true nor false", name)
+	}
+	return is, nil
 }
 
 // parseList reads one list, nil where it is absent or null, each entry once.
@@ -96,7 +107,7 @@ func newFilter(terms filterTerms) *filter {
 	if err != nil {
 		panic(err) // strings and numbers can always be marshaled
 	}
-	f := &filter{events: setOf(terms.Events), gpus: setOf(terms.GPUs), nodes: setOf(terms.Nodes), terms: encoded}
+	f := &filter{events: setOf(terms.Events), gpus: setOf(terms.GPUs), nodes: setOf(terms.Nodes), terms: encoded, delta: terms.Delta}
 	if f.gpus != nil || f.nodes != nil {
 		f.key = fmt.Sprintf("%#v%#v", f.gpus, f.nodes) // in the order of the entries' values
 	}

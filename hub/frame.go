@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -21,6 +22,19 @@ type frame struct {
 	number  uint64      // of all frames published, from 1
 	failed  atomic.Bool // an encoding of it failed
 	packets lazy.Map[view, packet]
+	patches lazy.Map[step, packet]
+}
+
+// A step is the way from the frame that a viewer has to another one, as it gets them.
+type step struct {
+	view
+	from uint64 // number of the frame that it has; 0 for none
+}
+
+// A base is the update that a viewer has, of one node.
+type base struct {
+	number, seq uint64 // of the frame, and of the snapshot
+	data        []byte
 }
 
 // A view is the part of a Moment that a viewer gets, by the key of its filter.
@@ -45,12 +59,34 @@ func (f *frame) packet(to auth.Audience, by *filter) (packet, error) {
 			f.failed.Store(true)
 			return packet{}, err
 		}
-		p := newPacket(eventUpdate, data)
-		if len(p.bytes) >= deflateFrom {
-			p.small = sync.OnceValue(func() []byte { return deflated(p.bytes[p.header:]) })
-		}
-		return p, nil
+		return newPacket(eventUpdate, data).compressible(), nil
 	})
+}
+
+// patch returns what makes the update that a viewer has this one, and the base that it has then.
+func (f *frame) patch(to auth.Audience, by *filter, has base) (packet, base, error) {
+	p, err := f.packet(to, by)
+	if err != nil {
+		return packet{}, has, err
+	}
+	now := base{f.number, f.moment.Snapshot.Seq, p.data()}
+	out, err := f.patches.Get(step{view{to, by.key}, has.number}, func() (packet, error) {
+		patch, err := f.hub.patching.encoded(f.hub.cfg.Patch(has.data, now.data))
+		if err != nil {
+			return packet{}, err
+		}
+		f.hub.patching.end()
+		from := []byte("null")
+		if has.number > 0 {
+			from = strconv.AppendUint(nil, has.seq, 10)
+		}
+		node, err := json.Marshal(f.moment.Snapshot.Node)
+		if err != nil {
+			panic(err) // a string can always be marshaled
+		}
+		return newPacket(eventPatch, fmt.Appendf(nil, `{"node":%s,"base":%s,"seq":%d,"patch":%s}`, node, from, now.seq, patch)).compressible(), nil
+	})
+	return out, now, err
 }
 
 // kept is how many devices a filter keeps.
@@ -75,6 +111,14 @@ type packet struct {
 	header int           // bytes of it
 	start  int           // of DATA
 	small  func() []byte // the whole frame, compressed; nil where that is not worth it
+}
+
+// compressible is a packet that is compressed once for all who take it so, where that is worth it.
+func (p packet) compressible() packet {
+	if len(p.bytes) >= deflateFrom {
+		p.small = sync.OnceValue(func() []byte { return deflated(p.bytes[p.header:]) })
+	}
+	return p
 }
 
 // frameFor is the frame for a viewer that takes compressed messages, or does not.

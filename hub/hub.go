@@ -32,6 +32,9 @@ type Config struct {
 	// (nil allows all), as the audience may see them. It is called once for each
 	// Moment, audience and filter in use, maybe concurrently.
 	Encode func(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error)
+	// Patch makes a JSON merge patch that makes the keyed form of one answer of Encode that of another; of nothing
+	// where before is nil. If Patch is nil, nobody can ask for patches.
+	Patch func(before, after []byte) ([]byte, error)
 	// Status makes the data of gpu_status. encoded is what Encode made of the one
 	// node's Moment; "null" before the first, and for a viewer of several nodes.
 	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
@@ -96,8 +99,8 @@ type Hub struct {
 	turns   turns
 	changes atomic.Uint64 // how often something changed that pages show
 
-	encoding, greetings, refreshing, paging *trouble
-	counts                                  counters
+	encoding, patching, greetings, refreshing, paging *trouble
+	counts                                            counters
 }
 
 // A state has the newest of all nodes, until newer is closed.
@@ -172,6 +175,7 @@ func New(cfg Config) *Hub {
 		viewers:    make(map[*viewer]struct{}),
 		held:       make(map[string]*frame),
 		encoding:   &trouble{log: log, what: "encoding snapshots"},
+		patching:   &trouble{log: log, what: "making patches"},
 		greetings:  &trouble{log: log, what: "encoding the status"},
 		refreshing: &trouble{log: log, what: "readings on demand"},
 		paging:     &trouble{log: log, what: "rendering pages"},

@@ -25,9 +25,11 @@ type mailbox struct {
 	closed  bool
 
 	// Only the caller of next uses these:
-	greets *state // the state in the viewer's first message, until that is made
-	seen   uint64 // number of the last frame that it got, or did not want
-	last   *mark  // up to which skipped frames are counted
+	greets *state          // the state in the viewer's first message, until that is made
+	seen   uint64          // number of the last frame that it got, or did not want
+	last   *mark           // up to which skipped frames are counted
+	by     *filter         // that was in force then
+	bases  map[string]base // what the viewer has of each node, where it gets patches
 }
 
 func newMailbox(h *Hub, to auth.Audience, only string) mailbox {
@@ -127,16 +129,36 @@ func (m *mailbox) next(now *state) (message, bool) {
 	if p := m.page.Load(); p != nil {
 		return m.hub.turn(m.to, p)
 	}
+	if by != m.by { // who begins to get patches begins with the newest
+		m.by, m.bases = by, nil
+		if by.delta {
+			m.seen, m.bases = 0, map[string]base{}
+		}
+	}
 	for f := now.after(m.seen); f != nil; f = now.after(m.seen) {
 		m.seen = f.number
 		m.countSkipped(now, by)
 		if m.wants(f, by) {
-			if p, err := f.packet(m.to, by); err == nil {
+			if p, err := m.packet(f, by); err == nil {
 				return message{head: p.frameFor(m.deflates)}, true
 			} // the log has the error; the viewer keeps the frame that it has
 		}
 	}
 	return message{}, false
+}
+
+// packet is what the viewer gets of a frame: an update, or a patch of the one that it has.
+func (m *mailbox) packet(f *frame, by *filter) (packet, error) {
+	if !by.delta {
+		return f.packet(m.to, by)
+	}
+	node := f.moment.Snapshot.Node
+	if !m.several() {
+		node = "" // the newest replaces the one before, whatever its node is called
+	}
+	p, has, err := f.patch(m.to, by, m.bases[node])
+	m.bases[node] = has
+	return p, err
 }
 
 // countSkipped counts the frames before the one taken that newer ones have replaced.

@@ -34,18 +34,13 @@ func parsePage(data map[string]json.RawMessage) (p *page, fresh bool, err error)
 	case len(address) > maxAddress || len(have) > maxID:
 		return nil, false, errTooLong
 	}
-	for name, raw := range data {
-		switch name {
-		case "page", "have":
-		case "fresh":
-			if json.Unmarshal(raw, &fresh) != nil {
-				return nil, false, errors.New("data.fresh is neither true nor false")
-			}
-		default:
+	for name := range data {
+		if name != "page" && name != "have" && name != "fresh" {
 			return nil, false, errors.New("data has a member that is none of page, have and fresh")
 		}
 	}
-	return &page{address: address, have: have}, fresh, nil
+	fresh, err = parseBool(data, "fresh")
+	return &page{address: address, have: have}, fresh, err
 }
 
 // pageOf is the page that a connection is made for; nil for none.

@@ -12,6 +12,7 @@ import (
 const (
 	eventStatus      = "gpu_status"
 	eventUpdate      = "gpu_status_update"
+	eventPatch       = "gpu_status_patch"
 	eventError       = "error"
 	eventSubscribed  = "subscribed"
 	eventRequest     = "request_gpu_update"

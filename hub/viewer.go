@@ -352,6 +352,8 @@ func (v *viewer) accepts(req *request) error {
 	switch {
 	case req.event == eventRequest && v.hub.cfg.Refresh == nil, req.event == eventShow && v.hub.cfg.Page == nil:
 		return unknownEvent(req.event)
+	case req.filter != nil && req.filter.delta && v.hub.cfg.Patch == nil:
+		return errors.New("delta: there are no patches here")
 	case req.filter != nil && req.filter.ambiguous() && v.mail.several():
 		return errors.New("gpus has an index, and an index is unique within a node alone: name the node in nodes, or use the GPU's UUID")
 	case req.filter != nil:

@@ -42,8 +42,8 @@ func TestEvents(t *testing.T) {
 	for _, e := range doc.Events {
 		names[e.Name] = true
 	}
-	if len(names) != 9 {
-		t.Errorf("there are %d events, want 9: %v", len(names), names)
+	if len(names) != 10 {
+		t.Errorf("there are %d events, want 10: %v", len(names), names)
 	}
 	for _, e := range doc.Events {
 		withoutData := e.Name == "request_gpu_update" || e.Name == "unsubscribe"

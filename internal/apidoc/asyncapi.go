@@ -45,6 +45,7 @@ func AsyncAPI(version, address string) *Events {
 	carried := map[string]data{
 		"gpu_status":          {contract.GPUStatus{}, statusExample()},
 		"gpu_status_update":   {contract.Update{}, contract.Example("update")},
+		"gpu_status_patch":    {Patch{}, Patch{Node: "workstation", Base: new(17), Seq: 18, Patch: mergePatch{"seq": 18, "total_power_draw_watts": 398.2}}},
 		contract.HighGPUUsage: {contract.Alert{}, contract.Example("alert")},
 		contract.AlertEvent:   {contract.Alert{}, contract.Example("alert")},
 		"subscribed":          {Filter{}, Filter{GPUs: []any{0}}},

@@ -11,6 +11,8 @@ type Filter struct {
 	// gpus and in the totals. Null: all.
 	GPUs  []any    `json:"gpus" null:"yes" unit:"any"`
 	Nodes []string `json:"nodes" null:"yes"` // Machines by name. Null: all.
+	// gpu_status_patch comes in place of gpu_status_update; left out where not.
+	Delta bool `json:"delta,omitempty"`
 }
 
 // Subscription replaces the filter. A list that is left out or null restricts
@@ -19,6 +21,16 @@ type Subscription struct {
 	Events []string `json:"events,omitempty" null:"yes"`          // Names of the events that are to come. Null: all.
 	GPUs   []any    `json:"gpus,omitempty" null:"yes" unit:"any"` // GPUs by index, a number, or UUID, a string. Null: all.
 	Nodes  []string `json:"nodes,omitempty" null:"yes"`           // Machines by name. Null: all.
+	// True: gpu_status_patch comes in place of gpu_status_update, at first of the whole.
+	Delta bool `json:"delta,omitempty"`
+}
+
+// Patch makes the update that a client has the next one.
+type Patch struct {
+	Node  string     `json:"node"`            // Name of the machine.
+	Base  *int       `json:"base" unit:"any"` // The seq of the update that the patch is for. Null: it is the whole, for an empty object.
+	Seq   int        `json:"seq" unit:"any"`  // The seq of the update that it makes.
+	Patch mergePatch `json:"patch"`           // A JSON merge patch (RFC 7386).
 }
 
 // Refusal says why a message could not be served. It changed nothing, and the
@@ -32,3 +44,6 @@ type Refusal struct {
 
 // A messageID identifies a message of a client: any number or text.
 type messageID any
+
+// A mergePatch is an object with any members, each of them null where it is removed.
+type mergePatch map[string]any

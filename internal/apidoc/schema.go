@@ -197,6 +197,8 @@ func (s *schemas) of(t reflect.Type, format string) *Schema {
 	switch t {
 	case reflect.TypeFor[messageID]():
 		return &Schema{Type: Types{"number", "string"}}
+	case reflect.TypeFor[mergePatch]():
+		return &Schema{Type: Types{"object"}}
 	case reflect.TypeFor[contract.Bytes](): // MiB, with decimals
 		return &Schema{Type: Types{"number", "null"}}
 	case reflect.TypeFor[contract.Time]():

@@ -99,6 +99,7 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	a.Hub = hub.New(hub.Config{
 		Encode:     a.encodeUpdate,
 		Status:     a.encodeStatus,
+		Patch:      contract.Patch,
 		Refresh:    a.refresh,
 		Page:       a.page,
 		Several:    len(inputs) > 1,
