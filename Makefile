@@ -13,7 +13,7 @@ export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo gallery screenshots looks test cross wine soak faults stories check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd needs-cross needs-wine
+.PHONY: build run demo gallery screenshots looks test cross wine soak faults stories check bench bench-full fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd needs-cross needs-wine
 
 build: ## build bin/gpuwhy
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -43,10 +43,11 @@ looks: needs-chromium ## take pictures of every state of the pages, at four widt
 # Most packages wait for processes of their own, so six are tested at a time.
 # RANDOM has thousands of random machines, of which the detector gets a few. In
 # forecasts nothing runs beside anything.
+# In bench, ratios of what processes cost are compared.
 # SQLite is C in the form of Go: under the detector its tests take twelve times
 # as long. So it sees those alone in which several read and write (BESIDE), and of
 # the packages that play much past a part of the random tests, without a database.
-OUTSIDE := ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery ./internal/story ./internal/store/sqlite ./internal/record ./internal/past ./internal/forecast
+OUTSIDE := ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery ./internal/story ./internal/bench ./internal/store/sqlite ./internal/record ./internal/past ./internal/forecast
 BESIDE  := ^TestStore$$/^(ReadersBesideAWriter|Canceled)$$|^(TestRemoved|TestDamageThatShowsLater)$$
 PLAYED  := ^(TestSpansInSQLite|TestSessionsInSQLite|TestAnswersAreTrue|TestSessionsOfASimulation|TestTheAnswerOfThen)$$
 RANDOM  := ./internal/insight/explain
@@ -83,6 +84,9 @@ stories: ## play the stories, say how many answers are right, and write that int
 
 bench: ## measure; docs/performance.md has the figures and their meaning (BENCH=regexp, COUNT=n)
 	$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...
+
+bench-full: ## measure thousands of viewers for some ten minutes: 1,000 to 10,000, and those that are slow, that come and go, that ask (BENCH=regexp, COUNT=n)
+	$(GO) test -tags soak -run '^$$' -bench '$(or $(BENCH),.)' -count $(or $(COUNT),1) -timeout 0 ./internal/bench
 
 fuzz: ## fuzz every target for FUZZTIME (a minute by default)
 	@for f in $$(grep -rlE --include='*_test.go' '^func Fuzz' .); do \

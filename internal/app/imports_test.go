@@ -99,6 +99,7 @@ var allowed = map[string][]string{
 		"internal/store", "internal/web",
 	},
 	"internal/story":     {},
+	"internal/bench":     {},
 	"cmd/gpuwhy":         {"…"},
 	"cmd/gpuwhy-gallery": {"…"},
 }

@@ -1,0 +1,510 @@
+//go:build linux
+
+package bench
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A crowdConfig says what the viewers of one process do, each from an address of its own.
+type crowdConfig struct {
+	Addr, Path string
+	Viewers    int
+	Does       string
+}
+
+// What viewers do. Those that read also answer pings.
+const (
+	doesRead    = "read"
+	doesNothing = "nothing" // never read
+	doesTrickle = "trickle" // read 200 bytes a second
+	doesAsk     = "ask"     // read, and once a second each asks for a reading
+	doesCome    = "come"    // come and go on command
+	doesGet     = "get"     // no WebSocket: ask for the path again and again, when told
+)
+
+// An arrival is how a message came, by the machine's clock in ns.
+type arrival struct {
+	Stamp       int64
+	Count       int
+	First, Last int64
+}
+
+// answers are what viewers got that asked for readings.
+type answers struct {
+	Asked, Got int
+	Waits      []time.Duration // sorted
+	Readings   int             // that were in answers, each counted once
+	TooOld     int             // answers from readings that began before the request
+}
+
+// A crowd is many viewers that cost little: one goroutine reads from all sockets.
+type crowd struct {
+	crowdConfig
+	poll int // of epoll
+	buf  []byte
+
+	mu       sync.Mutex
+	came     *sync.Cond
+	viewers  []*viewer
+	arrivals map[int64]*arrival
+	ended    int
+	answers  answers
+	readings map[int64]bool // by sequence number
+	getting  bool
+	got      int
+}
+
+// A viewer is one connection, and where in the stream it is.
+type viewer struct {
+	fd     int
+	stream stream
+	asked  time.Time // zero if no answer is awaited
+	rest   int       // bytes of an answer of HTTP that have not come
+	closed bool
+}
+
+// runCrowd is the process of a crowd. It says hello when all are connected.
+func runCrowd(cfg *crowdConfig) error {
+	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	c := &crowd{crowdConfig: *cfg, poll: poll, buf: make([]byte, 256<<10), arrivals: map[int64]*arrival{}, readings: map[int64]bool{}}
+	c.came = sync.NewCond(&c.mu)
+	if c.Does == doesRead || c.Does == doesAsk || c.Does == doesGet {
+		go func() { panic(c.read()) }()
+	}
+	if c.Does != doesCome {
+		for i := range c.Viewers {
+			if err := c.connect(i); err != nil {
+				return fmt.Errorf("viewer %d: %w", i, err)
+			}
+		}
+	}
+	if c.Does == doesTrickle {
+		go c.trickle()
+	}
+	return converse(len(c.viewers), c.command)
+}
+
+// command does what the benchmark asks for.
+func (c *crowd) command(words []string) (any, error) {
+	n, err := number(words, 1)
+	if err != nil {
+		return nil, err
+	}
+	switch words[0] {
+	case "await": // STAMP: until all have it, or for some time
+		return c.await(n), nil
+	case "arrivals": // of all messages so far
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		all := []arrival{}
+		for _, a := range c.arrivals {
+			all = append(all, *a)
+		}
+		slices.SortFunc(all, func(a, b arrival) int { return int(a.Stamp - b.Stamp) })
+		return all, nil
+	case "come": // A SECOND, for so many seconds
+		return c.come(int(n), words)
+	case "ask": // for so many seconds
+		return c.ask(time.Duration(n) * time.Second)
+	case "get": // for so many milliseconds
+		return c.get(time.Duration(n) * time.Millisecond)
+	default:
+		return nil, errors.New("unknown command")
+	}
+}
+
+// connect makes the viewer i.
+func (c *crowd) connect(i int) error {
+	fd, rest, err := c.dial(i)
+	if err != nil {
+		return err
+	}
+	v := &viewer{fd: fd}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.viewers = append(c.viewers, v)
+	if c.Does == doesNothing || c.Does == doesTrickle {
+		return nil
+	}
+	if err := c.feed(v, rest); err != nil {
+		return err
+	}
+	return unix.EpollCtl(c.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(len(c.viewers) - 1)})
+}
+
+// dial connects from the i-th address, upgrades the connection where it is one of a
+// viewer, and returns what came after the answer.
+func (c *crowd) dial(i int) (fd int, rest []byte, err error) {
+	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = unix.Close(fd)
+		}
+	}()
+	to, err := netip.ParseAddrPort(c.Addr)
+	if err != nil {
+		return 0, nil, err
+	}
+	from := [4]byte{127, byte(1 + i>>16), byte(i >> 8), byte(i)}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: from}); err != nil {
+		return 0, nil, fmt.Errorf("bind %v: %w", net.IP(from[:]), err)
+	}
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}); err != nil {
+		return 0, nil, fmt.Errorf("connect: %w", err)
+	}
+	if c.Does == doesGet {
+		return fd, nil, unix.SetNonblock(fd, true)
+	}
+	request := "GET " + c.Path + " HTTP/1.1\r\nHost: " + c.Addr + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+	if _, err := unix.Write(fd, []byte(request)); err != nil {
+		return 0, nil, fmt.Errorf("handshake: %w", err)
+	}
+	buf := make([]byte, 4096)
+	for have := 0; ; {
+		n, err := unix.Read(fd, buf[have:])
+		if err != nil || n == 0 {
+			return 0, nil, fmt.Errorf("handshake: %d bytes, %w", n, err)
+		}
+		have += n
+		head, rest, whole := bytes.Cut(buf[:have], []byte("\r\n\r\n"))
+		switch {
+		case whole && !bytes.HasPrefix(head, []byte("HTTP/1.1 101 ")):
+			return 0, nil, fmt.Errorf("handshake: %.200s", buf[:have])
+		case whole:
+			return fd, rest, unix.SetNonblock(fd, true)
+		}
+	}
+}
+
+// read reads from all sockets that have something, until it fails.
+func (c *crowd) read() error {
+	events := make([]unix.EpollEvent, 256)
+	for {
+		n, err := unix.EpollWait(c.poll, events, -1)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		for _, e := range events[:max(0, n)] {
+			c.mu.Lock()
+			v := c.viewers[e.Fd]
+			c.mu.Unlock()
+			n, err := unix.Read(v.fd, c.buf)
+			var fail error
+			c.mu.Lock()
+			switch {
+			case errors.Is(err, unix.EAGAIN), v.closed:
+			case err != nil || n == 0:
+				c.leave(v)
+			case c.Does == doesGet:
+				fail = c.more(v, c.buf[:n])
+			default:
+				fail = c.feed(v, c.buf[:n])
+			}
+			c.mu.Unlock()
+			if fail != nil {
+				return fail
+			}
+		}
+	}
+}
+
+// leave closes a connection that has ended. The caller holds mu.
+func (c *crowd) leave(v *viewer) {
+	v.closed = true
+	c.ended++
+	_ = unix.Close(v.fd)
+	c.came.Broadcast()
+}
+
+// feed takes bytes that came. The caller holds mu.
+func (c *crowd) feed(v *viewer, p []byte) error {
+	for len(p) > 0 {
+		var whole bool
+		if p, whole = v.stream.take(p); !whole {
+			continue
+		}
+		switch begin := v.stream.begin; v.stream.opcode() {
+		case 0x1:
+			if err := c.message(v, begin); err != nil {
+				return err
+			}
+		case 0x9: // its answer, with a mask of zeros
+			pong := append([]byte{0x8a, 0x80 | byte(len(begin)), 0, 0, 0, 0}, begin...)
+			_, _ = unix.Write(v.fd, pong) // the connection's end is seen when it is read
+		case 0x8:
+			c.leave(v)
+			return nil
+		default:
+			return fmt.Errorf("a frame of opcode %d", v.stream.opcode())
+		}
+	}
+	return nil
+}
+
+// message takes note of a message that begins so.
+func (c *crowd) message(v *viewer, begin []byte) error {
+	if stamp, ok := after(begin, `"stamp":"`); ok {
+		t, err := now()
+		if err != nil {
+			return err
+		}
+		a := c.arrivals[stamp]
+		if a == nil {
+			a = &arrival{Stamp: stamp, First: t}
+			c.arrivals[stamp] = a
+		}
+		a.Count++
+		a.Last = t
+		if a.Count == len(c.viewers) {
+			c.came.Broadcast()
+		}
+		return nil
+	}
+	if v.asked.IsZero() || !bytes.HasPrefix(begin, []byte(`{"event":"gpu_status_update","id":`)) {
+		return nil // gpu_status, or an update that nobody asked for
+	}
+	seq, ok := after(begin, `"seq":`)
+	_, text, found := bytes.Cut(begin, []byte(`"timestamp":"`))
+	text, _, whole := bytes.Cut(text, []byte(`"`))
+	began, err := time.Parse(time.RFC3339Nano, string(text))
+	if !ok || !found || !whole || err != nil {
+		return fmt.Errorf("an answer without seq or timestamp: %s", begin)
+	}
+	c.answers.Got++
+	c.answers.Waits = append(c.answers.Waits, time.Since(v.asked))
+	if began.Before(v.asked.Truncate(time.Microsecond)) { // as precise as the timestamp
+		c.answers.TooOld++
+	}
+	c.readings[seq] = true
+	v.asked = time.Time{}
+	return nil
+}
+
+// after is the number behind a text.
+func after(b []byte, text string) (int64, bool) {
+	_, rest, found := bytes.Cut(b, []byte(text))
+	digits := len(rest) - len(bytes.TrimLeft(rest, "0123456789"))
+	n, err := strconv.ParseInt(string(rest[:digits]), 10, 64)
+	return n, found && err == nil
+}
+
+// patience is how long a message may take; only failures take it.
+const patience = 30 * time.Second
+
+// await waits until all viewers have a message.
+func (c *crowd) await(stamp int64) arrival {
+	begun := time.Now()
+	late := time.AfterFunc(patience, c.came.Broadcast)
+	defer late.Stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		a := c.arrivals[stamp]
+		if a != nil && (a.Count == len(c.viewers) || time.Since(begun) >= patience) {
+			delete(c.arrivals, stamp)
+			return *a
+		}
+		if time.Since(begun) >= patience {
+			return arrival{Stamp: stamp}
+		}
+		c.came.Wait()
+	}
+}
+
+// trickle reads 200 bytes a second from each socket.
+func (c *crowd) trickle() {
+	for range time.Tick(time.Second) {
+		for _, v := range c.viewers {
+			_, _ = unix.Read(v.fd, c.buf[:200]) // there may be none, or the server has ended it
+		}
+	}
+}
+
+// come has viewers connect and leave at a rate: one in four says goodbye, one resets the
+// connection, two close it. It returns how many came.
+func (c *crowd) come(rate int, words []string) (int, error) {
+	seconds, err := number(words, 2)
+	if err != nil {
+		return 0, err
+	}
+	tick := time.NewTicker(time.Second / time.Duration(rate))
+	defer tick.Stop()
+	came := 0
+	for end := time.Now().Add(time.Duration(seconds) * time.Second); time.Now().Before(end); came++ {
+		<-tick.C
+		fd, _, err := c.dial(came % 50_000)
+		if err != nil {
+			return came, err
+		}
+		switch came % 4 {
+		case 0: // a masked close frame
+			_, err = unix.Write(fd, []byte{0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8})
+		case 1: // a reset
+			err = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+		}
+		if err := errors.Join(err, unix.Close(fd)); err != nil {
+			return came, err
+		}
+	}
+	return came, nil
+}
+
+// ask has each viewer ask for a reading once a second, evenly, for some time, and waits
+// some more for the last answers.
+func (c *crowd) ask(span time.Duration) (answers, error) {
+	begun, each := time.Now(), time.Second/time.Duration(len(c.viewers))
+	frame := func(text string) []byte {
+		return append([]byte{0x81, 0x80 | byte(len(text)), 0, 0, 0, 0}, text...) // masked with zeros
+	}(`{"event":"request_gpu_update","id":1}`)
+	for i := 0; ; i++ {
+		due := begun.Add(time.Duration(i) * each)
+		if due.Sub(begun) >= span {
+			break
+		}
+		time.Sleep(time.Until(due))
+		c.mu.Lock()
+		if v := c.viewers[i%len(c.viewers)]; v.asked.IsZero() && !v.closed {
+			c.answers.Asked++
+			v.asked = time.Now()
+			if _, err := unix.Write(v.fd, frame); err != nil {
+				c.mu.Unlock()
+				return answers{}, err
+			}
+		}
+		c.mu.Unlock()
+	}
+	time.Sleep(2 * time.Second)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slices.Sort(c.answers.Waits)
+	c.answers.Readings = len(c.readings)
+	return c.answers, nil
+}
+
+// get has each connection get the path again and again for some time, and returns how
+// many answers came.
+func (c *crowd) get(span time.Duration) (int, error) {
+	c.mu.Lock()
+	c.getting, c.got = true, 0
+	for _, v := range c.viewers {
+		if err := c.request(v); err != nil {
+			c.mu.Unlock()
+			return 0, err
+		}
+	}
+	c.mu.Unlock()
+	time.Sleep(span)
+	c.mu.Lock()
+	c.getting = false
+	c.mu.Unlock()
+	time.Sleep(100 * time.Millisecond) // the last answers
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended > 0 {
+		return 0, fmt.Errorf("%d connections ended", c.ended)
+	}
+	return c.got, nil
+}
+
+func (c *crowd) request(v *viewer) error {
+	_, err := unix.Write(v.fd, []byte("GET "+c.Path+" HTTP/1.1\r\nHost: "+c.Addr+"\r\n\r\n"))
+	return err
+}
+
+// more takes a part of an answer, and asks again after its end. The caller holds mu.
+func (c *crowd) more(v *viewer, p []byte) error {
+	if v.rest == 0 {
+		head, body, whole := bytes.Cut(p, []byte("\r\n\r\n"))
+		length, ok := after(head, "Content-Length: ")
+		if !whole || !ok || !bytes.HasPrefix(head, []byte("HTTP/1.1 200 ")) {
+			return fmt.Errorf("an answer of %d bytes: %.500s", len(p), p)
+		}
+		v.rest, p = int(length), body
+	}
+	v.rest -= len(p)
+	if v.rest > 0 {
+		return nil
+	}
+	c.got++
+	if !c.getting {
+		return nil
+	}
+	return c.request(v)
+}
+
+// A stream finds the frames in what a server sends.
+type stream struct {
+	head  []byte // the frame's header
+	left  int    // bytes of the payload that have not come
+	begin []byte // the first bytes of the payload
+}
+
+// keep is how many bytes of a payload are kept.
+const keep = 256
+
+func (s *stream) opcode() byte { return s.head[0] & 0x0f }
+
+// take takes what belongs to one frame, says whether that is whole, and returns the rest.
+func (s *stream) take(p []byte) (rest []byte, whole bool) {
+	if s.left == 0 {
+		if s.complete() {
+			s.head, s.begin = s.head[:0], s.begin[:0]
+		}
+		for len(p) > 0 && !s.complete() {
+			s.head, p = append(s.head, p[0]), p[1:]
+		}
+		if !s.complete() {
+			return nil, false
+		}
+		s.left = s.size()
+	}
+	n := min(s.left, len(p))
+	s.begin = append(s.begin, p[:min(n, keep-len(s.begin))]...)
+	s.left -= n
+	return p[n:], s.left == 0
+}
+
+// complete says whether the header is whole.
+func (s *stream) complete() bool {
+	if len(s.head) < 2 {
+		return false
+	}
+	switch s.head[1] {
+	case 126:
+		return len(s.head) == 4
+	case 127:
+		return len(s.head) == 10
+	default:
+		return true
+	}
+}
+
+func (s *stream) size() int {
+	switch s.head[1] {
+	case 126:
+		return int(binary.BigEndian.Uint16(s.head[2:]))
+	case 127:
+		return int(binary.BigEndian.Uint64(s.head[2:]))
+	default:
+		return int(s.head[1])
+	}
+}

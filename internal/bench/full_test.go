@@ -1,0 +1,113 @@
+//go:build linux && soak
+
+package bench
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// BenchmarkFanOutFull is FanOut with other numbers of viewers and sizes of messages.
+func BenchmarkFanOutFull(b *testing.B) {
+	for _, viewers := range []int{1000, 5000, 10_000} {
+		for _, size := range []int{2000, 16_000, 128_000} {
+			if size < 100_000 || viewers == 1000 {
+				benchmarkFanOut(b, viewers, size)
+			}
+		}
+	}
+}
+
+// BenchmarkSlowViewers has, of 10,000 viewers, 1,000 that never read and 100 that read 200
+// bytes a second, beside 8,900 alone, and publishes 16 kB twice a second to both in turn:
+// whether the others get every message, how long after the first the last of them has it,
+// how much memory the hub takes at most, and when it has ended those that do not read.
+func BenchmarkSlowViewers(b *testing.B) {
+	const (
+		good, deaf, slow = 8900, 1000, 100
+		size             = 16_000
+	)
+	alone, among := gather(b, kindHub, good, size), gather(b, kindHub, good, size)
+	base, before := among.server.descriptors(), among.server.anonymous()
+	among.crowd(deaf, doesNothing)
+	among.crowd(slow, doesTrickle)
+	var calm, crowded []float64
+	begun, peak, left, gone := time.Now(), before, 0, time.Duration(0)
+	for time.Since(begun) < 90*time.Second {
+		next := time.Now().Add(500 * time.Millisecond)
+		calm = append(calm, alone.publish(size).Seconds()*1e3)
+		crowded = append(crowded, among.publish(size).Seconds()*1e3) // it fails if one of the others does not get it
+		peak = max(peak, among.server.anonymous())
+		if left = among.server.descriptors() - base; left == 0 && gone == 0 {
+			gone = time.Since(begun)
+		}
+		time.Sleep(time.Until(next)) // the pace is part of what is measured
+	}
+	if left > 0 {
+		b.Errorf("%d of those that do not read are still connected", left)
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(median(crowded), "ms-spread")
+	b.ReportMetric(median(quotients(crowded, calm)), "x-alone-spread")
+	b.ReportMetric((peak-before)/(deaf+slow), "kB/slow-viewer-at-most")
+	b.ReportMetric(gone.Seconds(), "s-until-gone")
+}
+
+// BenchmarkComingAndGoing has 500 viewers a second connect to the hub and leave for a
+// minute, while 1,000 stay and get messages: what is left of them, and of those of the
+// second half minute alone.
+func BenchmarkComingAndGoing(b *testing.B) {
+	s := gather(b, kindHub, 1000, 16_000)
+	guests, came, peak, cpu := s.crowd(0, doesCome), 0, 0.0, time.Duration(0)
+	memory, descriptors := s.server.anonymous(), s.server.descriptors()
+	goroutines := 0
+	left := []float64{memory}
+	for range 2 {
+		before := s.server.cpu()
+		for range 6 {
+			var n int
+			guests.ask(&n, "come 500 5")
+			came += n
+			s.publish(16_000)
+			peak = max(peak, s.server.anonymous())
+		}
+		cpu += s.server.cpu() - before
+		for begun := time.Now(); s.server.descriptors() > descriptors && time.Since(begun) < patience; {
+			time.Sleep(100 * time.Millisecond)
+		}
+		var h health
+		s.server.ask(&h, "settle")
+		goroutines, left = h.Goroutines-s.health.Goroutines, append(left, s.server.anonymous())
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(came)/60, "viewers/s")
+	b.ReportMetric(cpu.Seconds()*1e6/float64(came), "us-cpu/viewer")
+	b.ReportMetric(float64(goroutines), "goroutines-left")
+	b.ReportMetric(float64(s.server.descriptors()-descriptors), "descriptors-left")
+	b.ReportMetric(left[1]-left[0], "kB-left")
+	b.ReportMetric(left[2]-left[1], "kB-left-later")
+	b.ReportMetric(peak-memory, "kB-meanwhile")
+}
+
+// BenchmarkRequests has 1,000 viewers of the whole program each send request_gpu_update
+// once a second: how long they wait, and how many readings that takes.
+func BenchmarkRequests(b *testing.B) {
+	const viewers, seconds = 1000, 30
+	program, addr := gpuwhy(b, "--interval=1h", fmt.Sprintf("--max-viewers=%d", viewers))
+	var connected int
+	crowd := begin(b, role{Crowd: &crowdConfig{Addr: addr, Path: "/ws", Viewers: viewers, Does: doesAsk}}, &connected)
+	cpu := program.cpu()
+	var a answers
+	crowd.ask(&a, "ask %d", seconds)
+	if a.Got != a.Asked || a.TooOld > 0 {
+		b.Errorf("%d of %d requests were answered, %d by a reading that began before", a.Got, a.Asked, a.TooOld)
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(a.Asked)/seconds, "requests/s")
+	b.ReportMetric(float64(a.Readings)/seconds, "readings/s")
+	b.ReportMetric(median(a.Waits).Seconds()*1e3, "ms-wait")
+	b.ReportMetric(a.Waits[len(a.Waits)*99/100].Seconds()*1e3, "ms-wait-p99")
+	b.ReportMetric(a.Waits[len(a.Waits)-1].Seconds()*1e3, "ms-wait-at-most")
+	b.ReportMetric((program.cpu()-cpu).Seconds()*1e6/float64(a.Got), "us-cpu/answer")
+}

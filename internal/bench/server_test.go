@@ -1,0 +1,286 @@
+//go:build linux
+
+package bench
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math"
+	"net"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/hub"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/server"
+)
+
+// The kinds of servers. All send the same bytes.
+const (
+	kindRaw      = "raw"      // one ready frame, with one write call for each viewer, from as many goroutines as processors
+	kindNaive    = "naive"    // the library's Write for each viewer, each in its goroutine, each with its own encoding
+	kindHub      = "hub"      // gpuwhy's
+	kindConstant = "constant" // no WebSocket: net/http with an answer that never changes
+)
+
+// maxViewers is more than any benchmark has.
+const maxViewers = 50_000
+
+// A publisher sends all viewers a message of about so many bytes with a stamp, and may
+// return before they have it.
+type publisher func(stamp int64, size int) error
+
+// hello is what a server says first.
+type hello struct{ Addr string }
+
+// health is what only a server itself knows.
+type health struct {
+	Goroutines int
+	Mallocs    uint64
+}
+
+// runServer is a server's process.
+func runServer(kind string, size int) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	var publish publisher
+	switch kind {
+	case kindRaw:
+		publish = serveRaw(listener)
+	case kindNaive:
+		publish = serveNaive(listener)
+	case kindHub:
+		publish = serveHub(listener)
+	case kindConstant:
+		serveConstant(listener, size)
+	default:
+		return fmt.Errorf("there is no server %q", kind)
+	}
+	return converse(hello{listener.Addr().String()}, func(words []string) (any, error) {
+		switch words[0] {
+		case "publish": // SIZE
+			size, err := number(words, 1)
+			if err != nil {
+				return nil, err
+			}
+			stamp, err := now()
+			if err != nil {
+				return nil, err
+			}
+			return stamp, publish(stamp, int(size))
+		case "settle": // give back what is free
+			time.Sleep(time.Second) // what viewers' ends leave is done by then
+			debug.FreeOSMemory()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return health{runtime.NumGoroutine(), m.Mallocs}, nil
+	})
+}
+
+// serve has handler serve in the background, as gpuwhy's own server does.
+func serve(l net.Listener, handler http.Handler) {
+	go func() {
+		panic(server.HTTPServer(handler, slog.New(slog.DiscardHandler)).Serve(l)) // it ends with the process
+	}()
+}
+
+// update is a message as all servers send it.
+type update struct {
+	Event string `json:"event"`
+	Data  data   `json:"data"`
+}
+
+type data struct {
+	Stamp string `json:"stamp"`
+	Pad   string `json:"pad"`
+}
+
+// padding is what pads a message, JSON as any.
+var padding = strings.Repeat("8 GPUs. ", 256<<10/8)
+
+func newData(stamp int64, size int) data {
+	return data{fmt.Sprintf("%019d", stamp), padding[:max(0, size-96)]}
+}
+
+// serveRaw is the least that a server can do which notices when viewers leave.
+func serveRaw(l net.Listener) publisher {
+	var mu sync.Mutex
+	viewers := map[net.Conn]struct{}{}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				panic(err)
+			}
+			go func() {
+				defer conn.Close()
+				key, err := handshake(conn)
+				if err != nil {
+					return
+				}
+				mu.Lock() // who has the answer gets what is published
+				_, err = io.WriteString(conn, accept(key))
+				viewers[conn] = struct{}{}
+				mu.Unlock()
+				var buf [64]byte
+				for err == nil {
+					_, err = conn.Read(buf[:])
+				}
+				mu.Lock()
+				delete(viewers, conn)
+				mu.Unlock()
+			}()
+		}
+	}()
+	return func(stamp int64, size int) error {
+		body, err := json.Marshal(update{"gpu_status_update", newData(stamp, size)})
+		if err != nil {
+			return err
+		}
+		frame := append(header(len(body)), body...)
+		mu.Lock()
+		defer mu.Unlock()
+		all := slices.Collect(maps.Keys(viewers))
+		var writers sync.WaitGroup
+		for part := range slices.Chunk(all, len(all)/runtime.GOMAXPROCS(0)+1) {
+			writers.Go(func() {
+				for _, conn := range part {
+					if _, err := conn.Write(frame); err != nil {
+						_ = conn.Close() // the reader forgets it
+					}
+				}
+			})
+		}
+		writers.Wait()
+		return nil
+	}
+}
+
+// handshake reads one, and returns its key.
+func handshake(conn net.Conn) (string, error) {
+	request := make([]byte, 0, 1024)
+	for !bytes.HasSuffix(request, []byte("\r\n\r\n")) {
+		n, err := conn.Read(request[len(request):cap(request)])
+		if err != nil {
+			return "", err
+		}
+		request = request[:len(request)+n]
+	}
+	_, key, _ := strings.Cut(string(request), "Sec-WebSocket-Key: ")
+	key, _, found := strings.Cut(key, "\r\n")
+	if !found {
+		return "", errors.New("no key")
+	}
+	return key, nil
+}
+
+// accept is the answer to a handshake.
+func accept(key string) string {
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	return "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " +
+		base64.StdEncoding.EncodeToString(sum[:]) + "\r\n\r\n"
+}
+
+// header is that of a text frame (RFC 6455, 5.2).
+func header(size int) []byte {
+	switch {
+	case size <= 125:
+		return []byte{0x81, byte(size)}
+	case size <= math.MaxUint16:
+		return binary.BigEndian.AppendUint16([]byte{0x81, 126}, uint16(size))
+	default:
+		return binary.BigEndian.AppendUint64([]byte{0x81, 127}, uint64(size))
+	}
+}
+
+// serveNaive is what one writes first.
+func serveNaive(l net.Listener) publisher {
+	var mu sync.Mutex
+	viewers := map[*websocket.Conn]struct{}{}
+	serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock() // who has the answer gets what is published
+		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
+		if err == nil {
+			viewers[conn] = struct{}{}
+		}
+		mu.Unlock()
+		if err != nil {
+			return // it has been answered
+		}
+		<-conn.CloseRead(context.Background()).Done()
+		mu.Lock()
+		delete(viewers, conn)
+		mu.Unlock()
+	}))
+	return func(stamp int64, size int) error {
+		content := newData(stamp, size)
+		mu.Lock()
+		defer mu.Unlock()
+		for conn := range viewers {
+			go func() {
+				text, err := json.Marshal(update{"gpu_status_update", content})
+				if err != nil {
+					panic(err) // strings can always be marshaled
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				defer cancel()
+				_ = conn.Write(ctx, websocket.MessageText, text) // an error ends CloseRead too
+			}()
+		}
+		return nil
+	}
+}
+
+// serveHub is gpuwhy's hub with encoders that cost little.
+func serveHub(l net.Listener) publisher {
+	var size atomic.Int64
+	h := hub.New(hub.Config{
+		MaxViewers: maxViewers,
+		Log:        slog.New(slog.DiscardHandler),
+		Encode: func(m *insight.Moment, _ auth.Audience, _ func(*gpu.Device) bool) ([]byte, error) {
+			return json.Marshal(newData(int64(m.Snapshot.Seq), int(size.Load())))
+		},
+		// A viewer that the hub counts only after a message is published gets it with its status.
+		Status: func(_ *insight.Fleet, encoded []byte) ([]byte, error) { return encoded, nil },
+	})
+	serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.Serve(w, r, "") }))
+	return func(stamp int64, bytes int) error {
+		size.Store(int64(bytes))
+		h.Publish(insight.Of(&gpu.Snapshot{Seq: uint64(stamp)}))
+		return nil
+	}
+}
+
+// serveConstant answers every request with so many bytes.
+func serveConstant(l net.Listener, size int) {
+	answer, contentType, length := []byte(padding[:size]), []string{"application/json"}, []string{strconv.Itoa(size)}
+	go func() {
+		panic(http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"], w.Header()["Content-Length"] = contentType, length
+			_, _ = w.Write(answer) // a client that left
+		})))
+	}()
+}
