@@ -48,7 +48,7 @@ func BenchmarkSummaryToConstant(b *testing.B) {
 	program, addr := gpuwhy(b, eight)
 	var summary contract.Summary
 	size := 0
-	for begun := time.Now(); summary.Answering < 8; time.Sleep(100 * time.Millisecond) {
+	for begun := time.Now(); summary.Answering == 0; time.Sleep(100 * time.Millisecond) {
 		resp, err := http.Get("http://" + addr + path)
 		if err != nil {
 			b.Fatal(err)
