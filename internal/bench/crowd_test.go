@@ -4,9 +4,11 @@ package bench
 
 import (
 	"bytes"
+	"compress/flate"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -22,6 +24,7 @@ type crowdConfig struct {
 	Addr, Path string
 	Viewers    int
 	Does       string
+	Deflate    bool // take compressed messages
 }
 
 // What viewers do. Those that read also answer pings.
@@ -39,6 +42,7 @@ type arrival struct {
 	Stamp       int64
 	Count       int
 	First, Last int64
+	Bytes       int // of the payload, as it came
 }
 
 // answers are what viewers got that asked for readings.
@@ -59,6 +63,8 @@ type crowd struct {
 	came     *sync.Cond
 	viewers  []*viewer
 	arrivals map[int64]*arrival
+	opened   map[string][]byte // beginnings of messages by those of their compressed bytes
+	messages int               // that came
 	ended    int
 	answers  answers
 	readings map[int64]bool // by sequence number
@@ -81,7 +87,7 @@ func runCrowd(cfg *crowdConfig) error {
 	if err != nil {
 		return err
 	}
-	c := &crowd{crowdConfig: *cfg, poll: poll, buf: make([]byte, 256<<10), arrivals: map[int64]*arrival{}, readings: map[int64]bool{}}
+	c := &crowd{crowdConfig: *cfg, poll: poll, buf: make([]byte, 256<<10), arrivals: map[int64]*arrival{}, opened: map[string][]byte{}, readings: map[int64]bool{}}
 	c.came = sync.NewCond(&c.mu)
 	if c.Does == doesRead || c.Does == doesAsk || c.Does == doesGet {
 		go func() { panic(c.read()) }()
@@ -108,15 +114,14 @@ func (c *crowd) command(words []string) (any, error) {
 	switch words[0] {
 	case "await": // STAMP: until all have it, or for some time
 		return c.await(n), nil
-	case "arrivals": // of all messages so far
+	case "count": // how many messages come in so many seconds
+		c.mu.Lock()
+		before := c.messages
+		c.mu.Unlock()
+		time.Sleep(time.Duration(n) * time.Second) // what is measured is a span of time
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		all := []arrival{}
-		for _, a := range c.arrivals {
-			all = append(all, *a)
-		}
-		slices.SortFunc(all, func(a, b arrival) int { return int(a.Stamp - b.Stamp) })
-		return all, nil
+		return c.messages - before, nil
 	case "come": // A SECOND, for so many seconds
 		return c.come(int(n), words)
 	case "ask": // for so many seconds
@@ -174,7 +179,11 @@ func (c *crowd) dial(i int) (fd int, rest []byte, err error) {
 		return fd, nil, unix.SetNonblock(fd, true)
 	}
 	request := "GET " + c.Path + " HTTP/1.1\r\nHost: " + c.Addr + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+	if c.Deflate {
+		request += offer
+	}
+	request += "\r\n"
 	if _, err := unix.Write(fd, []byte(request)); err != nil {
 		return 0, nil, fmt.Errorf("handshake: %w", err)
 	}
@@ -244,6 +253,9 @@ func (c *crowd) feed(v *viewer, p []byte) error {
 		}
 		switch begin := v.stream.begin; v.stream.opcode() {
 		case 0x1:
+			if v.stream.head[0]&compressed != 0 {
+				begin = c.inflated(begin)
+			}
 			if err := c.message(v, begin); err != nil {
 				return err
 			}
@@ -260,8 +272,24 @@ func (c *crowd) feed(v *viewer, p []byte) error {
 	return nil
 }
 
+// inflated is how a compressed message begins that begins so, the same for all viewers
+// that share it.
+func (c *crowd) inflated(begin []byte) []byte {
+	if text, known := c.opened[string(begin)]; known {
+		return text
+	}
+	text := make([]byte, keep)
+	n, _ := io.ReadFull(flate.NewReader(bytes.NewReader(begin)), text) // it is cut
+	if len(c.opened) > 100 {
+		clear(c.opened)
+	}
+	c.opened[string(begin)] = text[:n]
+	return text[:n]
+}
+
 // message takes note of a message that begins so.
 func (c *crowd) message(v *viewer, begin []byte) error {
+	c.messages++
 	if stamp, ok := after(begin, `"stamp":"`); ok {
 		t, err := now()
 		if err != nil {
@@ -269,7 +297,7 @@ func (c *crowd) message(v *viewer, begin []byte) error {
 		}
 		a := c.arrivals[stamp]
 		if a == nil {
-			a = &arrival{Stamp: stamp, First: t}
+			a = &arrival{Stamp: stamp, First: t, Bytes: v.stream.size()}
 			c.arrivals[stamp] = a
 		}
 		a.Count++
@@ -346,11 +374,9 @@ func (c *crowd) come(rate int, words []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	tick := time.NewTicker(time.Second / time.Duration(rate))
-	defer tick.Stop()
-	came := 0
-	for end := time.Now().Add(time.Duration(seconds) * time.Second); time.Now().Before(end); came++ {
-		<-tick.C
+	begun, came := time.Now(), 0
+	for ; came < rate*int(seconds); came++ {
+		time.Sleep(time.Until(begun.Add(time.Duration(came) * time.Second / time.Duration(rate))))
 		fd, _, err := c.dial(came % 50_000)
 		if err != nil {
 			return came, err
@@ -459,7 +485,7 @@ type stream struct {
 }
 
 // keep is how many bytes of a payload are kept.
-const keep = 256
+const keep = 512
 
 func (s *stream) opcode() byte { return s.head[0] & 0x0f }
 

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -24,13 +25,17 @@ type side struct {
 	writes  []float64 // of rounds: calls for each message delivered
 	mallocs []float64 // of rounds: allocations for each message delivered
 	spread  []float64 // of messages: ms from the first viewer to the last
+	bytes   int       // of a message
 }
+
+// deflated is the end of a kind's name where its viewers take compressed messages.
+const deflated = "-deflated"
 
 // gather starts a server and connects viewers to it.
 func gather(tb testing.TB, kind string, viewers, size int) *side {
 	tb.Helper()
 	var at hello
-	s := &side{kind: kind, server: begin(tb, role{Server: kind}, &at), count: viewers}
+	s := &side{kind: kind, server: begin(tb, role{Server: strings.TrimSuffix(kind, deflated)}, &at), count: viewers}
 	s.addr = at.Addr
 	var alone health
 	s.server.ask(&alone, "settle")
@@ -48,7 +53,8 @@ func gather(tb testing.TB, kind string, viewers, size int) *side {
 func (s *side) crowd(viewers int, does string) *process {
 	s.server.tb.Helper()
 	var connected int
-	return begin(s.server.tb, role{Crowd: &crowdConfig{Addr: s.addr, Path: "/ws", Viewers: viewers, Does: does}}, &connected)
+	cfg := crowdConfig{Addr: s.addr, Path: "/ws", Viewers: viewers, Does: does, Deflate: strings.HasSuffix(s.kind, deflated)}
+	return begin(s.server.tb, role{Crowd: &cfg}, &connected)
 }
 
 // end ends the processes.
@@ -69,6 +75,7 @@ func (s *side) publish(size int) time.Duration {
 	if a.Count != s.count {
 		tb.Fatalf("%s: %d of %d viewers got a message", s.kind, a.Count, s.count)
 	}
+	s.bytes = a.Bytes
 	return time.Duration(a.Last - a.First)
 }
 
@@ -109,14 +116,15 @@ func fanOut(tb testing.TB, kinds []string, viewers, size, rounds, messages int) 
 // benchmarkFanOut reports what fanOut measures, each server beside the raw one.
 func benchmarkFanOut(b *testing.B, viewers, size int) {
 	b.Helper()
-	kinds := []string{kindRaw, kindNaive, kindHub}
+	kinds := []string{kindRaw, kindRaw + deflated, kindNaive, kindHub, kindHub + deflated}
 	b.Run(fmt.Sprintf("viewers=%d/kB=%d", viewers, size/1000), func(b *testing.B) {
-		sides := fanOut(b, kinds, viewers, size, 5, max(5, 30_000/viewers))
+		sides := fanOut(b, kinds, viewers, size, 5, max(5, 20_000/viewers))
 		raw := sides[kindRaw]
 		for _, kind := range kinds {
 			b.Run("server="+kind, func(b *testing.B) {
 				s := sides[kind]
 				b.ReportMetric(0, "ns/op")
+				b.ReportMetric(float64(s.bytes), "bytes/msg")
 				b.ReportMetric(median(s.cpu), "us-cpu/msg")
 				b.ReportMetric(median(quotients(s.cpu, raw.cpu)), "x-raw-cpu")
 				b.ReportMetric(s.goroutines, "goroutines/viewer")

@@ -94,7 +94,7 @@ func BenchmarkComingAndGoing(b *testing.B) {
 // once a second: how long they wait, and how many readings that takes.
 func BenchmarkRequests(b *testing.B) {
 	const viewers, seconds = 1000, 30
-	program, addr := gpuwhy(b, "--interval=1h", fmt.Sprintf("--max-viewers=%d", viewers))
+	program, addr := gpuwhy(b, eight, "--interval=1h", fmt.Sprintf("--max-viewers=%d", viewers))
 	var connected int
 	crowd := begin(b, role{Crowd: &crowdConfig{Addr: addr, Path: "/ws", Viewers: viewers, Does: doesAsk}}, &connected)
 	cpu := program.cpu()
@@ -110,4 +110,24 @@ func BenchmarkRequests(b *testing.B) {
 	b.ReportMetric(a.Waits[len(a.Waits)*99/100].Seconds()*1e3, "ms-wait-p99")
 	b.ReportMetric(a.Waits[len(a.Waits)-1].Seconds()*1e3, "ms-wait-at-most")
 	b.ReportMetric((program.cpu()-cpu).Seconds()*1e6/float64(a.Got), "us-cpu/answer")
+}
+
+// BenchmarkProgram is the whole program with 64 GPUs on eight nodes, read each 5 s, and
+// 10,000 viewers that get the readings of each node, for half a minute.
+func BenchmarkProgram(b *testing.B) {
+	const viewers, seconds = 10_000, 30
+	program, addr := gpuwhy(b, "fleet:64", "--interval=5s", fmt.Sprintf("--max-viewers=%d", viewers))
+	time.Sleep(10 * time.Second) // it reads twice
+	before := program.anonymous()
+	var connected, got int
+	crowd := begin(b, role{Crowd: &crowdConfig{Addr: addr, Path: "/ws", Viewers: viewers, Does: doesRead}}, &connected)
+	cpu := program.cpu()
+	crowd.ask(&got, "count %d", seconds)
+	ran := program.cpu() - cpu
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(got)/seconds, "messages/s")
+	b.ReportMetric(ran.Seconds()*1e6/float64(got), "us-cpu/msg")
+	b.ReportMetric((program.anonymous()-before)/viewers, "kB/viewer")
+	b.ReportMetric(program.value("status", "VmRSS")/1e3, "MB-rss")
+	b.ReportMetric(program.value("status", "VmHWM")/1e3, "MB-rss-at-most")
 }

@@ -18,15 +18,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// gpuwhy builds the program, starts it with simulated GPUs, and says where it listens.
-func gpuwhy(tb testing.TB, args ...string) (p *process, addr string) {
+// gpuwhy builds the program, starts it with a simulation, and says where it listens.
+func gpuwhy(tb testing.TB, simulation string, args ...string) (p *process, addr string) {
 	tb.Helper()
 	dir := tb.TempDir()
 	binary := filepath.Join(dir, "gpuwhy")
 	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/gpuwhy").CombinedOutput(); err != nil {
 		tb.Fatalf("go build: %v\n%s", err, out)
 	}
-	cmd := exec.Command(binary, append([]string{"--source=simulate:dgx-h100", "--listen=127.0.0.1:0"}, args...)...)
+	cmd := exec.Command(binary, append([]string{"--source=simulate:" + simulation, "--listen=127.0.0.1:0"}, args...)...)
 	cmd.Env = append(os.Environ(), "GPUWHY_KERNEL_LOG="+os.DevNull, "GPUWHY_STATE_DIR="+dir)
 	cmd.Stderr = io.Discard
 	p = launch(tb, cmd)
@@ -38,14 +38,17 @@ func gpuwhy(tb testing.TB, args ...string) (p *process, addr string) {
 	return p, strings.TrimSuffix(addr, "/")
 }
 
+// eight is the simulation of a machine with eight GPUs.
+const eight = "dgx-h100"
+
 // BenchmarkSummaryToConstant is /api/gpu/summary, asked for on 64 connections all the
 // time, beside a constant of the same size from net/http, in turn.
 func BenchmarkSummaryToConstant(b *testing.B) {
 	const path = "/api/gpu/summary"
-	program, addr := gpuwhy(b)
+	program, addr := gpuwhy(b, eight)
 	var summary contract.Summary
 	size := 0
-	for begun := time.Now(); summary.Answering < 8; time.Sleep(100 * time.Millisecond) {
+	for begun := time.Now(); summary.Answering == 0; time.Sleep(100 * time.Millisecond) {
 		resp, err := http.Get("http://" + addr + path)
 		if err != nil {
 			b.Fatal(err)

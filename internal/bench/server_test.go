@@ -4,6 +4,7 @@ package bench
 
 import (
 	"bytes"
+	"compress/flate"
 	"context"
 	"crypto/sha1"
 	"encoding/base64"
@@ -31,6 +32,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 )
@@ -65,6 +67,7 @@ func runServer(kind string, size int) error {
 	if err != nil {
 		return err
 	}
+	padding() // part of what the server takes without viewers
 	var publish publisher
 	switch kind {
 	case kindRaw:
@@ -118,17 +121,25 @@ type data struct {
 	Pad   string `json:"pad"`
 }
 
-// padding is what pads a message, JSON as any.
-var padding = strings.Repeat("8 GPUs. ", 256<<10/8)
+// padding is what pads a message: as a reading of 64 GPUs looks, in characters that JSON
+// need not escape.
+var padding = sync.OnceValue(func() string {
+	text, err := json.Marshal(fixture.H100s(64).Devices)
+	if err != nil {
+		panic(err)
+	}
+	clean := strings.NewReplacer(`"`, "'", `\`, "/", "<", "(", ">", ")", "&", "+").Replace(string(text))
+	return strings.Repeat(clean, 256<<10/len(clean)+1)
+})
 
 func newData(stamp int64, size int) data {
-	return data{fmt.Sprintf("%019d", stamp), padding[:max(0, size-96)]}
+	return data{fmt.Sprintf("%019d", stamp), padding()[:max(0, size-96)]}
 }
 
 // serveRaw is the least that a server can do which notices when viewers leave.
 func serveRaw(l net.Listener) publisher {
 	var mu sync.Mutex
-	viewers := map[net.Conn]struct{}{}
+	viewers := map[net.Conn]bool{} // whether it takes deflated messages
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -137,13 +148,13 @@ func serveRaw(l net.Listener) publisher {
 			}
 			go func() {
 				defer conn.Close()
-				key, err := handshake(conn)
+				key, deflate, err := handshake(conn)
 				if err != nil {
 					return
 				}
 				mu.Lock() // who has the answer gets what is published
-				_, err = io.WriteString(conn, accept(key))
-				viewers[conn] = struct{}{}
+				_, err = io.WriteString(conn, accept(key, deflate))
+				viewers[conn] = deflate
 				mu.Unlock()
 				var buf [64]byte
 				for err == nil {
@@ -160,7 +171,7 @@ func serveRaw(l net.Listener) publisher {
 		if err != nil {
 			return err
 		}
-		frame := append(header(len(body)), body...)
+		plain, small := append(header(len(body)), body...), sync.OnceValue(func() []byte { return deflatedFrame(body) })
 		mu.Lock()
 		defer mu.Unlock()
 		all := slices.Collect(maps.Keys(viewers))
@@ -168,6 +179,10 @@ func serveRaw(l net.Listener) publisher {
 		for part := range slices.Chunk(all, len(all)/runtime.GOMAXPROCS(0)+1) {
 			writers.Go(func() {
 				for _, conn := range part {
+					frame := plain
+					if viewers[conn] {
+						frame = small()
+					}
 					if _, err := conn.Write(frame); err != nil {
 						_ = conn.Close() // the reader forgets it
 					}
@@ -179,30 +194,56 @@ func serveRaw(l net.Listener) publisher {
 	}
 }
 
-// handshake reads one, and returns its key.
-func handshake(conn net.Conn) (string, error) {
+// handshake reads one, and returns its key and whether it offers permessage-deflate.
+func handshake(conn net.Conn) (key string, deflate bool, err error) {
 	request := make([]byte, 0, 1024)
 	for !bytes.HasSuffix(request, []byte("\r\n\r\n")) {
 		n, err := conn.Read(request[len(request):cap(request)])
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
 		request = request[:len(request)+n]
 	}
-	_, key, _ := strings.Cut(string(request), "Sec-WebSocket-Key: ")
+	_, key, _ = strings.Cut(string(request), "Sec-WebSocket-Key: ")
 	key, _, found := strings.Cut(key, "\r\n")
 	if !found {
-		return "", errors.New("no key")
+		return "", false, errors.New("no key")
 	}
-	return key, nil
+	return key, bytes.Contains(request, []byte(offer)), nil
 }
 
+// offer is permessage-deflate (RFC 7692) in the form that lets viewers share a frame.
+const offer = "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover\r\n"
+
 // accept is the answer to a handshake.
-func accept(key string) string {
+func accept(key string, deflate bool) string {
+	extensions := ""
+	if deflate {
+		extensions = offer
+	}
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	return "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " +
-		base64.StdEncoding.EncodeToString(sum[:]) + "\r\n\r\n"
+		base64.StdEncoding.EncodeToString(sum[:]) + "\r\n" + extensions + "\r\n"
 }
+
+// deflatedFrame is a frame of a compressed message (RFC 7692, 7.2.1).
+func deflatedFrame(body []byte) []byte {
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, flate.DefaultCompression)
+	if err == nil {
+		_, err = w.Write(body)
+	}
+	if err = errors.Join(err, w.Flush()); err != nil {
+		panic(err) // a buffer takes all
+	}
+	payload := bytes.TrimSuffix(b.Bytes(), []byte{0, 0, 0xff, 0xff})
+	frame := append(header(len(payload)), payload...)
+	frame[0] |= compressed
+	return frame
+}
+
+// compressed is the bit of a frame's first byte that says so.
+const compressed = 0x40
 
 // header is that of a text frame (RFC 6455, 5.2).
 func header(size int) []byte {
@@ -276,7 +317,7 @@ func serveHub(l net.Listener) publisher {
 
 // serveConstant answers every request with so many bytes.
 func serveConstant(l net.Listener, size int) {
-	answer, contentType, length := []byte(padding[:size]), []string{"application/json"}, []string{strconv.Itoa(size)}
+	answer, contentType, length := []byte(padding()[:size]), []string{"application/json"}, []string{strconv.Itoa(size)}
 	go func() {
 		panic(http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Content-Type"], w.Header()["Content-Length"] = contentType, length
