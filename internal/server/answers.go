@@ -234,7 +234,16 @@ func (s *Server) clusterSummary(c *answers, id string, w http.ResponseWriter, r 
 	return s.serveUntilNext(c, w, r, id, func() any { return contract.NewClusterSummary(s.cfg.Monitor, c.fleet, of) })
 }
 
-func (s *Server) socket(w http.ResponseWriter, r *http.Request) { s.cfg.WS(w, r, nodeOf(r)) }
+// socket serves a viewer until it is gone.
+func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
+	leave, err := s.crowd.enter(r)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	s.cfg.WS(w, r, nodeOf(r))
+	return nil
+}
 
 // probe is for who only asks whether there is an answer.
 func (s *Server) probe(w http.ResponseWriter, r *http.Request) error {

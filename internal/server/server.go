@@ -50,7 +50,7 @@ type Config struct {
 	// Update returns the bytes of a node's newest [contract.Update], as the
 	// viewers of an audience get them; nil where there is none.
 	Update func(node string, to auth.Audience) []byte
-	// WS answers /ws for a node, or for all if the name is empty.
+	// WS answers /ws for a node, or for all if the name is empty. It returns when the viewer is gone.
 	WS     func(w http.ResponseWriter, r *http.Request, node string)
 	Recent *recent.Store
 	// Past answers about what is older; nil where no past is kept. Price is that of a kWh; 0: not known.
@@ -99,8 +99,9 @@ type Config struct {
 	Assets func(path string) (Asset, bool)
 
 	Address
-	Clock clock.Clock
-	Log   *slog.Logger
+	MaxViewers int // in all, which WS sees to; 0: 1000
+	Clock      clock.Clock
+	Log        *slog.Logger
 }
 
 // An Address is where a server is reached, and by whom.
@@ -118,6 +119,11 @@ type Address struct {
 	AllowHosts   []string
 	AllowOrigins auth.Origins // foreign origins whose pages may read answers
 	AllowEmbed   auth.Frames  // foreign origins whose pages may show a device's card in a frame
+	// TrustedProxies say in X-Forwarded-For who their clients are. Of others that header means nothing.
+	TrustedProxies Proxies
+	// MaxViewersOfAddress is how many viewers an address may have, of IPv6 a network of 64 bits; 0: 256, and
+	// any number of this machine's own.
+	MaxViewersOfAddress int
 }
 
 // An Asset is a file of the page.
@@ -138,6 +144,7 @@ type Server struct {
 	started time.Duration // by the clock
 	mux     *http.ServeMux
 	pages   *http.ServeMux // the live pages alone
+	crowd   *crowd
 
 	mu      sync.Mutex
 	answers map[string]*answers // the newest by node, those of all nodes by ""; requests name nodes that there are
@@ -156,10 +163,18 @@ func New(cfg Config) (*Server, error) {
 		cfg.Latest = cfg.Newest
 	}
 	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[string]*answers{}, started: cfg.Clock.Elapsed()}
+	s.crowd = newCrowd(cfg.MaxViewers, cfg.MaxViewersOfAddress, cfg.TrustedProxies)
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
 	s.mux, s.pages = http.NewServeMux(), http.NewServeMux()
 	s.route()
 	return s, nil
+}
+
+// HTTPServer returns a server for the routes, see [HTTPServer], with bounds on how many connections there are.
+func (s *Server) HTTPServer() *http.Server {
+	srv := HTTPServer(s.Handler(), s.cfg.Log)
+	srv.ConnState = s.crowd.changed
+	return srv
 }
 
 // Handler returns all routes behind all middleware; [Server.routes] lists them.
