@@ -18,7 +18,7 @@ import (
 )
 
 // connect opens /ws from an address of this machine, or returns the refusal.
-func (p *program) connect(from string, header http.Header) (status int, detail string) {
+func (p *program) connect(from string, header http.Header) (status int, detail string, viewer *websocket.Conn) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -29,7 +29,7 @@ func (p *program) connect(from string, header http.Header) (status int, detail s
 		&websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, HTTPHeader: header})
 	if err == nil {
 		p.t.Cleanup(func() { conn.CloseNow() })
-		return answer.StatusCode, ""
+		return answer.StatusCode, "", conn
 	}
 	if answer == nil {
 		p.t.Fatalf("dial from %s: %v", from, err)
@@ -41,30 +41,42 @@ func (p *program) connect(from string, header http.Header) (status int, detail s
 	if answer.Header.Get("Retry-After") == "" {
 		p.t.Errorf("status %d does not say when to try again", answer.StatusCode)
 	}
-	return answer.StatusCode, problem.Detail
+	return answer.StatusCode, problem.Detail, nil
 }
 
 // An address that has all its viewers gets no more, whatever it says of itself, and another does.
 func TestViewersOfAnAddress(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "--source=simulate:rtx-4090", "--max-viewers-per-address=3")
+	var last *websocket.Conn
 	for range 3 {
-		if status, detail := p.connect("127.0.0.1", nil); status != http.StatusSwitchingProtocols {
+		status, detail, viewer := p.connect("127.0.0.1", nil)
+		if status != http.StatusSwitchingProtocols {
 			t.Fatalf("%d: %s", status, detail)
 		}
+		last = viewer
 	}
 	for _, header := range []http.Header{nil, {"X-Forwarded-For": {"192.0.2.1"}}, {"Forwarded": {"for=192.0.2.1"}}, {"X-Real-Ip": {"192.0.2.1"}}} {
-		status, detail := p.connect("127.0.0.1", header)
+		status, detail, _ := p.connect("127.0.0.1", header)
 		if status != http.StatusTooManyRequests || !strings.Contains(detail, "127.0.0.1") || !strings.Contains(detail, "--max-viewers-per-address") {
 			t.Errorf("one more with %v: %d, %s", header, status, detail)
 		}
 	}
-	if status, detail := p.connect("127.0.0.2", nil); status != http.StatusSwitchingProtocols {
+	if status, detail, _ := p.connect("127.0.0.2", nil); status != http.StatusSwitchingProtocols {
 		t.Errorf("another address: %d, %s", status, detail)
 	}
 	_, body := p.fetch("/metrics", nil)
 	if refused := regexp.MustCompile(`(?m)^gpuwhy_viewers_refused_total\{.*\} 4$`); !refused.Match(body) {
 		t.Error("/metrics has not the four viewers that were refused")
+	}
+	last.CloseNow()
+	for begun := time.Now(); ; { // until its place is free again
+		status, detail, _ := p.connect("127.0.0.1", nil)
+		if status == http.StatusSwitchingProtocols {
+			break
+		} else if time.Since(begun) > patience {
+			t.Fatalf("who left still has its place: %s", detail)
+		}
 	}
 }
 
@@ -86,7 +98,7 @@ func TestViewersBehindAProxy(t *testing.T) {
 		{"127.0.0.3", "192.0.2.2", http.StatusSwitchingProtocols},
 		{"127.0.0.3", "192.0.2.3", http.StatusTooManyRequests}, // it is no proxy, and forges
 	} {
-		if status, detail := p.connect(tt.from, forwarded(tt.forwarded)); status != tt.status {
+		if status, detail, _ := p.connect(tt.from, forwarded(tt.forwarded)); status != tt.status {
 			t.Errorf("%s for %s: %d, want %d: %s", tt.from, tt.forwarded, status, tt.status, detail)
 		}
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"cmp"
 	"net"
 	"net/http"
@@ -55,7 +56,7 @@ func (c *crowd) most(household netip.Prefix) (viewers int, bounded bool) {
 	return cmp.Or(c.ofAddress, viewersOfAddress), true
 }
 
-// enter counts a viewer, until it leaves, or says why there can't be one more of its address.
+// enter counts a viewer until it leaves, once or more often, or says why there can't be one more of its address.
 func (c *crowd) enter(r *http.Request) (leave func(), err error) {
 	client := c.proxies.client(r)
 	household := householdOf(client)
@@ -70,11 +71,58 @@ func (c *crowd) enter(r *http.Request) (leave func(), err error) {
 		return nil, tooManyViewers(client, most)
 	}
 	c.viewers[household]++
-	return func() {
+	return sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		less(c.viewers, household)
-	}, nil
+	}), nil
+}
+
+// entering is the ResponseWriter of a viewer that may get in.
+type entering struct {
+	http.ResponseWriter
+	leave      func()
+	handedOver bool
+}
+
+// Unwrap is for http.ResponseController.
+func (e *entering) Unwrap() http.ResponseWriter { return e.ResponseWriter }
+
+// Hijack implements [http.Hijacker]: the viewer leaves when its connection is closed.
+func (e *entering) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(e.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	e.handedOver = true
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		return &viewerTCP{tcp, e.leave}, buffered, nil
+	}
+	return &viewerConn{conn, e.leave}, buffered, nil
+}
+
+// viewerConn is a viewer's connection.
+type viewerConn struct {
+	net.Conn
+	leave func()
+}
+
+// Close implements [net.Conn].
+func (c *viewerConn) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
+// viewerTCP is a viewer's connection with all that TCP can do.
+type viewerTCP struct {
+	*net.TCPConn
+	leave func()
+}
+
+// Close implements [net.Conn].
+func (c *viewerTCP) Close() error {
+	c.leave()
+	return c.TCPConn.Close()
 }
 
 func tooManyViewers(client netip.Addr, most int) error {

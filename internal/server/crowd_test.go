@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -266,5 +267,73 @@ func TestTooManyViewersOfAnAddress(t *testing.T) {
 	go func() { <-inside }()
 	if w := view("10.0.0.1:5", "2001:db8::1"); w.Code != http.StatusOK {
 		t.Errorf("after it left: %d", w.Code)
+	}
+}
+
+// A viewer counts until its connection is closed, also if who serves it has returned, and not after a panic.
+func TestAViewerCountsUntilItsConnectionIsClosed(t *testing.T) {
+	conns := make(chan net.Conn, 1)
+	panics := false
+	st, cfg := newStage()
+	cfg.MaxViewersOfAddress = 1
+	cfg.WS = func(w http.ResponseWriter, _ *http.Request, _ string) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if panics {
+			panic("for a test")
+		}
+		conns <- conn
+	}
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.show(t, fixture.Server())
+	ts := httptest.NewUnstartedServer(nil)
+	ts.Config = s.HTTPServer()
+	ts.Start()
+	defer ts.Close()
+	count := func() int {
+		s.crowd.mu.Lock()
+		defer s.crowd.mu.Unlock()
+		return len(s.crowd.viewers)
+	}
+	view := func() {
+		client, err := net.Dial("tcp", ts.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		if _, err := client.Write([]byte("GET /ws HTTP/1.1\r\nHost: localhost\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if panics {
+			_, _ = client.Read(make([]byte, 1)) // until it is cut
+		}
+	}
+	view()
+	conn := <-conns
+	if _, is := conn.(syscall.Conn); !is {
+		t.Error("the connection has no descriptor")
+	}
+	answer, err := http.Get(ts.URL + "/ws")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusTooManyRequests || count() != 1 {
+		t.Errorf("while it is open: status %d, %d counted", answer.StatusCode, count())
+	}
+	if err := conn.Close(); err != nil || count() != 0 {
+		t.Errorf("after it was closed: %v, %d counted", err, count())
+	}
+	_ = conn.Close() // again
+	panics = true
+	view()
+	if n := count(); n != 0 {
+		t.Errorf("after a panic: %d counted", n)
 	}
 }

@@ -50,7 +50,8 @@ type Config struct {
 	// Update returns the bytes of a node's newest [contract.Update], as the
 	// viewers of an audience get them; nil where there is none.
 	Update func(node string, to auth.Audience) []byte
-	// WS answers /ws for a node, or for all if the name is empty. It returns when the viewer is gone.
+	// WS answers /ws for a node, or for all if the name is empty. It closes a connection that
+	// it takes over, maybe after it has returned.
 	WS     func(w http.ResponseWriter, r *http.Request, node string)
 	Recent *recent.Store
 	// Past answers about what is older; nil where no past is kept. Price is that of a kWh; 0: not known.
