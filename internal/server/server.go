@@ -174,7 +174,7 @@ func New(cfg Config) (*Server, error) {
 // HTTPServer returns a server for the routes, see [HTTPServer], with bounds on how many connections there are.
 func (s *Server) HTTPServer() *http.Server {
 	srv := HTTPServer(s.Handler(), s.cfg.Log)
-	srv.ConnState = s.crowd.changed
+	srv.ConnState, srv.ConnContext = s.crowd.changed, withHead
 	return srv
 }
 

@@ -1,0 +1,135 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+)
+
+// Headers that are ready are the same headers: each answer over a connection that has them ready is as one
+// without, for all addresses, and for requests that ask in other ways.
+func TestReadyHeadersAreTheSameHeaders(t *testing.T) {
+	change := func(c *Config) {
+		c.AllowOrigins, c.AllowEmbed = origins(t, board), auth.Frames{"https://wiki.example.org"}
+	}
+	st, cfg := newStage()
+	change(&cfg)
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.show(t, fixture.Server())
+	ask := pair(t, s.Handler())
+	paths := slices.Collect(maps.Keys(addresses(t, cfg)))
+	paths = slices.DeleteFunc(paths, func(path string) bool { return path == "/api/health" || path == "/health/detailed" }) // they say for how long it runs
+	paths = append(paths, "/nothing", "/gpu/metrics/99", "/gpu/metrics?a=b;c", "/node/dgx-1/api/gpu/summary", "/static", "/api//gpu/summary")
+	etag := ask(t, "GET /api/gpu/summary HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").Get("Etag")
+	zipped := ask(t, "GET /api/gpu/summary HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n").Get("Etag")
+	if etag == "" || zipped == "" || etag == zipped {
+		t.Fatalf("ETags %q and %q", etag, zipped)
+	}
+	for _, path := range paths {
+		for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS"} {
+			for _, headers := range []string{
+				"", "Accept-Encoding: gzip\r\n", "Accept: text/html\r\n", "Origin: " + board + "\r\n", "If-None-Match: *\r\n",
+				"If-None-Match: " + etag + "\r\n", "Accept-Encoding: gzip\r\nIf-None-Match: " + zipped + "\r\n",
+			} {
+				ask(t, method+" "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+headers+"\r\n")
+			}
+		}
+	}
+	ask(t, "GET /api/gpu/summary HTTP/1.0\r\nHost: localhost\r\n\r\n")
+	ask(t, "GET /api/gpu/summary HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+	ask(t, "GET /api/gpu/summary HTTP/1.1\r\n\r\n")
+	ask(t, "nonsense\r\n\r\n")
+	ask(t, "POST /api/silences HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]")
+	pipelined := "GET /api/gpu/summary HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	ask(t, pipelined+pipelined+"GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n"+pipelined+"GET /docs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+}
+
+func FuzzReadyHeaders(f *testing.F) {
+	st, h := serving(f)
+	st.show(f, fixture.Server())
+	ask := pair(f, h)
+	f.Add("GET", "/api/gpu/summary", "Accept-Encoding: gzip", "")
+	f.Add("HEAD", "/docs", "If-None-Match: *", "")
+	f.Add("POST", "/api/silences", "Expect: 100-continue", "{}")
+	f.Fuzz(func(t *testing.T, method, path, header, body string) {
+		name, _, _ := strings.Cut(strings.ToLower(header), ":")
+		if strings.ContainsAny(method+path+header, "\r\n") || strings.Contains(path, "health") || slices.Contains([]string{"transfer-encoding", "content-length"}, name) {
+			t.Skip("more than a header, another answer each time, or a body that never comes")
+		}
+		ask(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%s\r\nContent-Length: %d\r\n\r\n%s", method, path, header, len(body), body))
+	})
+}
+
+// pair returns a function that asks two servers the same, one of which has headers ready. It compares all
+// that they write, but for the order of headers and the time, and returns the headers of the first answer.
+func pair(tb testing.TB, h http.Handler) func(t *testing.T, request string) http.Header {
+	tb.Helper()
+	serve := func(ready bool) (address string) {
+		ts := httptest.NewUnstartedServer(nil)
+		ts.Config = HTTPServer(h, slog.New(slog.DiscardHandler))
+		if ready {
+			ts.Listener, ts.Config.ConnContext = Listen(ts.Listener), withHead
+		}
+		ts.Start()
+		tb.Cleanup(ts.Close)
+		return ts.Listener.Addr().String()
+	}
+	with, without := serve(true), serve(false)
+	return func(t *testing.T, request string) http.Header {
+		t.Helper()
+		got, want := written(t, with, request), written(t, without, request)
+		if got, want := sorted(got), sorted(want); got != want {
+			t.Errorf("%q:\n%.2000s\nwithout ready headers:\n%.2000s", request, got, want)
+		}
+		header := http.Header{}
+		head, _, _ := bytes.Cut(got, []byte("\r\n\r\n"))
+		for line := range strings.SplitSeq(string(head), "\r\n") {
+			if name, value, ok := strings.Cut(line, ": "); ok {
+				header.Add(name, value)
+			}
+		}
+		return header
+	}
+}
+
+// written is all that a server answers until it closes the connection.
+func written(t *testing.T, address, request string) []byte {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, request) // it fails where the server has seen enough
+	answer, _ := io.ReadAll(conn) // or what there is before it was reset
+	return answer
+}
+
+// sorted sorts the lines of heads, and leaves out the time.
+func sorted(answers []byte) string {
+	lines := strings.SplitAfter(string(answers), "\r\n")
+	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "Date: ") })
+	for begin := 0; begin < len(lines); begin++ {
+		if !strings.HasPrefix(lines[begin], "HTTP/1.") {
+			continue
+		}
+		if n := slices.Index(lines[begin:], "\r\n"); n > 0 {
+			slices.Sort(lines[begin+1 : begin+n])
+		}
+	}
+	return strings.Join(lines, "")
+}
