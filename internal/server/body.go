@@ -207,11 +207,11 @@ func reply(w http.ResponseWriter, r *http.Request, cache []string, b *body, err 
 	if b.zipped != nil && negotiate.Gzip(r.Header) {
 		e = b.zipped()
 	}
-	h["Cache-Control"] = cache
 	kept := cache[0] != cacheNever[0]
 	c := headOf(r)
 	if !kept || c == nil || !c.isFixed() || h["Vary"] != nil {
 		c = nil // the headers are written one by one
+		h["Cache-Control"] = cache
 		if b.zipped != nil {
 			addVary(h, byEncoding)
 		}
@@ -221,17 +221,20 @@ func reply(w http.ResponseWriter, r *http.Request, cache []string, b *body, err 
 	}
 	if kept && matches(r.Header["If-None-Match"], e.etag[0]) {
 		if c != nil {
-			c.head = e.same
+			c.head, c.cache = e.same, cache
 		}
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	if c != nil {
-		c.head = e.head
-	} else if e.coding != nil {
-		h["Content-Encoding"] = e.coding
+		c.head, c.cache = e.head, cache
+		h["Content-Type"] = nil // it is ready, and net/http is not to guess one
+	} else {
+		h["Content-Type"] = e.contentType
+		if e.coding != nil {
+			h["Content-Encoding"] = e.coding
+		}
 	}
-	h["Content-Type"] = e.contentType
 	h["Content-Length"] = e.length
 	send(w, r, e.bytes)
 	return nil

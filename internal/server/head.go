@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 )
 
 // net/http puts the headers of each answer into a map, copies and sorts it, and writes them one by one: of
@@ -30,8 +31,10 @@ func (l heads) Accept() (net.Conn, error) {
 // A headConn is a connection of HTTP/1. Whoever answers a request has it alone.
 type headConn struct {
 	*net.TCPConn
-	head []byte // lines that the next answer has beside those of net/http, ready; nobody changes them
-	out  []byte
+	// head are lines that the next answer has beside those of net/http; nobody changes them. With them goes
+	// Cache-Control, if there is one.
+	head  []byte
+	cache []string
 }
 
 var errNoAnswer = errors.New("headers are ready, and what is written is no answer")
@@ -49,15 +52,21 @@ func (c *headConn) Write(p []byte) (int, error) {
 	if at < 2 || !bytes.HasPrefix(p, []byte("HTTP/1.")) {
 		return 0, errNoAnswer
 	}
-	c.out = append(append(append(c.out[:0], p[:at]...), c.head...), p[at:]...)
-	added := len(c.head)
-	c.head = nil
-	n, err := c.TCPConn.Write(c.out)
-	if cap(c.out) > 8<<10 {
-		c.out = nil
+	buffer := outs.Get().(*[]byte)
+	out := append(append((*buffer)[:0], p[:at]...), c.head...)
+	out = appendHeader(out, "Cache-Control", c.cache)
+	added := len(out) - at
+	out = append(out, p[at:]...)
+	c.head, c.cache = nil, nil
+	n, err := c.TCPConn.Write(out)
+	if *buffer = out; cap(out) <= 8<<10 {
+		outs.Put(buffer)
 	}
 	return min(max(n-added, 0), len(p)), err
 }
+
+// outs have what net/http buffers, 4 KiB, with the lines that are ready.
+var outs = sync.Pool{New: func() any { return new([]byte) }}
 
 type headKey struct{}
 
@@ -117,4 +126,5 @@ func (e *encoded) ready(byCoding bool) {
 		e.same = appendHeader(e.same, "Vary", byEncoding)
 	}
 	e.head = appendHeader(slices.Clone(e.same), "Content-Encoding", e.coding)
+	e.head = appendHeader(e.head, "Content-Type", e.contentType)
 }
