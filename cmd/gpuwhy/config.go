@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
@@ -42,6 +43,9 @@ type Config struct {
 	AllowHost   []string `placeholder:"HOST" help:"Host name under which gpuwhy may be reached, beside loopback and the listen address; repeatable."`
 	MaxViewers  int      `default:"1000" help:"WebSocket connections at most."`
 
+	MaxViewersPerAddress int      `placeholder:"N" help:"WebSocket connections of one address at most, of IPv6 of one /64; 256 by default, and any number of this machine's own."`
+	TrustedProxy         []string `placeholder:"CIDR" help:"Address or network of a proxy, such as 10.0.0.0/8, that says in X-Forwarded-For who its clients are; repeatable, or with commas."`
+
 	MetricsFamilies []string `placeholder:"FAMILY" help:"Families of names on /metrics: gpuwhy, dcgm; both by default."`
 
 	ShowCommands string `default:"names" enum:"names,own,all,none" help:"Whose command lines are shown: names (own ones, and of everybody the program's or script's name), own, all or none. Arguments that look like secrets are masked."`
@@ -56,7 +60,8 @@ type Config struct {
 
 	origins  auth.Origins // of AllowOrigin
 	frames   auth.Frames  // of AllowEmbed
-	hostname string       // this machine's; empty where it has none
+	proxies  server.Proxies
+	hostname string // this machine's; empty where it has none
 	// ownStateDir says that nobody gave the state directory; notKept is why it can't be used.
 	ownStateDir bool
 	notKept     error
@@ -94,6 +99,10 @@ func (c *Config) check() (err error) {
 		},
 		{!(c.ElectricityPrice >= 0 && c.ElectricityPrice < 1e6), "electricity-price", c.ElectricityPrice, "must be 0 or more"},
 		{c.MaxViewers < 1 || c.MaxViewers > 100_000, "max-viewers", c.MaxViewers, "must be from 1 to 100000"},
+		{
+			c.MaxViewersPerAddress < 0 || c.MaxViewersPerAddress > 100_000,
+			"max-viewers-per-address", c.MaxViewersPerAddress, "must be from 1 to 100000, or 0 for the default",
+		},
 		{wrong != "", "source", source, wrong},
 		{notLive && c.NVMLLibrary != "", "nvml-library", c.NVMLLibrary, ofNoUse},
 		{notLive && c.NvidiaSMI != "", "nvidia-smi", c.NvidiaSMI, ofNoUse},
@@ -115,6 +124,9 @@ func (c *Config) check() (err error) {
 	}
 	if c.frames, err = auth.ParseFrames(c.AllowEmbed); err != nil {
 		return fmt.Errorf("--allow-embed: %w", err)
+	}
+	if c.proxies, err = server.ParseProxies(c.TrustedProxy); err != nil {
+		return err
 	}
 	if err := c.checkHistory(); err != nil {
 		return err

@@ -63,6 +63,7 @@ func (c *Config) options() app.Options {
 		Node:    c.name(),
 		Address: server.Address{
 			Listen: c.Listen, Hostname: c.hostname, BasePath: c.BasePath, AllowOrigins: c.origins, AllowEmbed: c.frames, AllowHosts: c.AllowHost,
+			TrustedProxies: c.proxies, MaxViewersOfAddress: c.MaxViewersPerAddress,
 		},
 		MaxViewers:       c.MaxViewers,
 		Interval:         c.Interval,

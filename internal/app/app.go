@@ -249,7 +249,7 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 	start(a.keeper.Run)
 	start(a.announceStart)
 	g.Go(func() error {
-		if err := a.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		if err := a.server.Serve(server.Listen(ln)); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
 		}
 		return nil

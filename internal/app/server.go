@@ -44,10 +44,10 @@ func (a *App) wireServer() error {
 		Alerts:  a.Alerts,
 		Metrics: exporter,
 		Parts:   a.parts,
-		Address: a.opt.Address,
-		Flush:   a.keeper.Flush,
-		Clock:   a.opt.Clock,
-		Log:     a.log,
+		Address: a.opt.Address, MaxViewers: a.opt.MaxViewers,
+		Flush: a.keeper.Flush,
+		Clock: a.opt.Clock,
+		Log:   a.log,
 	}
 	if a.opt.History != nil {
 		cfg.Price = a.opt.History.Price
@@ -60,7 +60,7 @@ func (a *App) wireServer() error {
 	if err != nil {
 		return err
 	}
-	a.routes, a.server = s, server.HTTPServer(s.Handler(), a.log)
+	a.routes, a.server = s, s.HTTPServer()
 	return nil
 }
 
@@ -147,11 +147,13 @@ func (a *App) keeping() contract.Part {
 
 // self is what gpuwhy reports about itself on /metrics.
 func (a *App) self() metrics.Self {
-	health, stats := a.health(), a.Hub.Stats()
+	health, stats, crowd := a.health(), a.Hub.Stats(), a.routes.Crowd()
 	self := metrics.Self{
 		Took:          health.Took,
 		Viewers:       stats.Viewers,
-		Refused:       stats.Refused,
+		Refused:       stats.Refused + crowd.Refused,
+		Connections:   crowd.Connections,
+		Displaced:     crowd.Displaced,
 		Ended:         stats.Ended,
 		Published:     stats.Published,
 		Encodings:     stats.Encodings,

@@ -13,9 +13,9 @@ import (
 const (
 	maxWrites     = 1.1  // calls for each message delivered: one, and a few of the process' own
 	maxMallocs    = 0.25 // for each message delivered: those for all viewers together
-	maxGoroutines = 2.1  // for each viewer
-	maxMemory     = 40   // kB for each viewer
-	maxCPU        = 2.5  // as many times what ready frames cost that are written straight to the sockets
+	maxGoroutines = 1.1  // for each viewer
+	maxMemory     = 20   // kB for each viewer
+	maxCPU        = 2.0  // as many times what ready frames cost that are written straight to the sockets
 )
 
 // excess names what costs more than it may.

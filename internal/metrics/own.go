@@ -13,14 +13,17 @@ type Self struct {
 	Took    time.Duration // the newest reading of all sources; zero before the first
 	Sources []Source
 
-	Viewers   int               // connections now
-	Refused   uint64            // requests that did not become a connection
-	Ended     map[string]uint64 // connections that ended, by why
-	Published uint64            // snapshots
-	Encodings uint64            // of snapshots, for viewers
-	Messages  uint64            // written to viewers
-	Bytes     uint64            // of these messages
-	Skipped   uint64            // snapshots that slow viewers missed
+	Viewers int    // connections now
+	Refused uint64 // requests that did not become a connection
+	// Connections are those that are no viewers, now; Displaced were closed to make room for others.
+	Connections int
+	Displaced   uint64
+	Ended       map[string]uint64 // connections that ended, by why
+	Published   uint64            // snapshots
+	Encodings   uint64            // of snapshots, for viewers
+	Messages    uint64            // written to viewers
+	Bytes       uint64            // of these messages
+	Skipped     uint64            // snapshots that slow viewers missed
 	// EncodingFails says that snapshots can't be encoded for viewers now.
 	EncodingFails bool
 	// StateFails says that what a restart must not lose can't be written now.
@@ -117,6 +120,10 @@ var ownRows = []row[*own]{
 	plain("gpuwhy_viewers", number, "WebSocket connections now.", func(o *own) float64 { return float64(max(o.Viewers, 0)) }),
 	plain("gpuwhy_viewers_refused_total", number, "Requests for a WebSocket connection that did not become one.",
 		func(o *own) float64 { return float64(o.Refused) }),
+	plain("gpuwhy_connections", number, "HTTP connections now that are no WebSocket connections.",
+		func(o *own) float64 { return float64(o.Connections) }),
+	plain("gpuwhy_connections_displaced_total", number, "HTTP connections that were closed because there were too many, of one address or in all.",
+		func(o *own) float64 { return float64(o.Displaced) }),
 	ofOwn("gpuwhy_viewers_ended_total", number, "WebSocket connections that ended, by why.", "none has ended so",
 		func(o *own, emit emit) {
 			for _, reason := range slices.Sorted(maps.Keys(o.Ended)) {

@@ -234,7 +234,22 @@ func (s *Server) clusterSummary(c *answers, id string, w http.ResponseWriter, r 
 	return s.serveUntilNext(c, w, r, id, func() any { return contract.NewClusterSummary(s.cfg.Monitor, c.fleet, of) })
 }
 
-func (s *Server) socket(w http.ResponseWriter, r *http.Request) { s.cfg.WS(w, r, nodeOf(r)) }
+// socket lets a viewer in, which counts until its connection is closed.
+func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
+	leave, err := s.crowd.enter(r)
+	if err != nil {
+		return err
+	}
+	in, returned := &entering{ResponseWriter: w, leave: leave}, false
+	defer func() {
+		if !in.handedOver || !returned { // after a panic nobody has the connection
+			leave()
+		}
+	}()
+	s.cfg.WS(in, r, nodeOf(r))
+	returned = true
+	return nil
+}
 
 // probe is for who only asks whether there is an answer.
 func (s *Server) probe(w http.ResponseWriter, r *http.Request) error {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
@@ -16,6 +17,8 @@ import (
 type hostRules struct {
 	anyAddress bool     // it listens on all addresses: each may be ours
 	names      []string // names and addresses as hostName writes them; "*.name" stands for all below it
+	// last was allowed before: most requests are for the same.
+	last atomic.Pointer[string]
 }
 
 func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
@@ -24,7 +27,7 @@ func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
 		return nil, err
 	}
 	name, address := hostName(host)
-	rules := &hostRules{host == "" || address.IsUnspecified(), []string{"localhost", "*.localhost"}}
+	rules := &hostRules{anyAddress: host == "" || address.IsUnspecified(), names: []string{"localhost", "*.localhost"}}
 	if !rules.anyAddress {
 		rules.names = append(rules.names, name)
 	} else if name, _ := hostName(hostname); name != "" {
@@ -64,6 +67,17 @@ func hostName(hostport string) (string, netip.Addr) {
 
 // allowed reports whether a request for the host may be answered.
 func (h *hostRules) allowed(hostport string) bool {
+	if last := h.last.Load(); last != nil && *last == hostport {
+		return true
+	}
+	allowed := h.check(hostport)
+	if allowed {
+		h.last.Store(&hostport)
+	}
+	return allowed
+}
+
+func (h *hostRules) check(hostport string) bool {
 	host, address := hostName(hostport)
 	return address.IsLoopback() || address.IsValid() && h.anyAddress || slices.ContainsFunc(h.names, func(name string) bool {
 		domain, below := strings.CutPrefix(name, "*")

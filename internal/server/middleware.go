@@ -100,9 +100,10 @@ var fixedHeaders = []struct {
 
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		for _, fixed := range fixedHeaders {
-			h[fixed.name] = fixed.value
+		if c := headOf(r); c != nil {
+			c.head = fixedHead
+		} else {
+			setFixed(w.Header())
 		}
 		next.ServeHTTP(w, r)
 	})

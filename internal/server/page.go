@@ -63,7 +63,7 @@ func (s *Server) embedPage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(s.cfg.AllowEmbed) > 0 {
-		w.Header().Set("Content-Security-Policy", strings.Replace(policy("'self'"), "frame-ancestors 'none'", "frame-ancestors "+strings.Join(s.cfg.AllowEmbed, " "), 1))
+		unready(w, r).Set("Content-Security-Policy", strings.Replace(policy("'self'"), "frame-ancestors 'none'", "frame-ancestors "+strings.Join(s.cfg.AllowEmbed, " "), 1))
 		w.Header().Del("X-Frame-Options") // it can't name origins
 	}
 	return s.serveLive(w, r, s.cfg.EmbedPage(p, r.URL.Query()))
@@ -138,7 +138,7 @@ func (s *Server) openAPIYAML() (*body, error) {
 func (s *Server) docsPage() handler {
 	answer := rendered(func() templ.Component { return s.cfg.DocsPage })
 	return func(w http.ResponseWriter, r *http.Request) error {
-		w.Header().Set("Content-Security-Policy", docsPolicy)
+		unready(w, r).Set("Content-Security-Policy", docsPolicy)
 		return answer(w, r)
 	}
 }

@@ -63,7 +63,7 @@ func (s *Server) routes() []route {
 		s.livePage("/embed/gpu/{id}", s.embedPage),
 		s.page("/manifest.webmanifest", once(s.manifest)),
 
-		{method: http.MethodGet, path: "/ws", access: auth.Read, answer: http.HandlerFunc(s.socket)}, // AsyncAPI describes it
+		{method: http.MethodGet, path: "/ws", access: auth.Read, answer: s.handle(s.socket)}, // AsyncAPI describes it
 		s.read("/api/gpu/summary", s.summary, tagLive, "getSummary", "Totals of the newest snapshot, and why",
 			apidoc.Text("Cheap enough to poll. Without a GPU available is false, and reason says what was tried and what to do."),
 			ok("The totals.", contract.Summary{}, "summary")),

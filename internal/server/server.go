@@ -5,7 +5,8 @@
 // It answers from the newest Moments. It does not know who reads the devices or
 // how pages are made: its Config has functions for that. Package contract decides
 // what answers look like. An answer is encoded and compressed once for each Moment
-// or fleet, when somebody first asks for it, and all clients share its bytes. Below
+// or fleet, when somebody first asks for it, and all clients share its bytes and the
+// headers that nothing else decides ([Listen]). Below
 // /node/{node} the same routes answer about one node ([Server.ofNode]).
 //
 // Errors are application/problem+json, or a page for a browser. Their detail is
@@ -50,7 +51,8 @@ type Config struct {
 	// Update returns the bytes of a node's newest [contract.Update], as the
 	// viewers of an audience get them; nil where there is none.
 	Update func(node string, to auth.Audience) []byte
-	// WS answers /ws for a node, or for all if the name is empty.
+	// WS answers /ws for a node, or for all if the name is empty. It closes a connection that
+	// it takes over, maybe after it has returned.
 	WS     func(w http.ResponseWriter, r *http.Request, node string)
 	Recent *recent.Store
 	// Past answers about what is older; nil where no past is kept. Price is that of a kWh; 0: not known.
@@ -99,8 +101,9 @@ type Config struct {
 	Assets func(path string) (Asset, bool)
 
 	Address
-	Clock clock.Clock
-	Log   *slog.Logger
+	MaxViewers int // in all, which WS sees to; 0: 1000
+	Clock      clock.Clock
+	Log        *slog.Logger
 }
 
 // An Address is where a server is reached, and by whom.
@@ -118,6 +121,11 @@ type Address struct {
 	AllowHosts   []string
 	AllowOrigins auth.Origins // foreign origins whose pages may read answers
 	AllowEmbed   auth.Frames  // foreign origins whose pages may show a device's card in a frame
+	// TrustedProxies say in X-Forwarded-For who their clients are. Of others that header means nothing.
+	TrustedProxies Proxies
+	// MaxViewersOfAddress is how many viewers an address may have, of IPv6 a network of 64 bits; 0: 256, and
+	// any number of this machine's own.
+	MaxViewersOfAddress int
 }
 
 // An Asset is a file of the page.
@@ -138,6 +146,7 @@ type Server struct {
 	started time.Duration // by the clock
 	mux     *http.ServeMux
 	pages   *http.ServeMux // the live pages alone
+	crowd   *crowd
 
 	mu      sync.Mutex
 	answers map[string]*answers // the newest by node, those of all nodes by ""; requests name nodes that there are
@@ -156,10 +165,19 @@ func New(cfg Config) (*Server, error) {
 		cfg.Latest = cfg.Newest
 	}
 	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[string]*answers{}, started: cfg.Clock.Elapsed()}
+	s.crowd = newCrowd(cfg.MaxViewers, cfg.MaxViewersOfAddress, cfg.TrustedProxies)
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
 	s.mux, s.pages = http.NewServeMux(), http.NewServeMux()
 	s.route()
 	return s, nil
+}
+
+// HTTPServer returns a server for the routes, see [HTTPServer], with bounds on how many connections there
+// are, and with ready headers for those of [Listen].
+func (s *Server) HTTPServer() *http.Server {
+	srv := HTTPServer(s.Handler(), s.cfg.Log)
+	srv.ConnState, srv.ConnContext = s.crowd.changed, withHead
+	return srv
 }
 
 // Handler returns all routes behind all middleware; [Server.routes] lists them.

@@ -1,0 +1,157 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// connect opens /ws from an address of this machine, or returns the refusal.
+func (p *program) connect(from string, header http.Header) (status int, detail string, viewer *websocket.Conn) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	transport := &http.Transport{DialContext: dialer.DialContext}
+	p.t.Cleanup(transport.CloseIdleConnections)
+	conn, answer, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(p.url, "http")+"ws",
+		&websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, HTTPHeader: header})
+	if err == nil {
+		p.t.Cleanup(func() { conn.CloseNow() })
+		return answer.StatusCode, "", conn
+	}
+	if answer == nil {
+		p.t.Fatalf("dial from %s: %v", from, err)
+	}
+	var problem struct{ Detail string }
+	if err := json.NewDecoder(answer.Body).Decode(&problem); err != nil {
+		p.t.Fatalf("status %d is no problem document: %v", answer.StatusCode, err)
+	}
+	if answer.Header.Get("Retry-After") == "" {
+		p.t.Errorf("status %d does not say when to try again", answer.StatusCode)
+	}
+	return answer.StatusCode, problem.Detail, nil
+}
+
+// An address that has all its viewers gets no more, whatever it says of itself, and another does.
+func TestViewersOfAnAddress(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil, "--source=simulate:rtx-4090", "--max-viewers-per-address=3")
+	var last *websocket.Conn
+	for range 3 {
+		status, detail, viewer := p.connect("127.0.0.1", nil)
+		if status != http.StatusSwitchingProtocols {
+			t.Fatalf("%d: %s", status, detail)
+		}
+		last = viewer
+	}
+	for _, header := range []http.Header{nil, {"X-Forwarded-For": {"192.0.2.1"}}, {"Forwarded": {"for=192.0.2.1"}}, {"X-Real-Ip": {"192.0.2.1"}}} {
+		status, detail, _ := p.connect("127.0.0.1", header)
+		if status != http.StatusTooManyRequests || !strings.Contains(detail, "127.0.0.1") || !strings.Contains(detail, "--max-viewers-per-address") {
+			t.Errorf("one more with %v: %d, %s", header, status, detail)
+		}
+	}
+	if status, detail, _ := p.connect("127.0.0.2", nil); status != http.StatusSwitchingProtocols {
+		t.Errorf("another address: %d, %s", status, detail)
+	}
+	_, body := p.fetch("/metrics", nil)
+	if refused := regexp.MustCompile(`(?m)^gpuwhy_viewers_refused_total\{.*\} 4$`); !refused.Match(body) {
+		t.Error("/metrics has not the four viewers that were refused")
+	}
+	last.CloseNow()
+	for begun := time.Now(); ; { // until its place is free again
+		status, detail, _ := p.connect("127.0.0.1", nil)
+		if status == http.StatusSwitchingProtocols {
+			break
+		} else if time.Since(begun) > patience {
+			t.Fatalf("who left still has its place: %s", detail)
+		}
+	}
+}
+
+// Behind a proxy that is trusted, it is its clients that are counted.
+func TestViewersBehindAProxy(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil, "--source=simulate:rtx-4090", "--max-viewers-per-address=1", "--trusted-proxy=127.0.0.2,127.0.1.0/24")
+	forwarded := func(for_ string) http.Header { return http.Header{"X-Forwarded-For": {for_}} }
+	for _, tt := range []struct {
+		from, forwarded string
+		status          int
+	}{
+		{"127.0.0.2", "192.0.2.1", http.StatusSwitchingProtocols},
+		{"127.0.0.2", "192.0.2.1", http.StatusTooManyRequests},
+		{"127.0.0.2", "203.0.113.5, 192.0.2.1, 127.0.1.9", http.StatusTooManyRequests},
+		{"127.0.1.7", "2001:db8::1", http.StatusSwitchingProtocols},
+		{"127.0.1.7", "2001:db8::2", http.StatusTooManyRequests},
+		{"127.0.1.7", "2001:db8:0:1::2", http.StatusSwitchingProtocols},
+		{"127.0.0.3", "192.0.2.2", http.StatusSwitchingProtocols},
+		{"127.0.0.3", "192.0.2.3", http.StatusTooManyRequests}, // it is no proxy, and forges
+	} {
+		if status, detail, _ := p.connect(tt.from, forwarded(tt.forwarded)); status != tt.status {
+			t.Errorf("%s for %s: %d, want %d: %s", tt.from, tt.forwarded, status, tt.status, detail)
+		}
+	}
+}
+
+// Connections that never become a request neither pile up nor keep others out.
+func TestHalfOpenConnections(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil, "--source=simulate:rtx-4090", "--max-viewers-per-address=1")
+	address := strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/")
+	var silent []net.Conn
+	for range 150 { // of one address there may be 65
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		silent = append(silent, conn)
+	}
+	if status := p.get("/api/gpu/summary", nil); status != http.StatusOK {
+		t.Errorf("among silent connections an answer is %d", status)
+	}
+	for _, conn := range silent[:80] { // the first had to leave at once
+		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Read(make([]byte, 1)); err == nil {
+			t.Fatal("a silent connection got an answer")
+		} else if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+			t.Fatal("a silent connection stays open")
+		}
+	}
+	slow, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	cut := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, bufio.NewReader(slow))
+		cut <- err
+	}()
+	every := time.NewTicker(200 * time.Millisecond)
+	defer every.Stop()
+	late := time.After(patience)
+	for rest := "GET /" + strings.Repeat("a", 10_000); ; rest = rest[1:] {
+		select {
+		case <-cut:
+			return
+		case <-late:
+			t.Fatal("who sends a request byte by byte stays connected")
+		case <-every.C:
+			_, _ = io.WriteString(slow, rest[:1]) // it fails once it was cut
+		}
+	}
+}
