@@ -6,6 +6,7 @@
 package sampler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -406,6 +407,19 @@ func (s *Sampler) logHost(err error) {
 	} else {
 		s.cfg.Log.Info("the host's figures can be read again")
 	}
+}
+
+// Costs are what the readings of each source took so far, and the calls to the driver that they are
+// made of: what took longest in all comes first.
+func (s *Sampler) Costs() []gpu.Cost {
+	var all []gpu.Cost
+	for _, src := range s.sources {
+		all = append(all, src.costs()...)
+	}
+	slices.SortFunc(all, func(a, b gpu.Cost) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Call, b.Call))
+	})
+	return all
 }
 
 // Health is the state of the sampler and its sources.

@@ -720,3 +720,18 @@ func TestGuessedSourcesWithoutACard(t *testing.T) {
 		}
 	})
 }
+
+func TestCostsOfReadings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &fakeSource{name: "amd", answer: func(context.Context) (*gpu.Snapshot, error) {
+			time.Sleep(30 * time.Millisecond)
+			return &gpu.Snapshot{Devices: []gpu.Device{device("a", "0000:01:00.0")}}, nil
+		}}
+		s, _ := start(t, nil, src)
+		time.Sleep(11 * time.Second)
+		want := []gpu.Cost{{Source: "amd", Call: "reading", Count: 3, Total: 90 * time.Millisecond, Longest: 30 * time.Millisecond}}
+		if diff := cmp.Diff(want, s.Costs()); diff != "" {
+			t.Errorf("costs (-want +got):\n%s", diff)
+		}
+	})
+}

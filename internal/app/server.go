@@ -44,6 +44,7 @@ func (a *App) wireServer() error {
 		Alerts:  a.Alerts,
 		Metrics: exporter,
 		Parts:   a.parts,
+		Costs:   a.costs,
 		Address: a.opt.Address,
 		Flush:   a.keeper.Flush,
 		Clock:   a.opt.Clock,
@@ -103,6 +104,14 @@ func (a *App) health() sampler.Health {
 	return all
 }
 
+// costs are what calls to the drivers took. Several nodes are made up, or recorded: none has a driver here.
+func (a *App) costs() []gpu.Cost {
+	if len(a.nodes) > 1 {
+		return nil
+	}
+	return a.nodes[0].sampler.Costs()
+}
+
 // parts is the state of each part of the program.
 func (a *App) parts() map[string]contract.Part {
 	health := a.health()
@@ -150,6 +159,7 @@ func (a *App) self() metrics.Self {
 	health, stats := a.health(), a.Hub.Stats()
 	self := metrics.Self{
 		Took:          health.Took,
+		Costs:         a.costs(),
 		Viewers:       stats.Viewers,
 		Refused:       stats.Refused,
 		Ended:         stats.Ended,
