@@ -66,6 +66,7 @@ func (c *Config) options() app.Options {
 		},
 		MaxViewers:       c.MaxViewers,
 		Interval:         c.Interval,
+		IdleInterval:     c.IdleInterval,
 		Deadline:         c.Deadline,
 		AlertRules:       c.AlertRules,
 		AlertUtilization: c.AlertUtilization,

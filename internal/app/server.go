@@ -21,6 +21,7 @@ func (a *App) wireServer() error {
 		Newest:   a.Hub.Newest,
 		Self:     a.self,
 		Interval: a.opt.Interval,
+		Longest:  a.opt.longest(),
 		Families: a.opt.MetricsFamilies,
 		Node:     a.monitor.Node,
 		Version:  a.opt.Version,
@@ -61,7 +62,7 @@ func (a *App) wireServer() error {
 	if err != nil {
 		return err
 	}
-	a.routes, a.server = s, server.HTTPServer(s.Handler(), a.log)
+	a.routes, a.server = s, server.HTTPServer(a.noticing(s.Handler()), a.log)
 	return nil
 }
 

@@ -86,7 +86,7 @@ const (
 // ownRows are about gpuwhy itself. They are there whatever the devices do.
 var ownRows = []row[*own]{
 	plain("gpuwhy_up", yesNo,
-		"Whether the newest reading is at most three intervals old. While it is 0, all that it says is left out.",
+		"Whether the newest reading is at most three intervals old (with --idle-interval three of those). While it is 0, all that it says is left out.",
 		func(o *own) float64 { return zeroOne(o.fresh) }),
 	ofOwn("gpuwhy_simulated", yesNo, "Whether there are invented devices, which somebody asked for by name.", noSnapshot,
 		func(o *own, emit emit) {
