@@ -6,6 +6,7 @@
 package sampler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,8 +58,11 @@ type KernelLog interface {
 type Config struct {
 	Node     string
 	Interval time.Duration
-	Sources  []Source
-	Host     Host // nil: snapshots have no host and processes no facts
+	// Idle is the time between readings while Watched says that nobody looks; 0: Interval, always.
+	Idle    time.Duration
+	Watched func() bool
+	Sources []Source
+	Host    Host // nil: snapshots have no host and processes no facts
 	// Guessed says that nobody named the sources: that one finds no card of its vendor is
 	// no failure while another has devices.
 	Guessed bool
@@ -101,6 +105,7 @@ type Sampler struct {
 	hostBad bool
 
 	asked   chan struct{} // of size 1: there is a demand
+	watched chan struct{} // of size 1: somebody looks now
 	stopped chan struct{} // closed when Run has ended
 
 	mu     sync.Mutex
@@ -119,10 +124,11 @@ func New(cfg Config) *Sampler {
 	s := &Sampler{
 		cfg:     cfg,
 		asked:   make(chan struct{}, 1),
+		watched: make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		roster:  roster{node: cfg.Node, byUUID: map[string]*entry{}},
 		begins:  map[string]begin{},
-		clock:   clock.Watch{Clock: cfg.Clock, Longest: 3*cfg.Interval + 10*time.Second},
+		clock:   clock.Watch{Clock: cfg.Clock, Longest: 3*max(cfg.Interval, cfg.Idle) + 10*time.Second},
 	}
 	for _, src := range cfg.Sources {
 		s.sources = append(s.sources, &source{Source: src, grace: 2 * cfg.Deadline, guessed: cfg.Guessed, log: cfg.Log.With("source", src.Name())})
@@ -149,6 +155,14 @@ func (s *Sampler) Run(ctx context.Context) error {
 		case <-s.asked:
 			paced.Reset(time.Until(begun.Add(pace)))
 			continue
+		case <-s.watched:
+			if due := begun.Add(s.cfg.Interval); due.Before(next) { // it was put off
+				if next = due; next.Before(time.Now()) {
+					next = time.Now() // from which the grid goes on
+				}
+				tick.Reset(time.Until(s.wake(next)))
+			}
+			continue
 		case <-paced.C:
 			periodic = !time.Now().Before(s.wake(next)) // it is also the tick's turn
 		case <-tick.C:
@@ -174,7 +188,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 		case periodic:
 			s.cfg.Publish(snap)
 			if now := time.Now(); !now.Before(next) { // not only a retry of a source
-				next = following(next, s.cfg.Interval, now)
+				next = following(next, s.interval(), now)
 			}
 		case s.cfg.Demanded != nil:
 			s.cfg.Demanded(snap)
@@ -184,6 +198,23 @@ func (s *Sampler) Run(ctx context.Context) error {
 			close(asked.done)
 		}
 		tick.Reset(time.Until(s.wake(next)))
+	}
+}
+
+// interval is the time to the next reading.
+func (s *Sampler) interval() time.Duration {
+	if s.cfg.Idle > s.cfg.Interval && !s.cfg.Watched() {
+		return s.cfg.Idle
+	}
+	return s.cfg.Interval
+}
+
+// Watch says that somebody looks from now on: a reading that was put off for [Config.Idle] begins as soon as
+// the interval since the last one is over, which may be at once. It may be called at any time, by anybody.
+func (s *Sampler) Watch() {
+	select {
+	case s.watched <- struct{}{}:
+	default:
 	}
 }
 
@@ -406,6 +437,19 @@ func (s *Sampler) logHost(err error) {
 	} else {
 		s.cfg.Log.Info("the host's figures can be read again")
 	}
+}
+
+// Costs are what the readings of each source took so far, and the calls to the driver that they are
+// made of: what took longest in all comes first.
+func (s *Sampler) Costs() []gpu.Cost {
+	var all []gpu.Cost
+	for _, src := range s.sources {
+		all = append(all, src.costs()...)
+	}
+	slices.SortFunc(all, func(a, b gpu.Cost) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Call, b.Call))
+	})
+	return all
 }
 
 // Health is the state of the sampler and its sources.

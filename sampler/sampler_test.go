@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -717,6 +718,59 @@ func TestGuessedSourcesWithoutACard(t *testing.T) {
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+func TestCostsOfReadings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &fakeSource{name: "amd", answer: func(context.Context) (*gpu.Snapshot, error) {
+			time.Sleep(30 * time.Millisecond)
+			return &gpu.Snapshot{Devices: []gpu.Device{device("a", "0000:01:00.0")}}, nil
+		}}
+		s, _ := start(t, nil, src)
+		time.Sleep(11 * time.Second)
+		want := []gpu.Cost{{Source: "amd", Call: "reading", Count: 3, Total: 90 * time.Millisecond, Longest: 30 * time.Millisecond}}
+		if diff := cmp.Diff(want, s.Costs()); diff != "" {
+			t.Errorf("costs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestReadsSeldomWhileNobodyLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, watched := &published{}, atomic.Bool{}
+		s := New(Config{
+			Node: "n1", Interval: 5 * time.Second, Idle: time.Minute, Watched: watched.Load, Deadline: 2 * time.Second,
+			Sources: []Source{&fakeSource{name: "nvml", answer: answers(device("a", "0000:01:00.0"))}},
+			Publish: out.add, Clock: clock.Program(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		})
+		begun := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { _ = s.Run(ctx) })
+		time.Sleep(125 * time.Second)
+		s.Watch() // somebody asks once, and the interval is over
+		time.Sleep(62 * time.Second)
+		s.Watch() // a reading was 2 s ago
+		time.Sleep(5 * time.Second)
+		watched.Store(true)
+		s.Watch()
+		time.Sleep(11 * time.Second)
+		watched.Store(false)
+		time.Sleep(70 * time.Second)
+		cancel()
+		run.Wait()
+		var at []time.Duration
+		for _, snap := range out.all() {
+			at = append(at, snap.Time.Sub(begun).Round(time.Second)/time.Second)
+			if snap.Breaks > 0 {
+				t.Errorf("a reading that was put off is taken for a break: %d", snap.Breaks)
+			}
+		}
+		want := []time.Duration{0, 60, 120, 125, 185, 190, 195, 200, 205, 265}
+		if diff := cmp.Diff(want, at); diff != "" {
+			t.Errorf("seconds of readings (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -22,6 +22,7 @@ type source struct {
 	lane    lane[*gpu.Snapshot]
 	grace   time.Duration // how long Read may take to return after its context ended
 
+	took        gpu.Meter    // the readings, also those that came too late
 	last        gpu.Snapshot // of the newest reading; empty after a failure
 	failure     *gpu.Failure // nil while it can be read
 	retry       time.Duration
@@ -40,7 +41,10 @@ func (s *source) read(ctx context.Context, now time.Time, patience time.Duration
 	defer cancel()
 	wait, cancelWait := context.WithTimeout(ctx, patience+s.grace)
 	defer cancelWait()
-	snap, err := s.lane.do(wait, func() (*gpu.Snapshot, error) { return s.Read(soon) })
+	snap, err := s.lane.do(wait, func() (*gpu.Snapshot, error) {
+		defer s.took.Since(time.Now())
+		return s.Read(soon)
+	})
 	if ctx.Err() != nil {
 		return
 	}
@@ -119,4 +123,16 @@ func (s *source) attempt() gpu.Attempt {
 // noCard reports whether there is no card of the source's vendor.
 func (s *source) noCard() bool {
 	return s.failure != nil && errors.Is(&s.failure.Advice, gpu.ErrNoCard)
+}
+
+// costs are what the source's readings took, and their single calls if the source knows that.
+func (s *source) costs() []gpu.Cost {
+	var all []gpu.Cost
+	if of, ok := s.Source.(interface{ Costs() []gpu.Cost }); ok {
+		all = of.Costs()
+	}
+	if c := s.took.Cost(s.Name(), "reading"); c.Count > 0 {
+		all = append(all, c)
+	}
+	return all
 }

@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -36,13 +37,13 @@ var types = map[string]string{
 // them.
 type Assets struct {
 	tree   string
-	byName map[string][]byte
+	byName map[string]func() []byte // a library is unpacked when it is first asked for: it takes memory and time
 }
 
 // New reads the embedded files. What it can't read is a mistake of the build, and it
 // panics.
 func New() *Assets {
-	a := &Assets{byName: map[string][]byte{}}
+	a := &Assets{byName: map[string]func() []byte{}}
 	tree := sha256.New()
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -54,11 +55,11 @@ func New() *Assets {
 		}
 		fmt.Fprintf(tree, "%s %d\n%s", name, len(content), content)
 		name, packed := strings.CutSuffix(strings.TrimPrefix(name, "dist/"), ".gz")
+		a.byName[name] = func() []byte { return content }
 		if packed { // a large library
-			content, err = unpack(content)
+			a.byName[name] = sync.OnceValue(func() []byte { return unpack(content) })
 		}
-		a.byName[name] = content
-		return err
+		return nil
 	})
 	if err != nil {
 		panic("static: the embedded files can't be read: " + err.Error())
@@ -67,12 +68,15 @@ func New() *Assets {
 	return a
 }
 
-func unpack(packed []byte) ([]byte, error) {
+func unpack(packed []byte) []byte {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, err
+	if err == nil {
+		packed, err = io.ReadAll(r)
 	}
-	return io.ReadAll(r)
+	if err != nil {
+		panic("static: an embedded file can't be unpacked: " + err.Error())
+	}
+	return packed
 }
 
 // URL is the address of the file of that name, such as "page.js", on a site
@@ -86,6 +90,9 @@ func (a *Assets) URL(base, name string) string {
 // under the folder of another version.
 func (a *Assets) Open(address string) (content []byte, contentType string, ok bool) {
 	tree, name, _ := strings.Cut(address, "/")
-	content, ok = a.byName[name]
-	return content, types[path.Ext(name)], ok && tree == a.tree
+	made, ok := a.byName[name]
+	if !ok || tree != a.tree {
+		return nil, "", false
+	}
+	return made(), types[path.Ext(name)], true
 }

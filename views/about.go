@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +22,7 @@ type AboutPage struct {
 	Failures []Failure
 	Limits   []string
 	Kept     []AboutFact
+	Calls    []AboutFact // to drivers: the most costly
 	Readings []AboutGroup
 }
 
@@ -64,6 +66,9 @@ func NewAboutPage(in Input) AboutPage {
 			p.Kept = append(p.Kept, AboutFact{Label: k.Name, Value: Value{Text: explain.Size(k.Bytes)}, Means: keptFor(k.For)})
 		}
 	}
+	for _, c := range in.Costs[:min(len(in.Costs), mostCalls)] {
+		p.Calls = append(p.Calls, newCall(&c))
+	}
 	p.Reads = []AboutFact{
 		{Label: "Version", Value: Value{Text: clean(in.Version, longestName)}},
 		{Label: "Reads from", Value: Value{Text: either(in.Nodes.Source() != "", in.Nodes.Source(), in.Source)}, Means: sentence(contract.Found(in.Nodes))},
@@ -90,6 +95,19 @@ func NewAboutPage(in Input) AboutPage {
 		}
 	}
 	return p
+}
+
+// mostCalls is how many calls to drivers are shown; /metrics has all.
+const mostCalls = 12
+
+// newCall says what the calls of one function took.
+func newCall(c *gpu.Cost) AboutFact {
+	ms := func(d time.Duration) string { return decimals(d.Seconds()*1000, 3) + nbsp + "ms" }
+	return AboutFact{
+		Label: clean(c.Source+" · "+c.Call, longestName),
+		Value: Value{Text: ms(c.Total / time.Duration(max(c.Count, 1)))},
+		Means: "On average, of " + strconv.FormatUint(c.Count, 10) + "; the longest took " + ms(c.Longest) + ".",
+	}
 }
 
 func tenthPercent(v float64) string { return tenth(v) + nbsp + "%" }

@@ -51,6 +51,8 @@ type Input struct {
 	Now        time.Time     // the server's clock
 	// Footprint is how much of the past is kept; nil where that is not known.
 	Footprint *past.Footprint
+	// Costs are what calls to drivers took, the most in all first.
+	Costs []gpu.Cost
 
 	only *gpu.Device // that the page is about; nil: all
 	// everywhere are the open alerts of all devices, where Alerts are of one.

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
@@ -108,8 +109,10 @@ func TestAbout(t *testing.T) {
 	s.Notes = []gpu.Advice{{What: "other users' processes are hidden", Try: "run it as root"}}
 	in := input(s, "why")
 	in.Started = noon
+	in.Costs = []gpu.Cost{{Source: "nvml", Call: "nvmlDeviceGetPowerUsage", Count: 4, Total: 10 * time.Millisecond, Longest: 7 * time.Millisecond}}
 	html := render(t, NewAboutPage(in))
-	for _, part := range []string{"1.2\u00a0%", "48\u00a0MiB", "v1.2.3", "other users' processes are hidden", "2026-01-02 12:00:00 UTC", "What the readings mean"} {
+	for _, part := range []string{"1.2\u00a0%", "48\u00a0MiB", "v1.2.3", "other users' processes are hidden", "2026-01-02 12:00:00 UTC", "What the readings mean",
+		"nvml · nvmlDeviceGetPowerUsage", "2.500\u00a0ms", "of 4; the longest took 7.000\u00a0ms"} {
 		if !strings.Contains(strings.ReplaceAll(html, "&#39;", "'"), part) {
 			t.Errorf("%q is missing", part)
 		}

@@ -94,10 +94,10 @@ func BenchmarkStartWithAPast(b *testing.B) {
 }
 
 // BenchmarkIdle is what gpuwhy costs while it reads eight GPUs every 5 s (or
-// every 250 ms) and nobody looks: resident memory, and CPU in percent of one
-// core over 20 s.
+// 500 or 250 ms) and nobody looks: resident memory, what of it is in no file, and CPU
+// in percent of one core over 20 s.
 func BenchmarkIdle(b *testing.B) {
-	for _, interval := range []time.Duration{5 * time.Second, 250 * time.Millisecond} {
+	for _, interval := range []time.Duration{5 * time.Second, 500 * time.Millisecond, 250 * time.Millisecond} {
 		b.Run(interval.String(), func(b *testing.B) {
 			p := start(b, server8(b).Env(), "--interval="+interval.String())
 			p.await("eight GPUs answer", func(u contract.Update) bool { return u.Answering == 8 })
@@ -107,6 +107,7 @@ func BenchmarkIdle(b *testing.B) {
 				time.Sleep(20 * time.Second) // what is measured is a span of time
 				b.ReportMetric(100*(cpuTime(b, pid)-before).Seconds()/time.Since(begun).Seconds(), "%cpu")
 				b.ReportMetric(resident(b, pid)/(1<<20), "MiB-rss")
+				b.ReportMetric(anonymous(b, pid)/(1<<20), "MiB-anon")
 			}
 			b.ReportMetric(0, "ns/op")
 		})
@@ -157,4 +158,24 @@ func resident(b testing.TB, pid int) float64 {
 		b.Fatal(err)
 	}
 	return float64(pages * os.Getpagesize())
+}
+
+// anonymous is the memory of a process that is in use and in no file, in bytes.
+func anonymous(b *testing.B, pid int) float64 {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if amount, ok := strings.CutPrefix(line, "Anonymous:"); ok {
+			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(amount), " kB"), 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return kib * 1024
+		}
+	}
+	b.Fatal("the kernel does not say how much memory is anonymous")
+	return 0
 }

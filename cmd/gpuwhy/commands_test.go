@@ -76,6 +76,8 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"unknown command", nil, []string{"dance"}, "dance", exitUsage},
 		{"interval too short", nil, []string{"--interval", "10ms"}, "250ms to 1h", exitUsage},
 		{"interval no duration", nil, []string{"--interval", "soon"}, "interval", exitUsage},
+		{"idle interval shorter than the interval", nil, []string{"--idle-interval", "1s"}, "idle-interval", exitUsage},
+		{"idle interval that parts causes", nil, []string{"--idle-interval", "5m"}, "idle-interval", exitUsage},
 		{"environment", []string{"GPUWHY_INTERVAL=2h"}, nil, "250ms to 1h", exitUsage},
 		{"threshold", nil, []string{"--alert-utilization", "100"}, "less than 100", exitUsage},
 		{"threshold NaN", nil, []string{"--alert-utilization", "NaN"}, "less than 100", exitUsage},

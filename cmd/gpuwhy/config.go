@@ -24,6 +24,7 @@ type Config struct {
 
 	Listen         string        `default:"127.0.0.1:8003" help:"Address to serve on. Port 0 takes a free one and prints it."`
 	Interval       time.Duration `default:"5s" help:"Time between readings, 250ms to 1h."`
+	IdleInterval   time.Duration `placeholder:"DURATION" help:"Time between readings while nobody looks: no page is open, and no program asks. From --interval to 1m; without it always --interval."`
 	Source         []string      `default:"auto" placeholder:"SOURCE" help:"Where readings come from: auto for all that this machine has, or any of nvml, nvidia-smi, amd and intel, with commas; or simulate:PROFILE (rtx-4090, dgx-h100, fleet:N); or replay:DIR, a capture."`
 	NVMLLibrary    string        `name:"nvml-library" placeholder:"PATH" help:"NVIDIA's management library, instead of the loader's own search for libnvidia-ml.so.1."`
 	NvidiaSMI      string        `name:"nvidia-smi" placeholder:"PATH" help:"NVIDIA's program nvidia-smi, instead of the one in PATH. It is read where the library can't be loaded."`
@@ -91,6 +92,7 @@ func (c *Config) check() (err error) {
 		{noPort != nil, "listen", c.Listen, "the port must be a number from 0 to 65535"},
 		{strings.ContainsAny(host, "/@"), "listen", c.Listen, "give an address and a port, not a URL"},
 		{c.Interval < 250*time.Millisecond || c.Interval > time.Hour, "interval", c.Interval, "must be from 250ms to 1h"},
+		{c.IdleInterval != 0 && (c.IdleInterval < c.Interval || c.IdleInterval > time.Minute), "idle-interval", c.IdleInterval, "must be from --interval to 1m"},
 		{c.KernelLog == "" && isLinux, "kernel-log", c.KernelLog, "give a file, such as /dev/kmsg"},
 		{c.Deadline < 100*time.Millisecond || c.Deadline > time.Minute, "deadline", c.Deadline, "must be from 100ms to 1m"},
 		{

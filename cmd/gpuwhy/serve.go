@@ -67,6 +67,7 @@ func (c *Config) options() app.Options {
 		},
 		MaxViewers:       c.MaxViewers,
 		Interval:         c.Interval,
+		IdleInterval:     c.IdleInterval,
 		Deadline:         c.Deadline,
 		AlertRules:       c.AlertRules,
 		AlertUtilization: c.AlertUtilization,

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // A Severity says how much an alert matters.
@@ -68,7 +68,7 @@ type Scope struct {
 	Processes []string `yaml:"processes"`
 }
 
-var ruleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+var ruleName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // An Invalid is what is wrong with one field of a rule.
 type Invalid struct {

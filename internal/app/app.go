@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -47,7 +48,9 @@ type Options struct {
 	MaxViewers     int
 
 	Interval time.Duration
-	Deadline time.Duration
+	// IdleInterval is the time between readings while nobody looks; 0: Interval, always.
+	IdleInterval time.Duration
+	Deadline     time.Duration
 
 	AlertRules       string   // the file of the rules of alerts; empty for the default rules
 	AlertUtilization float64  // above it the default rule of high_gpu_usage_alert fires
@@ -82,6 +85,8 @@ type App struct {
 	routes    *server.Server
 	server    *http.Server
 
+	asked atomic.Int64 // when somebody asked last, as time that has elapsed; 0: nobody has
+
 	encoders chan struct{} // has one value for each encoding that runs
 	ending   chan struct{} // closed when the program begins to end
 }
@@ -110,7 +115,7 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	})
 	a.wireForesight()
 	for _, in := range inputs {
-		a.nodes = append(a.nodes, newNode(in, *a.stage, opt.Interval, opt.Deadline, opt.Clock, log, a.Hub.Publish, a.Hub.Hold))
+		a.nodes = append(a.nodes, newNode(in, *a.stage, pace{opt.Interval, opt.IdleInterval, a.watched}, opt.Deadline, opt.Clock, log, a.Hub.Publish, a.Hub.Hold))
 	}
 	a.wireHistory()
 	if err := a.wireAlerts(); err != nil {

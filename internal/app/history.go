@@ -65,7 +65,7 @@ func (a *App) wireForesight() {
 		return
 	}
 	a.past = &past.Past{
-		Store: h.Permits.Store(h.Store), Permits: h.Permits, Keeps: h.Retention, Now: a.opt.Clock.Now, Interval: a.opt.Interval,
+		Store: h.Permits.Store(h.Store), Permits: h.Permits, Keeps: h.Retention, Now: a.opt.Clock.Now, Interval: a.opt.longest(),
 	}
 	a.sizes = &past.Sizes{Past: a.past, Interval: a.opt.Interval}
 	a.foresight = foresight.New(foresight.Config{
@@ -86,7 +86,7 @@ func (a *App) wireHistory() {
 		names[i] = n.Node
 	}
 	a.recorder = record.New(record.Config{
-		Store: h.Store, Nodes: names, Interval: a.opt.Interval, Retention: h.Retention, Version: a.opt.Version, Log: a.log,
+		Store: h.Store, Nodes: names, Interval: a.opt.longest(), Retention: h.Retention, Version: a.opt.Version, Log: a.log,
 	})
 }
 

@@ -86,16 +86,24 @@ type node struct {
 	stage   insight.Stage
 }
 
+// A pace is how often a node is read; see [sampler.Config].
+type pace struct {
+	interval, idle time.Duration
+	watched        func() bool
+}
+
 // newNode makes a node. It passes each periodic Moment to publish, and each Moment
 // that was read on demand to hold. Nodes share what the stage remembers.
-func newNode(in *Inputs, stage insight.Stage, interval, deadline time.Duration, of clock.Clock, log *slog.Logger, publish, hold func(*insight.Moment)) *node {
+func newNode(in *Inputs, stage insight.Stage, every pace, deadline time.Duration, of clock.Clock, log *slog.Logger, publish, hold func(*insight.Moment)) *node {
 	if in.Host != nil {
 		stage.Reserve = in.Host.Reserve
 	}
 	n := &node{Inputs: in, stage: stage}
 	n.sampler = sampler.New(sampler.Config{
 		Node:      in.Node,
-		Interval:  interval,
+		Interval:  every.interval,
+		Idle:      every.idle,
+		Watched:   every.watched,
 		Deadline:  deadline,
 		Sources:   in.Sources,
 		Guessed:   in.Guessed,
@@ -148,7 +156,7 @@ func NewReader(ctx context.Context, inputs []*Inputs, interval, deadline time.Du
 			case <-ctx.Done():
 			}
 		}
-		n := newNode(in, *stage, interval, deadline, clock.Clock{}, log, publish, publish)
+		n := newNode(in, *stage, pace{interval: interval}, deadline, clock.Clock{}, log, publish, publish)
 		r.nodes, r.read = append(r.nodes, n), append(r.read, read)
 		r.ended.Go(func() error { return n.run(ctx) })
 	}

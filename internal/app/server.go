@@ -21,6 +21,7 @@ func (a *App) wireServer() error {
 		Newest:   a.Hub.Newest,
 		Self:     a.self,
 		Interval: a.opt.Interval,
+		Longest:  a.opt.longest(),
 		Families: a.opt.MetricsFamilies,
 		Node:     a.monitor.Node,
 		Version:  a.opt.Version,
@@ -44,6 +45,7 @@ func (a *App) wireServer() error {
 		Alerts:  a.Alerts,
 		Metrics: exporter,
 		Parts:   a.parts,
+		Costs:   a.costs,
 		Address: a.opt.Address, MaxViewers: a.opt.MaxViewers,
 		Flush: a.keeper.Flush,
 		Clock: a.opt.Clock,
@@ -61,6 +63,7 @@ func (a *App) wireServer() error {
 		return err
 	}
 	a.routes, a.server = s, s.HTTPServer()
+	a.server.Handler = a.noticing(a.server.Handler)
 	return nil
 }
 
@@ -101,6 +104,14 @@ func (a *App) health() sampler.Health {
 		}
 	}
 	return all
+}
+
+// costs are what calls to the drivers took. Several nodes are made up, or recorded: none has a driver here.
+func (a *App) costs() []gpu.Cost {
+	if len(a.nodes) > 1 {
+		return nil
+	}
+	return a.nodes[0].sampler.Costs()
 }
 
 // parts is the state of each part of the program.
@@ -150,6 +161,7 @@ func (a *App) self() metrics.Self {
 	health, stats, crowd := a.health(), a.Hub.Stats(), a.routes.Crowd()
 	self := metrics.Self{
 		Took:          health.Took,
+		Costs:         a.costs(),
 		Viewers:       stats.Viewers,
 		Refused:       stats.Refused + crowd.Refused,
 		Connections:   crowd.Connections,

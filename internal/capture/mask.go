@@ -6,12 +6,12 @@ import (
 	"html"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // A mask replaces what names a person, a machine or a program. The same name gets the same
@@ -87,11 +87,11 @@ func (m *mask) reading(kind string, r *gpu.Reading[string]) {
 }
 
 var (
-	aUUID = regexp.MustCompile(`(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+	aUUID = lazy.Pattern(`(?i)\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
 	// AMD's cards have a number of 16 digits.
-	aNumber = regexp.MustCompile(`(?i)\b(GPU|MIG)-([0-9a-f]{16})\b`)
-	aHome   = regexp.MustCompile(`(/home/|/Users/|\\Users\\)([^/\\\s:"']+)`)
-	anID    = regexp.MustCompile(`(?i)\b[0-9a-f]{64}\b`) // of a container
+	aNumber = lazy.Pattern(`(?i)\b(GPU|MIG)-([0-9a-f]{16})\b`)
+	aHome   = lazy.Pattern(`(/home/|/Users/|\\Users\\)([^/\\\s:"']+)`)
+	anID    = lazy.Pattern(`(?i)\b[0-9a-f]{64}\b`) // of a container
 )
 
 // uuid replaces the number in a device's UUID. One that was made of a place stays.
@@ -208,9 +208,9 @@ func (m *mask) process(name string) string {
 
 var (
 	commonUnits = []string{"system.slice", "user.slice", "machine.slice", "init.scope", "-.slice", ""}
-	commonDisk  = regexp.MustCompile(`^/dev/(?:nvme[0-9]+n[0-9]+(?:p[0-9]+)?|(?:sd|vd|hd|xvd)[a-z]+[0-9]*|mmcblk[0-9]+(?:p[0-9]+)?|md[0-9]+|dm-[0-9]+)$`)
+	commonDisk  = lazy.Pattern(`^/dev/(?:nvme[0-9]+n[0-9]+(?:p[0-9]+)?|(?:sd|vd|hd|xvd)[a-z]+[0-9]*|mmcblk[0-9]+(?:p[0-9]+)?|md[0-9]+|dm-[0-9]+)$`)
 	commonMount = []string{"/", "/boot", "/boot/efi", "/home", "/var", "/var/lib", "/var/log", "/tmp", "/usr", "/opt", "/srv", "/mnt", "/data", `C:\`, "C:"}
-	commonLink  = regexp.MustCompile(`^(?:eth|wlan|ib|bond|docker|virbr|tun|tap|wg|lo)[0-9]{0,3}$|^(?:en|wl|ww)(?:o[0-9]{1,3}|[ps][0-9a-z]{1,10})$`)
+	commonLink  = lazy.Pattern(`^(?:eth|wlan|ib|bond|docker|virbr|tun|tap|wg|lo)[0-9]{0,3}$|^(?:en|wl|ww)(?:o[0-9]{1,3}|[ps][0-9a-z]{1,10})$`)
 )
 
 func (m *mask) unit(kind, name string) string {
@@ -338,8 +338,8 @@ func (m *mask) advice(a *gpu.Advice) {
 }
 
 var (
-	xmlSecret = regexp.MustCompile(`<([a-z_]*(?:serial|process_name|vm_name|vm_id)[a-z_]*)>([^<]*)<`)
-	rowSerial = regexp.MustCompile(`(?m)^((?:[a-z_.]*serial[a-z_.]*) = )(.*)$`)
+	xmlSecret = lazy.Pattern(`<([a-z_]*(?:serial|process_name|vm_name|vm_id)[a-z_]*)>([^<]*)<`)
+	rowSerial = lazy.Pattern(`(?m)^((?:[a-z_.]*serial[a-z_.]*) = )(.*)$`)
 )
 
 // printed replaces what nvidia-smi printed.
@@ -386,10 +386,10 @@ func (m *mask) printed(name, text string) string {
 
 // ownWords finds the words of nvidia-smi itself, by which what it printed is read: they
 // stay, also where a user or a machine has such a name.
-var ownWords = map[string]*regexp.Regexp{
-	"query.xml": regexp.MustCompile(`</?[a-z][a-z0-9_]*(?: id="[0-9A-Fa-f:.]*")?\s*/?>`),
-	"query-gpu": regexp.MustCompile(`(?m)^[a-z][a-z0-9_.]* = `),
-	"pmon":      regexp.MustCompile(`(?m)^# +(?:gpu|Idx)\b[a-zA-Z0-9 #%/_\t]*$`),
+var ownWords = map[string]*lazy.Regexp{
+	"query.xml": lazy.Pattern(`</?[a-z][a-z0-9_]*(?: id="[0-9A-Fa-f:.]*")?\s*/?>`),
+	"query-gpu": lazy.Pattern(`(?m)^[a-z][a-z0-9_.]* = `),
+	"pmon":      lazy.Pattern(`(?m)^# +(?:gpu|Idx)\b[a-zA-Z0-9 #%/_\t]*$`),
 }
 
 // pmon replaces the last column where the header names it "command". Of a row that is not

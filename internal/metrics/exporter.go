@@ -45,7 +45,8 @@ const (
 type Config struct {
 	Newest        func() *insight.Fleet // the newest Moments; nil before the first
 	Self          func() Self           // the state of the program itself
-	Interval      time.Duration         // between readings; three of them are how long a snapshot is fresh
+	Interval      time.Duration         // between readings
+	Longest       time.Duration         // between readings, if not Interval; three of them are how long a snapshot is fresh
 	Families      []string              // of names to serve; empty: both
 	Node, Version string                // this machine's name and the program's version
 
@@ -175,7 +176,7 @@ func (e *Exporter) body(enc encoding) []byte {
 func (e *Exporter) current() *answer {
 	newest, now := e.cfg.Newest(), e.cfg.Now()
 	fresh := slices.DeleteFunc(slices.Clone(newest.Nodes()), func(s *gpu.Snapshot) bool {
-		return now.Sub(s.Time) > staleAfter*e.cfg.Interval
+		return now.Sub(s.Time) > staleAfter*max(e.cfg.Interval, e.cfg.Longest)
 	})
 	if a := e.answer; a != nil && a.of == newest && a.fresh == len(fresh) && now.Sub(a.made) < maxAge {
 		return a

@@ -202,6 +202,24 @@ func TestDeviceThatIsNotOK(t *testing.T) {
 	}
 }
 
+// A reading that was put off while nobody looked is not stale.
+func TestStaleKnowsTheLongerInterval(t *testing.T) {
+	now, s := noon, desktop()
+	e, err := New(Config{
+		Newest: func() *insight.Fleet { return fleetOf(s) }, Self: healthy, Interval: 5 * time.Second, Longest: time.Minute,
+		Node: "desk", Now: func() time.Time { return now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for after, up := range map[time.Duration]float64{3 * time.Minute: 1, 3*time.Minute + time.Second: 0} {
+		now = noon.Add(after)
+		if got := samples(t, e)[`gpuwhy_up{node="desk"}`]; got != up {
+			t.Errorf("after %v: up %v, want %v", after, got, up)
+		}
+	}
+}
+
 func TestStale(t *testing.T) {
 	now := noon
 	s := desktop()

@@ -13,6 +13,8 @@ type Self struct {
 	Took    time.Duration // the newest reading of all sources; zero before the first
 	Sources []Source
 
+	Costs []gpu.Cost // of the calls to drivers
+
 	Viewers int    // connections now
 	Refused uint64 // requests that did not become a connection
 	// Connections are those that are no viewers, now; Displaced were closed to make room for others.
@@ -87,7 +89,7 @@ const (
 // ownRows are about gpuwhy itself. They are there whatever the devices do.
 var ownRows = []row[*own]{
 	plain("gpuwhy_up", yesNo,
-		"Whether the newest reading is at most three intervals old. While it is 0, all that it says is left out.",
+		"Whether the newest reading is at most three intervals old (with --idle-interval three of those). While it is 0, all that it says is left out.",
 		func(o *own) float64 { return zeroOne(o.fresh) }),
 	ofOwn("gpuwhy_simulated", yesNo, "Whether there are invented devices, which somebody asked for by name.", noSnapshot,
 		func(o *own, emit emit) {
@@ -117,6 +119,12 @@ var ownRows = []row[*own]{
 		eachOf(ownSources, func(s *Source, emit emit) { emit(gpu.Of(zeroOne(!s.Failing)), s.Name) }), "source"),
 	ofOwn("gpuwhy_source_last_success_timestamp_seconds", timestamp, "When the source of devices could be read last.",
 		"it never could be read", eachOf(ownSources, func(s *Source, emit emit) { emit(unix(s.LastSuccess), s.Name) }), "source"),
+	ofCost("gpuwhy_driver_calls_total", number, "Calls to the driver that have returned, by function; the call \"reading\" is all that a reading of the source takes.",
+		func(c *gpu.Cost) float64 { return float64(c.Count) }),
+	ofCost("gpuwhy_driver_call_seconds_total", seconds, "The time from the call until it returned, of all calls.",
+		func(c *gpu.Cost) float64 { return c.Total.Seconds() }),
+	ofCost("gpuwhy_driver_call_longest_seconds", seconds, "The same, of the call that took longest since gpuwhy began.",
+		func(c *gpu.Cost) float64 { return c.Longest.Seconds() }),
 	plain("gpuwhy_viewers", number, "WebSocket connections now.", func(o *own) float64 { return float64(max(o.Viewers, 0)) }),
 	plain("gpuwhy_viewers_refused_total", number, "Requests for a WebSocket connection that did not become one.",
 		func(o *own) float64 { return float64(o.Refused) }),
@@ -193,6 +201,11 @@ func ofOwn(name string, u unit, help, absent string, each func(*own, emit), labe
 	return row[*own]{name: name, unit: u, help: help, absent: absent, each: each, labels: labels}
 }
 
+func ofCost(name string, u unit, help string, value func(*gpu.Cost) float64) row[*own] {
+	return ofOwn(name, u, help, "the driver was not called yet",
+		eachOf(ownCosts, func(c *gpu.Cost, emit emit) { emit(gpu.Of(value(c)), c.Source, c.Call) }), "source", "call")
+}
+
 func ofHistory(name string, u unit, help string, each func(*History, emit), labels ...string) row[*own] {
 	return ofOwn(name, u, help, noHistory, whereKept(each), labels...)
 }
@@ -212,5 +225,6 @@ func eachKind(counts map[string]int, emit emit) {
 }
 
 func ownSources(o *own) []Source { return o.Sources }
+func ownCosts(o *own) []gpu.Cost { return o.Costs }
 func ownRules(o *own) []Rule     { return o.Rules }
 func ownTargets(o *own) []Target { return o.Targets }

@@ -245,6 +245,10 @@ func healthy() Self {
 	return Self{
 		Took:    1500 * time.Microsecond,
 		Sources: []Source{{Name: gpu.SourceNVML, LastSuccess: noon}},
+		Costs: []gpu.Cost{
+			{Source: gpu.SourceNVML, Call: "reading", Count: 71, Total: 127 * time.Millisecond, Longest: 41 * time.Millisecond},
+			{Source: gpu.SourceNVML, Call: "nvmlDeviceGetPowerUsage", Count: 142, Total: 852 * time.Microsecond, Longest: 97 * time.Microsecond},
+		},
 		Viewers: 2, Refused: 1, Published: 70, Encodings: 75, Messages: 140, Bytes: 1 << 20, Skipped: 3,
 		Ended:   map[string]uint64{"left": 4, "slow": 1},
 		Targets: []Target{{Name: "ops", Sent: 3}, {Name: "phone", Sent: 1, Failed: 12, Dropped: 2, Queued: 5, Failing: true}},

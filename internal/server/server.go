@@ -70,6 +70,8 @@ type Config struct {
 	Metrics http.Handler // answers /metrics
 	// Parts says how each part of the program does, by name.
 	Parts func() map[string]contract.Part
+	// Costs are what calls to drivers took, the most in all first. It may be nil.
+	Costs func() []gpu.Cost
 
 	// The pages. If one fails, nothing that it wrote is sent. Page is the dashboard
 	// of a fleet, or of one node if it is named; AlertsPage leaves out the first

@@ -45,7 +45,7 @@ func New(on *server.Config, monitor func() contract.Monitor, targets func() []no
 	on.OtherPages = map[string]func(*insight.Fleet, string, url.Values) templ.Component{
 		"processes": other(p, "processes", views.NewProcessesPage),
 		"nodes":     ofAll(other(p, "nodes", views.NewNodesPage)),
-		"about":     other(p, "about", views.NewAboutPage),
+		"about":     other(p, "about", p.about),
 		"find":      other(p, "find", views.NewFindPage),
 	}
 	on.EmbedPage, on.Manifest = p.embed, p.manifest()
@@ -234,4 +234,11 @@ func (p *Pages) Asset(path string) (_ server.Asset, ok bool) {
 	}
 	of.Body, of.ContentType, ok = p.assets.Open(path)
 	return of, ok
+}
+
+func (p *Pages) about(in views.Input) views.AboutPage {
+	if p.cfg.Costs != nil {
+		in.Costs = p.cfg.Costs()
+	}
+	return views.NewAboutPage(in)
 }

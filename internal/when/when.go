@@ -3,12 +3,12 @@
 package when
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // A Span is the time from From up to, and without, To.
@@ -38,7 +38,7 @@ func Time(text string, now time.Time) (time.Time, error) {
 }
 
 // lostPlus is RFC 3339 with a space where its + was.
-var lostPlus = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)? \d\d:\d\d$`)
+var lostPlus = lazy.Pattern(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)? \d\d:\d\d$`)
 
 // unread is the error of a text that can't be understood.
 func unread(text, what, try string) error {
@@ -49,10 +49,10 @@ func unread(text, what, try string) error {
 }
 
 // between stands between the ends of a span.
-var between = regexp.MustCompile(`(?i)\.\.| (?:to|until|-) |/`)
+var between = lazy.Pattern(`(?i)\.\.| (?:to|until|-) |/`)
 
 // dashed are two times of day with nothing but a dash between them, as in "yesterday 22:00-06:00".
-var dashed = regexp.MustCompile(strings.ReplaceAll(`(?i)^(.*\s)?(CLOCK)[-–](CLOCK)$`, "CLOCK", `\d{1,2}:\d\d(?:[ap]m)?|\d{1,2}[ap]m|noon|midnight`))
+var dashed = lazy.Pattern(strings.ReplaceAll(`(?i)^(.*\s)?(CLOCK)[-–](CLOCK)$`, "CLOCK", `\d{1,2}:\d\d(?:[ap]m)?|\d{1,2}[ap]m|noon|midnight`))
 
 // words are those of a text, in small letters. "last monday" is one.
 func words(text string) []string {

@@ -2,11 +2,11 @@ package host
 
 import (
 	"cmp"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // A place is what a process belongs to, by its control groups; a zero field: to none.
@@ -70,33 +70,33 @@ const (
 // matches counts. Above an id alone, containerd has the name of a namespace. It makes the
 // one with ":cri-containerd:" of systemd's name if it is not configured for systemd.
 var containerGroups = []struct {
-	pattern *regexp.Regexp
+	pattern *lazy.Regexp
 	runtime string
 }{
-	{regexp.MustCompile(`^docker/` + containerID + `$`), gpu.RuntimeDocker},
-	{regexp.MustCompile(`^libpod_parent/` + containerID + `$`), gpu.RuntimePodman},
-	{regexp.MustCompile(`^(?:default|k8s\.io|moby)/` + containerID + `$`), gpu.RuntimeContainerd},
-	{regexp.MustCompile(`/` + containerID + `$`), ""},
-	{regexp.MustCompile(`/docker-` + containerID + `(?:\.scope)?$`), gpu.RuntimeDocker},
-	{regexp.MustCompile(`/libpod-(?:payload-)?` + containerID + `(?:\.scope)?$`), gpu.RuntimePodman},
-	{regexp.MustCompile(`/(?:cri-containerd|nerdctl)-` + containerID + `(?:\.scope)?$`), gpu.RuntimeContainerd},
-	{regexp.MustCompile(`/crio-` + containerID + `(?:\.scope)?$`), gpu.RuntimeCRIO},
-	{regexp.MustCompile(`/` + podName + `:cri-containerd:` + containerID + `$`), gpu.RuntimeContainerd},
-	{regexp.MustCompile(`/lxc\.payload\.(.+)$`), gpu.RuntimeLXC},
-	{regexp.MustCompile(`/systemd-nspawn@(.+)\.service$`), gpu.RuntimeNspawn},
-	{regexp.MustCompile(`^lxc(?:\.payload)?/(.+)$`), gpu.RuntimeLXC},
+	{lazy.Pattern(`^docker/` + containerID + `$`), gpu.RuntimeDocker},
+	{lazy.Pattern(`^libpod_parent/` + containerID + `$`), gpu.RuntimePodman},
+	{lazy.Pattern(`^(?:default|k8s\.io|moby)/` + containerID + `$`), gpu.RuntimeContainerd},
+	{lazy.Pattern(`/` + containerID + `$`), ""},
+	{lazy.Pattern(`/docker-` + containerID + `(?:\.scope)?$`), gpu.RuntimeDocker},
+	{lazy.Pattern(`/libpod-(?:payload-)?` + containerID + `(?:\.scope)?$`), gpu.RuntimePodman},
+	{lazy.Pattern(`/(?:cri-containerd|nerdctl)-` + containerID + `(?:\.scope)?$`), gpu.RuntimeContainerd},
+	{lazy.Pattern(`/crio-` + containerID + `(?:\.scope)?$`), gpu.RuntimeCRIO},
+	{lazy.Pattern(`/` + podName + `:cri-containerd:` + containerID + `$`), gpu.RuntimeContainerd},
+	{lazy.Pattern(`/lxc\.payload\.(.+)$`), gpu.RuntimeLXC},
+	{lazy.Pattern(`/systemd-nspawn@(.+)\.service$`), gpu.RuntimeNspawn},
+	{lazy.Pattern(`^lxc(?:\.payload)?/(.+)$`), gpu.RuntimeLXC},
 }
 
 var (
-	bareID      = regexp.MustCompile(`^` + containerID + `$`)
-	podSlice    = regexp.MustCompile(`^` + podName + `(?::cri-containerd:[0-9a-f]{64})?$`)
-	podGroup    = regexp.MustCompile(`^pod([0-9A-Fa-f-]{32,36})$`)
-	slurmJob    = regexp.MustCompile(`^job_([0-9]{1,10})$`)
-	slurmStep   = regexp.MustCompile(`^step_([0-9A-Za-z+_.-]{1,32})$`)
-	slurmAbove  = regexp.MustCompile(`^(?:slurm(?:_[^/]*)?|(?:[^/]*_)?slurmstepd\.scope)$`)
-	userSlice   = regexp.MustCompile(`^user-([0-9]{1,10})\.slice$`)
-	userManager = regexp.MustCompile(`^user@[0-9]+\.service$`)
-	unitName    = regexp.MustCompile(`^[^/]+\.(?:service|scope)$`)
+	bareID      = lazy.Pattern(`^` + containerID + `$`)
+	podSlice    = lazy.Pattern(`^` + podName + `(?::cri-containerd:[0-9a-f]{64})?$`)
+	podGroup    = lazy.Pattern(`^pod([0-9A-Fa-f-]{32,36})$`)
+	slurmJob    = lazy.Pattern(`^job_([0-9]{1,10})$`)
+	slurmStep   = lazy.Pattern(`^step_([0-9A-Za-z+_.-]{1,32})$`)
+	slurmAbove  = lazy.Pattern(`^(?:slurm(?:_[^/]*)?|(?:[^/]*_)?slurmstepd\.scope)$`)
+	userSlice   = lazy.Pattern(`^user-([0-9]{1,10})\.slice$`)
+	userManager = lazy.Pattern(`^user@[0-9]+\.service$`)
+	unitName    = lazy.Pattern(`^[^/]+\.(?:service|scope)$`)
 )
 
 // maxName is how long a name may be, in bytes: as long as the kernel allows for groups.
@@ -189,14 +189,14 @@ func podUID(s string, kubernetes bool) string {
 	return uid
 }
 
-func submatch(pattern *regexp.Regexp, s string) string {
+func submatch(pattern *lazy.Regexp, s string) string {
 	if m := pattern.FindStringSubmatch(s); m != nil {
 		return m[1]
 	}
 	return ""
 }
 
-func number(pattern *regexp.Regexp, s string) int {
+func number(pattern *lazy.Regexp, s string) int {
 	n, _ := strconv.Atoi(submatch(pattern, s)) // 0 where there is none
 	return n
 }

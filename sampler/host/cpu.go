@@ -7,18 +7,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // mostWatts is more than any processor draws: what is above it was not counted right.
 const mostWatts = 5000
 
 // aPackage finds the energy counters of whole processors, of which others are parts.
-var aPackage = regexp.MustCompile(`^intel-rapl:[0-9]+$`)
+var aPackage = lazy.Pattern(`^intel-rapl:[0-9]+$`)
 
 // readPower adds up what the processors draw.
 func (r *Reader) readPower(_ context.Context, h *gpu.Host) error {

@@ -3,12 +3,12 @@ package host
 import (
 	"context"
 	"errors"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 	"google.golang.org/grpc"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
@@ -107,7 +107,7 @@ func newHolders(pods []*podresources.PodResources) holders {
 
 // gpuResource matches a resource that is a GPU or a part of one: "nvidia.com/gpu",
 // "nvidia.com/mig-1g.10gb", "amd.com/gpu", or named after a driver.
-var gpuResource = regexp.MustCompile(`^(?:nvidia\.com/|gpu\.(?:nvidia|amd|intel)\.com/|amd\.com/gpu)`)
+var gpuResource = lazy.Pattern(`^(?:nvidia\.com/|gpu\.(?:nvidia|amd|intel)\.com/|amd\.com/gpu)`)
 
 // add records who holds a device. A shared device (time slices, MPS) has "::" and a
 // number after its UUID, and one container may hold it twice. Old drivers name an

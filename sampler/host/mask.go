@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // mask replaces a secret.
@@ -61,22 +63,22 @@ func maskNamed(args []string) {
 // ("sh -c …"), a header, a URL or JSON.
 var (
 	assignment = nameValue{
-		regexp.MustCompile(`([A-Za-z0-9_.-]+)=`),
-		regexp.MustCompile(`^(?:"[^"]*"|'[^']*'|[^\s&;"']+)`),
+		lazy.Pattern(`([A-Za-z0-9_.-]+)=`),
+		lazy.Pattern(`^(?:"[^"]*"|'[^']*'|[^\s&;"']+)`),
 	}
 	header = nameValue{
-		regexp.MustCompile(`([A-Za-z][A-Za-z0-9_-]*)"?'?\s*:\s*`),
-		regexp.MustCompile(`^(?:"[^"]*"|'[^']*'|(?:(?i:bearer|basic)\s+)?[^\s"',}]+)`),
+		lazy.Pattern(`([A-Za-z][A-Za-z0-9_-]*)"?'?\s*:\s*`),
+		lazy.Pattern(`^(?:"[^"]*"|'[^']*'|(?:(?i:bearer|basic)\s+)?[^\s"',}]+)`),
 	}
 	flag = nameValue{
-		regexp.MustCompile(`(--?[A-Za-z][A-Za-z0-9_.-]*)\s+`),
-		regexp.MustCompile(`^(?:"[^"]*"|'[^']*'|[^\s"']+)`),
+		lazy.Pattern(`(--?[A-Za-z][A-Za-z0-9_.-]*)\s+`),
+		lazy.Pattern(`^(?:"[^"]*"|'[^']*'|[^\s"']+)`),
 	}
 )
 
 // A nameValue has the pattern of a name and what follows it, and that of the value, which
 // is searched for after the name of a secret alone: the time grows with the text's length.
-type nameValue struct{ name, value *regexp.Regexp }
+type nameValue struct{ name, value *lazy.Regexp }
 
 //go:embed secrets.yaml
 var secretsYAML []byte
@@ -242,7 +244,7 @@ func kinds(word string) (small, capital, digit bool) {
 }
 
 // shellWord matches a word of a command in one argument.
-var shellWord = regexp.MustCompile(`(?:"[^"]*"|'[^']*'|[^\s;|&"'])+`)
+var shellWord = lazy.Pattern(`(?:"[^"]*"|'[^']*'|[^\s;|&"'])+`)
 
 // maskCommand does what maskOptions does, in a command in one argument.
 func maskCommand(text string) string {

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	_ "embed"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // jupyterKernel is what a kernel of a notebook is called.
@@ -88,10 +89,10 @@ var knownPrograms = sync.OnceValue(func() *programs {
 })
 
 var (
-	versioned   = regexp.MustCompile(`^(python|pypy|perl|ruby|php|lua|node)[0-9][0-9.]*[a-z]?$`)
-	wine        = regexp.MustCompile(`^(?:wine(?:64)?(?:-preloader|-staging)?|wineloader|proton|umu-run)$`)
-	isDebugger  = regexp.MustCompile(`(?:^|/)debugpy/(?:launcher|adapter)/?$`)
-	javaProgram = regexp.MustCompile(`^javaw?$`)
+	versioned   = lazy.Pattern(`^(python|pypy|perl|ruby|php|lua|node)[0-9][0-9.]*[a-z]?$`)
+	wine        = lazy.Pattern(`^(?:wine(?:64)?(?:-preloader|-staging)?|wineloader|proton|umu-run)$`)
+	isDebugger  = lazy.Pattern(`(?:^|/)debugpy/(?:launcher|adapter)/?$`)
+	javaProgram = lazy.Pattern(`^javaw?$`)
 )
 
 // of returns the name of the program with these arguments, or of what it runs. It is empty
@@ -176,7 +177,7 @@ func (p *programs) run(r *runner, args []string, most int) string {
 	return ""
 }
 
-var assigned = regexp.MustCompile(`^[A-Za-z_]\w*=`)
+var assigned = lazy.Pattern(`^[A-Za-z_]\w*=`)
 
 func isOption(word string) bool { return len(word) > 1 && word[0] == '-' }
 
@@ -260,7 +261,7 @@ func (r *runner) unknown(args []string) option {
 	return option{kind: optionEnds}
 }
 
-var moduleName = regexp.MustCompile(`^[\pL_][\pL\pN_]*(?:\.[\pL_][\pL\pN_]*)*$`)
+var moduleName = lazy.Pattern(`^[\pL_][\pL\pN_]*(?:\.[\pL_][\pL\pN_]*)*$`)
 
 // module is the name of a module of Python, which args begin with; its own arguments follow.
 func (p *programs) module(args []string, most int) string {
@@ -290,7 +291,7 @@ var javaValued = []string{
 	"--add-opens", "--add-exports", "--add-reads", "--patch-module", "--enable-native-access", "--source",
 }
 
-var className = regexp.MustCompile(`^[\pL_$][\pL\pN_$]*(?:[./][\pL_$][\pL\pN_$]*)*$`)
+var className = lazy.Pattern(`^[\pL_$][\pL\pN_$]*(?:[./][\pL_$][\pL\pN_$]*)*$`)
 
 // knows reports whether a program is one of those that it knows.
 func (p *programs) knows(name string) bool {
@@ -351,7 +352,7 @@ func windowsProgram(args []string) string {
 
 func isWindows(file string) bool { return strings.EqualFold(path.Ext(file), ".exe") }
 
-var packageSpec = regexp.MustCompile(`^(?:npm|jsr):/?(?:@[\w.-]+/)?([\w.-]+)`)
+var packageSpec = lazy.Pattern(`^(?:npm|jsr):/?(?:@[\w.-]+/)?([\w.-]+)`)
 
 // packageName is the name of a package, as deno takes one instead of a script.
 func packageName(spec string) string {
@@ -361,7 +362,7 @@ func packageName(spec string) string {
 	return ""
 }
 
-var drive = regexp.MustCompile(`^[A-Za-z]:\\`)
+var drive = lazy.Pattern(`^[A-Za-z]:\\`)
 
 // baseName is the last part of a file's name, of a URL's too. Of a file in a package of
 // node it is the name of the package. It is empty where a text can't be a name, may have a
@@ -401,8 +402,8 @@ func baseName(file string) string {
 
 // What programs write over their arguments: "VLLM::EngineCore", "postgres: alice db".
 var (
-	partTitle  = regexp.MustCompile(`^[A-Za-z]\w*::[\pL\pN_.:]*[\pL\pN_]`)
-	colonTitle = regexp.MustCompile(`^[\[(]?([\pL_][\pL\pN_.+-]*):(?:\s|$)`)
+	partTitle  = lazy.Pattern(`^[A-Za-z]\w*::[\pL\pN_.:]*[\pL\pN_]`)
+	colonTitle = lazy.Pattern(`^[\[(]?([\pL_][\pL\pN_.+-]*):(?:\s|$)`)
 )
 
 // titleOf returns the name of a program that has written a title over its arguments. If it

@@ -11,12 +11,12 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // namesFor is how long an answer is kept: a container may get another name.
@@ -136,7 +136,7 @@ const (
 	defaultNamespace    = "default"
 )
 
-var namespaceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,75}$`)
+var namespaceName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,75}$`)
 
 // namespaces are those of containerd that the container may be in: the one that its
 // control group names, or else the usual ones.

@@ -2,11 +2,12 @@ package host
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // cpuChips measure the processor itself.
@@ -47,7 +48,7 @@ func wholeCPU(inputs []input) []input {
 	return inputs
 }
 
-var numbered = regexp.MustCompile(`(?i)^(?:fan|temp|sensor) ?#?[0-9]*$`)
+var numbered = lazy.Pattern(`(?i)^(?:fan|temp|sensor) ?#?[0-9]*$`)
 
 func fanName(chip string, number int, label string) string {
 	label = people(label)
@@ -95,7 +96,7 @@ var spoken = map[string]string{
 	"water": "water", "coolant": "coolant", "battery": "battery",
 }
 
-var ending = regexp.MustCompile(`^([A-Za-z]+?)([0-9]+)$`)
+var ending = lazy.Pattern(`^([A-Za-z]+?)([0-9]+)$`)
 
 // people writes a label as people would: "CPU fan" for "CPU_FAN" or "Processor Fan",
 // "case fan 2" for "CHA_FAN2".

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 const (
@@ -268,7 +268,7 @@ var notOurs = []string{
 	"amdgpu", "radeon", "i915", "xe", "nouveau", "nvidia", "drivetemp", "nvme", "iwlwifi", "mt7", "ath10k", "ath11k", "ath12k", "rtw8",
 }
 
-var sensorFile = regexp.MustCompile(`^(fan|temp)([0-9]{1,3})_input$`)
+var sensorFile = lazy.Pattern(`^(fan|temp)([0-9]{1,3})_input$`)
 
 // An input is a file of a sensor, before it has a name.
 type input struct {
@@ -352,7 +352,7 @@ func listChip(link string) (*chip, error) {
 	return c, err
 }
 
-var markup = regexp.MustCompile("<[^<>]*>|[<>`]")
+var markup = lazy.Pattern("<[^<>]*>|[<>`]")
 
 // cleanLabel is a label as text, in one line.
 func cleanLabel(text string) string {

@@ -2,13 +2,13 @@ package kernellog
 
 import (
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // An event is what one line says of a device.
@@ -33,30 +33,28 @@ const (
 )
 
 var (
-	xidLine = regexp.MustCompile(`^NVRM: Xid \((?:PCI:)?` + address + `(?:\.[0-7])?(?: [^()]*)?\): (\d{1,4})(?:,\s*(.*))?$`)
-	xidWho  = regexp.MustCompile(`^pid='?(\d+|<unknown>)'?(?:, name=(.*?))?(?:,|$)`)
+	xidLine = lazy.Pattern(`^NVRM: Xid \((?:PCI:)?` + address + `(?:\.[0-7])?(?: [^()]*)?\): (\d{1,4})(?:,\s*(.*))?$`)
+	xidWho  = lazy.Pattern(`^pid='?(\d+|<unknown>)'?(?:, name=(.*?))?(?:,|$)`)
 
-	addressed = regexp.MustCompile(`^(amdgpu|i915|xe) ` + address + `(\.[0-7]): (.*)$`)
+	addressed = lazy.Pattern(`^(amdgpu|i915|xe) ` + address + `(\.[0-7]): (.*)$`)
 	// Older kernels don't say which device: the function that wrote the line says which driver.
-	unaddressed = regexp.MustCompile(`^(?:\[drm:\S+ \[(amdgpu|i915|xe)\]\] |(amdgpu): |\[(drm)\] (?:GPU HANG)|drm/(i915): )`)
+	unaddressed = lazy.Pattern(`^(?:\[drm:\S+ \[(amdgpu|i915|xe)\]\] |(amdgpu): |\[(drm)\] (?:GPU HANG)|drm/(i915): )`)
 	// what kernels have put before a message over the years
-	before = regexp.MustCompile(`^(?:amdgpu: +|\[drm(?::[^\]]*(?:\[\w+\])?)?\] +|\*ERROR\* |Tile\d+: |GT\d+: |GUC: |drm/i915: )+`)
+	before = lazy.Pattern(`^(?:amdgpu: +|\[drm(?::[^\]]*(?:\[\w+\])?)?\] +|\*ERROR\* |Tile\d+: |GT\d+: |GUC: |drm/i915: )+`)
 )
 
-// A rule says what messages of a driver tell. Its first group is the engine, if named is set.
+// A rule says what messages of a driver tell. Its first group is the engine, if it has one.
 type rule struct {
 	driver string // empty: any
 	kind   gpu.FaultKind
-	named  bool
-	line   *regexp.Regexp
-	who    *regexp.Regexp
+	line   *lazy.Regexp
+	who    *lazy.Regexp
 }
 
 func newRule(driver string, kind gpu.FaultKind, line, who string) rule {
-	r := rule{driver: driver, kind: kind, line: regexp.MustCompile(line)}
-	r.named = r.line.NumSubexp() > 0
+	r := rule{driver: driver, kind: kind, line: lazy.Pattern(line)}
 	if who != "" {
-		r.who = regexp.MustCompile(who)
+		r.who = lazy.Pattern(who)
 	}
 	return r
 }
@@ -113,7 +111,7 @@ func parse(text string) (e event, ok bool) {
 			continue
 		}
 		e.kind = r.kind
-		if r.named {
+		if r.line.NumSubexp() > 0 {
 			e.engine = clean(m[1], mostEngine)
 		}
 		if r.who != nil {

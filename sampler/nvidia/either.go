@@ -57,6 +57,16 @@ func (e *Either) used() Source {
 	return e.program
 }
 
+// Costs are what the calls of both ways took so far, where a way knows it.
+func (e *Either) Costs() (all []gpu.Cost) {
+	for _, way := range []Source{e.Library, e.used()} {
+		if of, ok := way.(interface{ Costs() []gpu.Cost }); ok {
+			all = append(all, of.Costs()...)
+		}
+	}
+	return all
+}
+
 // Read reads the way in use. Its errors are those of that way. Where the machine has no
 // NVIDIA GPU, the error wraps gpu.ErrNoCard, too.
 func (e *Either) Read(ctx context.Context) (*gpu.Snapshot, error) {

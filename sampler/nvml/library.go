@@ -9,6 +9,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -45,7 +46,13 @@ type library struct {
 	stuck  code // that the last shutdown returned
 
 	mu        sync.Mutex
-	functions map[string]unsafe.Pointer // those looked up so far; nil: there is none
+	functions map[string]*function // those looked up so far
+}
+
+// A function is one of the library, with what its calls took.
+type function struct {
+	address unsafe.Pointer // nil: there is none
+	meter   gpu.Meter
 }
 
 func load(path string, log *slog.Logger) (*library, error) {
@@ -58,7 +65,7 @@ func load(path string, log *slog.Logger) (*library, error) {
 		handle, err := open(p)
 		if err == nil {
 			api := nvml.New(nvml.WithLibraryPath(p))
-			l := &library{path: p, api: api, handle: handle, log: log, functions: map[string]unsafe.Pointer{}}
+			l := &library{path: p, api: api, handle: handle, log: log, functions: map[string]*function{}}
 			return l, l.check()
 		}
 		tried = append(tried, fmt.Errorf("%s: %w", p, err))
@@ -87,28 +94,46 @@ func (l *library) check() error {
 	return nil
 }
 
-// function is the address of a function, which is looked up once; nil if there is none.
-func (l *library) function(symbol string) unsafe.Pointer {
+// function is the address of a function; nil if there is none.
+func (l *library) function(symbol string) unsafe.Pointer { return l.lookUp(symbol).address }
+
+// lookUp finds a function, once.
+func (l *library) lookUp(symbol string) *function {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f, known := l.functions[symbol]
-	if !known {
-		f = find(l.handle, symbol)
+	f := l.functions[symbol]
+	if f == nil {
+		f = &function{address: find(l.handle, symbol)}
 		l.functions[symbol] = f
-		if f == nil {
+		if f.address == nil {
 			l.log.Debug("the driver lacks a function", "function", symbol)
 		}
 	}
 	return f
 }
 
-// invoke calls a method of the binding, unless the library lacks its function.
+// costs are what the functions took that were called.
+func (l *library) costs() (all []gpu.Cost) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, f := range l.functions {
+		if c := f.meter.Cost(gpu.SourceNVML, name); c.Count > 0 {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// invoke calls a method of the binding, unless the library lacks its function, and measures how long it takes.
 func invoke[R, T any](l *library, symbol string, on R, call func(R) (T, nvml.Return)) (T, code) {
-	if l.function(symbol) == nil {
+	f := l.lookUp(symbol)
+	if f.address == nil {
 		var none T
 		return none, functionNotFound
 	}
+	began := time.Now()
 	v, ret := call(on)
+	f.meter.Since(began)
 	return v, code(ret)
 }
 

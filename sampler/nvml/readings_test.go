@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -445,5 +446,30 @@ func TestSampledAt(t *testing.T) {
 	d := readOne(t, source(t, m))
 	if age := time.Since(d.SampledAt); age < 20*time.Millisecond || d.SampledAt.Before(begun) {
 		t.Errorf("sampled %v ago", age)
+	}
+}
+
+func TestCostsAreOfEachFunction(t *testing.T) {
+	m := machine(t, fakenvml.H100(), fakenvml.RTX4090().At(9))
+	s := source(t, m)
+	if costs := s.Costs(); costs != nil {
+		t.Errorf("before the library is loaded there are costs: %v", costs)
+	}
+	read(t, s)
+	read(t, s)
+	costs := s.Costs()
+	for _, name := range []string{"nvmlDeviceGetPowerUsage", "nvmlDeviceGetFanSpeedRPM", "nvmlInit_v2"} {
+		i := slices.IndexFunc(costs, func(c gpu.Cost) bool { return c.Call == name })
+		if i < 0 {
+			t.Errorf("nothing is known of %s", name)
+			continue
+		}
+		c := costs[i]
+		if want := uint64(m.Calls(name)); c.Source != gpu.SourceNVML || c.Count != want {
+			t.Errorf("%s: %+v, want %d calls", name, c, want)
+		}
+		if c.Longest <= 0 || c.Total < c.Longest || c.Total > time.Duration(c.Count)*c.Longest {
+			t.Errorf("%s took what can't be: %+v", name, c)
+		}
 	}
 }

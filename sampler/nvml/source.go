@@ -70,6 +70,16 @@ func New(cfg Config) *Source {
 	return s
 }
 
+// Costs are what the calls of each function of the library took so far, in no order.
+func (s *Source) Costs() (all []gpu.Cost) {
+	var lib *library
+	s.locked(func() { lib = s.lib })
+	if lib == nil {
+		return nil
+	}
+	return lib.costs()
+}
+
 // Name is the source's name on the wire.
 func (s *Source) Name() string { return gpu.SourceNVML }
 

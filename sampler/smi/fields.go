@@ -1,11 +1,11 @@
 package smi
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
@@ -129,9 +129,9 @@ func (q query) without(name string) query {
 }
 
 // fieldLine is a line of --help-query-gpu that names a field: "a" or "b".
-var fieldLine = regexp.MustCompile(`^\s*"([a-zA-Z0-9_.]+)"(?: or "([a-zA-Z0-9_.]+)")*\s*$`)
+var fieldLine = lazy.Pattern(`^\s*"([a-zA-Z0-9_.]+)"(?: or "([a-zA-Z0-9_.]+)")*\s*$`)
 
-var quoted = regexp.MustCompile(`"([a-zA-Z0-9_.]+)"`)
+var quoted = lazy.Pattern(`"([a-zA-Z0-9_.]+)"`)
 
 // known is the query for a version, by what its --help-query-gpu says. It is empty where
 // that names no field.

@@ -3,11 +3,11 @@ package smi
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"runtime"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
@@ -67,10 +67,10 @@ func notLoaded(cause error) *gpu.Advice {
 }
 
 var (
-	handleOf     = regexp.MustCompile(`(?i)^unable to determine the device handle for gpu\s*(.*)$`)
-	addressIn    = regexp.MustCompile(`(?i)[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]`)
-	indexIn      = regexp.MustCompile(`^(\d{1,3})\b`)
-	unknownField = regexp.MustCompile(`(?i)^field "([^"]+)" is not a valid field to query`)
+	handleOf     = lazy.Pattern(`(?i)^unable to determine the device handle for gpu\s*(.*)$`)
+	addressIn    = lazy.Pattern(`(?i)[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]`)
+	indexIn      = lazy.Pattern(`^(\d{1,3})\b`)
+	unknownField = lazy.Pattern(`(?i)^field "([^"]+)" is not a valid field to query`)
 )
 
 // A sentence is what a line means that is no data.

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
@@ -249,10 +249,10 @@ func identifier(v value) gpu.Reading[int] {
 type instanceName struct{ profile, uuid string }
 
 var (
-	listedGPU = regexp.MustCompile(`^GPU (\d+): .*\(UUID: (GPU-[^)\s]+)\)\s*$`)
-	listedMIG = regexp.MustCompile(`^\s+MIG (\S+)\s+Device\s+(\d+):\s+\(UUID: (MIG-[^)\s]+)\)\s*$`)
+	listedGPU = lazy.Pattern(`^GPU (\d+): .*\(UUID: (GPU-[^)\s]+)\)\s*$`)
+	listedMIG = lazy.Pattern(`^\s+MIG (\S+)\s+Device\s+(\d+):\s+\(UUID: (MIG-[^)\s]+)\)\s*$`)
 	// A profile has its slices in its name: 1c.3g.20gb is one of three.
-	slicesOf = regexp.MustCompile(`^(?:(\d)c\.)?(\d)g\.`)
+	slicesOf = lazy.Pattern(`^(?:(\d)c\.)?(\d)g\.`)
 )
 
 // parseList reads nvidia-smi -L: the instances of each device, by its UUID and their

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
@@ -61,8 +61,8 @@ const (
 )
 
 var (
-	targetName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
-	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	targetName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+	envName    = lazy.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
 // templates checks what needs no environment and no files, and returns the templates.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/wneessen/go-mail"
 
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 )
 
@@ -153,8 +154,8 @@ func innermost(err error) error {
 const longestSaid = 160 // characters
 
 var (
-	addresses = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^\s"'<>]*`)
-	words     = regexp.MustCompile(`[A-Za-z0-9]+`)
+	addresses = lazy.Pattern(`[A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^\s"'<>]*`)
+	words     = lazy.Pattern(`[A-Za-z0-9]+`)
 )
 
 // shortest is the length from which a word is hidden in longer words too. A

@@ -10,11 +10,12 @@ import (
 	"html"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // A service is how messages reach one kind of target.
@@ -144,7 +145,7 @@ func generic(a *address, title, text string, post poster) {
 }
 
 // capital is where the header of a parameter such as "acceptLanguage" has a dash.
-var capital = regexp.MustCompile(`\B[A-Z]`)
+var capital = lazy.Pattern(`\B[A-Z]`)
 
 func googleChat(a *address, _, text string, post poster) {
 	query := url.Values{}
@@ -156,7 +157,7 @@ func googleChat(a *address, _, text string, post poster) {
 	post(call{url: a.at(a.Path) + "?" + query.Encode(), body: fields{"text": text}})
 }
 
-var gotifyToken = regexp.MustCompile(`^A[A-Za-z0-9._-]{14}$`)
+var gotifyToken = lazy.Pattern(`^A[A-Za-z0-9._-]{14}$`)
 
 func gotify(a *address, title, text string, post poster) {
 	folder, token := path.Split(strings.TrimSuffix(a.Path, "/"))
@@ -268,7 +269,7 @@ func ntfy(a *address, title, text string, post poster) {
 	post(c)
 }
 
-var opsgenieID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+var opsgenieID = lazy.Pattern(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 func opsgenie(a *address, title, text string, post poster) {
 	if more := a.text("description"); more != "" {
@@ -309,7 +310,7 @@ func (a *address) pair(text string) (name, value string) {
 	return name, value
 }
 
-var pagerDutyKey = regexp.MustCompile(`^[a-fA-F0-9]{32}$`)
+var pagerDutyKey = lazy.Pattern(`^[a-fA-F0-9]{32}$`)
 
 func pagerDuty(a *address, _, text string, post poster) {
 	key := strings.TrimPrefix(a.Path, "/")
@@ -395,8 +396,8 @@ func rocketChat(a *address, _, text string, post poster) {
 }
 
 var (
-	signalPhone = regexp.MustCompile(`^\+?[0-9\s)(+-]+$`)
-	signalGroup = regexp.MustCompile(`^group\.[a-zA-Z0-9_+/=-]+$`)
+	signalPhone = lazy.Pattern(`^\+?[0-9\s)(+-]+$`)
+	signalGroup = lazy.Pattern(`^group\.[a-zA-Z0-9_+/=-]+$`)
 )
 
 func signal(a *address, _, text string, post poster) {
@@ -422,7 +423,7 @@ func signal(a *address, _, text string, post poster) {
 }
 
 var (
-	slackToken = regexp.MustCompile(`(?:(xox.|hook)[-:]|:?)([A-Z0-9]{9,})([-/,])([A-Z0-9]{9,})([-/,])([A-Za-z0-9]{24,})`)
+	slackToken = lazy.Pattern(`(?:(xox.|hook)[-:]|:?)([A-Z0-9]{9,})([-/,])([A-Z0-9]{9,})([-/,])([A-Za-z0-9]{24,})`)
 	entities   = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 )
 
@@ -464,7 +465,7 @@ func slack(a *address, title, text string, post poster) {
 	})
 }
 
-var teamsHook = regexp.MustCompile(`^https://[a-zA-Z0-9-]+\.webhook\.office\.com/webhookb2/` +
+var teamsHook = lazy.Pattern(`^https://[a-zA-Z0-9-]+\.webhook\.office\.com/webhookb2/` +
 	`[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36}/[^/]+$`)
 
 func teams(a *address, title, text string, post poster) {
@@ -486,9 +487,9 @@ func teams(a *address, title, text string, post poster) {
 }
 
 var (
-	telegramToken = regexp.MustCompile(`^[0-9]+:[a-zA-Z0-9_-]+$`)
-	oldMarkdown   = regexp.MustCompile("[_*`[]")
-	markdown      = regexp.MustCompile("[_*\\[\\]()~`>#+=|{}.!\\\\-]")
+	telegramToken = lazy.Pattern(`^[0-9]+:[a-zA-Z0-9_-]+$`)
+	oldMarkdown   = lazy.Pattern("[_*`[]")
+	markdown      = lazy.Pattern("[_*\\[\\]()~`>#+=|{}.!\\\\-]")
 )
 
 func telegramMode(a *address) string {
@@ -529,7 +530,7 @@ func telegram(a *address, title, text string, post poster) {
 	a.need(telegramToken.MatchString(token))
 }
 
-var weComKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var weComKey = lazy.Pattern(`^[A-Za-z0-9_-]+$`)
 
 func weCom(a *address, _, text string, post poster) {
 	a.need(weComKey.MatchString(a.Host))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"text/template"
 	"text/template/parse"
 	"time"
@@ -175,7 +176,9 @@ func examples() []Message {
 // templates make a title and a message; nil: the default ones.
 type templates struct{ title, message *template.Template }
 
-var byDefault = templates{template.Must(parseTemplate(defaultTitle)), template.Must(parseTemplate(defaultMessage))}
+var byDefault = sync.OnceValue(func() templates {
+	return templates{template.Must(parseTemplate(defaultTitle)), template.Must(parseTemplate(defaultMessage))}
+})
 
 // mostEvents is how many alerts a message describes.
 const mostEvents = 20
@@ -202,11 +205,11 @@ func (t templates) write(s service, events []Event, about circumstances) (title,
 }
 
 func (t templates) one(s service, m Message) (title, body string, err error) {
-	title, err = run(t.title, byDefault.title, s, m)
+	title, err = run(t.title, byDefault().title, s, m)
 	if err != nil {
 		return "", "", err
 	}
-	body, err = run(t.message, byDefault.message, s, m)
+	body, err = run(t.message, byDefault().message, s, m)
 	title = cmp.Or(cut(strings.Join(strings.Fields(lines(title)), " "), longestTitle), "gpuwhy")
 	return title, cmp.Or(lines(body), title), err
 }

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // A cpuMemory is what is remembered of the processors of a machine without devices.
@@ -354,16 +354,16 @@ func cpuCooling(l *lone) *Cause {
 
 // hotFrom has from which temperature a sensor is hot enough for fans to follow it, by its name.
 var hotFrom = []struct {
-	name *regexp.Regexp
+	name *lazy.Regexp
 	from float64
 }{
-	{regexp.MustCompile(`(?i)chipset`), 80},
-	{regexp.MustCompile(`(?i)\bvrm\b|mosfet|voltage`), 95},
-	{regexp.MustCompile(`(?i)memory|dimm`), 75},
-	{regexp.MustCompile(`(?i)battery`), 48},
-	{regexp.MustCompile(`(?i)graphics|\bGPU\b`), 80},
-	{regexp.MustCompile(`(?i)ambient|inlet|intake`), 38},
-	{regexp.MustCompile(`(?i)asic|phy|network|\bnic\b`), 90},
+	{lazy.Pattern(`(?i)chipset`), 80},
+	{lazy.Pattern(`(?i)\bvrm\b|mosfet|voltage`), 95},
+	{lazy.Pattern(`(?i)memory|dimm`), 75},
+	{lazy.Pattern(`(?i)battery`), 48},
+	{lazy.Pattern(`(?i)graphics|\bGPU\b`), 80},
+	{lazy.Pattern(`(?i)ambient|inlet|intake`), 38},
+	{lazy.Pattern(`(?i)asic|phy|network|\bnic\b`), 90},
 }
 
 // hotSensor finds what is hot beside the CPU. Sensors of which nobody knows what they measure

@@ -3,11 +3,11 @@ package explain
 import (
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // A machineMemory is what is remembered of the machine around the devices.
@@ -26,8 +26,8 @@ const (
 
 var (
 	// notLoud finds pumps, which turn as fast all the time, and a GPU's fan that a laptop's board counts.
-	notLoud = regexp.MustCompile(`(?i)pump|gpu|graphics|video`)
-	aCPU    = regexp.MustCompile(`^CPU( \d+)?$`)
+	notLoud = lazy.Pattern(`(?i)pump|gpu|graphics|video`)
+	aCPU    = lazy.Pattern(`^CPU( \d+)?$`)
 )
 
 func (m *machineMemory) learn(h *gpu.Host) {

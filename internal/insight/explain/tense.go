@@ -1,8 +1,9 @@
 package explain
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // verbs are those of headlines, with their past.
@@ -15,7 +16,7 @@ var verbs = map[string]string{
 // ofSeveral are verbs that are nouns elsewhere.
 var ofSeveral = strings.NewReplacer("{who} work ", "{who} worked ", "{who} heat ", "{who} heated ", "{who} keep ", "{who} kept ", "processes keep ", "processes kept ")
 
-var words = regexp.MustCompile(`\{?\pL+\}?'?`)
+var words = lazy.Pattern(`\{?\pL+\}?'?`)
 
 // pastTense tells in the past what a headline tells in the present. What stands in braces stays.
 func pastTense(headline string) string {

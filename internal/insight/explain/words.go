@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // DeviceName is how a sentence calls a device: "GPU 0 (NVIDIA H100 PCIe)".
@@ -65,12 +65,12 @@ func quoted(name string) string {
 func userName(user string) string { return quoted(user) }
 
 // likeWords finds the names that would read as a part of the sentence around them.
-var likeWords = regexp.MustCompile(`[()\[\]{},;“”"\s\p{Z}]|(?i)^(?:` +
+var likeWords = lazy.Pattern(`[()\[\]{},;“”"\s\p{Z}]|(?i)^(?:` +
 	`(?:any|every|no|some)(?:thing|body|one)|none|nowhere|no|not|a|an|the|it|they|you|your|what|who|work|idle|unknown|` +
 	`process|processes|gpu|gpus|fan|fans|display|heat|dust|gpuwhy)$`)
 
 // asPeopleSay finds the names with blanks that gpuwhy makes itself.
-var asPeopleSay = regexp.MustCompile(`^(?:vllm serve|ollama runner|jupyter kernel(?: of [^()\[\]{},;“”"\s\p{Z}]+\.ipynb)?)$`)
+var asPeopleSay = lazy.Pattern(`^(?:vllm serve|ollama runner|jupyter kernel(?: of [^()\[\]{},;“”"\s\p{Z}]+\.ipynb)?)$`)
 
 // runs is the script or program that a process runs; empty where that is not known.
 func runs(p *gpu.Process) string { return p.Facts.Program.Or(p.Facts.Name.Or("")) }

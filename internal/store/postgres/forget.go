@@ -54,8 +54,8 @@ type forgetter struct {
 // some forgets a part, and reports whether that was one.
 func (f *forgetter) some(ctx context.Context, r store.Retention, now time.Time) (bool, error) {
 	divided := []*partitioned{&frameTable, &keyFrameTable}
-	for i := range ofRows {
-		divided = append(divided, &ofRows[i])
+	for i := range ofRows() {
+		divided = append(divided, &ofRows()[i])
 	}
 	for _, t := range divided {
 		if done, err := f.partitions(ctx, t, r.Cutoff(t.tier, now)); done || err != nil {

@@ -157,7 +157,7 @@ var _ querier = (*pgxpool.Pool)(nil)
 
 // missingColumns are the catalog's columns that tables don't have, as changes of the tables.
 func missingColumns(ctx context.Context, q querier) (changes []string, err error) {
-	for _, t := range ofRows {
+	for _, t := range ofRows() {
 		rows, err := q.Query(ctx, `SELECT attname::text FROM pg_attribute
 			WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped`, t.name)
 		if err != nil {

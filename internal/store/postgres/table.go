@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -100,23 +101,25 @@ func spansTable(name string, of store.Columns) *table {
 }
 
 // ofRows are the tables of rows: by tier those of devices, then those of machines.
-var ofRows = []partitioned{
-	{readingsTable("device_raw", store.OfDevices), false, store.Raw},
-	{spansTable("device_1m", store.OfDevices), true, store.Minute},
-	{spansTable("device_15m", store.OfDevices), true, store.Quarter},
-	{spansTable("device_6h", store.OfDevices), true, store.SixHours},
-	{readingsTable("machine_raw", store.OfMachines), false, store.Raw},
-	{spansTable("machine_1m", store.OfMachines), true, store.Minute},
-	{spansTable("machine_15m", store.OfMachines), true, store.Quarter},
-	{spansTable("machine_6h", store.OfMachines), true, store.SixHours},
-}
+var ofRows = sync.OnceValue(func() []partitioned {
+	return []partitioned{
+		{readingsTable("device_raw", store.OfDevices), false, store.Raw},
+		{spansTable("device_1m", store.OfDevices), true, store.Minute},
+		{spansTable("device_15m", store.OfDevices), true, store.Quarter},
+		{spansTable("device_6h", store.OfDevices), true, store.SixHours},
+		{readingsTable("machine_raw", store.OfMachines), false, store.Raw},
+		{spansTable("machine_1m", store.OfMachines), true, store.Minute},
+		{spansTable("machine_15m", store.OfMachines), true, store.Quarter},
+		{spansTable("machine_6h", store.OfMachines), true, store.SixHours},
+	}
+})
 
 // tableOf is the table of rows of a tier.
 func tableOf(tier store.Tier, machines bool) *partitioned {
 	if machines {
-		return &ofRows[len(store.Tiers)+int(tier)]
+		return &ofRows()[len(store.Tiers)+int(tier)]
 	}
-	return &ofRows[tier]
+	return &ofRows()[tier]
 }
 
 func columnsOf(machines bool) store.Columns {
@@ -150,7 +153,7 @@ var (
 // written are all tables that batches are put into.
 func written() []*table {
 	all := []*table{sessions, causes, events, frameTable.table}
-	for _, t := range ofRows {
+	for _, t := range ofRows() {
 		all = append(all, t.table)
 	}
 	return all

@@ -149,8 +149,8 @@ func (w *writing) rows(ctx context.Context) error {
 		t := tableOf(r.Tier, r.UUID == "")
 		by[t] = append(by[t], rowOf(r, w.id(r.Key), len(t.columns)))
 	}
-	for i := range ofRows { // always in the same order, so that two writers don't wait for each other
-		if err := ofRows[i].merge(ctx, w.tx, by[&ofRows[i]]); err != nil {
+	for i := range ofRows() { // always in the same order, so that two writers don't wait for each other
+		if err := ofRows()[i].merge(ctx, w.tx, by[&ofRows()[i]]); err != nil {
 			return err
 		}
 	}

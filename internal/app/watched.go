@@ -1,0 +1,38 @@
+package app
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// watched reports whether somebody looks: a viewer is connected, or somebody has asked within the last two intervals,
+// so that a program that asks once each interval keeps it.
+func (a *App) watched() bool {
+	if a.Hub.Stats().Viewers > 0 {
+		return true
+	}
+	asked := time.Duration(a.asked.Load())
+	return asked > 0 && a.opt.Clock.Elapsed()-asked <= 2*a.opt.Interval
+}
+
+// noticing has the nodes read at the usual interval again as soon as somebody asks, but for those who ask only
+// whether gpuwhy is well, and for files that are always the same.
+func (a *App) noticing(next http.Handler) http.Handler {
+	if a.opt.IdleInterval == 0 {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := "/" + strings.TrimPrefix(r.URL.Path, a.opt.BasePath)
+		if !strings.HasPrefix(path, "/health") && !strings.HasSuffix(path, "/api/health") && !strings.HasPrefix(path, "/static/") {
+			a.asked.Store(int64(a.opt.Clock.Elapsed()))
+			for _, n := range a.nodes {
+				n.sampler.Watch()
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// longest is the longest time between two readings.
+func (o *Options) longest() time.Duration { return max(o.Interval, o.IdleInterval) }

@@ -1,0 +1,27 @@
+package lazy_test
+
+import (
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
+)
+
+func TestPattern(t *testing.T) {
+	re := lazy.Pattern(`^card(\d+)$`)
+	if got := re.FindStringSubmatch("card12"); len(got) != 2 || got[1] != "12" {
+		t.Errorf("the pattern finds %q", got)
+	}
+	if re.MatchString("card") || re.String() != `^card(\d+)$` {
+		t.Errorf("%s matches what it must not", re)
+	}
+}
+
+// Tests find a mistake in a pattern that they don't use.
+func TestPatternIsWrong(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a pattern that can't be compiled was taken, in a test")
+		}
+	}()
+	lazy.Pattern(`(`)
+}
