@@ -31,7 +31,9 @@ func newAsked(t *testing.T, faults ...string) *asked {
 	for _, f := range faults {
 		m.Fault(f)
 	}
-	s := newStand(t, nil, "--source=nvidia-smi,amd", "--nvidia-smi="+m.Program(),
+	// A call always waits for the next line here, so a machine that stands still for a while
+	// passes the deadline of this stand where it would miss the short calls of a library.
+	s := newStandWithin(t, 2*hurried, nil, "--source=nvidia-smi,amd", "--nvidia-smi="+m.Program(),
 		"--sysfs-root="+m.SysfsRoot, "--proc-root="+m.ProcRoot)
 	a := &asked{s, m, len(m.Addresses()) + 1}
 	if len(faults) == 0 {
@@ -97,7 +99,7 @@ var smiTroubles = []struct {
 	{"prints nothing", "silent", false, true},
 	{"ends after each line", "once", false, true},
 	{"ends with an error after each line", "die", false, true},
-	{"takes 0.55 s for each line", "slow 550", false, true},
+	{"takes 1.1 s for each line", "slow 1100", false, true},
 	{"takes 2.1 s for each line", "slow 2100", false, true},
 	{"has no pmon", "no-pmon", false, true},
 }

@@ -29,15 +29,21 @@ type stand struct {
 	v      *viewer
 	target func(g *contract.UpdateGPU) bool // of the fault that is there; nil: nobody is checked
 	u      contract.Update
-	began  time.Time // of the fault
+	began  time.Time     // of the fault
+	within time.Duration // the deadline
 }
 
 const hurried = 500 * time.Millisecond
 
 func newStand(t *testing.T, env []string, args ...string) *stand {
 	t.Helper()
-	p := start(t, env, append([]string{fast, "--deadline=" + hurried.String(), "--log-level=error"}, args...)...)
-	return &stand{T: t, p: p, v: p.dial()}
+	return newStandWithin(t, hurried, env, args...)
+}
+
+func newStandWithin(t *testing.T, within time.Duration, env []string, args ...string) *stand {
+	t.Helper()
+	p := start(t, env, append([]string{fast, "--deadline=" + within.String(), "--log-level=error"}, args...)...)
+	return &stand{T: t, p: p, v: p.dial(), within: within}
 }
 
 // next is the next reading, of which it checks what is true of each: who has no fault answers,
@@ -58,7 +64,7 @@ func (s *stand) next() *contract.Update {
 			s.Errorf("%s is %s and has readings", name, g.State)
 		case g.State != "ok" && g.StateReason == "":
 			s.Errorf("%s is %s, and does not say why", name, g.State)
-		case g.State == "ok" && g.StateReason == "" && read.Sub(moment(s.T, g.SampledAt)) > 2*hurried+2*time.Second:
+		case g.State == "ok" && g.StateReason == "" && read.Sub(moment(s.T, g.SampledAt)) > 2*s.within+2*time.Second:
 			s.Errorf("%s is ok, and was read at %s; it is %s", name, *g.SampledAt, s.u.Timestamp)
 		}
 	}
