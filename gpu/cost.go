@@ -21,9 +21,14 @@ type Meter struct {
 	total, longest atomic.Int64
 }
 
-// Since notes that a call has returned that began then.
-func (m *Meter) Since(began time.Time) {
-	took := int64(time.Since(began))
+var start = time.Now()
+
+// Clock is how long the process runs. Reading it costs half of what [time.Now] does.
+func Clock() time.Duration { return time.Since(start) }
+
+// Since notes that a call has returned that began then, by [Clock].
+func (m *Meter) Since(began time.Duration) {
+	took := int64(Clock() - began)
 	m.count.Add(1)
 	m.total.Add(took)
 	for longest := m.longest.Load(); took > longest && !m.longest.CompareAndSwap(longest, took); {

@@ -42,7 +42,7 @@ func (s *source) read(ctx context.Context, now time.Time, patience time.Duration
 	wait, cancelWait := context.WithTimeout(ctx, patience+s.grace)
 	defer cancelWait()
 	snap, err := s.lane.do(wait, func() (*gpu.Snapshot, error) {
-		defer s.took.Since(time.Now())
+		defer s.took.Since(gpu.Clock())
 		return s.Read(soon)
 	})
 	if ctx.Err() != nil {

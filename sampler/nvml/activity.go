@@ -15,9 +15,10 @@ import (
 
 // activity compares a device's counters with those of the reading before.
 type activity struct {
-	support code              // whether the device has counters, as last asked
-	whole   counters          // of the device, outside MIG mode
-	parts   map[int]*counters // of each GPU instance, by its number
+	support code                   // whether the device has counters, as last asked
+	metrics nvml.GpmMetricsGetType // for a comparison: 19 kB
+	whole   counters               // of the device, outside MIG mode
+	parts   map[int]*counters      // of each GPU instance, by its number
 }
 
 // counters are two samples of the counters of a device or a GPU instance, and what they said when they were compared.
@@ -67,7 +68,7 @@ func (d *device) compared(p *counters, take func(buffer nvml.GpmSample) code) gp
 		p.taken, p.said = time.Time{}, gpu.AbsentActivity(c.quality())
 		return p.said
 	case age <= 2*d.cfg.Window:
-		p.said = compare(&d.handle, last, next)
+		p.said = d.activity.compare(&d.handle, last, next)
 	default:
 		p.said = gpu.Activity{}
 	}
@@ -144,27 +145,28 @@ var (
 	metrics = slices.Concat(partMetrics[:], rateMetrics[:])
 )
 
-func compare(h *handle, before, after nvml.GpmSample) gpu.Activity {
-	get := nvml.GpmMetricsGetType{NumMetrics: uint32(len(metrics)), Sample1: before, Sample2: after}
+func (a *activity) compare(h *handle, before, after nvml.GpmSample) gpu.Activity {
+	get := &a.metrics
+	*get = nvml.GpmMetricsGetType{NumMetrics: uint32(len(metrics)), Sample1: before, Sample2: after}
 	for i, id := range metrics {
 		get.Metrics[i].MetricId = uint32(id)
 	}
-	_, c := ask(h, "nvmlGpmMetricsGet", alone(func(nvml.Device) nvml.Return { return h.lib.api.GpmMetricsGet(&get) }))
+	_, c := ask(h, "nvmlGpmMetricsGet", alone(func(nvml.Device) nvml.Return { return h.lib.api.GpmMetricsGet(get) }))
 	if c != success {
 		return gpu.AbsentActivity(c.quality())
 	}
-	var a gpu.Activity
+	var to gpu.Activity
 	parts := [len(partMetrics)]*gpu.Reading[gpu.Percent]{
-		&a.Engine, &a.SM, &a.Occupancy, &a.Tensor, &a.FP64, &a.FP32, &a.FP16, &a.Integer, &a.MemoryBandwidth,
+		&to.Engine, &to.SM, &to.Occupancy, &to.Tensor, &to.FP64, &to.FP32, &to.FP16, &to.Integer, &to.MemoryBandwidth,
 	}
-	rates := [len(rateMetrics)]*gpu.Reading[gpu.BytesPerSecond]{&a.PCIeSent, &a.PCIeReceived, &a.NVLinkSent, &a.NVLinkReceived}
+	rates := [len(rateMetrics)]*gpu.Reading[gpu.BytesPerSecond]{&to.PCIeSent, &to.PCIeReceived, &to.NVLinkSent, &to.NVLinkReceived}
 	for i, m := range get.Metrics[:len(parts)] {
 		*parts[i] = converted(m.Value, code(m.NvmlReturn), activePart)
 	}
 	for i, m := range get.Metrics[len(parts):len(metrics)] {
 		*rates[i] = converted(m.Value, code(m.NvmlReturn), traffic)
 	}
-	return a
+	return to
 }
 
 // activePart is a share in percent, which may be slightly above 100.

@@ -4,6 +4,7 @@ package nvml
 
 import (
 	"testing"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -56,6 +57,49 @@ func BenchmarkBareCalls8(b *testing.B) {
 	b.ReportMetric(float64(m.Calls()-calls)/float64(b.N), "calls/op")
 }
 
+// BenchmarkDriversPart is what reading eight cards costs on the driver's side of the sampler, to the same
+// calls bare, made in turn: x-bare is how many times as long it takes.
+func BenchmarkDriversPart(b *testing.B) {
+	s := source(b, rack(b))
+	read(b, s)
+	devices := s.session.devices
+	bare(devices)
+	var calls, ours time.Duration
+	for b.Loop() {
+		began := time.Now()
+		bare(devices)
+		between := time.Now()
+		part(b, devices)
+		calls, ours = calls+between.Sub(began), ours+time.Since(between)
+	}
+	b.ReportMetric(float64(ours)/float64(calls), "x-bare")
+	b.ReportMetric(0, "ns/op") // of both
+}
+
+// part is the driver's part of a reading.
+func part(tb testing.TB, devices []*device) {
+	for _, d := range devices {
+		if _, err := d.read(); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// TestTheDriversPartAllocatesNothing: beyond what the binding does for the calls, and the list of
+// processes, which who gets a reading keeps.
+func TestTheDriversPartAllocatesNothing(t *testing.T) {
+	s := source(t, rack(t))
+	for range 4 { // as in TestCallsOfAReading
+		read(t, s)
+	}
+	devices := s.session.devices
+	calls := testing.AllocsPerRun(20, func() { bare(devices) })
+	ours := testing.AllocsPerRun(20, func() { part(t, devices) }) - calls
+	if lists := float64(len(devices)); ours > lists {
+		t.Errorf("%v allocations beyond the %v of the calls, want %v: a list of processes for each card", ours, calls, lists)
+	}
+}
+
 func bare(devices []*device) {
 	for _, d := range devices {
 		dev := d.dev
@@ -84,9 +128,9 @@ func bare(devices []*device) {
 		d.events.Wait(0)
 		device := pointerOf(dev)
 		for _, list := range processLists {
-			rawProcesses(d.lib.function(list.symbols[0]), device)
+			d.table.processes(d.lib.function(list.symbols[0]), device)
 		}
-		rawSamples(d.lib.function("nvmlDeviceGetProcessUtilization"), device, 1)
+		d.table.usage(d.lib.function("nvmlDeviceGetProcessUtilization"), device, 1)
 	}
 }
 
@@ -107,7 +151,7 @@ func BenchmarkActivity(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		d.dev.GpmSampleGet(spare)
-		if got := compare(&d.handle, d.activity.whole.buffers[1], d.activity.whole.buffers[0]); !got.Tensor.Present() { // they have changed places
+		if got := d.activity.compare(&d.handle, d.activity.whole.buffers[1], d.activity.whole.buffers[0]); !got.Tensor.Present() { // they have changed places
 			b.Fatalf("%+v", got)
 		}
 	}

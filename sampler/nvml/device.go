@@ -32,6 +32,7 @@ type device struct {
 	due       map[string]time.Time  // when to ask again for what is not asked at each reading
 	policies  []gpu.Reading[string] // of the fans
 	instances []*instance
+	table     processTable
 	samples   samples
 	activity  activity
 	traffic   gpu.Activity  // over PCIe, as last measured
@@ -99,15 +100,18 @@ func (d *device) readDue() code {
 	return d.failure()
 }
 
+var all = []string{"all"} // functions
+
 // report logs when functions begin to fail, and when none fails any more.
 func (d *device) report(c code) {
-	failing := []string{"all"}
+	failing := all
 	if c == success {
 		// Some functions are only called where another one fails.
 		old := d.began.Add(-2 * seldom)
 		maps.DeleteFunc(d.failing, func(_ string, f failure) bool { return f.at.Before(old) })
-		failing = slices.Sorted(maps.Keys(d.failing))
-		if len(failing) > 0 {
+		failing = nil
+		if len(d.failing) > 0 {
+			failing = slices.Sorted(maps.Keys(d.failing))
 			c = d.failing[failing[0]].code
 		}
 	}
@@ -197,7 +201,7 @@ var architecture = named(map[nvml.DeviceArchitecture]string{
 
 // codeOf is the driver's code because of which a device is not read, success if none is.
 func codeOf(d *gpu.Device) code {
-	c, _ := errors.AsType[code](&d.Reason)
+	c, _ := errors.AsType[code](d.Reason.Err)
 	return c
 }
 

@@ -4,7 +4,6 @@ package nvml
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -50,8 +49,12 @@ func (r *record) hear(xid int) {
 func (r *record) heard() []gpu.XID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	byCode := func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) }
-	return append([]gpu.XID{}, slices.SortedFunc(maps.Values(r.xids), byCode)...)
+	all := make([]gpu.XID, 0, len(r.xids))
+	for _, x := range r.xids {
+		all = append(all, x)
+	}
+	slices.SortFunc(all, func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) })
+	return all
 }
 
 // peers are a session's records by handle: whoever asks first may get another's event.

@@ -49,8 +49,9 @@ func ask[T any](h *handle, symbol string, method func(nvml.Device) (T, nvml.Retu
 		var none T
 		return none, h.fatal
 	}
-	v, c := invoke(h.lib, symbol, h.dev, method)
-	h.note(symbol, c)
+	f := h.lib.lookUp(symbol)
+	v, c := timed(f, h.dev, method)
+	h.note(f, symbol, c)
 	return v, c
 }
 
@@ -63,8 +64,8 @@ func askRaw[T any](h *handle, symbol string, call func(function, device unsafe.P
 }
 
 // note records the result of a call. A function that the library lacks was not called.
-func (h *handle) note(symbol string, c code) {
-	if core[symbol] {
+func (h *handle) note(f *function, symbol string, c code) {
+	if f.core {
 		h.worked = h.worked || c == success
 		if c != functionNotFound && c != notSupported && c != argumentVersion {
 			h.core = c
@@ -76,7 +77,9 @@ func (h *handle) note(symbol string, c code) {
 		h.fatal, h.refused = c, c
 	case c.answered():
 		h.answered++
-		delete(h.failing, h.who+symbol)
+		if len(h.failing) > 0 {
+			delete(h.failing, h.who+symbol)
+		}
 	default:
 		h.refused = c
 		h.failing[h.who+symbol] = failure{c, h.began}

@@ -88,6 +88,9 @@ func (d *device) readInstances() {
 // compareInstances compares the counters of each GPU instance with those of the reading
 // before. Compute instances of one share them.
 func (d *device) compareInstances() func(instance gpu.Reading[int]) gpu.Activity {
+	if len(d.instances) == 0 && len(d.activity.parts) == 0 {
+		return nil // nobody asks
+	}
 	all := map[int]gpu.Activity{}
 	support := notSupported
 	if len(d.instances) > 0 {

@@ -9,7 +9,6 @@ import (
 	"math"
 	"strings"
 	"sync"
-	"time"
 	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -45,13 +44,13 @@ type library struct {
 	log    *slog.Logger
 	stuck  code // that the last shutdown returned
 
-	mu        sync.Mutex
-	functions map[string]*function // those looked up so far
+	functions sync.Map // those looked up so far: string, *function
 }
 
 // A function is one of the library, with what its calls took.
 type function struct {
 	address unsafe.Pointer // nil: there is none
+	core    bool           // a device that works answers one of these
 	meter   gpu.Meter
 }
 
@@ -65,7 +64,7 @@ func load(path string, log *slog.Logger) (*library, error) {
 		handle, err := open(p)
 		if err == nil {
 			api := nvml.New(nvml.WithLibraryPath(p))
-			l := &library{path: p, api: api, handle: handle, log: log, functions: map[string]*function{}}
+			l := &library{path: p, api: api, handle: handle, log: log}
 			return l, l.check()
 		}
 		tried = append(tried, fmt.Errorf("%s: %w", p, err))
@@ -99,39 +98,38 @@ func (l *library) function(symbol string) unsafe.Pointer { return l.lookUp(symbo
 
 // lookUp finds a function, once.
 func (l *library) lookUp(symbol string) *function {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := l.functions[symbol]
-	if f == nil {
-		f = &function{address: find(l.handle, symbol)}
-		l.functions[symbol] = f
-		if f.address == nil {
-			l.log.Debug("the driver lacks a function", "function", symbol)
-		}
+	if f, ok := l.functions.Load(symbol); ok {
+		return f.(*function)
 	}
-	return f
+	f, found := l.functions.LoadOrStore(symbol, &function{address: find(l.handle, symbol), core: core[symbol]})
+	if f := f.(*function); f.address == nil && !found {
+		l.log.Debug("the driver lacks a function", "function", symbol)
+	}
+	return f.(*function)
 }
 
 // costs are what the functions took that were called.
 func (l *library) costs() (all []gpu.Cost) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for name, f := range l.functions {
-		if c := f.meter.Cost(gpu.SourceNVML, name); c.Count > 0 {
+	l.functions.Range(func(name, f any) bool {
+		if c := f.(*function).meter.Cost(gpu.SourceNVML, name.(string)); c.Count > 0 {
 			all = append(all, c)
 		}
-	}
+		return true
+	})
 	return all
 }
 
 // invoke calls a method of the binding, unless the library lacks its function, and measures how long it takes.
 func invoke[R, T any](l *library, symbol string, on R, call func(R) (T, nvml.Return)) (T, code) {
-	f := l.lookUp(symbol)
+	return timed(l.lookUp(symbol), on, call)
+}
+
+func timed[R, T any](f *function, on R, call func(R) (T, nvml.Return)) (T, code) {
 	if f.address == nil {
 		var none T
 		return none, functionNotFound
 	}
-	began := time.Now()
+	began := gpu.Clock()
 	v, ret := call(on)
 	f.meter.Since(began)
 	return v, code(ret)

@@ -25,7 +25,8 @@ func newestFirst(symbol string) [3]string { return [3]string{symbol + "_v3", sym
 
 func (d *device) readProcesses() {
 	r := &d.readings
-	table := processTable{list: []gpu.Process{}, places: map[rawProcess]int{}}
+	table := &d.table
+	table.begin()
 	c := table.ask(&d.handle)
 	partial := c == noPermission
 	if partial { // an instance may still be permitted
@@ -53,7 +54,7 @@ func (d *device) readProcesses() {
 func (d *device) takeSamples(now time.Time) gpu.Quality {
 	since := d.samples.since(now)
 	rows, c := askRaw(&d.handle, "nvmlDeviceGetProcessUtilization", func(function, device unsafe.Pointer) ([]rawSample, code) {
-		return rawSamples(function, device, since)
+		return d.table.usage(function, device, since)
 	})
 	switch c {
 	case success, notFound: // not found: no process used anything
@@ -69,8 +70,18 @@ const mostPID = 1 << 22
 
 // processTable has each process once that the lists have.
 type processTable struct {
-	list   []gpu.Process
+	buffers
+	list   []gpu.Process      // not nil; who gets a reading keeps it
 	places map[rawProcess]int // in the list, by the row without its memory
+}
+
+// begin begins a new list, which is likely to get as long as the last.
+func (t *processTable) begin() {
+	t.list = make([]gpu.Process, 0, len(t.list))
+	if t.places == nil {
+		t.places = map[rawProcess]int{}
+	}
+	clear(t.places)
 }
 
 // ask adds the rows of every list, by the newest function that the driver has. The code
@@ -80,7 +91,7 @@ func (t *processTable) ask(h *handle) (result code) {
 		rows, c := []rawProcess(nil), functionNotFound
 		for _, symbol := range list.symbols {
 			if c.older() {
-				rows, c = askRaw(h, symbol, rawProcesses)
+				rows, c = askRaw(h, symbol, t.processes)
 			}
 		}
 		t.add(list.kind, rows)

@@ -151,7 +151,7 @@ func TestSplitRows(t *testing.T) {
 				binary.NativeEndian.PutUint32(row, uint32(i+1))
 				binary.NativeEndian.PutUint64(row[8:], math.MaxUint64)
 			}
-			rows := splitRows(buf, count)
+			rows := splitRows(buf, count, nil)
 			if len(rows) != count {
 				t.Fatalf("%d rows of %d bytes read as %d", count, width, len(rows))
 			}

@@ -74,45 +74,62 @@ type rawProcess struct {
 	gpuInstance, computeInstance uint32
 }
 
-// grow repeats a call with larger buffers until all rows have room.
-func grow[T any](size int, call func(buf []T, count *C.uint) C.int) (buf []T, count int, c code) {
-	for room := firstRows; room <= mostRows; room = max(2*room, count+firstRows) {
-		buf = make([]T, room*size)
-		rows := C.uint(room)
-		c = code(call(buf, &rows))
-		count = int(rows)
-		if c != insufficientSize {
-			return buf, count, c
-		}
-	}
-	return nil, 0, insufficientSize
+// buffers are for the rows of one device, whose calls come one after the other. What a call
+// returns is in them until the next.
+type buffers struct {
+	written []byte // rows of a process list
+	rows    []rawProcess
+	samples []rawSample
+	count   C.uint
 }
 
-// rawProcesses calls a process list. The buffer has room for the widest rows; how far
-// the driver has written tells how wide the rows are.
-func rawProcesses(function, device unsafe.Pointer) ([]rawProcess, code) {
-	buf, count, c := grow(widest, func(buf []byte, count *C.uint) C.int {
-		for i := range buf {
-			buf[i] = unwritten
+// grow repeats a call with larger buffers until all rows have room. It begins with the buffer
+// that was enough before, and leaves the one that is enough now.
+func grow[T any](b *buffers, buf *[]T, size int, call func(buf []T) C.int) (count int, c code) {
+	for room := max(firstRows, len(*buf)/size); room <= mostRows; room = max(2*room, count+firstRows) {
+		if len(*buf) < room*size {
+			*buf = make([]T, room*size)
 		}
-		return C.processes(function, device, count, unsafe.Pointer(&buf[0]))
+		b.count = C.uint(room)
+		c = code(call(*buf))
+		count = int(b.count)
+		if c != insufficientSize {
+			return count, c
+		}
+	}
+	*buf = nil
+	return 0, insufficientSize
+}
+
+// processes calls a process list. The buffer has room for the widest rows; how far
+// the driver has written tells how wide the rows are.
+func (b *buffers) processes(function, device unsafe.Pointer) ([]rawProcess, code) {
+	count, c := grow(b, &b.written, widest, func(buf []byte) C.int {
+		mark(buf)
+		return C.processes(function, device, &b.count, unsafe.Pointer(&buf[0]))
 	})
 	switch {
 	case c != success:
 		return nil, c
-	case count > len(buf)/widest:
+	case count > len(b.written)/widest:
 		return nil, unknown
 	}
-	return splitRows(buf, count), success
+	b.rows = splitRows(b.written, count, b.rows[:0])
+	return b.rows, success
+}
+
+// mark marks all bytes as unwritten. Copying what is marked is some times as fast as a loop.
+func mark(buf []byte) {
+	buf[0] = unwritten
+	for done := 1; done < len(buf); done *= 2 {
+		copy(buf[done:], buf[:done])
+	}
 }
 
 // splitRows reads the rows of a buffer that was all unwritten before. The last byte of
 // a row is never the mark: it is the high end of a size or an instance.
-func splitRows(buf []byte, count int) []rawProcess {
-	if count == 0 {
-		return nil
-	}
-	written := len(buf)
+func splitRows(buf []byte, count int, rows []rawProcess) []rawProcess {
+	written := min(len(buf), count*widest)
 	for written > 0 && buf[written-1] == unwritten {
 		written--
 	}
@@ -120,32 +137,33 @@ func splitRows(buf []byte, count int) []rawProcess {
 	for width < widest && count*width < written {
 		width += 8
 	}
-	rows := make([]rawProcess, count)
-	for i := range rows {
+	for i := range count {
 		row := buf[i*width:]
-		rows[i] = rawProcess{
+		r := rawProcess{
 			pid:             binary.NativeEndian.Uint32(row),
 			memory:          binary.NativeEndian.Uint64(row[8:]),
 			gpuInstance:     math.MaxUint32,
 			computeInstance: math.MaxUint32,
 		}
 		if width >= 24 {
-			rows[i].gpuInstance = binary.NativeEndian.Uint32(row[16:])
-			rows[i].computeInstance = binary.NativeEndian.Uint32(row[20:])
+			r.gpuInstance = binary.NativeEndian.Uint32(row[16:])
+			r.computeInstance = binary.NativeEndian.Uint32(row[20:])
 		}
+		rows = append(rows, r)
 	}
 	return rows
 }
 
-// rawSamples returns what processes used after since, in microseconds.
-func rawSamples(function, device unsafe.Pointer, since uint64) ([]rawSample, code) {
-	buf, count, c := grow(1, func(buf []rawSample, count *C.uint) C.int {
-		return C.samples(function, device, unsafe.Pointer(&buf[0]), count, C.ulonglong(since))
+// usage returns what processes used after since, in microseconds.
+func (b *buffers) usage(function, device unsafe.Pointer, since uint64) ([]rawSample, code) {
+	count, c := grow(b, &b.samples, 1, func(buf []rawSample) C.int {
+		clear(buf) // a row that the driver leaves out has no pid
+		return C.samples(function, device, unsafe.Pointer(&buf[0]), &b.count, C.ulonglong(since))
 	})
 	if c != success {
 		return nil, c
 	}
-	return buf[:min(count, len(buf))], success
+	return b.samples[:min(count, len(b.samples))], success
 }
 
 // rawPIDs returns the pids that the driver accounts for: insufficientSize where there are more than room.

@@ -158,9 +158,9 @@ func (s *Source) calls(sess *session) []perdevice.Device {
 
 // judge decides whether the session goes on after a reading, and returns the snapshot.
 func (s *Source) judge(sess *session, cards []nvidia.Card, devices []gpu.Device) (*gpu.Snapshot, error) {
-	for i, d := range devices {
-		if d.State == gpu.StateOK {
-			s.last[sess.calls[i].Key] = d
+	for i := range devices {
+		if d := &devices[i]; d.State == gpu.StateOK {
+			s.last[sess.calls[i].Key] = *d
 			sess.answered = true
 			if sess.byAddress {
 				s.locked(func() { s.proven = true })
@@ -193,9 +193,14 @@ func (s *Source) judge(sess *session, cards []nvidia.Card, devices []gpu.Device)
 
 // allFail reports whether no device answers, and the driver refuses one of them.
 func allFail(devices []gpu.Device) bool {
-	answers := func(d gpu.Device) bool { return d.State == gpu.StateOK }
-	refused := func(d gpu.Device) bool { return codeOf(&d).failure() }
-	return slices.ContainsFunc(devices, refused) && !slices.ContainsFunc(devices, answers)
+	refused := false
+	for i := range devices {
+		if devices[i].State == gpu.StateOK {
+			return false
+		}
+		refused = refused || codeOf(&devices[i]).failure()
+	}
+	return refused
 }
 
 // mayDoze reports whether the system would power all cards down if the session ended.
@@ -207,9 +212,16 @@ func (s *session) mayDoze(cards []nvidia.Card, devices []gpu.Device) bool {
 
 // driverGone reports whether every device that is awake fails as if the driver were gone.
 func driverGone(devices []gpu.Device) bool {
-	gone := func(d gpu.Device) bool { return codeOf(&d).ofDriver() }
-	other := func(d gpu.Device) bool { return !gone(d) && d.State != gpu.StateAsleep }
-	return slices.ContainsFunc(devices, gone) && !slices.ContainsFunc(devices, other)
+	gone := false
+	for i := range devices {
+		switch d := &devices[i]; {
+		case codeOf(d).ofDriver():
+			gone = true
+		case d.State != gpu.StateAsleep:
+			return false
+		}
+	}
+	return gone
 }
 
 // tellApart: a device that has not answered has the identity that was at its index
@@ -235,16 +247,16 @@ func tellApart(byAddress bool, devices []gpu.Device) {
 // others too. If the driver knows none of the kernel's addresses, the next session uses
 // the driver's own list.
 func (s *Source) ours(sess *session, devices []gpu.Device) ([]gpu.Device, error) {
-	var out []gpu.Device
 	var refused code
-	for _, d := range devices {
+	out := slices.DeleteFunc(devices, func(d gpu.Device) bool {
 		switch c := codeOf(&d); c {
 		case notFound, invalidArgument, noPermission:
 			refused = c
+			return true
 		default:
-			out = append(out, d)
+			return false
 		}
-	}
+	})
 	switch {
 	case len(out) > 0 || refused == success:
 		return out, nil
