@@ -35,25 +35,62 @@ func (r *Regexp) Regexp() *regexp.Regexp {
 
 func (r *Regexp) String() string { return r.pattern }
 
-// The methods below are those of [regexp.Regexp].
+// MatchString is that of [regexp.Regexp].
+func (r *Regexp) MatchString(s string) bool {
+	return r.Regexp().MatchString(s)
+}
 
-func (r *Regexp) MatchString(s string) bool            { return r.Regexp().MatchString(s) }
-func (r *Regexp) FindString(s string) string           { return r.Regexp().FindString(s) }
-func (r *Regexp) FindStringIndex(s string) []int       { return r.Regexp().FindStringIndex(s) }
-func (r *Regexp) FindStringSubmatch(s string) []string { return r.Regexp().FindStringSubmatch(s) }
+// FindString is that of [regexp.Regexp].
+func (r *Regexp) FindString(s string) string {
+	return r.Regexp().FindString(s)
+}
+
+// FindStringIndex is that of [regexp.Regexp].
+func (r *Regexp) FindStringIndex(s string) []int {
+	return r.Regexp().FindStringIndex(s)
+}
+
+// FindStringSubmatch is that of [regexp.Regexp].
+func (r *Regexp) FindStringSubmatch(s string) []string {
+	return r.Regexp().FindStringSubmatch(s)
+}
+
+// FindStringSubmatchIndex is that of [regexp.Regexp].
 func (r *Regexp) FindStringSubmatchIndex(s string) []int {
 	return r.Regexp().FindStringSubmatchIndex(s)
 }
-func (r *Regexp) ReplaceAllString(s, with string) string { return r.Regexp().ReplaceAllString(s, with) }
-func (r *Regexp) NumSubexp() int                         { return r.Regexp().NumSubexp() }
-func (r *Regexp) Split(s string, n int) []string         { return r.Regexp().Split(s, n) }
-func (r *Regexp) FindAllString(s string, n int) []string { return r.Regexp().FindAllString(s, n) }
+
+// ReplaceAllString is that of [regexp.Regexp].
+func (r *Regexp) ReplaceAllString(s, with string) string {
+	return r.Regexp().ReplaceAllString(s, with)
+}
+
+// NumSubexp is that of [regexp.Regexp].
+func (r *Regexp) NumSubexp() int {
+	return r.Regexp().NumSubexp()
+}
+
+// Split is that of [regexp.Regexp].
+func (r *Regexp) Split(s string, n int) []string {
+	return r.Regexp().Split(s, n)
+}
+
+// FindAllString is that of [regexp.Regexp].
+func (r *Regexp) FindAllString(s string, n int) []string {
+	return r.Regexp().FindAllString(s, n)
+}
+
+// FindAllStringSubmatch is that of [regexp.Regexp].
 func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string {
 	return r.Regexp().FindAllStringSubmatch(s, n)
 }
+
+// ReplaceAllStringFunc is that of [regexp.Regexp].
 func (r *Regexp) ReplaceAllStringFunc(s string, with func(string) string) string {
 	return r.Regexp().ReplaceAllStringFunc(s, with)
 }
+
+// FindAllStringIndex is that of [regexp.Regexp].
 func (r *Regexp) FindAllStringIndex(s string, n int) [][]int {
 	return r.Regexp().FindAllStringIndex(s, n)
 }

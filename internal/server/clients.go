@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -53,8 +54,7 @@ func (p Proxies) has(address netip.Addr) bool {
 func (p Proxies) client(r *http.Request) netip.Addr {
 	client := addressOf(r.RemoteAddr)
 	lines := r.Header["X-Forwarded-For"]
-	for i := len(lines) - 1; i >= 0; i-- {
-		rest := lines[i]
+	for _, rest := range slices.Backward(lines) {
 		for more := true; more; {
 			if !p.has(client) {
 				return client
