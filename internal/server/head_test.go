@@ -120,7 +120,7 @@ func answersIn(t *testing.T, method string, text []byte) (answers []string, firs
 			return append(answers, err.Error(), string(rest)), first
 		}
 		body, err := io.ReadAll(answer.Body)
-		if err != nil {
+		if err := errors.Join(err, answer.Body.Close()); err != nil {
 			t.Fatalf("%v: %q", err, text)
 		}
 		answer.Header.Del("Date")
