@@ -24,7 +24,9 @@ const (
 
 // Run lets go of pages after the start and every ten minutes, until ctx ends. Where that
 // can't be done it says so once, and returns.
-func Run(ctx context.Context, log *slog.Logger) {
+func Run(ctx context.Context, log *slog.Logger) { run(ctx, log, release) }
+
+func run(ctx context.Context, log *slog.Logger, release func() error) {
 	timer := time.NewTimer(started)
 	defer timer.Stop()
 	for {

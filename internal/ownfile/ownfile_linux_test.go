@@ -3,12 +3,14 @@ package ownfile
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -144,18 +146,36 @@ func TestNoAddresses(t *testing.T) {
 	}
 }
 
-func TestRunEnds(t *testing.T) {
+func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
+		var times atomic.Int64
 		done := make(chan struct{})
-		go func() { Run(ctx, slog.New(slog.NewTextHandler(t.Output(), nil))); close(done) }()
-		time.Sleep(time.Hour)
-		select {
-		case <-done:
-			t.Error("it has ended by itself")
-		default:
+		go func() {
+			run(ctx, slog.New(slog.DiscardHandler), func() error { times.Add(1); return release() })
+			close(done)
+		}()
+		time.Sleep(started - time.Second)
+		synctest.Wait()
+		if times.Load() != 0 {
+			t.Errorf("during the start it has let go %d times", times.Load())
+		}
+		time.Sleep(2*time.Second + again)
+		synctest.Wait()
+		if times.Load() != 2 {
+			t.Errorf("it has let go %d times, not after the start and once again", times.Load())
 		}
 		cancel()
 		<-done
+	})
+}
+
+func TestWhereThatCannotBeDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		times := 0
+		run(t.Context(), slog.New(slog.DiscardHandler), func() error { times++; return errors.ErrUnsupported })
+		if times != 1 {
+			t.Errorf("it tried %d times", times)
+		}
 	})
 }
