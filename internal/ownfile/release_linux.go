@@ -1,6 +1,7 @@
 package ownfile
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -16,6 +17,8 @@ func release() error {
 	return releaseOf(program)
 }
 
+var errNone = errors.New("/proc/self/smaps has no mapping of it that nobody wrote to")
+
 func releaseOf(file string) error {
 	smaps, err := os.Open("/proc/self/smaps")
 	if err != nil {
@@ -25,6 +28,9 @@ func releaseOf(file string) error {
 	all, err := unwritten(smaps, file)
 	if err != nil {
 		return err
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("%w: %s", errNone, file)
 	}
 	for _, s := range all {
 		if _, _, errno := syscall.Syscall(syscall.SYS_MADVISE, s.from, s.to-s.from, syscall.MADV_DONTNEED); errno != 0 {
