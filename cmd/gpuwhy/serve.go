@@ -7,12 +7,14 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
+	"github.com/gpuwhy/gpuwhy/internal/ownfile"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 )
@@ -53,6 +55,11 @@ func (serveCommand) Run(env *environment) (err error) {
 		return errors.Join(err, a.Close())
 	}
 	fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), ownURL(ln.Addr().String(), cfg.BasePath))
+	ctx, stop := context.WithCancel(env.ctx)
+	var idle sync.WaitGroup
+	idle.Go(func() { ownfile.Run(ctx, env.log.With("part", "ownfile")) })
+	defer idle.Wait()
+	defer stop()
 	return a.Run(env.ctx, ln, hangups)
 }
 

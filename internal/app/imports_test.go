@@ -47,6 +47,7 @@ var allowed = map[string][]string{
 	"internal/clock":             {},
 	"internal/executable":        {},
 	"internal/regular":           {},
+	"internal/ownfile":           {},
 	"internal/neterr":            {},
 	"internal/when":              {"gpu", "internal/lazy"},
 	"internal/past":              {"gpu", "internal/insight", "internal/insight/explain", "internal/store"},

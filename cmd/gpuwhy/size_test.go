@@ -1,0 +1,35 @@
+package main
+
+import (
+	"debug/elf"
+	"runtime"
+	"testing"
+)
+
+// largestProgram is how much of the program's file may be code and data, in bytes: what -ldflags '-s -w' leaves. With it grows
+// what is read at a start and what stays resident. A library that is far too large for what it does here shows at once.
+const largestProgram = 40_500_000
+
+func TestSizeOfTheProgram(t *testing.T) {
+	if runtime.GOOS+"/"+runtime.GOARCH != "linux/amd64" || len(buildFlags) > 0 {
+		t.Skip("only the program as it is built for linux/amd64 is measured")
+	}
+	file, err := elf.Open(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var size uint64
+	for _, part := range file.Progs {
+		if part.Type == elf.PT_LOAD {
+			size += part.Filesz
+		}
+	}
+	t.Logf("%d bytes", size)
+	if size > largestProgram {
+		t.Errorf("the program has %d bytes of code and data, more than %d: see which package brought them (go tool nm -size -sort size)", size, largestProgram)
+	}
+	if size < largestProgram/2 {
+		t.Errorf("the program has %d bytes of code and data: this test measures something else, or its bound is far too large", size)
+	}
+}
