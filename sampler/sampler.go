@@ -147,6 +147,13 @@ func (s *Sampler) Run(ctx context.Context) error {
 	defer paced.Stop()
 	next := time.Now()
 	var begun time.Time
+	rests := false // next is later than the interval, as nobody looks: a source that failed waits as well
+	wake := func() time.Time {
+		if rests {
+			return next
+		}
+		return s.wake(next)
+	}
 	for {
 		var periodic bool
 		select {
@@ -156,15 +163,16 @@ func (s *Sampler) Run(ctx context.Context) error {
 			paced.Reset(time.Until(begun.Add(pace)))
 			continue
 		case <-s.watched:
-			if due := begun.Add(s.cfg.Interval); due.Before(next) { // it was put off
-				if next = due; next.Before(time.Now()) {
+			if rests {
+				if next = begun.Add(s.cfg.Interval); next.Before(time.Now()) {
 					next = time.Now() // from which the grid goes on
 				}
-				tick.Reset(time.Until(s.wake(next)))
+				rests = false
+				tick.Reset(time.Until(wake()))
 			}
 			continue
 		case <-paced.C:
-			periodic = !time.Now().Before(s.wake(next)) // it is also the tick's turn
+			periodic = !time.Now().Before(wake()) // it is also the tick's turn
 		case <-tick.C:
 			periodic = true
 		}
@@ -188,7 +196,8 @@ func (s *Sampler) Run(ctx context.Context) error {
 		case periodic:
 			s.cfg.Publish(snap)
 			if now := time.Now(); !now.Before(next) { // not only a retry of a source
-				next = following(next, s.interval(), now)
+				every := s.interval()
+				next, rests = following(next, every, now), every > s.cfg.Interval
 			}
 		case s.cfg.Demanded != nil:
 			s.cfg.Demanded(snap)
@@ -197,7 +206,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 			asked.snap = snap
 			close(asked.done)
 		}
-		tick.Reset(time.Until(s.wake(next)))
+		tick.Reset(time.Until(wake()))
 	}
 }
 
@@ -227,9 +236,13 @@ func (s *Sampler) take() *demand {
 	return taken
 }
 
-// wake is when to read again: next, or earlier to retry a source that failed.
+// wake is when to read again: next, or earlier to retry a source that failed. One that was guessed and
+// has no card here waits for the next reading, which is of all sources.
 func (s *Sampler) wake(next time.Time) time.Time {
 	for _, src := range s.sources {
+		if src.guessed && src.noCard() {
+			continue
+		}
 		if src.failure != nil && !src.failure.Next.IsZero() && src.failure.Next.Before(next) {
 			next = src.failure.Next
 		}

@@ -737,13 +737,42 @@ func TestCostsOfReadings(t *testing.T) {
 	})
 }
 
+// A source that changes its name, as one with two ways does, has each way's readings under its own.
+func TestCostsOfTwoWays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &fakeSource{name: "nvidia-smi"}
+		src.answer = func(context.Context) (*gpu.Snapshot, error) {
+			took := 30 * time.Millisecond
+			if len(src.reads) > 1 {
+				src.name, took = "nvml", time.Millisecond
+			}
+			time.Sleep(took)
+			return &gpu.Snapshot{Devices: []gpu.Device{device("a", "0000:01:00.0")}}, nil
+		}
+		s, _ := start(t, nil, src)
+		time.Sleep(11 * time.Second)
+		want := []gpu.Cost{
+			{Source: "nvidia-smi", Call: "reading", Count: 1, Total: 30 * time.Millisecond, Longest: 30 * time.Millisecond},
+			{Source: "nvml", Call: "reading", Count: 2, Total: 2 * time.Millisecond, Longest: time.Millisecond},
+		}
+		if diff := cmp.Diff(want, s.Costs()); diff != "" {
+			t.Errorf("costs (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestReadsSeldomWhileNobodyLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, watched := &published{}, atomic.Bool{}
 		s := New(Config{
 			Node: "n1", Interval: 5 * time.Second, Idle: time.Minute, Watched: watched.Load, Deadline: 2 * time.Second,
-			Sources: []Source{&fakeSource{name: "nvml", answer: answers(device("a", "0000:01:00.0"))}},
-			Publish: out.add, Clock: clock.Program(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Sources: []Source{
+				&fakeSource{name: "nvml", answer: answers(device("a", "0000:01:00.0"))},
+				&fakeSource{name: "amdgpu", answer: func(context.Context) (*gpu.Snapshot, error) { // whose retries would come sooner
+					return nil, &gpu.Advice{What: "no card", Err: gpu.ErrNoCard}
+				}},
+			},
+			Guessed: true, Publish: out.add, Clock: clock.Program(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		})
 		begun := time.Now()
 		ctx, cancel := context.WithCancel(t.Context())

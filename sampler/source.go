@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -22,7 +23,7 @@ type source struct {
 	lane    lane[*gpu.Snapshot]
 	grace   time.Duration // how long Read may take to return after its context ended
 
-	took        gpu.Meter    // the readings, also those that came too late
+	took        sync.Map     // the readings, also those that came too late: a *gpu.Meter by the name of who was read
 	last        gpu.Snapshot // of the newest reading; empty after a failure
 	failure     *gpu.Failure // nil while it can be read
 	retry       time.Duration
@@ -42,7 +43,8 @@ func (s *source) read(ctx context.Context, now time.Time, patience time.Duration
 	wait, cancelWait := context.WithTimeout(ctx, patience+s.grace)
 	defer cancelWait()
 	snap, err := s.lane.do(wait, func() (*gpu.Snapshot, error) {
-		defer s.took.Since(gpu.Clock())
+		began := gpu.Clock()
+		defer func() { s.meter().Since(began) }()
 		return s.Read(soon)
 	})
 	if ctx.Err() != nil {
@@ -131,8 +133,15 @@ func (s *source) costs() []gpu.Cost {
 	if of, ok := s.Source.(interface{ Costs() []gpu.Cost }); ok {
 		all = of.Costs()
 	}
-	if c := s.took.Cost(s.Name(), "reading"); c.Count > 0 {
-		all = append(all, c)
-	}
+	s.took.Range(func(name, of any) bool {
+		all = append(all, of.(*gpu.Meter).Cost(name.(string), "reading"))
+		return true
+	})
 	return all
+}
+
+// meter is of who was read just now: a source can have more than one way.
+func (s *source) meter() *gpu.Meter {
+	of, _ := s.took.LoadOrStore(s.Name(), new(gpu.Meter))
+	return of.(*gpu.Meter)
 }

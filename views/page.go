@@ -90,6 +90,14 @@ func (in *Input) place() string {
 
 func (in *Input) seconds() string { return exact(in.Interval.Seconds()) }
 
+// seldom says how often there is a reading while nobody looks, if that is another thing.
+func (in *Input) seldom() string {
+	if in.Idle <= in.Interval {
+		return ""
+	}
+	return "Every " + exact(in.Idle.Seconds()) + nbsp + "s while nobody looks."
+}
+
 // A Page is the page's view model: words and numbers, ready to be placed.
 type Page struct {
 	in    *Input

@@ -280,3 +280,31 @@ func TestTheDocumentsOpenInABrowser(t *testing.T) {
 	docs.Until(`[...` + request + `.querySelectorAll("*")].some((e) => /pynvml_installed/.test(e.textContent + (e.shadowRoot?.textContent ?? "")))`)
 	docs.Quiet()
 }
+
+// The headers that all answers have are there once, also where /ws refuses what is no WebSocket.
+func TestFixedHeadersAreThereOnce(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil, "--source=simulate:rtx-4090", "--state-dir=none")
+	for name, header := range map[string]http.Header{
+		"no upgrade":    nil,
+		"no key":        {"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}},
+		"other version": {"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"12"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}},
+		"other origin": {
+			"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
+			"Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}, "Origin": {"http://elsewhere.example"},
+		},
+	} {
+		answer, _ := p.fetch("/ws", header)
+		if answer.StatusCode < 400 {
+			t.Errorf("%s: %s", name, answer.Status)
+		}
+		for header, values := range answer.Header {
+			if len(values) > 1 && header != "Vary" {
+				t.Errorf("%s: %s is there %d times", name, header, len(values))
+			}
+		}
+		if answer.Header.Get("X-Content-Type-Options") == "" {
+			t.Errorf("%s: no X-Content-Type-Options", name)
+		}
+	}
+}

@@ -78,6 +78,7 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"interval no duration", nil, []string{"--interval", "soon"}, "interval", exitUsage},
 		{"idle interval shorter than the interval", nil, []string{"--idle-interval", "1s"}, "idle-interval", exitUsage},
 		{"idle interval that parts causes", nil, []string{"--idle-interval", "5m"}, "idle-interval", exitUsage},
+		{"idle interval of a long interval", nil, []string{"--interval", "2m", "--idle-interval", "3m"}, "of no use where --interval is more than 1m", exitUsage},
 		{"environment", []string{"GPUWHY_INTERVAL=2h"}, nil, "250ms to 1h", exitUsage},
 		{"threshold", nil, []string{"--alert-utilization", "100"}, "less than 100", exitUsage},
 		{"threshold NaN", nil, []string{"--alert-utilization", "NaN"}, "less than 100", exitUsage},

@@ -92,6 +92,10 @@ func (c *Config) check() (err error) {
 		{noPort != nil, "listen", c.Listen, "the port must be a number from 0 to 65535"},
 		{strings.ContainsAny(host, "/@"), "listen", c.Listen, "give an address and a port, not a URL"},
 		{c.Interval < 250*time.Millisecond || c.Interval > time.Hour, "interval", c.Interval, "must be from 250ms to 1h"},
+		{
+			c.IdleInterval != 0 && c.Interval > time.Minute, "idle-interval", c.IdleInterval,
+			"is of no use where --interval is more than 1m: it may be from --interval to 1m",
+		},
 		{c.IdleInterval != 0 && (c.IdleInterval < c.Interval || c.IdleInterval > time.Minute), "idle-interval", c.IdleInterval, "must be from --interval to 1m"},
 		{c.KernelLog == "" && isLinux, "kernel-log", c.KernelLog, "give a file, such as /dev/kmsg"},
 		{c.Deadline < 100*time.Millisecond || c.Deadline > time.Minute, "deadline", c.Deadline, "must be from 100ms to 1m"},

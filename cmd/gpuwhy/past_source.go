@@ -42,7 +42,7 @@ func askPast(ctx context.Context, env *environment, address, path, contentType s
 	}
 	fmt.Fprintf(env.stderr, "gpuwhy: no gpuwhy answers at %s: this is from %s\n", term.Printable(base), term.Printable(where))
 	permits := env.cfg.permits()
-	of := &past.Past{Store: permits.Store(st), Permits: permits, Keeps: env.cfg.retention, Now: time.Now, Interval: env.cfg.Interval}
+	of := &past.Past{Store: permits.Store(st), Permits: permits, Keeps: env.cfg.retention, Now: time.Now, Interval: max(env.cfg.Interval, env.cfg.IdleInterval), Seldom: env.cfg.IdleInterval}
 	handler := server.PastHandler(server.Config{
 		Monitor: contract.Monitor{Node: env.cfg.name(), Version: versionText(), Interval: env.cfg.Interval},
 		Past:    of, Sizes: &past.Sizes{Past: of, Interval: env.cfg.Interval, Measured: true},

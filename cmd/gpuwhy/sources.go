@@ -188,6 +188,7 @@ func newNVML(cfg *Config, log *slog.Logger) *nvml.Source {
 		// The window covers the work between two readings. At short intervals it
 		// covers the driver's own samples, which are up to a second apart.
 		Window:         max(cfg.Interval, 2*time.Second),
+		Apart:          max(cfg.Interval, cfg.IdleInterval),
 		PCIeThroughput: cfg.PCIeThroughput,
 		Log:            log.With("part", sourceNVML),
 	})

@@ -97,7 +97,7 @@ var errEnding = errors.New("gpuwhy is shutting down")
 // errors say which option is wrong. After an error the inputs are closed.
 func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	a := &App{opt: opt, log: log, monitor: MonitorOf(inputs, opt.Node), Recent: recent.New(), keeper: keep.New()}
-	a.monitor.Version, a.monitor.Interval, a.monitor.Started = opt.Version, opt.Interval, opt.Clock.Now().UTC()
+	a.monitor.Version, a.monitor.Interval, a.monitor.Idle, a.monitor.Started = opt.Version, opt.Interval, opt.IdleInterval, opt.Clock.Now().UTC()
 	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
 	a.stage = insight.NewStage()
 	a.live = live.New(a.renderPage, opt.Clock, len(inputs) > 1)

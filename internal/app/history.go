@@ -65,7 +65,7 @@ func (a *App) wireForesight() {
 		return
 	}
 	a.past = &past.Past{
-		Store: h.Permits.Store(h.Store), Permits: h.Permits, Keeps: h.Retention, Now: a.opt.Clock.Now, Interval: a.opt.longest(),
+		Store: h.Permits.Store(h.Store), Permits: h.Permits, Keeps: h.Retention, Now: a.opt.Clock.Now, Interval: a.opt.longest(), Seldom: a.opt.IdleInterval,
 	}
 	a.sizes = &past.Sizes{Past: a.past, Interval: a.opt.Interval}
 	a.foresight = foresight.New(foresight.Config{

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -29,9 +30,27 @@ func (a *App) noticing(next http.Handler) http.Handler {
 			for _, n := range a.nodes {
 				n.sampler.Watch()
 			}
+			a.afterRest(r.Context())
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// longestWait is how long the first who asks waits for a reading.
+const longestWait = time.Second
+
+// afterRest waits for a reading where the newest is of a time when nobody looked: who asks seldom
+// would get one of that time each time.
+func (a *App) afterRest(ctx context.Context) {
+	newest := a.Hub.Newest().Nodes()
+	if len(newest) == 0 || a.opt.Clock.Now().Sub(newest.Time()) <= 2*a.opt.Interval {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestWait)
+	defer cancel()
+	if _, err := a.refresh(ctx, func(string) bool { return true }); err != nil {
+		a.log.Debug("no reading came in time for who asked first", "err", err)
+	}
 }
 
 // longest is the longest time between two readings.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -34,7 +35,7 @@ func TestReadsSeldomUntilSomebodyAsks(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		get := func(path string) {
+		get := func(path string) []byte {
 			t.Helper()
 			w := httptest.NewRecorder()
 			a.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1"+path, nil))
@@ -42,6 +43,7 @@ func TestReadsSeldomUntilSomebodyAsks(t *testing.T) {
 				t.Errorf("GET %s: %d", path, w.Code)
 			}
 			synctest.Wait()
+			return w.Body.Bytes()
 		}
 		// read is the number of the newest reading.
 		read := func(what string, want uint64) {
@@ -64,6 +66,12 @@ func TestReadsSeldomUntilSomebodyAsks(t *testing.T) {
 			get("/gpus/api/gpu/summary")
 		}
 		read("somebody asks once each interval", 7)
+		time.Sleep(100 * time.Second)
+		asked := c.now().Truncate(time.Second)
+		var summary struct{ Timestamp time.Time }
+		if err := json.Unmarshal(get("/gpus/api/gpu/summary"), &summary); err != nil || summary.Timestamp.Before(asked) {
+			t.Errorf("who asks after a rest, at %s, got a reading of %s; %v", asked, summary.Timestamp, err)
+		}
 		time.Sleep(5 * time.Minute)
 		before := a.Hub.Newest().Nodes()[0].Seq
 		time.Sleep(3 * time.Minute)

@@ -354,6 +354,7 @@ type Monitor struct {
 	Source         string // what was asked for, until a snapshot says what answers
 	Version        string
 	Interval       time.Duration
+	Idle           time.Duration // between readings while nobody looks; 0: Interval
 	AlertThreshold gpu.Percent
 	Started        time.Time // Started is the time that answers carry until there is a reading.
 }

@@ -81,7 +81,7 @@ func (p *Past) At(ctx context.Context, node string, at time.Time, stage *insight
 	switch err := ctx.Err(); {
 	case err != nil: // some may not have come
 		return nil, err
-	case gap < math.MaxInt64 && !last.IsZero() && at.Sub(last) > lasts(gap):
+	case gap < math.MaxInt64 && !last.IsZero() && at.Sub(last) > lasts(max(gap, p.Seldom)):
 		return nil, &NotSeenError{last}
 	case newest != nil: // nothing followed
 		return stage.Beside(newest), nil

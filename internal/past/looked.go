@@ -18,9 +18,25 @@ type looked struct {
 // devices were read in it.
 const rarest, around = time.Hour, 4 * time.Hour
 
-// interval is how often the device was read when row i was made. Three rows that follow one another tell, as of a database that
+// paces are how often devices are read now: at the longest of them, and while nobody looks; 0: that is not known, and no other one.
+type paces struct{ usual, seldom time.Duration }
+
+func (p *Past) paces() paces { return paces{p.Interval, p.Seldom} }
+
+// interval is how often the device was read when row i was made. Where it is read more seldom while nobody looks, it may have been
+// for a part of the row.
+func interval(rows []looked, i int, now paces) time.Duration {
+	r, every := &rows[i], usually(rows, i, now.usual)
+	beside := i > 0 && rows[i-1].at.Equal(r.at) || i+1 < len(rows) && rows[i+1].at.Equal(r.at) // a reading in the minute of another one
+	if now.seldom > every && !beside {
+		return max(every, min(now.seldom, r.span/time.Duration(r.readings)))
+	}
+	return every
+}
+
+// usually is that interval of a device that was always read as often. Three rows that follow one another tell, as of a database that
 // was written with several intervals; of fewer it is the one that is usual now, or 0: then the row had no gap.
-func interval(rows []looked, i int, usual time.Duration) time.Duration {
+func usually(rows []looked, i int, usual time.Duration) time.Duration {
 	for _, first := range [...]int{i - 1, i, i - 2} {
 		if first < 0 || first+2 >= len(rows) {
 			continue
@@ -62,9 +78,9 @@ func paceOf(a, b, c looked) time.Duration {
 
 // seen is for how long row i stands: each of its readings for the interval that was in force. Where that is not much shorter than
 // the span of the row, it stands until the next one.
-func seen(rows []looked, i int, usual time.Duration, now time.Time) time.Duration {
+func seen(rows []looked, i int, of paces, now time.Time) time.Duration {
 	r := &rows[i]
-	every := interval(rows, i, usual)
+	every := interval(rows, i, of)
 	long := time.Duration(r.readings) * every
 	switch {
 	case 2*every > r.span:
@@ -81,8 +97,8 @@ func seen(rows []looked, i int, usual time.Duration, now time.Time) time.Duratio
 // part is for how long of the time between two row i stands. A row that stands for less than its span has its readings at the end
 // of that where only another one follows at once, at its beginning where only one goes before, and else anywhere. Nothing was
 // seen after now.
-func part(rows []looked, i int, usual time.Duration, from, to, now time.Time) time.Duration {
-	r, stands := &rows[i], seen(rows, i, usual, now)
+func part(rows []looked, i int, of paces, from, to, now time.Time) time.Duration {
+	r, stands := &rows[i], seen(rows, i, of, now)
 	begin, end := r.at, r.at.Add(max(r.span, stands))
 	before := i > 0 && rows[i-1].at.Add(rows[i-1].span).Equal(begin)
 	after := i+1 < len(rows) && rows[i+1].at.Equal(end)

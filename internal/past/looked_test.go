@@ -3,6 +3,7 @@ package past
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -75,6 +76,27 @@ func TestEnergyOfEachInterval(t *testing.T) {
 			t.Fatalf("until %v %v J, then %v J, want %v", cut, a.Joules, b.Joules, whole.Joules)
 		}
 	})
+}
+
+// Where devices are read more seldom while nobody looks, each reading stands until the next, also beside those of somebody who looked.
+func TestEnergyWhileNobodyLooks(t *testing.T) {
+	t.Parallel()
+	var raw []store.Row
+	for at := midnight; at.Before(midnight.Add(51 * time.Hour)); at = at.Add(2 * time.Minute) {
+		for _, second := range []time.Duration{0, 5, 10, 70} { // somebody asks every two minutes
+			raw = append(raw, reading(gpu3, at.Add(second*time.Second), 100))
+		}
+	}
+	m := &memory{rows: slices.Concat(raw, spansOf(raw, store.Minute), spansOf(raw, store.Quarter))}
+	p := newPast(m, midnight.Add(51*time.Hour))
+	p.Interval, p.Seldom = time.Minute, time.Minute
+	for _, length := range []time.Duration{time.Hour, 49 * time.Hour, 51 * time.Hour} {
+		e, err := p.Energy(t.Context(), store.Query{From: midnight, To: midnight.Add(length)})
+		want := 100 * length.Seconds()
+		if got := e[gpu3]; err != nil || math.Abs(got.Joules-want) > 0.02*want || math.Abs(got.Known-1) > 0.02 {
+			t.Errorf("%v: %+v, want %v J; %v", length, got, want, err)
+		}
+	}
 }
 
 // Of a time in which gpuwhy looked for moments only, not more is known because it is asked for with more.

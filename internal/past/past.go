@@ -19,6 +19,8 @@ type Past struct {
 	Now   func() time.Time
 	// Interval is how often devices are read; 0: not known.
 	Interval time.Duration
+	// Seldom is how often while nobody looks; 0: no more seldom than ever.
+	Seldom time.Duration
 	// Permits says what may be shown of snapshots; what Store returns is as it is, see [Permits.Store].
 	Permits Permits
 

@@ -754,15 +754,17 @@ func TestAtOfAGap(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		every, usual time.Duration
+		seldom       time.Duration
 		looks        int
 		known, gone  time.Duration // since the newest
 	}{
-		"each 5 s":                      {5 * time.Second, 5 * time.Second, 60, 29 * time.Second, 31 * time.Second},
-		"each 5 s, and now each 20 min": {5 * time.Second, 20 * time.Minute, 60, 29 * time.Second, 31 * time.Second},
-		"each 2 minutes":                {2 * time.Minute, 5 * time.Second, 60, 5 * time.Minute, 6 * time.Minute},
-		"each half hour":                {30 * time.Minute, 30 * time.Minute, 3, 74 * time.Minute, 76 * time.Minute},
-		"each hour":                     {time.Hour, time.Hour, 3, 149 * time.Minute, 151 * time.Minute},
-		"one alone":                     {time.Hour, time.Minute, 1, 149 * time.Second, 151 * time.Second},
+		"each 5 s":                      {5 * time.Second, 5 * time.Second, 0, 60, 29 * time.Second, 31 * time.Second},
+		"each 5 s, and now each 20 min": {5 * time.Second, 20 * time.Minute, 0, 60, 29 * time.Second, 31 * time.Second},
+		"each 2 minutes":                {2 * time.Minute, 5 * time.Second, 0, 60, 5 * time.Minute, 6 * time.Minute},
+		"each half hour":                {30 * time.Minute, 30 * time.Minute, 0, 3, 74 * time.Minute, 76 * time.Minute},
+		"each hour":                     {time.Hour, time.Hour, 0, 3, 149 * time.Minute, 151 * time.Minute},
+		"each 5 s while somebody looks": {5 * time.Second, time.Minute, time.Minute, 60, 149 * time.Second, 151 * time.Second},
+		"one alone":                     {time.Hour, time.Minute, 0, 1, 149 * time.Second, 151 * time.Second},
 	} {
 		m, newest := &memory{}, midnight.Add(time.Duration(tt.looks-1)*tt.every)
 		for at := midnight; !at.After(newest); at = at.Add(tt.every) {
@@ -773,7 +775,7 @@ func TestAtOfAGap(t *testing.T) {
 			m.frames = append(m.frames, store.Frame{Node: "a", Time: at, Record: record})
 		}
 		p := newPast(m, newest.Add(24*time.Hour))
-		p.Interval = tt.usual
+		p.Interval, p.Seldom = tt.usual, tt.seldom
 		if made, err := p.At(t.Context(), "a", newest.Add(tt.known), insight.NewStage()); err != nil || !made.Snapshot.Time.Equal(newest) {
 			t.Errorf("%s: after %v: %v", name, tt.known, err)
 		}

@@ -402,7 +402,7 @@ func (p *Past) Energy(ctx context.Context, q store.Query) (map[store.Key]Energy,
 			e, some := out[k]
 			for i := range rows {
 				r := &rows[i]
-				known := part(rows, i, p.Interval, from, to, now).Seconds() * float64(r.count) / float64(r.readings)
+				known := part(rows, i, p.paces(), from, to, now).Seconds() * float64(r.count) / float64(r.readings)
 				e.Joules, e.Known, some = e.Joules+r.mean*known, e.Known+known, some || known > 0
 			}
 			if some {

@@ -166,7 +166,7 @@ func (w *weight) parts(from, to time.Time) func(yield func(watts, seconds float6
 			if r.count == 0 || r.at.Add(rarest+r.span).Before(from) || r.at.After(to) {
 				continue
 			}
-			if long := part(w.rows, i, w.past.Interval, from, to, now); long > 0 && !yield(r.mean, long.Seconds()) {
+			if long := part(w.rows, i, w.past.paces(), from, to, now); long > 0 && !yield(r.mean, long.Seconds()) {
 				return
 			}
 		}

@@ -185,7 +185,7 @@ func (p *Past) measure(ctx context.Context, chapters []Chapter) error {
 		tier store.Tier
 	}
 	// What is not settled is asked for once: of 1,000 GPUs it is much, and a story has hundreds of chapters.
-	once := &Past{Store: p.Store, Keeps: p.Keeps, Now: p.Now, Interval: p.Interval, Permits: p.Permits, settling: settling{}}
+	once := &Past{Store: p.Store, Keeps: p.Keeps, Now: p.Now, Interval: p.Interval, Seldom: p.Seldom, Permits: p.Permits, settling: settling{}}
 	of := map[strand][]*Chapter{} // by time; they do not overlap
 	for i := range chapters {
 		c := &chapters[i]

@@ -77,7 +77,14 @@ func (p Proxies) client(r *http.Request) netip.Addr {
 
 // addressOf reads an address, with a port or without, in the form in which addresses are compared.
 func addressOf(text string) netip.Addr {
-	address, err := netip.ParseAddr(text)
+	bare, bracketed := strings.CutPrefix(text, "[")
+	if bracketed {
+		bare, bracketed = strings.CutSuffix(bare, "]")
+	}
+	if !bracketed {
+		bare = text
+	}
+	address, err := netip.ParseAddr(bare)
 	if err != nil {
 		with, err := netip.ParseAddrPort(text)
 		if err != nil {

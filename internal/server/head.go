@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 )
 
 // net/http puts the headers of each answer into a map, copies and sorts it, and writes them one by one: of
@@ -36,24 +35,6 @@ type headConn struct {
 	// Cache-Control, if there is one.
 	head  []byte
 	cache []string
-
-	writeBy time.Time // the deadline that is set
-}
-
-// SetWriteDeadline implements [net.Conn]. net/http sets one for each request; one that is less than a
-// second later is not worth a timer.
-func (c *headConn) SetWriteDeadline(t time.Time) error {
-	if later := t.Sub(c.writeBy); !t.IsZero() && !c.writeBy.IsZero() && later >= 0 && later < time.Second {
-		return nil
-	}
-	c.writeBy = t
-	return c.TCPConn.SetWriteDeadline(t)
-}
-
-// SetDeadline implements [net.Conn].
-func (c *headConn) SetDeadline(t time.Time) error {
-	c.writeBy = t
-	return c.TCPConn.SetDeadline(t)
 }
 
 var errNoAnswer = errors.New("headers are ready, and what is written is no answer")

@@ -67,7 +67,7 @@ func (d *device) compared(p *counters, take func(buffer nvml.GpmSample) code) gp
 	case c != success:
 		p.taken, p.said = time.Time{}, gpu.AbsentActivity(c.quality())
 		return p.said
-	case age <= 2*d.cfg.Window:
+	case age <= 2*max(d.cfg.Window, d.cfg.Apart):
 		p.said = d.activity.compare(&d.handle, last, next)
 	default:
 		p.said = gpu.Activity{}

@@ -147,6 +147,11 @@ func TestActivityIsOfThePresent(t *testing.T) {
 	if m.Calls("nvmlGpmMetricsGet") != 0 {
 		t.Error("the driver was asked to compare")
 	}
+	s = source(t, m, func(c *Config) { c.Window, c.Apart = soonest/3, time.Hour })
+	readOne(t, s)
+	if d := later(t, s); !d.Activity.SM.Present() {
+		t.Errorf("readings that may be an hour apart are not compared: %+v", d.Activity)
+	}
 }
 
 // TestActivityOfInstances: each GPU instance has counters of its own, which its compute

@@ -18,6 +18,9 @@ type Config struct {
 	// Window is how long a sample of what a process uses is current. It should
 	// not be shorter than the interval of the readings.
 	Window time.Duration
+	// Apart is the longest time between two readings, of which the counters of a device say
+	// what was in between; at least Window.
+	Apart time.Duration
 	// PCIeThroughput measures the traffic over PCIe on devices whose hardware
 	// does not count it, at most every 10 s. That blocks the driver for 20 ms
 	// in each direction.
