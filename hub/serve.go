@@ -137,7 +137,7 @@ func (u *upgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	u.v.wire = newWire(conn, u.v.hub.cfg.WriteTimeout)
-	early, _ := buffers.Reader.Peek(buffers.Reader.Buffered()) // no more is asked for than there is
+	early, _ := buffers.Peek(buffers.Reader.Buffered()) // no more is asked for than there is
 	in := bufio.NewReaderSize(bytes.NewReader(early), max(readBuffer, len(early)))
 	_, _ = in.Peek(len(early))
 	return u.v.wire, bufio.NewReadWriter(in, bufio.NewWriterSize(u.v.wire, controlBuffer)), nil

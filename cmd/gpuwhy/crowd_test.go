@@ -3,9 +3,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -127,7 +127,7 @@ func TestHalfOpenConnections(t *testing.T) {
 		}
 		if _, err := conn.Read(make([]byte, 1)); err == nil {
 			t.Fatal("a silent connection got an answer")
-		} else if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		} else if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 			t.Fatal("a silent connection stays open")
 		}
 	}
@@ -136,10 +136,10 @@ func TestHalfOpenConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slow.Close()
-	cut := make(chan error, 1)
+	cut := make(chan struct{})
 	go func() {
-		_, err := io.Copy(io.Discard, bufio.NewReader(slow))
-		cut <- err
+		defer close(cut)
+		_, _ = io.Copy(io.Discard, slow) // until it was cut
 	}()
 	every := time.NewTicker(200 * time.Millisecond)
 	defer every.Stop()
