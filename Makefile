@@ -85,7 +85,7 @@ stories: ## play the stories, say how many answers are right, and write that int
 bench: ## measure; docs/performance.md has the figures and their meaning (BENCH=regexp, COUNT=n)
 	$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...
 
-bench-full: ## measure thousands of viewers for some ten minutes: 1,000 to 10,000, and those that are slow, that come and go, that ask (BENCH=regexp, COUNT=n)
+bench-full: ## measure thousands of viewers for a quarter of an hour: 1,000 to 10,000, and those that are slow, hostile, that come and go, that ask (BENCH=regexp, COUNT=n)
 	$(GO) test -tags soak -run '^$$' -bench '$(or $(BENCH),.)' -count $(or $(COUNT),1) -timeout 0 ./internal/bench
 
 fuzz: ## fuzz every target for FUZZTIME (a minute by default)

@@ -24,6 +24,7 @@ type serveCommand struct{}
 // Run serves until the context ends.
 func (serveCommand) Run(env *environment) (err error) {
 	cfg := env.cfg
+	collectSooner()
 	hangups := make(chan os.Signal, 1)
 	if cfg.AlertRules != "" || !onTerminal() {
 		signal.Notify(hangups, syscall.SIGHUP)

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +25,10 @@ type crowdConfig struct {
 	Addr, Path string
 	Viewers    int
 	Does       string
-	Deflate    bool // take compressed messages
+	Deflate    bool   // take compressed messages
+	Delta      bool   // take patches
+	Header     string // whole lines that requests for the path have beside Host
+	Again      bool   // ask for the path if it has changed
 }
 
 // What viewers do. Those that read also answer pings.
@@ -35,7 +39,16 @@ const (
 	doesAsk     = "ask"     // read, and once a second each asks for a reading
 	doesCome    = "come"    // come and go on command
 	doesGet     = "get"     // no WebSocket: ask for the path again and again, when told
+	doesVanish  = "vanish"  // read, and answer no ping
+	doesConnect = "connect" // no more than that
+	doesDrip    = "drip"    // send a request of which a byte comes each second
+	doesPour    = "pour"    // send a request with a header that does not end
 )
+
+// isViewer says whether who does that has a WebSocket.
+func isViewer(does string) bool {
+	return !slices.Contains([]string{doesGet, doesConnect, doesDrip, doesPour}, does)
+}
 
 // An arrival is how a message came, by the machine's clock in ns.
 type arrival struct {
@@ -44,6 +57,15 @@ type arrival struct {
 	First, Last int64
 	Bytes       int // of the payload, as it came
 }
+
+// counted is what came in some time.
+type counted struct {
+	Messages, Bytes int
+	Missed          int // updates since the beginning whose number was not the next one
+}
+
+// gotten is what came of requests for a path.
+type gotten struct{ Answers, Same int } // all, and those of them that are 304
 
 // answers are what viewers got that asked for readings.
 type answers struct {
@@ -64,12 +86,12 @@ type crowd struct {
 	viewers  []*viewer
 	arrivals map[int64]*arrival
 	opened   map[string][]byte // beginnings of messages by those of their compressed bytes
-	messages int               // that came
+	counted  counted
 	ended    int
 	answers  answers
 	readings map[int64]bool // by sequence number
 	getting  bool
-	got      int
+	gotten   gotten
 }
 
 // A viewer is one connection, and where in the stream it is.
@@ -78,6 +100,8 @@ type viewer struct {
 	stream stream
 	asked  time.Time // zero if no answer is awaited
 	rest   int       // bytes of an answer of HTTP that have not come
+	etag   []byte    // of the last one
+	seq    int64     // of the last update
 	closed bool
 }
 
@@ -89,7 +113,7 @@ func runCrowd(cfg *crowdConfig) error {
 	}
 	c := &crowd{crowdConfig: *cfg, poll: poll, buf: make([]byte, 256<<10), arrivals: map[int64]*arrival{}, opened: map[string][]byte{}, readings: map[int64]bool{}}
 	c.came = sync.NewCond(&c.mu)
-	if c.Does == doesRead || c.Does == doesAsk || c.Does == doesGet {
+	if slices.Contains([]string{doesRead, doesAsk, doesGet, doesVanish}, c.Does) {
 		go func() { panic(c.read()) }()
 	}
 	if c.Does != doesCome {
@@ -99,8 +123,13 @@ func runCrowd(cfg *crowdConfig) error {
 			}
 		}
 	}
-	if c.Does == doesTrickle {
+	switch c.Does {
+	case doesTrickle:
 		go c.trickle()
+	case doesDrip:
+		go c.send(time.Second, []byte("GET /"+strings.Repeat("a", 100_000)), 1)
+	case doesPour:
+		go c.send(10*time.Millisecond, []byte("GET / HTTP/1.1\r\nHost: a\r\nA: "+strings.Repeat("a", 1<<20)), 64<<10)
 	}
 	return converse(len(c.viewers), c.command)
 }
@@ -114,14 +143,14 @@ func (c *crowd) command(words []string) (any, error) {
 	switch words[0] {
 	case "await": // STAMP: until all have it, or for some time
 		return c.await(n), nil
-	case "count": // how many messages come in so many seconds
+	case "count": // what comes in so many seconds
 		c.mu.Lock()
-		before := c.messages
+		before := c.counted
 		c.mu.Unlock()
 		time.Sleep(time.Duration(n) * time.Second) // what is measured is a span of time
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.messages - before, nil
+		return counted{c.counted.Messages - before.Messages, c.counted.Bytes - before.Bytes, c.counted.Missed}, nil
 	case "come": // A SECOND, for so many seconds
 		return c.come(int(n), words)
 	case "ask": // for so many seconds
@@ -143,8 +172,13 @@ func (c *crowd) connect(i int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.viewers = append(c.viewers, v)
-	if c.Does == doesNothing || c.Does == doesTrickle {
+	if c.Does == doesNothing || c.Does == doesTrickle || c.Does == doesConnect || c.Does == doesDrip || c.Does == doesPour {
 		return nil
+	}
+	if c.Delta {
+		if _, err := unix.Write(fd, masked(`{"event":"subscribe","data":{"delta":true}}`)); err != nil {
+			return err
+		}
 	}
 	if err := c.feed(v, rest); err != nil {
 		return err
@@ -175,7 +209,7 @@ func (c *crowd) dial(i int) (fd int, rest []byte, err error) {
 	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}); err != nil {
 		return 0, nil, fmt.Errorf("connect: %w", err)
 	}
-	if c.Does == doesGet {
+	if !isViewer(c.Does) {
 		return fd, nil, unix.SetNonblock(fd, true)
 	}
 	request := "GET " + c.Path + " HTTP/1.1\r\nHost: " + c.Addr + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
@@ -251,6 +285,7 @@ func (c *crowd) feed(v *viewer, p []byte) error {
 		if p, whole = v.stream.take(p); !whole {
 			continue
 		}
+		c.counted.Bytes += len(v.stream.head) + v.stream.size()
 		switch begin := v.stream.begin; v.stream.opcode() {
 		case 0x1:
 			if v.stream.head[0]&compressed != 0 {
@@ -260,6 +295,9 @@ func (c *crowd) feed(v *viewer, p []byte) error {
 				return err
 			}
 		case 0x9: // its answer, with a mask of zeros
+			if c.Does == doesVanish {
+				continue
+			}
 			pong := append([]byte{0x8a, 0x80 | byte(len(begin)), 0, 0, 0, 0}, begin...)
 			_, _ = unix.Write(v.fd, pong) // the connection's end is seen when it is read
 		case 0x8:
@@ -289,7 +327,7 @@ func (c *crowd) inflated(begin []byte) []byte {
 
 // message takes note of a message that begins so.
 func (c *crowd) message(v *viewer, begin []byte) error {
-	c.messages++
+	c.counted.Messages++
 	if stamp, ok := after(begin, `"stamp":"`); ok {
 		t, err := now()
 		if err != nil {
@@ -307,10 +345,16 @@ func (c *crowd) message(v *viewer, begin []byte) error {
 		}
 		return nil
 	}
+	seq, ok := after(begin, `"seq":`)
+	if ok && bytes.HasPrefix(begin, []byte(`{"event":"gpu_status_update","data":`)) {
+		if v.seq > 0 && seq != v.seq+1 {
+			c.counted.Missed++
+		}
+		v.seq = seq
+	}
 	if v.asked.IsZero() || !bytes.HasPrefix(begin, []byte(`{"event":"gpu_status_update","id":`)) {
 		return nil // gpu_status, or an update that nobody asked for
 	}
-	seq, ok := after(begin, `"seq":`)
 	_, text, found := bytes.Cut(begin, []byte(`"timestamp":"`))
 	text, _, whole := bytes.Cut(text, []byte(`"`))
 	began, err := time.Parse(time.RFC3339Nano, string(text))
@@ -367,6 +411,22 @@ func (c *crowd) trickle() {
 	}
 }
 
+// send sends each connection so many bytes of a text at a time, until it has ended or has them all.
+func (c *crowd) send(each time.Duration, text []byte, size int) {
+	sent := make([]int, len(c.viewers))
+	for range time.Tick(each) {
+		for i, v := range c.viewers {
+			n, _ := unix.Write(v.fd, text[sent[i]:min(len(text), sent[i]+size)]) // the server may have ended it, or not read what came before
+			sent[i] += max(0, n)
+		}
+	}
+}
+
+// masked is a text as a frame of a client, masked with zeros. It is short.
+func masked(text string) []byte {
+	return append([]byte{0x81, 0x80 | byte(len(text)), 0, 0, 0, 0}, text...)
+}
+
 // come has viewers connect and leave at a rate: one in four says goodbye, one resets the
 // connection, two close it. It returns how many came.
 func (c *crowd) come(rate int, words []string) (int, error) {
@@ -398,9 +458,7 @@ func (c *crowd) come(rate int, words []string) (int, error) {
 // some more for the last answers.
 func (c *crowd) ask(span time.Duration) (answers, error) {
 	begun, each := time.Now(), time.Second/time.Duration(len(c.viewers))
-	frame := func(text string) []byte {
-		return append([]byte{0x81, 0x80 | byte(len(text)), 0, 0, 0, 0}, text...) // masked with zeros
-	}(`{"event":"request_gpu_update","id":1}`)
+	frame := masked(`{"event":"request_gpu_update","id":1}`)
 	for i := 0; ; i++ {
 		due := begun.Add(time.Duration(i) * each)
 		if due.Sub(begun) >= span {
@@ -426,15 +484,14 @@ func (c *crowd) ask(span time.Duration) (answers, error) {
 	return c.answers, nil
 }
 
-// get has each connection get the path again and again for some time, and returns how
-// many answers came.
-func (c *crowd) get(span time.Duration) (int, error) {
+// get has each connection get the path again and again for some time, and returns what came.
+func (c *crowd) get(span time.Duration) (gotten, error) {
 	c.mu.Lock()
-	c.getting, c.got = true, 0
+	c.getting, c.gotten = true, gotten{}
 	for _, v := range c.viewers {
 		if err := c.request(v); err != nil {
 			c.mu.Unlock()
-			return 0, err
+			return gotten{}, err
 		}
 	}
 	c.mu.Unlock()
@@ -446,13 +503,17 @@ func (c *crowd) get(span time.Duration) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended > 0 {
-		return 0, fmt.Errorf("%d connections ended", c.ended)
+		return gotten{}, fmt.Errorf("%d connections ended", c.ended)
 	}
-	return c.got, nil
+	return c.gotten, nil
 }
 
 func (c *crowd) request(v *viewer) error {
-	_, err := unix.Write(v.fd, []byte("GET "+c.Path+" HTTP/1.1\r\nHost: "+c.Addr+"\r\n\r\n"))
+	condition := ""
+	if v.etag != nil {
+		condition = fmt.Sprintf("If-None-Match: %s\r\n", v.etag)
+	}
+	_, err := unix.Write(v.fd, []byte("GET "+c.Path+" HTTP/1.1\r\nHost: "+c.Addr+"\r\n"+c.Header+condition+"\r\n"))
 	return err
 }
 
@@ -460,9 +521,18 @@ func (c *crowd) request(v *viewer) error {
 func (c *crowd) more(v *viewer, p []byte) error {
 	if v.rest == 0 {
 		head, body, whole := bytes.Cut(p, []byte("\r\n\r\n"))
+		same := bytes.HasPrefix(head, []byte("HTTP/1.1 304 "))
 		length, ok := after(head, "Content-Length: ")
-		if !whole || !ok || !bytes.HasPrefix(head, []byte("HTTP/1.1 200 ")) {
+		if !whole || !same && !ok || !same && !bytes.HasPrefix(head, []byte("HTTP/1.1 200 ")) {
 			return fmt.Errorf("an answer of %d bytes: %.500s", len(p), p)
+		}
+		if same {
+			length = 0
+			c.gotten.Same++
+		} else if c.Again {
+			_, etag, _ := bytes.Cut(head, []byte("Etag: "))
+			etag, _, _ = bytes.Cut(etag, []byte("\r\n"))
+			v.etag = bytes.Clone(etag)
 		}
 		v.rest, p = int(length), body
 	}
@@ -470,7 +540,7 @@ func (c *crowd) more(v *viewer, p []byte) error {
 	if v.rest > 0 {
 		return nil
 	}
-	c.got++
+	c.gotten.Answers++
 	if !c.getting {
 		return nil
 	}

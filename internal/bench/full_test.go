@@ -4,6 +4,8 @@ package bench
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"testing"
 	"time"
 )
@@ -113,21 +115,73 @@ func BenchmarkRequests(b *testing.B) {
 }
 
 // BenchmarkProgram is the whole program with 64 GPUs on eight nodes, read each 5 s, and
-// 10,000 viewers that get the readings of each node, for half a minute.
+// 10,000 viewers that get the readings of each node, for a minute and a half.
 func BenchmarkProgram(b *testing.B) {
-	const viewers, seconds = 10_000, 30
+	const viewers, seconds = 10_000, 90
 	program, addr := gpuwhy(b, "fleet:64", "--interval=5s", fmt.Sprintf("--max-viewers=%d", viewers))
 	time.Sleep(10 * time.Second) // it reads twice
 	before := program.anonymous()
-	var connected, got int
+	var connected int
+	var got counted
 	crowd := begin(b, role{Crowd: &crowdConfig{Addr: addr, Path: "/ws", Viewers: viewers, Does: doesRead}}, &connected)
 	cpu := program.cpu()
 	crowd.ask(&got, "count %d", seconds)
 	ran := program.cpu() - cpu
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(got)/seconds, "messages/s")
-	b.ReportMetric(ran.Seconds()*1e6/float64(got), "us-cpu/msg")
+	b.ReportMetric(float64(got.Messages)/seconds, "messages/s")
+	b.ReportMetric(ran.Seconds()*1e6/float64(got.Messages), "us-cpu/msg")
 	b.ReportMetric((program.anonymous()-before)/viewers, "kB/viewer")
 	b.ReportMetric(program.value("status", "VmRSS")/1e3, "MB-rss")
 	b.ReportMetric(program.value("status", "VmHWM")/1e3, "MB-rss-at-most")
+}
+
+// BenchmarkHostile has 300 viewers of the whole program get each reading, beside 1,000 connections that do harm: what
+// these take at most, and when all of them are gone.
+func BenchmarkHostile(b *testing.B) {
+	const good, bad, late = 300, 1000, time.Minute
+	for _, does := range []string{doesConnect, doesDrip, doesPour, doesVanish} {
+		b.Run("does="+does, func(b *testing.B) {
+			program, addr := gpuwhy(b, eight, "--interval=1s", fmt.Sprintf("--max-viewers=%d", good+bad))
+			goroutines := func() float64 {
+				resp, err := http.Get("http://" + addr + "/metrics")
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer resp.Body.Close()
+				text, err := io.ReadAll(resp.Body)
+				n, ok := after(text, "\ngo_goroutines ")
+				if err != nil || !ok {
+					b.Fatalf("no number of goroutines: %v", err)
+				}
+				return float64(n)
+			}
+			var connected int
+			var got counted
+			viewers := begin(b, role{Crowd: &crowdConfig{Addr: addr, Path: "/ws", Viewers: good, Does: doesRead}}, &connected)
+			goroutines()
+			viewers.ask(&got, "count 5")
+			descriptors, memory, before := program.descriptors(), program.anonymous(), goroutines()
+			begin(b, role{Crowd: &crowdConfig{Addr: addr, Path: "/ws", Viewers: bad, Does: does}}, &connected)
+			begun, gone := time.Now(), time.Duration(0)
+			var connections int
+			var taken, running float64
+			for gone == 0 && time.Since(begun) < late {
+				now := program.descriptors() - descriptors
+				connections, taken, running = max(connections, now), max(taken, program.anonymous()-memory), max(running, goroutines()-before)
+				if now <= 2 { // a scrape's may be open
+					gone = time.Since(begun)
+				}
+				time.Sleep(200 * time.Millisecond)
+			}
+			viewers.ask(&got, "count 2")
+			if gone == 0 || got.Missed > 0 || got.Messages < good {
+				b.Errorf("gone after %v; the others missed %d, and got %d in 2 s", gone, got.Missed, got.Messages)
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(connections), "connections-at-most")
+			b.ReportMetric(running/bad, "goroutines/connection-at-most")
+			b.ReportMetric(taken/bad, "kB/connection-at-most")
+			b.ReportMetric(gone.Seconds(), "s-until-gone")
+		})
+	}
 }

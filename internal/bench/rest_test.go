@@ -6,7 +6,9 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -42,41 +44,112 @@ func gpuwhy(tb testing.TB, simulation string, args ...string) (p *process, addr 
 const eight = "dgx-h100"
 
 // BenchmarkSummaryToConstant is /api/gpu/summary, asked for on 64 connections all the
-// time, beside a constant of the same size from net/http, in turn.
+// time, whole, compressed, and again by who has it, beside a constant of the same size
+// from net/http, in turn.
 func BenchmarkSummaryToConstant(b *testing.B) {
 	const path = "/api/gpu/summary"
 	program, addr := gpuwhy(b, eight)
-	var summary contract.Summary
-	size := 0
-	for begun := time.Now(); summary.Answering == 0; time.Sleep(100 * time.Millisecond) {
+	ask := func() (summary contract.Summary, size int) {
 		resp, err := http.Get("http://" + addr + path)
 		if err != nil {
 			b.Fatal(err)
 		}
 		body, err := io.ReadAll(resp.Body)
-		if err := errors.Join(err, resp.Body.Close(), json.Unmarshal(body, &summary)); err != nil || time.Since(begun) > patience {
-			b.Fatalf("no readings: %v, %s", err, body)
+		if err := errors.Join(err, resp.Body.Close(), json.Unmarshal(body, &summary)); err != nil {
+			b.Fatalf("%v: %s", err, body)
 		}
-		size = len(body)
+		return summary, len(body)
 	}
+	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		if summary, _ := ask(); summary.Answering > 0 {
+			break
+		} else if time.Since(begun) > patience {
+			b.Fatal("no GPU answers")
+		}
+	}
+	time.Sleep(6 * time.Second) // the next reading says more
+	_, size := ask()
 	var at hello
 	constant := begin(b, role{Server: kindConstant, Size: size}, &at)
-	gets := func(addr string) *process {
-		var connected int
-		return begin(b, role{Crowd: &crowdConfig{Addr: addr, Path: path, Viewers: 64, Does: doesGet}}, &connected)
+	type asked struct {
+		answer          string
+		server, clients *process
+		rate            []float64 // requests for each second of CPU, of rounds
 	}
-	clients := map[*process]*process{program: gets(addr), constant: gets(at.Addr)}
-	rate := map[*process][]float64{} // requests for each second of CPU
-	for range 5 {
-		for _, server := range []*process{constant, program} {
-			var got int
-			before := server.cpu()
-			clients[server].ask(&got, "get 1500")
-			rate[server] = append(rate[server], float64(got)/(server.cpu()-before).Seconds())
+	begins := func(answer string, server *process, cfg crowdConfig) *asked {
+		cfg.Path, cfg.Viewers, cfg.Does = path, 64, doesGet
+		var connected int
+		return &asked{answer: answer, server: server, clients: begin(b, role{Crowd: &cfg}, &connected)}
+	}
+	all := []*asked{
+		begins("constant", constant, crowdConfig{Addr: at.Addr}),
+		begins("whole", program, crowdConfig{Addr: addr}),
+		begins("compressed", program, crowdConfig{Addr: addr, Header: "Accept-Encoding: gzip\r\n"}),
+		begins("same", program, crowdConfig{Addr: addr, Again: true}),
+	}
+	for range 7 {
+		for _, a := range all {
+			var got gotten
+			before := a.server.cpu()
+			a.clients.ask(&got, "get 1000")
+			a.rate = append(a.rate, float64(got.Answers)/(a.server.cpu()-before).Seconds())
+			if share := float64(got.Same) / float64(got.Answers); (a.answer == "same") != (share > 0.9) {
+				b.Fatalf("%s: %.2f of the answers are 304", a.answer, share)
+			}
 		}
 	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(size), "bytes")
-	b.ReportMetric(median(rate[program]), "requests/cpu-s")
-	b.ReportMetric(median(quotients(rate[program], rate[constant])), "x-constant-requests")
+	if _, then := ask(); math.Abs(float64(then-size)) > 0.1*float64(size) {
+		b.Errorf("the answer had %d bytes, as the constant, and has %d", size, then)
+	}
+	for _, a := range all {
+		b.Run("answer="+a.answer, func(b *testing.B) {
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(size), "bytes-whole")
+			b.ReportMetric(median(a.rate), "requests/cpu-s")
+			b.ReportMetric(median(quotients(a.rate, all[0].rate)), "x-constant-requests")
+			b.ReportMetric(median(quotients(a.rate, all[1].rate)), "x-whole-requests")
+		})
+	}
+}
+
+// BenchmarkTick is what a reading of eight GPUs costs for each of 2,000 viewers of the whole program: whole, compressed,
+// and as patches, four readings a second.
+func BenchmarkTick(b *testing.B) {
+	const viewers, seconds = 2000, 5
+	program, addr := gpuwhy(b, eight, "--interval=250ms", fmt.Sprintf("--max-viewers=%d", 5*viewers))
+	type form struct {
+		name       string
+		cfg        crowdConfig
+		cpu, bytes []float64
+	}
+	forms := []*form{
+		{name: "whole"}, {name: "compressed", cfg: crowdConfig{Deflate: true}},
+		{name: "patches", cfg: crowdConfig{Delta: true}}, {name: "patches-compressed", cfg: crowdConfig{Delta: true, Deflate: true}},
+	}
+	descriptors := program.descriptors()
+	for range 3 {
+		for _, f := range forms {
+			f.cfg.Addr, f.cfg.Path, f.cfg.Viewers, f.cfg.Does = addr, "/ws", viewers, doesRead
+			var connected int
+			var got counted
+			crowd := begin(b, role{Crowd: &f.cfg}, &connected)
+			crowd.ask(&got, "count 1") // what came with the beginning
+			before := program.cpu()
+			crowd.ask(&got, "count %d", seconds)
+			f.cpu = append(f.cpu, (program.cpu()-before).Seconds()*1e6/float64(got.Messages))
+			f.bytes = append(f.bytes, float64(got.Bytes)/float64(got.Messages))
+			crowd.end()
+			for begun := time.Now(); program.descriptors() > descriptors+10 && time.Since(begun) < patience; {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+	}
+	for _, f := range forms {
+		b.Run("form="+f.name, func(b *testing.B) {
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(median(f.bytes), "bytes/msg")
+			b.ReportMetric(median(f.cpu), "us-cpu/msg")
+			b.ReportMetric(median(quotients(f.cpu, forms[0].cpu)), "x-whole-cpu")
+		})
+	}
 }

@@ -32,9 +32,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
 // The kinds of servers. All send the same bytes.
@@ -106,7 +107,7 @@ func runServer(kind string, size int) error {
 // serve has handler serve in the background, as gpuwhy's own server does.
 func serve(l net.Listener, handler http.Handler) {
 	go func() {
-		panic(server.HTTPServer(handler, slog.New(slog.DiscardHandler)).Serve(l)) // it ends with the process
+		panic(server.HTTPServer(handler, slog.New(slog.DiscardHandler)).Serve(server.Listen(l))) // it ends with the process
 	}()
 }
 
@@ -121,15 +122,23 @@ type data struct {
 	Pad   string `json:"pad"`
 }
 
-// padding is what pads a message: as a reading of 64 GPUs looks, in characters that JSON
-// need not escape.
+// padding is what pads a message: what gpuwhy says of eight GPUs, reading after reading, in characters that JSON need
+// not escape. It shrinks as much as that.
 var padding = sync.OnceValue(func() string {
-	text, err := json.Marshal(fixture.H100s(64).Devices)
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	nodes, err := sim.Nodes(eight, func() time.Time { return at })
+	var text strings.Builder
+	for err == nil && text.Len() < 256<<10 {
+		at = at.Add(5 * time.Second)
+		var s *gpu.Snapshot
+		if s, err = nodes[0].Read(context.Background()); err == nil {
+			err = json.NewEncoder(&text).Encode(contract.NewUpdate(insight.Of(s), nil))
+		}
+	}
 	if err != nil {
 		panic(err)
 	}
-	clean := strings.NewReplacer(`"`, "'", `\`, "/", "<", "(", ">", ")", "&", "+").Replace(string(text))
-	return strings.Repeat(clean, 256<<10/len(clean)+1)
+	return strings.NewReplacer(`"`, "'", `\`, "/", "<", "(", ">", ")", "&", "+", "\n", " ").Replace(text.String())
 })
 
 func newData(stamp int64, size int) data {
