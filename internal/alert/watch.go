@@ -413,8 +413,9 @@ func orphans(s *look) (float64, bool) {
 }
 
 func workers(s *look) (out []gpu.Process) {
-	for _, p := range explain.Culprits(s.d.Processes.Or(nil), s.Scope.has) {
-		out = append(out, *p)
+	culprits := explain.Culprits(s.d.Processes.Or(nil), s.Scope.has)
+	for _, p := range culprits {
+		out = append(slices.Grow(out, len(culprits)), *p)
 	}
 	return out
 }
