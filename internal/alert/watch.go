@@ -414,8 +414,9 @@ func orphans(s *look) (float64, bool) {
 
 func workers(s *look) (out []gpu.Process) {
 	culprits := explain.Culprits(s.d.Processes.Or(nil), s.Scope.has)
+	out = slices.Grow(out, len(culprits))
 	for _, p := range culprits {
-		out = append(slices.Grow(out, len(culprits)), *p)
+		out = append(out, *p)
 	}
 	return out
 }
