@@ -109,6 +109,10 @@ func (j Job) None() bool { return j.ID == 0 }
 
 // A Host is the machine around the devices.
 type Host struct {
+	// SampledAt is when it was read, and with it the facts of the processes that were there then; zero where a
+	// recording or a simulation does not say. With an interval below 1 s it is up to 1 s before the snapshot's time.
+	SampledAt time.Time
+
 	Hostname string
 	OS       string // "Debian GNU/Linux 12 (bookworm)"
 	Kernel   string

@@ -90,7 +90,7 @@ type Hub struct {
 
 	mu          sync.Mutex // never held while an encoder runs or a socket is written
 	viewers     map[*viewer]struct{}
-	standing    []announcement
+	standing    *standing
 	held        map[string]*frame // by node: read on demand since the newest was published
 	connections int               // counted from before the upgrade
 	farewell    *goodbye          // once the hub shuts down
@@ -182,6 +182,7 @@ func New(cfg Config) *Hub {
 	}
 	h.changes.Store(1) // a page without a version has seen none
 	h.now.Store(&state{last: &mark{}, newer: make(chan struct{})})
+	h.standing = newStanding(nil)
 	return h
 }
 
@@ -333,15 +334,26 @@ type announcement struct {
 	message message
 }
 
+// standing are the events that whoever connects gets first. They are made for the first who does.
+type standing struct{ ready func() []announcement }
+
+func newStanding(events func() []Event) *standing {
+	return &standing{sync.OnceValue(func() []announcement {
+		if events == nil {
+			return nil
+		}
+		return announcements(events(), kindStanding)
+	})}
+}
+
 // Announce appends changes to each viewer's mailbox, and keeps standing for viewers
-// that connect later. It disconnects those whose mailbox has no room, and waits for
-// none.
-func (h *Hub) Announce(changes, standing []Event) {
+// that connect later: once for all of them, and only where there is one, the hub calls it. It may be nil.
+// Announce disconnects those whose mailbox has no room, and waits for none.
+func (h *Hub) Announce(changes []Event, standing func() []Event) {
 	news := announcements(changes, kindEvent)
-	stand := announcements(standing, kindStanding)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.standing = stand
+	h.standing = newStanding(standing)
 	for v := range h.viewers {
 		if !v.mail.announce(news) {
 			v.end(queueFull)
@@ -381,10 +393,25 @@ func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) 
 
 // register makes v a viewer: from now on it gets every event.
 func (h *Hub) register(v *viewer) {
+	v.mail.wake = v.wake
+	for {
+		h.mu.Lock()
+		stands := h.standing
+		h.mu.Unlock()
+		if events := stands.ready(); h.enter(v, stands, events) {
+			return
+		}
+	}
+}
+
+// enter makes v a viewer, unless other events stand now.
+func (h *Hub) enter(v *viewer, stands *standing, events []announcement) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v.mail.wake = v.wake
-	v.mail.start(h.now.Load(), h.standing)
+	if stands != h.standing {
+		return false
+	}
+	v.mail.start(h.now.Load(), events)
 	h.viewers[v] = struct{}{}
 	if h.farewell != nil {
 		v.end(*h.farewell)
@@ -393,4 +420,5 @@ func (h *Hub) register(v *viewer) {
 	v.pinging = time.AfterFunc(later, v.pingIsDue)
 	v.pinging.Reset(h.cfg.PingEvery)
 	v.wake()
+	return true
 }

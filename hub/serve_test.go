@@ -178,12 +178,42 @@ func alert(n int) hub.Event {
 	return hub.Event{Name: "high_gpu_usage_alert", Node: "a", UUID: "GPU-a0", Data: fmt.Appendf(nil, "%d", n)}
 }
 
+// these are events that stand.
+func these(events ...hub.Event) func() []hub.Event {
+	return func() []hub.Event { return events }
+}
+
+// What stands is made for those who come, once for all of them.
+func TestStandingEventsAreMadeForSomebody(t *testing.T) {
+	m := start(t, nil)
+	m.publish(snapshot(1))
+	var made atomic.Int32
+	stand := func() []hub.Event {
+		made.Add(1)
+		return []hub.Event{alert(1)}
+	}
+	there := connect(t, m)
+	for range 3 {
+		m.Announce([]hub.Event{alert(1)}, stand)
+		there.want("high_gpu_usage_alert")
+	}
+	if n := made.Load(); n != 0 {
+		t.Errorf("what stands was made %d times while nobody came", n)
+	}
+	for range 3 {
+		connect(t, m).want("high_gpu_usage_alert")
+	}
+	if n := made.Load(); n != 1 {
+		t.Errorf("what stands was made %d times for three who came", n)
+	}
+}
+
 func TestStandingEvents(t *testing.T) {
 	m := start(t, nil)
 	m.publish(snapshot(1))
 	early := connect(t, m)
-	m.Announce([]hub.Event{alert(1), alert(2)}, []hub.Event{alert(1), alert(2)})
-	m.Announce([]hub.Event{alert(-1)}, []hub.Event{alert(2)}) // the first is over
+	m.Announce([]hub.Event{alert(1), alert(2)}, these(alert(1), alert(2)))
+	m.Announce([]hub.Event{alert(-1)}, these(alert(2))) // the first is over
 	late := connect(t, m)
 	m.publish(snapshot(2))
 	for c, want := range map[*client]string{early: "1 2 -1", late: "2"} {
@@ -218,7 +248,7 @@ func TestConnectingWhileAnnouncing(t *testing.T) {
 	var standing []hub.Event
 	for n := range alerts {
 		standing = append(standing, alert(n))
-		m.Announce(standing[n:], standing)
+		m.Announce(standing[n:], these(standing...))
 	}
 	all.Wait()
 }

@@ -36,9 +36,9 @@ type Source interface {
 
 // A Host knows the machine around the devices.
 type Host interface {
-	// Read returns what it could read, even beside an error.
+	// Read returns what it could read, even beside an error. The sampler sets SampledAt.
 	Read(ctx context.Context) (gpu.Host, error)
-	// Describe fills in the facts of processes of this machine, in place.
+	// Describe fills in the facts of processes of this machine, in place. Only their pids are set.
 	Describe(ctx context.Context, processes []gpu.Process)
 }
 
@@ -85,6 +85,8 @@ type Config struct {
 
 const (
 	pace = 250 * time.Millisecond // between two readings, at least
+	// The machine and its processes are read about so often, and at each reading where the interval is longer.
+	hostEvery = time.Second
 	// A reading waits a quarter of the interval for a slow device, within
 	// these bounds.
 	maxPatience   = time.Second
@@ -103,6 +105,7 @@ type Sampler struct {
 	clock   clock.Watch
 	begins  map[string]begin // by device, source and error
 	hostBad bool
+	around  around
 
 	asked   chan struct{} // of size 1: there is a demand
 	watched chan struct{} // of size 1: somebody looks now
@@ -189,7 +192,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 			continue
 		}
 		begun = time.Now()
-		snap := s.read(ctx)
+		snap := s.read(ctx, asked != nil)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -297,8 +300,8 @@ func (s *Sampler) close() {
 	}
 }
 
-// read makes one snapshot of everything.
-func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
+// read makes one snapshot of everything; asked says that somebody waits for it.
+func (s *Sampler) read(ctx context.Context, asked bool) *gpu.Snapshot {
 	begun := time.Now()
 	now, breaks, set := s.clock.Look()
 	patience := min(max(s.cfg.Interval/4, minPatience), maxPatience)
@@ -329,7 +332,7 @@ func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 	snap.Source = s.sourceName(snap.Devices)
 	s.blame(ctx, snap)
 	s.follow(snap)
-	s.describe(ctx, snap)
+	s.describe(ctx, snap, asked)
 	s.note(snap, time.Since(begun))
 	return snap
 }
@@ -413,30 +416,78 @@ func (s *Sampler) sourceName(devices []gpu.Device) string {
 	return name
 }
 
-// describe adds the host and the facts of its processes, unless the source has done so.
+// around is what the newest reading has of the machine and its processes.
+type around struct {
+	host   *gpu.Host
+	facts  map[int]gpu.ProcessFacts // by pid
+	read   time.Time                // when the machine was read last; zero: it is to be read
+	breaks int                      // that there were then
+}
+
+// describe adds the host and the facts of its processes, unless the source has done so. Where the interval is shorter
+// than hostEvery, readings in between have what was read last, with its time, and facts of new processes. A reading
+// that was asked for, and one without devices, has its own.
 // It works on copies, since reading files of a stuck process can hang too.
-func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot) {
+func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot, asked bool) {
 	if s.cfg.Host == nil || snap.Host != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(s.cfg.Interval, maxPatience))
 	defer cancel()
-	devices := slices.Clone(snap.Devices)
-	for i := range devices {
-		devices[i].Processes = gpu.Map(devices[i].Processes, slices.Clone[[]gpu.Process])
+	last, now := s.around, time.Now()
+	due := asked || len(snap.Devices) == 0 || last.read.IsZero() || last.breaks != snap.Breaks ||
+		now.Sub(last.read) > hostEvery-s.cfg.Interval/2 // the reading that comes next to it
+	if due {
+		last.facts, last.read, last.breaks = nil, now, snap.Breaks
 	}
-	host, err := s.host.do(ctx, func() (gpu.Host, error) {
-		host, err := s.cfg.Host.Read(ctx)
-		for i := range devices {
-			s.cfg.Host.Describe(ctx, devices[i].Processes.Or(nil))
+	s.around = around{} // so that what fails is tried again
+
+	facts := map[int]gpu.ProcessFacts{}
+	var unknown []gpu.Process // each once, however many devices it is on
+	for i := range snap.Devices {
+		for _, p := range snap.Devices[i].Processes.Or(nil) {
+			if _, seen := facts[p.PID]; seen {
+				continue
+			}
+			is, known := last.facts[p.PID]
+			if facts[p.PID] = is; !known {
+				unknown = append(unknown, gpu.Process{PID: p.PID})
+			}
 		}
-		return host, err
-	})
-	if errors.Is(err, errSlow) {
-		s.logHost(fmt.Errorf("reading the host's own figures: %w", err))
-	} else {
-		s.logHost(err)
-		snap.Host, snap.Devices = &host, devices
+	}
+	if due || len(unknown) > 0 {
+		at := s.clock.Now().UTC()
+		host, err := s.host.do(ctx, func() (host gpu.Host, err error) {
+			if due {
+				host, err = s.cfg.Host.Read(ctx)
+				host.SampledAt = at
+			}
+			s.cfg.Host.Describe(ctx, unknown)
+			return host, err
+		})
+		if errors.Is(err, errSlow) {
+			s.logHost(fmt.Errorf("reading the host's own figures: %w", err))
+			return
+		}
+		if due {
+			last.host = &host
+			s.logHost(err)
+		}
+		for _, p := range unknown {
+			facts[p.PID] = p.Facts
+		}
+	}
+	if last.facts = facts; ctx.Err() == nil {
+		s.around = last
+	}
+	snap.Host, snap.Devices = last.host, slices.Clone(snap.Devices)
+	for i := range snap.Devices {
+		processes := gpu.Map(snap.Devices[i].Processes, slices.Clone[[]gpu.Process])
+		for j := range processes.Or(nil) {
+			p := &processes.Or(nil)[j]
+			p.Facts = facts[p.PID]
+		}
+		snap.Devices[i].Processes = processes
 	}
 }
 

@@ -521,6 +521,134 @@ func TestHostDescribesACopy(t *testing.T) {
 	})
 }
 
+// countingHost counts how often it is asked, and about which processes.
+type countingHost struct {
+	mu        sync.Mutex
+	reads     int
+	described map[int]int
+}
+
+func (h *countingHost) Read(context.Context) (gpu.Host, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reads++
+	return gpu.Host{Load1: gpu.Of(float64(h.reads))}, nil
+}
+
+func (h *countingHost) Describe(_ context.Context, processes []gpu.Process) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range processes {
+		h.described[processes[i].PID]++
+		processes[i].Facts.Name = gpu.Of(fmt.Sprint(processes[i].PID, " of ", h.reads))
+	}
+}
+
+// counts are the readings of the machine and those of one process since the last counts.
+func (h *countingHost) counts(pid int) (reads, described int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer func() { h.reads, h.described = 0, map[int]int{} }()
+	return h.reads, h.described[pid]
+}
+
+// The machine and its processes have a pace of their own, and say when they were read.
+func TestTheHostIsReadOnceASecond(t *testing.T) {
+	for interval, want := range map[time.Duration]int{250 * time.Millisecond: 10, 500 * time.Millisecond: 10, 2 * time.Second: 5} {
+		synctest.Test(t, func(t *testing.T) {
+			host := &countingHost{described: map[int]int{}}
+			src := &fakeSource{name: "nvml", answer: answers(withProcess(device("a", "")), withProcess(device("b", "")))}
+			_, out := startEvery(t, interval, host, src)
+			time.Sleep(interval / 2)
+			first, _ := host.counts(7)
+			time.Sleep(10 * time.Second)
+			if reads, described := host.counts(7); first != 1 || reads != want || described != want {
+				t.Errorf("every %v: %d readings at the start, then %d of the machine and %d of a process on two devices in 10 s, want %d", interval, first, reads, described, want)
+			}
+			all := out.all()
+			if want := int(10*time.Second/interval) + 1; len(all) != want {
+				t.Errorf("%d readings, want %d", len(all), want)
+			}
+			for i, snap := range all {
+				if snap.Host == nil {
+					t.Fatalf("reading %d has no host", i)
+				}
+				age := snap.Time.Sub(snap.Host.SampledAt)
+				if age < 0 || age >= time.Second || age != 0 && i > 0 && snap.Host.SampledAt != all[i-1].Host.SampledAt {
+					t.Errorf("every %v: reading %d has a host that is %v old", interval, i, age)
+				}
+				for _, d := range snap.Devices {
+					if name := d.Processes.Or(nil)[0].Facts.Name.String(); !strings.HasPrefix(name, "7 of ") {
+						t.Errorf("the process is %q", name)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestBetweenTwoReadingsOfTheHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		with := func(pids ...int) func(context.Context) (*gpu.Snapshot, error) {
+			d := device("a", "")
+			var ps []gpu.Process
+			for _, pid := range pids {
+				ps = append(ps, gpu.Process{PID: pid})
+			}
+			d.Processes = gpu.Of(ps)
+			return answers(d)
+		}
+		host := &countingHost{described: map[int]int{}}
+		src := &fakeSource{name: "nvml", answer: with(7)}
+		s, out := startEvery(t, 250*time.Millisecond, host, src)
+		step := func(pids ...int) {
+			t.Helper()
+			src.set(with(pids...))
+			time.Sleep(250 * time.Millisecond)
+			synctest.Wait()
+		}
+		synctest.Wait()
+		host.counts(0)
+		step(7, 8)
+		for _, p := range out.last().Devices[0].Processes.Or(nil) {
+			if !p.Facts.Name.Present() {
+				t.Errorf("process %d has no name", p.PID)
+			}
+		}
+		if reads, described := host.counts(8); reads != 0 || described != 1 {
+			t.Errorf("%d readings, and the new process was described %d times", reads, described)
+		}
+		step(8)
+		step(7, 8) // it may be another one
+		if reads, described := host.counts(7); reads != 0 || described != 1 {
+			t.Errorf("%d readings, and the process that came back was described %d times", reads, described)
+		}
+		step(7, 8)
+		host.counts(0)
+		time.Sleep(50 * time.Millisecond)
+		snap, err := s.Refresh(t.Context())
+		if err != nil || snap.Host == nil || snap.Time.After(snap.Host.SampledAt) {
+			t.Errorf("who asks gets %+v, %v", snap, err)
+		}
+		if reads, described := host.counts(7); reads != 1 || described != 1 {
+			t.Errorf("for who asks %d readings, the process %d times", reads, described)
+		}
+	})
+}
+
+// A machine without a GPU is what is read then.
+func TestAHostWithoutDevicesIsReadAtEachReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host := &countingHost{described: map[int]int{}}
+		src := &fakeSource{name: "nvml", answer: answers()}
+		startEvery(t, 500*time.Millisecond, host, src)
+		time.Sleep(5*time.Second + 10*time.Millisecond)
+		if reads, _ := host.counts(0); reads < 10 {
+			t.Errorf("%d readings in 5 s", reads)
+		}
+	})
+}
+
 func TestAHangingHostHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := &fakeHost{hang: make(chan struct{})}

@@ -37,28 +37,42 @@ var types = map[string]string{
 // them.
 type Assets struct {
 	tree   string
-	byName map[string]func() []byte // a library is unpacked when it is first asked for: it takes memory and time
+	byName map[string]func() []byte // a file is read, and a library unpacked, when it is first asked for: that takes memory and time
 }
 
 // New reads the embedded files. What it can't read is a mistake of the build, and it
 // panics.
 func New() *Assets {
 	a := &Assets{byName: map[string]func() []byte{}}
-	tree := sha256.New()
+	tree, buf := sha256.New(), make([]byte, 32<<10)
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		content, err := files.ReadFile(name)
+		file, err := files.Open(name)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(tree, "%s %d\n%s", name, len(content), content)
-		name, packed := strings.CutSuffix(strings.TrimPrefix(name, "dist/"), ".gz")
-		a.byName[name] = func() []byte { return content }
-		if packed { // a large library
-			a.byName[name] = sync.OnceValue(func() []byte { return unpack(content) })
+		defer file.Close()
+		info, err := file.Stat()
+		if err != nil {
+			return err
 		}
+		fmt.Fprintf(tree, "%s %d\n", name, info.Size())
+		if _, err := io.CopyBuffer(tree, file, buf); err != nil {
+			return err
+		}
+		short, packed := strings.CutSuffix(strings.TrimPrefix(name, "dist/"), ".gz")
+		a.byName[short] = sync.OnceValue(func() []byte {
+			content, err := files.ReadFile(name)
+			if err != nil {
+				panic("static: an embedded file can't be read again: " + err.Error())
+			}
+			if packed { // a large library
+				return unpack(content)
+			}
+			return content
+		})
 		return nil
 	})
 	if err != nil {

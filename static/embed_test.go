@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +75,23 @@ func TestAssets(t *testing.T) {
 }
 
 // A file that is embedded compressed is served under its plain name.
+// Most of the time nobody looks, and the files are in the program anyway.
+func TestAssetsAreReadForSomebody(t *testing.T) {
+	held := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := held()
+	a := static.New()
+	const most = 100 << 10
+	if holds := int64(held()) - int64(before); holds > most {
+		t.Errorf("they hold %d KiB, want at most %d", holds>>10, most>>10)
+	}
+	runtime.KeepAlive(a)
+}
+
 func TestPackedAsset(t *testing.T) {
 	content, contentType := open(t, static.New(), "vendor/rapidoc/rapidoc-min.js")
 	if n := compressed(t, content); len(content) < 800_000 || n > 230_000 || contentType != "text/javascript; charset=utf-8" {

@@ -220,7 +220,9 @@ func (p *program) fetch(path string, header http.Header) (*http.Response, []byte
 // condition, and returns it.
 func (p *program) await(what string, condition func(contract.Update) bool) contract.Update {
 	p.t.Helper()
-	return p.dial().await(what, condition)
+	v := p.dial()
+	defer v.conn.CloseNow() // so that nobody looks on
+	return v.await(what, condition)
 }
 
 // viewer is a client of /ws.

@@ -413,7 +413,9 @@ func orphans(s *look) (float64, bool) {
 }
 
 func workers(s *look) (out []gpu.Process) {
-	for _, p := range explain.Culprits(s.d.Processes.Or(nil), s.Scope.has) {
+	culprits := explain.Culprits(s.d.Processes.Or(nil), s.Scope.has)
+	out = slices.Grow(out, len(culprits))
+	for _, p := range culprits {
 		out = append(out, *p)
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"sync"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
@@ -67,7 +68,7 @@ func (a *App) alertThreshold() gpu.Percent {
 }
 
 // announceAlerts sends the changes to viewers and to targets, and has them kept; the hub keeps
-// the standing alerts. An alert of another node is not encoded again.
+// the standing alerts, which are encoded for who comes. An alert of another node is not encoded again.
 func (a *App) announceAlerts(node string, changes []alert.Change, standing []alert.Alert) {
 	now := a.Hub.Newest()
 	a.notifier.Notify(changes, func(of *alert.Alert) *notify.Answer {
@@ -76,7 +77,7 @@ func (a *App) announceAlerts(node string, changes []alert.Change, standing []ale
 		}
 		return nil
 	})
-	var news, stand []hub.Event
+	var news []hub.Event
 	for i := range changes {
 		c := &changes[i]
 		a.remember(c)
@@ -84,18 +85,26 @@ func (a *App) announceAlerts(node string, changes []alert.Change, standing []ale
 			news = a.appendEvent(news, contract.NameOf(c.Rule, c.News), &c.Alert, now)
 		}
 	}
-	known := make(map[string][]hub.Event, len(standing))
-	for i := range standing {
-		of := &standing[i]
+	about := now
+	if m, ok := now.Node(node); ok {
+		about = m.Alone() // so that no Moment of another node is held
+	}
+	known := make(map[string]func() []hub.Event, len(standing))
+	stand := make([]func() []hub.Event, len(standing))
+	for i, of := range standing {
 		event := a.standing[of.ID]
 		if event == nil || node == "" || of.Device.Node == node {
-			event = a.appendEvent(nil, contract.NameOf(of.Rule, alert.Fired), of, now)
+			event = sync.OnceValue(func() []hub.Event { return a.appendEvent(nil, contract.NameOf(of.Rule, alert.Fired), &of, about) })
 		}
-		known[of.ID] = event
-		stand = append(stand, event...)
+		known[of.ID], stand[i] = event, event
 	}
 	a.standing = known
-	a.Hub.Announce(news, stand)
+	a.Hub.Announce(news, func() (all []hub.Event) {
+		for _, event := range stand {
+			all = append(all, event()...)
+		}
+		return all
+	})
 	if node == "" { // not while a Moment is observed
 		a.Hub.Turn()
 	}

@@ -79,8 +79,8 @@ type App struct {
 	recorder  *record.Recorder // of the past; nil where none is kept, as are past and sizes
 	past      *past.Past
 	sizes     *past.Sizes
-	foresight *foresight.Foresight   // nil where no past is kept
-	standing  map[string][]hub.Event // one by alert ID; announceAlerts alone uses it
+	foresight *foresight.Foresight          // nil where no past is kept
+	standing  map[string]func() []hub.Event // one by alert ID; announceAlerts alone uses it
 	live      *live.Feed
 	routes    *server.Server
 	server    *http.Server

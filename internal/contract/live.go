@@ -50,6 +50,9 @@ type UpdateGPU struct {
 
 // Host is the machine around the devices.
 type Host struct {
+	// When it was read, and with it its processes: about once a second where the interval is shorter. Null where a recording or a simulation does not say.
+	SampledAt *string `json:"sampled_at" format:"date-time"`
+
 	Hostname string `json:"hostname"`       // name of the machine
 	OS       string `json:"os"`             // distribution and version
 	Kernel   string `json:"kernel"`         // version of the kernel
@@ -301,6 +304,7 @@ func newHost(h *gpu.Host) *Host {
 		return nil
 	}
 	return &Host{
+		SampledAt:       optionalTime(h.SampledAt),
 		Hostname:        h.Hostname,
 		OS:              h.OS,
 		Kernel:          h.Kernel,

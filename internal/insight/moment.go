@@ -120,8 +120,10 @@ func (f *Fleet) Device(node, uuid string) (Part, bool) {
 		if node != "" && m.Snapshot.Node != node {
 			continue
 		}
-		if i := slices.IndexFunc(m.Snapshot.Devices, func(d gpu.Device) bool { return d.UUID == uuid }); i >= 0 {
-			return m.part(i), true
+		for i := range m.Snapshot.Devices { // a device is too large to be copied
+			if m.Snapshot.Devices[i].UUID == uuid {
+				return m.part(i), true
+			}
 		}
 	}
 	return Part{}, false

@@ -13,7 +13,7 @@ import (
 
 const (
 	lookEvery = 2 * time.Second // for the busiest, at most so often
-	lookShare = 100             // and so that a look takes at most the hundredth part of a core
+	lookShare = 500             // and so that a look takes at most 0.2 % of a core
 	described = 64              // as many as are looked at closely
 	mostBusy  = 8               // as many as are told of
 	leastBusy = 1               // percent of one core

@@ -24,6 +24,24 @@ func told(h *gpu.Host) string {
 	return strings.Join(out, "; ")
 }
 
+// Where there are many processes, a look takes long: the next comes later.
+func TestALongLookIsRare(t *testing.T) {
+	m := newMachine(t)
+	r := m.reader(ShowNames)
+	readHost(t, r)
+	for _, step := range []struct {
+		took, passed time.Duration
+		looks        bool
+	}{{time.Millisecond, 1900 * time.Millisecond, false}, {time.Millisecond, 2 * time.Second, true}, {20 * time.Millisecond, 9 * time.Second, false}, {20 * time.Millisecond, 10 * time.Second, true}} {
+		r.busiest.took, r.busiest.at = step.took, m.now
+		m.now = m.now.Add(step.passed)
+		readHost(t, r)
+		if looked := r.busiest.at.Equal(m.now); looked != step.looks {
+			t.Errorf("%v after a look that took %v: a new look %v", step.passed, step.took, looked)
+		}
+	}
+}
+
 func TestBusiest(t *testing.T) {
 	m := newMachine(t)
 	r := m.reader(ShowNames)

@@ -126,6 +126,19 @@ func TestNoFans(t *testing.T) {
 	}
 }
 
+// What kind of machine it is does not change, and the file that says so is long: it is read once for that.
+func TestWhatNeverChangesIsReadOnce(t *testing.T) {
+	m := newMachine(t)
+	m.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: x\nflags\t\t: fpu hypervisor lm\n")
+	r := m.reader(ShowOwn)
+	first := readHost(t, r)
+	m.write("proc/cpuinfo", "processor\t: 0\n")
+	m.write("etc/os-release", "PRETTY_NAME=another\n")
+	if again := readHost(t, r); again.NoFans != first.NoFans || again.OS != first.OS || again.CPUModel != first.CPUModel {
+		t.Errorf("first %+v, then %+v", first, again)
+	}
+}
+
 // Sensors are read where the machine's sysfs is, which may be elsewhere.
 func TestSysfsElsewhere(t *testing.T) {
 	m, other := newMachine(t), newMachine(t)

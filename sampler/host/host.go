@@ -62,7 +62,8 @@ type Reader struct {
 	rates    meter
 	sensors  sensors
 	busiest  busiest
-	packages []string // a folder of each processor, where it counts that it slowed down
+	virtual  func() bool // whether this is a virtual machine
+	packages []string    // a folder of each processor, where it counts that it slowed down
 
 	describing sync.Mutex // held by Describe; guards what follows
 	known      map[int]*process
@@ -97,6 +98,7 @@ func newReader(root, sysfs string, show ShowCommands, log *slog.Logger) *Reader 
 		known:        map[int]*process{},
 		buf:          make([]byte, 64<<10),
 	}
+	r.virtual = sync.OnceValue(r.isVirtual)
 	if r.portable = system.GOOS != "linux"; r.portable {
 		return r
 	}
@@ -241,10 +243,8 @@ func (r *Reader) osName() (string, error) {
 	return "", errors.New("no PRETTY_NAME in os-release")
 }
 
-func (r *Reader) line(name string) (string, error) {
-	text, err := os.ReadFile(r.path(name))
-	return strings.TrimSpace(string(text)), err
-}
+// line reads a short file.
+func (r *Reader) line(name string) (string, error) { return readOnce(r.path(name)) }
 
 func (r *Reader) readUptime(_ context.Context, h *gpu.Host) error {
 	up, err := r.uptime()
@@ -309,11 +309,12 @@ func (r *Reader) readMemory(ctx context.Context, h *gpu.Host) error {
 }
 
 func (r *Reader) readSelf(_ context.Context, h *gpu.Host) error {
-	text, err := os.ReadFile(r.path("proc/self/stat"))
+	var buf [1 << 10]byte
+	n, err := readInto(r.path("proc/self/stat"), buf[:], 1)
 	if err != nil {
 		return err
 	}
-	s, err := parseStat(text)
+	s, err := parseStat(buf[:n])
 	if err != nil {
 		return err
 	}

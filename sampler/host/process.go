@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
+	"math"
 	"os"
 	"path"
 	system "runtime"
@@ -325,16 +325,8 @@ func (r *Reader) read(pid int, name string) ([]byte, error) {
 	if pid <= 0 {
 		return nil, os.ErrNotExist
 	}
-	f, err := os.Open(r.root + "/proc/" + strconv.Itoa(pid) + "/" + name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	n, err := io.ReadFull(f, r.buf)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, err
-	}
-	return r.buf[:n], nil
+	n, err := readInto(r.root+"/proc/"+strconv.Itoa(pid)+"/"+name, r.buf, math.MaxInt)
+	return r.buf[:n], err
 }
 
 // procStat is what is used of /proc/<pid>/stat.

@@ -83,10 +83,9 @@ func (r *Reader) readSensors(ctx context.Context, h *gpu.Host) error {
 
 // noFans says why there is no fan.
 func (r *Reader) noFans() gpu.Advice {
-	cpuinfo, err := os.ReadFile(r.path("proc/cpuinfo"))
 	_, noSensors := os.Stat(r.sysfs + "/class/hwmon")
 	switch {
-	case err == nil && slices.ContainsFunc(fieldsOf(cpuinfo, "flags"), func(f []byte) bool { return string(f) == "hypervisor" }):
+	case r.virtual():
 		return gpu.Advice{
 			What: "this is a virtual machine, which has no fans of its own",
 			Try:  "run gpuwhy on the machine that it runs on",
@@ -101,6 +100,12 @@ func (r *Reader) noFans() gpu.Advice {
 		What: "no driver of a fan's sensor is loaded, or this machine shows no fan",
 		Try:  "run sensors-detect as root (package lm-sensors), and load the module that it names, such as nct6775 or it87",
 	}
+}
+
+// isVirtual reports whether the processors say that a hypervisor is below them. The file is long where they are many.
+func (r *Reader) isVirtual() bool {
+	cpuinfo, err := os.ReadFile(r.path("proc/cpuinfo"))
+	return err == nil && slices.ContainsFunc(fieldsOf(cpuinfo, "flags"), func(f []byte) bool { return string(f) == "hypervisor" })
 }
 
 // look lists the chips, from time to time.

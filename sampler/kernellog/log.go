@@ -45,6 +45,7 @@ type Log struct {
 	reading sync.Mutex // over the reading of the file
 	file    reader
 	lines   lines
+	buf     []byte        // for a call to read
 	last    *uint64       // the number of the newest record
 	caught  time.Duration // by the clock of the records, when everything had been read; 0 before that
 	gap     bool          // records were gone at the newest call
@@ -104,10 +105,13 @@ func (l *Log) Read(ctx context.Context, now time.Time) {
 }
 
 func (l *Log) drain(ctx context.Context, now time.Time) error {
-	buf, up, before := make([]byte, mostLine), l.cfg.uptime(), l.gap
+	if l.buf == nil {
+		l.buf = make([]byte, mostLine)
+	}
+	up, before := l.cfg.uptime(), l.gap
 	l.gap = false
 	for ctx.Err() == nil {
-		n, err := l.file.read(buf)
+		n, err := l.file.read(l.buf)
 		switch {
 		case errors.Is(err, io.EOF):
 			l.caught = up
@@ -123,7 +127,7 @@ func (l *Log) drain(ctx context.Context, now time.Time) error {
 		case err != nil:
 			return err
 		default:
-			l.lines.cut(buf[:n], func(line string) { l.take(line, now, up) })
+			l.lines.cut(l.buf[:n], func(line string) { l.take(line, now, up) })
 		}
 	}
 	return nil

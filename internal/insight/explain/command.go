@@ -40,7 +40,7 @@ func (d *device) resets() bool {
 }
 
 // plainName matches a name that a shell takes as it is, and no option.
-var plainName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9_.@:-]*$`)
+var plainName = lazy.Match(`^[A-Za-z0-9][A-Za-z0-9_.@:-]*$`)
 
 // stopping is the command that ends the first of some processes, with those that do the same and have a good part
 // of it. part is what a process has, of the work or the memory.
@@ -141,10 +141,10 @@ func sameWork(a, b *gpu.ProcessFacts) bool {
 }
 
 // names makes a pattern of names, in which * stands for anything; the case of letters does not count.
-func names(list string) *lazy.Regexp {
+func names(list string) *lazy.Matcher {
 	text := regexp.QuoteMeta(strings.Join(strings.Fields(list), "|"))
 	text = strings.NewReplacer(`\*`, ".*", `\|`, "|").Replace(text)
-	return lazy.Pattern("(?i)^(?:" + text + ")$")
+	return lazy.Match("(?i)^(?:" + text + ")$")
 }
 
 // notOne matches the programs of which each runs something else, and names that many have.
@@ -157,7 +157,7 @@ var notOne = names(`
 // identifies reports whether two processes of one user and place that run a program of this name do the same.
 func identifies(program string) bool { return program != "" && !notOne.MatchString(program) }
 
-var loginName = lazy.Pattern(`^[a-z_][a-z0-9_-]*$`)
+var loginName = lazy.Match(`^[a-z_][a-z0-9_-]*$`)
 
 // manyThings matches the services that run the work of others: to stop one ends more than the work. Better would be
 // to stop only what the process is the main one of, but which that is, gpuwhy does not know.

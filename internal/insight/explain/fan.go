@@ -157,7 +157,7 @@ func fanByHand(d *device, f *finding) {
 }
 
 // passive finds products that never have a fan of their own: cards for servers.
-var passive = lazy.Pattern(`\b(Data Center GPU|Radeon Pro V\d+|Tesla|[ABHLPTV](2|4|10|16|30|40|40S|100|200|300|800)|L40S?|GH200|GB[23]00|H20|H200|MI\d{2,3}X?|Instinct)\b`)
+var passive = lazy.Match(`\b(Data Center GPU|Radeon Pro V\d+|Tesla|[ABHLPTV](2|4|10|16|30|40|40S|100|200|300|800)|L40S?|GH200|GB[23]00|H20|H200|MI\d{2,3}X?|Instinct)\b`)
 
 // afterWork names the work of the last minutes: " after blender (pid 4242, ann)".
 func (d *device) afterWork() string {

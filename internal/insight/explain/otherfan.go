@@ -26,8 +26,8 @@ const (
 
 var (
 	// notLoud finds pumps, which turn as fast all the time, and a GPU's fan that a laptop's board counts.
-	notLoud = lazy.Pattern(`(?i)pump|gpu|graphics|video`)
-	aCPU    = lazy.Pattern(`^CPU( \d+)?$`)
+	notLoud = lazy.Match(`(?i)pump|gpu|graphics|video`)
+	aCPU    = lazy.Match(`^CPU( \d+)?$`)
 )
 
 func (m *machineMemory) learn(h *gpu.Host) {

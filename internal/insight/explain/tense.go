@@ -18,6 +18,15 @@ var ofSeveral = strings.NewReplacer("{who} work ", "{who} worked ", "{who} heat 
 
 var words = lazy.Pattern(`\{?\pL+\}?'?`)
 
+// pasts are the headlines of words.json in the past, by those in the present.
+var pasts lazy.Map[string, string]
+
+// pastOf is pastTense of a headline of words.json, of which there are few.
+func pastOf(headline string) string {
+	past, _ := pasts.Get(headline, func() (string, error) { return pastTense(headline), nil }) // which can't fail
+	return past
+}
+
 // pastTense tells in the past what a headline tells in the present. What stands in braces stays.
 func pastTense(headline string) string {
 	return words.ReplaceAllStringFunc(ofSeveral.Replace(headline), func(word string) string {

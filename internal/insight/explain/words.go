@@ -65,12 +65,12 @@ func quoted(name string) string {
 func userName(user string) string { return quoted(user) }
 
 // likeWords finds the names that would read as a part of the sentence around them.
-var likeWords = lazy.Pattern(`[()\[\]{},;“”"\s\p{Z}]|(?i)^(?:` +
+var likeWords = lazy.Match(`[()\[\]{},;“”"\s\p{Z}]|(?i)^(?:` +
 	`(?:any|every|no|some)(?:thing|body|one)|none|nowhere|no|not|a|an|the|it|they|you|your|what|who|work|idle|unknown|` +
 	`process|processes|gpu|gpus|fan|fans|display|heat|dust|gpuwhy)$`)
 
 // asPeopleSay finds the names with blanks that gpuwhy makes itself.
-var asPeopleSay = lazy.Pattern(`^(?:vllm serve|ollama runner|jupyter kernel(?: of [^()\[\]{},;“”"\s\p{Z}]+\.ipynb)?)$`)
+var asPeopleSay = lazy.Match(`^(?:vllm serve|ollama runner|jupyter kernel(?: of [^()\[\]{},;“”"\s\p{Z}]+\.ipynb)?)$`)
 
 // runs is the script or program that a process runs; empty where that is not known.
 func runs(p *gpu.Process) string { return p.Facts.Program.Or(p.Facts.Name.Or("")) }

@@ -4,6 +4,7 @@ package frames
 
 import (
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -45,24 +46,27 @@ type Packer struct {
 
 // Pack packs a record beside a key frame; nil: by itself. It appends that to out.
 func (p *Packer) Pack(out, record []byte, key *Key) ([]byte, error) {
-	set := zstd.WithEncoderDictDelete()
-	if dict := key.dict(); dict != nil {
-		set = zstd.WithEncoderDictRaw(dictionary, dict)
+	if p.encoder == nil || key != p.key {
+		// Another encoder for another key frame: one that is reset keeps a second one for streams, as large as itself.
+		set, dict := zstd.WithEncoderDictDelete(), key.dict()
+		if dict != nil {
+			set = zstd.WithEncoderDictRaw(dictionary, dict)
+		}
+		var err error
+		if p.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithWindowSize(window(len(dict)+len(record))), zstd.WithLowerEncoderMem(true), zstd.WithZeroFrames(true), set); err != nil {
+			p.encoder = nil
+			return nil, fmt.Errorf("a frame can't be packed: %w", err)
+		}
+		p.key = key
 	}
-	var err error
-	switch {
-	case p.encoder == nil:
-		p.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
-			zstd.WithWindowSize(1<<19), zstd.WithLowerEncoderMem(true), zstd.WithZeroFrames(true), set)
-	case key != p.key:
-		err = p.encoder.ResetWithOptions(nil, set)
-	}
-	if err != nil {
-		p.encoder = nil
-		return nil, fmt.Errorf("a frame can't be packed: %w", err)
-	}
-	p.key = key
 	return p.encoder.EncodeAll(record, out), nil
+}
+
+// window is how far back an encoder looks for what repeats, in bytes: over so many, as it holds as much memory.
+func window(over int) int {
+	const least, most = 1 << 16, 1 << 19
+	return min(max(1<<bits.Len(uint(over)), least), most)
 }
 
 // An Unpacker unpacks frames. It is used by one goroutine at a time.

@@ -3,6 +3,7 @@ package frames_test
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
@@ -51,6 +52,32 @@ func TestAKeyFrameSavesRoom(t *testing.T) {
 	if len(beside) > 200 || len(beside)*4 > len(alone) {
 		t.Errorf("%d bytes beside the key frame, %d alone", len(beside), len(alone))
 	}
+}
+
+// A packer is there as long as the program. What it holds counts twice, since the garbage collector lets the heap grow to twice of it.
+func TestAPackerHoldsLittle(t *testing.T) {
+	record := bytes.Repeat([]byte(`{"name":"NVIDIA H100","watts":71.5}`), 1800) // some 60 KiB, as of eight GPUs
+	held := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	keys := []*frames.Key{nil, frames.NewKey(record), frames.NewKey(record)}
+	before := held()
+	var p frames.Packer
+	out := make([]byte, 0, 2*len(record))
+	for _, key := range keys {
+		if _, err := p.Pack(out, record, key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const most = 1400 << 10
+	if holds := int64(held()) - int64(before); holds > most {
+		t.Errorf("it holds %d KiB, want at most %d", holds>>10, most>>10)
+	}
+	runtime.KeepAlive(&p)
+	runtime.KeepAlive(keys)
 }
 
 func TestWhatIsDamagedIsSaid(t *testing.T) {
