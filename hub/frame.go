@@ -29,11 +29,13 @@ type frame struct {
 type step struct {
 	view
 	from uint64 // number of the frame that it has; 0 for none
+	part string // of that frame, by the key of its filter
 }
 
 // A base is the update that a viewer has, of one node.
 type base struct {
 	number, seq uint64 // of the frame, and of the snapshot
+	part        string // by the key of its filter
 	data        []byte
 }
 
@@ -43,11 +45,17 @@ type view struct {
 	filter string
 }
 
+// part is what a filter keeps of the frame: filters that keep all are one.
+func (f *frame) part(by *filter) *filter {
+	if f.kept(by) == len(f.moment.Snapshot.Devices) {
+		return everything
+	}
+	return by
+}
+
 // packet returns the frame with the devices that a filter keeps.
 func (f *frame) packet(to auth.Audience, by *filter) (packet, error) {
-	if f.kept(by) == len(f.moment.Snapshot.Devices) {
-		by = everything
-	}
+	by = f.part(by)
 	return f.packets.Get(view{to, by.key}, func() (packet, error) {
 		var keep func(*gpu.Device) bool
 		if by != everything {
@@ -69,8 +77,8 @@ func (f *frame) patch(to auth.Audience, by *filter, has base) (packet, base, err
 	if err != nil {
 		return packet{}, has, err
 	}
-	now := base{f.number, f.moment.Snapshot.Seq, p.data()}
-	out, err := f.patches.Get(step{view{to, by.key}, has.number}, func() (packet, error) {
+	now := base{f.number, f.moment.Snapshot.Seq, f.part(by).key, p.data()}
+	out, err := f.patches.Get(step{view{to, f.part(by).key}, has.number, has.part}, func() (packet, error) {
 		patch, err := f.hub.patching.encoded(f.hub.cfg.Patch(has.data, now.data))
 		if err != nil {
 			return packet{}, err
@@ -86,7 +94,10 @@ func (f *frame) patch(to auth.Audience, by *filter, has base) (packet, base, err
 		}
 		return newPacket(eventPatch, fmt.Appendf(nil, `{"node":%s,"base":%s,"seq":%d,"patch":%s}`, node, from, now.seq, patch)).compressible(), nil
 	})
-	return out, now, err
+	if err != nil {
+		return packet{}, has, err
+	}
+	return out, now, nil
 }
 
 // kept is how many devices a filter keeps.

@@ -17,6 +17,7 @@ type mailbox struct {
 	deflates bool                 // the viewer takes compressed messages
 	wake     func()               // is called when there may be something new, with mu held
 	page     atomic.Pointer[page] // what the viewer shows; nil: it gets updates and events
+	picky    atomic.Bool          // it wants patches, or a part of each update
 
 	mu      sync.Mutex
 	filter  *filter
@@ -53,6 +54,9 @@ func (m *mailbox) start(now *state, standing []announcement) {
 		}
 	}
 }
+
+// forFew reports whether what the viewer gets is made for it, or for few.
+func (m *mailbox) forFew() bool { return m.page.Load() != nil || m.picky.Load() }
 
 // several reports whether the viewer may see more than one node.
 func (m *mailbox) several() bool { return m.hub.cfg.Several && m.only == "" }
@@ -98,6 +102,7 @@ func (m *mailbox) subscribe(f *filter, answer message) {
 	defer m.mu.Unlock()
 	if !m.closed {
 		m.filter = cmp.Or(f, m.filter)
+		m.picky.Store(m.filter.delta || m.filter.key != "")
 		m.queue = append(m.queue, answer)
 		m.wake()
 	}

@@ -443,3 +443,37 @@ func TestWaitingRepliesHoldNothing(t *testing.T) {
 		t.Errorf("%d encodings for three replies, want 1", got)
 	}
 }
+
+// Filters that keep all devices share the patch; one of a viewer that had other devices is another.
+func TestFiltersSharePatches(t *testing.T) {
+	h := newTestHub(t)
+	var made []string
+	h.cfg.Patch = func(before, after []byte) ([]byte, error) {
+		made = append(made, string(before))
+		return after, nil
+	}
+	h.Publish(devices(1, "a", "b"))
+	first := h.latest("n")
+	h.Publish(devices(2, "a", "b", "c"))
+	second := h.latest("n")
+	for range 3 {
+		for _, terms := range []filterTerms{{Delta: true}, {GPUs: []any{"a", "b", "c"}, Delta: true}, {GPUs: []any{"a", "b"}, Delta: true}} {
+			by := newFilter(terms)
+			_, has, err := first.patch(auth.Everything, by, base{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, has, err = second.patch(auth.Everything, by, has); err != nil || has.number != second.number {
+				t.Fatal(has, err)
+			}
+		}
+	}
+	if len(made) != 3 { // the whole of the first, and two parts of the second
+		t.Errorf("%d patches were made, of %q", len(made), made)
+	}
+	h.cfg.Patch = func([]byte, []byte) ([]byte, error) { return nil, errors.New("no") }
+	h.Publish(devices(3, "a"))
+	if _, has, err := h.latest("n").patch(auth.Everything, everything, base{number: 7}); err == nil || has.number != 7 {
+		t.Errorf("without a patch the viewer has %+v; %v", has, err)
+	}
+}

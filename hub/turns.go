@@ -9,7 +9,8 @@ import (
 // turns say which viewer is served next. A few goroutines serve all viewers, one after the
 // other, and end when nobody waits: between messages a viewer has none but its reader.
 // Nothing that a client does holds them up: what its connection does not take at once is
-// written by a goroutine of its own, and so is what it takes long to make, a page.
+// written by a goroutine of its own, and so is what takes long to make and few share: a page, a patch, and
+// what a filter leaves of an update.
 type turns struct {
 	mu      sync.Mutex
 	waiting []*viewer // from head on
@@ -41,12 +42,17 @@ func (t *turns) wake(viewers iter.Seq[*viewer]) {
 func (t *turns) add(v *viewer) {
 	switch v.turn {
 	case resting:
-		if v.mail.page.Load() != nil {
+		if v.mail.forFew() {
 			v.turn = served
 			v.hub.gone.Go(v.serveAlone)
 			return
 		}
 		v.turn = waiting
+		if len(t.waiting) == cap(t.waiting) && t.head > len(t.waiting)/2 { // it need not grow
+			n := copy(t.waiting, t.waiting[t.head:])
+			clear(t.waiting[n:])
+			t.waiting, t.head = t.waiting[:n], 0
+		}
 		t.waiting = append(t.waiting, v)
 		if t.writers < max(2, runtime.GOMAXPROCS(0)) {
 			t.writers++

@@ -47,7 +47,8 @@ type viewer struct {
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 	ending sync.Once
-	bye    goodbye // once ctx has ended
+	bye    goodbye       // once ctx has ended
+	said   chan struct{} // closed when that was said, or could not be
 }
 
 // limits are how fast a viewer may send request_gpu_update and all other messages,
@@ -102,17 +103,19 @@ func newViewer(h *Hub, to auth.Audience, only string) *viewer {
 		mail:   newMailbox(h, to, only),
 		limits: newLimits(),
 		slots:  make(chan struct{}, maxReplies),
+		said:   make(chan struct{}),
 	}
 	v.ctx, v.cancel = context.WithCancel(context.Background()) // not the request's: that one is the server's
 	return v
 }
 
-// run reads until the connection has ended.
+// run reads until the connection has ended. Until then the viewer has its place.
 func (v *viewer) run() {
 	defer v.hub.leave(v)
 	v.read()
 	v.hub.turns.retire(v)
 	v.pinging.Stop()
+	<-v.said
 	v.hub.cfg.Log.Log(v.ctx, v.bye.level(), "viewer gone", "remote", v.remote, "why", v.bye.why)
 }
 
@@ -126,6 +129,7 @@ func (v *viewer) end(bye goodbye) {
 		v.hub.gone.Go(func() {
 			cutting := time.AfterFunc(closeTimeout, v.cut)
 			defer cutting.Stop()
+			defer close(v.said)
 			// An error here says that the client did not answer, or had left.
 			_ = v.conn.Close(bye.code, bye.text)
 		})
@@ -138,11 +142,11 @@ func (v *viewer) cut() { _ = v.wire.Close() } // it may be closed already
 // wake gives the viewer a turn.
 func (v *viewer) wake() { v.hub.turns.wake(func(yield func(*viewer) bool) { yield(v) }) }
 
-// serve sends all that the viewer is owed, as far as its connection takes it at once. The rest, and
-// what stands in two pieces, is written by a goroutine of its own, after which it has another turn.
+// serve sends all that the viewer is owed, as far as its connection takes it at once. The rest,
+// what stands in two pieces, and what is made for few, is written by a goroutine of its own, after which it has another turn.
 func (v *viewer) serve() {
 	for {
-		if v.mail.page.Load() != nil {
+		if v.mail.forFew() {
 			v.hub.gone.Go(v.serveAlone)
 			return
 		}
@@ -280,6 +284,9 @@ func (v *viewer) read() {
 	}
 }
 
+// largeRead is how long a message is whose memory the viewer does not keep for the next.
+const largeRead = 2 << 10
+
 var errTooBig = errors.New("message too big")
 
 // receive returns the next message, valid until the next call.
@@ -288,6 +295,9 @@ func (v *viewer) receive() (websocket.MessageType, []byte, error) {
 	kind, r, err := v.conn.Reader(context.Background())
 	if err != nil {
 		return 0, nil, err
+	}
+	if v.in.Cap() > largeRead {
+		v.in = bytes.Buffer{}
 	}
 	v.in.Reset()
 	limit := int64(messageLimit)

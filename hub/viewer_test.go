@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // In these tests time is the bubble's: it passes when everybody waits.
@@ -342,4 +345,50 @@ func TestGoodbyeThatIsNotAnswered(t *testing.T) {
 			t.Errorf("with a deadline Shutdown took %v, want 2s", took)
 		}
 	})
+}
+
+// Who does not answer the goodbye has its place until it is cut: such connections can't pile up.
+func TestGoodbyeKeepsThePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := startPiped(t, func(cfg *hub.Config) { cfg.MaxViewers = 1 })
+		c := connect(t, m)
+		go func() { // too much, of which the server does not read the rest; and it reads no more itself
+			if err := c.conn.Write(context.Background(), websocket.MessageText, make([]byte, 20<<10)); err == nil {
+				t.Error("all of it was read")
+			}
+		}()
+		synctest.Wait()
+		if s := m.Stats(); s.Ended["too_big"] != 1 || s.Viewers != 1 {
+			t.Errorf("stats are %+v", s)
+		}
+		m.problem(t, http.StatusServiceUnavailable, handshakeHeaders())
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		connect(t, m)
+	})
+}
+
+// What few share is made beside the turns: everybody else gets theirs meanwhile.
+func TestWhatIsMadeForFewHoldsUpNobody(t *testing.T) {
+	release := make(chan struct{})
+	m := start(t, func(cfg *hub.Config) {
+		whole := cfg.Encode
+		cfg.Encode = func(of *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
+			if keep != nil {
+				<-release
+			}
+			return whole(of, to, keep)
+		}
+	})
+	plain := connect(t, m)
+	for range 4 * runtime.GOMAXPROCS(0) {
+		c := connect(t, m)
+		c.send(`{"event":"subscribe","data":{"gpus":[0]}}`)
+		c.want("subscribed")
+	}
+	m.publish(snapshot(1))
+	plain.wantFrame(1)
+	m.publish(snapshot(2))
+	plain.wantFrame(2)
+	close(release)
 }

@@ -104,7 +104,7 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	a.Hub = hub.New(hub.Config{
 		Encode:     a.encodeUpdate,
 		Status:     a.encodeStatus,
-		Patch:      contract.Patch,
+		Patch:      a.patch,
 		Refresh:    a.refresh,
 		Page:       a.page,
 		Several:    len(inputs) > 1,
@@ -223,6 +223,16 @@ func (a *App) encodeUpdate(m *insight.Moment, _ auth.Audience, keep func(*gpu.De
 	}
 	defer done()
 	return json.Marshal(contract.NewUpdate(m, keep))
+}
+
+// patch compares two updates. With many filters that takes as long as encoding them.
+func (a *App) patch(before, after []byte) ([]byte, error) {
+	done, err := a.encodes()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return contract.Patch(before, after)
 }
 
 func (a *App) encodeStatus(newest *insight.Fleet, encoded []byte) ([]byte, error) {
