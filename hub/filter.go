@@ -21,7 +21,7 @@ const (
 type filter struct {
 	events, nodes map[string]bool
 	gpus          map[any]bool // indexes and UUIDs
-	key           string       // the same for filters that keep the same devices; "" for those that keep all
+	narrow        bool         // it may keep fewer than all devices
 	terms         []byte       // the filter as JSON, the data of subscribed
 	delta         bool         // the viewer gets patches in place of updates
 }
@@ -108,9 +108,7 @@ func newFilter(terms filterTerms) *filter {
 		panic(err) // strings and numbers can always be marshaled
 	}
 	f := &filter{events: setOf(terms.Events), gpus: setOf(terms.GPUs), nodes: setOf(terms.Nodes), terms: encoded, delta: terms.Delta}
-	if f.gpus != nil || f.nodes != nil {
-		f.key = fmt.Sprintf("%#v%#v", f.gpus, f.nodes) // in the order of the entries' values
-	}
+	f.narrow = f.gpus != nil || f.nodes != nil
 	return f
 }
 

@@ -29,40 +29,57 @@ type frame struct {
 type step struct {
 	view
 	from uint64 // number of the frame that it has; 0 for none
-	part string // of that frame, by the key of its filter
+	had  part   // of that frame
 }
 
 // A base is the update that a viewer has, of one node.
 type base struct {
 	number, seq uint64 // of the frame, and of the snapshot
-	part        string // by the key of its filter
+	part        part
 	data        []byte
 }
 
-// A view is the part of a Moment that a viewer gets, by the key of its filter.
+// A view is a part of a Moment for those who may see so much.
 type view struct {
-	to     auth.Audience
-	filter string
+	to   auth.Audience
+	part part
 }
 
-// part is what a filter keeps of the frame: filters that keep all are one.
-func (f *frame) part(by *filter) *filter {
-	if f.kept(by) == len(f.moment.Snapshot.Devices) {
-		return everything
+// A part is the devices of a Moment that a filter keeps, a bit for each; empty for all of them. What two filters
+// keep may be the same.
+type part string
+
+func (f *frame) part(by *filter) part {
+	devices := f.moment.Snapshot.Devices
+	if !by.narrow {
+		return ""
 	}
-	return by
+	kept, bits := 0, make([]byte, len(devices)/8+1)
+	for i := range devices {
+		if by.keeps(&devices[i]) {
+			kept++
+			bits[i/8] |= 1 << (i % 8)
+		}
+	}
+	if kept == len(devices) {
+		return ""
+	}
+	return part(bits)
 }
 
 // packet returns the frame with the devices that a filter keeps.
 func (f *frame) packet(to auth.Audience, by *filter) (packet, error) {
-	by = f.part(by)
-	return f.packets.Get(view{to, by.key}, func() (packet, error) {
+	return f.packetOf(view{to, f.part(by)}, by)
+}
+
+func (f *frame) packetOf(v view, by *filter) (packet, error) {
+	return f.packets.Get(v, func() (packet, error) {
 		var keep func(*gpu.Device) bool
-		if by != everything {
+		if v.part != "" {
 			keep = by.keeps
 		}
 		f.hub.counts.encodings.Add(1)
-		data, err := f.hub.encoding.encoded(f.hub.cfg.Encode(f.moment, to, keep))
+		data, err := f.hub.encoding.encoded(f.hub.cfg.Encode(f.moment, v.to, keep))
 		if err != nil {
 			f.failed.Store(true)
 			return packet{}, err
@@ -73,12 +90,13 @@ func (f *frame) packet(to auth.Audience, by *filter) (packet, error) {
 
 // patch returns what makes the update that a viewer has this one, and the base that it has then.
 func (f *frame) patch(to auth.Audience, by *filter, has base) (packet, base, error) {
-	p, err := f.packet(to, by)
+	v := view{to, f.part(by)}
+	p, err := f.packetOf(v, by)
 	if err != nil {
 		return packet{}, has, err
 	}
-	now := base{f.number, f.moment.Snapshot.Seq, f.part(by).key, p.data()}
-	out, err := f.patches.Get(step{view{to, f.part(by).key}, has.number, has.part}, func() (packet, error) {
+	now := base{f.number, f.moment.Snapshot.Seq, v.part, p.data()}
+	out, err := f.patches.Get(step{v, has.number, has.part}, func() (packet, error) {
 		patch, err := f.hub.patching.encoded(f.hub.cfg.Patch(has.data, now.data))
 		if err != nil {
 			return packet{}, err
@@ -100,19 +118,15 @@ func (f *frame) patch(to auth.Audience, by *filter, has base) (packet, base, err
 	return out, now, nil
 }
 
-// kept is how many devices a filter keeps.
-func (f *frame) kept(by *filter) int {
+// keptBy reports whether a filter keeps any device.
+func (f *frame) keptBy(by *filter) bool {
 	devices := f.moment.Snapshot.Devices
-	if by.key == "" {
-		return len(devices)
-	}
-	n := 0
 	for i := range devices {
 		if by.keeps(&devices[i]) {
-			n++
+			return true
 		}
 	}
-	return n
+	return false
 }
 
 // A packet is one message as it goes over the wire to every viewer: the WebSocket

@@ -110,7 +110,7 @@ type state struct {
 	number    uint64  // of the newest frame; 0 before the first
 	last      *mark   // of the newest frame that viewers get
 	newer     chan struct{}
-	greetings lazy.Map[view, packet]
+	greetings lazy.Map[greeted, packet]
 }
 
 // A mark remembers a frame that viewers get, without the frame. The hub keeps the
@@ -369,9 +369,15 @@ func announcements(events []Event, k kind) []announcement {
 	return out
 }
 
+// greeted are viewers who get the same greeting: those who may see so much, of one node or of all.
+type greeted struct {
+	to   auth.Audience
+	only string
+}
+
 // greeting is the gpu_status of a state, for an audience that sees one node, or all.
 func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) {
-	return s.greetings.Get(view{to, only}, func() (packet, error) {
+	return s.greetings.Get(greeted{to, only}, func() (packet, error) {
 		f := s.fleet
 		if m, ok := f.Node(only); ok {
 			f = m.Alone()

@@ -102,7 +102,7 @@ func (m *mailbox) subscribe(f *filter, answer message) {
 	defer m.mu.Unlock()
 	if !m.closed {
 		m.filter = cmp.Or(f, m.filter)
-		m.picky.Store(m.filter.delta || m.filter.key != "")
+		m.picky.Store(m.filter.delta || m.filter.narrow)
 		m.queue = append(m.queue, answer)
 		m.wake()
 	}
@@ -181,7 +181,7 @@ func (m *mailbox) wants(f *frame, by *filter) bool {
 	if m.only != "" && f.moment.Snapshot.Node != m.only {
 		return false
 	}
-	return by.hears(eventUpdate) && (!m.several() || by.key == "" || f.kept(by) > 0)
+	return by.hears(eventUpdate) && (!m.several() || !by.narrow || f.keptBy(by))
 }
 
 // resolve puts the newest frame of the node into a reply to request_gpu_update.
