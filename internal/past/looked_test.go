@@ -83,8 +83,8 @@ func TestEnergyWhileNobodyLooks(t *testing.T) {
 	t.Parallel()
 	var raw []store.Row
 	for at := midnight; at.Before(midnight.Add(51 * time.Hour)); at = at.Add(2 * time.Minute) {
-		for _, second := range []time.Duration{0, 5, 10, 70} { // somebody asks every two minutes
-			raw = append(raw, reading(gpu3, at.Add(second*time.Second), 100))
+		for _, later := range []time.Duration{0, 5 * time.Second, 10 * time.Second, 70 * time.Second} { // somebody asks every two minutes
+			raw = append(raw, reading(gpu3, at.Add(later), 100))
 		}
 	}
 	m := &memory{rows: slices.Concat(raw, spansOf(raw, store.Minute), spansOf(raw, store.Quarter))}

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"errors"
 	"io/fs"
 	"strings"
 	"syscall"
@@ -40,7 +41,7 @@ func readInto(file string, buf []byte, calls int) (n int, err error) {
 // again calls f until no signal has interrupted it.
 func again(f func() error) error {
 	for {
-		if err := f(); err != syscall.EINTR {
+		if err := f(); !errors.Is(err, syscall.EINTR) {
 			return err
 		}
 	}
