@@ -477,6 +477,12 @@ func TestCommandLinesInThePast(t *testing.T) {
 			dir := t.TempDir()
 			p := start(t, lib.Env(), fast, "--state-dir="+dir, "--show-commands="+tt.show)
 			p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
+			var list contract.PastSessions
+			for end := time.Now().Add(patience); len(list.Sessions) != 2; time.Sleep(50 * time.Millisecond) {
+				if p.get("/api/gpu/sessions?from=10m", &list); time.Now().After(end) {
+					t.Fatalf("sessions: %+v", list.Sessions)
+				}
+			}
 			p.remembered()
 			if err := p.stop(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
@@ -487,12 +493,12 @@ func TestCommandLinesInThePast(t *testing.T) {
 			}
 			defer s.Close()
 			var kept strings.Builder // all that is text
-			list := 0
+			sessions := 0
 			for e, err := range s.Sessions(t.Context(), past.Query{}) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				list++
+				sessions++
 				fmt.Fprintf(&kept, "%+v\n", e)
 			}
 			for f, err := range s.Frames(t.Context(), past.Query{}) {
@@ -508,8 +514,8 @@ func TestCommandLinesInThePast(t *testing.T) {
 				fmt.Fprintf(&kept, "%+v\n", c)
 			}
 			text := kept.String()
-			if has := strings.Contains(text, others); has != tt.other || list != 2 {
-				t.Errorf("of %d sessions another user's command line is kept: %t", list, has)
+			if has := strings.Contains(text, others); has != tt.other || sessions != 2 {
+				t.Errorf("of %d sessions another user's command line is kept: %t", sessions, has)
 			}
 			if has := strings.Contains(text, "of-ours"); has != (tt.show != "none") || strings.Contains(text, password) {
 				t.Errorf("our own command line is kept: %t, or with its password", has)
