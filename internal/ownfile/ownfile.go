@@ -1,4 +1,5 @@
-// Package ownfile lets go of those pages of the program's own file that are no longer used.
+// Package ownfile lets go of those pages of the program's own file that are no longer used, and once of the garbage
+// that the start has left.
 //
 // The kernel maps 64 KiB around each page of the file that is touched, and never takes them back while there is memory enough. A start touches most of the
 // file, and a program that reads GPUs each few seconds little of it. Nothing is lost: the pages stay in the kernel's cache, which may use their memory for
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -29,11 +31,14 @@ func Run(ctx context.Context, log *slog.Logger) { run(ctx, log, release) }
 func run(ctx context.Context, log *slog.Logger, release func() error) {
 	timer := time.NewTimer(started)
 	defer timer.Stop()
-	for {
+	for first := true; ; first = false {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+		}
+		if first { // some megabytes, which else stay until the heap has doubled
+			debug.FreeOSMemory()
 		}
 		if err := release(); err != nil {
 			log.Debug("pages of the program's file stay resident", "err", err)
