@@ -15,8 +15,8 @@ const (
 	littleGarbage   = 50
 )
 
-// collectSooner lets less garbage wait beside a large heap. Viewers make little, so collections stay rare: of 10,000
-// viewers and 64 GPUs one each 10 s, for 50 MB less. In a small heap there would be more collections, for next to nothing.
+// collectSooner lets less garbage wait beside a large heap. Viewers make little, so collections stay rare. In a small
+// heap there would be more collections, for next to nothing. docs/performance.md has the figures.
 // GOGC, where somebody has set it, stays.
 func collectSooner() {
 	if os.Getenv("GOGC") == "" {

@@ -11,11 +11,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
@@ -184,47 +182,5 @@ func TestReadyHeadersNeedAnAnswer(t *testing.T) {
 	got, err := io.ReadAll(client)
 	if want := "HTTP/1.1 204 No Content\r\n" + string(fixedHead) + "\r\n" + answer; err != nil || string(got) != want {
 		t.Errorf("%q, %v, want %q", got, err, want)
-	}
-}
-
-// Who takes a connection over has no deadline left, and can set one.
-func TestDeadlinesOfReadyConnections(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	client, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	c, err := Listen(ln).Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	expired := func() bool {
-		_, err := c.Write([]byte("x"))
-		return errors.Is(err, os.ErrDeadlineExceeded)
-	}
-	past := time.Now().Add(-time.Minute)
-	for _, step := range []struct {
-		set     func(time.Time) error
-		t       time.Time
-		expired bool
-	}{
-		{c.SetWriteDeadline, past, true},
-		{c.SetWriteDeadline, past.Add(time.Millisecond), true},
-		{c.SetDeadline, time.Time{}, false},
-		{c.SetWriteDeadline, past, true},
-		{c.SetWriteDeadline, time.Time{}, false},
-		{c.SetDeadline, past, true},
-		{c.SetWriteDeadline, past.Add(time.Hour), false},
-		{c.SetWriteDeadline, past, true}, // an earlier one counts
-	} {
-		if err := step.set(step.t); err != nil || expired() != step.expired {
-			t.Errorf("%+v: %v, expired %v", step, err, !step.expired)
-		}
 	}
 }
