@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/amd"
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
@@ -111,7 +112,7 @@ func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 		}
 		var all []*app.Inputs
 		for _, source := range nodes {
-			in := &app.Inputs{Node: source.Node(), Origin: cfg.Source[0], Sources: []sampler.Source{source}}
+			in := &app.Inputs{Node: source.Node(), Origin: cfg.Source[0], Sources: []sampler.Source{source}, Place: insight.Place{Labels: source.Labels()}}
 			if len(nodes) == 1 {
 				in.Node = cmp.Or(cfg.Node, in.Node)
 			}

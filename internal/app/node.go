@@ -16,7 +16,8 @@ import (
 
 // Inputs are where the readings of one node come from.
 type Inputs struct {
-	Node string // the name of the machine
+	Node  string // the name of the machine
+	Place insight.Place
 	// Origin says where the readings come from, in files that survive a restart:
 	// "auto" for the real machine, "simulate:PROFILE" or "replay:DIR".
 	Origin string
@@ -110,9 +111,9 @@ func newNode(in *Inputs, stage insight.Stage, every pace, deadline time.Duration
 		Host:      in.Host,
 		KernelLog: in.KernelLog,
 		Notes:     in.Notes,
-		Publish:   func(s *gpu.Snapshot) { publish(n.stage.Next(s)) },
+		Publish:   func(s *gpu.Snapshot) { publish(n.stage.Next(s).At(in.Place, insight.Link{})) },
 		Clock:     of,
-		Demanded:  func(s *gpu.Snapshot) { hold(n.stage.Beside(s)) },
+		Demanded:  func(s *gpu.Snapshot) { hold(n.stage.Beside(s).At(in.Place, insight.Link{})) },
 		Log:       log.With("part", "sampler"),
 	})
 	return n
@@ -129,7 +130,7 @@ func (n *node) refresh(ctx context.Context, hold func(*insight.Moment)) error {
 	}
 	s, err := n.Refresh(ctx)
 	if err == nil {
-		hold(n.stage.Beside(s))
+		hold(n.stage.Beside(s).At(n.Place, insight.Link{}))
 	}
 	return err
 }

@@ -23,6 +23,8 @@ type Moment struct {
 	Attribution []attribute.Attribution
 	// Answer says why the node's fans run; its Devices are in the same order.
 	Answer explain.Answer
+	Place  Place // where the node is
+	Link   Link  // how its Moments come here
 
 	alone func() *Fleet
 }
@@ -64,7 +66,7 @@ type Fleet struct {
 // NewFleet puts Moments of different nodes together.
 func NewFleet(moments ...*Moment) *Fleet {
 	f := &Fleet{moments: slices.Clone(moments)}
-	slices.SortFunc(f.moments, func(a, b *Moment) int { return strings.Compare(a.Snapshot.Node, b.Snapshot.Node) })
+	slices.SortFunc(f.moments, compareNodes)
 	f.nodes = make(gpu.Nodes, len(f.moments))
 	for i, m := range f.moments {
 		f.nodes[i] = m.Snapshot

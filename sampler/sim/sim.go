@@ -38,6 +38,7 @@ type Source struct {
 	driver  gpu.Driver
 	devices []*device
 	host    host
+	labels  map[string]string
 	seed    uint64 // of the host's own work
 }
 
@@ -54,7 +55,7 @@ type Source struct {
 //     [gpu.State] within each half hour. The machine shows everything else that
 //     it has to show within an hour and a half.
 //   - "fleet:N": 1 to [MaxFleet] GPUs of several products on nodes of eight,
-//     "node-001" and on; of each hundred devices about one fails at times.
+//     "node-001" and on, in racks of four; of each hundred devices about one fails at times.
 //
 // Any other profile is a [gpu.Advice] that lists these.
 func Nodes(profile string, now func() time.Time) ([]*Source, error) {
@@ -109,6 +110,9 @@ func (s *Source) Name() string { return gpu.SourceSimulated }
 // Node is the name of the simulated machine, shown in place of the real one's.
 func (s *Source) Node() string { return s.host.Hostname }
 
+// Labels say where a machine of a fleet is; nil for others.
+func (s *Source) Labels() map[string]string { return s.labels }
+
 // Close does nothing: a simulation holds nothing open.
 func (s *Source) Close() error { return nil }
 
@@ -144,7 +148,10 @@ type tapeKey struct {
 }
 
 // perNode is how many GPUs a node of a fleet has.
-const perNode = 8
+const (
+	perNode = 8 // devices
+	perRack = 4 // nodes
+)
 
 // fleet spreads products over nodes. On every other node the devices train together.
 func fleet(n int) []*Source {
@@ -157,7 +164,9 @@ func fleet(n int) []*Source {
 	for i := range n {
 		number, slot := i/perNode, i%perNode
 		if slot == 0 {
-			nodes = append(nodes, &Source{host: nodeHost(plan.Host, number+1), driver: plan.Driver})
+			nodes = append(nodes, &Source{host: nodeHost(plan.Host, number+1), driver: plan.Driver, labels: map[string]string{
+				"rack": fmt.Sprintf("rack-%02d", number/perRack+1),
+			}})
 		}
 		c := card{
 			PCI:     fmt.Sprintf("0000:%02x:00.0", 0x11+0x1c*slot),
