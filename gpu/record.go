@@ -4,15 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"time"
 )
 
 // MarshalRecord writes a snapshot as one line of JSON that [UnmarshalRecord] reads back
-// exactly. It is for files; clients get the contracts. The names are those of the fields in
+// exactly. It is for files and other gpuwhys; clients get the contracts. The names are those of the fields in
 // this package, values have the units of their types (memory is in bytes), durations are
 // text such as "1h30m0s", and what is zero is left out. A reading is:
 //
@@ -20,11 +18,17 @@ import (
 //   - {"doubtful": value};
 //   - {"absent": "not_supported"}; one that is left out is "not_reported".
 func MarshalRecord(s *Snapshot) ([]byte, error) {
-	b, err := appendRecord(nil, reflect.ValueOf(s).Elem())
+	b, err := AppendRecord(nil, s)
 	if err != nil {
 		return nil, fmt.Errorf("a snapshot can't be written: %w", err)
 	}
 	return b, nil
+}
+
+// AppendRecord writes any value of exported fields as [MarshalRecord] writes a snapshot; it has no maps, and a
+// json.RawMessage is written without spaces. A [RecordReader] reads it.
+func AppendRecord[T any](b []byte, v *T) ([]byte, error) {
+	return writerOf(reflect.TypeFor[T]())(b, reflect.ValueOf(v).Elem())
 }
 
 // UnmarshalRecord reads what [MarshalRecord] wrote. A field that this version does not have
@@ -32,11 +36,7 @@ func MarshalRecord(s *Snapshot) ([]byte, error) {
 func UnmarshalRecord(line []byte) (*Snapshot, error) {
 	s := new(Snapshot)
 	r := recordReader{text: line}
-	err := r.read(readerOf(reflect.TypeFor[Snapshot]()), reflect.ValueOf(s).Elem())
-	if err == nil && r.next() != 0 {
-		err = r.unexpected()
-	}
-	if err != nil {
+	if err := r.readAll(s); err != nil {
 		return nil, fmt.Errorf("snapshot%w", err)
 	}
 	return s, nil
@@ -62,73 +62,8 @@ var (
 	timeType     = reflect.TypeFor[time.Time]()
 	durationType = reflect.TypeFor[time.Duration]()
 	errorType    = reflect.TypeFor[error]()
+	rawType      = reflect.TypeFor[json.RawMessage]()
 )
-
-func appendRecord(b []byte, v reflect.Value) ([]byte, error) {
-	if r, ok := reflect.TypeAssert[recordable](v.Addr()); ok {
-		value, q := r.record()
-		switch q {
-		case Good:
-			return appendRecord(b, value)
-		case Doubtful:
-			b, err := appendRecord(append(b, `{"`+doubtfulKey+`":`...), value)
-			return append(b, '}'), err
-		default:
-			return fmt.Appendf(b, `{"%s":"%s"}`, absentKey, q), nil
-		}
-	}
-	switch v.Type() {
-	case timeType:
-		return append(v.Interface().(time.Time).UTC().AppendFormat(append(b, '"'), time.RFC3339Nano), '"'), nil
-	case durationType:
-		return strconv.AppendQuote(b, time.Duration(v.Int()).String()), nil
-	case errorType:
-		text, err := json.Marshal(recordOf(v.Interface().(error)))
-		return append(b, text...), err
-	}
-	switch v.Kind() {
-	case reflect.Struct:
-		b = append(b, '{')
-		for field, value := range v.Fields() {
-			if value.IsZero() {
-				continue
-			}
-			if b[len(b)-1] != '{' {
-				b = append(b, ',')
-			}
-			var err error
-			if b, err = appendRecord(append(strconv.AppendQuote(b, field.Name), ':'), value); err != nil {
-				return nil, fmt.Errorf("%s: %w", field.Name, err)
-			}
-		}
-		return append(b, '}'), nil
-	case reflect.Slice:
-		if v.IsNil() {
-			return append(b, null...), nil
-		}
-		b = append(b, '[')
-		for i := range v.Len() {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			var err error
-			if b, err = appendRecord(b, v.Index(i)); err != nil {
-				return nil, err
-			}
-		}
-		return append(b, ']'), nil
-	case reflect.Pointer:
-		return appendRecord(b, v.Elem()) // a nil one is zero, and left out
-	case reflect.Float64:
-		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
-			return strconv.AppendQuote(b, fmt.Sprint(f)), nil // JSON has no such number
-		}
-		return strconv.AppendFloat(b, v.Float(), 'g', -1, 64), nil
-	default: // text, whole numbers, truth
-		text, err := json.Marshal(v.Interface())
-		return append(b, text...), err
-	}
-}
 
 // A recordedError is an error that was read from a file.
 type recordedError struct {

@@ -190,3 +190,48 @@ func TestMoved(t *testing.T) {
 		}
 	}
 }
+
+// What another version wrote is read as far as it is known.
+func TestRecordsOfAnotherVersion(t *testing.T) {
+	reader := &RecordReader{Room: 1 << 20}
+	var s Snapshot
+	err := ReadRecord(reader, []byte(`{"Warmth":{"a":[1,"]"]},"Devices":[{"Identity":{"UUID":"GPU-1"},"State":"melting","Glow":null,"Readings":{"Thermal":{`+
+		`"GPU":{"estimated":41.5},"Memory":{"absent":"too_hot"},"HotSpot":50},"Processes":{"guessed":[]},"Modes":{"MIG":{"likely":true}}}}]}`), &s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want Snapshot
+	want.Devices = []Device{{Identity: Identity{UUID: "GPU-1"}, State: "melting"}}
+	want.Devices[0].Thermal.HotSpot = Of[Celsius](50)
+	if !reflect.DeepEqual(&s, &want) {
+		got, _ := MarshalRecord(&s)
+		t.Errorf("read as %s", got)
+	}
+	for text, says := range map[string]string{
+		`{"Warmth":{"a":[1}}`: "Warmth", `{"Warmth":}`: "Warmth", `{"Warmth":nope}`: "Warmth",
+		`{"Seq":-1}`: "Seq", `{"Breaks":99999999999999999999}`: "Breaks", `{"Breaks":1e3}`: "Breaks",
+		`{"Devices":[{"Readings":{"Thermal":{"GPU":nan}}}]}`:     ".Devices[0].Readings.Thermal.GPU",
+		`{"Devices":[{"Readings":{"Thermal":{"GPU":0x1p4}}}]}`:   ".Thermal.GPU",
+		`{"Devices":[{"Readings":{"Thermal":{"GPU":1e999}}}]}`:   ".Thermal.GPU",
+		`{"Devices":[{"Readings":{"Thermal":{"GPU":"Inf"}}}]}`:   ".Thermal.GPU",
+		`{"Devices":[{"Readings":{"Thermal":{"GPU":{"new":}}}]}`: ".Thermal.GPU",
+	} {
+		if err := ReadRecord(reader, []byte(text), new(Snapshot)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %s", text, err, says)
+		}
+	}
+}
+
+// A short record can't demand much memory.
+func TestRecordsTakeNoMoreRoomThanTheyMay(t *testing.T) {
+	many := []byte(`{"Devices":[{}` + strings.Repeat(",{}", 10_000) + `]}`)
+	if err := ReadRecord(&RecordReader{Room: 1 << 20}, many, new(Snapshot)); !errors.Is(err, ErrNoRoom) {
+		t.Error(err)
+	}
+	if err := ReadRecord(&RecordReader{Room: 100 << 20}, many, new(Snapshot)); err != nil {
+		t.Error(err)
+	}
+	if _, err := AppendRecord(nil, &struct{ hidden int }{1}); err == nil || !strings.Contains(err.Error(), "hidden") {
+		t.Error(err)
+	}
+}

@@ -1,10 +1,12 @@
 package gpu
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -17,6 +19,56 @@ import (
 type recordReader struct {
 	text []byte
 	at   int
+	from *RecordReader // nil: the record is of this version, and our own
+	room int           // bytes that are left, of one from somebody else
+}
+
+// A RecordReader reads records that came from somebody else, whose version may be another. What this version does not know
+// costs nothing of the rest: a field that it does not have is passed over, and a reading of a quality that it does not have is
+// "not_reported". Many goroutines may use one.
+type RecordReader struct {
+	// Room is how many bytes of memory the values may take beside their texts. It bounds what a short record can demand, since
+	// an empty device takes three bytes of text and thousands of memory.
+	Room int
+	// Text makes the string of a text, such as one that other values have as well. It must not keep the text. nil: each is new.
+	Text func([]byte) string
+}
+
+// ErrNoRoom says that the values of a record take more memory than they may.
+var ErrNoRoom = errors.New("its values take too much memory")
+
+// ReadRecord reads what [AppendRecord] wrote. The error names the field; it is [ErrNoRoom] where that is why.
+func ReadRecord[T any](from *RecordReader, text []byte, into *T) error {
+	r := recordReader{text: text, from: from, room: from.Room}
+	return r.readAll(into)
+}
+
+// readAll reads the whole text into what a pointer points to.
+func (r *recordReader) readAll(into any) error {
+	v := reflect.ValueOf(into).Elem()
+	err := r.read(readerOf(v.Type()), v)
+	if err == nil && r.next() != 0 {
+		err = r.unexpected()
+	}
+	return err
+}
+
+// fill takes the room of n values.
+func (r *recordReader) fill(t reflect.Type, n int) error {
+	if r.from == nil {
+		return nil
+	}
+	if r.room -= n * int(t.Size()); r.room < 0 {
+		return ErrNoRoom
+	}
+	return nil
+}
+
+func (r *recordReader) str(text []byte) string {
+	if r.from != nil && r.from.Text != nil {
+		return r.from.Text(text)
+	}
+	return string(text)
 }
 
 // A readFunc reads the next value into v, which can be set.
@@ -35,7 +87,7 @@ func readerOf(t reflect.Type) readFunc {
 }
 
 func newReader(t reflect.Type) readFunc {
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[recordable]()) {
+	if isReading(t) {
 		r, _ := reflect.TypeAssert[recordable](reflect.New(t))
 		value, _ := r.record()
 		return readingReader(readerOf(value.Type()))
@@ -47,6 +99,8 @@ func newReader(t reflect.Type) readFunc {
 		return readDuration
 	case errorType:
 		return readError
+	case rawType:
+		return readJSON
 	}
 	switch t.Kind() {
 	case reflect.Struct:
@@ -56,6 +110,9 @@ func newReader(t reflect.Type) readFunc {
 	case reflect.Pointer:
 		read := readerOf(t.Elem())
 		return func(r *recordReader, v reflect.Value) error {
+			if err := r.fill(t.Elem(), 1); err != nil {
+				return err
+			}
 			v.Set(reflect.New(t.Elem()))
 			return read(r, v.Elem())
 		}
@@ -166,7 +223,7 @@ func (r *recordReader) string() (text string, err error) {
 	case err != nil:
 		return "", err
 	case plain:
-		return string(quoted[1 : len(quoted)-1]), nil
+		return r.str(quoted[1 : len(quoted)-1]), nil
 	}
 	err = json.Unmarshal(quoted, &text)
 	return text, err
@@ -246,12 +303,17 @@ func structReader(t reflect.Type) readFunc {
 	}
 	fields := map[string]field{}
 	for i := range t.NumField() {
-		fields[t.Field(i).Name] = field{i, readerOf(t.Field(i).Type)}
+		if f := t.Field(i); f.IsExported() {
+			fields[f.Name] = field{i, readerOf(f.Type)}
+		}
 	}
 	return func(r *recordReader, v reflect.Value) error {
 		return r.members(func(name []byte) error {
 			f, known := fields[string(name)]
 			if !known {
+				if r.from != nil {
+					return r.pass()
+				}
 				return fmt.Errorf("there is no %q", name)
 			}
 			return f.read(r, v.Field(f.index))
@@ -268,6 +330,7 @@ func sliceReader(read readFunc) readFunc {
 			return err
 		}
 		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		defer clip(v)
 		for i := 0; !r.take(']'); i++ {
 			if i > 0 {
 				if err := r.want(','); err != nil {
@@ -276,6 +339,9 @@ func sliceReader(read readFunc) readFunc {
 			}
 			if i == v.Cap() {
 				v.Grow(1)
+				if err := r.fill(v.Type().Elem(), v.Cap()); err != nil {
+					return err
+				}
 			}
 			v.SetLen(i + 1)
 			v.Index(i).SetZero()
@@ -287,20 +353,36 @@ func sliceReader(read readFunc) readFunc {
 	}
 }
 
+// clip gives back the room behind a slice, which may be as much as the slice takes.
+func clip(v reflect.Value) {
+	if n := v.Len(); n < v.Cap() {
+		exact := reflect.MakeSlice(v.Type(), n, n)
+		reflect.Copy(exact, v)
+		v.Set(exact)
+	}
+}
+
 func readingReader(read readFunc) readFunc {
 	return func(r *recordReader, v reflect.Value) error {
 		of, _ := reflect.TypeAssert[recordable](v.Addr())
 		value, _ := of.record()
 		begin := r.at
 		if r.take('{') {
-			switch name, _, _ := r.quoted(); string(name) {
+			name, _, err := r.quoted()
+			switch string(name) {
 			case `"` + doubtfulKey + `"`:
 				of.recall(Doubtful)
 				return r.only(func() error { return read(r, value) })
 			case `"` + absentKey + `"`:
+				value.SetZero()
 				return r.only(func() error { return r.absent(of) })
 			}
 			r.at = begin // it is a value
+			if k := value.Kind(); err == nil && r.from != nil && (k != reflect.Struct || value.Type() == timeType) {
+				value.SetZero() // of a quality that this version does not have
+				of.recall(NotReported)
+				return r.pass()
+			}
 		}
 		of.recall(Good)
 		return read(r, value)
@@ -314,6 +396,10 @@ func (r *recordReader) absent(of recordable) error {
 	}
 	q := slices.Index(qualityNames[:Doubtful], reason)
 	if q < 0 {
+		if r.from != nil {
+			of.recall(NotReported)
+			return nil
+		}
 		return fmt.Errorf("%q is no reason why a reading is absent", reason)
 	}
 	of.recall(Quality(q))
@@ -361,29 +447,62 @@ func readError(r *recordReader, v reflect.Value) error {
 
 // readFloat reads a number, or the text of what JSON has no number for.
 func readFloat(r *recordReader, v reflect.Value) error {
-	var text []byte
 	if r.next() == '"' {
 		quoted, _, err := r.quoted()
 		if err != nil {
 			return err
 		}
-		text = quoted[1 : len(quoted)-1]
-	} else {
-		text = r.word()
+		switch string(quoted) {
+		case `"NaN"`:
+			v.SetFloat(math.NaN())
+		case `"+Inf"`:
+			v.SetFloat(math.Inf(1))
+		case `"-Inf"`:
+			v.SetFloat(math.Inf(-1))
+		default:
+			return errors.New("a text is no number")
+		}
+		return nil
+	}
+	text, err := r.number()
+	if err != nil {
+		return err
 	}
 	f, err := strconv.ParseFloat(string(text), 64)
 	v.SetFloat(f)
 	return err
 }
 
+// number passes a number as JSON writes it.
+func (r *recordReader) number() ([]byte, error) {
+	r.next()
+	text := r.word()
+	digits := bytes.TrimPrefix(text, []byte("-"))
+	if len(digits) == 0 {
+		return nil, r.unexpected()
+	}
+	if !json.Valid(text) || digits[0] < '0' || digits[0] > '9' {
+		return nil, fmt.Errorf("%.40q is no number", text)
+	}
+	return text, nil
+}
+
 func readUint(r *recordReader, v reflect.Value) error {
-	n, err := strconv.ParseUint(string(r.word()), 10, 64)
+	text, err := r.number()
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseUint(string(text), 10, 64)
 	v.SetUint(n)
 	return err
 }
 
 func readInt(r *recordReader, v reflect.Value) error {
-	n, err := strconv.ParseInt(string(r.word()), 10, 64)
+	text, err := r.number()
+	if err != nil {
+		return err
+	}
+	n, err := strconv.ParseInt(string(text), 10, 64)
 	if err == nil && v.OverflowInt(n) {
 		err = strconv.ErrRange
 	}
@@ -404,4 +523,13 @@ func readJSON(r *recordReader, v reflect.Value) error {
 		return err
 	}
 	return json.Unmarshal(text, v.Addr().Interface())
+}
+
+// pass passes a value that this version has no place for.
+func (r *recordReader) pass() error {
+	text, err := r.whole()
+	if err == nil && !json.Valid(text) {
+		err = fmt.Errorf("%.40q is no value", text)
+	}
+	return err
 }
