@@ -1,0 +1,152 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Record is an [Answer] as it goes to another gpuwhy: with all that it says and all that [Combine] needs, and without the
+// devices, which are in the snapshot beside it. [gpu.AppendRecord] writes it. Its fields are promises to other versions.
+type Record struct {
+	Time     time.Time
+	Layers   Layers
+	Sentence string
+	Traffic  []string
+	Machine  []causeRecord
+	Devices  []deviceRecord // in the order of the snapshot
+	Ranked   []int          // positions in Devices, the loudest first
+}
+
+type deviceRecord struct {
+	Layers          Layers
+	Sentence        string
+	Causes          []causeRecord
+	Cooling, Cooled *Cooldown
+	Next            []Prospect
+	Asked           bool
+	Loudness        float64
+	Quiet, HasFan   bool
+	Off, Led        bool
+	Working         bool
+	Unknown         bool
+}
+
+type causeRecord struct {
+	ID         string
+	Kind       Kind
+	Case       string
+	Node       string
+	Device     gpu.Reading[int] // its position in the snapshot; absent where the cause is about the machine
+	Sentence   string
+	Confidence Confidence
+	Since      time.Time
+	Evidence   []Evidence
+	Advice     string
+	Headline   string
+	Command    string
+	Who        string
+	Short      string
+}
+
+// Record returns the answer about one snapshot as it is sent beside that. The error says that it is not about that snapshot.
+func (a *Answer) Record(s *gpu.Snapshot) (*Record, error) {
+	if len(a.Devices) != len(s.Devices) {
+		return nil, fmt.Errorf("an answer about %d devices is not about the %d of the snapshot", len(a.Devices), len(s.Devices))
+	}
+	r := &Record{Time: a.Time, Layers: a.Layers, Sentence: a.Sentence, Traffic: a.traffic}
+	for i := range a.Devices {
+		if a.Devices[i].Device != &s.Devices[i] {
+			return nil, fmt.Errorf("what an answer says of device %d is not about that of the snapshot", i)
+		}
+	}
+	var err error
+	cause := func(c Cause) causeRecord {
+		out := causeRecord{
+			ID: c.ID, Kind: c.Kind, Case: c.Case, Node: c.Node, Sentence: c.Sentence, Confidence: c.Confidence, Since: c.Since,
+			Evidence: c.Evidence, Advice: c.Advice, Headline: c.Headline, Command: c.command, Who: c.Who, Short: c.Short,
+		}
+		if c.Device != nil {
+			i := slices.IndexFunc(a.Devices, func(d DeviceAnswer) bool { return d.Device == c.Device })
+			if i < 0 {
+				err = fmt.Errorf("the cause %s is not about a device of the snapshot", c.ID)
+			}
+			out.Device = gpu.Of(i)
+		}
+		return out
+	}
+	r.Machine = each(a.Machine, cause)
+	r.Devices = each(a.Devices, func(d DeviceAnswer) deviceRecord {
+		return deviceRecord{
+			Layers: d.Layers, Sentence: d.Sentence, Causes: each(d.Causes, cause), Cooling: d.Cooling, Cooled: d.Cooled, Next: d.Next, Asked: d.Asked,
+			Loudness: d.loudness, Quiet: d.quiet, HasFan: d.hasFan, Off: d.off, Led: d.led, Working: d.working, Unknown: d.unknown,
+		}
+	})
+	r.Ranked = each(a.ranked, func(d *DeviceAnswer) int {
+		return slices.IndexFunc(a.Devices, func(o DeviceAnswer) bool { return o.Device == d.Device })
+	})
+	return r, err
+}
+
+// Answer returns the answer about a snapshot. The error says what of the record can't be.
+func (r *Record) Answer(s *gpu.Snapshot) (Answer, error) {
+	if len(r.Devices) != len(s.Devices) {
+		return Answer{}, fmt.Errorf(".Devices: it says something of %d devices, and the snapshot has %d", len(r.Devices), len(s.Devices))
+	}
+	var err error
+	cause := func(c causeRecord) Cause {
+		out := Cause{
+			ID: c.ID, Kind: c.Kind, Case: c.Case, Node: c.Node, Sentence: c.Sentence, Confidence: c.Confidence, Since: c.Since,
+			Evidence: c.Evidence, Advice: c.Advice, Headline: c.Headline, command: c.Command, Who: c.Who, Short: c.Short,
+		}
+		if i, is := c.Device.Get(); is && (i < 0 || i >= len(s.Devices)) {
+			err = fmt.Errorf(".Device: a cause is about device %d of %d", i, len(s.Devices))
+		} else if is {
+			out.Device = &s.Devices[i]
+		}
+		return out
+	}
+	a := Answer{Time: r.Time, Layers: r.Layers, Sentence: r.Sentence, traffic: r.Traffic, Machine: each(r.Machine, cause)}
+	a.Devices = each(r.Devices, func(d deviceRecord) DeviceAnswer {
+		return DeviceAnswer{
+			Layers: d.Layers, Sentence: d.Sentence, Causes: each(d.Causes, cause), Cooling: d.Cooling, Cooled: d.Cooled, Next: d.Next, Asked: d.Asked,
+			loudness: d.Loudness, quiet: d.Quiet, hasFan: d.HasFan, off: d.Off, led: d.Led, working: d.Working, unknown: d.Unknown,
+		}
+	})
+	for i := range a.Devices {
+		a.Devices[i].Device = &s.Devices[i]
+		if len(a.Devices[i].Causes) == 0 && err == nil {
+			err = fmt.Errorf(".Devices[%d].Causes: there is none", i)
+		}
+	}
+	if r.Ranked == nil {
+		a.rank()
+		return a, err
+	}
+	place := make([]bool, len(a.Devices))
+	for _, i := range r.Ranked {
+		if i < 0 || i >= len(place) || place[i] {
+			return Answer{}, fmt.Errorf(".Ranked: %d is not one of %d devices, or is twice", i, len(place))
+		}
+		place[i] = true
+		a.ranked = append(a.ranked, &a.Devices[i])
+	}
+	if len(a.ranked) != len(a.Devices) {
+		return Answer{}, fmt.Errorf(".Ranked: %d of %d devices", len(a.ranked), len(a.Devices))
+	}
+	return a, err
+}
+
+// each makes another of each, and nil of nil.
+func each[T, U any](of []T, to func(T) U) []U {
+	if of == nil {
+		return nil
+	}
+	out := slices.Grow([]U{}, len(of))
+	for _, v := range of {
+		out = append(out, to(v))
+	}
+	return out
+}
