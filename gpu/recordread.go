@@ -439,8 +439,15 @@ func readDuration(r *recordReader, v reflect.Value) error {
 }
 
 func readError(r *recordReader, v reflect.Value) error {
+	text, err := r.whole()
+	if err == nil {
+		err = r.fill(reflect.TypeFor[string](), len(text)) // it may be a list of so many
+	}
+	if err != nil {
+		return err
+	}
 	e := new(recordedError)
-	err := readJSON(r, reflect.ValueOf(e).Elem())
+	err = json.Unmarshal(text, e)
 	v.Set(reflect.ValueOf(e))
 	return err
 }

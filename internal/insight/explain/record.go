@@ -57,7 +57,9 @@ func (a *Answer) Record(s *gpu.Snapshot) (*Record, error) {
 		return nil, fmt.Errorf("an answer about %d devices is not about the %d of the snapshot", len(a.Devices), len(s.Devices))
 	}
 	r := &Record{Time: a.Time, Layers: a.Layers, Sentence: a.Sentence, Traffic: a.traffic}
+	position := make(map[*gpu.Device]int, len(s.Devices))
 	for i := range a.Devices {
+		position[&s.Devices[i]] = i
 		if a.Devices[i].Device != &s.Devices[i] {
 			return nil, fmt.Errorf("what an answer says of device %d is not about that of the snapshot", i)
 		}
@@ -69,8 +71,8 @@ func (a *Answer) Record(s *gpu.Snapshot) (*Record, error) {
 			Evidence: c.Evidence, Advice: c.Advice, Headline: c.Headline, Command: c.command, Who: c.Who, Short: c.Short,
 		}
 		if c.Device != nil {
-			i := slices.IndexFunc(a.Devices, func(d DeviceAnswer) bool { return d.Device == c.Device })
-			if i < 0 {
+			i, is := position[c.Device]
+			if !is {
 				err = fmt.Errorf("the cause %s is not about a device of the snapshot", c.ID)
 			}
 			out.Device = gpu.Of(i)
@@ -84,9 +86,7 @@ func (a *Answer) Record(s *gpu.Snapshot) (*Record, error) {
 			Loudness: d.loudness, Quiet: d.quiet, HasFan: d.hasFan, Off: d.off, Led: d.led, Working: d.working, Unknown: d.unknown,
 		}
 	})
-	r.Ranked = each(a.ranked, func(d *DeviceAnswer) int {
-		return slices.IndexFunc(a.Devices, func(o DeviceAnswer) bool { return o.Device == d.Device })
-	})
+	r.Ranked = each(a.ranked, func(d *DeviceAnswer) int { return position[d.Device] })
 	return r, err
 }
 

@@ -1,0 +1,139 @@
+package wire_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/fleet/wire"
+)
+
+// Machines of eight GPUs with processes.
+var benched = []struct{ name, profile string }{{"dgx-h100", "dgx-h100"}, {"fleet", "fleet:8"}}
+
+// states are those of a node over half a minute, as many as are beside one whole state.
+func states(b *testing.B, profile string) (all []*wire.State) {
+	b.Helper()
+	for _, m := range played(b, profile, 7, 5*time.Second)[0] {
+		s := stateOf(m)
+		s.Extra = nil
+		all = append(all, s)
+	}
+	return all
+}
+
+func BenchmarkEncode(b *testing.B) {
+	for _, of := range benched {
+		b.Run(of.name, func(b *testing.B) {
+			all := states(b, of.profile)
+			e := wire.NewEncoder()
+			message, err := e.EncodeWhole(all[0])
+			if err != nil {
+				b.Fatal(err)
+			}
+			wholes, deltas, n := len(message), 0, 0
+			b.ReportAllocs()
+			for b.Loop() {
+				n++
+				message, isWhole, err := e.Encode(all[1+n%(len(all)-1)])
+				if err != nil || isWhole {
+					b.Fatal(isWhole, err)
+				}
+				deltas += len(message)
+			}
+			b.ReportMetric(float64(wholes), "whole-bytes")
+			b.ReportMetric(float64(deltas)/float64(n), "delta-bytes")
+		})
+	}
+}
+
+func BenchmarkEncodeWhole(b *testing.B) {
+	for _, of := range benched {
+		b.Run(of.name, func(b *testing.B) {
+			all, e := states(b, of.profile), wire.NewEncoder()
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := e.EncodeWhole(all[0]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// messages are the whole state, and deltas beside it.
+func messages(b *testing.B, profile string) (node string, all [][]byte) {
+	b.Helper()
+	e := wire.NewEncoder()
+	for _, s := range states(b, profile) {
+		message, _, err := e.Encode(s)
+		if err != nil {
+			b.Fatal(err)
+		}
+		node, all = s.Moment.Snapshot.Node, append(all, message)
+	}
+	return node, all
+}
+
+func BenchmarkDecode(b *testing.B) {
+	for _, of := range benched {
+		b.Run(of.name, func(b *testing.B) {
+			node, all := messages(b, of.profile)
+			d := wire.NewDecoder(node, new(wire.Texts))
+			if _, err := d.Decode(all[0]); err != nil {
+				b.Fatal(err)
+			}
+			n := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				n++
+				if _, err := d.Decode(all[1+n%(len(all)-1)]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkHeldByHub is what a hub holds for each of a hundred nodes: the newest state, and what deltas are beside.
+func BenchmarkHeldByHub(b *testing.B) {
+	const nodes = 100
+	live := func() float64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	for _, of := range benched {
+		b.Run(of.name, func(b *testing.B) {
+			node, all := messages(b, of.profile)
+			var held float64
+			for b.Loop() {
+				texts := new(wire.Texts)
+				warm := wire.NewDecoder(node, texts) // what all nodes share is not a node's
+				for _, message := range all {
+					if _, err := warm.Decode(message); err != nil {
+						b.Fatal(err)
+					}
+				}
+				decoders, newest := make([]*wire.Decoder, nodes), make([]*wire.State, nodes)
+				before := live()
+				for i := range decoders {
+					decoders[i] = wire.NewDecoder(node, texts)
+					for _, message := range all {
+						s, err := decoders[i].Decode(message)
+						if err != nil {
+							b.Fatal(err)
+						}
+						newest[i] = s
+					}
+				}
+				held = (live() - before) / nodes
+				runtime.KeepAlive(decoders)
+				runtime.KeepAlive(newest)
+			}
+			b.ReportMetric(held, "B/node")
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package wire
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// An Encoder writes the states of one node, for one run of the program. One goroutine at a time uses it.
+type Encoder struct {
+	instance string
+	number   uint64 // of the last whole state; 0: none
+	size     int    // of its message
+	beside   []byte // its record
+	text     []byte // room for the next
+}
+
+// NewEncoder returns an Encoder of a new run.
+func NewEncoder() *Encoder { return &Encoder{instance: rand.Text()} }
+
+// Instance is the run that its messages name.
+func (e *Encoder) Instance() string { return e.instance }
+
+// Encode writes a state as a delta beside the last whole one. It writes a whole one where there is none, and where a delta would
+// save little, and says so: then the readers need it wherever they get whole states from. The error is [ErrTooLarge],
+// [ErrOfAnother] where a device is of another node, or says what can't be written.
+func (e *Encoder) Encode(s *State) (message []byte, isWhole bool, err error) {
+	if e.number > 0 {
+		const little = 4 // a delta that saves less than a quarter
+		message, err = e.encode(s, delta)
+		if err != nil || len(message) <= e.size-e.size/little {
+			return message, false, err
+		}
+	}
+	message, err = e.EncodeWhole(s)
+	return message, true, err
+}
+
+// EncodeWhole writes a whole state. The deltas that follow are beside it. The errors are those of Encode.
+func (e *Encoder) EncodeWhole(s *State) (message []byte, err error) { return e.encode(s, whole) }
+
+func (e *Encoder) encode(s *State, kind kind) ([]byte, error) {
+	r, err := recordOf(s, e.instance)
+	if err == nil {
+		e.text, err = gpu.AppendRecord(e.text[:0], r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("a state can't be written: %w", err)
+	}
+	if len(e.text) > maxUnpacked {
+		return nil, fmt.Errorf("%w: %d bytes, and %d is the most", ErrTooLarge, len(e.text), maxUnpacked)
+	}
+	h := header{protocol: Spoken, kind: kind, number: e.number, size: uint64(len(e.text)), instance: e.instance}
+	beside := e.beside
+	if kind == whole {
+		h.number++
+		beside = nil
+	}
+	p := borrow()
+	defer p.giveBack()
+	message, err := p.pack(h.append(nil), e.text, beside)
+	if err != nil {
+		return nil, err
+	}
+	if len(message) > MaxPacked {
+		return nil, fmt.Errorf("%w: %d bytes, and %d is the most", ErrTooLarge, len(message), MaxPacked)
+	}
+	if kind == whole {
+		// A packer may still hold the old one as its dictionary, so it is not written over.
+		e.number, e.size, e.beside, e.text = h.number, len(message), e.text, nil
+	}
+	return message, nil
+}

@@ -1,0 +1,165 @@
+// Package wire turns the state of a node into bytes, and back at another gpuwhy. It knows nothing of how bytes travel.
+//
+// A message is a header and a packed record. The header has the version of the protocol, the run of the sender and a number.
+// The record is JSON by the names of fields, as [gpu.AppendRecord] writes it: exact, and without what is zero. It is packed by
+// itself (a whole state), or with the last whole state beside it (a delta), so that what has not changed costs next to nothing.
+// Each delta needs that one whole state and no other delta: a delta that is lost does no harm. A delta names the run of the
+// sender and the number of the whole state, so that it is never applied to another; the packed frame has a checksum besides.
+//
+// What a node says that this gpuwhy computes itself of the same readings (who uses what) is not sent; the answer is, since it
+// needs the node's past.
+//
+// How the protocol changes:
+//
+//   - A new field raises the minor version. A reader passes over fields that it does not know, takes those that are missing as
+//     "not said", and a reading of a quality that it does not know as "not reported". Words that it does not know (kinds,
+//     states, reasons) stay as they are.
+//   - No field goes away, becomes another type or gets another meaning, and no header field moves, but with a new major
+//     version. A message of another major version is refused with [ErrVersion].
+//   - testdata/schema.txt has all fields; a test compares it with the code.
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+)
+
+// A Protocol is a version of how states are written.
+type Protocol struct{ Major, Minor int }
+
+// Spoken is what this program writes. It reads all minor versions of the same major one.
+var Spoken = Protocol{Major: 1, Minor: 0}
+
+// String is such as "1.0".
+func (p Protocol) String() string { return fmt.Sprintf("%d.%d", p.Major, p.Minor) }
+
+// A Hello says who sends.
+type Hello struct {
+	Version  string        // of the sender's program
+	Protocol Protocol      // of the message; an Encoder writes [Spoken]
+	Instance string        // random, of one run of the sender; an Encoder writes its own
+	Started  time.Time     // when that run began, by the sender's clock
+	Sent     time.Time     // when the message was made, by the sender's clock
+	Interval time.Duration // between the sender's states; zero where it does not say
+}
+
+// A State is what a node says of itself at one time.
+type State struct {
+	Hello
+	// Moment is of the node, with its Place. Its Link is the business of who receives it, and not sent.
+	Moment *insight.Moment
+	// Extra are other sections by name, such as "alerts"; whoever knows a name knows what its text is. All are kept.
+	Extra map[string]json.RawMessage
+}
+
+// Why a message is refused. A refused message changes nothing of what a [Decoder] knows.
+var (
+	ErrNoBase     = errors.New("the whole state that this is beside is not here") // ask the node for it
+	ErrLate       = errors.New("a newer whole state of the same run is here")     // nothing is lost
+	ErrVersion    = errors.New("another version of the protocol")                 // in a [gpu.Advice]
+	ErrTooLarge   = errors.New("larger than a message may be")
+	ErrUnreadable = errors.New("it can't be read")
+	ErrOfAnother  = errors.New("it is about another node")
+)
+
+// What a message may take. Whatever is larger is refused before memory is taken for it.
+const (
+	MaxPacked   = 1 << 20  // bytes of a message
+	maxUnpacked = 4 << 20  // bytes of its record
+	maxValues   = 16 << 20 // bytes of the values of the record, beside their texts
+	maxSections = 64
+	maxLabels   = 1000
+)
+
+type kind byte
+
+const (
+	whole kind = 1
+	delta kind = 2
+)
+
+// A header is what a message begins with: magic, major and minor version, the length of the rest of the header, and in that
+// the kind, number, size and instance. What a later minor version adds stands behind those.
+type header struct {
+	protocol Protocol
+	kind     kind
+	number   uint64 // of the whole state, from 1; of a delta, of the one beside it
+	size     uint64 // bytes of the record
+	instance string
+}
+
+const (
+	magic        = "GPUW"
+	fixed        = len(magic) + 3 // up to the rest
+	mostInstance = 64             // bytes of an instance
+)
+
+func (h *header) append(b []byte) []byte {
+	b = append(append(b, magic...), byte(h.protocol.Major), byte(h.protocol.Minor), 0)
+	begin := len(b)
+	b = binary.AppendUvarint(binary.AppendUvarint(append(b, byte(h.kind)), h.number), h.size)
+	b = append(append(b, byte(len(h.instance))), h.instance...)
+	b[begin-1] = byte(len(b) - begin)
+	return b
+}
+
+// cut reads the header of a message, and returns the rest.
+func cut(message []byte) (h header, frame []byte, err error) {
+	switch {
+	case len(message) > MaxPacked:
+		return h, nil, fmt.Errorf("%w: %d bytes, and %d is the most", ErrTooLarge, len(message), MaxPacked)
+	case len(message) < fixed || string(message[:len(magic)]) != magic:
+		return h, nil, fmt.Errorf("%w: it is no message of gpuwhy", ErrUnreadable)
+	}
+	h.protocol = Protocol{int(message[len(magic)]), int(message[len(magic)+1])}
+	if h.protocol.Major != Spoken.Major {
+		return h, nil, otherVersion(h.protocol)
+	}
+	b := message[fixed:]
+	n := int(message[fixed-1])
+	if n > len(b) {
+		return h, nil, fmt.Errorf("%w: its header is cut off", ErrUnreadable)
+	}
+	b, frame = b[:n], b[n:]
+	bad := fmt.Errorf("%w: its header is damaged", ErrUnreadable)
+	if len(b) == 0 {
+		return h, nil, bad
+	}
+	h.kind, b = kind(b[0]), b[1:]
+	for _, to := range []*uint64{&h.number, &h.size} {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			return h, nil, bad
+		}
+		*to, b = v, b[n:]
+	}
+	if len(b) == 0 || int(b[0]) > len(b)-1 || b[0] == 0 || b[0] > mostInstance {
+		return h, nil, bad
+	}
+	h.instance = string(b[1 : 1+b[0]])
+	switch {
+	case h.kind != whole && h.kind != delta:
+		return h, nil, fmt.Errorf("%w: a message of kind %d is not known", ErrUnreadable, h.kind)
+	case h.size > maxUnpacked:
+		return h, nil, fmt.Errorf("%w: %d bytes when unpacked, and %d is the most", ErrTooLarge, h.size, maxUnpacked)
+	}
+	return h, frame, nil
+}
+
+// otherVersion says which of the two is to be updated.
+func otherVersion(theirs Protocol) error {
+	advice := &gpu.Advice{
+		What: fmt.Sprintf("it speaks version %s of the protocol between gpuwhys, and this one version %s", theirs, Spoken),
+		Try:  "update gpuwhy here", Err: ErrVersion,
+	}
+	if theirs.Major < Spoken.Major {
+		advice.Try = "update gpuwhy on the node"
+	}
+	return advice
+}
