@@ -99,10 +99,11 @@ var allowed = map[string][]string{
 		"internal/foresight", "internal/insight", "internal/keep", "internal/live", "internal/metrics", "internal/past", "internal/recent", "internal/record", "internal/regular", "internal/server",
 		"internal/store", "internal/web",
 	},
-	"internal/story":     {},
-	"internal/bench":     {},
-	"cmd/gpuwhy":         {"…"},
-	"cmd/gpuwhy-gallery": {"…"},
+	"internal/fleet/wire": {"gpu", "internal/insight", "internal/insight/explain"},
+	"internal/story":      {},
+	"internal/bench":      {},
+	"cmd/gpuwhy":          {"…"},
+	"cmd/gpuwhy-gallery":  {"…"},
 }
 
 // within reports whether a list has a package, by name or as below a folder.
