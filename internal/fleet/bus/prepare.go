@@ -166,10 +166,14 @@ func (b *Bus) replicated(c jetstream.StreamConfig, replicas int, do func(jetstre
 	if c.Replicas = replicas; replicas != 0 {
 		return do(c)
 	}
+	if b.conn.ConnectedClusterName() == "" { // a server alone
+		c.Replicas = 1
+		return do(c)
+	}
 	c.Replicas = 3
 	err := do(c)
 	switch codeOf(err) {
-	case codeReplicas, codeNoPeers, codeInsufficient:
+	case codeReplicas, codeNoPeers:
 		c.Replicas = 1
 		return do(c)
 	}

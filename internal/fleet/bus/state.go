@@ -29,14 +29,11 @@ type State struct {
 
 // State says how it is now. It waits for nothing.
 func (b *Bus) State() State {
-	connected := b.conn.IsConnected()
+	server := b.conn.ConnectedUrlRedacted()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := State{Connected: connected, Since: b.since, Err: b.worst(), Dropped: b.dropped}
-	switch {
-	case connected:
-		s.Server = b.conn.ConnectedUrlRedacted()
-	case s.Err == nil:
+	s := State{Connected: server != "", Since: b.since, Server: server, Err: b.worst(), Dropped: b.dropped}
+	if !s.Connected && s.Err == nil {
 		s.Err = &gpu.Advice{What: "the connection to the fleet is not made yet", Try: "wait a few seconds"}
 	}
 	return s
