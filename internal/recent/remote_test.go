@@ -33,7 +33,7 @@ func full(node string, after time.Duration, remote bool) *insight.Moment {
 // The past of a node takes little memory, and that of one which another program reads still less: there may be thousands.
 func TestMemoryOfANode(t *testing.T) {
 	for remote, most := range map[bool]float64{false: 130e3, true: 30e3} {
-		const nodes = 20
+		const nodes = 100
 		heap := func() float64 {
 			runtime.GC()
 			runtime.GC()
@@ -42,7 +42,7 @@ func TestMemoryOfANode(t *testing.T) {
 			return float64(m.HeapAlloc)
 		}
 		before, s := heap(), New()
-		for after := time.Duration(0); after < 20*time.Minute; after += 5 * time.Second {
+		for after := time.Duration(0); after < 20*time.Minute; after += 15 * time.Second {
 			for i := range nodes {
 				s.Observe(full(fmt.Sprint("node-", i), after, remote))
 			}
