@@ -15,6 +15,7 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,6 +94,7 @@ type Hub struct {
 	standing    *standing
 	held        map[string]*frame // by node: read on demand since the newest was published
 	connections int               // counted from before the upgrade
+	hearing     map[string]int    // connections that get updates: of one node by its name, of all by the empty one
 	farewell    *goodbye          // once the hub shuts down
 	gone        sync.WaitGroup    // one for each connection, and each goroutine that serves one
 
@@ -106,18 +108,19 @@ type Hub struct {
 // A state has the newest of all nodes, until newer is closed.
 type state struct {
 	fleet     *insight.Fleet
-	entries   []entry // one for each node, in the order in which they were published
+	entries   []entry // one for each node, in the order of their names
 	number    uint64  // of the newest frame; 0 before the first
 	last      *mark   // of the newest frame that viewers get
 	newer     chan struct{}
 	greetings lazy.Map[greeted, packet]
 }
 
-// A mark remembers a frame that viewers get, without the frame. The hub keeps the
-// newest mark, and each viewer the one that it has come to: all others are garbage.
+// A mark remembers a frame that viewers get, without the frame, or that a node was taken out. The hub keeps the
+// newest mark, and each viewer the one that it has come to: all others are garbage. So what a viewer gets next
+// is found without a look at the nodes of which nothing is new.
 type mark struct {
 	node   string
-	number uint64 // of the frame
+	number uint64 // of the frame; 0 where the node was taken out
 	next   *mark
 }
 
@@ -132,14 +135,19 @@ func (e entry) node() string { return e.newest.moment.Snapshot.Node }
 // failing reports whether the newest could not be encoded, whole or for a filter.
 func (e entry) failing() bool { return e.shown != e.newest || e.newest.failed.Load() }
 
+// entry returns that of a node.
+func (s *state) entry(node string) (e entry, ok bool) {
+	i, ok := slices.BinarySearchFunc(s.entries, node, func(e entry, node string) int { return strings.Compare(e.node(), node) })
+	if ok {
+		e = s.entries[i]
+	}
+	return e, ok
+}
+
 // of returns the frame of a node that viewers get; it may be nil.
 func (s *state) of(node string) *frame {
-	for _, e := range s.entries {
-		if e.node() == node {
-			return e.shown
-		}
-	}
-	return nil
+	e, _ := s.entry(node)
+	return e.shown
 }
 
 // data is that of the newest gpu_status_update about a node; it may be nil.
@@ -152,17 +160,15 @@ func (s *state) data(node string, to auth.Audience) []byte {
 	return nil
 }
 
-// after returns the oldest frame for viewers above a number; it may be nil.
-func (s *state) after(seen uint64) (oldest *frame) {
-	if s.number <= seen {
-		return nil
-	}
+// until returns the frames for viewers up to a number, the oldest first.
+func (s *state) until(number uint64) (frames []*frame) {
 	for _, e := range s.entries {
-		if f := e.shown; f != nil && f.number > seen && (oldest == nil || f.number < oldest.number) {
-			oldest = f
+		if f := e.shown; f != nil && f.number <= number {
+			frames = append(frames, f)
 		}
 	}
-	return oldest
+	slices.SortFunc(frames, func(a, b *frame) int { return cmp.Compare(a.number, b.number) })
+	return frames
 }
 
 // New returns a hub. It panics if cfg lacks an encoder. It starts no goroutine; each
@@ -174,6 +180,7 @@ func New(cfg Config) *Hub {
 		cfg:        cfg,
 		viewers:    make(map[*viewer]struct{}),
 		held:       make(map[string]*frame),
+		hearing:    make(map[string]int),
 		encoding:   &trouble{log: log, what: "encoding snapshots"},
 		patching:   &trouble{log: log, what: "making patches"},
 		greetings:  &trouble{log: log, what: "encoding the status"},
@@ -188,36 +195,86 @@ func New(cfg Config) *Hub {
 
 // Publish makes m the newest Moment of its node, whatever its Seq, and wakes those
 // who wait for one. It waits for no viewer. If m can't be encoded, viewers keep the
-// node's last Moment that could be, and the log says so once. Where there is no viewer, m is
+// node's last Moment that could be, and the log says so once. Where nobody gets updates of the node, m is
 // not encoded until somebody asks for it.
-func (h *Hub) Publish(m *insight.Moment) {
+func (h *Hub) Publish(m *insight.Moment) { h.PublishAll([]*insight.Moment{m}) }
+
+// PublishAll is Publish of several Moments, with one new state for all: what a Moment costs does then not depend on how many
+// nodes there are, as long as PublishAll is called as seldom. Of Moments of one node the last counts.
+func (h *Hub) PublishAll(moments []*insight.Moment) {
+	if len(moments) == 0 {
+		return
+	}
 	h.publishing.Lock()
 	defer h.publishing.Unlock()
 
-	old, node := h.now.Load(), m.Snapshot.Node
-	next := &state{fleet: m.Alone(), number: old.number + 1, last: old.last, newer: make(chan struct{})}
+	moments = h.lastOfEach(moments)
+	old := h.now.Load()
+	next := &state{number: old.number, last: old.last, newer: make(chan struct{})}
+	fresh := make([]entry, 0, len(moments))
+	well := true
+	for _, m := range moments {
+		next.number++
+		f, node := &frame{hub: h, moment: m, number: next.number}, m.Snapshot.Node
+		e := entry{f, old.of(node)}
+		// The filters that failed for the frame before may fail for this one later.
+		well = well && (e.shown == nil || !e.shown.failed.Load())
+		if h.encodable(f) {
+			e.shown = f
+			next.append(node, f.number)
+			h.counts.published.Add(1)
+		}
+		fresh = append(fresh, e)
+	}
+	slices.SortFunc(fresh, func(a, b entry) int { return strings.Compare(a.node(), b.node()) })
 	if h.cfg.Several {
-		next.fleet = old.fleet.With(m)
-		next.entries = slices.DeleteFunc(slices.Clone(old.entries), func(e entry) bool { return e.node() == node })
+		next.fleet, next.entries = old.fleet.With(moments...), insight.Merge(old.entries, fresh, entry.node)
+	} else {
+		next.fleet, next.entries = moments[0].Alone(), fresh
 	}
-	f, before := &frame{hub: h, moment: m, number: next.number}, old.of(node)
-	e := entry{f, before}
-	if h.encodable(f) {
-		e.shown = f
-		next.last = &mark{node: node, number: f.number}
-		old.last.next = next.last
-		h.counts.published.Add(1)
-	}
-	next.entries = append(next.entries, e)
-	// The filters that failed for the frame before may fail for this one later.
-	if (before == nil || !before.failed.Load()) && !slices.ContainsFunc(next.entries, entry.failing) {
+	if _, err := h.encoding.state(); err != nil && well && !slices.ContainsFunc(next.entries, entry.failing) {
 		h.encoding.end()
 	}
 	h.now.Store(next)
 	close(old.newer)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.held, node)
+	if len(h.held) > 0 {
+		for _, m := range moments {
+			delete(h.held, m.Snapshot.Node)
+		}
+	}
+	h.wakeHearers()
+}
+
+// lastOfEach are the last Moments of each node, in their order; where there can be one node alone, the last.
+func (h *Hub) lastOfEach(moments []*insight.Moment) []*insight.Moment {
+	if len(moments) == 1 {
+		return moments
+	}
+	if !h.cfg.Several {
+		return moments[len(moments)-1:]
+	}
+	later := make(map[string]bool, len(moments))
+	out := make([]*insight.Moment, 0, len(moments))
+	for _, m := range slices.Backward(moments) {
+		if !later[m.Snapshot.Node] {
+			later[m.Snapshot.Node] = true
+			out = append(out, m)
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// append adds a mark. Nobody has the state yet; who has the mark before it looks behind that once there is a newer state.
+func (s *state) append(node string, number uint64) {
+	s.last.next = &mark{node: node, number: number}
+	s.last = s.last.next
+}
+
+// wakeHearers wakes the viewers that get updates. The caller holds mu.
+func (h *Hub) wakeHearers() {
 	h.turns.wake(func(yield func(*viewer) bool) {
 		for v := range h.viewers {
 			if v.mail.page.Load() == nil && !yield(v) {
@@ -227,11 +284,36 @@ func (h *Hub) Publish(m *insight.Moment) {
 	})
 }
 
-// encodable reports whether a frame can be encoded. While all is well and nobody looks, that is not tried: who
-// asks first finds out.
+// Remove takes a node out: no viewer gets anything of it any more, and whoever connects finds no such node. A Moment that is
+// published later makes it a node again.
+func (h *Hub) Remove(node string) {
+	h.publishing.Lock()
+	defer h.publishing.Unlock()
+	old := h.now.Load()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.held, node)
+	if _, ok := old.entry(node); ok {
+		next := &state{
+			number: old.number, last: old.last, newer: make(chan struct{}), fleet: old.fleet.Without(node),
+			entries: slices.DeleteFunc(slices.Clone(old.entries), func(e entry) bool { return e.node() == node }),
+		}
+		next.append(node, 0)
+		if len(next.entries) == 0 {
+			next.fleet = nil // as before the first
+		}
+		h.now.Store(next)
+		close(old.newer)
+		h.wakeHearers()
+	}
+	h.changed()
+}
+
+// encodable reports whether a frame can be encoded. While all is well and nobody gets updates of the node, that is not
+// tried: who asks first finds out.
 func (h *Hub) encodable(f *frame) bool {
 	h.mu.Lock()
-	nobody := h.connections == 0
+	nobody := h.hearing[""]+h.hearing[f.moment.Snapshot.Node] == 0
 	h.mu.Unlock()
 	if _, err := h.encoding.state(); nobody && err == nil {
 		return true
@@ -284,11 +366,14 @@ func (h *Hub) Latest() *insight.Fleet {
 	now := h.now.Load()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	f := now.fleet
-	for _, held := range h.held {
-		f = f.With(held.moment)
+	if len(h.held) == 0 {
+		return now.fleet
 	}
-	return f
+	held := make([]*insight.Moment, 0, len(h.held))
+	for _, f := range h.held {
+		held = append(held, f.moment)
+	}
+	return now.fleet.With(held...)
 }
 
 // Newest returns the newest Moment of each node; nil before the first.
@@ -302,12 +387,34 @@ func (h *Hub) Update(node string, to auth.Audience) []byte { return h.now.Load()
 // ends, also those that can't be encoded. A slow caller skips what was replaced.
 func (h *Hub) Feed(ctx context.Context) iter.Seq[*insight.Moment] {
 	return func(yield func(*insight.Moment) bool) {
-		for seen := uint64(0); ctx.Err() == nil; {
-			now := h.now.Load()
-			for _, e := range now.entries {
-				if e.newest.number > seen && (ctx.Err() != nil || !yield(e.newest.moment)) {
+		for moments := range h.FeedAll(ctx) {
+			for _, m := range moments {
+				if ctx.Err() != nil || !yield(m) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// FeedAll is Feed of all that is new at once, in the order in which it was published.
+func (h *Hub) FeedAll(ctx context.Context) iter.Seq[[]*insight.Moment] {
+	return func(yield func([]*insight.Moment) bool) {
+		for seen := uint64(0); ctx.Err() == nil; {
+			now := h.now.Load()
+			var newer []*frame
+			for _, e := range now.entries {
+				if e.newest.number > seen {
+					newer = append(newer, e.newest)
+				}
+			}
+			slices.SortFunc(newer, func(a, b *frame) int { return cmp.Compare(a.number, b.number) })
+			moments := make([]*insight.Moment, len(newer))
+			for i, f := range newer {
+				moments[i] = f.moment
+			}
+			if len(moments) > 0 && !yield(moments) {
+				return
 			}
 			seen = now.number
 			select {

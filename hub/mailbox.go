@@ -27,8 +27,9 @@ type mailbox struct {
 
 	// Only the caller of next uses these:
 	greets *state          // the state in the viewer's first message, until that is made
-	seen   uint64          // number of the last frame that it got, or did not want
-	last   *mark           // up to which skipped frames are counted
+	older  []string        // nodes of which it gets the newest first, and then what is behind last
+	last   *mark           // up to which it has been told, or did not want to be
+	told   uint64          // number of the last frame up to there
 	by     *filter         // that was in force then
 	bases  map[string]base // what the viewer has of each node, where it gets patches
 }
@@ -44,9 +45,9 @@ func (m *mailbox) start(now *state, standing []announcement) {
 	if m.page.Load() != nil {
 		return
 	}
-	m.greets, m.last = now, now.last
-	if !m.several() {
-		m.seen = now.number
+	m.greets, m.last, m.told = now, now.last, now.number
+	if m.several() {
+		m.older = nodesOf(now.until(now.number))
 	}
 	for _, a := range standing {
 		if m.only == "" || a.Node == m.only {
@@ -132,24 +133,56 @@ func (m *mailbox) next(now *state) (message, bool) {
 		return message{}, false
 	}
 	if p := m.page.Load(); p != nil {
+		m.last, m.older = nil, nil // or marks would wait for it
 		return m.hub.turn(m.to, p)
 	}
 	if by != m.by { // who begins to get patches begins with the newest
 		m.by, m.bases = by, nil
 		if by.delta {
-			m.seen, m.bases = 0, map[string]base{}
+			m.older, m.bases = nodesOf(now.until(m.told)), map[string]base{}
 		}
 	}
-	for f := now.after(m.seen); f != nil; f = now.after(m.seen) {
-		m.seen = f.number
-		m.countSkipped(now, by)
-		if m.wants(f, by) {
-			if p, err := m.packet(f, by); err == nil {
-				return message{head: p.frameFor(m.deflates)}, true
-			} // the log has the error; the viewer keeps the frame that it has
-		}
+	for f, ok := m.newer(now, by); ok; f, ok = m.newer(now, by) {
+		if p, err := m.packet(f, by); err == nil {
+			return message{head: p.frameFor(m.deflates)}, true
+		} // the log has the error; the viewer keeps the frame that it has
 	}
 	return message{}, false
+}
+
+func nodesOf(frames []*frame) []string {
+	nodes := make([]string, len(frames))
+	for i, f := range frames {
+		nodes[i] = f.moment.Snapshot.Node
+	}
+	return nodes
+}
+
+// newer finds the oldest frame that the viewer wants and has not got, and counts those that were replaced.
+func (m *mailbox) newer(now *state, by *filter) (*frame, bool) {
+	for len(m.older) > 0 {
+		f := now.of(m.older[0])
+		m.older = m.older[1:]
+		if f != nil && f.number <= m.told && m.wants(f, by) { // a later one is behind last
+			return f, true
+		}
+	}
+	for m.last != now.last {
+		m.last = m.last.next
+		if m.last.number == 0 {
+			delete(m.bases, m.last.node)
+			continue
+		}
+		m.told = m.last.number
+		switch f := now.of(m.last.node); {
+		case f == nil || !m.wants(f, by):
+		case f.number > m.told:
+			m.hub.counts.skipped.Add(1)
+		default:
+			return f, true
+		}
+	}
+	return nil, false
 }
 
 // packet is what the viewer gets of a frame: an update, or a patch of the one that it has.
@@ -164,16 +197,6 @@ func (m *mailbox) packet(f *frame, by *filter) (packet, error) {
 	p, has, err := f.patch(m.to, by, m.bases[node])
 	m.bases[node] = has
 	return p, err
-}
-
-// countSkipped counts the frames before the one taken that newer ones have replaced.
-func (m *mailbox) countSkipped(now *state, by *filter) {
-	for m.last != now.last && m.last.next.number <= m.seen {
-		m.last = m.last.next
-		if f := now.of(m.last.node); f != nil && f.number > m.last.number && m.wants(f, by) {
-			m.hub.counts.skipped.Add(1)
-		}
-	}
 }
 
 // wants is false, with several nodes, where the filter keeps no device of the frame's.

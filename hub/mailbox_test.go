@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -232,7 +233,7 @@ func TestFailingEncoderIsToldOnceAndViewersKeepTheLastFrame(t *testing.T) {
 	for _, told := range []*trouble{h.encoding, h.greetings, h.refreshing} {
 		told.log = slog.New(slog.NewTextHandler(&log, nil))
 	}
-	h.connections = 1
+	h.hearing[""] = 1
 	m := h.newTestMailbox()
 	h.Publish(devices(1, "a"))
 	owed(t, h, m)
@@ -475,5 +476,95 @@ func TestFiltersSharePatches(t *testing.T) {
 	h.Publish(devices(3, "a"))
 	if _, has, err := h.latest("n").patch(auth.Everything, everything, base{number: 7}); err == nil || has.number != 7 {
 		t.Errorf("without a patch the viewer has %+v; %v", has, err)
+	}
+}
+
+// A node that was taken out is nobody's any more: neither of who connects, nor of who had not got its newest.
+func TestARemovedNodeIsGone(t *testing.T) {
+	h := newTestHub(t)
+	h.cfg.Several = true
+	m := h.newTestMailbox()
+	h.PublishAll([]*insight.Moment{moment("a", 1, "a"), moment("b", 2, "b"), moment("c", 3, "c")})
+	h.Hold(moment("b", 4, "b"))
+	changes := h.Changes()
+	h.Remove("b")
+	h.Remove("never was")
+	if diff := cmp.Diff([]string{frameText(1, "a"), frameText(3, "c")}, owed(t, h, m)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{frameText(1, "a"), frameText(3, "c")}, owed(t, h, h.newTestMailbox())); diff != "" {
+		t.Errorf("who connects later: %s", diff)
+	}
+	if _, ok := h.Newest().Node("b"); ok || len(h.Newest().Moments()) != 2 || h.Update("b", auth.Everything) != nil || h.latest("b") != nil {
+		t.Error("it is still there")
+	}
+	if _, ok := h.Latest().Node("b"); ok || h.Changes() == changes {
+		t.Error("pages still have it")
+	}
+	h.Publish(moment("b", 5, "b"))
+	if diff := cmp.Diff([]string{frameText(5, "b")}, owed(t, h, m)); diff != "" {
+		t.Errorf("after it came back: %s", diff)
+	}
+	if s := h.Stats(); s.Skipped != 0 {
+		t.Errorf("%d are said to be skipped", s.Skipped)
+	}
+	for _, node := range []string{"a", "b", "c"} {
+		h.Remove(node)
+	}
+	if h.Newest() != nil || owed(t, h, m) != nil {
+		t.Error("something is left of no node")
+	}
+}
+
+// Of Moments of one node in one call the last counts, and the order of the others is that of the call.
+func TestPublishAll(t *testing.T) {
+	h := newTestHub(t)
+	h.cfg.Several = true
+	m := h.newTestMailbox()
+	h.PublishAll(nil)
+	h.PublishAll([]*insight.Moment{moment("c", 1, "c"), moment("a", 2, "a"), moment("c", 3, "c"), moment("b", 4, "b")})
+	if diff := cmp.Diff([]string{frameText(2, "a"), frameText(3, "c"), frameText(4, "b")}, owed(t, h, m)); diff != "" {
+		t.Error(diff)
+	}
+	var fed []uint64
+	for moments := range h.FeedAll(t.Context()) {
+		for _, m := range moments {
+			fed = append(fed, m.Snapshot.Seq)
+		}
+		break
+	}
+	if !slices.Equal(fed, []uint64{2, 3, 4}) {
+		t.Errorf("the feed has %d", fed)
+	}
+	for i, of := range h.Newest().Moments() {
+		if want := string(rune('a' + i)); of.Snapshot.Node != want {
+			t.Errorf("node %d is %s", i, of.Snapshot.Node)
+		}
+	}
+}
+
+// What a Moment costs the hub does not depend on how many nodes there are.
+func TestPublishingDoesNotGrowWithNodes(t *testing.T) {
+	per := func(nodes int) float64 {
+		h := newTestHub(t)
+		h.cfg.Several = true
+		var all []*insight.Moment
+		for i := range nodes {
+			all = append(all, moment(fmt.Sprintf("node-%05d", i), 1, "a"))
+		}
+		h.PublishAll(all)
+		viewer := h.newTestMailbox()
+		owed(t, h, viewer)
+		batch := all[nodes/2 : nodes/2+20]
+		return testing.AllocsPerRun(20, func() {
+			h.PublishAll(batch)
+			if got := len(owed(t, h, viewer)); got != len(batch) {
+				t.Fatalf("%d of %d are owed", got, len(batch))
+			}
+		})
+	}
+	few, many := per(100), per(3000)
+	if many > few*1.1+2 {
+		t.Errorf("%.0f allocations at 100 nodes, %.0f at 3,000", few, many)
 	}
 }

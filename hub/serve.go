@@ -43,6 +43,7 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 		}
 		v.mail.page.Store(p)
 	}
+	h.hears(v, v.mail.page.Load() == nil)
 	if err := v.accept(w, r); err != nil {
 		return
 	}
@@ -75,7 +76,25 @@ func (h *Hub) leave(v *viewer) {
 	delete(h.viewers, v)
 	h.connections--
 	h.mu.Unlock()
+	h.hears(v, false)
 	h.gone.Done()
+}
+
+// hears counts a connection that gets updates, and no longer one that does not.
+func (h *Hub) hears(v *viewer, so bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case so == v.hears:
+		return
+	case so:
+		h.hearing[v.mail.only]++
+	default:
+		if h.hearing[v.mail.only]--; h.hearing[v.mail.only] == 0 {
+			delete(h.hearing, v.mail.only)
+		}
+	}
+	v.hears = so
 }
 
 // refuse answers with an RFC 9457 document, and counts it.

@@ -33,6 +33,7 @@ type viewer struct {
 	wire   *wire
 	conn   *websocket.Conn
 	remote string
+	hears  bool          // it is counted as one that gets updates; of the hub's mu
 	limits limits        // of the reader
 	in     bytes.Buffer  // of the reader
 	slots  chan struct{} // one taken for each request that waits for its reply
@@ -349,6 +350,7 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	case req.event == eventShow:
 		<-v.slots // the page is the answer
 		v.mail.show(req.page)
+		v.hub.hears(v, false)
 		if req.fresh {
 			v.hub.gone.Go(v.readNow)
 		}

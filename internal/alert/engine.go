@@ -24,16 +24,17 @@ const keptPast = 100 // alerts that are over
 type Engine struct {
 	Node string // what this machine is called, for what is kept over a restart
 	// Announce takes changes in the order in which they happen, and the alerts that
-	// stand after them. Alerts of another node than node are as they were before; an
-	// empty node stands for all. It is called for one announcement at a time, and must
+	// stand after them. Alerts of other nodes than nodes are as they were before; nil
+	// stands for all. It is called for one announcement at a time, and must
 	// not wait for anybody. It may be nil.
-	Announce func(node string, changes []Change, standing []Alert)
+	Announce func(nodes []string, changes []Change, standing []Alert)
 	Log      *slog.Logger
 
 	order    sync.Mutex // held from a change until it is announced
 	mu       sync.Mutex // held while something is read or changed
 	rules    []Rule
-	tracked  map[key]*tracked
+	tracked  map[string]map[key]*tracked // by node
+	alight   map[key]*tracked            // those of it that may have an alert that stands
 	silences []Silence
 	silenced uint64          // number of silences ever made, for their IDs
 	round    uint64          // of Observe
@@ -93,7 +94,7 @@ type record struct {
 // New returns an engine that has seen nothing. The rules must be checked, and
 // their names must differ.
 func New(rules []Rule) *Engine {
-	return &Engine{Log: slog.Default(), rules: slices.Clone(rules), tracked: map[key]*tracked{}, marks: map[string]mark{}}
+	return &Engine{Log: slog.Default(), rules: slices.Clone(rules), tracked: map[string]map[key]*tracked{}, alight: map[key]*tracked{}, marks: map[string]mark{}}
 }
 
 // Hold calls f while no alert changes and none is announced.
@@ -103,14 +104,51 @@ func (e *Engine) Hold(f func()) {
 	f()
 }
 
-// change changes alerts of a node, or of all, and announces that unless there is an error.
-func (e *Engine) change(node string, how func() ([]Change, error)) (changes []Change, err error) {
+// change changes alerts of nodes, or of all, and announces that unless there is an error, or nothing is to be said of those nodes.
+func (e *Engine) change(nodes []string, how func() ([]Change, error)) (changes []Change, err error) {
 	e.Hold(func() {
-		if changes, err = e.sorted(how); err == nil && e.Announce != nil {
-			e.Announce(node, changes, e.Standing())
+		if changes, err = e.sorted(how); err == nil && e.Announce != nil && (nodes == nil || len(changes) > 0 || e.burns(nodes)) {
+			e.Announce(nodes, changes, e.Standing())
 		}
 	})
 	return changes, err
+}
+
+// burns reports whether an alert stands on one of the nodes.
+func (e *Engine) burns(nodes []string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(nodes, func(node string) bool {
+		for k := range e.tracked[node] {
+			if e.alight[k] != nil {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// all yields all things that rules look at.
+func (e *Engine) all() iter.Seq2[key, *tracked] {
+	return func(yield func(key, *tracked) bool) {
+		for _, near := range e.tracked {
+			for k, t := range near {
+				if !yield(k, t) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// drop forgets a thing.
+func (e *Engine) drop(k key) {
+	near := e.tracked[k.node]
+	delete(near, k)
+	delete(e.alight, k)
+	if len(near) == 0 {
+		delete(e.tracked, k.node)
+	}
 }
 
 // sorted changes something under the lock. It returns the changes, the worst first.
@@ -132,9 +170,9 @@ func (e *Engine) Rules() []Rule {
 // SetRules puts other rules in force. An alert is over where its rule is gone,
 // watches something else, is disabled or no longer looks at the device.
 func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
-	changes, _ := e.change("", func() (changes []Change, err error) {
+	changes, _ := e.change(nil, func() (changes []Change, err error) {
 		e.rules = slices.Clone(rules)
-		for k, t := range e.tracked {
+		for k, t := range e.all() {
 			old := t.states
 			t.states = e.newStates(k)
 			for i := range old {
@@ -184,15 +222,26 @@ func (e *Engine) newStates(k key) (states []state) {
 	return states
 }
 
-func (e *Engine) track(d *gpu.Identity) *tracked {
+// keyOf is the key of a device, or where that has no UUID of its source.
+func keyOf(d *gpu.Identity) key {
 	k := key{node: d.Node, uuid: d.UUID}
 	if d.UUID == "" {
 		k.source = d.Source
 	}
-	t := e.tracked[k]
+	return k
+}
+
+func (e *Engine) track(d *gpu.Identity) *tracked {
+	k := keyOf(d)
+	near := e.tracked[k.node]
+	if near == nil {
+		near = map[key]*tracked{}
+		e.tracked[k.node] = near
+	}
+	t := near[k]
 	if t == nil {
 		t = &tracked{states: e.newStates(k)}
-		e.tracked[k] = t
+		near[k] = t
 	}
 	t.device = *d
 	return t
@@ -201,9 +250,42 @@ func (e *Engine) track(d *gpu.Identity) *tracked {
 // Observe looks at a node's next Moment. It returns what changed, the worst first.
 // Where nothing is reported, no alert ends, and a hold time starts again. After a
 // break in the readings all times start again.
-func (e *Engine) Observe(m *insight.Moment) []Change {
-	changes, _ := e.change(m.Snapshot.Node, func() ([]Change, error) { return e.observe(m.Snapshot, &m.Answer), nil })
-	e.bringBack(m.Snapshot.Time)
+func (e *Engine) Observe(m *insight.Moment) []Change { return e.ObserveAll([]*insight.Moment{m}) }
+
+// ObserveAll is Observe of the next Moments of several nodes, with one announcement. It looks at none that another program
+// reads: that one tells of its alerts itself.
+func (e *Engine) ObserveAll(moments []*insight.Moment) []Change {
+	moments = slices.DeleteFunc(slices.Clone(moments), func(m *insight.Moment) bool { return m.Link.Remote })
+	nodes := make([]string, len(moments))
+	for i, m := range moments {
+		nodes[i] = m.Snapshot.Node
+	}
+	changes, _ := e.change(nodes, func() (all []Change, err error) {
+		for _, m := range moments {
+			all = append(all, e.observe(m.Snapshot, &m.Answer)...)
+		}
+		return all, nil
+	})
+	for _, m := range moments {
+		e.bringBack(m.Snapshot.Time)
+	}
+	return changes
+}
+
+// Forget forgets a node that is no part of the fleet any more. Alerts about it are over.
+func (e *Engine) Forget(node string, now time.Time) []Change {
+	changes, _ := e.change([]string{node}, func() (changes []Change, err error) {
+		for k, t := range e.tracked[node] {
+			for i := range t.states {
+				if st := &t.states[i]; st.alert != nil {
+					changes = append(changes, e.cutShort(st, "The machine was taken out of the fleet.", now))
+				}
+			}
+			e.drop(k)
+		}
+		delete(e.marks, node)
+		return changes, nil
+	})
 	return changes
 }
 
@@ -244,11 +326,9 @@ func (o *observation) follow(s *gpu.Snapshot) {
 			x.Since, x.Until = x.Since.Add(by), x.Until.Add(by)
 		}
 	}
-	for k, t := range o.tracked {
+	for _, t := range o.tracked[s.Node] {
 		for i := range t.states {
-			if k.node == s.Node {
-				t.states[i].startAgain(o.now, set)
-			}
+			t.states[i].startAgain(o.now, set)
 		}
 	}
 	for i := range o.past {
@@ -310,6 +390,17 @@ func (o *observation) look(t *tracked, l *look) {
 		}
 		o.step(l)
 	}
+	o.light(t)
+}
+
+// light takes note of whether a thing has an alert that stands.
+func (e *Engine) light(t *tracked) {
+	k := keyOf(&t.device)
+	if slices.ContainsFunc(t.states, func(st state) bool { return st.alert != nil }) {
+		e.alight[k] = t
+	} else {
+		delete(e.alight, k)
+	}
 }
 
 // drivers looks at the sources that have worked before.
@@ -317,8 +408,8 @@ func (o *observation) drivers(s *gpu.Snapshot) {
 	for i := range s.Drivers {
 		o.track(&gpu.Identity{Node: s.Node, Source: s.Drivers[i].Source})
 	}
-	for k, t := range o.tracked {
-		if k.source == "" || k.node != s.Node {
+	for k, t := range o.tracked[s.Node] {
+		if k.source == "" {
 			continue
 		}
 		l := look{ok: slices.ContainsFunc(s.Drivers, func(d gpu.Driver) bool { return d.Source == k.source })}
@@ -334,15 +425,15 @@ func (o *observation) drivers(s *gpu.Snapshot) {
 
 // missing looks at devices that the snapshot lacks, and forgets them when it may.
 func (o *observation) missing(node string) {
-	for k, t := range o.tracked {
-		if t.seen == o.round || k.node != node {
+	for k, t := range o.tracked[node] {
+		if t.seen == o.round {
 			continue
 		}
 		o.look(t, &look{})
 		if !slices.ContainsFunc(t.states, func(st state) bool {
 			return st.alert != nil || st.Counted || o.now.Sub(st.Over) < st.Cooldown
 		}) {
-			delete(o.tracked, k)
+			o.drop(k)
 		}
 	}
 }
@@ -566,7 +657,7 @@ func (o *observation) remind(l *look) {
 
 func (e *Engine) standing() iter.Seq[*state] {
 	return func(yield func(*state) bool) {
-		for _, t := range e.tracked {
+		for _, t := range e.alight {
 			for i := range t.states {
 				if t.states[i].alert != nil && !yield(&t.states[i]) {
 					return

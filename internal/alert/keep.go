@@ -52,7 +52,7 @@ func (e *Engine) Kept() Kept {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := Kept{Node: e.Node, Silences: slices.Clone(e.silences)}
-	for _, t := range e.tracked {
+	for _, t := range e.all() {
 		for i := range t.states {
 			st := &t.states[i]
 			thing := keptThing{Rule: st.Name, Watch: st.Watch, Identity: t.device, record: st.record}
@@ -120,7 +120,9 @@ func (e *Engine) restore(thing *keptThing, now time.Time) {
 		st.alert.SilencedUntil = e.silencedUntil(st.alert)
 	}
 	st.notAfter(now)
-	if !e.track(&thing.Identity).put(thing.Rule, thing.Watch, &st) && st.alert != nil {
+	t := e.track(&thing.Identity)
+	if !t.put(thing.Rule, thing.Watch, &st) && st.alert != nil {
 		e.pending = append(e.pending, e.withoutRule(&st, now))
 	}
+	e.light(t)
 }

@@ -108,7 +108,7 @@ func (e *Engine) SilenceAll(list []Silence, now time.Time) ([]Silence, []Change,
 			return nil, nil, err
 		}
 	}
-	changes, err := e.change("", func() ([]Change, error) {
+	changes, err := e.change(nil, func() ([]Change, error) {
 		if len(e.silences)+len(made) > mostSilences {
 			return nil, ErrTooMany
 		}
@@ -128,7 +128,7 @@ func (e *Engine) SilenceAll(list []Silence, now time.Time) ([]Silence, []Change,
 // Unsilence ends a silence. The next Observe tells people of the alerts that
 // nobody was told of.
 func (e *Engine) Unsilence(id string) ([]Change, error) {
-	return e.change("", func() ([]Change, error) {
+	return e.change(nil, func() ([]Change, error) {
 		before := len(e.silences)
 		e.silences = slices.DeleteFunc(e.silences, func(x Silence) bool { return x.ID == id })
 		if len(e.silences) == before {
@@ -155,7 +155,7 @@ var errNoneAhead = errors.New("no silence begins in the future")
 
 // bringBack lets silences begin now that were made while the clock was ahead.
 func (e *Engine) bringBack(now time.Time) {
-	_, _ = e.change("", func() ([]Change, error) { // an error means that nothing is to be announced
+	_, _ = e.change(nil, func() ([]Change, error) { // an error means that nothing is to be announced
 		if !e.moveSilences(now) && !e.shifted {
 			return nil, errNoneAhead
 		}
@@ -217,7 +217,7 @@ func (e *Engine) Dismiss(id string, now time.Time) (Change, error) {
 
 // changeOne changes the alert with that ID.
 func (e *Engine) changeOne(id string, how func(*state) (Change, error)) (change Change, err error) {
-	_, err = e.change("", func() ([]Change, error) {
+	_, err = e.change(nil, func() ([]Change, error) {
 		for st := range e.standing() {
 			if st.alert.ID == id {
 				change, err = how(st)

@@ -69,7 +69,7 @@ func (a *App) alertThreshold() gpu.Percent {
 
 // announceAlerts sends the changes to viewers and to targets, and has them kept; the hub keeps
 // the standing alerts, which are encoded for who comes. An alert of another node is not encoded again.
-func (a *App) announceAlerts(node string, changes []alert.Change, standing []alert.Alert) {
+func (a *App) announceAlerts(nodes []string, changes []alert.Change, standing []alert.Alert) {
 	now := a.Hub.Newest()
 	a.notifier.Notify(changes, func(of *alert.Alert) *notify.Answer {
 		if p, ok := now.Device(of.Device.Node, of.Device.UUID); ok {
@@ -85,15 +85,19 @@ func (a *App) announceAlerts(node string, changes []alert.Change, standing []ale
 			news = a.appendEvent(news, contract.NameOf(c.Rule, c.News), &c.Alert, now)
 		}
 	}
-	about := now
-	if m, ok := now.Node(node); ok {
-		about = m.Alone() // so that no Moment of another node is held
+	anew := make(map[string]bool, len(nodes))
+	for _, node := range nodes {
+		anew[node] = true
 	}
 	known := make(map[string]func() []hub.Event, len(standing))
 	stand := make([]func() []hub.Event, len(standing))
 	for i, of := range standing {
 		event := a.standing[of.ID]
-		if event == nil || node == "" || of.Device.Node == node {
+		if event == nil || nodes == nil || anew[of.Device.Node] {
+			about := now
+			if m, ok := now.Node(of.Device.Node); ok {
+				about = m.Alone() // so that no Moment of another node is held
+			}
 			event = sync.OnceValue(func() []hub.Event { return a.appendEvent(nil, contract.NameOf(of.Rule, alert.Fired), &of, about) })
 		}
 		known[of.ID], stand[i] = event, event
@@ -105,10 +109,10 @@ func (a *App) announceAlerts(node string, changes []alert.Change, standing []ale
 		}
 		return all
 	})
-	if node == "" { // not while a Moment is observed
+	if nodes == nil { // not while a Moment is observed
 		a.Hub.Turn()
 	}
-	if node == "" || len(changes) > 0 { // a silence of nothing that fires is a change as well
+	if nodes == nil || len(changes) > 0 { // a silence of nothing that fires is a change as well
 		a.keeper.Soon()
 	}
 }

@@ -161,8 +161,22 @@ func (a *App) Handler() http.Handler { return a.server.Handler }
 func (a *App) Publish(s *gpu.Snapshot) *insight.Moment {
 	m := a.stage.Next(s)
 	a.Hub.Publish(m)
-	a.observe(m)
+	a.observe([]*insight.Moment{m})
 	return m
+}
+
+// Take publishes Moments that other programs have made.
+func (a *App) Take(moments []*insight.Moment) {
+	a.Hub.PublishAll(moments)
+	a.observe(moments)
+}
+
+// Remove takes a node out that belongs to the fleet no more. A Moment of it that is published later makes it a node again.
+func (a *App) Remove(node string) {
+	a.Hub.Remove(node)
+	a.Recent.Forget(node)
+	a.Alerts.Forget(node, a.opt.Clock.Now())
+	a.Hub.Turn()
 }
 
 // Close closes the inputs of an App that was never run.
@@ -251,7 +265,11 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		g.Go(func() error { return n.run(ctx) })
 	}
 	g.Go(func() error { return a.notifier.Run(ctx) })
-	start(func(ctx context.Context) { a.each(ctx, a.observe) })
+	start(func(ctx context.Context) {
+		for moments := range a.Hub.FeedAll(ctx) {
+			a.observe(moments)
+		}
+	})
 	start(func(ctx context.Context) { a.reloadOn(ctx, reload) })
 	if a.recorder != nil {
 		start(func(ctx context.Context) { a.each(ctx, a.recorder.Observe) })
@@ -283,10 +301,12 @@ func (a *App) each(ctx context.Context, f func(*insight.Moment)) {
 	}
 }
 
-// observe takes in a Moment for what pages show beside it, and then has them shown.
-func (a *App) observe(m *insight.Moment) {
-	a.Recent.Observe(m)
-	a.Alerts.Observe(m)
+// observe takes in Moments for what pages show beside them, and then has them shown.
+func (a *App) observe(moments []*insight.Moment) {
+	for _, m := range moments {
+		a.Recent.Observe(m)
+	}
+	a.Alerts.ObserveAll(moments)
 	a.Hub.Turn()
 }
 

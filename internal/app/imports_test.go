@@ -106,10 +106,6 @@ var allowed = map[string][]string{
 	"cmd/gpuwhy-gallery":    {"…"},
 	"internal/fleet/bus":    {"gpu", "internal/lazy", "internal/neterr", "internal/regular"},
 	"internal/fleet/broker": {"gpu", "internal/fleet/bus", "internal/keep", "internal/neterr", "internal/regular"},
-	"internal/story":        {},
-	"internal/bench":        {},
-	"cmd/gpuwhy":            {"…"},
-	"cmd/gpuwhy-gallery":    {"…"},
 }
 
 // within reports whether a list has a package, by name or as below a folder.

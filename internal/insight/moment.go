@@ -65,10 +65,15 @@ type Fleet struct {
 
 // NewFleet puts Moments of different nodes together.
 func NewFleet(moments ...*Moment) *Fleet {
-	f := &Fleet{moments: slices.Clone(moments)}
-	slices.SortFunc(f.moments, compareNodes)
-	f.nodes = make(gpu.Nodes, len(f.moments))
-	for i, m := range f.moments {
+	sorted := slices.Clone(moments)
+	slices.SortFunc(sorted, compareNodes)
+	return fleetOf(sorted)
+}
+
+// fleetOf is the fleet of Moments in the order of the names of their nodes. It keeps the list.
+func fleetOf(moments []*Moment) *Fleet {
+	f := &Fleet{moments: moments, nodes: make(gpu.Nodes, len(moments))}
+	for i, m := range moments {
 		f.nodes[i] = m.Snapshot
 	}
 	f.answer = sync.OnceValue(func() *explain.Answer {
@@ -96,11 +101,16 @@ func (f *Fleet) Answer() *explain.Answer { return cmp.Or(f, nothing).answer() }
 // Node finds the Moment of a node.
 func (f *Fleet) Node(name string) (*Moment, bool) {
 	moments := f.Moments()
-	i, ok := slices.BinarySearchFunc(moments, name, func(m *Moment, name string) int { return strings.Compare(m.Snapshot.Node, name) })
+	i, ok := find(moments, name)
 	if !ok {
 		return nil, false
 	}
 	return moments[i], true
+}
+
+// find finds the place of a node in a list that has the order of their names.
+func find(moments []*Moment, name string) (at int, found bool) {
+	return slices.BinarySearchFunc(moments, name, func(m *Moment, name string) int { return strings.Compare(m.Snapshot.Node, name) })
 }
 
 // Parts yields the devices of all nodes: node by node, by index within a node.
@@ -118,10 +128,15 @@ func (f *Fleet) Parts() iter.Seq[Part] {
 
 // Device finds a device by its node and UUID. An empty node stands for any.
 func (f *Fleet) Device(node, uuid string) (Part, bool) {
-	for _, m := range f.Moments() {
-		if node != "" && m.Snapshot.Node != node {
-			continue
+	moments := f.Moments()
+	if node != "" {
+		i, ok := find(moments, node)
+		if !ok {
+			return Part{}, false
 		}
+		moments = moments[i : i+1]
+	}
+	for _, m := range moments {
 		for i := range m.Snapshot.Devices { // a device is too large to be copied
 			if m.Snapshot.Devices[i].UUID == uuid {
 				return m.part(i), true
@@ -131,10 +146,36 @@ func (f *Fleet) Device(node, uuid string) (Part, bool) {
 	return Part{}, false
 }
 
-// With returns the fleet with the Moment, in place of an earlier one of its node.
-func (f *Fleet) With(m *Moment) *Fleet {
-	others := slices.DeleteFunc(slices.Clone(f.Moments()), func(o *Moment) bool { return o.Snapshot.Node == m.Snapshot.Node })
-	return NewFleet(append(others, m)...)
+// With returns the fleet with Moments of different nodes, in place of earlier ones of those. What that costs beside
+// copying the list depends on how many they are, and not on how many nodes there are.
+func (f *Fleet) With(moments ...*Moment) *Fleet {
+	fresh := slices.SortedFunc(slices.Values(moments), compareNodes)
+	return fleetOf(Merge(f.Moments(), fresh, func(m *Moment) string { return m.Snapshot.Node }))
+}
+
+// Without returns the fleet without a node.
+func (f *Fleet) Without(node string) *Fleet {
+	moments := f.Moments()
+	i, ok := find(moments, node)
+	if !ok {
+		return f
+	}
+	return fleetOf(slices.Concat(moments[:i], moments[i+1:]))
+}
+
+// Merge returns old with what is fresh, in place of what has the same name. Both lists have different names in
+// ascending order, and so has the new one; the old one stays as it is.
+func Merge[T any](old, fresh []T, name func(T) string) []T {
+	out := make([]T, 0, len(old)+len(fresh))
+	for _, f := range fresh {
+		i, same := slices.BinarySearchFunc(old, name(f), func(o T, wanted string) int { return strings.Compare(name(o), wanted) })
+		out = append(append(out, old[:i]...), f)
+		if same {
+			i++
+		}
+		old = old[i:]
+	}
+	return append(out, old...)
 }
 
 // A Stage makes the Moments of a node. One goroutine at a time may call its methods.

@@ -33,8 +33,10 @@ const (
 	// unused is after how long a page is forgotten that nobody asks for.
 	unused = time.Minute
 	// gap is between two renderings of a page for changes, settle how long a change of one of several nodes waits
-	// for those of the others.
+	// for those of the others. A page that takes long to render has a longer gap: idle times as long as that took, so that
+	// one page never takes more than a fifth of a processor.
 	gap, settle = 200 * time.Millisecond, 150 * time.Millisecond
+	idle        = 4
 	// fresh is how long a message is sent as it is: it has the time.
 	fresh = time.Second
 )
@@ -49,6 +51,7 @@ type Feed struct {
 	clock       clock.Clock
 	boot        string // tells the versions of this process apart from those of others
 	gap, settle time.Duration
+	idle        time.Duration // times as long as the last rendering took, which is at least between two
 
 	mu     sync.Mutex
 	pages  map[view]*page
@@ -61,7 +64,7 @@ type Feed struct {
 func New(render Render, of clock.Clock, several bool) *Feed {
 	boot := make([]byte, 6)
 	_, _ = rand.Read(boot) // it never fails
-	f := &Feed{render: render, clock: of, boot: hex.EncodeToString(boot), gap: gap, pages: map[view]*page{}}
+	f := &Feed{render: render, clock: of, boot: hex.EncodeToString(boot), gap: gap, idle: idle, pages: map[view]*page{}}
 	if several {
 		f.settle = settle
 	}
@@ -79,6 +82,7 @@ type page struct {
 	version string        // of the newest rendering; empty before the first
 	of      uint64        // the changes that the newest rendering has
 	made    time.Duration // of the clock, when it was rendered for changes
+	took    time.Duration // how long it then took until it was compared
 	noticed time.Duration // of the clock, when changes were first asked for that it does not have; 0: none were
 	whole   []byte
 	body    *node // of whole; nil until it is compared
@@ -215,6 +219,7 @@ func (f *Feed) Frame(ctx context.Context, address string, to auth.Audience, have
 	defer p.mu.Unlock()
 	defer f.weigh(v, p)
 	if f.due(p, changes) {
+		begun := f.clock.Elapsed()
 		html, err := f.render(ctx, address, to)
 		if err != nil {
 			return Frame{}, fmt.Errorf("render %q: %w", address, err)
@@ -222,6 +227,8 @@ func (f *Feed) Frame(ctx context.Context, address string, to auth.Audience, have
 		if err := f.add(p, html, changes); err != nil {
 			return Frame{}, err
 		}
+		p.made = f.clock.Elapsed()
+		p.took = p.made - begun
 	}
 	out = Frame{Version: p.version, Changes: p.of}
 	if have != p.version {
@@ -241,7 +248,7 @@ func (f *Feed) due(p *page, changes uint64) bool {
 	case p.noticed == 0:
 		p.noticed = max(now, 1)
 	}
-	return now-p.made >= f.gap && now-p.noticed >= f.settle
+	return now-p.made >= max(f.gap, f.idle*p.took) && now-p.noticed >= f.settle
 }
 
 // A message is what a script gets.

@@ -182,7 +182,7 @@ func TestAPatchedPageIsTheRenderedPage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var next string
 		f := New(func(context.Context, string, auth.Audience) ([]byte, error) { return []byte(next), nil }, clock.Clock{}, false)
-		f.gap = 0
+		f.gap, f.idle = 0, 0
 		next = drawPage(t)
 		shown := bodyOf(t, next)
 		have, err := f.Add("", auth.Everything, []byte(next), 0)
@@ -286,7 +286,7 @@ func TestFrames(t *testing.T) {
 	t.Parallel()
 	made := 0
 	f := New(counted(&made), clock.Clock{}, false)
-	f.gap = 0
+	f.gap, f.idle = 0, 0
 	frame := func(have string, changes uint64) Frame {
 		t.Helper()
 		got, err := f.Frame(t.Context(), "", "", have, changes)

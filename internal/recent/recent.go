@@ -1,6 +1,7 @@
 // Package recent keeps the last 15 minutes of each device's main readings, and of a
 // machine that has none, in memory, so that a page shows them as soon as it is opened. It keeps means over
-// short spans, not every reading. It has no disk and no longer past.
+// short spans, not every reading; of nodes that other programs read, over longer ones, since there may be
+// thousands. It has no disk and no longer past.
 package recent
 
 import (
@@ -28,28 +29,32 @@ const MaxPoints = 300
 
 const bucket = Span / MaxPoints
 
+// coarse is the bucket of nodes that other programs read: as long as the steps of all pictures but the first.
+const coarse = 15 * time.Second
+
 // held is how far back readings are held: pictures begin at a whole minute, so that they change at their end alone for as long.
 const held = Span + time.Minute
 
-// slots is how many points are held.
-const slots = int(held / bucket)
-
-// width is how many means a moment of a series has room for.
-var width = max(len(rows), len(catalog.OfHost))
-
 // A Store keeps the recent past. Its methods may be called at the same time.
-//
-// Moments are numbered. The times and values of moment i are in place i modulo
-// slots, the same for all devices.
 type Store struct {
 	mu         sync.Mutex
+	near, far  *shelf              // of nodes that this program reads, and of those that others read
+	tables     map[Question]*Table // the last ones
+	generation uint64
+}
+
+// A shelf has the past of nodes, as means over buckets of the same length.
+//
+// Moments are numbered. The times and values of moment i are in place i modulo
+// the number of slots, the same for all devices.
+type shelf struct {
+	bucket     time.Duration
+	slots      int // how many moments are held
 	first, end int // the oldest moment, and the one after the newest
-	times      [slots]time.Time
+	times      []time.Time
 	devices    map[key]*device
 	newest     map[string]time.Time // by node
 	breaks     map[string]int       // of its readings, by node
-	tables     map[Question]*Table  // the last ones
-	generation uint64
 }
 
 type key struct{ node, uuid string }
@@ -58,59 +63,104 @@ type device struct {
 	machine bool // one without a device; its rows are those of [catalog.OfHost]
 	index   int
 	name    string
-	newest  int    // the newest moment that has a reading, or in which the device came
-	means   []mean // by place and row
+	newest  int      // the newest moment that has a reading, or in which the device came
+	rows    []series // by row
+	open    []mean   // by row, of the newest moment
 	work
+}
+
+// A series has the means of one row by place, once there is one. A mean has the precision of a float32: one part in 16 million.
+type series struct {
+	means  []float32
+	counts []uint8 // of readings, 255 stands for more; 0: there is no mean
 }
 
 // A mean grows with each reading.
 type mean struct{ sum, count float64 }
 
-func offset(moment int) int { return moment % slots * width }
-
 // New returns an empty store.
 func New() *Store {
-	return &Store{devices: map[key]*device{}, newest: map[string]time.Time{}, breaks: map[string]int{}, tables: map[Question]*Table{}}
+	return &Store{near: newShelf(bucket), far: newShelf(coarse), tables: map[Question]*Table{}}
 }
+
+func newShelf(bucket time.Duration) *shelf {
+	slots := int(held / bucket)
+	return &shelf{
+		bucket: bucket, slots: slots, times: make([]time.Time, slots), devices: map[key]*device{}, newest: map[string]time.Time{}, breaks: map[string]int{},
+	}
+}
+
+func (s *Store) shelves() [2]*shelf { return [2]*shelf{s.near, s.far} }
 
 // Add takes a snapshot in. Devices that have no readings get a gap. Snapshots older
 // than the newest one of their node are ignored, unless the clock was set back.
-func (s *Store) Add(snap *gpu.Snapshot) { s.observe(snap, nil) }
+func (s *Store) Add(snap *gpu.Snapshot) { s.observe(s.near, snap, nil) }
 
 // Observe takes in a Moment, as Add does its snapshot, and who worked on each device.
-func (s *Store) Observe(m *insight.Moment) { s.observe(m.Snapshot, m.Attribution) }
+func (s *Store) Observe(m *insight.Moment) {
+	of := s.near
+	if m.Link.Remote {
+		of = s.far
+	}
+	s.observe(of, m.Snapshot, m.Attribution)
+}
 
-func (s *Store) observe(snap *gpu.Snapshot, whose []attribute.Attribution) {
+func (s *Store) observe(of *shelf, snap *gpu.Snapshot, whose []attribute.Attribution) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.breaks[snap.Node] != snap.Breaks {
-		s.breaks[snap.Node] = snap.Breaks
-		s.forget(snap.Time)
+	if of.breaks[snap.Node] != snap.Breaks {
+		of.breaks[snap.Node] = snap.Breaks
+		clear(s.tables)
+		of.forget(snap.Time)
 	}
+	if of.observe(snap, whose) {
+		s.generation++
+	}
+}
+
+func (s *shelf) observe(snap *gpu.Snapshot, whose []attribute.Attribution) bool {
 	before := s.newest[snap.Node]
 	if !s.begin(snap.Node, snap.Time) {
-		return
+		return false
 	}
 	for i := range snap.Devices {
 		d := &snap.Devices[i]
 		of := s.add(&d.Identity, func(i int) gpu.Reading[float64] { return rows[i].Number(d) })
 		if whose != nil {
-			of.note(d, &whose[i], s.end-1, before, snap.Time)
+			of.note(d, &whose[i], (s.end-1)%s.slots, before, snap.Time)
 		}
 	}
 	if len(snap.Devices) == 0 && snap.Host != nil {
 		s.addMachine(snap.Node, func(i int) gpu.Reading[float64] { return catalog.OfHost[i].Number(snap.Host) })
 	}
+	return true
+}
+
+// Forget forgets a node that is no part of the fleet any more.
+func (s *Store) Forget(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, of := range s.shelves() {
+		for k := range of.devices {
+			if k.node == node {
+				delete(of.devices, k)
+			}
+		}
+		delete(of.newest, node)
+		delete(of.breaks, node)
+	}
+	clear(s.tables)
+	s.generation++
 }
 
 // forget leaves out what is later than now, since the clock was set back.
-func (s *Store) forget(now time.Time) {
-	clear(s.tables)
-	for s.end > s.first && s.times[(s.end-1)%slots].After(now) {
+func (s *shelf) forget(now time.Time) {
+	for s.end > s.first && s.times[(s.end-1)%s.slots].After(now) {
 		s.end--
 	}
 	for _, d := range s.devices {
-		d.forget(now)
+		clear(d.open) // what is the newest moment now is taken up again
+		d.work.forget(now)
 	}
 	for node, newest := range s.newest {
 		if newest.After(now) {
@@ -121,62 +171,85 @@ func (s *Store) forget(now time.Time) {
 
 // begin begins a new moment, unless the time is before the newest of the node. Nodes are read at about
 // the same time, and not in the order of their times.
-func (s *Store) begin(node string, now time.Time) bool {
+func (s *shelf) begin(node string, now time.Time) bool {
 	if now.Before(s.newest[node]) {
 		return false
 	}
 	s.newest[node] = now
-	if s.end > s.first && !now.Truncate(bucket).After(s.times[(s.end-1)%slots].Truncate(bucket)) {
-		s.generation++
+	if s.end > s.first && !now.Truncate(s.bucket).After(s.times[(s.end-1)%s.slots].Truncate(s.bucket)) {
 		return true
 	}
-	for s.end > s.first && (s.end-s.first == slots || now.Sub(s.times[s.first%slots]) > held) {
+	for s.end > s.first && (s.end-s.first == s.slots || now.Sub(s.times[s.first%s.slots]) > held) {
 		s.first++
 	}
-	s.times[s.end%slots] = now
+	place := s.end % s.slots
+	s.times[place] = now
 	for k, d := range s.devices {
-		clear(d.means[offset(s.end):][:width])
-		d.begin(s.end, s.times[s.first%slots])
+		clear(d.open)
+		for i := range d.rows {
+			if d.rows[i].counts != nil {
+				d.rows[i].counts[place] = 0
+			}
+		}
+		d.begin(place, s.times[s.first%s.slots])
 		if d.newest < s.first {
 			delete(s.devices, k)
 		}
 	}
 	s.end++
-	s.generation++
 	return true
 }
 
-func (s *Store) add(id *gpu.Identity, reading func(row int) gpu.Reading[float64]) *device {
-	d := s.series(key{id.Node, id.UUID})
+func (s *shelf) add(id *gpu.Identity, reading func(row int) gpu.Reading[float64]) *device {
+	d := s.series(key{id.Node, id.UUID}, len(rows))
 	d.index, d.name = id.Index, id.Name
-	s.put(d, len(rows), reading)
+	s.put(d, reading)
 	return d
 }
 
-func (s *Store) addMachine(node string, reading func(row int) gpu.Reading[float64]) {
-	d := s.series(key{node, ""})
+func (s *shelf) addMachine(node string, reading func(row int) gpu.Reading[float64]) {
+	d := s.series(key{node, ""}, len(catalog.OfHost))
 	d.machine = true
-	s.put(d, len(catalog.OfHost), reading)
+	s.put(d, reading)
 }
 
-func (s *Store) series(k key) *device {
+func (s *shelf) series(k key, rows int) *device {
 	d := s.devices[k]
-	if d == nil {
-		d = &device{newest: s.end - 1, means: make([]mean, slots*width)}
+	if d == nil || len(d.rows) != rows {
+		d = &device{newest: s.end - 1, rows: make([]series, rows), open: make([]mean, rows), work: work{slots: s.slots}}
 		s.devices[k] = d
 	}
 	return d
 }
 
-func (s *Store) put(d *device, rows int, reading func(row int) gpu.Reading[float64]) {
-	place := offset(s.end - 1)
-	for i := range rows {
-		if v, ok := reading(i).Get(); ok {
-			d.means[place+i].sum += v
-			d.means[place+i].count++
-			d.newest = s.end - 1
+func (s *shelf) put(d *device, reading func(row int) gpu.Reading[float64]) {
+	place := (s.end - 1) % s.slots
+	for i := range d.rows {
+		v, ok := reading(i).Get()
+		if !ok {
+			continue
 		}
+		of, now := &d.rows[i], &d.open[i]
+		if of.means == nil {
+			of.means, of.counts = make([]float32, s.slots), make([]uint8, s.slots)
+		}
+		if of.counts[place] > 0 && now.count == 0 { // the clock was set back to it
+			*now = of.at(place)
+		}
+		now.sum += v
+		now.count++
+		of.means[place], of.counts[place] = float32(now.sum/now.count), uint8(min(now.count, 255))
+		d.newest = s.end - 1
 	}
+}
+
+// at is the mean in a place; its count is 0 where there is none.
+func (s *series) at(place int) mean {
+	if s.counts == nil {
+		return mean{}
+	}
+	n := float64(s.counts[place])
+	return mean{float64(s.means[place]) * n, n}
 }
 
 // Generation changes with each snapshot that is added. A view that is taken after
@@ -188,9 +261,9 @@ func (s *Store) Generation() uint64 {
 }
 
 // begins is the oldest moment within the span: older ones are for pictures alone.
-func (s *Store) begins() int {
-	i := max(s.first, s.end-MaxPoints)
-	for i < s.end && s.times[(s.end-1)%slots].Sub(s.times[i%slots]) > Span {
+func (s *shelf) begins() int {
+	i := max(s.first, s.end-int(Span/s.bucket))
+	for i < s.end && s.times[(s.end-1)%s.slots].Sub(s.times[i%s.slots]) > Span {
 		i++
 	}
 	return i
@@ -200,27 +273,43 @@ func (s *Store) begins() int {
 // that keep allows, or of a machine without a device; nil allows all. It is false if no metric
 // has that name.
 func (s *Store) Has(metric string, keep func(node, uuid string) bool) bool {
-	row, machine := slices.IndexFunc(rows, func(r *catalog.Row) bool { return r.Kept == metric }), false
-	if row < 0 {
-		row, machine = slices.IndexFunc(catalog.OfHost, func(r catalog.HostRow) bool { return r.Kept == metric }), true
-	}
-	if row < 0 {
+	row, known := rowOf[metric]
+	if !known {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for k, d := range s.devices {
-		if d.machine != machine || keep != nil && !keep(k.node, k.uuid) {
-			continue
-		}
-		for i := s.begins(); i < s.end; i++ {
-			if d.means[offset(i)+row].count > 0 {
-				return true
+	for _, of := range s.shelves() {
+		for k, d := range of.devices {
+			if d.machine != row.machine || keep != nil && !keep(k.node, k.uuid) {
+				continue
+			}
+			for i := of.begins(); i < of.end; i++ {
+				if d.rows[row.index].at(i%of.slots).count > 0 {
+					return true
+				}
 			}
 		}
 	}
 	return false
 }
+
+// A place is that of a metric in the rows of devices, or of machines without any.
+type place struct {
+	machine bool
+	index   int
+}
+
+var rowOf = func() map[string]place {
+	out := map[string]place{}
+	for i, r := range rows {
+		out[r.Kept] = place{false, i}
+	}
+	for i := range catalog.OfHost {
+		out[catalog.OfHost[i].Kept] = place{true, i}
+	}
+	return out
+}()
 
 // A View is a copy of the past: for each device one value per metric and time. It is
 // also what is kept over a restart.
@@ -245,29 +334,52 @@ type Series struct {
 
 // View copies the past of the devices that keep allows, by node and index; nil allows all, and
 // machines without a device.
-func (s *Store) View(keep func(node, uuid string, index int) bool) View { return s.view(keep, false) }
-
-func (s *Store) view(keep func(node, uuid string, index int) bool, work bool) View {
+func (s *Store) View(keep func(node, uuid string, index int) bool) View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	all := s.shelves()
+	return view(all[:], keep, false)
+}
+
+// view puts shelves together: what they have of one bucket of the first is of one time.
+func view(shelves []*shelf, keep func(node, uuid string, index int) bool, work bool) View {
 	v := View{Times: []time.Time{}}
+	for _, s := range shelves {
+		for i := s.begins(); i < s.end; i++ {
+			v.Times = append(v.Times, s.times[i%s.slots])
+		}
+	}
+	slices.SortStableFunc(v.Times, compareTimes)
+	v.Times = slices.CompactFunc(v.Times, func(a, b time.Time) bool { return compareTimes(a, b) == 0 })
+	for _, s := range shelves {
+		v.add(s, keep, work)
+	}
+	slices.SortFunc(v.Machines, func(a, b Series) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(v.Series, func(a, b Series) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index)) })
+	return v
+}
+
+func compareTimes(a, b time.Time) int { return a.Truncate(bucket).Compare(b.Truncate(bucket)) }
+
+func (v *View) add(s *shelf, keep func(node, uuid string, index int) bool, work bool) {
 	first := s.begins()
-	for i := first; i < s.end; i++ {
-		v.Times = append(v.Times, s.times[i%slots])
+	at := make([]int, s.end-first) // of each moment in the view
+	for i := range at {
+		at[i], _ = slices.BinarySearchFunc(v.Times, s.times[(first+i)%s.slots], compareTimes)
 	}
 	for k, d := range s.devices {
 		if d.newest < first || keep != nil && (d.machine || !keep(k.node, k.uuid, d.index)) {
 			continue
 		}
-		series := Series{Node: k.node, UUID: k.uuid, Name: d.name, Index: d.index, Values: make(map[string][]gpu.Reading[float64], width)}
+		series := Series{Node: k.node, UUID: k.uuid, Name: d.name, Index: d.index, Values: make(map[string][]gpu.Reading[float64], len(d.rows))}
 		if work {
 			series.Work = d.kept(first, s.end)
 		}
 		for row, kept := range d.metrics() {
 			values := make([]gpu.Reading[float64], len(v.Times))
-			for i := range values {
-				if m := d.means[offset(first+i)+row]; m.count > 0 {
-					values[i] = gpu.Of(m.sum / m.count)
+			for i := range at {
+				if m := d.rows[row].at((first + i) % s.slots); m.count > 0 {
+					values[at[i]] = gpu.Of(m.sum / m.count)
 				}
 			}
 			series.Values[kept] = values
@@ -278,9 +390,6 @@ func (s *Store) view(keep func(node, uuid string, index int) bool, work bool) Vi
 			v.Series = append(v.Series, series)
 		}
 	}
-	slices.SortFunc(v.Machines, func(a, b Series) int { return cmp.Compare(a.Node, b.Node) })
-	slices.SortFunc(v.Series, func(a, b Series) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index)) })
-	return v
 }
 
 // metrics are the names of a series' rows.
@@ -297,13 +406,23 @@ func (d *device) metrics() (out []string) {
 	return out
 }
 
-// Kept returns the whole store.
-func (s *Store) Kept() View { return s.view(nil, true) }
+// Kept returns what the store has of nodes that this program reads: those that read the others keep that of them.
+func (s *Store) Kept() View {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return view([]*shelf{s.near}, nil, true)
+}
 
 // Restore fills an empty store, as far as what was kept is not older than Span.
 func (s *Store) Restore(kept View, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.generation++
+	s.near.restore(kept, now)
+	return nil
+}
+
+func (s *shelf) restore(kept View, now time.Time) {
 	for i, at := range kept.Times {
 		if age := now.Sub(at); age > Span || age < 0 || !s.begin("", at) {
 			continue
@@ -311,13 +430,12 @@ func (s *Store) Restore(kept View, now time.Time) error {
 		for _, d := range kept.Series {
 			id := gpu.Identity{Node: d.Node, UUID: d.UUID, Name: d.Name, Index: d.Index}
 			of := s.add(&id, func(row int) gpu.Reading[float64] { return valueAt(d.Values[rows[row].Kept], i) })
-			of.restore(d.Work, i, s.end-1)
+			of.work.restore(d.Work, i, (s.end-1)%s.slots)
 		}
 		for _, m := range kept.Machines {
 			s.addMachine(m.Node, func(row int) gpu.Reading[float64] { return valueAt(m.Values[catalog.OfHost[row].Kept], i) })
 		}
 	}
-	return nil
 }
 
 func valueAt(list []gpu.Reading[float64], i int) (v gpu.Reading[float64]) {

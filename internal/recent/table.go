@@ -2,6 +2,7 @@ package recent
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -30,8 +31,9 @@ type Table struct {
 type Row struct {
 	Node, UUID, Name string
 	Index            int
-	values           map[string][]float32
-	Workers          []Working // in the order in which they came
+	machine          bool
+	values           [][]float32 // by row
+	Workers          []Working   // in the order in which they came
 }
 
 // A Working is a worker with the mean of what its processes drew, by point; NaN where that is not known.
@@ -42,10 +44,11 @@ type Working struct {
 
 // Values are those of a metric by point, NaN where there is none; nil where the metric has none at all.
 func (r *Row) Values(metric string) []float32 {
-	if r == nil {
+	row, known := rowOf[metric]
+	if r == nil || !known || row.machine != r.machine {
 		return nil
 	}
-	return r.values[metric]
+	return r.values[row.index]
 }
 
 // Row is that of a device; nil where there is none. An empty UUID is that of the machine.
@@ -68,12 +71,17 @@ func (t *Table) Spread(metric string) *Spread {
 func (t *Table) spread(metric string) *Spread {
 	all := make([]float32, 4*t.Points)
 	s := &Spread{all[:t.Points], all[t.Points : 2*t.Points], all[2*t.Points : 3*t.Points], all[3*t.Points:]}
-	values := make([]float32, 0, len(t.Rows))
+	values, series := make([]float32, 0, len(t.Rows)), make([][]float32, 0, len(t.Rows))
+	for j := range t.Rows {
+		if of := t.Rows[j].Values(metric); of != nil {
+			series = append(series, of)
+		}
+	}
 	for i := range t.Points {
 		values = values[:0]
 		sum := float32(0)
-		for j := range t.Rows {
-			if of := t.Rows[j].values[metric]; of != nil && of[i] == of[i] {
+		for _, of := range series {
+			if of[i] == of[i] {
 				values = append(values, of[i])
 				sum += of[i]
 			}
@@ -93,24 +101,31 @@ var nan = float32(math.NaN())
 // steps are those that a table can have: each has a reading at least, and they divide what a path begins with.
 var steps = []time.Duration{3 * time.Second, 6 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 3 * time.Minute, 15 * time.Minute}
 
-// Table answers a question. It is the same table until another step is over.
+// Table answers a question. It is the same table until another step is over. Steps of what other programs read are 15 s at least.
 func (s *Store) Table(q Question) *Table {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var asked []*shelf
 	shortest := q.Step
+	for _, of := range s.shelves() {
+		if _, has := of.newest[q.Node]; of.first < of.end && (has || q.Node == "") {
+			asked = append(asked, of)
+			if of != s.near {
+				shortest = max(shortest, of.bucket)
+			}
+		}
+	}
 	if q.Interval > bucket/2 {
-		shortest = max(q.Step, q.Interval+q.Interval/8)
+		shortest = max(shortest, q.Interval+q.Interval/8)
 	}
 	step := steps[len(steps)-1]
 	if i := slices.IndexFunc(steps, func(s time.Duration) bool { return s >= shortest }); i >= 0 {
 		step = steps[i]
 	}
+	q.Step = step // those that asked for another have the same answer
 	t := &Table{Step: step, byKey: map[key]int{}}
-	now := s.newest[q.Node]
-	if q.Node == "" {
-		now = s.allRead(max(step, 3*q.Interval))
-	}
-	if s.first == s.end || now.IsZero() {
+	now := allRead(asked, q.Node, max(step, 3*q.Interval))
+	if now.IsZero() {
 		return t
 	}
 	t.End = now.Add(q.Interval).Truncate(step)
@@ -120,41 +135,69 @@ func (s *Store) Table(q Question) *Table {
 	if last := s.tables[q]; last != nil && last.End.Equal(t.End) {
 		return last
 	}
+	maps.DeleteFunc(s.tables, func(_ Question, of *Table) bool { return t.End.Sub(of.End) > time.Minute+of.Step }) // nobody asks that any more
 	const mostTables = 100
 	if len(s.tables) >= mostTables {
 		clear(s.tables)
 	}
 	s.tables[q] = t
 	t.From = t.End.Add(-Span).Truncate(max(time.Minute, step))
-	if first := s.times[s.first%slots].Truncate(step); first.After(t.From) {
+	var first time.Time
+	for _, of := range asked {
+		if at := of.times[of.first%of.slots].Truncate(step); first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	if first.After(t.From) {
 		t.From = first
 	}
 	t.Points = max(0, int(t.End.Sub(t.From)/step))
-	s.fill(t, q)
+	for _, of := range asked {
+		of.fill(t, q)
+	}
+	slices.SortFunc(t.Rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
+	})
+	for i := range t.Rows {
+		t.byKey[key{t.Rows[i].Node, t.Rows[i].UUID}] = i
+	}
 	return t
 }
 
-// allRead is until when all nodes were read, but for those of which nothing was heard for as long as silent.
-func (s *Store) allRead(silent time.Duration) (now time.Time) {
+// allRead is until when a node was read, or all, but for those of which nothing was heard for as long as silent.
+func allRead(shelves []*shelf, node string, silent time.Duration) (now time.Time) {
 	var newest time.Time
-	for _, at := range s.newest {
-		if at.After(newest) {
-			newest = at
+	for _, s := range shelves {
+		if node != "" {
+			newest = later(newest, s.newest[node])
+			continue
+		}
+		for _, at := range s.newest {
+			newest = later(newest, at)
 		}
 	}
 	now = newest
-	for _, at := range s.newest {
-		if at.Before(now) && newest.Sub(at) < silent {
-			now = at
+	for _, s := range shelves {
+		for _, at := range s.newest {
+			if node == "" && at.Before(now) && newest.Sub(at) < silent {
+				now = at
+			}
 		}
 	}
 	return now
 }
 
-func (s *Store) fill(t *Table, q Question) {
-	point := make([]int, 0, slots) // of each moment; -1: none
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func (s *shelf) fill(t *Table, q Question) {
+	point := make([]int, 0, s.slots) // of each moment; -1: none
 	for i := s.first; i < s.end; i++ {
-		at := s.times[i%slots].Truncate(bucket).Sub(t.From)
+		at := s.times[i%s.slots].Truncate(s.bucket).Sub(t.From)
 		if at < 0 || int(at/t.Step) >= t.Points {
 			point = append(point, -1)
 			continue
@@ -167,30 +210,25 @@ func (s *Store) fill(t *Table, q Question) {
 		if q.Node != "" && k.node != q.Node || q.UUID != "" && k.uuid != q.UUID {
 			continue
 		}
-		r := Row{Node: k.node, UUID: k.uuid, Name: d.name, Index: d.index, values: map[string][]float32{}}
-		for row, metric := range d.metrics() {
-			if values := d.meansOf(row, s.first, point, sums, counts); values != nil {
-				r.values[metric] = values
-			}
+		r := Row{Node: k.node, UUID: k.uuid, Name: d.name, Index: d.index, machine: d.machine, values: make([][]float32, len(d.rows))}
+		for row := range d.rows {
+			r.values[row] = d.rows[row].meansOf(s.first, point, sums, counts)
 		}
 		r.Workers = d.working(s.first, point, sums, counts)
 		t.Rows = append(t.Rows, r)
 	}
-	slices.SortFunc(t.Rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
-	})
-	for i := range t.Rows {
-		t.byKey[key{t.Rows[i].Node, t.Rows[i].UUID}] = i
-	}
 }
 
 // meansOf are the means of one row by point; nil where there is none.
-func (d *device) meansOf(row, first int, point []int, sums, counts []float64) []float32 {
+func (s *series) meansOf(first int, point []int, sums, counts []float64) []float32 {
+	if s.counts == nil {
+		return nil
+	}
 	clear(sums)
 	clear(counts)
 	some := false
 	for i, p := range point {
-		if m := d.means[offset(first+i)+row]; p >= 0 && m.count > 0 {
+		if m := s.at((first + i) % len(s.counts)); p >= 0 && m.count > 0 {
 			sums[p] += m.sum
 			counts[p] += m.count
 			some = true
@@ -218,7 +256,7 @@ func (w *work) working(first int, point []int, sums, counts []float64) (out []Wo
 		clear(sums)
 		clear(counts)
 		for i, p := range point {
-			if place := (first + i) % slots; p >= 0 && w.known[place] > 0 {
+			if place := (first + i) % w.slots; p >= 0 && w.known[place] > 0 {
 				sums[p] += float64(of.watts[place])
 				counts[p] += float64(w.known[place])
 			}

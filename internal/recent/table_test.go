@@ -152,7 +152,7 @@ func TestManyProgramsAreNotKept(t *testing.T) {
 	for i := range 3000 {
 		watched(s, i, i+1, fmt.Sprintf("job-%d", i))
 	}
-	if n := len(s.devices[key{"n", "GPU-a"}].workers); n > mostWorkers+1 {
+	if n := len(s.near.devices[key{"n", "GPU-a"}].workers); n > mostWorkers+1 {
 		t.Errorf("%d workers are kept", n)
 	}
 	watched(s, 3000, 3000+34*60, "train.py") // for as long as what had no room is known, and as long again

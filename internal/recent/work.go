@@ -28,6 +28,7 @@ const mostWorkers = 64
 
 // work is who was on a device, and what they drew. Watts are summed by place, over the moments of which it is known whose they are.
 type work struct {
+	slots   int       // how many places there are
 	workers []*worker // in the order in which they came
 	known   []float32 // by place: of how many moments
 }
@@ -39,11 +40,10 @@ type worker struct {
 }
 
 // begin makes room for a moment, and leaves out who was gone before the oldest.
-func (w *work) begin(moment int, oldest time.Time) {
+func (w *work) begin(place int, oldest time.Time) {
 	if w.known == nil {
 		return
 	}
-	place := moment % slots
 	w.known[place] = 0
 	w.workers = slices.DeleteFunc(w.workers, func(of *worker) bool {
 		of.watts[place] = 0
@@ -74,9 +74,9 @@ func (w *work) find(name, user string, pid int) *worker {
 		}
 	}
 	if w.known == nil {
-		w.known = make([]float32, slots)
+		w.known = make([]float32, w.slots)
 	}
-	of := &worker{Worker: Worker{Name: name, User: user, PID: pid}, watts: make([]float32, slots)}
+	of := &worker{Worker: Worker{Name: name, User: user, PID: pid}, watts: make([]float32, w.slots)}
 	if len(w.workers) == mostWorkers {
 		of.Name, of.User = "", ""
 	}
@@ -84,8 +84,8 @@ func (w *work) find(name, user string, pid int) *worker {
 	return of
 }
 
-// note takes in who is on a device at a moment. The one before of its node was at before, zero for none.
-func (w *work) note(d *gpu.Device, a *attribute.Attribution, moment int, before, now time.Time) {
+// note takes in who is on a device at the moment in a place. The one before of its node was at before, zero for none.
+func (w *work) note(d *gpu.Device, a *attribute.Attribution, place int, before, now time.Time) {
 	for _, of := range w.workers {
 		of.here = false
 	}
@@ -98,7 +98,6 @@ func (w *work) note(d *gpu.Device, a *attribute.Attribution, moment int, before,
 	if !listed || d.State != gpu.StateOK { // who is there is not known
 		return
 	}
-	place := moment % slots
 	for i := range list {
 		p := &list[i]
 		if a.Shares[i].Repeated || a.Shares[i].Orphan {
@@ -143,8 +142,8 @@ func (w *work) kept(first, end int) (out []KeptWork) {
 	for _, of := range w.workers {
 		k := KeptWork{Name: of.Name, User: of.User, Visits: slices.Clone(of.Visits), Watts: make([]gpu.Reading[float64], end-first)}
 		for i := range k.Watts {
-			if n := w.known[(first+i)%slots]; n > 0 {
-				k.Watts[i] = gpu.Of(float64(of.watts[(first+i)%slots] / n))
+			if n := w.known[(first+i)%w.slots]; n > 0 {
+				k.Watts[i] = gpu.Of(float64(of.watts[(first+i)%w.slots] / n))
 			}
 		}
 		out = append(out, k)
@@ -153,7 +152,7 @@ func (w *work) kept(first, end int) (out []KeptWork) {
 }
 
 // restore takes in one moment of what was kept.
-func (w *work) restore(list []KeptWork, i, moment int) {
+func (w *work) restore(list []KeptWork, i, place int) {
 	for _, k := range list {
 		if len(k.Visits) == 0 {
 			continue
@@ -166,7 +165,7 @@ func (w *work) restore(list []KeptWork, i, moment int) {
 			}
 		}
 		if v, ok := valueAt(k.Watts, i).Get(); ok {
-			of.watts[moment%slots], w.known[moment%slots] = float32(max(v, 0)), 1
+			of.watts[place], w.known[place] = float32(max(v, 0)), 1
 		}
 	}
 }
