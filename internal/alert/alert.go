@@ -26,7 +26,7 @@ type Alert struct {
 	Severity Severity `json:"severity"`
 	State    State    `json:"-"`
 	// Device is what it is about. Of an alert about the machine only the Node
-	// and Source are set.
+	// and Source are set; of one about a node of the fleet the Node alone.
 	Device gpu.Identity `json:"-"`
 	// Utilization of the device; absent where it does not answer now.
 	Utilization gpu.Reading[gpu.Percent] `json:"-"`

@@ -81,8 +81,11 @@ func watchesTable() string {
 			says = fmt.Sprintf(says, amount(map[string]float64{"%": 97, "°C": 92, "W": 390, "MiB": 20480, "min": 24}[s.Unit], s.Unit))
 		}
 		subject := "GPU 0"
-		if s.Machine {
+		switch s.About {
+		case aSource:
 			subject = "The driver"
+		case aNode:
+			subject = "The machine"
 		}
 		unit := s.Unit
 		switch {

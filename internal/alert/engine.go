@@ -45,8 +45,19 @@ type Engine struct {
 	pending  []Change        // found by Restore
 }
 
-// key names what rules look at: a device by its UUID, or a source.
+// key names what rules look at: a device by its UUID, a source, or by neither the node itself.
 type key struct{ node, uuid, source string }
+
+func (k key) about() subject {
+	switch {
+	case k.uuid != "":
+		return aDevice
+	case k.source != "":
+		return aSource
+	default:
+		return aNode
+	}
+}
 
 // A mark is [gpu.Snapshot]'s Breaks and ClockSet.
 type mark struct {
@@ -215,7 +226,7 @@ func (e *Engine) newStates(k key) (states []state) {
 	for i := range e.rules {
 		r := &e.rules[i]
 		w := r.Watch.watch()
-		if r.Enabled && w.Machine == (k.source != "") && r.Scope.covers(k.node, k.uuid) {
+		if r.Enabled && w.About == k.about() && r.Scope.covers(k.node, k.uuid) {
 			states = append(states, state{ruled: ruled{r, w}})
 		}
 	}
@@ -252,24 +263,39 @@ func (e *Engine) track(d *gpu.Identity) *tracked {
 // break in the readings all times start again.
 func (e *Engine) Observe(m *insight.Moment) []Change { return e.ObserveAll([]*insight.Moment{m}) }
 
-// ObserveAll is Observe of the next Moments of several nodes, with one announcement. It looks at none that another program
-// reads: that one tells of its alerts itself.
+// ObserveAll is Observe of the next Moments of several nodes, with one announcement.
 func (e *Engine) ObserveAll(moments []*insight.Moment) []Change {
-	moments = slices.DeleteFunc(slices.Clone(moments), func(m *insight.Moment) bool { return m.Link.Remote })
 	nodes := make([]string, len(moments))
 	for i, m := range moments {
 		nodes[i] = m.Snapshot.Node
 	}
 	changes, _ := e.change(nodes, func() (all []Change, err error) {
 		for _, m := range moments {
-			all = append(all, e.observe(m.Snapshot, &m.Answer)...)
+			if m.Link.Remote {
+				all = append(all, e.link(m)...)
+			} else {
+				all = append(all, e.observe(m.Snapshot, &m.Answer)...)
+			}
 		}
 		return all, nil
 	})
 	for _, m := range moments {
-		e.bringBack(m.Snapshot.Time)
+		if !m.Link.Remote {
+			e.bringBack(m.Snapshot.Time)
+		}
 	}
 	return changes
+}
+
+// link looks at whether a node still sends: all else of it is looked at where it is read, which tells of its alerts itself.
+func (e *Engine) link(m *insight.Moment) []Change {
+	e.round++
+	o := observation{Engine: e, now: m.Link.At.Round(0), changes: e.pending}
+	e.pending = nil
+	e.silences = slices.DeleteFunc(e.silences, func(x Silence) bool { return !o.now.Before(x.Until) })
+	l := look{ok: true, value: is(!m.Link.Silent.IsZero()), failure: strings.TrimRight(m.Link.Why.What, "."), try: explain.Advice(m.Link.Why.Try)}
+	o.look(e.track(&gpu.Identity{Node: m.Snapshot.Node}), &l)
+	return o.changes
 }
 
 // Forget forgets a node that is no part of the fleet any more. Alerts about it are over.
@@ -376,7 +402,7 @@ type look struct {
 	answer     *explain.DeviceAnswer // nil where the device is not explained
 	foreign    bool                  // pids are of another namespace
 	driverGone bool                  // an alert about the source says why the device does not answer
-	// Of a source: why it can't be read, and what to do.
+	// Of a source or a node: why it can't be read, and what to do.
 	failure, try string
 }
 
@@ -409,7 +435,7 @@ func (o *observation) drivers(s *gpu.Snapshot) {
 		o.track(&gpu.Identity{Node: s.Node, Source: s.Drivers[i].Source})
 	}
 	for k, t := range o.tracked[s.Node] {
-		if k.source == "" {
+		if k.about() != aSource {
 			continue
 		}
 		l := look{ok: slices.ContainsFunc(s.Drivers, func(d gpu.Driver) bool { return d.Source == k.source })}
@@ -516,7 +542,7 @@ func (o *observation) rise(l *look) {
 	if o.now.Sub(l.since) < l.Hold || !l.Over.IsZero() && o.now.Sub(l.Over) < l.Cooldown {
 		return
 	}
-	of := cmp.Or(l.device.UUID, l.device.Node+"-"+l.device.Source)
+	of := cmp.Or(l.device.UUID, strings.TrimSuffix(l.device.Node+"-"+l.device.Source, "-"))
 	l.alert = &Alert{ID: fmt.Sprintf("%s-%s-%d", l.Name, of, l.since.UnixMilli()), Rule: l.Name, Watch: l.Watch, Since: l.since, Before: l.before}
 	l.alert = o.as(Firing, l)
 	tell := l.alert.loud()

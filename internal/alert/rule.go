@@ -154,7 +154,7 @@ func (s *Scope) check(p *Problems, w Watch) {
 		}
 	}
 	check("scope.nodes", s.Nodes, true)
-	check("scope.gpus", s.GPUs, !w.watch().Machine)
+	check("scope.gpus", s.GPUs, w.watch().About == aDevice)
 	check("scope.users", s.Users, w.watch().Shares)
 	check("scope.processes", s.Processes, w.watch().Shares)
 }

@@ -41,6 +41,7 @@ const (
 	Lost              Watch = "lost"      // gone from the bus
 	NotAnswering      Watch = "not_answering"
 	DriverGone        Watch = "driver_gone"   // a source that worked fails; about the machine
+	NodeSilent        Watch = "node_silent"   // nothing comes from the gpuwhy that reads a node of the fleet; about the machine
 	IdleHeld          Watch = "idle_held"     // MiB that processes hold while the GPU has no work
 	IdleReserved      Watch = "idle_reserved" // the scheduler keeps the GPU for somebody, and it has no work
 	OrphanMemory      Watch = "orphan_memory" // MiB held by processes that don't exist any more
@@ -60,6 +61,15 @@ func (w Watch) Condition() bool { return w.watch().Condition }
 
 func (w Watch) watch() *watch { return cmp.Or(watches[w], &watch{}) }
 
+// A subject is a kind of things that rules look at.
+type subject string
+
+const (
+	aDevice subject = ""
+	aSource subject = "source" // of a machine
+	aNode   subject = "node"   // that another program reads
+)
+
 // A watch is how something is measured, and in which words: a row of watches.yaml.
 type watch struct {
 	Condition   bool   // its value is so (1) or not (0); it has no threshold
@@ -68,7 +78,7 @@ type watch struct {
 	Unit        string
 	Below       bool
 	Least, Most float64 // of thresholds
-	Machine     bool    // about the machine, not a device
+	About       subject // what it is about
 	Shares      bool    // can be narrowed to users and processes
 	Holds       bool    // culprits cause it by the memory that they hold, not by their work
 	SinceStart  bool    `yaml:"since_start"` // the counter began at 0 when gpuwhy did: all that the first look shows is new

@@ -39,8 +39,11 @@ type telling struct {
 // when, and who causes it; later, when it ends, or that it has ended.
 func (t *telling) write() {
 	name := explain.DeviceName(&gpu.Device{Identity: t.Device})
-	if t.watch.Machine {
+	switch t.watch.About {
+	case aSource:
 		name = "The driver (" + t.Device.Source + ")"
+	case aNode:
+		name = "The machine"
 	}
 	var text string
 	t.Easing = false

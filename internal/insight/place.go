@@ -48,6 +48,8 @@ func (p *Place) LabelNames() []string { return slices.Sorted(maps.Keys(p.Labels)
 type Link struct {
 	Remote  bool   // another gpuwhy reads the node
 	Version string // of that
+	// At is when this program last knew whether news come, by its own clock.
+	At time.Time
 	// Silent is since when nothing has come of the node, and the Moment is its last; zero while news come.
 	// Why says what is known of that, and what to do.
 	Silent time.Time

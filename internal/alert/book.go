@@ -1,0 +1,329 @@
+package alert
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Book is what people see of alerts and say of them. An [Engine] is one, of what it looks at itself; a [Shared] has
+// also those that other programs tell of.
+type Book interface {
+	// Rules returns the rules in force.
+	Rules() []Rule
+	// Standing returns the alerts that stand, the worst first.
+	Standing() []Alert
+	// Firing is how many alerts stand on a node; on all, where it is empty.
+	Firing(node string) int
+	// Past returns the last alerts that are over, the newest first.
+	Past() []Alert
+	// Silences returns the silences in force, the one that ends first, first.
+	Silences(now time.Time) []Silence
+	// Acknowledge records that somebody knows of an alert; nil takes that back.
+	Acknowledge(id string, by *Acknowledgment) (Change, error)
+	// Dismiss ends an alert in the state [NoData].
+	Dismiss(id string, now time.Time) (Change, error)
+	// SilenceAll puts several silences in force; if one of them can't be, none is.
+	SilenceAll(list []Silence, now time.Time) ([]Silence, []Change, error)
+	// Unsilence ends a silence.
+	Unsilence(id string) ([]Change, error)
+}
+
+// A Report is what a program tells others of the alerts of a node that it reads.
+type Report struct {
+	Standing []Alert // the worst first
+	Silences []Silence
+	Rules    []Rule
+}
+
+// same reports whether people would be told the same: the same alerts in the same states.
+func (r *Report) same(as *Report) bool {
+	return slices.EqualFunc(r.Standing, as.Standing, func(a, b Alert) bool {
+		return a.ID == b.ID && a.State == b.State && a.SilencedUntil.Equal(b.SilencedUntil) && (a.Acknowledged == nil) == (b.Acknowledged == nil)
+	})
+}
+
+// An Order is what somebody says of the alerts of a node that another program reads. One of its fields is set.
+type Order struct {
+	Acknowledge string          `json:"acknowledge,omitempty"` // the alert's ID
+	By          *Acknowledgment `json:"by,omitempty"`          // who does; nil takes it back
+	Dismiss     string          `json:"dismiss,omitempty"`     // the alert's ID
+	Silence     []Silence       `json:"silence,omitempty"`
+	Unsilence   string          `json:"unsilence,omitempty"` // the silence's ID
+}
+
+// An Outcome is what became of an [Order].
+type Outcome struct {
+	Changes  []Change
+	Silences []Silence // that were made
+}
+
+// Carry does what an order says.
+func (e *Engine) Carry(o *Order, now time.Time) (out Outcome, err error) {
+	var c Change
+	switch {
+	case o.Acknowledge != "":
+		c, err = e.Acknowledge(o.Acknowledge, o.By)
+		out.Changes = []Change{c}
+	case o.Dismiss != "":
+		c, err = e.Dismiss(o.Dismiss, now)
+		out.Changes = []Change{c}
+	case o.Unsilence != "":
+		out.Changes, err = e.Unsilence(o.Unsilence)
+	case len(o.Silence) > 0:
+		out.Silences, out.Changes, err = e.SilenceAll(o.Silence, now)
+	default:
+		err = Refuse("order", "says nothing")
+	}
+	return out, err
+}
+
+// Report is what this engine tells others of a node.
+func (e *Engine) Report(node string, now time.Time) *Report {
+	return &Report{OfNode(e.Standing(), node), OfNode(e.Silences(now), node), e.Rules()}
+}
+
+// A Shared book has the alerts of its engine and those that other programs report of their nodes. What is said of one of
+// those goes to the program that has it.
+type Shared struct {
+	*Engine
+	// Send has an order carried out by the program that reads a node, and returns what became of it.
+	Send func(node string, o *Order) (Outcome, error)
+
+	mu      sync.Mutex
+	reports map[string]*Report
+	over    []Alert // of other programs, the oldest first
+}
+
+// Share makes a book of an engine alone.
+func Share(e *Engine) *Shared { return &Shared{Engine: e, reports: map[string]*Report{}} }
+
+// Take takes in the report of a node; nil where there is none any more. It returns whether people have to be told that
+// other alerts stand.
+func (s *Shared) Take(node string, r *Report) (news bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := cmp.Or(s.reports[node], &Report{})
+	if r == nil {
+		delete(s.reports, node)
+		return len(before.Standing) > 0
+	}
+	s.reports[node] = r
+	return !before.same(r)
+}
+
+// Ended remembers an alert of another program that is over.
+func (s *Shared) Ended(a *Alert) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = slices.DeleteFunc(s.over, func(old Alert) bool { return old.ID == a.ID })
+	at, _ := slices.BinarySearchFunc(s.over, a, func(x Alert, a *Alert) int { return cmp.Or(x.Time.Compare(a.Time), cmp.Compare(x.ID, a.ID)) })
+	s.over = slices.Insert(s.over, at, *a)
+	s.over = slices.Delete(s.over, 0, max(0, len(s.over)-keptPast))
+}
+
+// Others are the alerts that stand as other programs report, the worst first.
+func (s *Shared) Others() (all []Alert) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.reports {
+		all = append(all, r.Standing...)
+	}
+	slices.SortFunc(all, func(a, b Alert) int { return compareAlerts(&a, &b) })
+	return all
+}
+
+// Rules returns the engine's, and of those of other programs each that has another name.
+func (s *Shared) Rules() []Rule {
+	rules := s.Engine.Rules()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := make(map[string]bool, len(rules))
+	for i := range rules {
+		names[rules[i].Name] = true
+	}
+	for _, node := range slices.Sorted(maps.Keys(s.reports)) {
+		for _, r := range s.reports[node].Rules {
+			if !names[r.Name] {
+				names[r.Name] = true
+				rules = append(rules, r)
+			}
+		}
+	}
+	return rules
+}
+
+// Standing returns all alerts that stand, the worst first.
+func (s *Shared) Standing() []Alert {
+	all := append(s.Engine.Standing(), s.Others()...)
+	slices.SortStableFunc(all, func(a, b Alert) int { return compareAlerts(&a, &b) })
+	return all
+}
+
+// Firing is how many alerts stand on a node; on all, where it is empty.
+func (s *Shared) Firing(node string) int {
+	n := s.Engine.Firing(node)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for of, r := range s.reports {
+		if node == "" || of == node {
+			n += len(r.Standing)
+		}
+	}
+	return n
+}
+
+// Past returns the last alerts that are over, the newest first.
+func (s *Shared) Past() []Alert {
+	all := s.Engine.Past()
+	s.mu.Lock()
+	all = append(all, s.over...)
+	s.mu.Unlock()
+	slices.SortStableFunc(all, func(a, b Alert) int { return b.Time.Compare(a.Time) })
+	return all[:min(len(all), keptPast)]
+}
+
+// Silences returns the silences in force, the one that ends first, first. One that several programs have is there once.
+func (s *Shared) Silences(now time.Time) []Silence {
+	all := s.Engine.Silences(now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, node := range slices.Sorted(maps.Keys(s.reports)) {
+		for _, x := range s.reports[node].Silences {
+			if now.Before(x.Until) && !slices.ContainsFunc(all, x.like) {
+				all = append(all, x)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Silence) int { return a.Until.Compare(b.Until) })
+	return all
+}
+
+// nodesOf are the nodes whose report is such.
+func (s *Shared) nodesOf(is func(node string, r *Report) bool) (nodes []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, node := range slices.Sorted(maps.Keys(s.reports)) {
+		if is(node, s.reports[node]) {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// ofAlert are the nodes with that alert.
+func (s *Shared) ofAlert(id string) []string {
+	return s.nodesOf(func(_ string, r *Report) bool {
+		return slices.ContainsFunc(r.Standing, func(a Alert) bool { return a.ID == id })
+	})
+}
+
+// sendOne sends an order about one alert.
+func (s *Shared) sendOne(node string, o *Order) (Change, error) {
+	out, err := s.Send(node, o)
+	if err != nil || len(out.Changes) == 0 {
+		return Change{}, err
+	}
+	return out.Changes[0], nil
+}
+
+// Acknowledge records that somebody knows of an alert; nil takes that back.
+func (s *Shared) Acknowledge(id string, by *Acknowledgment) (Change, error) {
+	for _, node := range s.ofAlert(id) {
+		return s.sendOne(node, &Order{Acknowledge: id, By: by})
+	}
+	return s.Engine.Acknowledge(id, by)
+}
+
+// Dismiss ends an alert in the state [NoData].
+func (s *Shared) Dismiss(id string, now time.Time) (Change, error) {
+	for _, node := range s.ofAlert(id) {
+		return s.sendOne(node, &Order{Dismiss: id})
+	}
+	return s.Engine.Dismiss(id, now)
+}
+
+// SilenceAll puts several silences in force, each where a node is that it covers. A silence of nodes that nobody reports,
+// or of all, holds in the engine too. One that a node refuses or does not hear of is an error; those before it are in force.
+func (s *Shared) SilenceAll(list []Silence, now time.Time) (made []Silence, changes []Change, err error) {
+	for i := range list {
+		x := list[i]
+		x.Since = now
+		if err := x.check(); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, x := range list {
+		nodes := s.nodesOf(func(node string, _ *Report) bool { return x.isOf(node) })
+		of := 0
+		for _, node := range nodes {
+			out, err := s.Send(node, &Order{Silence: []Silence{x}})
+			if err != nil {
+				return nil, nil, err
+			}
+			changes, of = append(changes, out.Changes...), of+1
+			if of == 1 {
+				made = append(made, out.Silences...)
+			}
+		}
+		if of > 0 && x.Node != "" {
+			continue
+		}
+		own, more, err := s.Engine.SilenceAll([]Silence{x}, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		changes = append(changes, more...)
+		if of == 0 {
+			made = append(made, own...)
+		}
+	}
+	return made, changes, nil
+}
+
+// like reports whether a silence says the same, whatever its ID.
+func (x *Silence) like(y Silence) bool {
+	return x.Rule == y.Rule && x.Node == y.Node && x.GPU == y.GPU && x.By == y.By && x.Comment == y.Comment && x.Until.Equal(y.Until)
+}
+
+// Unsilence ends a silence wherever it is in force.
+func (s *Shared) Unsilence(id string) (changes []Change, err error) {
+	var of *Silence
+	others := map[string]string{} // its IDs by node
+	for _, x := range s.Silences(time.Time{}) {
+		if x.ID == id {
+			of = &x
+		}
+	}
+	if of == nil {
+		return nil, ErrUnknown
+	}
+	s.mu.Lock()
+	for node, r := range s.reports {
+		for _, x := range r.Silences {
+			if of.like(x) {
+				others[node] = x.ID
+			}
+		}
+	}
+	s.mu.Unlock()
+	for _, node := range slices.Sorted(maps.Keys(others)) {
+		out, err := s.Send(node, &Order{Unsilence: others[node]})
+		if err != nil {
+			return changes, err
+		}
+		changes = append(changes, out.Changes...)
+	}
+	for _, x := range s.Engine.Silences(time.Time{}) {
+		if of.like(x) {
+			more, err := s.Engine.Unsilence(x.ID)
+			if err != nil {
+				return changes, err
+			}
+			changes = append(changes, more...)
+		}
+	}
+	return changes, nil
+}

@@ -1,0 +1,170 @@
+package alert
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+)
+
+// far is a Moment of a node that another program reads, which may be silent since some seconds ago.
+func far(node string, second, silent int) *insight.Moment {
+	l := insight.Link{Remote: true, At: start.Add(time.Duration(second) * time.Second)}
+	if silent > 0 {
+		l.Silent = l.At.Add(-time.Duration(silent) * time.Second)
+		l.Why = gpu.Advice{What: "nothing has come from that machine", Try: "see whether it runs"}
+	}
+	s := at(0, 99)
+	s.Node, s.Devices[0].Node = node, node
+	return insight.Of(s).At(insight.Place{}, l)
+}
+
+// The engine of a hub tells that a node is silent, and of nothing that the node tells itself.
+func TestNodeSilent(t *testing.T) {
+	e := New([]Rule{busy(50), Default("driver_gone", DriverGone), Default("node_silent", NodeSilent)})
+	var said []string
+	for _, step := range []struct{ second, silent int }{{0, 0}, {5, 0}, {17, 12}, {30, 25}, {35, 0}, {45, 0}, {50, 0}, {60, 0}} {
+		for _, c := range e.Observe(far("gpu-17", step.second, step.silent)) {
+			said = append(said, string(c.News)+": "+c.Message)
+			if c.Device.Node != "gpu-17" || c.About() || !strings.HasPrefix(c.ID, "node_silent-gpu-17-") {
+				t.Errorf("%+v", c.Alert)
+			}
+		}
+	}
+	want := []string{
+		"fired: The machine sends nothing any more: nothing has come from that machine; this began just now.",
+		"over: The machine sends again. The alert is over after 18 s.",
+	}
+	if !slices.Equal(said, want) {
+		t.Errorf("said %q, want %q", said, want)
+	}
+}
+
+// A node that was taken out has no alerts any more.
+func TestForget(t *testing.T) {
+	e := New([]Rule{Default("node_silent", NodeSilent)})
+	e.Observe(far("gpu-17", 0, 9))
+	e.Observe(far("gpu-18", 0, 9))
+	changes := e.Forget("gpu-17", start.Add(time.Minute))
+	if len(changes) != 1 || changes[0].News != Over || !strings.HasPrefix(changes[0].Message, "The machine was taken out of the fleet.") {
+		t.Fatalf("%+v", changes)
+	}
+	if left := e.Standing(); len(left) != 1 || left[0].Device.Node != "gpu-18" || len(e.Past()) != 1 {
+		t.Errorf("%d stand, %d are over", len(left), len(e.Past()))
+	}
+}
+
+// shared is a book of a hub, with the engines of two nodes that its orders reach.
+func shared(t *testing.T) (*Shared, map[string]*Engine) {
+	t.Helper()
+	s, nodes := Share(New([]Rule{Default("node_silent", NodeSilent)})), map[string]*Engine{}
+	for _, node := range []string{"one", "two"} {
+		nodes[node] = New([]Rule{busy(50)})
+		m := at(0, 99)
+		m.Node, m.Devices[0].Node = node, node
+		nodes[node].Observe(&insight.Moment{Snapshot: m})
+	}
+	s.Send = func(node string, o *Order) (Outcome, error) {
+		if nodes[node] == nil {
+			return Outcome{}, errors.New(node + " does not answer")
+		}
+		return nodes[node].Carry(o, start)
+	}
+	report(s, nodes)
+	return s, nodes
+}
+
+func report(s *Shared, nodes map[string]*Engine) (news bool) {
+	for node, e := range nodes {
+		news = s.Take(node, e.Report(node, start)) || news
+	}
+	return news
+}
+
+func TestSharedAlerts(t *testing.T) {
+	s, nodes := shared(t)
+	s.Observe(far("three", 9, 9))
+	if got := s.Standing(); len(got) != 3 || got[0].Rule != "node_silent" {
+		t.Fatalf("%d stand: %+v", len(got), got)
+	}
+	if s.Firing("") != 3 || s.Firing("one") != 1 || s.Firing("three") != 1 || s.Firing("four") != 0 {
+		t.Error("they are counted wrong")
+	}
+	if rules := s.Rules(); len(rules) != 2 {
+		t.Errorf("%d rules", len(rules))
+	}
+	if report(s, nodes) {
+		t.Error("the same report is news")
+	}
+	of := s.Others()[0]
+	c, err := s.Acknowledge(of.ID, &Acknowledgment{By: "ann", At: start})
+	if err != nil || c.Acknowledged == nil || nodes[of.Device.Node].Standing()[0].Acknowledged.By != "ann" {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if !report(s, nodes) || s.Others()[0].Acknowledged == nil && s.Others()[1].Acknowledged == nil {
+		t.Error("what was acknowledged at the node is no news")
+	}
+	if _, err := s.Acknowledge("none", nil); !errors.Is(err, ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.Dismiss(of.ID, start); !errors.Is(err, ErrReported) {
+		t.Errorf("%v", err)
+	}
+	if !s.Take("one", nil) || s.Firing("one") != 0 {
+		t.Error("a node that is gone has alerts")
+	}
+}
+
+func TestSharedSilences(t *testing.T) {
+	s, nodes := shared(t)
+	until := start.Add(time.Hour)
+	made, changes, err := s.SilenceAll([]Silence{{Comment: "maintenance", Until: until}}, start)
+	if err != nil || len(made) != 1 || len(changes) != 2 {
+		t.Fatalf("%+v, %d changes, %v", made, len(changes), err)
+	}
+	report(s, nodes)
+	if got := s.Silences(start); len(got) != 1 || got[0].Comment != "maintenance" {
+		t.Errorf("%+v is in force", got)
+	}
+	for node, e := range nodes {
+		if len(e.Silences(start)) != 1 {
+			t.Errorf("%s has %d silences", node, len(e.Silences(start)))
+		}
+	}
+	if _, err := s.Unsilence(s.Silences(start)[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	report(s, nodes)
+	if got := s.Silences(start); len(got) != 0 {
+		t.Errorf("%+v is still in force", got)
+	}
+	if made, _, err := s.SilenceAll([]Silence{{Node: "two", Until: until}}, start); err != nil || len(made) != 1 || len(nodes["one"].Silences(start)) != 0 || len(nodes["two"].Silences(start)) != 1 {
+		t.Errorf("%+v, %v", made, err)
+	}
+	if _, _, err := s.SilenceAll([]Silence{{Until: start}}, start); err == nil {
+		t.Error("a silence that is over already is in force")
+	}
+	s.Take("gone", &Report{Standing: []Alert{{ID: "x", Device: gpu.Identity{Node: "gone"}}}})
+	if _, _, err := s.SilenceAll([]Silence{{Node: "gone", Until: until}}, start); err == nil {
+		t.Error("a silence that the node did not hear of is in force")
+	}
+}
+
+// Alerts of others that are over stand beside the own ones, the newest first, each once.
+func TestSharedPast(t *testing.T) {
+	s, _ := shared(t)
+	for i, id := range []string{"b", "a", "b"} {
+		s.Ended(&Alert{ID: id, Time: start.Add(time.Duration(i) * time.Minute)})
+	}
+	var ids []string
+	for _, a := range s.Past() {
+		ids = append(ids, a.ID)
+	}
+	if !slices.Equal(ids, []string{"b", "a"}) {
+		t.Errorf("%q", ids)
+	}
+}
