@@ -1,0 +1,437 @@
+package downlink_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/wire"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+)
+
+const patience = 20 * time.Second
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+// startServer starts a NATS that keeps its messages in a folder.
+func startServer(t *testing.T, dir string, port int) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("NATS does not start")
+	}
+	t.Cleanup(func() { stopServer(s) })
+	return s
+}
+
+func stopServer(s *server.Server) {
+	s.Shutdown()
+	s.WaitForShutdown()
+}
+
+func connect(t *testing.T, url string) *bus.Bus {
+	t.Helper()
+	b, err := bus.Open(bus.Config{URLs: []string{url}, Name: t.Name(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	eventually(t, "a connection", func() bool { return b.State().Connected })
+	return b
+}
+
+// A screen is what a hub shows.
+type screen struct {
+	*downlink.Downlink
+	bus    *bus.Bus
+	stop   func()
+	mu     sync.Mutex
+	nodes  map[string]*insight.Moment
+	alerts map[string]*alert.Report
+	events []string
+	old    []string
+	gone   []string
+}
+
+func (s *screen) node(name string) *insight.Moment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes[name]
+}
+
+func (s *screen) seen() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.events)
+}
+
+// show starts a hub.
+func show(t *testing.T, url string, of clock.Clock) *screen {
+	t.Helper()
+	s := &screen{bus: connect(t, url), nodes: map[string]*insight.Moment{}, alerts: map[string]*alert.Report{}}
+	locked := func(f func()) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		f()
+	}
+	s.Downlink = downlink.New(downlink.Config{
+		Bus: s.bus, Version: "1.2.3", Clock: of, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Limits: bus.Limits{BucketBytes: 64 << 20, EventBytes: 64 << 20, PastBytes: 64 << 20},
+		Own:    func(string) bool { return false },
+		Take: func(list []*insight.Moment) {
+			locked(func() {
+				for _, m := range list {
+					s.nodes[m.Snapshot.Node] = m
+				}
+			})
+		},
+		Report: func(all map[string]*alert.Report) { locked(func() { maps.Copy(s.alerts, all) }) },
+		Event: func(c *alert.Change, old bool) {
+			locked(func() {
+				if text := string(c.News) + " " + c.ID; old {
+					s.old = append(s.old, text)
+				} else {
+					s.events = append(s.events, text)
+				}
+			})
+		},
+		Gone: func(node string) { locked(func() { s.gone = append(s.gone, node); delete(s.nodes, node) }) },
+	})
+	s.stop = running(t, s.Run)
+	return s
+}
+
+// running runs something until the test or stop ends it.
+func running(t *testing.T, run func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// An agent reads a made-up machine.
+type agent struct {
+	*uplink.Uplink
+	bus    *bus.Bus
+	alerts *alert.Engine
+	stop   func()
+}
+
+const interval = 100 * time.Millisecond
+
+// start starts an agent.
+func start(t *testing.T, url string) *agent {
+	t.Helper()
+	a := &agent{bus: connect(t, url), alerts: alert.New(alert.Defaults())}
+	a.Uplink = uplink.New(uplink.Config{
+		Bus: a.bus, Version: "1.2.3", Interval: interval, Alerts: a.alerts, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Refresh: func(_ context.Context, node string) (*insight.Moment, error) {
+			m := machine(node)
+			m.Snapshot.Seq = 4711
+			return m, nil
+		},
+	})
+	a.alerts.Announce = func(_ []string, changes []alert.Change, _ []alert.Alert) { a.Announce(changes) }
+	a.stop = running(t, a.Run)
+	return a
+}
+
+// machine is a Moment of a machine that is read now.
+func machine(node string) *insight.Moment {
+	s := fixture.Workstation()
+	s.Node, s.Time = node, time.Now().UTC()
+	for i := range s.Devices {
+		s.Devices[i].Node, s.Devices[i].SampledAt = node, s.Time
+		s.Devices[i].UUID += "-" + node
+	}
+	return insight.Of(s)
+}
+
+// lives sends a machine's Moments until stop.
+func (a *agent) lives(t *testing.T, node string, change func(*insight.Moment)) (stop func()) {
+	t.Helper()
+	return running(t, func(ctx context.Context) error {
+		for tick := time.NewTicker(interval); ; {
+			m := machine(node)
+			if change != nil {
+				change(m)
+			}
+			a.alerts.Observe(m)
+			a.Observe(m)
+			select {
+			case <-ctx.Done():
+				tick.Stop()
+				return nil
+			case <-tick.C:
+			}
+		}
+	})
+}
+
+func TestHubs(t *testing.T) {
+	s := startServer(t, t.TempDir(), -1)
+	url := s.ClientURL()
+	first := show(t, url, clock.Clock{})
+	a := start(t, url)
+	stop := a.lives(t, "lab:gpu-1.example.org", nil)
+	a.lives(t, "gpu-2", nil)
+	eventually(t, "both machines", func() bool { return first.node("lab:gpu-1.example.org") != nil && first.node("gpu-2") != nil })
+	seen := first.node("gpu-2")
+	eventually(t, "newer readings", func() bool { return first.node("gpu-2").Snapshot.Time.After(seen.Snapshot.Time) })
+	if l := first.node("gpu-2").Link; !l.Remote || l.Version != "1.2.3" || !l.Silent.IsZero() || len(l.Notes) > 0 {
+		t.Errorf("its link is %+v", l)
+	}
+	kept(t, first, "lab:gpu-1.example.org")
+	stop() // it says nothing
+	eventually(t, "that it is silent", func() bool { return !first.node("lab:gpu-1.example.org").Link.Silent.IsZero() })
+	silent := first.node("lab:gpu-1.example.org")
+	if silent.Link.Why.IsZero() || silent.Answer.Headline == "" || len(silent.Snapshot.Devices) == 0 {
+		t.Errorf("of a silent machine this is left: %+v, %q", silent.Link, silent.Answer.Headline)
+	}
+	second := show(t, url, clock.Clock{}) // a hub that starts now has both, and so has one that was started anew
+	eventually(t, "both machines at another hub", func() bool { return second.node("lab:gpu-1.example.org") != nil && second.node("gpu-2") != nil })
+	eventually(t, "that it is silent there too", func() bool { return !second.node("lab:gpu-1.example.org").Link.Silent.IsZero() })
+	eventually(t, "readings of the other", func() bool { return second.State().Silent == 1 })
+	if state := second.State(); state.Nodes != 2 || len(state.Refused) != 0 || state.Err != nil {
+		t.Errorf("%+v", state)
+	}
+	a.lives(t, "lab:gpu-1.example.org", nil)
+	eventually(t, "that it is back", func() bool {
+		return first.node("lab:gpu-1.example.org").Link.Silent.IsZero() && second.node("lab:gpu-1.example.org").Link.Silent.IsZero()
+	})
+	a.stop() // it says that it ends
+	eventually(t, "that both have ended", func() bool {
+		l := second.node("gpu-2").Link
+		return !l.Silent.IsZero() && strings.Contains(l.Why.What, "was ended") && !first.node("lab:gpu-1.example.org").Link.Silent.IsZero()
+	})
+}
+
+func TestQuestions(t *testing.T) {
+	s := startServer(t, t.TempDir(), -1)
+	hub, a := show(t, s.ClientURL(), clock.Clock{}), start(t, s.ClientURL())
+	a.lives(t, "gpu-1", func(m *insight.Moment) { m.Snapshot.Devices[0].Utilization.GPU = gpu.Of[gpu.Percent](99) })
+	eventually(t, "the machine", func() bool { return hub.node("gpu-1") != nil })
+	m, err := hub.Refresh(t.Context(), "gpu-1")
+	if err != nil || m.Snapshot.Seq != 4711 || !m.Link.Remote {
+		t.Errorf("a reading that begins now is %+v, %v", m, err)
+	}
+	if _, err := hub.Refresh(t.Context(), "gpu-9"); err == nil || !strings.Contains(err.Error(), "gpu-9 does not answer") {
+		t.Errorf("a machine that is none: %v", err)
+	}
+	a.alerts.SetRules([]alert.Rule{func() alert.Rule { r := alert.Default("busy", alert.Utilization); r.Hold = 0; return r }()}, time.Now())
+	standing := func() *alert.Alert {
+		hub.mu.Lock()
+		defer hub.mu.Unlock()
+		if r := hub.alerts["gpu-1"]; r != nil && len(r.Standing) == 1 {
+			return &r.Standing[0]
+		}
+		return nil
+	}
+	eventually(t, "its alert", func() bool { return standing() != nil })
+	of := standing()
+	if len(of.Processes) == 0 || of.Is == "" || of.Device.UUID != m.Snapshot.Devices[0].UUID || !of.Value.Present() {
+		t.Errorf("less of it came than there is: %+v", of)
+	}
+	out, err := hub.Order(t.Context(), "gpu-1", &alert.Order{Acknowledge: of.ID, By: &alert.Acknowledgment{By: "ann", At: time.Now()}})
+	if err != nil || len(out.Changes) != 1 || out.Changes[0].Acknowledged == nil {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	eventually(t, "that it is acknowledged", func() bool { return standing().Acknowledged != nil })
+	if _, err := hub.Order(t.Context(), "gpu-1", &alert.Order{Acknowledge: "none"}); !errors.Is(err, alert.ErrUnknown) {
+		t.Errorf("an alert that is none: %v", err)
+	}
+	if _, err := hub.Order(t.Context(), "gpu-1", &alert.Order{Silence: []alert.Silence{{Rule: "["}}}); err == nil {
+		t.Error("a silence with a bad pattern is made")
+	}
+	eventually(t, "its events", func() bool { return len(hub.seen()) == 2 })
+	if got := hub.seen(); !strings.HasPrefix(got[0], "fired busy-") || !strings.HasPrefix(got[1], "marked busy-") {
+		t.Errorf("%q", got)
+	}
+}
+
+// kept waits until the whole state of a machine is kept for hubs that start later.
+func kept(t *testing.T, hub *screen, node string) jetstream.KeyValue {
+	t.Helper()
+	var kv jetstream.KeyValue
+	eventually(t, "the state that is kept", func() bool {
+		var err error
+		if kv, err = hub.bus.JetStream().KeyValue(t.Context(), bus.Bucket); err == nil {
+			_, err = kv.Get(t.Context(), bus.Token(node))
+		}
+		return err == nil
+	})
+	return kv
+}
+
+// Events come to each hub once and in order, whatever is started anew in between.
+func TestEventsOnce(t *testing.T) {
+	dir := t.TempDir()
+	s := startServer(t, dir, -1)
+	port := s.Addr().String()[strings.LastIndexByte(s.Addr().String(), ':')+1:]
+	url := s.ClientURL()
+	first, a := show(t, url, clock.Clock{}), start(t, url)
+	a.lives(t, "gpu-1", nil)
+	eventually(t, "the machine", func() bool { return first.node("gpu-1") != nil })
+	var want []string
+	told := 0
+	tell := func(n int) {
+		for range n {
+			told++
+			c := alert.Change{News: alert.Fired, Alert: alert.Alert{ID: fmt.Sprintf("alert-%03d", told), Device: gpu.Identity{Node: "gpu-1"}}}
+			want = append(want, "fired "+c.ID)
+			a.Announce([]alert.Change{c})
+		}
+	}
+	tell(20)
+	eventually(t, "20 events", func() bool { return len(first.seen()) == 20 })
+	second := show(t, url, clock.Clock{})
+	eventually(t, "20 old events", func() bool { second.mu.Lock(); defer second.mu.Unlock(); return len(second.old) == 20 })
+	stopServer(s)
+	tell(20)
+	var again int
+	fmt.Sscan(port, &again)
+	startServer(t, dir, again)
+	eventually(t, "events of the time without NATS", func() bool { return len(first.seen()) == 40 && len(second.seen()) == 20 })
+	tell(5)
+	eventually(t, "the last events", func() bool { return len(first.seen()) >= 45 && len(second.seen()) >= 25 })
+	if got := first.seen(); !slices.Equal(got, want) {
+		t.Errorf("the first hub has %q", got)
+	}
+	if got := second.seen(); !slices.Equal(got, want[20:]) {
+		t.Errorf("the second hub has %q", got)
+	}
+	eventually(t, "newer readings", func() bool { return time.Since(second.node("gpu-1").Snapshot.Time) < time.Second })
+}
+
+// What can't be taken of one machine is counted and told, and harms no other.
+func TestBadMessages(t *testing.T) {
+	s := startServer(t, t.TempDir(), -1)
+	hub, a := show(t, s.ClientURL(), clock.Clock{}), start(t, s.ClientURL())
+	a.lives(t, "good", nil)
+	eventually(t, "the good machine", func() bool { return hub.node("good") != nil })
+	encoded := func(node string, sent time.Time) []byte {
+		m := machine(node)
+		text, err := wire.NewEncoder().EncodeWhole(&wire.State{Hello: wire.Hello{Version: "1.2.3", Sent: sent, Interval: interval}, Moment: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	conn := hub.bus.Conn()
+	for subject, message := range map[string][]byte{
+		bus.Live("garbage"): []byte("\x00garbage"),
+		bus.Live("liar"):    encoded("good", time.Now()),
+		bus.Live("future"):  encoded("future", time.Now().Add(time.Hour)),
+		bus.Event("liar"):   []byte(`{"version":"1","change":{"Alert":{"ID":"x","Device":{"Node":"good"}},"News":"fired"}}`),
+		"gpuwhy.v1.live.=2": encoded("good", time.Now()),
+	} {
+		if err := conn.Publish(subject, message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "that they are counted", func() bool {
+		refused := hub.State().Refused
+		return refused["garbage"] == 1 && refused["liar"] == 2 && refused["future"] == 1
+	})
+	eventually(t, "that they are on the screen", func() bool { return hub.node("garbage") != nil && hub.node("future") != nil })
+	if m := hub.node("future"); len(m.Snapshot.Failures) != 1 || !strings.Contains(m.Snapshot.Failures[0].Advice.What, "of the future") {
+		t.Errorf("%+v", m.Snapshot)
+	}
+	if refused := hub.State().Refused; refused["good"] != 0 || len(hub.seen()) != 0 {
+		t.Errorf("%v, %q", refused, hub.seen())
+	}
+	before := hub.node("good").Snapshot.Time
+	eventually(t, "newer readings of the good machine", func() bool { return hub.node("good").Snapshot.Time.After(before) })
+}
+
+// Two programs of one name, a clock that differs and a machine with a new name are told, not merged.
+func TestDoubtfulMachines(t *testing.T) {
+	s := startServer(t, t.TempDir(), -1)
+	hub := show(t, s.ClientURL(), clock.Of(func() time.Time { return time.Now().Add(-37 * time.Second) }, clock.Clock{}.Elapsed))
+	notes := func(node string) string {
+		m := hub.node(node)
+		if m == nil {
+			return ""
+		}
+		text, err := json.Marshal(m.Link.Notes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	one := start(t, s.ClientURL())
+	one.lives(t, "twin", func(m *insight.Moment) { m.Snapshot.Devices[0].Name = "one" })
+	eventually(t, "the clock", func() bool { return strings.Contains(notes("twin"), "37s ahead") })
+	two := start(t, s.ClientURL())
+	two.lives(t, "twin", func(m *insight.Moment) { m.Snapshot.Devices[0].Name = "two" })
+	eventually(t, "that there are two", func() bool { return strings.Contains(notes("twin"), "two programs publish as twin") })
+	for range 20 { // from then on the first is shown
+		if name := hub.node("twin").Snapshot.Devices[0].Name; name != "one" {
+			t.Fatalf("%q is shown", name)
+		}
+		time.Sleep(interval / 2)
+	}
+	two.stop()
+	same := func(m *insight.Moment) { m.Snapshot.Devices[0].UUID = "GPU-the-same" }
+	three := start(t, s.ClientURL())
+	stop := three.lives(t, "old-name", same)
+	eventually(t, "the machine", func() bool { return hub.node("old-name") != nil })
+	stop()
+	three.lives(t, "new-name", same)
+	eventually(t, "that it has a new name", func() bool { return strings.Contains(notes("new-name"), "also listed by old-name") })
+}
+
+// A machine that is taken out vanishes from all hubs.
+func TestTakenOut(t *testing.T) {
+	s := startServer(t, t.TempDir(), -1)
+	hub, a := show(t, s.ClientURL(), clock.Clock{}), start(t, s.ClientURL())
+	stop := a.lives(t, "gpu-1", nil)
+	eventually(t, "the machine", func() bool { return hub.node("gpu-1") != nil })
+	kv := kept(t, hub, "gpu-1")
+	stop()
+	if err := kv.Delete(t.Context(), bus.Token("gpu-1")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "that it is gone", func() bool { return hub.node("gpu-1") == nil && hub.State().Nodes == 0 })
+	if !slices.Equal(hub.gone, []string{"gpu-1"}) {
+		t.Errorf("%q are gone", hub.gone)
+	}
+}

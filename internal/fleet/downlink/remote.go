@@ -1,0 +1,520 @@
+package downlink
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/talk"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/wire"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+)
+
+const (
+	// slack is by how much clocks may differ before people are told: it is more than a message takes.
+	slack = 2 * time.Second
+	// ahead is by how much a message may be of the future. What comes later of that node would seem old.
+	ahead = 10 * time.Minute
+	// late is what a message may be later than two intervals before its node counts as silent.
+	late = 2 * time.Second
+	// doubtful is how old a whole state is at most while its node sends: it is written anew each half minute.
+	doubtful = 2 * time.Minute
+	// longestInterval bounds what a node may say of its pace.
+	longestInterval = time.Hour
+)
+
+// A remote is a node that another program reads.
+type remote struct {
+	name string
+
+	mu      sync.Mutex // held while a message is decoded; never with the lock of the Downlink before it
+	decoder *wire.Decoder
+
+	// The lock of the Downlink guards what follows.
+	hello   wire.Hello
+	moment  *insight.Moment // nil: nothing of it could be read yet
+	report  *alert.Report
+	heard   time.Duration // when something came last, as elapsed time
+	at      time.Time     // the same, by this machine's clock
+	silent  time.Time     // since when nothing comes; zero: something does
+	ended   bool          // its program said that it ends
+	offset  time.Duration // by how much its clock is ahead
+	other   string        // the program that sent before this one, or beside it
+	clash   time.Duration // when both sent last, as elapsed time; 0: never
+	wrong   error         // why its last message could not be taken; nil where it could
+	told    string        // what of that stands in the log
+	asked   time.Duration // when it was asked for the whole last
+	devices []string      // its UUIDs
+}
+
+func (d *Downlink) remote(name string) *remote {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.nodes[name]
+	if r == nil {
+		if len(d.nodes) >= MostNodes {
+			d.full++
+			return nil
+		}
+		r = &remote{name: name, decoder: wire.NewDecoder(name, &d.texts)}
+		d.nodes[name] = r
+	}
+	return r
+}
+
+// receive takes a message about a node: one that has just come, or one that was written at a time.
+func (d *Downlink) receive(name string, message []byte, written time.Time) {
+	if d.Own(name) {
+		return
+	}
+	r := d.remote(name)
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	state, err := r.decoder.Decode(message)
+	switch {
+	case errors.Is(err, wire.ErrNoBase):
+		d.askWhole(r)
+		return
+	case errors.Is(err, wire.ErrLate):
+		return // a newer one has come by another way
+	case err != nil:
+		d.refuseOf(r, err)
+		return
+	}
+	d.take(r, state, written)
+}
+
+// take takes the state that a message has.
+func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
+	now, elapsed := d.Clock.Now(), d.Clock.Elapsed()
+	came := now
+	if !written.IsZero() && written.Before(now) {
+		came = written
+	}
+	offset := s.Sent.Sub(came)
+	if offset > ahead {
+		d.refuseOf(r, fmt.Errorf("its messages are of the future: its clock is %s ahead", offset.Round(time.Second)))
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.rival(r, s, elapsed) {
+		return
+	}
+	if r.moment != nil && s.Instance == r.hello.Instance && s.Sent.Before(r.hello.Sent) {
+		return // a newer one has come by another way
+	}
+	restarted := s.Instance != r.hello.Instance
+	r.hello, r.wrong, r.told = s.Hello, nil, ""
+	r.hello.Interval = min(max(s.Interval, 100*time.Millisecond), longestInterval)
+	r.heard, r.at, r.silent = elapsed, came, time.Time{}
+	if age := now.Sub(came); age > doubtful { // or else it is silent only if nothing comes now
+		r.heard -= age
+	}
+	r.ended = string(s.Extra[talk.Ended]) == "true"
+	if restarted || offset.Abs() < r.offset.Abs() || offset.Abs() > r.offset.Abs()+slack {
+		r.offset = offset
+	}
+	place := s.Moment.Place
+	r.moment = s.Moment.At(place, insight.Link{})
+	if text := s.Extra[talk.Alerts]; text != nil {
+		if report, err := talk.UnmarshalReport(text); err == nil {
+			r.report = &report
+		} else {
+			d.refused[r.name]++
+		}
+	}
+	d.own(r)
+	d.silence(r, now, elapsed)
+	d.soon(r)
+}
+
+// rival reports whether a message is of a second program that calls itself as the node, and is left out: the one that
+// began first is shown while it sends. A program that was started anew is none: the one before sent nothing since.
+func (d *Downlink) rival(r *remote, s *wire.State, elapsed time.Duration) bool {
+	switch {
+	case r.moment == nil || s.Instance == r.hello.Instance:
+		return false
+	case s.Instance == r.other && s.Sent.Before(r.hello.Started):
+		return true // the last of a program that was ended
+	case s.Instance == r.other:
+		r.clash = elapsed
+	}
+	if d.clashes(r, elapsed) && !r.overdue(elapsed) && s.Started.After(r.hello.Started) {
+		r.other = s.Instance
+		return true
+	}
+	r.other = r.hello.Instance
+	return false
+}
+
+// clashes reports whether two programs have sent as the node lately.
+func (d *Downlink) clashes(r *remote, elapsed time.Duration) bool {
+	return r.clash > 0 && elapsed-r.clash < time.Minute
+}
+
+// overdue reports whether a message of the node should have come.
+func (r *remote) overdue(elapsed time.Duration) bool {
+	return r.ended || elapsed-r.heard > 2*r.hello.Interval+late
+}
+
+// own notes the devices of a node, to know one that has come under another name.
+func (d *Downlink) own(r *remote) {
+	devices := r.moment.Snapshot.Devices
+	same := len(devices) == len(r.devices)
+	for i := range devices {
+		same = same && devices[i].UUID == r.devices[i]
+	}
+	if same {
+		return
+	}
+	d.disown(r)
+	r.devices = make([]string, len(devices))
+	for i := range devices {
+		r.devices[i] = devices[i].UUID
+		if r.moment.Snapshot.Kind() == gpu.Live {
+			d.owners[devices[i].UUID] = append(d.owners[devices[i].UUID], r.name)
+		}
+	}
+}
+
+func (d *Downlink) disown(r *remote) {
+	for _, uuid := range r.devices {
+		if left := slices.DeleteFunc(d.owners[uuid], func(name string) bool { return name == r.name }); len(left) > 0 {
+			d.owners[uuid] = left
+		} else {
+			delete(d.owners, uuid)
+		}
+	}
+	r.devices = nil
+}
+
+// silence decides whether a node is silent now.
+func (d *Downlink) silence(r *remote, now time.Time, elapsed time.Duration) (changed bool) {
+	if r.moment == nil && r.wrong == nil {
+		return false
+	}
+	was := !r.silent.IsZero()
+	is := r.overdue(elapsed)
+	switch {
+	case is && !was:
+		r.silent = r.at
+	case !is:
+		r.silent = time.Time{}
+	}
+	return is != was
+}
+
+// link is how the Moments of a node come here.
+func (d *Downlink) link(r *remote, now time.Time) insight.Link {
+	l := insight.Link{Remote: true, Version: r.hello.Version, At: now, Silent: r.silent}
+	if !r.silent.IsZero() {
+		l.Why = d.why(r)
+	}
+	if off := r.offset; off.Abs() > slack {
+		how := "ahead of"
+		if off < 0 {
+			how = "behind"
+		}
+		l.Notes = append(l.Notes, gpu.Advice{
+			What: fmt.Sprintf("its clock is %s %s this machine's", off.Abs().Round(time.Second), how),
+			Try:  "set both by NTP, such as with chrony or systemd-timesyncd: times of this node are as wrong as its clock",
+		})
+	}
+	if d.clashes(r, d.Clock.Elapsed()) {
+		l.Notes = append(l.Notes, gpu.Advice{
+			What: "two programs publish as " + r.name + "; the one that began first is shown",
+			Try:  "give each machine a name of its own with --node, and credentials of its own",
+		})
+	}
+	if r.wrong != nil {
+		l.Notes = append(l.Notes, adviceOf(r.wrong))
+	}
+	for _, other := range d.alsoIn(r) {
+		l.Notes = append(l.Notes, gpu.Advice{
+			What: "its GPUs are also listed by " + other,
+			Try:  "if the machine has got another name, take the old one out with: gpuwhy fleet remove " + other,
+		})
+	}
+	return l
+}
+
+// alsoIn are other nodes that list a device of a node.
+func (d *Downlink) alsoIn(r *remote) (others []string) {
+	for _, uuid := range r.devices {
+		for _, name := range d.owners[uuid] {
+			if name != r.name && !slices.Contains(others, name) {
+				others = append(others, name)
+			}
+		}
+	}
+	slices.Sort(others)
+	return others[:min(len(others), 3)]
+}
+
+// why says why nothing comes of a node.
+func (d *Downlink) why(r *remote) gpu.Advice {
+	switch state := d.Bus.State(); {
+	case !state.Connected:
+		a := gpu.Advice{What: "this hub has no connection to the fleet's NATS"}
+		if state.Err != nil {
+			a.What, a.Try = a.What+": "+state.Err.What, state.Err.Try
+		}
+		return a
+	case r.ended:
+		return gpu.Advice{What: "gpuwhy was ended on that machine", Try: "start it again there, or take the machine out with: gpuwhy fleet remove " + r.name}
+	case r.wrong != nil:
+		return adviceOf(r.wrong)
+	default:
+		return gpu.Advice{
+			What: "nothing has come from that machine",
+			Try:  "see whether it runs and reaches the fleet's NATS, and whether gpuwhy runs there",
+		}
+	}
+}
+
+func adviceOf(err error) gpu.Advice {
+	if a, ok := errors.AsType[*gpu.Advice](err); ok {
+		return *a
+	}
+	return gpu.Advice{What: err.Error(), Try: "look into the log of gpuwhy on that machine"}
+}
+
+// refuse counts a message of a node that can't be taken.
+func (d *Downlink) refuse(node string, why error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.refused) < MostNodes || d.refused[node] > 0 {
+		d.refused[node]++
+	}
+	d.Log.Debug("a message of the fleet is refused", "node", node, "err", why)
+}
+
+// refuseOf counts it, and people see at the node why. The log has it once.
+func (d *Downlink) refuseOf(r *remote, why error) {
+	d.refuse(r.name, why)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, elapsed := d.Clock.Now(), d.Clock.Elapsed()
+	kind := strings.TrimRight(why.Error(), "0123456789.: ")
+	if a, ok := errors.AsType[*gpu.Advice](why); ok {
+		kind = a.What
+	}
+	r.wrong = why
+	if r.told == "" {
+		r.told = kind
+		d.Log.Warn("messages of a machine are refused", "node", r.name, "err", why)
+	}
+	if r.moment == nil { // nobody knows more of it than that
+		r.heard, r.at = elapsed, now
+		r.moment = insight.Of(&gpu.Snapshot{
+			Node: r.name, Time: now.UTC(), Source: gpu.SourceMixed, Failures: []gpu.Failure{{Source: "fleet", Since: now.UTC(), Advice: adviceOf(why)}},
+		})
+	}
+	d.silence(r, now, elapsed)
+	d.soon(r)
+}
+
+// soon has a node handed on. The caller holds mu.
+func (d *Downlink) soon(r *remote) {
+	d.pending[r.name] = r
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// remove takes a node out.
+func (d *Downlink) remove(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.nodes[name]
+	if r == nil {
+		return
+	}
+	d.disown(r)
+	delete(d.nodes, name)
+	delete(d.pending, name)
+	delete(d.refused, name)
+	d.gone = append(d.gone, name)
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// handOn hands on what is new, at most ten times a second, and looks each second who has become silent.
+func (d *Downlink) handOn(ctx context.Context) {
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			d.look()
+		case <-d.wake:
+		}
+		d.deliver()
+		t := time.NewTimer(together)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		t.Stop()
+	}
+}
+
+// look finds who has become silent.
+func (d *Downlink) look() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, elapsed := d.Clock.Now(), d.Clock.Elapsed()
+	for _, r := range d.nodes {
+		if d.silence(r, now, elapsed) {
+			d.pending[r.name] = r
+		}
+	}
+}
+
+// deliver hands on what is new.
+func (d *Downlink) deliver() {
+	d.mu.Lock()
+	var moments []*insight.Moment
+	reports := map[string]*alert.Report{}
+	now := d.Clock.Now()
+	for _, r := range d.pending {
+		if r.moment != nil {
+			moments = append(moments, r.moment.At(r.moment.Place, d.link(r, now)))
+		}
+		if r.report != nil {
+			reports[r.name] = r.report
+		}
+	}
+	gone := d.gone
+	clear(d.pending)
+	d.gone = nil
+	d.mu.Unlock()
+	d.handing.Lock()
+	defer d.handing.Unlock()
+	for _, name := range gone {
+		d.Gone(name)
+	}
+	if len(moments) > 0 {
+		slices.SortFunc(moments, func(a, b *insight.Moment) int { return cmp.Compare(a.Snapshot.Node, b.Snapshot.Node) })
+		d.Take(moments)
+	}
+	if len(reports) > 0 {
+		d.Report(reports)
+	}
+}
+
+// askWhole asks a node for its whole state, which then comes to all hubs.
+func (d *Downlink) askWhole(r *remote) {
+	d.mu.Lock()
+	elapsed := d.Clock.Elapsed()
+	soon := r.asked != 0 && elapsed-r.asked < asksWhole
+	if !soon {
+		r.asked = elapsed
+	}
+	d.mu.Unlock()
+	if soon {
+		return
+	}
+	text, err := json.Marshal(talk.Question{Ask: talk.Whole})
+	if err == nil {
+		err = d.Bus.Conn().PublishRequest(bus.Ask(r.name), nats.NewInbox(), text) // nobody waits for that
+	}
+	if err != nil {
+		d.Log.Debug("a machine can't be asked for its whole state", "node", r.name, "err", err)
+	}
+}
+
+// ask asks a node.
+func (d *Downlink) ask(ctx context.Context, node string, q *talk.Question) (a talk.Reply, err error) {
+	text, err := json.Marshal(q)
+	if err != nil {
+		return a, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, talk.Deadline+time.Second)
+	defer cancel()
+	m, err := d.Bus.Conn().RequestWithContext(ctx, bus.Ask(node), text)
+	if err != nil {
+		return a, &gpu.Advice{
+			What: node + " does not answer", Try: "see whether it runs and reaches the fleet's NATS, and whether gpuwhy runs there", Err: err,
+		}
+	}
+	if err := json.Unmarshal(m.Data, &a); err != nil {
+		return a, fmt.Errorf("the answer of %s can't be read: %w", node, err)
+	}
+	return a, a.Err()
+}
+
+// Has reports whether a node is one of the fleet that another program reads.
+func (d *Downlink) Has(node string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.nodes[node] != nil
+}
+
+// Awake are the nodes of the fleet that are not silent, by name.
+func (d *Downlink) Awake() (names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, r := range d.nodes {
+		if r.silent.IsZero() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Refresh has a node read now, and returns the Moment of that.
+func (d *Downlink) Refresh(ctx context.Context, node string) (*insight.Moment, error) {
+	a, err := d.ask(ctx, node, &talk.Question{Ask: talk.Refresh})
+	if err != nil {
+		return nil, err
+	}
+	s, err := wire.NewDecoder(node, &d.texts).Decode(a.State)
+	if err != nil {
+		d.refuse(node, err)
+		return nil, fmt.Errorf("the answer of %s can't be read: %w", node, err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.nodes[node]
+	if r == nil {
+		return nil, &gpu.Advice{What: node + " is no part of the fleet any more"}
+	}
+	return s.Moment.At(s.Moment.Place, d.link(r, d.Clock.Now())), nil
+}
+
+// Order has an order about a node's alerts carried out there.
+func (d *Downlink) Order(ctx context.Context, node string, o *alert.Order) (out alert.Outcome, err error) {
+	a, err := d.ask(ctx, node, &talk.Question{Ask: talk.Alert, Order: o})
+	if err != nil {
+		return out, err
+	}
+	return talk.UnmarshalOutcome(a.Outcome)
+}
+
+// Recent asks a node for its recent past.
+func (d *Downlink) Recent(ctx context.Context, node string) ([]byte, error) {
+	a, err := d.ask(ctx, node, &talk.Question{Ask: talk.Recent})
+	return a.Recent, err
+}

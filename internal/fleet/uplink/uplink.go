@@ -1,0 +1,404 @@
+// Package uplink is an agent's side of a fleet: it publishes the Moments of the nodes that this program reads, tells of
+// their alerts, and answers the questions of hubs. docs/fleet.md has the subjects and what they carry.
+package uplink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/talk"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/wire"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+)
+
+const (
+	// wholeEvery is how often a node's whole state is written where hubs find it when they start.
+	wholeEvery = 30 * time.Second
+	// wholeApart is how soon it may be written again because its answer is another.
+	wholeApart = 3 * time.Second
+	// mostEvents is how many events wait while nobody takes them; the oldest go first.
+	mostEvents = 10_000
+	// goodbye bounds the last message at the end.
+	goodbye = time.Second
+)
+
+// Config is what an uplink needs.
+type Config struct {
+	Bus      *bus.Bus
+	Version  string
+	Interval time.Duration // between readings
+	Alerts   *alert.Engine
+	// Refresh reads a node now, and returns the Moment of that.
+	Refresh func(ctx context.Context, node string) (*insight.Moment, error)
+	// Recent is the recent past of a node, as the hub's own store takes it.
+	Recent func(node string) ([]byte, error)
+	Clock  clock.Clock
+	Log    *slog.Logger
+}
+
+// An Uplink publishes what one program reads. Its methods may be called at the same time.
+type Uplink struct {
+	Config
+	hello wire.Hello
+
+	mu     sync.Mutex
+	nodes  map[string]*node
+	events []event
+	more   chan struct{} // has a value when there are events
+	lost   uint64        // events that had no room
+	run    func(*node)   // starts one, once Run runs
+}
+
+// New makes an Uplink.
+func New(c Config) *Uplink {
+	return &Uplink{
+		Config: c, nodes: map[string]*node{}, more: make(chan struct{}, 1),
+		hello: wire.Hello{Version: c.Version, Started: c.Clock.Now().UTC(), Interval: c.Interval},
+	}
+}
+
+// State is how an uplink does.
+type State struct {
+	Nodes   int    // that were published
+	Waiting int    // events that nobody has taken yet
+	Lost    uint64 // events that had no room
+}
+
+// State returns how it does now.
+func (u *Uplink) State() State {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return State{Nodes: len(u.nodes), Waiting: len(u.events), Lost: u.lost}
+}
+
+// Observe publishes a Moment. It does not wait: a newer one of its node takes the place of one that was not sent yet.
+func (u *Uplink) Observe(m *insight.Moment) {
+	u.mu.Lock()
+	n := u.nodes[m.Snapshot.Node]
+	if n == nil {
+		n = &node{Uplink: u, name: m.Snapshot.Node, next: make(chan *insight.Moment, 1), whole: make(chan struct{}, 1)}
+		u.nodes[n.name] = n
+		if u.run != nil {
+			u.run(n)
+		}
+	}
+	u.mu.Unlock()
+	select {
+	case <-n.next:
+	default:
+	}
+	select {
+	case n.next <- m:
+	default: // Observe is called for one Moment of a node at a time
+	}
+}
+
+// An event is a change of an alert that is to be told to all hubs, in order.
+type event struct {
+	node, id string
+	text     []byte
+}
+
+// Announce tells hubs of changes. It does not wait.
+func (u *Uplink) Announce(changes []alert.Change) {
+	for i := range changes {
+		c := &changes[i]
+		if c.News == alert.Repeated {
+			continue
+		}
+		text, err := talk.MarshalEvent(u.Version, c)
+		if err != nil {
+			u.Log.Error("an event can't be told to the fleet", "alert", c.ID, "err", err)
+			continue
+		}
+		at := u.Clock.Now().UnixMilli()
+		u.mu.Lock()
+		u.events = append(u.events, event{c.Device.Node, fmt.Sprintf("%s %s %d", c.ID, c.News, at), text})
+		if over := len(u.events) - mostEvents; over > 0 {
+			u.events, u.lost = u.events[over:], u.lost+uint64(over)
+		}
+		u.mu.Unlock()
+	}
+	select {
+	case u.more <- struct{}{}:
+	default:
+	}
+}
+
+// Run publishes until ctx ends, and then says that the program has ended.
+func (u *Uplink) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	u.mu.Lock()
+	u.run = func(n *node) { all.Go(func() { n.publish(ctx) }) }
+	for _, n := range u.nodes {
+		u.run(n)
+	}
+	u.mu.Unlock()
+	all.Go(func() { u.tell(ctx) })
+	all.Go(func() { u.listen(ctx) })
+	<-ctx.Done()
+	all.Wait()
+	return nil
+}
+
+// tell publishes events, one after the other, each until it was taken.
+func (u *Uplink) tell(ctx context.Context) {
+	for {
+		u.mu.Lock()
+		var next *event
+		if len(u.events) > 0 {
+			next = &u.events[0]
+		}
+		u.mu.Unlock()
+		if next == nil {
+			select {
+			case <-u.more:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		_, err := u.Bus.JetStream().Publish(ctx, bus.Event(next.node), next.text, jetstream.WithMsgID(next.id))
+		u.Bus.Note(err)
+		if err != nil {
+			if !pause(ctx, wait()) {
+				return
+			}
+			continue
+		}
+		u.mu.Lock()
+		if len(u.events) > 0 && u.events[0].id == next.id { // else it had no room any more
+			u.events = u.events[1:]
+		}
+		u.mu.Unlock()
+	}
+}
+
+// wait is how long to wait before trying again: not all programs of a fleet at once.
+func wait() time.Duration { return time.Second + mathrand.N(2*time.Second) }
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// listen hears of hubs, and says once what is wrong with them.
+func (u *Uplink) listen(ctx context.Context) {
+	told := map[string]bool{}
+	sub, err := u.Bus.Subscribe(bus.Hubs, func(m *nats.Msg) {
+		var hello talk.Hub
+		if err := json.Unmarshal(m.Data, &hello); err != nil || hello.Protocol.Major == wire.Spoken.Major || told[hello.Version] || len(told) > 100 {
+			return
+		}
+		told[hello.Version] = true
+		u.Log.Warn("a hub speaks another protocol: it may not show this machine; use versions of gpuwhy that are at most two minor versions apart",
+			"hub", hello.Version, "protocol", hello.Protocol, "own", wire.Spoken)
+	})
+	if err != nil {
+		u.Log.Error("hubs can't be heard of", "err", err)
+		return
+	}
+	<-ctx.Done()
+	_ = sub.Unsubscribe() // the connection may be closed
+}
+
+// A node is one of the machines that this program reads.
+type node struct {
+	*Uplink
+	name  string
+	next  chan *insight.Moment // the newest that was not published yet
+	whole chan struct{}        // somebody asked for the whole state
+
+	encoder *wire.Encoder // these are for publish alone
+	last    *insight.Moment
+	wrote   time.Duration // when the whole state was written last, as elapsed time
+	every   time.Duration // until the next time
+	said    string        // the headline of then
+	told    bool          // that something can't be published
+}
+
+// publish sends a node's Moments until ctx ends.
+func (n *node) publish(ctx context.Context) {
+	n.encoder = wire.NewEncoder()
+	sub, err := n.Bus.Subscribe(bus.Ask(n.name), func(m *nats.Msg) { go n.answer(ctx, m) })
+	if err != nil {
+		n.Log.Error("hubs can't ask this machine", "node", n.name, "err", err)
+	} else {
+		defer func() { _ = sub.Unsubscribe() }() // the connection may be closed
+	}
+	connected := n.Bus.Conn().Stats().Reconnects
+	for {
+		asked := false
+		select {
+		case m := <-n.next:
+			n.last = m
+		case <-n.whole:
+			asked = true
+		case <-ctx.Done():
+			n.end()
+			return
+		}
+		if n.last == nil {
+			continue
+		}
+		if again := n.Bus.Conn().Stats().Reconnects; again != connected {
+			connected, n.every = again, mathrand.N(n.Interval+1) // not all nodes of a fleet at once
+		}
+		n.send(ctx, asked)
+	}
+}
+
+// send publishes the newest Moment.
+func (n *node) send(ctx context.Context, asked bool) {
+	if !n.Bus.Conn().IsConnected() {
+		n.every = 0 // whoever missed something gets the whole
+		return
+	}
+	since := n.Clock.Elapsed() - n.wrote
+	due := asked || n.wrote == 0 || since >= n.every || n.said != n.last.Answer.Headline && since >= wholeApart
+	message, whole, err := n.encode(n.encoder, n.last, due, false)
+	if err == nil {
+		err = n.Bus.Conn().Publish(bus.Live(n.name), message)
+	}
+	if err == nil && whole {
+		err = n.write(ctx, message)
+		n.wrote, n.said = n.Clock.Elapsed(), n.last.Answer.Headline
+		if n.every = wholeEvery - wholeEvery/10 + mathrand.N(wholeEvery/5); err != nil {
+			n.every = wait()
+		}
+	}
+	n.report(err)
+}
+
+// report logs once that publishing fails, and that it does no more.
+func (n *node) report(err error) {
+	switch {
+	case err != nil && !n.told && !errors.Is(err, nats.ErrConnectionClosed):
+		n.Log.Warn("a machine can't be published to the fleet", "node", n.name, "err", err)
+	case err == nil && n.told:
+		n.Log.Info("the machine is published to the fleet again", "node", n.name)
+	}
+	n.told = err != nil
+}
+
+// write puts the whole state where hubs find it when they start.
+func (n *node) write(ctx context.Context, message []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return n.Bus.Put(ctx, n.name, message)
+}
+
+func (n *node) encode(with *wire.Encoder, m *insight.Moment, whole, ended bool) (message []byte, isWhole bool, err error) {
+	now := n.Clock.Now().UTC()
+	extra := map[string]json.RawMessage{}
+	if n.Alerts != nil {
+		if extra[talk.Alerts], err = talk.MarshalReport(n.Alerts.Report(n.name, now)); err != nil {
+			return nil, false, err
+		}
+	}
+	if ended {
+		extra[talk.Ended] = json.RawMessage("true")
+	}
+	state := &wire.State{Hello: n.hello, Moment: m, Extra: extra}
+	state.Sent = now
+	if whole {
+		message, err = with.EncodeWhole(state)
+		return message, true, err
+	}
+	return with.Encode(state)
+}
+
+// end says that the program has ended, which is no silence that nobody can explain.
+func (n *node) end() {
+	if n.last == nil || !n.Bus.Conn().IsConnected() {
+		return
+	}
+	message, _, err := n.encode(n.encoder, n.last, true, true)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), goodbye)
+		defer cancel()
+		err = errors.Join(n.Bus.Conn().Publish(bus.Live(n.name), message), n.write(ctx, message))
+	}
+	if err != nil {
+		n.Log.Debug("the fleet was not told that this program ends", "node", n.name, "err", err)
+	}
+}
+
+// answer answers a question of a hub.
+func (n *node) answer(ctx context.Context, m *nats.Msg) {
+	var q talk.Question
+	err := json.Unmarshal(m.Data, &q)
+	if err == nil && len(m.Data) > talk.LongestQuestion {
+		err = errors.New("the question is too long")
+	}
+	var a talk.Reply
+	if err == nil {
+		a, err = n.reply(ctx, &q)
+	}
+	if err != nil {
+		a = talk.Failed(err)
+	}
+	text, err := json.Marshal(a)
+	if err == nil {
+		err = m.Respond(text)
+	}
+	if err != nil {
+		n.Log.Debug("a question of a hub can't be answered", "node", n.name, "err", err)
+	}
+}
+
+func (n *node) reply(ctx context.Context, q *talk.Question) (a talk.Reply, err error) {
+	switch q.Ask {
+	case talk.Refresh:
+		ctx, cancel := context.WithTimeout(ctx, talk.Deadline)
+		defer cancel()
+		m, err := n.Refresh(ctx, n.name)
+		if err != nil {
+			return a, err
+		}
+		a.State, _, err = n.encode(wire.NewEncoder(), m, true, false)
+		return a, err
+	case talk.Whole:
+		select {
+		case n.whole <- struct{}{}:
+		default: // it is on its way
+		}
+		return a, nil
+	case talk.Recent:
+		a.Recent, err = n.Recent(n.name)
+		return a, err
+	case talk.Alert:
+		if q.Order == nil || n.Alerts == nil {
+			return a, errors.New("there is nothing to do")
+		}
+		out, err := n.Alerts.Carry(q.Order, n.Clock.Now().UTC())
+		if err == nil {
+			a.Outcome, err = talk.MarshalOutcome(&out)
+		}
+		select {
+		case n.whole <- struct{}{}: // so that all hubs see it at once
+		default:
+		}
+		return a, err
+	default:
+		return a, fmt.Errorf("this gpuwhy (%s) does not know the question %.32q", n.Version, q.Ask)
+	}
+}
