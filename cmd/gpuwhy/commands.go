@@ -84,7 +84,7 @@ type healthcheckCommand struct {
 
 // Run asks a running gpuwhy whether it is ready.
 func (c healthcheckCommand) Run(env *environment) error {
-	base := cmp.Or(c.URL, ownURL(env.cfg.Listen, env.cfg.BasePath))
+	base := cmp.Or(c.URL, ownURL(env.cfg.address(), env.cfg.BasePath))
 	ctx, cancel := context.WithTimeout(env.ctx, 5*time.Second)
 	defer cancel()
 	url := strings.TrimSuffix(base, "/") + "/health/ready"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -22,7 +23,7 @@ import (
 type Config struct {
 	File configFile `name:"config" placeholder:"FILE" help:"Read settings from this YAML file; its keys are the flags' names."`
 
-	Listen         string        `default:"127.0.0.1:8003" help:"Address to serve on. Port 0 takes a free one and prints it."`
+	Listen         string        `placeholder:"${listen}" help:"Address to serve on, ${listen} by default. Port 0 takes a free one and prints it."`
 	Interval       time.Duration `default:"5s" help:"Time between readings, 250ms to 1h."`
 	IdleInterval   time.Duration `placeholder:"DURATION" help:"Time between readings while nobody looks: no page is open, and no program asks. From --interval to 1m; without it always --interval."`
 	Source         []string      `default:"auto" placeholder:"SOURCE" help:"Where readings come from: auto for all that this machine has, or any of nvml, nvidia-smi, amd and intel, with commas; or simulate:PROFILE (rtx-4090, dgx-h100, fleet:N); or replay:DIR, a capture."`
@@ -56,6 +57,13 @@ type Config struct {
 	HistoryRetention string  `default:"raw=48h,1m=30d,15m=2y" placeholder:"TIERS" help:"How long each reading, spans of a minute and spans of a quarter of an hour are kept."`
 	ElectricityPrice float64 `placeholder:"PRICE" help:"The price of a kilowatt-hour, for what the past cost."`
 
+	Fleet            []string `placeholder:"URL" help:"NATS servers of a fleet, such as tls://gpu-1.example.org:4222, with commas: this machine is published there."`
+	FleetCredentials string   `placeholder:"FILE" help:"Credentials for the fleet."`
+	FleetListen      string   `placeholder:"ADDR" help:"Address on which machines join a fleet, such as :4222: NATS runs in this program."`
+	FleetHost        []string `placeholder:"HOST" help:"Name or address under which others reach --fleet-listen; repeatable."`
+	Cluster          string   `help:"The cluster that this machine is in; its name in a fleet is then CLUSTER:NODE."`
+	Label            []string `placeholder:"KEY=VALUE" help:"A label of this machine in a fleet, such as rack=r12; repeatable."`
+
 	LogFormat string `default:"text" enum:"text,json" help:"text or json."`
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error."`
 
@@ -73,7 +81,7 @@ var plainPath = regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`)
 
 // check says what is wrong. Then the base path begins and ends with a slash.
 func (c *Config) check() (err error) {
-	host, port, noAddress := net.SplitHostPort(c.Listen)
+	host, port, noAddress := net.SplitHostPort(c.address())
 	_, noPort := strconv.ParseUint(port, 10, 16)
 	source := strings.Join(c.Source, ",")
 	_, simulated := c.simulates()
@@ -148,6 +156,12 @@ func (c *Config) check() (err error) {
 	}
 	return nil
 }
+
+// defaultListen is where the dashboard is, unless somebody says otherwise.
+const defaultListen = "127.0.0.1:8003"
+
+// address is where to serve.
+func (c *Config) address() string { return cmp.Or(c.Listen, defaultListen) }
 
 // bad is an error about one setting.
 func bad(flag, value, what string) error {

@@ -53,10 +53,11 @@ func (c *Config) historyFile() string { return filepath.Join(c.StateDir, history
 
 func (c *Config) server() postgres.Config { return postgres.Config{URL: c.History, Owner: c.name()} }
 
-// newHistory is where the past is kept, if anywhere. It is opened by its first use.
-func (c *Config) newHistory(log *slog.Logger) *app.History {
+// newHistory is where the past is kept, if anywhere. It is opened by its first use. Who reads no machine keeps none, and may
+// show what others keep on a server.
+func (c *Config) newHistory(as role, log *slog.Logger) *app.History {
 	kept, onServer := c.keepsHistory()
-	if !kept {
+	if !kept || !as.reads && !onServer {
 		return nil
 	}
 	anew := make(chan struct{}, 1)
@@ -67,12 +68,15 @@ func (c *Config) newHistory(log *slog.Logger) *app.History {
 		}
 	}
 	open := func(ctx context.Context) (store.Store, error) {
-		if onServer {
+		switch {
+		case !as.reads:
+			return postgres.View(c.server())
+		case onServer:
 			return postgres.Open(c.server())
 		}
 		return sqlite.Open(ctx, sqlite.Options{File: c.historyFile(), Log: log, Now: time.Now, Begun: begun})
 	}
-	return &app.History{Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Permits: c.permits(), Anew: anew}
+	return &app.History{Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Permits: c.permits(), Anew: anew, ReadOnly: !as.reads}
 }
 
 // permits is what may be shown of the past now, whatever was kept.

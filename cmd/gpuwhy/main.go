@@ -34,6 +34,8 @@ type commands struct {
 	Config
 
 	Serve       serveCommand       `cmd:"" default:"1" help:"Read the GPUs and serve the dashboard (the default)."`
+	Agent       agentCommand       `cmd:"" help:"Read the GPUs and publish them to a fleet; serve a page only with --listen."`
+	Hub         hubCommand         `cmd:"" help:"Show a fleet that agents publish; read no GPU here."`
 	Snapshot    snapshotCommand    `cmd:"" help:"Read every GPU once and print it."`
 	Why         whyCommand         `cmd:"" help:"Say why the fan runs, with the figures behind it: from a running gpuwhy, or from a few seconds of readings."`
 	Past        pastCommand        `cmd:"" help:"Say what went on in the past, such as last night."`
@@ -84,6 +86,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.Writers(stdout, stderr),
 		kong.DefaultEnvars("GPUWHY"),
 		kernelFiles(),
+		kong.Vars{"listen": defaultListen},
 		kong.Exit(func(code int) { exited = code }),
 	)
 	if err != nil {

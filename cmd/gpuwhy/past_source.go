@@ -28,7 +28,7 @@ func errNotGPUwhy(base string, err error) error {
 // askPast asks the gpuwhy at an address. Where that is empty it is the one of these settings, and where none runs the database that it
 // has left. The answer is 200 and of the type; it is to be closed.
 func askPast(ctx context.Context, env *environment, address, path, contentType string) (io.ReadCloser, error) {
-	base := strings.TrimSuffix(cmp.Or(address, ownURL(env.cfg.Listen, env.cfg.BasePath)), "/")
+	base := strings.TrimSuffix(cmp.Or(address, ownURL(env.cfg.address(), env.cfg.BasePath)), "/")
 	answer, err := askAt(ctx, http.DefaultClient, base, path, contentType)
 	if address != "" || !neterr.Refused(err) {
 		return answer, err

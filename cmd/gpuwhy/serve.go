@@ -22,7 +22,21 @@ import (
 type serveCommand struct{}
 
 // Run serves until the context ends.
-func (serveCommand) Run(env *environment) (err error) {
+func (serveCommand) Run(env *environment) error {
+	shows := env.cfg.FleetListen != ""
+	return env.run(role{reads: true, page: true, publishes: shows || len(env.cfg.Fleet) > 0, shows: shows})
+}
+
+// A role is what a program does that runs until it is ended.
+type role struct {
+	reads     bool // this machine
+	page      bool // is served
+	publishes bool // to a fleet what it reads
+	shows     bool // what others publish
+}
+
+// run runs the program until the context ends.
+func (env *environment) run(as role) (err error) {
 	cfg := env.cfg
 	collectSooner()
 	hangups := make(chan os.Signal, 1)
@@ -41,21 +55,28 @@ func (serveCommand) Run(env *environment) (err error) {
 		_, stuck := regular.InTime(func() (none struct{}, err error) { return none, release() })
 		err = errors.Join(err, stuck)
 	}()
-	in, err := newInputs(cfg, env.log)
-	if err != nil {
-		return err
+	var in []*app.Inputs
+	if as.reads {
+		if in, err = newInputs(cfg, env.log); err != nil {
+			return err
+		}
 	}
 	options := cfg.options()
-	options.History = cfg.newHistory(env.log)
+	if options.Fleet, err = cfg.newFleet(as, in, env.log); err != nil {
+		return errors.Join(usageError{err}, app.CloseAll(in))
+	}
+	options.History = cfg.newHistory(as, env.log)
 	a, err := app.New(options, in, env.log)
 	if err != nil {
 		return usageError{err}
 	}
-	ln, err := listen(env.ctx, cfg.Listen)
-	if err != nil {
-		return errors.Join(err, a.Close())
+	var ln net.Listener
+	if as.page {
+		if ln, err = listen(env.ctx, cfg.address()); err != nil {
+			return errors.Join(err, a.Close())
+		}
+		fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), ownURL(ln.Addr().String(), cfg.BasePath))
 	}
-	fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), ownURL(ln.Addr().String(), cfg.BasePath))
 	ctx, stop := context.WithCancel(env.ctx)
 	var idle sync.WaitGroup
 	idle.Go(func() { ownfile.Run(ctx, env.log.With("part", "ownfile")) })
@@ -70,7 +91,7 @@ func (c *Config) options() app.Options {
 		Version: versionText(),
 		Node:    c.name(),
 		Address: server.Address{
-			Listen: c.Listen, Hostname: c.hostname, BasePath: c.BasePath, AllowOrigins: c.origins, AllowEmbed: c.frames, AllowHosts: c.AllowHost,
+			Listen: c.address(), Hostname: c.hostname, BasePath: c.BasePath, AllowOrigins: c.origins, AllowEmbed: c.frames, AllowHosts: c.AllowHost,
 			TrustedProxies: c.proxies, MaxViewersOfAddress: c.MaxViewersPerAddress,
 		},
 		MaxViewers:       c.MaxViewers,

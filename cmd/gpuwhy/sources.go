@@ -103,8 +103,16 @@ func (c *Config) checkSource() string {
 	return ""
 }
 
-// newInputs returns the inputs of each node; a real machine is one.
+// newInputs returns the inputs of each node, with its place; a real machine is one.
 func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
+	all, err := readInputs(cfg, log)
+	for _, in := range all {
+		cfg.locate(in)
+	}
+	return all, err
+}
+
+func readInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 	if profile, ok := cfg.simulates(); ok {
 		nodes, err := sim.Nodes(profile, time.Now)
 		if err != nil {

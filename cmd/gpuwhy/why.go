@@ -138,7 +138,7 @@ const (
 
 // server asks a running gpuwhy.
 func (c whyCommand) server(env *environment) answerer {
-	address := strings.TrimSuffix(cmp.Or(c.URL, ownURL(env.cfg.Listen, env.cfg.BasePath)), "/") + "/api/gpu/why"
+	address := strings.TrimSuffix(cmp.Or(c.URL, ownURL(env.cfg.address(), env.cfg.BasePath)), "/") + "/api/gpu/why"
 	if c.GPU != "" {
 		address += "/" + url.PathEscape(c.GPU)
 	}

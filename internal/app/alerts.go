@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -54,6 +55,7 @@ func (a *App) wireAlerts() error {
 	}
 	a.Alerts = alert.New(file.Rules)
 	a.Alerts.Node, a.Alerts.Announce, a.Alerts.Log = a.monitor.Node, a.announceAlerts, a.log.With("part", "alerts")
+	a.book = alert.Share(a.Alerts)
 	return nil
 }
 
@@ -102,19 +104,32 @@ func (a *App) announceAlerts(nodes []string, changes []alert.Change, standing []
 		}
 		known[of.ID], stand[i] = event, event
 	}
-	a.standing = known
-	a.Hub.Announce(news, func() (all []hub.Event) {
-		for _, event := range stand {
-			all = append(all, event()...)
-		}
-		return all
-	})
+	a.standing, a.stand = known, stand
+	a.announce(news)
+	if a.uplink != nil {
+		a.uplink.Announce(slices.DeleteFunc(changes, func(c alert.Change) bool { return !a.local.has(c.Device.Node) }))
+	}
 	if nodes == nil { // not while a Moment is observed
 		a.Hub.Turn()
 	}
 	if nodes == nil || len(changes) > 0 { // a silence of nothing that fires is a change as well
 		a.keeper.Soon()
 	}
+}
+
+// announce sends news to viewers, and makes what stands now what those get who come. The caller holds the alerts.
+func (a *App) announce(news []hub.Event) {
+	stand := a.stand
+	a.Hub.Announce(news, func() (all []hub.Event) {
+		for _, event := range stand {
+			all = append(all, event()...)
+		}
+		now := a.Hub.Newest()
+		for _, of := range a.book.Others() {
+			all = a.appendEvent(all, contract.NameOf(of.Rule, alert.Fired), &of, now)
+		}
+		return all
+	})
 }
 
 func (a *App) appendEvent(events []hub.Event, name string, of *alert.Alert, now *insight.Fleet) []hub.Event {

@@ -14,6 +14,8 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +28,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
 	"github.com/gpuwhy/gpuwhy/internal/foresight"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
@@ -58,6 +62,7 @@ type Options struct {
 	StateDir         string   // the folder for state that survives a restart; empty for none
 	NotKept          error    // why there is none, where there should be one
 	History          *History // nil where no past is kept
+	Fleet            *Fleet   // nil for a program on its own
 
 	Clock clock.Clock // the machine's, but in tests
 }
@@ -69,8 +74,12 @@ type App struct {
 	Recent *recent.Store
 	Alerts *alert.Engine
 
-	nodes     []*node
-	stage     *insight.Stage // all nodes share what it remembers
+	local     locals // the nodes that this program reads
+	several   bool   // there may be more than one node
+	book      *alert.Shared
+	uplink    *uplink.Uplink     // nil where nothing is published, as are Options.Fleet and downlink where there is no fleet
+	downlink  *downlink.Downlink // of what others publish
+	stage     *insight.Stage     // all nodes share what it remembers
 	opt       Options
 	log       *slog.Logger
 	monitor   contract.Monitor // without the threshold of alerts
@@ -81,6 +90,7 @@ type App struct {
 	sizes     *past.Sizes
 	foresight *foresight.Foresight          // nil where no past is kept
 	standing  map[string]func() []hub.Event // one by alert ID; announceAlerts alone uses it
+	stand     []func() []hub.Event          // the same, the worst first; used while no alert of this program changes
 	live      *live.Feed
 	routes    *server.Server
 	server    *http.Server
@@ -93,21 +103,22 @@ type App struct {
 
 var errEnding = errors.New("gpuwhy is shutting down")
 
-// New wires everything and starts nothing. Each of the inputs is a node. Its
+// New wires everything and starts nothing. Each of the inputs is a node; there is at least one, or a fleet. Its
 // errors say which option is wrong. After an error the inputs are closed.
 func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
-	a := &App{opt: opt, log: log, monitor: MonitorOf(inputs, opt.Node), Recent: recent.New(), keeper: keep.New()}
+	a := &App{opt: opt, log: log, several: opt.several(inputs), Recent: recent.New(), keeper: keep.New()}
+	a.monitor = monitorOf(inputs, opt.Node, a.several)
 	a.monitor.Version, a.monitor.Interval, a.monitor.Idle, a.monitor.Started = opt.Version, opt.Interval, opt.IdleInterval, opt.Clock.Now().UTC()
 	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
 	a.stage = insight.NewStage()
-	a.live = live.New(a.renderPage, opt.Clock, len(inputs) > 1)
+	a.live = live.New(a.renderPage, opt.Clock, a.several)
 	a.Hub = hub.New(hub.Config{
 		Encode:     a.encodeUpdate,
 		Status:     a.encodeStatus,
 		Patch:      a.patch,
 		Refresh:    a.refresh,
 		Page:       a.page,
-		Several:    len(inputs) > 1,
+		Several:    a.several,
 		Events:     []string{contract.HighGPUUsage, contract.AlertEvent},
 		Origins:    opt.AllowOrigins,
 		MaxViewers: opt.MaxViewers,
@@ -115,12 +126,13 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	})
 	a.wireForesight()
 	for _, in := range inputs {
-		a.nodes = append(a.nodes, newNode(in, *a.stage, pace{opt.Interval, opt.IdleInterval, a.watched}, opt.Deadline, opt.Clock, log, a.Hub.Publish, a.Hub.Hold))
+		a.local.add(a.newNode(in))
 	}
 	a.wireHistory()
 	if err := a.wireAlerts(); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
+	a.wireFleet()
 	a.wireKeeper()
 	if err := a.wireServer(); err != nil {
 		return nil, errors.Join(err, a.Close())
@@ -133,7 +145,7 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 // told, and before writing the alerts, repeats a message and loses none.
 func (a *App) wireKeeper() {
 	k := a.keeper
-	k.Origin, k.Log, k.Hold = a.nodes[0].Origin, a.log, a.Alerts.Hold
+	k.Origin, k.Log, k.Hold = a.local.origin(), a.log, a.Alerts.Hold
 	if a.opt.StateDir == "" {
 		return
 	}
@@ -181,23 +193,56 @@ func (a *App) Remove(node string) {
 
 // Close closes the inputs of an App that was never run.
 func (a *App) Close() (err error) {
-	for _, n := range a.nodes {
+	for _, n := range a.local.all() {
 		err = errors.Join(err, n.Close())
 	}
-	return errors.Join(err, a.closeHistory())
+	return errors.Join(err, a.closeHistory(), a.closeFleet())
 }
 
-// refresh reads the nodes that are wanted, all at once.
-func (a *App) refresh(ctx context.Context, wanted func(node string) bool) (names []string, err error) {
-	g, ctx := errgroup.WithContext(ctx)
-	for _, n := range a.nodes {
-		if wanted(n.Node) {
-			names = append(names, n.Node)
-			g.Go(func() error { return n.refresh(ctx, a.Hub.Hold) })
-		}
-	}
-	return names, g.Wait()
+// newNode makes a node of this program.
+func (a *App) newNode(in *Inputs) *node {
+	every := pace{a.opt.Interval, a.opt.IdleInterval, a.watched}
+	return newNode(in, *a.stage, every, a.opt.Deadline, a.opt.Clock, a.log, a.Hub.Publish, a.Hub.Hold)
 }
+
+// refresh reads the nodes that are wanted, all at once. Of several nodes those count that could be read; it is an
+// error where none could.
+func (a *App) refresh(ctx context.Context, wanted func(node string) bool) (names []string, err error) {
+	var mu sync.Mutex
+	var g errgroup.Group
+	g.SetLimit(mostAtOnce)
+	each := func(name string, read func(context.Context) error) {
+		if !wanted(name) {
+			return
+		}
+		g.Go(func() error {
+			failed := read(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			if failed == nil {
+				names = append(names, name)
+			} else {
+				err = failed
+			}
+			return nil
+		})
+	}
+	for _, n := range a.local.all() {
+		each(n.Node, func(ctx context.Context) error { return n.refresh(ctx, a.Hub.Hold) })
+	}
+	for _, name := range a.remotes() {
+		each(name, func(ctx context.Context) error { return a.refreshRemote(ctx, name) })
+	}
+	_ = g.Wait() // its functions return none
+	slices.Sort(names)
+	if len(names) > 0 {
+		err = nil
+	}
+	return names, err
+}
+
+// mostAtOnce is how many nodes are asked at the same time.
+const mostAtOnce = 64
 
 // page makes what brings a page up to date.
 func (a *App) page(address string, to auth.Audience, have string, changes uint64) (text []byte, version string, of uint64, err error) {
@@ -254,16 +299,14 @@ func (a *App) encodeStatus(newest *insight.Fleet, encoded []byte) ([]byte, error
 }
 
 // Run reads and serves until ctx ends. It does not wait for a driver. It reads
-// the rules of alerts again at each signal from reload.
+// the rules of alerts again at each signal from reload. Without a listener it serves nobody.
 func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal) error {
 	a.keeper.Restore(a.opt.Clock.Now())
 	g, ctx := errgroup.WithContext(ctx)
 	start := func(part func(context.Context)) {
 		g.Go(func() error { part(ctx); return nil })
 	}
-	for _, n := range a.nodes {
-		g.Go(func() error { return n.run(ctx) })
-	}
+	a.local.run(ctx, g)
 	g.Go(func() error { return a.notifier.Run(ctx) })
 	start(func(ctx context.Context) {
 		for moments := range a.Hub.FeedAll(ctx) {
@@ -272,16 +315,20 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 	})
 	start(func(ctx context.Context) { a.reloadOn(ctx, reload) })
 	if a.recorder != nil {
-		start(func(ctx context.Context) { a.each(ctx, a.recorder.Observe) })
+		start(func(ctx context.Context) { a.each(ctx, own(a.recorder.Observe)) })
 		start(a.recorder.Run)
 		start(a.writeAnew)
 		start(a.sizes.Run)
-		start(func(ctx context.Context) { a.each(ctx, a.foresight.Observe) })
+		start(func(ctx context.Context) { a.each(ctx, own(a.foresight.Observe)) })
 		start(a.foresight.Run)
 	}
+	a.runFleet(ctx, g)
 	start(a.keeper.Run)
 	start(a.announceStart)
 	g.Go(func() error {
+		if ln == nil { // nobody is to look here
+			return nil
+		}
 		if err := a.server.Serve(server.Listen(ln)); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
 		}
@@ -291,7 +338,7 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		<-ctx.Done()
 		return a.Shutdown(context.WithoutCancel(ctx))
 	})
-	return errors.Join(g.Wait(), a.keeper.Close(), a.closeHistory())
+	return errors.Join(g.Wait(), a.keeper.Close(), a.closeHistory(), a.closeFleet())
 }
 
 // each calls f with each newer Moment, until ctx ends.
@@ -304,7 +351,9 @@ func (a *App) each(ctx context.Context, f func(*insight.Moment)) {
 // observe takes in Moments for what pages show beside them, and then has them shown.
 func (a *App) observe(moments []*insight.Moment) {
 	for _, m := range moments {
-		a.Recent.Observe(m)
+		if m.Link.Silent.IsZero() {
+			a.Recent.Observe(m)
+		}
 	}
 	a.Alerts.ObserveAll(moments)
 	a.Hub.Turn()
@@ -337,12 +386,12 @@ func (a *App) Shutdown(ctx context.Context) error {
 func (a *App) announceStart(ctx context.Context) {
 	for m := range a.Hub.Feed(ctx) {
 		s := m.Snapshot
-		if len(s.Devices) == 0 {
+		if len(s.Devices) == 0 || m.Link.Remote {
 			continue
 		}
 		attrs := []any{"source", s.Source, "gpus", len(s.Devices)}
-		if len(a.nodes) > 1 {
-			attrs = []any{"source", s.Source, "nodes", len(a.nodes)}
+		if nodes := len(a.local.all()); nodes > 1 {
+			attrs = []any{"source", s.Source, "nodes", nodes}
 		}
 		for _, d := range s.Drivers {
 			attrs = append(attrs, "driver", d.Version.String())

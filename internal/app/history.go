@@ -26,6 +26,8 @@ type History struct {
 	Price     float64 // of a kilowatt-hour of electricity; 0: not known
 	// Permits says what of it may be shown now.
 	Permits past.Permits
+	// ReadOnly says that others write it.
+	ReadOnly bool
 	// Anew has a value when the store has lost what it had, and goes on; nil: that never happens.
 	Anew <-chan struct{}
 }
@@ -68,6 +70,9 @@ func (a *App) wireForesight() {
 		Store: h.Permits.Store(h.Store), Permits: h.Permits, Keeps: h.Retention, Now: a.opt.Clock.Now, Interval: a.opt.longest(), Seldom: a.opt.IdleInterval,
 	}
 	a.sizes = &past.Sizes{Past: a.past, Interval: a.opt.Interval}
+	if h.ReadOnly { // who reads a node foretells of it
+		return
+	}
 	a.foresight = foresight.New(foresight.Config{
 		Past: a.past, Newest: a.Hub.Newest, Interval: a.opt.Interval, Price: h.Price, Log: a.log.With("part", "forecast"),
 		Zone: time.Local, //nolint:gosmopolitan // people's own hours are meant
@@ -81,9 +86,12 @@ func (a *App) wireHistory() {
 	if h == nil {
 		return
 	}
-	names := make([]string, len(a.nodes))
-	for i, n := range a.nodes {
-		names[i] = n.Node
+	if h.ReadOnly {
+		return
+	}
+	var names []string
+	for _, n := range a.local.all() {
+		names = append(names, n.Node)
 	}
 	a.recorder = record.New(record.Config{
 		Store: h.Store, Nodes: names, Interval: a.opt.longest(), Retention: h.Retention, Version: a.opt.Version, Log: a.log,

@@ -55,6 +55,14 @@ func (in *Inputs) Close() error {
 	return err
 }
 
+// CloseAll closes the inputs of several nodes.
+func CloseAll(all []*Inputs) (err error) {
+	for _, in := range all {
+		err = errors.Join(err, in.Close())
+	}
+	return err
+}
+
 // closeHost closes the host, which the sampler does not close.
 func (in *Inputs) closeHost() error {
 	if in.Host == nil {

@@ -42,7 +42,7 @@ func (a *App) wireServer() error {
 		Past:    a.past,
 		Sizes:   a.sizes,
 		Then:    a.then,
-		Alerts:  a.Alerts,
+		Alerts:  a.book,
 		Metrics: exporter,
 		Parts:   a.parts,
 		Costs:   a.costs,
@@ -53,6 +53,8 @@ func (a *App) wireServer() error {
 	}
 	if a.opt.History != nil {
 		cfg.Price = a.opt.History.Price
+	}
+	if a.foresight != nil {
 		cfg.Forecast = func(p insight.Part) *foresight.Outlook {
 			return a.foresight.Of(store.Key{Node: p.Device.Node, UUID: p.Device.UUID})
 		}
@@ -70,11 +72,18 @@ func (a *App) wireServer() error {
 // MonitorOf says of which nodes answers are, and what their name is: that of the one node,
 // or with several nodes that of the program.
 func MonitorOf(inputs []*Inputs, program string) contract.Monitor {
-	several := len(inputs) > 1
-	if !several {
-		program = inputs[0].Node
+	return monitorOf(inputs, program, len(inputs) > 1)
+}
+
+func monitorOf(inputs []*Inputs, program string, several bool) contract.Monitor {
+	m := contract.Monitor{Node: program, Several: several, Source: gpu.SourceMixed}
+	if len(inputs) > 0 {
+		m.Source = inputs[0].Sources[0].Name()
 	}
-	return contract.Monitor{Node: program, Several: several, Source: inputs[0].Sources[0].Name()}
+	if !several {
+		m.Node = inputs[0].Node
+	}
+	return m
 }
 
 // current is what answers say of the program now.
@@ -87,7 +96,7 @@ func (a *App) current() contract.Monitor {
 // health sums up that of all samplers. A source that fails on one node has failed.
 func (a *App) health() sampler.Health {
 	var all sampler.Health
-	for _, n := range a.nodes {
+	for _, n := range a.local.all() {
 		h := n.sampler.Health()
 		all.Took = max(all.Took, h.Took)
 		if h.LastReading.After(all.LastReading) {
@@ -108,21 +117,26 @@ func (a *App) health() sampler.Health {
 
 // costs are what calls to the drivers took. Several nodes are made up, or recorded: none has a driver here.
 func (a *App) costs() []gpu.Cost {
-	if len(a.nodes) > 1 {
+	nodes := a.local.all()
+	if len(nodes) != 1 {
 		return nil
 	}
-	return a.nodes[0].sampler.Costs()
+	return nodes[0].sampler.Costs()
 }
 
 // parts is the state of each part of the program.
 func (a *App) parts() map[string]contract.Part {
-	health := a.health()
-	parts := map[string]contract.Part{
-		"sampler": contract.NewPart("ok", health.LastReading),
-		"hub":     contract.NewPart("ok", a.Hub.Newest().Nodes().Time()),
-	}
-	if health.LastReading.IsZero() {
+	health, nodes := a.health(), a.local.all()
+	parts := map[string]contract.Part{"hub": contract.NewPart("ok", a.Hub.Newest().Nodes().Time())}
+	switch {
+	case len(nodes) == 0: // all are read elsewhere
+	case health.LastReading.IsZero():
 		parts["sampler"] = contract.Part{State: "starting"}
+	default:
+		parts["sampler"] = contract.NewPart("ok", health.LastReading)
+	}
+	if a.opt.Fleet != nil {
+		parts["fleet"] = a.fleeting()
 	}
 	switch {
 	case a.opt.NotKept != nil:
@@ -135,8 +149,10 @@ func (a *App) parts() map[string]contract.Part {
 	if a.recorder != nil {
 		parts["history"] = a.recording()
 	}
-	for _, s := range a.nodes[0].Sources {
-		parts[s.Name()] = contract.Part{State: "starting"}
+	if len(nodes) > 0 {
+		for _, s := range nodes[0].Sources {
+			parts[s.Name()] = contract.Part{State: "starting"}
+		}
 	}
 	for _, s := range health.Sources {
 		parts[s.Source] = contract.NewSourcePart(&s.Attempt, s.Failure, s.LastSuccess)
@@ -175,6 +191,7 @@ func (a *App) self() metrics.Self {
 		EncodingFails: stats.Err != nil,
 		StateFails:    a.keeper.State().Err != nil,
 		History:       a.historySelf(),
+		Fleet:         a.fleetSelf(),
 	}
 	for _, s := range health.Sources {
 		self.Sources = append(self.Sources, metrics.Source{Name: s.Source, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})

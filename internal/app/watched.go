@@ -10,7 +10,7 @@ import (
 // watched reports whether somebody looks: a viewer is connected, or somebody has asked within the last two intervals,
 // so that a program that asks once each interval keeps it.
 func (a *App) watched() bool {
-	if a.Hub.Stats().Viewers > 0 {
+	if a.Hub.Stats().Viewers > 0 || a.uplink != nil { // the whole fleet looks
 		return true
 	}
 	asked := time.Duration(a.asked.Load())
@@ -27,7 +27,7 @@ func (a *App) noticing(next http.Handler) http.Handler {
 		path := "/" + strings.TrimPrefix(r.URL.Path, a.opt.BasePath)
 		if !strings.HasPrefix(path, "/health") && !strings.HasSuffix(path, "/api/health") && !strings.HasPrefix(path, "/static/") {
 			a.asked.Store(int64(a.opt.Clock.Elapsed()))
-			for _, n := range a.nodes {
+			for _, n := range a.local.all() {
 				n.sampler.Watch()
 			}
 			a.afterRest(r.Context())

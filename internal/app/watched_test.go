@@ -28,7 +28,7 @@ func TestReadsSeldomUntilSomebodyAsks(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- a.nodes[0].run(ctx) }()
+		go func() { ended <- a.local.nodes[0].run(ctx) }()
 		defer func() {
 			cancel()
 			if err := <-ended; err != nil {

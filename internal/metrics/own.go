@@ -34,6 +34,17 @@ type Self struct {
 	Rules   []Rule // that are in force
 	Targets []Target
 	History *History // nil where no past is kept
+	Fleet   *Fleet   // nil for a program on its own
+}
+
+// Fleet is how a program does that is part of a fleet.
+type Fleet struct {
+	Connected       bool              // to NATS
+	Sending, Silent int               // nodes that other programs read
+	Refused         map[string]uint64 // messages that could not be taken, by the node that they came from
+	Dropped         uint64            // times that messages were dropped, since they were taken too slowly
+	EventsWaiting   int               // of our own nodes, until NATS takes them
+	EventsLost      uint64            // for which there was no room
 }
 
 // History is how the writing of the past does. Its counts are by kind: "readings", "frames" and so on.
@@ -84,6 +95,7 @@ const (
 	noSnapshot = "nothing has been read yet"
 	noTarget   = "the rules of alerts have no targets"
 	noHistory  = "no past is kept"
+	noFleet    = "the program is part of no fleet"
 )
 
 // ownRows are about gpuwhy itself. They are there whatever the devices do.
@@ -175,6 +187,25 @@ var ownRows = []row[*own]{
 	ofOwn("gpuwhy_history_full_bytes", bytesUnit,
 		"About the size of the database of the past once it is kept for as long as --history-retention says.",
 		noHistory+", or it was not measured yet", whereKept(func(h *History, emit emit) { emit(h.FullBytes) })),
+	ofFleet("gpuwhy_fleet_connected", yesNo, "Whether there is a connection to the NATS of the fleet.",
+		func(f *Fleet, emit emit) { emit(gpu.Of(zeroOne(f.Connected))) }),
+	ofFleet("gpuwhy_fleet_nodes", number, "Nodes that other programs read, by whether anything comes of them.",
+		func(f *Fleet, emit emit) {
+			emit(count(max(f.Sending, 0)), "sending")
+			emit(count(max(f.Silent, 0)), "silent")
+		}, "state"),
+	ofFleet("gpuwhy_fleet_messages_refused_total", number, "Messages that could not be taken, by the node that they came from.",
+		func(f *Fleet, emit emit) {
+			for _, sender := range slices.Sorted(maps.Keys(f.Refused)) {
+				emit(count(f.Refused[sender]), sender)
+			}
+		}, "sender"),
+	ofFleet("gpuwhy_fleet_messages_dropped_total", number, "Times that messages of the fleet were dropped, since this program took them too slowly.",
+		func(f *Fleet, emit emit) { emit(count(f.Dropped)) }),
+	ofFleet("gpuwhy_fleet_events_waiting", number, "Events of this program's nodes that the fleet was not told yet.",
+		func(f *Fleet, emit emit) { emit(count(max(f.EventsWaiting, 0))) }),
+	ofFleet("gpuwhy_fleet_events_lost_total", number, "Events that the fleet will never be told, since there was no room for more to wait.",
+		func(f *Fleet, emit emit) { emit(count(f.EventsLost)) }),
 	ofOwn("gpuwhy_alerts_firing", number, "Alerts that stand, by rule; 0 where the rule is in force and none does.",
 		"no rule of alerts is in force",
 		eachOf(ownRules, func(r *Rule, emit emit) { emit(count(max(r.Firing, 0)), r.Name, r.Severity) }), "rule", "severity"),
@@ -204,6 +235,15 @@ func ofOwn(name string, u unit, help, absent string, each func(*own, emit), labe
 func ofCost(name string, u unit, help string, value func(*gpu.Cost) float64) row[*own] {
 	return ofOwn(name, u, help, "the driver was not called yet",
 		eachOf(ownCosts, func(c *gpu.Cost, emit emit) { emit(gpu.Of(value(c)), c.Source, c.Call) }), "source", "call")
+}
+
+// ofFleet is a row about a program of a fleet.
+func ofFleet(name string, u unit, help string, each func(*Fleet, emit), labels ...string) row[*own] {
+	return ofOwn(name, u, help, noFleet, func(o *own, emit emit) {
+		if o.Fleet != nil {
+			each(o.Fleet, emit)
+		}
+	}, labels...)
 }
 
 func ofHistory(name string, u unit, help string, each func(*History, emit), labels ...string) row[*own] {

@@ -257,6 +257,7 @@ func healthy() Self {
 			Waiting: map[string]int{"readings": 9, "frames": 1, "events": 0}, WaitingBytes: 65536, Batches: 5761, Failures: 2, Failing: true,
 			LastWrite: time.Unix(1773500966, 0), Bytes: gpu.Of(48e6), FullBytes: gpu.Of(331e6),
 		},
+		Fleet: &Fleet{Connected: true, Sending: 11, Silent: 1, Refused: map[string]uint64{"lab:gpu-17": 3}, Dropped: 2, EventsWaiting: 4, EventsLost: 5},
 		Rules: []Rule{{Name: "high_gpu_usage", Severity: "info", Firing: 2}, {Name: "lost", Severity: "critical"}},
 	}
 }

@@ -64,7 +64,7 @@ type Config struct {
 	Then  func() (*insight.Stage, error)
 	// Forecast returns what is forecast of a device; nil where nothing is yet. It may be nil.
 	Forecast func(insight.Part) *foresight.Outlook
-	Alerts   *alert.Engine
+	Alerts   alert.Book
 	// Flush puts what was changed on disk, if it is to be kept. It may be nil.
 	Flush   func(context.Context) error
 	Metrics http.Handler // answers /metrics

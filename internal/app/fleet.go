@@ -1,0 +1,265 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/hub"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/metrics"
+)
+
+// A Fleet is what the program has to do with other gpuwhys. The App closes it.
+type Fleet struct {
+	Bus *bus.Bus
+	// Publishes: the nodes that this program reads are published. Shows: those that others publish are shown.
+	Publishes, Shows bool
+	Limits           bus.Limits // of what NATS keeps
+	// Servers are what runs within this program for the fleet, such as NATS. They are closed after the Bus.
+	Servers []interface{ Close() error }
+}
+
+// several reports whether there may be more than one node.
+func (o *Options) several(inputs []*Inputs) bool {
+	return len(inputs) != 1 || o.Fleet != nil && o.Fleet.Shows
+}
+
+// locals are the nodes that this program reads. They may come and go.
+type locals struct {
+	mu    sync.Mutex
+	nodes []*node
+	start func(*node) (stop func()) // once the program runs
+}
+
+// all are the nodes there are now.
+func (l *locals) all() []*node {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.nodes
+}
+
+// find finds a node by its name.
+func (l *locals) find(name string) (*node, bool) {
+	nodes := l.all()
+	i := slices.IndexFunc(nodes, func(n *node) bool { return n.Node == name })
+	if i < 0 {
+		return nil, false
+	}
+	return nodes[i], true
+}
+
+func (l *locals) has(name string) bool {
+	_, ok := l.find(name)
+	return ok
+}
+
+// origin is where the readings come from, for what is kept over a restart.
+func (l *locals) origin() string {
+	if nodes := l.all(); len(nodes) > 0 {
+		return nodes[0].Origin
+	}
+	return ""
+}
+
+// add adds a node before the program runs.
+func (l *locals) add(n *node) { l.nodes = append(l.nodes, n) }
+
+// run reads all nodes, also those that come later, until ctx ends.
+func (l *locals) run(ctx context.Context, g *errgroup.Group) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range l.nodes {
+		g.Go(func() error { return n.run(ctx) })
+	}
+}
+
+// own passes on the Moments of nodes that this program reads.
+func own(f func(*insight.Moment)) func(*insight.Moment) {
+	return func(m *insight.Moment) {
+		if !m.Link.Remote {
+			f(m)
+		}
+	}
+}
+
+// wireFleet wires what publishes, and what shows what others publish.
+func (a *App) wireFleet() {
+	f := a.opt.Fleet
+	if f == nil {
+		return
+	}
+	log := a.log.With("part", "fleet")
+	if f.Publishes {
+		a.uplink = uplink.New(uplink.Config{
+			Bus: f.Bus, Version: a.opt.Version, Interval: a.opt.Interval, Alerts: a.Alerts, Refresh: a.readNow, Clock: a.opt.Clock, Log: log,
+		})
+	}
+	if !f.Shows {
+		return
+	}
+	a.downlink = downlink.New(downlink.Config{
+		Bus: f.Bus, Limits: f.Limits, Version: a.opt.Version, Own: a.local.has,
+		Take: a.takeIn, Report: a.reported, Event: a.eventOf, Gone: a.forget, Clock: a.opt.Clock, Log: log,
+	})
+	a.book.Send = func(node string, o *alert.Order) (alert.Outcome, error) {
+		return a.downlink.Order(context.Background(), node, o) // it has a deadline of its own
+	}
+}
+
+// runFleet starts both.
+func (a *App) runFleet(ctx context.Context, g *errgroup.Group) {
+	if a.uplink != nil {
+		g.Go(func() error { return a.uplink.Run(ctx) })
+		g.Go(func() error { a.each(ctx, own(a.uplink.Observe)); return nil })
+	}
+	if a.downlink != nil {
+		g.Go(func() error { return a.downlink.Run(ctx) })
+	}
+}
+
+// closeFleet closes what the program has of a fleet.
+func (a *App) closeFleet() error { return a.opt.Fleet.Close() }
+
+// Close closes the connection, and then the servers within this program. There may be no fleet.
+func (f *Fleet) Close() (err error) {
+	if f == nil {
+		return nil
+	}
+	if err = f.Bus.Close(); err != nil {
+		err = fmt.Errorf("close the connection to the fleet: %w", err)
+	}
+	for _, s := range f.Servers {
+		if closing := s.Close(); err == nil && closing != nil {
+			err = fmt.Errorf("close what runs for the fleet: %w", closing)
+		}
+	}
+	return err
+}
+
+// takeIn publishes Moments of nodes that other programs read.
+func (a *App) takeIn(moments []*insight.Moment) {
+	for _, m := range moments {
+		a.Hub.Publish(m)
+	}
+}
+
+// reported takes in what other programs say of alerts.
+func (a *App) reported(reports map[string]*alert.Report) {
+	news := false
+	for node, r := range reports {
+		news = a.book.Take(node, r) || news
+	}
+	a.Alerts.Hold(func() { a.announce(nil) })
+	if news {
+		a.Hub.Turn()
+	}
+}
+
+// eventOf tells viewers of a change of an alert of another program.
+func (a *App) eventOf(c *alert.Change, old bool) {
+	if c.News == alert.Over {
+		a.book.Ended(&c.Alert)
+	}
+	if old {
+		return
+	}
+	var news []hub.Event
+	if c.News != alert.Repeated {
+		news = a.appendEvent(nil, contract.NameOf(c.Rule, c.News), &c.Alert, a.Hub.Newest())
+	}
+	a.Alerts.Hold(func() { a.announce(news) })
+	a.Hub.Turn()
+}
+
+// forget forgets a node that was taken out of the fleet.
+func (a *App) forget(node string) {
+	a.book.Take(node, nil)
+	a.Alerts.Forget(node, a.opt.Clock.Now().UTC())
+	a.Hub.Turn()
+}
+
+// remotes are the nodes that other programs read, and that can be asked.
+func (a *App) remotes() []string {
+	if a.downlink == nil {
+		return nil
+	}
+	return a.downlink.Awake()
+}
+
+// refreshRemote has a node read that another program reads.
+func (a *App) refreshRemote(ctx context.Context, node string) error {
+	m, err := a.downlink.Refresh(ctx, node)
+	if err == nil {
+		a.Hub.Hold(m)
+	}
+	return err
+}
+
+// readNow reads a node of this program for somebody of the fleet.
+func (a *App) readNow(ctx context.Context, name string) (*insight.Moment, error) {
+	n, ok := a.local.find(name)
+	if !ok {
+		return nil, &gpu.Advice{What: name + " is not read here any more"}
+	}
+	if err := n.refresh(ctx, a.Hub.Hold); err != nil {
+		return nil, err
+	}
+	m, ok := a.Hub.Latest().Node(name)
+	if !ok {
+		return nil, &gpu.Advice{What: "nothing was read of " + name + " yet"}
+	}
+	return m, nil
+}
+
+// fleeting is how the connection to the fleet does.
+func (a *App) fleeting() contract.Part {
+	s := a.opt.Fleet.Bus.State()
+	part := contract.NewPart("ok", time.Time{})
+	switch {
+	case s.Err != nil:
+		return part.Failed(s.Err, s.Since)
+	case !s.Connected:
+		return contract.Part{State: "starting"}
+	}
+	if a.downlink != nil {
+		switch d := a.downlink.State(); {
+		case d.Err != nil:
+			return part.Failed(d.Err, d.Since)
+		case d.Full > 0:
+			return part.Failed(&gpu.Advice{
+				What: fmt.Sprintf("the fleet has more than %d machines, and the rest is not shown", downlink.MostNodes), Try: "divide it into several fleets",
+			}, time.Time{})
+		}
+	}
+	return part
+}
+
+// fleetSelf is what gpuwhy reports of its part in the fleet on /metrics; nil where it has none.
+func (a *App) fleetSelf() *metrics.Fleet {
+	f := a.opt.Fleet
+	if f == nil {
+		return nil
+	}
+	s := f.Bus.State()
+	out := &metrics.Fleet{Connected: s.Connected, Dropped: s.Dropped}
+	if a.downlink != nil {
+		d := a.downlink.State()
+		out.Sending, out.Silent, out.Refused = d.Nodes-d.Silent, d.Silent, d.Refused
+	}
+	if a.uplink != nil {
+		u := a.uplink.State()
+		out.EventsWaiting, out.EventsLost = u.Waiting, u.Lost
+	}
+	return out
+}
