@@ -155,7 +155,7 @@ func same(t *testing.T, want, got *wire.State) {
 // A hub tells of each machine, and of all together, what the machines tell of themselves.
 func TestAHubTellsTheSame(t *testing.T) {
 	t.Parallel()
-	texts := new(wire.Texts)
+	shared := new(gpu.Shared)
 	for profile, tt := range map[string]struct {
 		moments int
 		step    time.Duration
@@ -164,7 +164,7 @@ func TestAHubTellsTheSame(t *testing.T) {
 			t.Parallel()
 			var here, hub []*insight.Moment
 			for _, node := range played(t, profile, tt.moments, tt.step) {
-				e, d := wire.NewEncoder(), wire.NewDecoder(node[0].Snapshot.Node, texts)
+				e, d := wire.NewEncoder(), wire.NewDecoder(node[0].Snapshot.Node, shared)
 				deltas := 0
 				for _, m := range node {
 					want := stateOf(m)
@@ -464,9 +464,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		f.Add(bytes.ReplaceAll(text, []byte("c:desk"), []byte(node[0].Snapshot.Node)), true)
 	}
-	texts := new(wire.Texts)
+	shared := new(gpu.Shared)
 	f.Fuzz(func(t *testing.T, message []byte, record bool) {
-		d := wire.NewDecoder(node[0].Snapshot.Node, texts)
+		d := wire.NewDecoder(node[0].Snapshot.Node, shared)
 		if _, err := d.Decode(first); err != nil {
 			t.Fatal(err)
 		}
