@@ -235,3 +235,37 @@ func TestRecordsTakeNoMoreRoomThanTheyMay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What records share is the same as what they would have of their own.
+func TestSharedRecordsAreExact(t *testing.T) {
+	reader := &RecordReader{Room: 16 << 20, Shared: new(Shared)}
+	for seed := range uint64(200) {
+		var s Snapshot
+		filler{rand.New(rand.NewPCG(seed/2, 12))}.fill(reflect.ValueOf(&s).Elem()) // each twice
+		line, err := MarshalRecord(&s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Snapshot
+		if err := ReadRecord(reader, line, &back); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(&s, &back) {
+			again, _ := MarshalRecord(&back)
+			t.Fatalf("seed %d: read back as\n%s\nnot\n%s", seed, again, line)
+		}
+	}
+	two := []byte(`{"Devices":[{"Readings":{"NVLink":{"Links":[{"Index":1},{"Index":2}]}}},{"Readings":{"NVLink":{"Links":[{"Index":1},{"Index":2}]}}},` +
+		`{"Readings":{"NVLink":{"Links":[{"Index":1},{"Index":3}]}}}]}`)
+	var s Snapshot
+	if err := ReadRecord(reader, two, &s); err != nil {
+		t.Fatal(err)
+	}
+	links := func(i int) []Link { return s.Devices[i].NVLink.Links }
+	if &links(0)[0] != &links(1)[0] || &links(0)[0] == &links(2)[0] || links(2)[1].Index != 3 {
+		t.Errorf("%v %v %v", links(0), links(1), links(2))
+	}
+	if err := ReadRecord(reader, []byte(`{"Devices":[{"Readings":{"NVLink":{"Links":[{"Index":"x"}]}}}]}`), &s); err == nil || !strings.Contains(err.Error(), "Links[0].Index") {
+		t.Error(err)
+	}
+}

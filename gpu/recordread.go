@@ -30,8 +30,8 @@ type RecordReader struct {
 	// Room is how many bytes of memory the values may take beside their texts. It bounds what a short record can demand, since
 	// an empty device takes three bytes of text and thousands of memory.
 	Room int
-	// Text makes the string of a text, such as one that other values have as well. It must not keep the text. nil: each is new.
-	Text func([]byte) string
+	// Shared has what other records have as well; nil: nothing.
+	Shared *Shared
 }
 
 // ErrNoRoom says that the values of a record take more memory than they may.
@@ -65,10 +65,10 @@ func (r *recordReader) fill(t reflect.Type, n int) error {
 }
 
 func (r *recordReader) str(text []byte) string {
-	if r.from != nil && r.from.Text != nil {
-		return r.from.Text(text)
+	if r.from == nil {
+		return string(text)
 	}
-	return string(text)
+	return r.from.Shared.text(text)
 }
 
 // A readFunc reads the next value into v, which can be set.
@@ -106,7 +106,11 @@ func newReader(t reflect.Type) readFunc {
 	case reflect.Struct:
 		return structReader(t)
 	case reflect.Slice:
-		return sliceReader(readerOf(t.Elem()))
+		read := sliceReader(readerOf(t.Elem()))
+		if t == reflect.TypeFor[[]Link]() {
+			return sharedReader(read)
+		}
+		return read
 	case reflect.Pointer:
 		read := readerOf(t.Elem())
 		return func(r *recordReader, v reflect.Value) error {

@@ -1,10 +1,12 @@
 package wire_test
 
 import (
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/wire"
 )
 
@@ -79,7 +81,7 @@ func BenchmarkDecode(b *testing.B) {
 	for _, of := range benched {
 		b.Run(of.name, func(b *testing.B) {
 			node, all := messages(b, of.profile)
-			d := wire.NewDecoder(node, new(wire.Texts))
+			d := wire.NewDecoder(node, new(gpu.Shared))
 			if _, err := d.Decode(all[0]); err != nil {
 				b.Fatal(err)
 			}
@@ -95,7 +97,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkHeldByHub is what a hub holds for each of a hundred nodes: the newest state, and what deltas are beside.
+// BenchmarkHeldByHub is what a hub holds for each of a hundred nodes of eight GPUs, which differ: the newest state, and what
+// deltas are beside.
 func BenchmarkHeldByHub(b *testing.B) {
 	const nodes = 100
 	live := func() float64 {
@@ -105,35 +108,37 @@ func BenchmarkHeldByHub(b *testing.B) {
 		runtime.ReadMemStats(&m)
 		return float64(m.HeapAlloc)
 	}
-	for _, of := range benched {
-		b.Run(of.name, func(b *testing.B) {
-			node, all := messages(b, of.profile)
-			var held float64
-			for b.Loop() {
-				texts := new(wire.Texts)
-				warm := wire.NewDecoder(node, texts) // what all nodes share is not a node's
-				for _, message := range all {
-					if _, err := warm.Decode(message); err != nil {
-						b.Fatal(err)
-					}
-				}
-				decoders, newest := make([]*wire.Decoder, nodes), make([]*wire.State, nodes)
-				before := live()
-				for i := range decoders {
-					decoders[i] = wire.NewDecoder(node, texts)
-					for _, message := range all {
-						s, err := decoders[i].Decode(message)
-						if err != nil {
-							b.Fatal(err)
-						}
-						newest[i] = s
-					}
-				}
-				held = (live() - before) / nodes
-				runtime.KeepAlive(decoders)
-				runtime.KeepAlive(newest)
+	var names []string
+	var sent [][][]byte
+	for _, node := range played(b, fmt.Sprintf("fleet:%d", nodes*8), 7, 5*time.Second) {
+		e, all := wire.NewEncoder(), [][]byte(nil)
+		for _, m := range node {
+			message, _, err := e.Encode(stateOf(m))
+			if err != nil {
+				b.Fatal(err)
 			}
-			b.ReportMetric(held, "B/node")
-		})
+			all = append(all, message)
+		}
+		names, sent = append(names, node[0].Snapshot.Node), append(sent, all)
 	}
+	var held float64
+	for b.Loop() {
+		before := live()
+		shared := new(gpu.Shared)
+		decoders, newest := make([]*wire.Decoder, nodes), make([]*wire.State, nodes)
+		for i := range decoders {
+			decoders[i] = wire.NewDecoder(names[i], shared)
+			for _, message := range sent[i] {
+				s, err := decoders[i].Decode(message)
+				if err != nil {
+					b.Fatal(err)
+				}
+				newest[i] = s
+			}
+		}
+		held = (live() - before) / nodes
+		runtime.KeepAlive(decoders)
+		runtime.KeepAlive(newest)
+	}
+	b.ReportMetric(held, "B/node")
 }

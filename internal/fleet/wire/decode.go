@@ -4,17 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/maphash"
-	"sync/atomic"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // A Decoder reads the states of one node. One goroutine at a time uses it.
 type Decoder struct {
-	node  string
-	texts *Texts
-	base  *base // nil: none yet
+	node   string
+	shared *gpu.Shared
+	base   *base // nil: none yet
 }
 
 // A base is a whole state, packed: it takes a tenth of its record.
@@ -24,12 +22,10 @@ type base struct {
 	frame    []byte
 }
 
-// NewDecoder returns a Decoder of the node of that key. Decoders share the texts that many of them read; nil: no other does.
-func NewDecoder(node string, texts *Texts) *Decoder {
-	if texts == nil {
-		texts = new(Texts)
-	}
-	return &Decoder{node: node, texts: texts}
+// NewDecoder returns a Decoder of the node of that key. All Decoders of a hub have one Shared, so that what nodes have in common is
+// in memory once; nil: nothing is shared.
+func NewDecoder(node string, shared *gpu.Shared) *Decoder {
+	return &Decoder{node: node, shared: shared}
 }
 
 // Decode reads a message. It keeps nothing of its bytes. The errors are those above, and none of them changes anything: the
@@ -72,7 +68,7 @@ func (d *Decoder) record(h *header, frame []byte, beside *base) (*record, error)
 		return nil, err
 	}
 	r := new(record)
-	if err := gpu.ReadRecord(&gpu.RecordReader{Room: maxValues, Text: d.texts.text}, text, r); err != nil {
+	if err := gpu.ReadRecord(&gpu.RecordReader{Room: maxValues, Shared: d.shared}, text, r); err != nil {
 		if errors.Is(err, gpu.ErrNoRoom) {
 			return nil, fmt.Errorf("%w: %w", ErrTooLarge, err)
 		}
@@ -92,29 +88,3 @@ func (e *fieldError) Error() string {
 
 // Unwrap returns ErrUnreadable alone: of what is wrong in a record nothing else can be told apart.
 func (e *fieldError) Unwrap() error { return ErrUnreadable }
-
-// Texts are short texts that states have in common: names, versions, units, words, those of a node's last state. It holds at most
-// so many, and forgets one where another takes its place. Its zero is ready, and many goroutines may use one.
-type Texts struct {
-	slots [1 << 14]atomic.Pointer[string]
-}
-
-const longestShared = 64 // bytes; longer ones are sentences with figures in them
-
-var seed = maphash.MakeSeed()
-
-func (t *Texts) text(b []byte) string {
-	if len(b) == 0 {
-		return ""
-	}
-	if len(b) > longestShared {
-		return string(b)
-	}
-	slot := &t.slots[maphash.Bytes(seed, b)%uint64(len(t.slots))]
-	if s := slot.Load(); s != nil && *s == string(b) {
-		return *s
-	}
-	s := string(b)
-	slot.Store(&s)
-	return s
-}

@@ -1,0 +1,76 @@
+package gpu
+
+import (
+	"hash/maphash"
+	"reflect"
+	"sync/atomic"
+)
+
+// Shared is what records of many devices have in common, so that it is in memory once: short texts (names, versions, words) and
+// lists of NVLink links. It holds some thousands, and forgets one where another takes its place. Its zero is ready, and many
+// goroutines may use one. Nobody changes what was read with it.
+type Shared struct {
+	texts [1 << 14]atomic.Pointer[string]
+	lists [1 << 10]atomic.Pointer[sharedList]
+}
+
+type sharedList struct {
+	text  string
+	value reflect.Value
+}
+
+const (
+	longestSharedText = 64      // bytes; longer ones are sentences with figures in them
+	longestSharedList = 8 << 10 // bytes of its text
+)
+
+var sharedSeed = maphash.MakeSeed()
+
+func slotOf[T any](slots []atomic.Pointer[T], text []byte) *atomic.Pointer[T] {
+	return &slots[maphash.Bytes(sharedSeed, text)%uint64(len(slots))]
+}
+
+func (s *Shared) text(b []byte) string {
+	if s == nil || len(b) > longestSharedText {
+		return string(b)
+	}
+	slot := slotOf(s.texts[:], b)
+	if known := slot.Load(); known != nil && *known == string(b) {
+		return *known
+	}
+	text := string(b)
+	slot.Store(&text)
+	return text
+}
+
+// sharedReader reads a list that is mostly as in another record: then it is that one's.
+func sharedReader(read readFunc) readFunc {
+	return func(r *recordReader, v reflect.Value) error {
+		if r.from == nil || r.from.Shared == nil {
+			return read(r, v)
+		}
+		r.next()
+		begin := r.at
+		text, err := r.whole()
+		if err != nil {
+			return err
+		}
+		if len(text) > longestSharedList {
+			r.at = begin
+			return read(r, v)
+		}
+		slot := slotOf(r.from.Shared.lists[:], text)
+		if known := slot.Load(); known != nil && known.text == string(text) {
+			v.Set(known.value)
+			return nil
+		}
+		r.at = begin
+		if err := read(r, v); err != nil {
+			return err
+		}
+		of := reflect.New(v.Type()).Elem() // v is a place in the record, and would keep that
+		of.Set(v)
+		slot.Store(&sharedList{string(text), of})
+		return nil
+	}
+}
