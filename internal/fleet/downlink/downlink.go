@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
@@ -64,7 +65,7 @@ type Downlink struct {
 
 	handing sync.Mutex // held while the functions of Config are called
 
-	texts wire.Texts
+	texts gpu.Shared
 
 	mu      sync.Mutex
 	nodes   map[string]*remote
