@@ -205,12 +205,8 @@ func (b *Bus) Put(ctx context.Context, node string, value []byte) error {
 // Close sends what waits to be sent, for two seconds at most, and ends the connection.
 func (b *Bus) Close() error {
 	b.mu.Lock() // Prepare starts nothing after this
-	closed := b.ctx.Err() != nil
 	b.end()
 	b.mu.Unlock()
-	if closed {
-		return nil
-	}
 	var err error
 	if b.conn.IsConnected() {
 		err = b.conn.FlushTimeout(closePatience)
