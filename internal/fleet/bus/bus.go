@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -147,6 +148,10 @@ func ParseURLs(given []string) ([]string, error) {
 			text = strings.TrimSpace(text)
 			u, err := url.Parse(text)
 			what := ""
+			var noPort error
+			if err == nil && u.Port() != "" {
+				_, noPort = strconv.ParseUint(u.Port(), 10, 16)
+			}
 			switch {
 			case err != nil || u.Hostname() == "" && u.Opaque == "":
 				what = "is no URL of a NATS server"
@@ -157,7 +162,7 @@ func ParseURLs(given []string) ([]string, error) {
 				return nil, &gpu.Advice{What: "a URL of the fleet has a user or a token in it, which everybody sees in the list of processes", Try: "put them into a file for --fleet-credentials"}
 			case u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 				what = "has more than a host and a port"
-			case u.Port() == "0":
+			case noPort != nil || u.Port() == "0":
 				what = "has no port that a server can have"
 			}
 			if what != "" {
