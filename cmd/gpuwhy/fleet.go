@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -49,7 +50,7 @@ func (c *Config) checkFleet() (err error) {
 		if err != nil || strings.ContainsAny(host, "/@") {
 			return bad("fleet-listen", c.FleetListen, "give an address and a port, such as :4222")
 		}
-		if _, err := net.LookupPort("tcp", port); err != nil || strings.Trim(port, "0123456789") != "" || port == "" {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 			return bad("fleet-listen", c.FleetListen, "the port must be a number from 0 to 65535")
 		}
 	}

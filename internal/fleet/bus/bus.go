@@ -197,8 +197,11 @@ func (b *Bus) Subscribe(subject string, receive nats.MsgHandler) (*nats.Subscrip
 }
 
 // Put makes a value a node's state in the bucket, and returns once that is kept. A node may do nothing else with the
-// bucket, so that it can't ask for it as jetstream.KeyValue does.
+// bucket, so that it can't ask for it as jetstream.KeyValue does. It waits for five seconds at most: an answer that was
+// lost with a connection never comes.
 func (b *Bus) Put(ctx context.Context, node string, value []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
 	_, err := b.js.Publish(ctx, Key(node), value)
 	b.Note(err)
 	if err != nil {

@@ -33,7 +33,7 @@ const (
 	// Within that time a message with the ID of another of the same stream is the same message.
 	duplicates = time.Hour
 	checkPause = 10 * time.Second
-	// prepareTries is how often Prepare begins anew when another program makes the same at the same time.
+	// prepareTries is how often Prepare tries a stream.
 	prepareTries = 5
 )
 
@@ -89,26 +89,33 @@ func (l Limits) or(other Limits) Limits {
 	}
 }
 
-// prepare makes one stream, or changes what is there.
+// prepare makes one stream, or changes what is there. It begins anew where another hub was first, perhaps with another
+// number of replicas, and where no answer came, as while servers choose a leader.
 func (b *Bus) prepare(ctx context.Context, want jetstream.StreamConfig, limits *Limits) (err error) {
 	for range prepareTries {
-		var stream jetstream.Stream
-		stream, err = b.js.Stream(ctx, want.Name)
-		switch {
-		case err == nil:
-			return b.update(ctx, stream.CachedInfo().Config, want, limits)
-		case !errors.Is(err, jetstream.ErrStreamNotFound):
+		err = b.tryPrepare(ctx, want, limits)
+		again := errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || errors.Is(err, context.DeadlineExceeded) || codeOf(err) == codeNotAvailable
+		if !again || ctx.Err() != nil {
 			return err
 		}
-		if err = b.replicated(want, limits.Replicas, func(c jetstream.StreamConfig) error {
-			_, err := b.js.CreateStream(ctx, c)
-			return err
-		}); err == nil || !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return err
-		}
-		// Another hub was first, and perhaps with another number of replicas.
 	}
 	return err
+}
+
+func (b *Bus) tryPrepare(ctx context.Context, want jetstream.StreamConfig, limits *Limits) error {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	stream, err := b.js.Stream(ctx, want.Name)
+	switch {
+	case err == nil:
+		return b.update(ctx, stream.CachedInfo().Config, want, limits)
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return err
+	}
+	return b.replicated(want, limits.Replicas, func(c jetstream.StreamConfig) error {
+		_, err := b.js.CreateStream(ctx, c)
+		return err
+	})
 }
 
 // update changes a stream where it is not as it has to be.
