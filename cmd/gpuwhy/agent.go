@@ -1,12 +1,12 @@
 package main
 
 import (
-	"log/slog"
+	"errors"
 	"maps"
-	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
@@ -16,7 +16,10 @@ type agentCommand struct{}
 
 // Run publishes until the context ends.
 func (agentCommand) Run(env *environment) error {
-	if len(env.cfg.Fleet) == 0 {
+	switch {
+	case env.cfg.FleetListen != "":
+		return usageError{bad("fleet-listen", env.cfg.FleetListen, "is for 'gpuwhy serve' and 'gpuwhy hub', which show the fleet")}
+	case len(env.cfg.fleet) == 0:
 		return usageError{errNoFleet}
 	}
 	return env.run(role{reads: true, page: env.cfg.Listen != "", publishes: true})
@@ -27,10 +30,10 @@ type hubCommand struct{}
 
 // Run serves until the context ends.
 func (hubCommand) Run(env *environment) error {
-	if len(env.cfg.Fleet) == 0 {
+	if len(env.cfg.fleet) == 0 && env.cfg.FleetListen == "" {
 		return usageError{errNoFleet}
 	}
-	if env.cfg.ownStateDir { // it keeps nothing that another hub lacks
+	if env.cfg.ownStateDir && env.cfg.FleetListen == "" { // it keeps nothing that another hub lacks
 		env.cfg.StateDir, env.cfg.ownStateDir = "", false
 	}
 	return env.run(role{page: true, shows: true})
@@ -40,20 +43,36 @@ var errNoFleet = &gpu.Advice{
 	What: "no fleet is named", Try: "give its NATS servers with --fleet, such as --fleet tls://gpu-1.example.org:4222, and credentials with --fleet-credentials",
 }
 
-// newFleet connects to the fleet, if there is one.
-func (c *Config) newFleet(as role, in []*app.Inputs, log *slog.Logger) (*app.Fleet, error) {
+// newFleet connects to the fleet, if there is one, and is its server where that is asked for.
+func (env *environment) newFleet(as role, in []*app.Inputs) (_ *app.Fleet, err error) {
 	if !as.publishes && !as.shows {
 		return nil, nil
 	}
-	of := bus.Config{URLs: c.Fleet, Credentials: c.FleetCredentials, Name: "gpuwhy " + c.name(), Log: log.With("part", "fleet")}
+	cfg, log := env.cfg, env.log.With("part", "fleet")
+	f := &app.Fleet{Publishes: as.publishes, Shows: as.shows}
+	of := bus.Config{URLs: cfg.fleet, Credentials: cfg.FleetCredentials, Name: "gpuwhy " + cfg.name(), Log: log}
+	if cfg.FleetListen != "" {
+		if len(cfg.fleet) > 0 {
+			return nil, usageError{bad("fleet-listen", cfg.FleetListen, "is of no use with --fleet: the machine is the server of a fleet, or joins one")}
+		}
+		dir, err := cfg.fleetDir()
+		if err != nil {
+			return nil, usageError{err}
+		}
+		server, err := broker.Start(env.ctx, broker.Config{Dir: dir, Listen: cfg.FleetListen, Hosts: cfg.FleetHost, Log: log})
+		if err != nil {
+			return nil, err
+		}
+		f.Servers = append(f.Servers, server)
+		of.InProcess, of.Credentials = server.InProcess(), server.Credentials()
+	}
 	if len(in) == 1 && !as.shows { // its credentials are for that node alone
 		of.Node = in[0].Node
 	}
-	b, err := bus.Open(of)
-	if err != nil {
-		return nil, err
+	if f.Bus, err = bus.Open(of); err != nil {
+		return nil, errors.Join(usageError{err}, f.Close())
 	}
-	return &app.Fleet{Bus: b, Publishes: as.publishes, Shows: as.shows}, nil
+	return f, nil
 }
 
 // locate says where a machine is.
@@ -62,16 +81,14 @@ func (c *Config) locate(in *app.Inputs) {
 		in.Place.Cluster, in.Place.Name = c.Cluster, in.Node
 		in.Node = insight.Key(c.Cluster, in.Node)
 	}
-	if len(c.Label) == 0 {
+	if len(c.labels) == 0 {
 		return
 	}
-	labels := maps.Clone(in.Place.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	for _, label := range c.Label {
-		key, value, _ := strings.Cut(label, "=")
-		labels[key] = value
+	labels := maps.Clone(c.labels)
+	for key, value := range in.Place.Labels {
+		if _, named := labels[key]; !named {
+			labels[key] = value
+		}
 	}
 	in.Place.Labels = labels
 }

@@ -24,7 +24,7 @@ type serveCommand struct{}
 // Run serves until the context ends.
 func (serveCommand) Run(env *environment) error {
 	shows := env.cfg.FleetListen != ""
-	return env.run(role{reads: true, page: true, publishes: shows || len(env.cfg.Fleet) > 0, shows: shows})
+	return env.run(role{reads: true, page: true, publishes: shows || len(env.cfg.fleet) > 0, shows: shows})
 }
 
 // A role is what a program does that runs until it is ended.
@@ -62,8 +62,8 @@ func (env *environment) run(as role) (err error) {
 		}
 	}
 	options := cfg.options()
-	if options.Fleet, err = cfg.newFleet(as, in, env.log); err != nil {
-		return errors.Join(usageError{err}, app.CloseAll(in))
+	if options.Fleet, err = env.newFleet(as, in); err != nil {
+		return errors.Join(err, app.CloseAll(in))
 	}
 	options.History = cfg.newHistory(as, env.log)
 	a, err := app.New(options, in, env.log)

@@ -136,8 +136,10 @@ func (f *Fleet) Close() (err error) {
 	if f == nil {
 		return nil
 	}
-	if err = f.Bus.Close(); err != nil {
-		err = fmt.Errorf("close the connection to the fleet: %w", err)
+	if f.Bus != nil {
+		if err = f.Bus.Close(); err != nil {
+			err = fmt.Errorf("close the connection to the fleet: %w", err)
+		}
 	}
 	for _, s := range f.Servers {
 		if closing := s.Close(); err == nil && closing != nil {

@@ -32,8 +32,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
+// Dir is where the server and the authority of a fleet keep their files below a state directory.
+const Dir = "fleet"
+
 const (
 	authorityFile = "authority.json"
+	lockFile      = "authority.lock"
 	longest       = 16 << 20 // bytes of the file
 	// LongestName is how many bytes a name may have: with each of them escaped it is still a subject that servers take.
 	LongestName = 512
@@ -65,6 +69,12 @@ type document struct {
 
 // An Authority gives credentials of one fleet, and revokes them. Several programs may use one directory.
 type Authority struct{ dir string }
+
+// Exists reports whether a directory has an authority.
+func Exists(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, authorityFile))
+	return err == nil
+}
 
 // OpenAuthority makes the authority of a directory, or takes the one that is there.
 func OpenAuthority(dir string) (*Authority, error) {
@@ -184,7 +194,7 @@ func (a *Authority) Members() ([]Member, error) {
 
 // CheckName says why a name can't be that of a member; a [gpu.Advice].
 func CheckName(name string) error {
-	what := ""
+	var what string
 	switch {
 	case name == "":
 		what = "a name of the fleet is empty"
@@ -250,12 +260,12 @@ func (a *Authority) change(do func(*document) error) (err error) {
 	if err := atomic.WriteFile(a.file(), bytes.NewReader(append(text, '\n'))); err != nil {
 		return fmt.Errorf("the keys of the fleet: %w", err)
 	}
-	return nil
+	return a.giveOwner()
 }
 
 func (a *Authority) lock() (release func() error, err error) {
 	for end := time.Now().Add(lockPatience); ; time.Sleep(20 * time.Millisecond) {
-		release, holder, err := keep.LockFile(filepath.Join(a.dir, "authority.lock"))
+		release, holder, err := keep.LockFile(filepath.Join(a.dir, lockFile))
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("the keys of the fleet: %w", err)

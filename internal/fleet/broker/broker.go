@@ -32,11 +32,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 )
 
-// Limits are those of the server in this program, which is for a handful of machines.
-var Limits = bus.Limits{BucketBytes: 256 << 20, EventBytes: 256 << 20, PastBytes: 2 << 30}
-
 const (
-	maxStore       = 3 << 30 // bytes on disk, with all of Limits
+	maxStore       = 4 << 30 // bytes on disk, for all streams and what writing them takes
 	maxMemory      = 64 << 20
 	maxConnections = 1000
 	startPatience  = 30 * time.Second
@@ -121,7 +118,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if b.bus, err = bus.Open(bus.Config{Name: "gpuwhy server", Credentials: creds, InProcess: b.server, Log: b.log}); err != nil {
 		return nil, err
 	}
-	if err := b.bus.Prepare(ctx, Limits); err != nil {
+	if err := b.bus.Prepare(ctx, bus.Limits{}); err != nil {
 		return nil, err
 	}
 	background, cancel := context.WithCancel(context.Background())

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -147,6 +148,10 @@ func ParseURLs(given []string) ([]string, error) {
 			text = strings.TrimSpace(text)
 			u, err := url.Parse(text)
 			what := ""
+			var noPort error
+			if err == nil && u.Port() != "" {
+				_, noPort = strconv.ParseUint(u.Port(), 10, 16)
+			}
 			switch {
 			case err != nil || u.Hostname() == "" && u.Opaque == "":
 				what = "is no URL of a NATS server"
@@ -157,7 +162,7 @@ func ParseURLs(given []string) ([]string, error) {
 				return nil, &gpu.Advice{What: "a URL of the fleet has a user or a token in it, which everybody sees in the list of processes", Try: "put them into a file for --fleet-credentials"}
 			case u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 				what = "has more than a host and a port"
-			case u.Port() == "0":
+			case noPort != nil || u.Port() == "0":
 				what = "has no port that a server can have"
 			}
 			if what != "" {
@@ -192,8 +197,11 @@ func (b *Bus) Subscribe(subject string, receive nats.MsgHandler) (*nats.Subscrip
 }
 
 // Put makes a value a node's state in the bucket, and returns once that is kept. A node may do nothing else with the
-// bucket, so that it can't ask for it as jetstream.KeyValue does.
+// bucket, so that it can't ask for it as jetstream.KeyValue does. It waits for five seconds at most: an answer that was
+// lost with a connection never comes.
 func (b *Bus) Put(ctx context.Context, node string, value []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
 	_, err := b.js.Publish(ctx, Key(node), value)
 	b.Note(err)
 	if err != nil {
@@ -205,12 +213,8 @@ func (b *Bus) Put(ctx context.Context, node string, value []byte) error {
 // Close sends what waits to be sent, for two seconds at most, and ends the connection.
 func (b *Bus) Close() error {
 	b.mu.Lock() // Prepare starts nothing after this
-	closed := b.ctx.Err() != nil
 	b.end()
 	b.mu.Unlock()
-	if closed {
-		return nil
-	}
 	var err error
 	if b.conn.IsConnected() {
 		err = b.conn.FlushTimeout(closePatience)

@@ -14,26 +14,26 @@ import (
 // Limits bound what the servers keep. Zero leaves what is there, and is the default for what is made.
 type Limits struct {
 	NodeBytes   int64         // of the whole state of one node; 1 MiB by default, the most that NATS carries in one message
-	BucketBytes int64         // of all states; 4 GiB
+	BucketBytes int64         // of all states; 1 GiB
 	EventAge    time.Duration // how long events are kept; 7 days
-	EventBytes  int64         // of all events; 1 GiB
+	EventBytes  int64         // of all events; 256 MiB
 	EventsNode  int64         // how many of one node; 10,000, and older ones go
-	PastBytes   int64         // of the past that no recorder has stored yet; 16 GiB
+	PastBytes   int64         // of the past that no recorder has stored yet; 2 GiB
 	PastNode    int64         // messages of one node; 10,000, and newer ones are refused
 	Replicas    int           // 3 where the cluster has so many servers, or else 1
 }
 
 // The limits of what is made.
 var defaults = Limits{
-	NodeBytes: 1 << 20, BucketBytes: 4 << 30, EventAge: 7 * 24 * time.Hour, EventBytes: 1 << 30, EventsNode: 10_000,
-	PastBytes: 16 << 30, PastNode: 10_000,
+	NodeBytes: 1 << 20, BucketBytes: 1 << 30, EventAge: 7 * 24 * time.Hour, EventBytes: 256 << 20, EventsNode: 10_000,
+	PastBytes: 2 << 30, PastNode: 10_000,
 }
 
 const (
 	// Within that time a message with the ID of another of the same stream is the same message.
 	duplicates = time.Hour
 	checkPause = 10 * time.Second
-	// prepareTries is how often Prepare begins anew when another program makes the same at the same time.
+	// prepareTries is how often Prepare tries a stream.
 	prepareTries = 5
 )
 
@@ -89,26 +89,33 @@ func (l Limits) or(other Limits) Limits {
 	}
 }
 
-// prepare makes one stream, or changes what is there.
+// prepare makes one stream, or changes what is there. It begins anew where another hub was first, perhaps with another
+// number of replicas, and where no answer came, as while servers choose a leader.
 func (b *Bus) prepare(ctx context.Context, want jetstream.StreamConfig, limits *Limits) (err error) {
 	for range prepareTries {
-		var stream jetstream.Stream
-		stream, err = b.js.Stream(ctx, want.Name)
-		switch {
-		case err == nil:
-			return b.update(ctx, stream.CachedInfo().Config, want, limits)
-		case !errors.Is(err, jetstream.ErrStreamNotFound):
+		err = b.tryPrepare(ctx, want, limits)
+		again := errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) || errors.Is(err, context.DeadlineExceeded) || codeOf(err) == codeNotAvailable
+		if !again || ctx.Err() != nil {
 			return err
 		}
-		if err = b.replicated(want, limits.Replicas, func(c jetstream.StreamConfig) error {
-			_, err := b.js.CreateStream(ctx, c)
-			return err
-		}); err == nil || !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return err
-		}
-		// Another hub was first, and perhaps with another number of replicas.
 	}
 	return err
+}
+
+func (b *Bus) tryPrepare(ctx context.Context, want jetstream.StreamConfig, limits *Limits) error {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	stream, err := b.js.Stream(ctx, want.Name)
+	switch {
+	case err == nil:
+		return b.update(ctx, stream.CachedInfo().Config, want, limits)
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return err
+	}
+	return b.replicated(want, limits.Replicas, func(c jetstream.StreamConfig) error {
+		_, err := b.js.CreateStream(ctx, c)
+		return err
+	})
 }
 
 // update changes a stream where it is not as it has to be.

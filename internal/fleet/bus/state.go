@@ -116,7 +116,10 @@ func explainStored(err error) *gpu.Advice {
 	case code == jetstream.JSErrCodeJetStreamNotEnabled, code == jetstream.JSErrCodeJetStreamNotEnabledForAccount, code == codeNoTier:
 		advice.What = "the NATS server keeps nothing: JetStream is not enabled"
 		advice.Try = "enable JetStream on the servers and for the account of the fleet"
-	case code == codeStoreFailed, code == codeStorage, code == codeMemory, code == codeAccountLimits, code == codeInsufficient, code == codeStreamBytesLimit:
+	case code == codeStorage, code == codeNoPeers:
+		advice.What = "the NATS servers have less room than the streams of the fleet may take"
+		advice.Try = "give JetStream and the account 4 GiB, or make the streams first, with smaller limits"
+	case code == codeStoreFailed, code == codeMemory, code == codeAccountLimits, code == codeInsufficient, code == codeStreamBytesLimit:
 		advice.What = "JetStream is full"
 		advice.Try = "see that recorders run and take what waits, and that the server's disk and the account's limits have room"
 	case code == codeNotAvailable, code == codeCantHandle, code == codeOffline, errors.Is(err, jetstream.ErrNoStreamResponse),

@@ -4,6 +4,7 @@ package uplink
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,6 +31,8 @@ const (
 	wholeApart = 3 * time.Second
 	// mostEvents is how many events wait while nobody takes them; the oldest go first.
 	mostEvents = 10_000
+	// patience is how long NATS may take to keep a message.
+	patience = 5 * time.Second
 	// goodbye bounds the last message at the end.
 	goodbye = time.Second
 )
@@ -53,18 +56,20 @@ type Uplink struct {
 	Config
 	hello wire.Hello
 
-	mu     sync.Mutex
-	nodes  map[string]*node
-	events []event
-	more   chan struct{} // has a value when there are events
-	lost   uint64        // events that had no room
-	run    func(*node)   // starts one, once Run runs
+	mu       sync.Mutex
+	nodes    map[string]*node
+	events   []event
+	more     chan struct{} // has a value when there are events
+	lost     uint64        // events that had no room
+	secret   string        // of this run, in the IDs of events
+	numbered uint64        // events so far
+	run      func(*node)   // starts one, once Run runs
 }
 
 // New makes an Uplink.
 func New(c Config) *Uplink {
 	return &Uplink{
-		Config: c, nodes: map[string]*node{}, more: make(chan struct{}, 1),
+		Config: c, nodes: map[string]*node{}, more: make(chan struct{}, 1), secret: rand.Text(),
 		hello: wire.Hello{Version: c.Version, Started: c.Clock.Now().UTC(), Interval: c.Interval},
 	}
 }
@@ -123,9 +128,10 @@ func (u *Uplink) Announce(changes []alert.Change) {
 			u.Log.Error("an event can't be told to the fleet", "alert", c.ID, "err", err)
 			continue
 		}
-		at := u.Clock.Now().UnixMilli()
 		u.mu.Lock()
-		u.events = append(u.events, event{c.Device.Node, fmt.Sprintf("%s %s %d", c.ID, c.News, at), text})
+		u.numbered++
+		// An ID holds for the whole stream: nobody may guess that of another program, or take its place.
+		u.events = append(u.events, event{c.Device.Node, fmt.Sprintf("%s %d", u.secret, u.numbered), text})
 		if over := len(u.events) - mostEvents; over > 0 {
 			u.events, u.lost = u.events[over:], u.lost+uint64(over)
 		}
@@ -170,8 +176,7 @@ func (u *Uplink) tell(ctx context.Context) {
 				return
 			}
 		}
-		_, err := u.Bus.JetStream().Publish(ctx, bus.Event(next.node), next.text, jetstream.WithMsgID(next.id))
-		u.Bus.Note(err)
+		err := u.publish(ctx, next)
 		if err != nil {
 			if !pause(ctx, wait()) {
 				return
@@ -184,6 +189,14 @@ func (u *Uplink) tell(ctx context.Context) {
 		}
 		u.mu.Unlock()
 	}
+}
+
+func (u *Uplink) publish(ctx context.Context, e *event) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err := u.Bus.JetStream().Publish(ctx, bus.Event(e.node), e.text, jetstream.WithMsgID(e.id))
+	u.Bus.Note(err)
+	return err
 }
 
 // wait is how long to wait before trying again: not all programs of a fleet at once.
@@ -301,7 +314,7 @@ func (n *node) report(err error) {
 
 // write puts the whole state where hubs find it when they start.
 func (n *node) write(ctx context.Context, message []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return n.Bus.Put(ctx, n.name, message)
 }
