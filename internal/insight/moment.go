@@ -27,6 +27,7 @@ type Moment struct {
 	Link   Link  // how its Moments come here
 
 	alone func() *Fleet
+	last  *Moment // as it was when its node fell silent; nil while news come
 }
 
 // New makes a Moment of a snapshot and the answer about it.
@@ -72,9 +73,9 @@ func NewFleet(moments ...*Moment) *Fleet {
 		f.nodes[i] = m.Snapshot
 	}
 	f.answer = sync.OnceValue(func() *explain.Answer {
-		all := make([]*explain.Answer, len(f.moments))
+		all := make([]explain.Member, len(f.moments))
 		for i, m := range f.moments {
-			all[i] = &m.Answer
+			all[i] = m.member()
 		}
 		combined := explain.Combine(all)
 		return &combined
@@ -118,10 +119,15 @@ func (f *Fleet) Parts() iter.Seq[Part] {
 
 // Device finds a device by its node and UUID. An empty node stands for any.
 func (f *Fleet) Device(node, uuid string) (Part, bool) {
-	for _, m := range f.Moments() {
-		if node != "" && m.Snapshot.Node != node {
-			continue
+	moments := f.Moments()
+	if node != "" {
+		m, found := f.Node(node)
+		if !found {
+			return Part{}, false
 		}
+		moments = []*Moment{m}
+	}
+	for _, m := range moments {
 		for i := range m.Snapshot.Devices { // a device is too large to be copied
 			if m.Snapshot.Devices[i].UUID == uuid {
 				return m.part(i), true
