@@ -116,6 +116,9 @@ func (m Member) Standing() Standing {
 	return m.Answer.Standing()
 }
 
+// String is the standing of nodes in a few words.
+func (s Standing) String() string { return are[s] }
+
 // A Tally is how many nodes have each standing.
 type Tally [standings]int
 
