@@ -30,10 +30,9 @@ const nowhere = "~"
 
 // A Silence says of a node that nothing comes of it.
 type Silence struct {
-	Since     time.Time
-	Lasts     string // "12 min"
-	Why, Try  string
-	Elsewhere string // the address of all nodes
+	Since    time.Time
+	Lasts    string // "12 min"
+	Why, Try string
 }
 
 // A NodeNote is what is wrong with the news of a node.
@@ -117,7 +116,6 @@ func (in *Input) silence(m *insight.Moment) *Silence {
 	}
 	return &Silence{
 		Since: m.Link.Silent, Lasts: between(m.Link.Silent, in.Now), Why: sentence(explain.Advice(m.Link.Why.What)), Try: sentence(explain.Advice(m.Link.Why.Try)),
-		Elsewhere: cmp.Or(in.Root, in.BasePath),
 	}
 }
 

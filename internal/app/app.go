@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -160,6 +161,9 @@ func (a *App) Handler() http.Handler { return a.server.Handler }
 // Publish publishes a snapshot from elsewhere as if the node's sampler had read it.
 func (a *App) Publish(s *gpu.Snapshot) *insight.Moment {
 	m := a.stage.Next(s)
+	if i := slices.IndexFunc(a.nodes, func(n *node) bool { return n.Node == s.Node }); i >= 0 {
+		m = m.At(a.nodes[i].Place, insight.Link{})
+	}
 	a.Hub.Publish(m)
 	a.observe(m)
 	return m

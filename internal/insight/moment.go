@@ -66,8 +66,14 @@ type Fleet struct {
 
 // NewFleet puts Moments of different nodes together.
 func NewFleet(moments ...*Moment) *Fleet {
-	f := &Fleet{moments: slices.Clone(moments)}
-	slices.SortFunc(f.moments, compareNodes)
+	moments = slices.Clone(moments)
+	slices.SortFunc(moments, compareNodes)
+	return newFleet(moments)
+}
+
+// newFleet is NewFleet of Moments in their order, which nobody changes.
+func newFleet(moments []*Moment) *Fleet {
+	f := &Fleet{moments: moments}
 	f.nodes = make(gpu.Nodes, len(f.moments))
 	for i, m := range f.moments {
 		f.nodes[i] = m.Snapshot
@@ -139,8 +145,14 @@ func (f *Fleet) Device(node, uuid string) (Part, bool) {
 
 // With returns the fleet with the Moment, in place of an earlier one of its node.
 func (f *Fleet) With(m *Moment) *Fleet {
-	others := slices.DeleteFunc(slices.Clone(f.Moments()), func(o *Moment) bool { return o.Snapshot.Node == m.Snapshot.Node })
-	return NewFleet(append(others, m)...)
+	moments := slices.Clone(f.Moments())
+	i, found := slices.BinarySearchFunc(moments, m, compareNodes)
+	if found {
+		moments[i] = m
+	} else {
+		moments = slices.Insert(moments, i, m)
+	}
+	return newFleet(moments)
 }
 
 // A Stage makes the Moments of a node. One goroutine at a time may call its methods.
