@@ -49,6 +49,7 @@ const (
 	StatusOK       Status = "ok"       // every device answers, or sleeps
 	StatusDegraded Status = "degraded" // a device does not answer or is lost, or a source failed beside another
 	StatusNoGPU    Status = "no_gpu"   // no device could be found; Failures says what was tried
+	StatusSilent   Status = "silent"   // of a node of a fleet: nothing comes of it any more. No snapshot is it by itself
 )
 
 // A Snapshot is everything that was read at one moment.

@@ -158,8 +158,11 @@ func (in *Input) phrase(a *alert.Alert) string {
 // nameOf is what an alert is about: "GPU 3", with several nodes "GPU 3 on gx-07".
 func (in *Input) nameOf(d *gpu.Identity) string {
 	name := "The driver (" + clean(d.Source, longestName) + ")"
-	if d.UUID != "" {
+	switch {
+	case d.UUID != "":
 		name = say("gpu", strconv.Itoa(d.Index))
+	case d.Source == "": // the machine itself
+		return clean(d.Node, longestName)
 	}
 	if len(in.Nodes) > 1 && d.Node != "" {
 		name += " on " + clean(d.Node, longestName)
@@ -241,7 +244,7 @@ func (in *Input) summary(alerts []alert.Alert) string {
 		if seen[of] = true; first == nil {
 			first = a
 		}
-		k := kind{in.phrase(a), either(a.About(), "GPU", "driver"), 1}
+		k := kind{in.phrase(a), a.Noun(), 1}
 		at := slices.IndexFunc(kinds, func(other kind) bool { return other.phrase == k.phrase && other.noun == k.noun })
 		if at < 0 {
 			kinds = append(kinds, k)

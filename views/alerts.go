@@ -478,7 +478,7 @@ func (in *AlertsInput) kindText(kind []alert.Alert) string {
 	case len(kind) == 1:
 		return in.nameOf(&kind[0].Device) + " " + one
 	}
-	return strconv.Itoa(len(kind)) + either(kind[0].About(), " GPUs ", " drivers ") + many
+	return strconv.Itoa(len(kind)) + " " + kind[0].Noun() + "s " + many
 }
 
 // kinds says what alerts are about, in a line.

@@ -106,12 +106,17 @@ func (a *Answer) name(in *Input, headline string) {
 			whole += " (" + who.user + ")"
 		}
 		before, after, found := strings.Cut(headline, whole)
+		by := " (" + clean(who.user, longestName) + ")"
+		if of := who.program + " of " + who.user; !found && who.user != "" { // as of several nodes
+			before, after, found = strings.Cut(headline, of)
+			by = " of " + clean(who.user, longestName)
+		}
 		if !found || who.program == "" || strings.HasPrefix(who.program, "a process") || who.program == "unseen work" {
 			return
 		}
 		a.Before, a.Name, a.After, a.Hue = sentence(before), clean(who.program, longestName), sentence(after), culprit
 		if who.user != "" {
-			a.By = " (" + clean(who.user, longestName) + ")"
+			a.By = by
 		}
 		return
 	}

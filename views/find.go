@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"net/url"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,12 +24,14 @@ type FindPage struct {
 type FoundGroup struct {
 	Title string
 	List  []Found
+	Count string // how many more were found; empty where all are listed
 }
 
 // A Found is one thing that was found.
 type Found struct {
 	Path, Icon, Hue string
 	Name, Remark    string
+	also            []string // what else it is found by
 	rank            int
 }
 
@@ -49,7 +51,9 @@ func NewFindPage(in Input) FindPage {
 	p.add("Users", words, foundUsers(&in, all))
 	if len(in.Nodes) > 1 {
 		p.add("Nodes", words, foundNodes(&in))
+		p.add("Labels", words, foundLabels(&in))
 	}
+	p.add("Jobs, pods and containers", words, foundPlaces(&in, all))
 	if len(words) > 0 { // what fits best comes first
 		slices.SortStableFunc(p.Groups, func(a, b FoundGroup) int { return a.List[0].rank - b.List[0].rank })
 	}
@@ -60,11 +64,14 @@ func NewFindPage(in Input) FindPage {
 func (p *FindPage) add(title string, words []string, list []Found) {
 	out := FoundGroup{Title: title}
 	for _, f := range list {
-		if f.rank = rankOf(words, f.Name, f.Remark, f.Path); f.rank >= 0 {
+		if f.rank = rankOf(words, f.Name, strings.Join(append([]string{f.Remark}, f.also...), " "), f.Path); f.rank >= 0 {
 			out.List = append(out.List, f)
 		}
 	}
 	slices.SortStableFunc(out.List, func(a, b Found) int { return cmp.Compare(a.rank, b.rank) })
+	if n := len(out.List); n > mostFound {
+		out.Count = strconv.Itoa(mostFound) + " of " + strconv.Itoa(n)
+	}
 	if out.List = out.List[:min(len(out.List), mostFound)]; len(out.List) > 0 {
 		p.Groups = append(p.Groups, out)
 	}
@@ -164,8 +171,69 @@ func foundUsers(in *Input, all []Process) (out []Found) {
 }
 
 func foundNodes(in *Input) (out []Found) {
-	for _, n := range in.Nodes {
-		out = append(out, Found{Path: in.BasePath + "node/" + url.PathEscape(n.Node) + "/", Icon: "node", Name: clean(n.Node, longestName), Remark: count("GPUs", len(n.Devices))})
+	for _, m := range in.Fleet.Moments() {
+		remark, values := []string{count("GPUs", len(m.Snapshot.Devices))}, []string{m.Place.Cluster}
+		if m.Silent() {
+			remark = append(remark, say("state silent"))
+		}
+		for _, name := range m.Place.LabelNames() {
+			value := clean(m.Place.Labels[name], longestName)
+			remark, values = append(remark, clean(name, longestName)+"="+value), append(values, value)
+		}
+		out = append(out, Found{
+			Path: in.nodePath(m.Snapshot.Node), Icon: "node", Name: clean(m.Snapshot.Node, longestName),
+			Remark: dots(remark[:min(len(remark), mostRemarks)]...), also: append(values, remark...),
+		})
+	}
+	return out
+}
+
+// mostRemarks is how much is said of a node, which may have very many labels.
+const mostRemarks = 5
+
+// foundLabels are the labels that nodes have, each with its value once.
+func foundLabels(in *Input) (out []Found) {
+	type label struct{ name, value string }
+	counts := map[label]int{}
+	for _, m := range in.Fleet.Moments() {
+		for name, value := range m.Place.Labels {
+			counts[label{name, value}]++
+		}
+		if m.Place.Cluster != "" {
+			counts[label{"", m.Place.Cluster}]++
+		}
+	}
+	for _, of := range slices.SortedFunc(maps.Keys(counts), func(a, b label) int {
+		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.value, b.value))
+	}) {
+		by, name := "cluster", "cluster "+clean(of.value, longestName)
+		if of.name != "" {
+			by, name = "label:"+of.name, clean(of.name, longestName)+"="+clean(of.value, longestName)
+		}
+		path := Choices{Path: in.BasePath + "nodes"}.With("by", by, "of", asked(of.value))
+		out = append(out, Found{Path: string(path), Icon: "node", Name: name, Remark: count("nodes", counts[of])})
+	}
+	return out
+}
+
+// foundPlaces are the pods, containers, jobs and units in which processes run, what draws most first.
+func foundPlaces(in *Input, all []Process) (out []Found) {
+	at := map[string]int{}
+	var places [][]Process
+	for _, p := range all {
+		if p.Place.Mark != Plain || p.Place.Text == "" || p.Place.Text == say("none") {
+			continue
+		}
+		i, found := at[p.Place.Text]
+		if !found {
+			i, at[p.Place.Text] = len(places), len(places)
+			places = append(places, nil)
+		}
+		places[i] = append(places[i], p)
+	}
+	for _, of := range places {
+		path := Choices{Path: in.BasePath + "processes"}.With("group", "none", "place", of[0].Place.Text)
+		out = append(out, Found{Path: string(path), Icon: "list", Hue: of[0].Hue, Name: of[0].Place.Text, Remark: dots(count("processes", pids(of)), of[0].User.Text)})
 	}
 	return out
 }
@@ -181,57 +249,13 @@ func (p FindPage) Render(ctx context.Context, w io.Writer) error {
 // A NodesPage lists the machines.
 type NodesPage struct {
 	in   *Input
-	Rows []NodeRow
+	List NodeList
 }
 
-// A NodeRow is one machine.
-type NodeRow struct {
-	Name, Path         string
-	GPUs, Busy         string
-	Hottest, Power     Value
-	Trouble            string // what is wrong; empty where nothing is
-	Processes, Machine string
-	bad                int
-}
-
-// NewNodesPage makes the view model: machines with something wrong first.
+// NewNodesPage makes the view model.
 func NewNodesPage(in Input) NodesPage {
-	in.keep()
-	p := NodesPage{in: &in}
-	for _, n := range in.Nodes {
-		one := gpu.Nodes{n}
-		t := one.Totals()
-		devices := slices.Collect(one.Devices())
-		busy, unknown := 0, 0
-		for _, d := range devices {
-			switch works, known := in.works(d); {
-			case works:
-				busy++
-			case !known:
-				unknown++
-			}
-		}
-		heat, _ := highest(devices, func(d *gpu.Device) number { return num(d.Thermal.GPU) })
-		row := NodeRow{
-			Name: clean(n.Node, longestName), Path: in.BasePath + "node/" + url.PathEscape(n.Node) + "/",
-			GPUs: strconv.Itoa(t.Devices), Busy: countOrUnknown(busy, unknown > 0), Hottest: show(heat, celsius), Power: show(num(t.PowerDraw), watts),
-			Processes: countOrUnknown(t.Processes, newUnlisted(devices, in.name) != ""),
-		}
-		var wrong []string
-		for _, d := range devices {
-			if d.State == gpu.StateLost || d.State == gpu.StateNotAnswering {
-				wrong = append(wrong, "GPU "+strconv.Itoa(d.Index)+" "+say("state "+string(d.State)))
-				row.bad++
-			}
-		}
-		if len(n.Failures) > 0 {
-			wrong, row.bad = append(wrong, sentence(n.Failures[0].Advice.What)), row.bad+1
-		}
-		row.Trouble = strings.Join(wrong, ", ")
-		p.Rows = append(p.Rows, row)
-	}
-	slices.SortStableFunc(p.Rows, func(a, b NodeRow) int { return b.bad - a.bad })
-	return p
+	in.keep("by", "of", "sort", "from")
+	return NodesPage{in: &in, List: newNodeList(&in, false)}
 }
 
 // countOrUnknown is how many there are of which that is known; some are not where unknown is set.

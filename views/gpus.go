@@ -2,7 +2,6 @@ package views
 
 import (
 	"cmp"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +57,7 @@ type GPUList struct {
 	Cards   []Tile   // of cards; of one its figures; of squares what is wrong
 	Left    string   // what is not in Cards, or why there is none
 	Groups  []Group  // of tiles and squares
+	pages            // of groups, where there are very many
 	Figures []Figure // of one
 }
 
@@ -79,6 +79,27 @@ type Group struct {
 	Pinned    bool
 	Spots     []Spot
 	Sums      string // of squares, for those who can't see them
+	Silence   *Silence
+	node      string
+	Of, Title string // the group of nodes that it is in, and what that is called
+}
+
+// A WallPart is the groups of nodes of one cluster or rack, or with one label.
+type WallPart struct {
+	Key, Title string
+	Groups     []Group
+}
+
+// parts are the groups by what the address asks for.
+func (l *GPUList) parts() (out []WallPart) {
+	for _, g := range l.Groups {
+		if n := len(out); n == 0 || out[n-1].Key != g.Of {
+			out = append(out, WallPart{Key: g.Of, Title: g.Title})
+		}
+		last := &out[len(out)-1]
+		last.Groups = append(last.Groups, g)
+	}
+	return out
 }
 
 // A Spot is a device as a tile or a square.
@@ -290,9 +311,34 @@ func (l *GPUList) spots(in *Input, tiles []Tile, shown func(*Tile) bool) {
 	end()
 	if l.Shape == Tiles {
 		slices.SortStableFunc(l.Groups, func(a, b Group) int { return cmp.Compare(a.rank(), b.rank()) })
-		return
+	} else {
+		l.wrong(tiles)
 	}
-	l.wrong(tiles)
+	if several {
+		l.part(in)
+	}
+}
+
+// part puts the nodes into the groups that the address asks for, and leaves out what is not asked for.
+func (l *GPUList) part(in *Input) {
+	if by := in.grouping(); by.name != "" {
+		for i := range l.Groups {
+			g := &l.Groups[i]
+			if m := in.member(g.node); m != nil {
+				of := by.of(m)
+				g.Of, g.Title = asked(of), by.title(of)
+			}
+		}
+		if of := in.Choices.Of("of"); of != "" {
+			l.Groups = slices.DeleteFunc(l.Groups, func(g Group) bool { return g.Of != of })
+		}
+		slices.SortStableFunc(l.Groups, func(a, b Group) int {
+			return cmp.Or(either01(a.Of == nowhere)-either01(b.Of == nowhere), strings.Compare(a.Of, b.Of))
+		})
+	}
+	var from, to int
+	l.pages, from, to = paged(in.Choices, "Nodes", len(l.Groups), mostOnWall)
+	l.Groups = l.Groups[from:to]
 }
 
 // rank is the place of a group: what is wrong comes first, then what is pinned.
@@ -340,7 +386,7 @@ func newGroup(in *Input, members []*Tile, several bool, shape Shape) Group {
 	first := members[0].device
 	g := Group{Key: members[0].Key, Name: clean(first.Node, longestName)}
 	if several {
-		g.Path = in.BasePath + "node/" + url.PathEscape(first.Node) + "/"
+		g.Path, g.node, g.Silence = in.nodePath(first.Node), first.Node, in.silence(in.member(first.Node))
 	} else {
 		g.Name = say("GPUs from", strconv.Itoa(first.Index), strconv.Itoa(members[len(members)-1].device.Index))
 	}
@@ -387,7 +433,9 @@ func newGroup(in *Input, members []*Tile, several bool, shape Shape) Group {
 	default:
 		g.Says = names[0] + say("and others", strconv.Itoa(len(names)-1))
 	}
-	if shape == Squares {
+	if g.Silence != nil {
+		g.Says, g.Right, g.Sums = "", "", say("state silent")
+	} else if shape == Squares {
 		g.Sums = dots(count("GPUs", len(members)), strconv.Itoa(busy)+" "+say("state busy"), either(g.Level != Normal, g.Right, ""))
 	}
 	return g

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/past"
@@ -24,6 +25,7 @@ type Input struct {
 	// true.
 	contract.Monitor
 	Choices                           // of the page
+	Fleet    *insight.Fleet           // the newest Moments; nil where only snapshots are known
 	Nodes    gpu.Nodes                // the newest snapshots; none before the first reading
 	Layers   contract.Layers          // the answer to the page's question; on a GPU's own page that about the GPU
 	Ways     []explain.Way            // what can be done; nil: what Layers say
@@ -124,6 +126,12 @@ type Page struct {
 	Host      []Figure
 	Busiest   []Figure // who uses the CPU
 
+	Nodes   NodeList // of several, what stands out
+	Users   UserTable
+	Back    string     // from a node's own page to that of all; empty where there is no other
+	Silence *Silence   // of the one node that the page is about; nil while its news come
+	Said    []NodeNote // what is wrong with its news
+
 	// Device is set on a device's own page. Such a page has the processes of that device only, and no Host.
 	Device *DevicePage
 }
@@ -146,10 +154,10 @@ type Failure struct {
 // NewPage makes the view model.
 func NewPage(in Input) Page {
 	pins := in.pins()
-	if in.keep("gpu", "process", "show", "sort", "color"); len(pins) > 0 {
+	if in.keep("gpu", "process", "show", "sort", "color", "by", "of", "from"); len(pins) > 0 {
 		in.Asked.Set("pin", strings.Join(pins, ","))
 	}
-	devices, failures := in.devices(), in.Nodes.Failures()
+	devices, failures := in.devices(), in.failures()
 	p := Page{in: &in, Title: newTitle(devices), Taken: in.Nodes.Time(), Why: sentence(in.Why)}
 	now := in.Now
 	if len(in.Nodes) > 0 {
@@ -190,6 +198,16 @@ func NewPage(in Input) Page {
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
 	p.AlertLine = newAlertLine(&in)
 	p.Processes, p.Process = newProcessBlock(&in, devices), newProcessDialog(&in, newProcesses(&in, devices))
+	if len(in.Nodes) > 1 {
+		p.Nodes, p.Users = newNodeList(&in, true), newUserTable(&in, newProcesses(&in, devices))
+	} else if all := in.Fleet.Moments(); len(all) == 1 {
+		if p.Silence, p.Said = in.silence(all[0]), nodeNotes(all[0]); p.Silence != nil {
+			p.Title = dots(say("state silent"), "gpuwhy")
+		}
+	}
+	if in.Root != "" && in.Root != in.BasePath {
+		p.Back = in.Root
+	}
 	p.Found = sentence(contract.Found(in.Nodes))
 	p.Notes = each(in.Nodes.Notes(), func(n *gpu.Advice) string { return sentence(n.Text()) })
 	return p
@@ -299,6 +317,27 @@ func limits(devices []*gpu.Device, of func(*gpu.Device) (value, limit number)) n
 		}
 	}
 	return sum
+}
+
+// mostFailures is how many sources of several nodes are told of.
+const mostFailures = 12
+
+// failures are the sources that can't be read, of nodes whose news come. Of several nodes they are named.
+func (in *Input) failures() (out []gpu.Failure) {
+	for _, s := range in.Nodes {
+		if in.silent(s.Node) {
+			continue
+		}
+		for _, f := range s.Failures {
+			if len(in.Nodes) > 1 {
+				f.Source = clean(s.Node, longestName) + ": " + f.Source
+			}
+			if len(out) < mostFailures {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
 }
 
 func newFailure(f *gpu.Failure, now time.Time) Failure {

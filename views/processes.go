@@ -53,9 +53,7 @@ type ProcessTable struct {
 	Count   string // "7 processes in 4 groups"
 	Missing string // whose processes are not known; empty where all are
 	Empty   string // in place of the rows, where there are none
-	Listed  string // which rows these are, of many; with links to those before and after
-	Before  templ.SafeURL
-	After   templ.SafeURL
+	pages
 }
 
 // A ProcessColumn is the head of a column.
@@ -302,18 +300,8 @@ func newProcessTable(in *Input, devices []*gpu.Device, all []Process) ProcessTab
 	default:
 		t.Empty = "No process has a context on a GPU."
 	}
-	from, _ := strconv.Atoi(in.Choices.Of("from"))
-	from = min(max(from, 0), max(len(rows)-1, 0)) / mostProcesses * mostProcesses
-	to := min(from+mostProcesses, len(rows))
-	if len(rows) > mostProcesses {
-		t.Listed = "Rows " + strconv.Itoa(from+1) + " to " + strconv.Itoa(to) + " of " + strconv.Itoa(len(rows))
-		if from > 0 {
-			t.Before = in.With("from", either(from > mostProcesses, strconv.Itoa(from-mostProcesses), ""))
-		}
-		if to < len(rows) {
-			t.After = in.With("from", strconv.Itoa(to))
-		}
-	}
+	var from, to int
+	t.pages, from, to = paged(in.Choices, "Rows", len(rows), mostProcesses)
 	t.Rows = rows[from:to]
 	return t
 }
@@ -398,7 +386,7 @@ func newProcessBlock(in *Input, devices []*gpu.Device) ProcessBlock {
 	if len(devices) == 1 && in.only != nil {
 		b.All += "?gpu=" + devices[0].UUID
 	}
-	b.Listed, b.Before, b.After = "", "", ""
+	b.pages = pages{}
 	return b
 }
 

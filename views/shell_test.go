@@ -9,6 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
@@ -71,12 +72,12 @@ func TestKiosk(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	for asked, want := range map[string]string{
-		"":             "Now; Past; Processes; Alerts; About; Last night; API | GPU 0; GPU 1; GPU 2; GPU 3; GPU 4 | finetune.py; eval.py; vllm serve; gnome-shell | ann; bob; svc-llm",
+		"":             "Now; Past; Processes; Alerts; About; Last night; API | GPU 0; GPU 1; GPU 2; GPU 3; GPU 4 | finetune.py; eval.py; vllm serve; gnome-shell | ann; bob; svc-llm | job 77",
 		"gpu 3":        "GPU 3 | vllm serve",
-		"3":            "GPU 3 | vllm serve | ann; bob",
+		"3":            "GPU 3 | vllm serve | ann; bob | job 77",
 		"GPU-2":        "GPU 2",
 		"eval":         "eval.py",
-		"ann":          "ann | finetune.py",
+		"ann":          "ann | finetune.py | job 77",
 		"301":          "eval.py",
 		"past":         "Past; Last night",
 		"<b>nothing":   "",
@@ -122,18 +123,6 @@ func TestAbout(t *testing.T) {
 	}
 }
 
-func TestNodes(t *testing.T) {
-	in := input(nil, "")
-	in.Nodes = fixture.Fleet()
-	bad := in.Nodes[len(in.Nodes)-1]
-	bad.Devices[0].State = gpu.StateLost
-	p := NewNodesPage(in)
-	if len(p.Rows) != len(in.Nodes) || p.Rows[0].Name != bad.Node || !strings.Contains(p.Rows[0].Trouble, "lost") || p.Rows[0].Path != "/node/"+bad.Node+"/" {
-		t.Errorf("%+v", p.Rows)
-	}
-	render(t, p)
-}
-
 // A node has as many busy GPUs as its own page says.
 func TestBusyOfNodes(t *testing.T) {
 	s := working(5, func(i int, d *gpu.Device) {
@@ -145,14 +134,16 @@ func TestBusyOfNodes(t *testing.T) {
 			d.State = gpu.StateAsleep
 		}
 	})
-	a := explain.Explain(s)
+	m := insight.Of(s)
+	a := m.Answer
 	in := input(s, "")
+	in.Fleet = m.Alone()
 	in.Said = func(d *gpu.Device) *explain.DeviceAnswer { return &a.Devices[d.Index] }
-	if own, busy := NewPage(in).GPUs.Busy, NewNodesPage(in).Rows[0].Busy; own != 4 || busy != "4" {
+	if own, busy := NewPage(in).GPUs.Busy, NewNodesPage(in).List.Groups[0].Rows[0].Busy; own != 4 || busy != "4 of 5" {
 		t.Errorf("its page says %d, the list %s", own, busy)
 	}
 	s.Devices[2].State = gpu.StateLost
-	if busy := NewNodesPage(in).Rows[0].Busy; busy != "3, others not known" {
+	if busy := NewNodesPage(in).List.Groups[0].Rows[0].Busy; busy != "3, others not known" {
 		t.Errorf("with one lost: %s", busy)
 	}
 }

@@ -63,11 +63,14 @@ func newTile(in *Input, d *gpu.Device, now time.Time) Tile {
 	if !t.Answers {
 		t.Unknown = d.State != gpu.StateAsleep
 		t.State = string(d.State)
+		if in.silent(d.Node) {
+			t.State = "silent"
+		}
 		t.StateText = say("state " + t.State)
 		t.Says = t.StateText
 		t.NoticeTitle = say("for", between(d.Since, now))
 		t.Notice = cmp.Or(t.Notice, say("do "+t.State))
-		if t.Unknown {
+		if t.Unknown && t.State != "silent" {
 			t.Level = Bad
 		}
 		return t

@@ -27,6 +27,9 @@ var components = map[string]string{
 	"tileGroup": "li.node", "squares": ".wall > li", "oneGPU": "dl.figs",
 	"picture": "figure.picture", "pictureDrawn": "#picture .drawn", "pictureLane": "#picture [data-lane] path", "pictureChoice": "#picture-choice",
 	"charts": "#charts .chart", "spark": "svg.spark", "shared": "svg[width='1200']",
+	// Several nodes.
+	"aboutNode": "nav.back", "silentNote": "#silent-node", "nodeNoteList": "ul.node-notes", "since": ".since", "standouts": "#standouts", "nodeChoices": ".choices [name=by]",
+	"nodeGroups": "ul.groups", "nodeTable": "table.nodes-table", "nodeRow": ".nodes-table tbody th a", "listed": "#node-pages", "userTable": "table.users-table",
 	// A device's own page.
 	"devicePage": "header.of-device", "facts": "#facts", "uses": "#use", "timed": "#facts dd", "means": "#facts dd.note", "source": "details.from", "factList": "#facts div.list",
 	"outlooks": ".outlooks > div", "deviceNext": "#next li",
@@ -40,7 +43,7 @@ var components = map[string]string{
 	"silenceForm": "#new-silence", "choices": "select[name=gpu_uuid]", "wideTable": "table.list > thead", "pastTable": "#history table tr[data-key]", "ruleTable": "#rules tr.off",
 	"targetTable": "td.failing",
 	// Other pages.
-	"aboutBody": ".about", "aboutFacts": ".about dl", "embedBody": "body.embed", "findBody": "form.finder", "foundList": ".found a", "nodesBody": "table.nodes-table",
+	"aboutBody": ".about", "aboutFacts": ".about dl", "embedBody": "body.embed", "findBody": "form.finder", "foundList": ".found a", "nodesBody": "h1#nodes-title",
 	"ErrorPage": "body.error", "errorBody": "body.error", "simulated": "#simulated", "recorded": "#recorded",
 	// The past.
 	"pastBody": "body.of-past", "pastForm": ".past-form", "pastLinks": ".past-choice", "pastTrouble": "#past-trouble", "pastNothing": "#past-nothing",

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
@@ -24,6 +25,8 @@ import (
 type scene struct {
 	example  string                          // of [fixture.Examples]
 	plays    string                          // a simulation, in place of an example
+	nodes    int                             // so many of [fixture.Nodes], in place of an example
+	wrong    bool                            // something is wrong with some of those
 	from     time.Time                       // of its day, at which the scene is born
 	past     time.Duration                   // for which it was read before; an example goes up and down. Zero: charts begin empty
 	steady   bool                            // an example does not go up and down: change makes its past
@@ -55,8 +58,9 @@ type playing struct {
 	*app.App
 	opt   app.Options
 	born  time.Time
-	base  *gpu.Snapshot // nil: there is never a reading
-	actor *actor        // in place of base
+	base  *gpu.Snapshot  // nil: there is never a reading
+	actor *actor         // in place of base
+	fleet []fixture.Node // in place of base
 
 	mu    sync.Mutex // locked while a reading is made and published
 	seq   uint64
@@ -68,7 +72,12 @@ func perform(of *scene, opt app.Options, log *slog.Logger) (*playing, error) {
 	p := &playing{scene: of, opt: opt, born: time.Now().UTC()}
 	nodes := []string{madeUp}
 	var err error
-	if of.plays == "" {
+	if of.nodes > 0 {
+		p.fleet, nodes = fixture.Nodes(p.born, of.nodes, of.wrong), nil
+		for i := range p.fleet {
+			nodes = append(nodes, p.fleet[i].Snapshot.Node)
+		}
+	} else if of.plays == "" {
 		p.base = fixture.Named(of.example, p.born).Snapshot
 	} else {
 		begin := of.past + opt.Interval
@@ -81,9 +90,13 @@ func perform(of *scene, opt app.Options, log *slog.Logger) (*playing, error) {
 		}
 	}
 	var inputs []*app.Inputs
-	for _, node := range nodes {
+	for i, node := range nodes {
 		of := source{p, node}
-		inputs = append(inputs, &app.Inputs{Node: node, Sources: []sampler.Source{of}, Refresh: of.Read})
+		var place insight.Place
+		if p.fleet != nil {
+			place = insight.Place{Cluster: p.fleet[i].Cluster, Labels: p.fleet[i].Labels}
+		}
+		inputs = append(inputs, &app.Inputs{Node: node, Place: place, Sources: []sampler.Source{of}, Refresh: of.Read})
 	}
 	if p.App, err = app.New(opt, inputs, log); err != nil {
 		return nil, err
@@ -118,7 +131,7 @@ type source struct {
 // Name implements [sampler.Source].
 func (s source) Name() string {
 	switch {
-	case s.actor != nil:
+	case s.actor != nil, s.fleet != nil:
 		return gpu.SourceSimulated
 	case s.recorded:
 		return gpu.SourceRecorded
@@ -131,7 +144,7 @@ func (source) Close() error { return nil }
 
 // Read is the machine as it is now.
 func (s source) Read(context.Context) (*gpu.Snapshot, error) {
-	if s.actor == nil && s.base == nil || s.still > 0 {
+	if s.empty() || s.still > 0 {
 		return nil, errors.New("this machine of the gallery is read no more")
 	}
 	s.mu.Lock()
@@ -143,10 +156,13 @@ func (s source) Read(context.Context) (*gpu.Snapshot, error) {
 	return all[max(slices.IndexFunc(all, func(of *gpu.Snapshot) bool { return of.Node == s.node }), 0)], nil
 }
 
+// empty reports whether there is never a reading.
+func (p *playing) empty() bool { return p.actor == nil && p.base == nil && p.fleet == nil }
+
 // show reads the machines and publishes the readings. A request for anything but a
 // page uses the last reading if that is recent.
 func (p *playing) show(at time.Time, page bool) error {
-	if p.actor == nil && p.base == nil {
+	if p.empty() {
 		return nil
 	}
 	p.mu.Lock()
@@ -157,7 +173,12 @@ func (p *playing) show(at time.Time, page bool) error {
 	}
 	all, err := p.snapshots(at, page)
 	for _, snap := range all {
-		p.Publish(snap)
+		m := p.Publish(snap)
+		if i := slices.IndexFunc(p.fleet, func(n fixture.Node) bool { return n.Snapshot.Node == snap.Node }); i >= 0 {
+			if n := &p.fleet[i]; !n.Silent.IsZero() || n.Notes != nil {
+				p.Hub.Publish(m.At(m.Place, insight.Link{Remote: true, Silent: n.Silent, Why: n.Why, Notes: n.Notes}))
+			}
+		}
 	}
 	return err
 }
@@ -171,8 +192,19 @@ func (p *playing) snapshots(at time.Time, page bool) ([]*gpu.Snapshot, error) {
 		if all, err = p.actor.next(at.Sub(p.actor.now.Add(p.actor.ahead))); err != nil {
 			return nil, err
 		}
+	} else if p.fleet != nil {
+		p.seq++
+		for i := range p.fleet {
+			n := &p.fleet[i]
+			if n.Silent.IsZero() {
+				all = append(all, p.snapshot(n.Snapshot, at))
+			} else if p.seq == 1 { // what was last heard of it
+				all = append(all, p.snapshot(n.Snapshot, n.Silent))
+			}
+		}
 	} else {
-		all = []*gpu.Snapshot{p.snapshot(at)}
+		p.seq++
+		all = []*gpu.Snapshot{p.snapshot(p.base, at)}
 	}
 	if p.change != nil {
 		for _, s := range all {
@@ -183,9 +215,8 @@ func (p *playing) snapshots(at time.Time, page bool) ([]*gpu.Snapshot, error) {
 }
 
 // snapshot is an example at a time. The caller holds mu.
-func (p *playing) snapshot(at time.Time) *gpu.Snapshot {
-	s := *p.base
-	p.seq++
+func (p *playing) snapshot(of *gpu.Snapshot, at time.Time) *gpu.Snapshot {
+	s := *of
 	s.Seq, s.Time, s.Devices = p.seq, at, slices.Clone(s.Devices)
 	if s.Kind() == gpu.Live {
 		s.Source = madeUp

@@ -84,6 +84,9 @@ func scenes() map[string]*scene {
 		"many":     {example: "many", past: time.Minute},
 		"fleet":    fleet("96", 5*time.Minute),
 		"thousand": fleet("1000", time.Minute),
+		"well":     {nodes: 40, past: 30 * time.Second},
+		"partly":   {nodes: 40, wrong: true, past: 30 * time.Second},
+		"nodes":    {nodes: 1000, wrong: true, still: 2 * time.Second},
 
 		"gone":    {example: "eight", past: time.Minute, change: takeOut},
 		"alerts":  {example: "eight", past: quarter, change: work, begun: answer},

@@ -59,6 +59,18 @@ type Alert struct {
 // About reports whether the alert is about a device, not the machine.
 func (a *Alert) About() bool { return a.Device.UUID != "" }
 
+// Noun is what it is about: a "GPU", a "driver", or a "machine".
+func (a *Alert) Noun() string {
+	switch keyOf(&a.Device).about() {
+	case aSource:
+		return "driver"
+	case aNode:
+		return "machine"
+	default:
+		return "GPU"
+	}
+}
+
 // Lasted is how long it is so, or was: the clear time does not count.
 func (a *Alert) Lasted() time.Duration {
 	if !a.Ended.IsZero() {

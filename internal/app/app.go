@@ -172,6 +172,9 @@ func (a *App) Handler() http.Handler { return a.server.Handler }
 // Publish publishes a snapshot from elsewhere as if the node's sampler had read it.
 func (a *App) Publish(s *gpu.Snapshot) *insight.Moment {
 	m := a.stage.Next(s)
+	if n, ok := a.local.find(s.Node); ok {
+		m = m.At(n.Place, insight.Link{})
+	}
 	a.Hub.Publish(m)
 	a.observe([]*insight.Moment{m})
 	return m

@@ -26,8 +26,10 @@ type Update struct {
 	InstanceID string `json:"instance_id"`                  // the same by the resource agent's name for it
 	Source     string `json:"source" enum:"source"`         // where the readings come from
 	Status     string `json:"status" enum:"status"`         // the machine as a whole
-	Available  bool   `json:"available"`                    // whether there is a GPU
-	Reason     string `json:"reason"`                       // what failed and what to do; empty while all is well
+	// Since when nothing has come of the node: its readings are stale. Left out while news come.
+	SilentSince string `json:"silent_since,omitempty" format:"date-time"`
+	Available   bool   `json:"available"` // whether there is a GPU
+	Reason      string `json:"reason"`    // what failed and what to do; empty while all is well
 	Layers
 	Why string `json:"why"` // what the snapshot shows, in one sentence
 	// What makes the GPUs hot and loud, the loudest first; at most 64, all are at /api/gpu/why.
@@ -189,14 +191,14 @@ func newUpdate(m Monitor, f *insight.Fleet, keep func(*gpu.Device) bool) Update 
 	if len(nodes) > 0 {
 		causes = answer.Causes()
 	}
-	layers := layersOf(answer, causes)
+	layers := NewLayers(answer)
 	if keep != nil {
 		causes = slices.DeleteFunc(causes, func(c explain.Cause) bool { return c.Device != nil && !keep(c.Device) })
 	}
 	out := Update{
 		Node:       m.node(f),
 		InstanceID: m.node(f),
-		Status:     string(nodes.Status()),
+		Status:     statusOf(f),
 		Available:  nodes.Totals().Devices > 0,
 		Reason:     Reason(nodes),
 		Layers:     layers,
@@ -214,8 +216,11 @@ func newUpdate(m Monitor, f *insight.Fleet, keep func(*gpu.Device) bool) Update 
 		}
 	}
 	out.Timestamp, out.Source = m.head(f)
-	for _, s := range nodes {
-		out.Seq += s.Seq
+	for _, m := range f.Moments() {
+		out.Seq += m.Snapshot.Seq
+		if len(nodes) == 1 {
+			out.SilentSince = silentSince(m)
+		}
 	}
 	out.Found = Found(nodes)
 	if len(nodes) == 1 {
@@ -230,6 +235,23 @@ func newUpdate(m Monitor, f *insight.Fleet, keep func(*gpu.Device) bool) Update 
 	devices := listOf(parts, func(p *insight.Part) *gpu.Device { return p.Device })
 	out.Totals = Totals(gpu.TotalsOf(slices.Values(devices)))
 	return out
+}
+
+// statusOf sums nodes up. One that is silent is nothing else, and several are where all of them are.
+func statusOf(f *insight.Fleet) string {
+	moments := f.Moments()
+	if len(moments) > 0 && !slices.ContainsFunc(moments, func(m *insight.Moment) bool { return !m.Silent() }) {
+		return string(gpu.StatusSilent)
+	}
+	return string(f.Nodes().Status())
+}
+
+// silentSince is since when nothing has come of a node; empty while news come.
+func silentSince(m *insight.Moment) string {
+	if !m.Silent() {
+		return ""
+	}
+	return timestamp(m.Link.Silent)
 }
 
 func newUpdateGPU(p *insight.Part) UpdateGPU {
@@ -408,13 +430,15 @@ type NodeState struct {
 	Age      float64 `json:"age_seconds"`          // since its newest reading began
 	GPUCount int     `json:"gpu_count"`            // how many GPUs it has
 	Source   string  `json:"source" enum:"source"` // where its readings come from
+	// Since when nothing has come of it, where its state is silent; left out while news come.
+	SilentSince string `json:"silent_since,omitempty" format:"date-time"`
 }
 
 // NewGPUStatus makes it; encoded is the newest snapshot, where there is one node.
 func NewGPUStatus(m Monitor, f *insight.Fleet, encoded []byte, now time.Time) GPUStatus {
 	_, source := m.head(f)
 	out := GPUStatus{
-		Status:         string(f.Nodes().Status()),
+		Status:         statusOf(f),
 		Source:         source,
 		Version:        m.Version,
 		Interval:       m.Interval.Seconds(),
@@ -425,9 +449,10 @@ func NewGPUStatus(m Monitor, f *insight.Fleet, encoded []byte, now time.Time) GP
 	switch {
 	case m.Several:
 		out.Nodes = []NodeState{}
-		for _, s := range f.Nodes() {
+		for _, m := range f.Moments() {
+			s := m.Snapshot
 			age := inSeconds(max(0, now.Sub(s.Time)))
-			out.Nodes = append(out.Nodes, NodeState{s.Node, string(s.Status()), age, len(s.Devices), s.Source})
+			out.Nodes = append(out.Nodes, NodeState{s.Node, statusOf(m.Alone()), age, len(s.Devices), s.Source, silentSince(m)})
 		}
 	case len(f.Nodes()) > 0:
 		out.Snapshot = encoded
@@ -442,6 +467,8 @@ type Summary struct {
 	Source    string  `json:"source" enum:"source"` // where the readings come from
 	Node      *string `json:"node"`                 // name of the machine. Null where there are several
 	NodeCount int     `json:"node_count,omitempty"` // how many machines there are; left out where there is one
+	// How many of them are silent: their GPUs count, and their readings do not. Left out where none is.
+	SilentNodes int `json:"silent_node_count,omitempty"`
 	// Time of the snapshot; the monitor's start, before the first reading.
 	Timestamp string `json:"timestamp" format:"date-time"`
 	Reason    string `json:"reason"` // what failed and what to do; empty while all is well
@@ -457,12 +484,17 @@ func NewSummary(m Monitor, f *insight.Fleet, activeAlerts int) Summary {
 	nodes, answer := f.Nodes(), f.Answer()
 	totals, causes := nodes.Totals(), answer.Main()
 	out := Summary{
-		Available: totals.Devices > 0, Status: string(nodes.Status()), Reason: Reason(nodes),
-		Totals: Totals(totals), Layers: layersOf(answer, causes), Why: answer.Sentence, Causes: m.causes(causes),
+		Available: totals.Devices > 0, Status: statusOf(f), Reason: Reason(nodes),
+		Totals: Totals(totals), Layers: NewLayers(answer), Why: answer.Sentence, Causes: m.causes(causes),
 	}
 	out.Timestamp, out.Source = m.head(f)
 	if m.Several {
 		out.NodeCount = len(nodes)
+		for _, m := range f.Moments() {
+			if m.Silent() {
+				out.SilentNodes++
+			}
+		}
 	} else {
 		out.Node = new(m.node(f))
 	}

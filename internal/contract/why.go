@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -73,11 +72,11 @@ type Action struct {
 }
 
 // NewLayers makes them of the answer about a machine.
-func NewLayers(a *explain.Answer) Layers { return layersOf(a, a.Main()) }
+func NewLayers(a *explain.Answer) Layers { return newLayers(&a.Layers, a.Broken()) }
 
 // NewLayersOfOne makes them of the answer about one device.
 func NewLayersOfOne(a *explain.DeviceAnswer) Layers {
-	l := newLayers(&a.Layers, len(a.Causes) > 0 && broken(&a.Causes[0]))
+	l := newLayers(&a.Layers, len(a.Causes) > 0 && a.Causes[0].Broken())
 	l.Next = nextOf(a)
 	return l
 }
@@ -89,33 +88,6 @@ func nextOf(a *explain.DeviceAnswer) (out []Prospect) {
 		out = append(out, Prospect{p.Kind, p.Short, p.Sentence, left})
 	}
 	return out
-}
-
-// layersOf are NewLayers. The causes are the machine's, and then those of the loudest device.
-func layersOf(a *explain.Answer, causes []explain.Cause) Layers {
-	for i := range causes {
-		c := &causes[i]
-		leads := c.Headline != "" && strings.HasSuffix(a.Headline, c.Headline)
-		if leads || c.Device != nil || c.Kind == explain.NoDevice {
-			return newLayers(&a.Layers, broken(c))
-		}
-	}
-	return newLayers(&a.Layers, false)
-}
-
-func broken(c *explain.Cause) bool {
-	switch c.Kind {
-	case explain.Lost, explain.NotAnswering:
-		return true
-	case explain.NoDevice:
-		return c.Case != explain.WithoutCard // then nothing is wrong
-	case explain.MachineFan:
-		return c.Case == "still"
-	case explain.FanFailing:
-		return c.Case != "unasked" // that one turns
-	default:
-		return false
-	}
 }
 
 func newLayers(l *explain.Layers, broken bool) Layers {

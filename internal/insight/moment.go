@@ -27,6 +27,7 @@ type Moment struct {
 	Link   Link  // how its Moments come here
 
 	alone func() *Fleet
+	last  *Moment // as it was when its node fell silent; nil while news come
 }
 
 // New makes a Moment of a snapshot and the answer about it.
@@ -77,9 +78,9 @@ func fleetOf(moments []*Moment) *Fleet {
 		f.nodes[i] = m.Snapshot
 	}
 	f.answer = sync.OnceValue(func() *explain.Answer {
-		all := make([]*explain.Answer, len(f.moments))
+		all := make([]explain.Member, len(f.moments))
 		for i, m := range f.moments {
-			all[i] = &m.Answer
+			all[i] = m.member()
 		}
 		combined := explain.Combine(all)
 		return &combined

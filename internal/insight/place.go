@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // A Place is where a node is among others. It is zero for a machine that is on its own.
@@ -58,11 +60,53 @@ type Link struct {
 	Notes []gpu.Advice
 }
 
-// At returns the same Moment of a node in that place, whose Moments come in that way.
+// At returns the same Moment of a node in that place, whose Moments come in that way. Of a node that is
+// silent no reading is fresh: see [Moment.Last] for what it last was.
 func (m *Moment) At(place Place, link Link) *Moment {
-	moved := &Moment{Snapshot: m.Snapshot, Attribution: m.Attribution, Answer: m.Answer, Place: place, Link: link}
-	moved.alone = sync.OnceValue(func() *Fleet { return NewFleet(moved) })
-	return moved
+	was := m.Last()
+	moved := func(s *gpu.Snapshot, of []attribute.Attribution, a explain.Answer) *Moment {
+		out := &Moment{Snapshot: s, Attribution: of, Answer: a, Place: place, Link: link}
+		out.alone = sync.OnceValue(func() *Fleet { return NewFleet(out) })
+		return out
+	}
+	last := moved(was.Snapshot, was.Attribution, was.Answer)
+	if !last.Silent() {
+		return last
+	}
+	s := outlived(last.Snapshot, &link)
+	out := moved(s, attribute.Snapshot(s), explain.Outlived(s, &last.Answer, link.Why))
+	out.last = last
+	return out
+}
+
+// Silent reports whether nothing comes of the node any more.
+func (m *Moment) Silent() bool { return !m.Link.Silent.IsZero() }
+
+// Last is the Moment as it was when its node fell silent, and the Moment itself while news come.
+func (m *Moment) Last() *Moment { return cmp.Or(m.last, m) }
+
+// Standing is how the node does.
+func (m *Moment) Standing() explain.Standing { return m.member().Standing() }
+
+func (m *Moment) member() explain.Member {
+	return explain.Member{Node: m.Snapshot.Node, Silent: m.Silent(), Answer: &m.Answer}
+}
+
+// outlived is the last snapshot of a node that is silent: its devices do not answer, and none of their
+// readings is fresh. What was read of the machine is not known any more.
+func outlived(last *gpu.Snapshot, link *Link) *gpu.Snapshot {
+	s := *last
+	s.Host, s.Notes, s.Tried = nil, nil, nil
+	s.Failures = []gpu.Failure{{Source: s.Source, Since: link.Silent, Advice: link.Why}}
+	s.Devices = slices.Clone(s.Devices)
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		d.Readings = d.Readings.Stale()
+		if d.State != gpu.StateLost {
+			d.State, d.Since, d.Reason = gpu.StateNotAnswering, link.Silent, link.Why
+		}
+	}
+	return &s
 }
 
 // Name is what the node is called in its cluster.

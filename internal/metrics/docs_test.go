@@ -57,6 +57,7 @@ type chapter struct {
 func chapters() []chapter {
 	return []chapter{
 		{"gpuwhy itself", "node", describe(ownRows)},
+		{"Each node of a fleet", "node", describe(memberRows)},
 		{"The machine", "node", describe(nodeRows)},
 		{"Each GPU", "node, uuid", append(describe(deviceRows), describe([]row[*device]{doubtfulRow})...)},
 	}

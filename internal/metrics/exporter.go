@@ -175,29 +175,35 @@ func (e *Exporter) body(enc encoding) []byte {
 // current makes a new answer for new Moments, or where one became stale.
 func (e *Exporter) current() *answer {
 	newest, now := e.cfg.Newest(), e.cfg.Now()
-	fresh := slices.DeleteFunc(slices.Clone(newest.Nodes()), func(s *gpu.Snapshot) bool {
-		return now.Sub(s.Time) > staleAfter*max(e.cfg.Interval, e.cfg.Longest)
-	})
+	var fresh gpu.Nodes
+	for _, m := range newest.Moments() {
+		if !m.Silent() && now.Sub(m.Snapshot.Time) <= staleAfter*max(e.cfg.Interval, e.cfg.Longest) {
+			fresh = append(fresh, m.Snapshot)
+		}
+	}
 	if a := e.answer; a != nil && a.of == newest && a.fresh == len(fresh) && now.Sub(a.made) < maxAge {
 		return a
 	}
 	e.answer = &answer{
 		of: newest, fresh: len(fresh), made: now,
-		families: e.gather(newest.Nodes(), fresh),
+		families: e.gather(newest, fresh),
 		bodies:   make(map[encoding][]byte),
 	}
 	return e.answer
 }
 
 // gather makes all families, ordered by name.
-func (e *Exporter) gather(all, fresh gpu.Nodes) []*dto.MetricFamily {
+func (e *Exporter) gather(all *insight.Fleet, fresh gpu.Nodes) []*dto.MetricFamily {
 	b := &builder{pairs: make(map[[2]string]*dto.LabelPair)}
 	if e.ours {
 		collectOf(b, ownRows, []*own{{
-			config: &e.cfg, nodes: all, fresh: len(fresh) > 0, Self: e.cfg.Self(),
+			config: &e.cfg, nodes: all.Nodes(), fresh: len(fresh) > 0, Self: e.cfg.Self(),
 			scrapes: e.scrapes, encodings: e.encodings,
 		}}, func(*own) string { return e.cfg.Node })
 		b.families = append(b.families, e.gatherRuntime()...)
+		if moments := all.Moments(); len(moments) > 1 || len(moments) == 1 && moments[0].Link.Remote {
+			collectOf(b, memberRows, moments, func(m *insight.Moment) string { return m.Snapshot.Node })
+		}
 	}
 	if len(fresh) > 0 {
 		b.nodes(fresh, e.ours, e.dcgm)

@@ -5,10 +5,25 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // value is what most metrics of the machine are made of.
 type value = gpu.Reading[float64]
+
+// memberRows are about a node of a fleet. They are there also while it is silent.
+var memberRows = []row[*insight.Moment]{
+	{
+		name: "gpuwhy_node_silent", unit: yesNo, help: "Whether nothing comes of the node any more. While it is 1, all other series of the node are left out.", absent: noFleet,
+		each: func(m *insight.Moment, emit emit) { emit(gpu.Of(zeroOne(m.Silent()))) },
+	},
+	{
+		name: "gpuwhy_node_last_seen_timestamp_seconds", unit: timestamp, help: "When the node's newest reading began, by its own clock.", absent: noFleet,
+		each: func(m *insight.Moment, emit emit) { emit(unix(m.Snapshot.Time)) },
+	},
+}
+
+const noFleet = "gpuwhy shows this machine alone"
 
 // nodeRows are about a snapshot as a whole, and the machine around the devices.
 var nodeRows = []row[*gpu.Snapshot]{

@@ -95,7 +95,7 @@ const (
 	noSnapshot = "nothing has been read yet"
 	noTarget   = "the rules of alerts have no targets"
 	noHistory  = "no past is kept"
-	noFleet    = "the program is part of no fleet"
+	notInFleet = "the program is part of no fleet"
 )
 
 // ownRows are about gpuwhy itself. They are there whatever the devices do.
@@ -239,7 +239,7 @@ func ofCost(name string, u unit, help string, value func(*gpu.Cost) float64) row
 
 // ofFleet is a row about a program of a fleet.
 func ofFleet(name string, u unit, help string, each func(*Fleet, emit), labels ...string) row[*own] {
-	return ofOwn(name, u, help, noFleet, func(o *own, emit emit) {
+	return ofOwn(name, u, help, notInFleet, func(o *own, emit emit) {
 		if o.Fleet != nil {
 			each(o.Fleet, emit)
 		}

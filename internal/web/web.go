@@ -73,6 +73,9 @@ func (p *Pages) device(of insight.Part, asked url.Values) templ.Component {
 	in.Choices = views.Choices{Path: in.BasePath + "gpu/" + url.PathEscape(of.Device.UUID), Asked: asked}
 	in.Layers, in.Past, in.Ways, in.Causes = contract.NewLayersOfOne(of.Why), of.Why.Past, of.Why.Ways, of.Why.Causes
 	in.Forecasts = p.forecasts(of.Alone(), []insight.Part{of}, in.Now)
+	if of.Silent() {
+		of, _ = of.Last().Alone().Device("", of.Device.UUID)
+	}
 	return views.NewDevicePage(in, of.Device)
 }
 
@@ -153,8 +156,13 @@ func (p *Pages) base(node string) string {
 
 // input is what pages of those Moments are made of, but for why it is so.
 func (p *Pages) input(f *insight.Fleet, node string) views.Input {
+	all := f
+	if moments := f.Moments(); len(moments) == 1 && moments[0].Silent() { // its page is what was last heard of it
+		f = moments[0].Last().Alone()
+	}
 	return views.Input{
 		Monitor:  p.monitor(),
+		Fleet:    all,
 		Nodes:    f.Nodes(),
 		BasePath: p.base(node),
 		Root:     p.cfg.BasePath,

@@ -31,7 +31,7 @@ type Event struct {
 	Severity string `json:"severity"`
 	State    string `json:"state"`  // firing, no_data or resolved
 	Node     string `json:"node"`   // the machine's name
-	Device   string `json:"device"` // "GPU 0 (NVIDIA H100 PCIe)", or "The driver (nvml)"
+	Device   string `json:"device"` // "GPU 0 (NVIDIA H100 PCIe)", "The driver (nvml)", or "The machine"
 	Index    int    `json:"index"`  // of the GPU; -1 for a machine's
 	UUID     string `json:"uuid"`   // of the GPU; empty for a machine's
 	Name     string `json:"name"`   // of the GPU: "NVIDIA H100 PCIe"; empty for a machine's
@@ -77,6 +77,9 @@ func event(c *alert.Change, why *Answer) Event {
 		Node: c.Device.Node, Device: "The driver (" + c.Device.Source + ")", Index: -1,
 		Value: amount(c, c.Value, " left"), Threshold: amount(c, c.Threshold, ""),
 		Since: c.Since, Time: c.Time, Ended: c.Ended, Message: c.Message, Advice: c.Advice,
+	}
+	if c.Device.Source == "" {
+		e.Device = theMachine
 	}
 	if c.About() {
 		e.Index, e.UUID, e.Name = c.Device.Index, c.Device.UUID, c.Device.Name
@@ -183,12 +186,18 @@ func (e Event) When() string {
 	return e.Age() + " ago (" + at.Format(layout) + ")"
 }
 
-// Short is the device without its name: "GPU 0", "driver".
+const theMachine = "The machine"
+
+// Short is the device without its name: "GPU 0", "driver", "machine".
 func (e Event) Short() string {
-	if !e.About() {
+	switch {
+	case e.About():
+		return "GPU " + strconv.Itoa(e.Index)
+	case e.Device == theMachine:
+		return "machine"
+	default:
 		return "driver"
 	}
-	return "GPU " + strconv.Itoa(e.Index)
 }
 
 // merge makes one event of two about the same alert that were not sent.

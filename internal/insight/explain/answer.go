@@ -124,6 +124,7 @@ type DeviceAnswer struct {
 	led      bool // it was told of first
 	working  bool
 	unknown  bool // whether it works
+	loud     bool // it is near its limit of heat, or its fan is fast
 }
 
 // Works reports whether somebody's work was seen on a device, and whether that can be told.
@@ -156,6 +157,8 @@ type Answer struct {
 	Machine  []Cause         // causes that are about no single device
 	Devices  []DeviceAnswer  // in the order of the snapshot
 	ranked   []*DeviceAnswer // the same, loudest first
+	members  []Member        // of which it is the answer; nil for one
+	tally    Tally           // of those
 }
 
 // Causes returns all causes: the machine's, then those of each device, the loudest first.

@@ -173,7 +173,7 @@ func TestReset(t *testing.T) {
 func TestNodeOfACommand(t *testing.T) {
 	busyDevice, idle := made(working(97, runner(50, "train.py", 97))), made()
 	one, other := explain.NewHistory().Add(snapshot(busyDevice)), explain.NewHistory().Add(snapshot(idle))
-	a := explain.Combine([]*explain.Answer{&one, &other})
+	a := explain.Combine([]explain.Member{{Node: "desk", Answer: &one}, {Node: "other", Answer: &other}})
 	const begins = "On desk: End or pause train.py (pid 50, alice)."
 	if a.Action.Command != "sudo kill 50" || !strings.HasPrefix(a.Action.Text, begins) || !strings.HasPrefix(a.Devices[0].Action.Text, begins) {
 		t.Errorf("got %+v, %+v", a.Action, a.Devices[0].Action)

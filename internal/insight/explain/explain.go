@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -50,62 +49,6 @@ func all(s *gpu.Snapshot, learn func(*device)) []*device {
 		devices[i] = newDevice(&s.Devices[i], s, devices, learn)
 	}
 	return devices
-}
-
-// Combine answers for several nodes: its sentence is about the loudest device of all. One answer alone
-// stays as it is, and none says that nothing was read yet.
-func Combine(of []*Answer) Answer {
-	switch len(of) {
-	case 0:
-		c := machineCause(Starting, "", "The first reading is still under way", "")
-		return Answer{Sentence: c.Sentence, Machine: []Cause{c}, Layers: Layers{Headline: c.Sentence}}
-	case 1:
-		return *of[0]
-	}
-	var out Answer
-	for _, a := range of {
-		if a.Time.After(out.Time) {
-			out.Time = a.Time
-		}
-		for _, c := range a.Machine {
-			if !slices.ContainsFunc(out.Machine, func(same Cause) bool { return same.Kind == c.Kind && same.Sentence == c.Sentence }) {
-				c.ID += "@" + c.Node
-				out.Machine = append(out.Machine, c)
-			}
-		}
-		for _, d := range a.Devices {
-			if d.Action.Command != "" {
-				d.Action.Text = "On " + textOf(d.Device.Node) + ": " + d.Action.Text
-			}
-			d.Ways = slices.Clone(d.Ways)
-			for i := range d.Ways {
-				if d.Ways[i].Command != "" {
-					d.Ways[i].Text += " on " + textOf(d.Device.Node)
-				}
-			}
-			out.Devices = append(out.Devices, d)
-		}
-	}
-	out.rank()
-	out.Sentence = out.say()
-	out.layer()
-	if len(out.ranked) > 0 {
-		out.Headline, out.Past = onNode(out.ranked[0].Device, out.Headline), onNode(out.ranked[0].Device, out.Past)
-	}
-	if len(out.ranked) > 0 && out.ranked[0].Device.State == gpu.StateOK {
-		out.Sentence = "On " + textOf(out.ranked[0].Device.Node) + ", " + inside(out.Sentence)
-	}
-	return out
-}
-
-// onNode is a headline about a device with the name of its node.
-func onNode(d *gpu.Device, headline string) string {
-	name, node := "GPU "+strconv.Itoa(d.Index), textOf(d.Node)
-	before, after, found := strings.Cut(headline, name)
-	if !found || strings.HasPrefix(after, "'") || strings.ContainsAny(after[:min(len(after), 1)], "0123456789") {
-		return "On " + node + ": " + headline
-	}
-	return before + name + " on " + node + after
 }
 
 // ahead is by how much another device must be louder to be told of first.

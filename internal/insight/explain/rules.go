@@ -191,6 +191,7 @@ func (d *device) explain() DeviceAnswer {
 		out.quiet = first.Kind == Idle && first.Case == "idle" && !(d.util >= strong) && !(d.fan >= 45)
 		out.hasFan = has(d.fan)
 		out.off = d.fan == 0 && !(d.rpm > 0)
+		out.loud = d.State == gpu.StateOK && (d.fan >= fast || d.temp >= d.slowdown-10 || d.reasons&reasonsOfHeat != 0)
 	}
 	out.Cooling, out.Cooled = d.cooldowns()
 	out.loudness = d.loudness()

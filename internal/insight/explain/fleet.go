@@ -1,0 +1,340 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Standing is how a node does, in a word: what people should see first is the highest.
+type Standing int
+
+// The standings. A node that has several has the highest.
+const (
+	Resting Standing = iota // nothing works, and nothing is hot or loud
+	Cooling                 // work has ended, its heat has not
+	Busy                    // somebody works
+	Unread                  // it answers, and no GPU of it can be read
+	Silent                  // nothing comes of it: how it does is not known
+	Loud                    // a GPU is near its limit of heat, or its fan is fast
+	Broken                  // a GPU is lost or does not answer, or a fan fails
+	standings
+)
+
+// fast is the speed from which a fan counts as loud, in percent.
+const fast = 60
+
+// Broken reports whether a cause is that something is broken.
+func (c *Cause) Broken() bool {
+	switch c.Kind {
+	case Lost, NotAnswering:
+		return true
+	case NoDevice:
+		return c.Case != WithoutCard // then nothing is wrong
+	case MachineFan:
+		return c.Case == "still"
+	case FanFailing:
+		return c.Case != "unasked" // that one turns
+	default:
+		return false
+	}
+}
+
+// Broken reports whether something is broken, and the headline says so.
+func (a *Answer) Broken() bool {
+	if a.members != nil {
+		return a.tally[Broken] > 0 || a.tally[Unread] == len(a.members)
+	}
+	causes := a.Main()
+	for i := range causes {
+		c := &causes[i]
+		if leads := c.Headline != "" && strings.HasSuffix(a.Headline, c.Headline); leads || c.Device != nil || c.Kind == NoDevice {
+			return c.Broken()
+		}
+	}
+	return false
+}
+
+// Standing is how a device does.
+func (d *DeviceAnswer) Standing() Standing {
+	switch {
+	case len(d.Causes) > 0 && d.Causes[0].Broken():
+		return Broken
+	case d.loud:
+		return Loud
+	case d.working:
+		return Busy
+	case d.Cooling != nil:
+		return Cooling
+	default:
+		return Resting
+	}
+}
+
+// Standing is how a node does whose news come.
+func (a *Answer) Standing() Standing {
+	out := Resting
+	for i := range a.Devices {
+		out = max(out, a.Devices[i].Standing())
+	}
+	if len(a.Devices) > 0 {
+		return out
+	}
+	for i := range a.Machine {
+		switch c := &a.Machine[i]; {
+		case c.Kind == NoDevice && c.Broken():
+			out = max(out, Unread)
+		case c.Broken():
+			out = Broken
+		case c.Kind == CPUHeat:
+			out = max(out, Loud)
+		case c.Kind == CPUWork:
+			out = max(out, Busy)
+		case c.Kind == CPUCooling:
+			out = max(out, Cooling)
+		}
+	}
+	return out
+}
+
+// A Member is a node of a fleet, with the answer about it.
+type Member struct {
+	Node   string
+	Silent bool // nothing comes of it, and the answer is the last
+	*Answer
+}
+
+// Standing is how the node does.
+func (m Member) Standing() Standing {
+	if m.Silent {
+		return Silent
+	}
+	return m.Answer.Standing()
+}
+
+// String is the standing of nodes in a few words.
+func (s Standing) String() string { return are[s] }
+
+// A Tally is how many nodes have each standing.
+type Tally [standings]int
+
+// Nodes is how many there are.
+func (t *Tally) Nodes() (n int) {
+	for _, of := range t {
+		n += of
+	}
+	return n
+}
+
+// are says in a few words that nodes have a standing.
+var are = [standings]string{
+	Resting: "quiet", Cooling: "cooling down", Busy: "at work", Unread: "without a GPU that can be read", Silent: "silent", Loud: "loud", Broken: "broken",
+}
+
+// headline says what of several nodes needs people first. node and what are the node that comes first of those
+// that it is about, and what is with it; what is empty where there is nothing to say.
+func (t *Tally) headline(node, what string) (now, past string) {
+	n, top := t.Nodes(), standings-1
+	for top > Resting && t[top] == 0 {
+		top--
+	}
+	of := t[top]
+	text, after := strconv.Itoa(of)+" of "+strconv.Itoa(n)+" nodes are "+are[top], ""
+	switch {
+	case of == n:
+		text = "All " + strconv.Itoa(n) + " nodes are " + are[top]
+	case of == 1:
+		text = "1 of " + strconv.Itoa(n) + " nodes is " + are[top]
+	}
+	switch top {
+	case Broken, Loud:
+		if of == 1 {
+			after = ", {node}"
+		} else {
+			after = "; the worst is {node}"
+		}
+		if what != "" {
+			after += ": {what}"
+		}
+	case Silent, Unread:
+		if of == 1 && node != "" {
+			after = ", {node}"
+		}
+		rest := *t
+		rest[Silent], rest[Unread] = 0, 0
+		switch others := rest.Nodes(); {
+		case others == 0:
+		case rest[Busy] > 0:
+			after += "; none that answers is loud"
+		default:
+			after += "; the others are quiet"
+		}
+	case Busy:
+		after = ", and none is loud"
+	case Cooling:
+		after = ", and none is at work"
+	}
+	end := func(text string) string {
+		return strings.TrimRight(filled(text, "{node}", textOf(node), "{what}", what), ".") + "."
+	}
+	return end(text + after), end(pastTense(text + after))
+}
+
+// others counts the nodes that the headline is not about.
+func (t *Tally) others() (out []string) {
+	told := false
+	for s := standings - 1; s >= Resting; s-- {
+		switch {
+		case t[s] == 0:
+		case !told:
+			told = true
+		case s == Resting && t[Silent]+t[Unread]+t[Cooling]+t[Resting] == t.Nodes() && t[Cooling] == 0: // "the others are quiet"
+		default:
+			out = append(out, strconv.Itoa(t[s])+" "+are[s])
+		}
+	}
+	return out
+}
+
+// Combine answers for several nodes: how many of them need people, and which comes first. Nodes that are silent
+// count as that alone. One answer alone stays as it is, and none says that nothing was read yet.
+func Combine(of []Member) Answer {
+	switch len(of) {
+	case 0:
+		c := machineCause(Starting, "", "The first reading is still under way", "")
+		return Answer{Sentence: c.Sentence, Machine: []Cause{c}, Layers: Layers{Headline: c.Sentence}}
+	case 1:
+		return *of[0].Answer
+	}
+	out := Answer{members: of}
+	var silent *Member // the first
+	unread := ""
+	for i := range of {
+		m := &of[i]
+		standing := m.Standing()
+		out.tally[standing]++
+		if standing == Silent {
+			silent = cmp.Or(silent, m)
+			continue
+		}
+		if standing == Unread {
+			unread = cmp.Or(unread, m.Node)
+		}
+		out.add(m)
+	}
+	out.rank()
+	slices.SortStableFunc(out.ranked, func(x, y *DeviceAnswer) int { return cmp.Compare(y.Standing(), x.Standing()) })
+	out.sayOfAll(silent, unread)
+	return out
+}
+
+// add adds what is said of a node.
+func (a *Answer) add(m *Member) {
+	if m.Time.After(a.Time) {
+		a.Time = m.Time
+	}
+	for _, c := range m.Machine {
+		if !slices.ContainsFunc(a.Machine, func(same Cause) bool { return same.Kind == c.Kind && same.Sentence == c.Sentence }) {
+			c.ID += "@" + c.Node
+			a.Machine = append(a.Machine, c)
+		}
+	}
+	for _, d := range m.Devices {
+		if d.Action.Command != "" {
+			d.Action.Text = "On " + textOf(d.Device.Node) + ": " + d.Action.Text
+		}
+		d.Ways = slices.Clone(d.Ways)
+		for i := range d.Ways {
+			if d.Ways[i].Command != "" {
+				d.Ways[i].Text += " on " + textOf(d.Device.Node)
+			}
+		}
+		a.Devices = append(a.Devices, d)
+	}
+}
+
+// sayOfAll makes the layers and the sentence of several nodes.
+func (a *Answer) sayOfAll(silent *Member, unread string) {
+	t := &a.tally
+	var first *DeviceAnswer
+	if len(a.ranked) > 0 {
+		first = a.ranked[0]
+	}
+	switch {
+	case t[Broken]+t[Loud] > 0 && first != nil && first.Standing() >= Loud:
+		what := inside(strings.TrimRight(first.Headline, "."))
+		if who := first.Causes[0].Who; first.Standing() == Loud && who != "" {
+			what = ofUser(who)
+		}
+		a.Headline, a.Past = t.headline(first.Device.Node, what)
+		a.Facts, a.Action, a.Ways = first.Facts, first.Action, first.Ways
+	case t[Broken]+t[Loud] > 0: // a machine without a GPU
+		i := slices.IndexFunc(a.members, func(m Member) bool { return m.Standing() >= Loud })
+		a.Headline, a.Past = t.headline(a.members[i].Node, "")
+		a.Facts, a.Action = a.members[i].Facts, a.members[i].Action
+	default:
+		name := unread
+		if silent != nil {
+			name, a.Action = silent.Node, silent.Action
+		}
+		a.Headline, a.Past = t.headline(name, "")
+		if busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working }); len(a.Devices) > 0 {
+			a.Facts = []Fact{{Text: fmt.Sprintf("%d of %d GPUs busy", len(busy), len(a.Devices))}}
+		}
+	}
+	rest := t.others()
+	if first != nil && first.Standing() >= Loud {
+		if busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != first }); len(busy) > 0 {
+			rest = append(rest, Plural(len(busy), "other GPU busy", "other GPUs busy"))
+		}
+	}
+	a.Rest = strings.Join(rest, " · ")
+	if first == nil {
+		a.Sentence = a.Headline
+		return
+	}
+	a.Sentence = a.say()
+	if first.Device.State == gpu.StateOK {
+		a.Sentence = "On " + textOf(first.Device.Node) + ", " + inside(a.Sentence)
+	}
+	if n := t[Silent]; n > 0 {
+		a.Sentence = together([]string{a.Sentence, Plural(n, "node is silent", "nodes are silent")})
+	}
+}
+
+// ofUser is whom a headline names, as "train.py of mchen".
+func ofUser(who string) string {
+	name, after, found := strings.Cut(who, " (")
+	user, rest, closed := strings.Cut(after, ")")
+	if !found || !closed {
+		return who
+	}
+	return name + " of " + user + rest
+}
+
+// Outlived is the answer about a node of which nothing comes any more, by its last one: its snapshot is
+// that of now, in which no reading is fresh, and why says what is known of it.
+func Outlived(s *gpu.Snapshot, last *Answer, why gpu.Advice) Answer {
+	out := Explain(s)
+	then := func(l *Layers) Layers {
+		past := cmp.Or(l.Past, pastTense(l.Headline))
+		return Layers{Headline: past, Past: past, Facts: l.Facts, Action: Action{Text: Advice(textOf(why.Try))}}
+	}
+	out.Time, out.Layers = last.Time, then(&last.Layers)
+	what := cmp.Or(textOf(why.What), "nothing comes of this node")
+	out.Sentence = sentence(capital(what), "when it was last heard, "+inside(strings.TrimRight(out.Headline, ".")))
+	for i := range out.Devices {
+		d := &out.Devices[i]
+		j := slices.IndexFunc(last.Devices, func(was DeviceAnswer) bool { return was.Device.UUID == d.Device.UUID })
+		if j < 0 {
+			continue
+		}
+		d.Layers = then(&last.Devices[j].Layers)
+		d.Sentence = sentence(capital(what), "when it was last heard, "+inside(strings.TrimRight(d.Headline, ".")))
+	}
+	return out
+}

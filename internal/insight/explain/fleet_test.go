@@ -1,0 +1,132 @@
+package explain_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+)
+
+// member is a node with a device that was so for a minute.
+func member(name string, d gpu.Device) explain.Member {
+	d.Node = name
+	s := snapshot(d)
+	s.Node = name
+	h := explain.NewHistory()
+	var a explain.Answer
+	for i := range 30 {
+		next := *s
+		next.Time = s.Time.Add(time.Duration(i) * 2 * time.Second)
+		next.Devices = append([]gpu.Device(nil), s.Devices...)
+		for j := range next.Devices {
+			next.Devices[j].SampledAt = next.Time
+		}
+		a = h.Add(&next)
+	}
+	return explain.Member{Node: name, Answer: &a}
+}
+
+func silent(m explain.Member) explain.Member {
+	m.Silent = true
+	return m
+}
+
+func unread(name string) explain.Member {
+	a := explain.Explain(&gpu.Snapshot{Node: name, Failures: []gpu.Failure{{Source: "nvml", Advice: gpu.Advice{What: "the library was not found"}}}})
+	return explain.Member{Node: name, Answer: &a}
+}
+
+// What several nodes are like stands in one sentence, by their numbers.
+func TestHeadlineOfNodes(t *testing.T) {
+	loud := func(d *gpu.Device) {
+		working(97, runner(50, "train.py", 97))(d)
+		d.Thermal.GPU = gpu.Of[gpu.Celsius](84)
+		d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](88)}}
+	}
+	busy := func(d *gpu.Device) {
+		working(60, runner(51, "serve.py", 60))(d)
+		d.Thermal.GPU = gpu.Of[gpu.Celsius](52)
+		d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](35)}}
+	}
+	lost := func(d *gpu.Device) { d.State, d.Readings = gpu.StateLost, gpu.Readings{} }
+	of := func(n int, kind func(name string) explain.Member, first int) (out []explain.Member) {
+		for i := range n {
+			out = append(out, kind("n"+strconv.Itoa(first+i)))
+		}
+		return out
+	}
+	with := func(change ...func(*gpu.Device)) func(string) explain.Member {
+		return func(name string) explain.Member { return member(name, made(change...)) }
+	}
+	join := func(lists ...[]explain.Member) (out []explain.Member) {
+		for _, l := range lists {
+			out = append(out, l...)
+		}
+		return out
+	}
+	gone := func(kind func(string) explain.Member) func(string) explain.Member {
+		return func(name string) explain.Member { return silent(kind(name)) }
+	}
+	for name, tt := range map[string]struct {
+		of         []explain.Member
+		want, past string
+		rest       string
+		broken     bool
+	}{
+		"quiet":          {of(4, with(), 1), "All 4 nodes are quiet.", "All 4 nodes were quiet.", "", false},
+		"at work":        {join(of(2, with(busy), 1), of(3, with(), 3)), "2 of 5 nodes are at work, and none is loud.", "2 of 5 nodes were at work, and none was loud.", "3 quiet", false},
+		"one at work":    {join(of(1, with(busy), 1), of(1, with(), 3)), "1 of 2 nodes is at work, and none is loud.", "1 of 2 nodes was at work, and none was loud.", "1 quiet", false},
+		"all at work":    {of(2, with(busy), 1), "All 2 nodes are at work, and none is loud.", "All 2 nodes were at work, and none was loud.", "", false},
+		"one loud":       {join(of(1, with(loud), 7), of(2, with(), 1)), "1 of 3 nodes is loud, n7: train.py of alice.", "1 of 3 nodes was loud, n7: train.py of alice.", "2 quiet", false},
+		"loud":           {join(of(2, with(loud), 7), of(1, with(busy), 5), of(1, with(), 1)), "2 of 4 nodes are loud; the worst is n7: train.py of alice.", "2 of 4 nodes were loud; the worst was n7: train.py of alice.", "1 at work · 1 quiet · 2 other GPUs busy", false},
+		"loud, silent":   {join(of(1, with(loud), 7), of(1, gone(with(loud)), 8), of(1, with(), 1)), "1 of 3 nodes is loud, n7: train.py of alice.", "1 of 3 nodes was loud, n7: train.py of alice.", "1 silent · 1 quiet", false},
+		"broken":         {join(of(2, with(loud), 7), of(1, with(lost), 1)), "1 of 3 nodes is broken, n1: the GPU is lost.", "1 of 3 nodes was broken, n1: the GPU is lost.", "2 loud · 2 other GPUs busy", true},
+		"several broken": {join(of(1, with(), 7), of(2, with(lost), 1)), "2 of 3 nodes are broken; the worst is n1: the GPU is lost.", "2 of 3 nodes were broken; the worst was n1: the GPU is lost.", "1 quiet", true},
+		"silent":         {join(of(2, gone(with(loud)), 1), of(2, with(), 3)), "2 of 4 nodes are silent; the others are quiet.", "2 of 4 nodes were silent; the others were quiet.", "", false},
+		"one silent":     {join(of(1, gone(with()), 1), of(2, with(busy), 3)), "1 of 3 nodes is silent, n1; none that answers is loud.", "1 of 3 nodes was silent, n1; none that answers was loud.", "2 at work", false},
+		"all silent":     {of(3, gone(with(loud)), 1), "All 3 nodes are silent.", "All 3 nodes were silent.", "", false},
+		"unread":         {join(of(2, unread, 1), of(1, with(), 3)), "2 of 3 nodes are without a GPU that can be read; the others are quiet.", "2 of 3 nodes were without a GPU that could be read; the others were quiet.", "", false},
+		"one unread":     {join(of(1, unread, 1), of(1, with(busy), 3)), "1 of 2 nodes is without a GPU that can be read, n1; none that answers is loud.", "1 of 2 nodes was without a GPU that could be read, n1; none that answers was loud.", "1 at work", false},
+		"none read":      {of(2, unread, 1), "All 2 nodes are without a GPU that can be read.", "All 2 nodes were without a GPU that could be read.", "", true},
+		"a hostile name": {join(of(1, func(string) explain.Member { return member("is {what}", made(loud)) }, 1), of(1, with(), 1)), "1 of 2 nodes is loud, is {what}: train.py of alice.", "1 of 2 nodes was loud, is {what}: train.py of alice.", "1 quiet", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := explain.Combine(tt.of)
+			if a.Headline != tt.want || a.Past != tt.past || a.Rest != tt.rest || a.Broken() != tt.broken {
+				t.Errorf("got  %q\npast %q\nrest %q, broken: %v\nwant %q\npast %q\nrest %q", a.Headline, a.Past, a.Rest, a.Broken(), tt.want, tt.past, tt.rest)
+			}
+			for _, d := range a.Devices {
+				for _, m := range tt.of {
+					if m.Silent && m.Node == d.Device.Node {
+						t.Errorf("%s is silent, and its GPU counts", m.Node)
+					}
+				}
+			}
+			if strings.Contains(a.Sentence, "{") != strings.Contains(tt.want, "{") || a.Sentence == "" {
+				t.Errorf("the sentence is %q", a.Sentence)
+			}
+		})
+	}
+}
+
+// The last answer of a node that is silent is told in the past, with what to do about it.
+func TestOutlived(t *testing.T) {
+	m := member("n1", made(working(97, runner(50, "train.py", 97))))
+	s := *snapshot(made(func(d *gpu.Device) { d.State = gpu.StateNotAnswering }))
+	a := explain.Outlived(&s, m.Answer, gpu.Advice{What: "nothing comes of it", Try: "look whether the agent runs"})
+	if !strings.Contains(m.Headline, " is ") || strings.Contains(a.Headline, " is ") || a.Headline != m.Past || a.Devices[0].Headline != m.Devices[0].Past {
+		t.Errorf("%q became %q, of the GPU %q", m.Headline, a.Headline, a.Devices[0].Headline)
+	}
+	if a.Action.Text != "Look whether the agent runs." || a.Action.Command != "" || a.Ways != nil {
+		t.Errorf("to do: %+v, %+v", a.Action, a.Ways)
+	}
+	if works, known := a.Devices[0].Works(); works || known {
+		t.Error("it is known whether it works")
+	}
+	if !strings.HasPrefix(a.Sentence, "Nothing comes of it") {
+		t.Errorf("the sentence is %q", a.Sentence)
+	}
+}

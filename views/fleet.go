@@ -1,0 +1,391 @@
+package views
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+)
+
+const (
+	mostNodes  = 200 // rows of a page of nodes
+	mostOnWall = 500 // nodes of a page of the wall
+	fewNodes   = 10  // rows of the dashboard: what stands out
+	fewUsers   = 8   // rows of the dashboard
+	mostGroups = 100 // groups of nodes that are counted
+	mostLabels = 50  // labels that nodes can be grouped by
+)
+
+// nowhere is what the address calls the nodes that have no cluster, rack or such a label.
+const nowhere = "~"
+
+// A Silence says of a node that nothing comes of it.
+type Silence struct {
+	Since    time.Time
+	Lasts    string // "12 min"
+	Why, Try string
+}
+
+// A NodeNote is what is wrong with the news of a node.
+type NodeNote struct{ What, Try string }
+
+// A NodeRow is one node of several, in a line.
+type NodeRow struct {
+	Key, Name, Path string
+	Answer          string // what its own page says first; in the past tense of one that is silent
+	Level           Level
+	Hottest, Power  Value
+	Busy            string // "3 of 8"
+	Silence         *Silence
+	Notes           []NodeNote
+
+	standing explain.Standing
+	of       string // the group that it is in
+}
+
+// A NodeGroup is nodes of one cluster or rack, or with one label.
+type NodeGroup struct {
+	Key, Title string
+	Says       string // "40 nodes · 2 loud · 1 silent"
+	Path       templ.SafeURL
+	Level      Level
+	Chosen     bool
+	Rows       []NodeRow
+}
+
+// A NodeList is the nodes of a page, as its address asks.
+type NodeList struct {
+	Count  string // "412 nodes"
+	Bys    []Option
+	Sorts  []Option
+	Groups []NodeGroup // that have rows here; one without a title where nothing was chosen
+	All    []NodeGroup // the groups that there are; none where nothing was chosen
+	More   string      // groups that are not counted
+	Left   string      // the nodes that have no row, on a page with few rows
+	Path   string      // the address of all nodes
+	pages
+}
+
+// pages are which rows of many are shown, with links to those before and after.
+type pages struct {
+	Listed        string
+	Before, After templ.SafeURL
+}
+
+// paged chooses rows by the choice "from": [from, to) of n.
+func paged(of Choices, what string, n, most int) (p pages, from, to int) {
+	from, _ = strconv.Atoi(of.Of("from"))
+	from = min(max(from, 0), max(n-1, 0)) / most * most
+	to = min(from+most, n)
+	if n > most {
+		p.Listed = what + " " + strconv.Itoa(from+1) + " to " + strconv.Itoa(to) + " of " + strconv.Itoa(n)
+		if from > 0 {
+			p.Before = of.With("from", either(from > most, strconv.Itoa(from-most), ""))
+		}
+		if to < n {
+			p.After = of.With("from", strconv.Itoa(to))
+		}
+	}
+	return p, from, to
+}
+
+// nodePath is the address of a node's own page.
+func (in *Input) nodePath(node string) string {
+	return cmp.Or(in.Root, in.BasePath) + "node/" + url.PathEscape(node) + "/"
+}
+
+// member is the newest Moment of a node; nil where only snapshots are known.
+func (in *Input) member(node string) *insight.Moment {
+	m, _ := in.Fleet.Node(node)
+	return m
+}
+
+// silence is what is known of a node that is silent; nil while news come.
+func (in *Input) silence(m *insight.Moment) *Silence {
+	if m == nil || !m.Silent() {
+		return nil
+	}
+	return &Silence{
+		Since: m.Link.Silent, Lasts: between(m.Link.Silent, in.Now), Why: sentence(explain.Advice(m.Link.Why.What)), Try: sentence(explain.Advice(m.Link.Why.Try)),
+	}
+}
+
+// silent reports whether nothing comes of a node.
+func (in *Input) silent(node string) bool {
+	m := in.member(node)
+	return m != nil && m.Silent()
+}
+
+func nodeNotes(m *insight.Moment) []NodeNote {
+	return each(m.Link.Notes, func(a *gpu.Advice) NodeNote {
+		return NodeNote{sentence(explain.Advice(a.What)), sentence(explain.Advice(a.Try))}
+	})
+}
+
+// A grouping says in which group a node is; its name is what the address has.
+type grouping struct {
+	name string
+	of   func(*insight.Moment) string // empty for none
+}
+
+// grouping is the one that was asked for; of none all nodes are in one group.
+func (in *Input) grouping() grouping {
+	by := in.Choices.Of("by")
+	none := grouping{"", func(*insight.Moment) string { return "" }}
+	switch label, isLabel := strings.CutPrefix(by, "label:"); {
+	case by == "cluster":
+		return grouping{by, func(m *insight.Moment) string { return m.Place.Cluster }}
+	case by == "rack":
+		return grouping{by, func(m *insight.Moment) string {
+			rack := m.Place.Rack()
+			if m.Place.Cluster == "" || rack == "" {
+				return rack
+			}
+			return m.Place.Cluster + " " + rack // two clusters may each have a rack of that name
+		}}
+	case isLabel && label != "":
+		return grouping{by, func(m *insight.Moment) string { return m.Place.Labels[label] }}
+	}
+	return none
+}
+
+// title is what a group is called.
+func (g grouping) title(of string) string {
+	label, isLabel := strings.CutPrefix(g.name, "label:")
+	switch {
+	case of != "" && isLabel:
+		return clean(label, longestName) + " = " + clean(of, longestName)
+	case of != "":
+		return clean(of, longestName)
+	case isLabel:
+		return "Without " + clean(label, longestName)
+	case g.name != "":
+		return "In no " + g.name
+	}
+	return ""
+}
+
+// asked is what the address calls a group.
+func asked(of string) string { return cmp.Or(of, nowhere) }
+
+// bys are the ways to group the nodes that there are.
+func (in *Input) bys() []Option {
+	clusters, racks := false, false
+	labels := map[string]bool{}
+	for _, m := range in.Fleet.Moments() {
+		clusters = clusters || m.Place.Cluster != ""
+		racks = racks || m.Place.Rack() != ""
+		for name := range m.Place.Labels {
+			if len(labels) < mostLabels && !slices.Contains(insight.RackLabels, name) {
+				labels[name] = true
+			}
+		}
+	}
+	out := []Option{{Label: "Not grouped"}}
+	if clusters {
+		out = append(out, Option{Value: "cluster", Label: "By cluster"})
+	}
+	if racks {
+		out = append(out, Option{Value: "rack", Label: "By rack"})
+	}
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		out = append(out, Option{Value: cut("label:" + name), Label: "By " + clean(name, longestName)})
+	}
+	for i := range out {
+		out[i].Chosen = out[i].Value == in.Choices.Of("by")
+	}
+	if len(out) == 1 {
+		return nil
+	}
+	return out
+}
+
+// nodeSorts are the orders of nodes.
+var nodeSorts = []Option{{Value: "", Label: "Worst first"}, {Value: "name", Label: "By name"}}
+
+// newNodeRow is a node in a line.
+func newNodeRow(in *Input, m *insight.Moment) NodeRow {
+	s := m.Snapshot
+	r := NodeRow{
+		Key: s.Node, Name: clean(s.Node, longestName), Path: in.nodePath(s.Node), Answer: sentence(strings.TrimSuffix(m.Answer.Headline, ".")),
+		Silence: in.silence(m), Notes: nodeNotes(m), standing: m.Standing(), of: in.grouping().of(m),
+	}
+	devices := slices.Collect(gpu.Nodes{s}.Devices())
+	switch r.standing {
+	case explain.Broken:
+		r.Level = Bad
+	case explain.Loud, explain.Unread:
+		r.Level = Near
+	}
+	if r.Silence != nil {
+		r.Hottest, r.Power, r.Busy = missing("stale"), missing("stale"), "not known"
+		return r
+	}
+	busy, unknown := 0, 0
+	for _, d := range devices {
+		switch works, known := in.works(d); {
+		case works:
+			busy++
+		case !known:
+			unknown++
+		}
+	}
+	heat, _ := highest(devices, func(d *gpu.Device) number { return num(d.Thermal.GPU) })
+	r.Hottest, r.Power = show(heat, celsius), show(num(gpu.Nodes{s}.Totals().PowerDraw), watts)
+	r.Busy = countOrUnknown(busy, unknown > 0)
+	if unknown == 0 {
+		r.Busy = strconv.Itoa(busy) + " of " + strconv.Itoa(len(devices))
+	}
+	if len(devices) == 0 {
+		r.Busy = "no GPU"
+	}
+	return r
+}
+
+// newNodeList has the nodes that the address asks for; those that stand out alone where few is set.
+func newNodeList(in *Input, few bool) NodeList {
+	l := NodeList{Count: count("nodes", len(in.Fleet.Moments())), Bys: in.bys(), Path: in.BasePath + "nodes"}
+	for _, o := range nodeSorts {
+		o.Chosen = o.Value == in.Choices.Of("sort")
+		l.Sorts = append(l.Sorts, o)
+	}
+	by, of := in.grouping(), in.Choices.Of("of")
+	var rows []NodeRow
+	counts := map[string]*[explain.Broken + 1]int{}
+	for _, m := range in.Fleet.Moments() {
+		group, standing := by.of(m), m.Standing()
+		if counts[group] == nil {
+			counts[group] = new([explain.Broken + 1]int)
+		}
+		counts[group][standing]++
+		if by.name != "" && of != "" && asked(group) != of {
+			continue
+		}
+		if !few || standing > explain.Busy || len(m.Link.Notes) > 0 {
+			rows = append(rows, NodeRow{Key: m.Snapshot.Node, standing: standing, of: group})
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b NodeRow) int {
+		last := either01(a.of == "") - either01(b.of == "")
+		worst := cmp.Compare(b.standing, a.standing)
+		if !few && in.Choices.Of("sort") == "name" {
+			worst = 0
+		}
+		if few {
+			return cmp.Or(worst, strings.Compare(a.Key, b.Key))
+		}
+		return cmp.Or(last, strings.Compare(a.of, b.of), worst, strings.Compare(a.Key, b.Key))
+	})
+	from, to := 0, min(len(rows), fewNodes)
+	if few {
+		if n := len(rows) - to; n > 0 {
+			l.Left = "and " + strconv.Itoa(n) + " more"
+		}
+	} else {
+		l.pages, from, to = paged(in.Choices, "Nodes", len(rows), mostNodes)
+	}
+	for _, r := range rows[from:to] {
+		if n := len(l.Groups); n == 0 || !few && l.Groups[n-1].Key != asked(r.of) {
+			g := NodeGroup{Key: asked(r.of)}
+			if !few && by.name != "" {
+				g.Title, g.Says = by.title(r.of), saysOf(counts[r.of])
+			}
+			l.Groups = append(l.Groups, g)
+		}
+		g := &l.Groups[len(l.Groups)-1]
+		g.Rows = append(g.Rows, newNodeRow(in, in.member(r.Key)))
+	}
+	if by.name == "" {
+		return l
+	}
+	for _, group := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(either01(a == "")-either01(b == ""), strings.Compare(a, b))
+	}) {
+		if len(l.All) == mostGroups {
+			l.More = "and " + strconv.Itoa(len(counts)-mostGroups) + " more groups"
+			break
+		}
+		n, chosen := counts[group], asked(group) == of
+		g := NodeGroup{
+			Key: asked(group), Title: by.title(group), Says: saysOf(n), Chosen: chosen,
+			Path: in.With("of", either(chosen, "", asked(group)), "from", ""),
+		}
+		switch {
+		case n[explain.Broken] > 0:
+			g.Level = Bad
+		case n[explain.Loud] > 0:
+			g.Level = Near
+		}
+		l.All = append(l.All, g)
+	}
+	return l
+}
+
+// saysOf counts nodes by how they do; those that are well are not told apart.
+func saysOf(n *[explain.Broken + 1]int) string {
+	all := 0
+	for _, of := range n {
+		all += of
+	}
+	parts := []string{count("nodes", all)}
+	for _, s := range []explain.Standing{explain.Broken, explain.Loud, explain.Silent, explain.Unread, explain.Busy} {
+		if n[s] > 0 {
+			parts = append(parts, strconv.Itoa(n[s])+" "+s.String())
+		}
+	}
+	return dots(parts...)
+}
+
+// A UserRow is what a user has on the GPUs of all nodes now.
+type UserRow struct {
+	Key, Hue      string
+	User          Value
+	Path          templ.SafeURL // their processes
+	GPUs, Nodes   int
+	Memory, Power Value
+}
+
+// A UserTable is who uses the GPUs of several nodes now.
+type UserTable struct {
+	Rows []UserRow
+	Left string // users that have no row
+	All  string
+	Past string // the address of what users had over a span; empty where no past is kept
+}
+
+// newUserTable sums up by user, who draws most first.
+func newUserTable(in *Input, all []Process) UserTable {
+	plain := *in
+	plain.Choices = Choices{Path: in.BasePath + "processes"}
+	rows := grouped(&plain, all, "user")
+	new(ProcessTable).sort(plain.Choices, rows)
+	t := UserTable{All: in.BasePath + "processes?group=user"}
+	if n := len(rows) - fewUsers; n > 0 {
+		t.Left = "and " + strconv.Itoa(n) + " more"
+	}
+	if in.HasPast {
+		t.Past = in.BasePath + "past?from=-24h#past-use"
+	}
+	for i := range rows[:min(len(rows), fewUsers)] {
+		r := &rows[i]
+		devices, nodes := map[string]bool{}, map[string]bool{}
+		for _, p := range r.of {
+			devices[p.d.Node+"/"+p.d.UUID], nodes[p.d.Node] = true, true
+		}
+		u := UserRow{Key: r.Key, Hue: hueOf(either(r.User.Mark == Plain, r.User.Text, "")), User: r.User, GPUs: len(devices), Nodes: len(nodes), Memory: r.Memory, Power: r.Power}
+		if r.User.Mark == Plain {
+			u.Path = r.Open
+		}
+		t.Rows = append(t.Rows, u)
+	}
+	return t
+}
