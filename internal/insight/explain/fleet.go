@@ -101,6 +101,14 @@ func (a *Answer) Standing() Standing {
 	return out
 }
 
+// Loudness is how loud and hot the loudest device is, to compare nodes by; 0 for none.
+func (a *Answer) Loudness() float64 {
+	if len(a.ranked) == 0 {
+		return 0
+	}
+	return a.ranked[0].loudness
+}
+
 // A Member is a node of a fleet, with the answer about it.
 type Member struct {
 	Node   string
