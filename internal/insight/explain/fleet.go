@@ -152,10 +152,10 @@ func (t *Tally) headline(node, what string) (now, past string) {
 	}
 	of := t[top]
 	text, after := strconv.Itoa(of)+" of "+strconv.Itoa(n)+" nodes are "+are[top], ""
-	switch {
-	case of == n:
+	switch of {
+	case n:
 		text = "All " + strconv.Itoa(n) + " nodes are " + are[top]
-	case of == 1:
+	case 1:
 		text = "1 of " + strconv.Itoa(n) + " nodes is " + are[top]
 	}
 	switch top {
