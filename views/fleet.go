@@ -22,6 +22,7 @@ const (
 	fewNodes   = 10  // rows of the dashboard: what stands out
 	fewUsers   = 8   // rows of the dashboard
 	mostGroups = 100 // groups of nodes that are counted
+	fewGroups  = 12  // of the dashboard
 	mostLabels = 50  // labels that nodes can be grouped by
 )
 
@@ -49,6 +50,7 @@ type NodeRow struct {
 	Notes           []NodeNote
 
 	standing explain.Standing
+	loudness float64
 	of       string // the group that it is in
 }
 
@@ -271,12 +273,12 @@ func newNodeList(in *Input, few bool) NodeList {
 			continue
 		}
 		if !few || standing > explain.Busy || len(m.Link.Notes) > 0 {
-			rows = append(rows, NodeRow{Key: m.Snapshot.Node, standing: standing, of: group})
+			rows = append(rows, NodeRow{Key: m.Snapshot.Node, standing: standing, of: group, loudness: m.Answer.Loudness()})
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b NodeRow) int {
 		last := either01(a.of == "") - either01(b.of == "")
-		worst := cmp.Compare(b.standing, a.standing)
+		worst := cmp.Or(cmp.Compare(b.standing, a.standing), cmp.Compare(b.loudness, a.loudness))
 		if !few && in.Choices.Of("sort") == "name" {
 			worst = 0
 		}
@@ -307,11 +309,16 @@ func newNodeList(in *Input, few bool) NodeList {
 	if by.name == "" {
 		return l
 	}
+	most := either2(few, fewGroups, mostGroups)
 	for _, group := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(either01(a == "")-either01(b == ""), strings.Compare(a, b))
+		worst := 0
+		if few && len(counts) > most { // those that have room are the worst
+			worst = slices.Compare(badOf(counts[b]), badOf(counts[a]))
+		}
+		return cmp.Or(worst, either01(a == "")-either01(b == ""), strings.Compare(a, b))
 	}) {
-		if len(l.All) == mostGroups {
-			l.More = "and " + strconv.Itoa(len(counts)-mostGroups) + " more groups"
+		if len(l.All) == most {
+			l.More = "and " + strconv.Itoa(len(counts)-most) + " more groups"
 			break
 		}
 		n, chosen := counts[group], asked(group) == of
@@ -328,6 +335,11 @@ func newNodeList(in *Input, few bool) NodeList {
 		l.All = append(l.All, g)
 	}
 	return l
+}
+
+// badOf is how many nodes of a group stand out, the worst first.
+func badOf(n *[explain.Broken + 1]int) []int {
+	return []int{n[explain.Broken], n[explain.Loud], n[explain.Silent], n[explain.Unread]}
 }
 
 // saysOf counts nodes by how they do; those that are well are not told apart.

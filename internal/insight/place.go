@@ -101,7 +101,7 @@ func outlived(last *gpu.Snapshot, link *Link) *gpu.Snapshot {
 	s.Devices = slices.Clone(s.Devices)
 	for i := range s.Devices {
 		d := &s.Devices[i]
-		d.Readings = d.Readings.Stale()
+		d.Readings = d.Stale()
 		if d.State != gpu.StateLost {
 			d.State, d.Since, d.Reason = gpu.StateNotAnswering, link.Silent, link.Why
 		}

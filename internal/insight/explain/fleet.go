@@ -101,6 +101,14 @@ func (a *Answer) Standing() Standing {
 	return out
 }
 
+// Loudness is how loud and hot the loudest device is, to compare nodes by; 0 for none.
+func (a *Answer) Loudness() float64 {
+	if len(a.ranked) == 0 {
+		return 0
+	}
+	return a.ranked[0].loudness
+}
+
 // A Member is a node of a fleet, with the answer about it.
 type Member struct {
 	Node   string
@@ -144,10 +152,10 @@ func (t *Tally) headline(node, what string) (now, past string) {
 	}
 	of := t[top]
 	text, after := strconv.Itoa(of)+" of "+strconv.Itoa(n)+" nodes are "+are[top], ""
-	switch {
-	case of == n:
+	switch of {
+	case n:
 		text = "All " + strconv.Itoa(n) + " nodes are " + are[top]
-	case of == 1:
+	case 1:
 		text = "1 of " + strconv.Itoa(n) + " nodes is " + are[top]
 	}
 	switch top {
