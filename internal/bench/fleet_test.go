@@ -233,9 +233,9 @@ func (w *witness) late(published []time.Time) (all []time.Duration, bytes float6
 
 // A load is what nodes cost a hub.
 type load struct {
-	cpu, heap, garbage, mallocs float64 // µs, and bytes by node and second; bytes by node
-	late                        []time.Duration
-	bytes                       float64 // to a viewer, a second
+	cpu, heap, garbage float64 // µs by node and second, bytes by node, bytes by node and second
+	late               []time.Duration
+	bytes              float64 // to a viewer, a second
 }
 
 func heapOf() runtime.MemStats {

@@ -51,7 +51,7 @@ type Feed struct {
 	clock       clock.Clock
 	boot        string // tells the versions of this process apart from those of others
 	gap, settle time.Duration
-	idle        time.Duration // times as long as the last rendering took, which is at least between two
+	idle        int // times as long as the last rendering took, which is at least between two
 
 	mu     sync.Mutex
 	pages  map[view]*page
@@ -248,7 +248,7 @@ func (f *Feed) due(p *page, changes uint64) bool {
 	case p.noticed == 0:
 		p.noticed = max(now, 1)
 	}
-	return now-p.made >= max(f.gap, f.idle*p.took) && now-p.noticed >= f.settle
+	return now-p.made >= max(f.gap, time.Duration(f.idle)*p.took) && now-p.noticed >= f.settle
 }
 
 // A message is what a script gets.
