@@ -3,6 +3,7 @@ package alert
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -322,5 +323,44 @@ func TestNodesAreObservedApart(t *testing.T) {
 	}
 	if standing := e.Standing(); len(standing) != 1 || standing[0].Device.Node != "one" || standing[0].State != Firing {
 		t.Errorf("standing: %+v", standing)
+	}
+}
+
+// Several Moments are one announcement, which says what is new of their nodes; of nodes that other programs read there is
+// nothing to say here, and neither of nodes without alerts.
+func TestObserveAll(t *testing.T) {
+	moment := func(node string, n int, util float64, remote bool) *insight.Moment {
+		s := at(n, util)
+		s.Node = node
+		for i := range s.Devices {
+			s.Devices[i].Node = node
+		}
+		return &insight.Moment{Snapshot: s, Link: insight.Link{Remote: remote}}
+	}
+	e := New([]Rule{busy(50)})
+	var announced []string
+	var stands int
+	e.Announce = func(nodes []string, changes []Change, standing []Alert) {
+		text := strings.Join(nodes, "+") + ":"
+		for _, c := range changes {
+			text += " " + c.Device.Node + " " + string(c.News)
+		}
+		announced, stands = append(announced, text), len(standing)
+	}
+	e.ObserveAll([]*insight.Moment{moment("a", 0, 0, false), moment("b", 0, 0, false)})
+	for n := 1; stands == 0 && n < 100; n++ {
+		e.ObserveAll([]*insight.Moment{moment("a", n, 99, false), moment("far", n, 99, true), moment("b", n, 99, false)})
+	}
+	e.ObserveAll([]*insight.Moment{moment("c", 0, 0, false)})
+	e.ObserveAll([]*insight.Moment{moment("far", 200, 99, true)})
+	if e.Firing("a") != 1 || e.Firing("b") != 1 || e.Firing("far") != 0 {
+		t.Errorf("%d alerts on a, %d on b, %d on far", e.Firing("a"), e.Firing("b"), e.Firing("far"))
+	}
+	e.Forget("a", at(300, 0).Time)
+	if e.Firing("") != 1 || stands != 1 {
+		t.Errorf("%d alerts stand, %d were announced", e.Firing(""), stands)
+	}
+	if want := []string{"a+b: a fired b fired", "a: a over"}; !slices.Equal(announced, want) {
+		t.Errorf("announced %q, want %q", announced, want)
 	}
 }

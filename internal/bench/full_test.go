@@ -21,6 +21,12 @@ func BenchmarkFanOutFull(b *testing.B) {
 	}
 }
 
+// BenchmarkFleetFull is Fleet and FleetUnseen with 10,000 nodes.
+func BenchmarkFleetFull(b *testing.B) {
+	b.Run("seen", func(b *testing.B) { benchmarkFleet(b, 1000, 10_000) })
+	b.Run("unseen", func(b *testing.B) { benchmarkUnseen(b, 1000, 10_000) })
+}
+
 // BenchmarkSlowViewers has, of 10,000 viewers, 1,000 that never read and 100 that read 200
 // bytes a second, beside 8,900 alone, and publishes 16 kB twice a second to both in turn:
 // whether the others get every message, how long after the first the last of them has it,

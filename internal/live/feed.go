@@ -34,9 +34,10 @@ const (
 	unused = time.Minute
 	// gap is between two renderings of a page for changes, settle how long a change of one of several nodes waits
 	// for those of the others. A page that takes long to render has a longer gap: idle times as long as that took, so that
-	// one page never takes more than a fifth of a processor.
+	// one page takes a fifth of a processor at most. It is longest at most, since others may have the processor meanwhile.
 	gap, settle = 200 * time.Millisecond, 150 * time.Millisecond
 	idle        = 4
+	longest     = 2 * time.Second
 	// fresh is how long a message is sent as it is: it has the time.
 	fresh = time.Second
 )
@@ -51,7 +52,7 @@ type Feed struct {
 	clock       clock.Clock
 	boot        string // tells the versions of this process apart from those of others
 	gap, settle time.Duration
-	idle        time.Duration // times as long as the last rendering took, which is at least between two
+	idle        int // times as long as the last rendering took, which is at least between two
 
 	mu     sync.Mutex
 	pages  map[view]*page
@@ -248,7 +249,7 @@ func (f *Feed) due(p *page, changes uint64) bool {
 	case p.noticed == 0:
 		p.noticed = max(now, 1)
 	}
-	return now-p.made >= max(f.gap, f.idle*p.took) && now-p.noticed >= f.settle
+	return now-p.made >= max(f.gap, min(time.Duration(f.idle)*p.took, longest)) && now-p.noticed >= f.settle
 }
 
 // A message is what a script gets.

@@ -421,3 +421,33 @@ func BenchmarkDiff(b *testing.B) {
 		}
 	}
 }
+
+// A page that takes long to render is rendered seldom: four times as long as that took later, two seconds at most.
+func TestADearPageIsRenderedSeldom(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ takes, gap time.Duration }{{0, gap}, {10 * time.Millisecond, gap}, {100 * time.Millisecond, 400 * time.Millisecond}, {10 * time.Second, longest}} {
+		now, made := time.Hour, 0
+		f := New(func(context.Context, string, auth.Audience) ([]byte, error) {
+			made++
+			now += tt.takes
+			return fmt.Appendf(nil, "<p>%d", made), nil
+		}, clock.Of(time.Now, func() time.Duration { return now }), false)
+		changes := uint64(0)
+		ask := func() int {
+			changes++
+			if _, err := f.Frame(t.Context(), "", "", "", changes); err != nil {
+				t.Fatal(err)
+			}
+			return made
+		}
+		ask()
+		now += tt.gap - 1
+		if n := ask(); n != 1 {
+			t.Errorf("one that takes %v was rendered anew before %v had passed", tt.takes, tt.gap)
+		}
+		now++
+		if n := ask(); n != 2 {
+			t.Errorf("one that takes %v was rendered %d times when %v had passed", tt.takes, n, tt.gap)
+		}
+	}
+}

@@ -1,11 +1,13 @@
 package metrics
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -38,6 +40,9 @@ const (
 	// maxAge is how long an answer is served again while there is no new snapshot.
 	// What gpuwhy says about itself changes meanwhile.
 	maxAge = 5 * time.Second
+	// large is how many bytes of text are too many to be kept until the next scrape, as those of hundreds of nodes are: it is then
+	// encoded for each who asks, and compressed as it is.
+	large = 16 << 20
 )
 
 // Config is what an exporter needs. The functions are called by one goroutine
@@ -68,6 +73,7 @@ type Exporter struct {
 	scrapes        uint64
 	encodings      uint64
 	size           int // of the text before, a guess at the next one's
+	large          int // see there
 	runtimeFailing bool
 	zip            *gzip.Writer
 }
@@ -114,6 +120,7 @@ func New(cfg Config) (*Exporter, error) {
 		dcgm:    slices.Contains(cfg.Families, FamilyDCGM),
 		runtime: newRuntime(),
 		zip:     zip,
+		large:   large,
 	}, nil
 }
 
@@ -158,6 +165,16 @@ func (e *Exporter) body(enc encoding) []byte {
 	if body, ok := a.bodies[enc]; ok {
 		return body
 	}
+	if e.size > e.large {
+		e.answer = nil
+		e.encodings++
+		if enc.gzip {
+			return e.compressed(func(w io.Writer) { e.size = encodeTo(w, a.families, enc.format) })
+		}
+		text := encode(a.families, enc.format, e.size)
+		e.size = len(text)
+		return text
+	}
 	plain := encoding{format: enc.format}
 	text, ok := a.bodies[plain]
 	if !ok {
@@ -165,9 +182,12 @@ func (e *Exporter) body(enc encoding) []byte {
 		e.encodings++
 		e.size = len(text)
 		a.bodies[plain] = text
+		if len(text) > e.large {
+			e.answer = nil
+		}
 	}
 	if enc.gzip {
-		a.bodies[enc] = e.compress(text)
+		a.bodies[enc] = e.compressed(func(w io.Writer) { _, _ = w.Write(text) })
 	}
 	return a.bodies[enc]
 }
@@ -222,21 +242,40 @@ func (e *Exporter) gatherRuntime() []*dto.MetricFamily {
 	return families
 }
 
-func (e *Exporter) compress(text []byte) []byte {
+func (e *Exporter) compressed(write func(io.Writer)) []byte {
 	var out bytes.Buffer
 	e.zip.Reset(&out)
 	// Writing to a buffer can't fail.
-	_, _ = e.zip.Write(text)
+	write(e.zip)
 	_ = e.zip.Close()
 	return out.Bytes()
 }
 
-// encode writes the families, which need about size bytes.
+// encode makes the text of the families, which needs about size bytes.
 func encode(families []*dto.MetricFamily, format expfmt.Format, size int) []byte {
 	var out bytes.Buffer
 	out.Grow(size + size/16)
+	encodeTo(&out, families, format)
+	return out.Bytes()
+}
+
+// counting counts what is written to a writer that can't fail.
+type counting struct {
+	io.Writer
+	n int
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	c.n += len(p)
+	return c.Writer.Write(p)
+}
+
+// encodeTo writes the families to a writer that can't fail, and returns how many bytes they are.
+func encodeTo(w io.Writer, families []*dto.MetricFamily, format expfmt.Format) int {
+	out := bufio.NewWriterSize(w, 64<<10)
+	written := &counting{Writer: out}
 	// Our names need no escaping; saying so spares a copy of everything.
-	enc := expfmt.NewEncoder(&out, format+"; escaping=allow-utf-8")
+	enc := expfmt.NewEncoder(written, format+"; escaping=allow-utf-8")
 	open := format.FormatType() == expfmt.TypeOpenMetrics
 	for _, f := range families {
 		if open {
@@ -247,9 +286,10 @@ func encode(families []*dto.MetricFamily, format expfmt.Format, size int) []byte
 		}
 	}
 	if c, ok := enc.(expfmt.Closer); ok {
-		_ = c.Close() // it writes the end to the buffer
+		_ = c.Close() // it writes the end
 	}
-	return out.Bytes()
+	_ = out.Flush()
+	return written.n
 }
 
 // formats are the formats that we write, the preferred one first.

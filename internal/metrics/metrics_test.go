@@ -315,6 +315,28 @@ func TestEncodedOnce(t *testing.T) {
 	}
 }
 
+// A text that is too long is not kept, and is the same as one that is, packed or not.
+func TestALongTextIsNotKept(t *testing.T) {
+	kept, long := exporterOf(t, server()), exporterOf(t, server())
+	long.large = 1000
+	for range 3 {
+		want, got := withName(samples(t, kept), "gpuwhy_gpu_power_watts"), withName(samples(t, long), "gpuwhy_gpu_power_watts")
+		if diff := cmp.Diff(want, got); diff != "" || len(got) == 0 {
+			t.Fatal(diff)
+		}
+		if long.answer != nil || long.size < 1000 {
+			t.Errorf("an answer of %d bytes is kept", long.size)
+		}
+		packed := readBody(t, get(t, long, "Accept-Encoding: gzip"))
+		if long.answer != nil || long.size != len(packed) || !strings.Contains(packed, "gpuwhy_gpu_power_watts") {
+			t.Errorf("%d bytes came packed, of %d", len(packed), long.size)
+		}
+	}
+	if kept.answer == nil {
+		t.Error("a short answer is not kept")
+	}
+}
+
 func TestFormats(t *testing.T) {
 	for _, c := range []struct {
 		name         string

@@ -160,7 +160,7 @@ func (s *shelf) forget(now time.Time) {
 	}
 	for _, d := range s.devices {
 		clear(d.open) // what is the newest moment now is taken up again
-		d.work.forget(now)
+		d.forget(now)
 	}
 	for node, newest := range s.newest {
 		if newest.After(now) {
@@ -430,7 +430,7 @@ func (s *shelf) restore(kept View, now time.Time) {
 		for _, d := range kept.Series {
 			id := gpu.Identity{Node: d.Node, UUID: d.UUID, Name: d.Name, Index: d.Index}
 			of := s.add(&id, func(row int) gpu.Reading[float64] { return valueAt(d.Values[rows[row].Kept], i) })
-			of.work.restore(d.Work, i, (s.end-1)%s.slots)
+			of.restore(d.Work, i, (s.end-1)%s.slots)
 		}
 		for _, m := range kept.Machines {
 			s.addMachine(m.Node, func(row int) gpu.Reading[float64] { return valueAt(m.Values[catalog.OfHost[row].Kept], i) })

@@ -1,0 +1,438 @@
+//go:build linux
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/sampler"
+	"github.com/gpuwhy/gpuwhy/sampler/sim"
+)
+
+// fleetInterval is the time between two readings of a node.
+const fleetInterval = 5 * time.Second
+
+// A fleet is the parts of a hub that many nodes publish to, as other programs do whose Moments were decoded.
+type fleet struct {
+	*app.App
+	addr      string
+	templates [][]*gpu.Snapshot // a few readings of each of some machines of eight GPUs
+	names     []string
+	seq       uint64
+}
+
+// newFleet starts the parts. Nothing is published yet.
+func newFleet(tb testing.TB, nodes int) *fleet {
+	tb.Helper()
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	machines, err := sim.Nodes("fleet:800", func() time.Time { return at })
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f := &fleet{}
+	f.templates = make([][]*gpu.Snapshot, len(machines))
+	for range 6 {
+		for i, m := range machines {
+			s, err := m.Read(context.Background())
+			if err != nil {
+				tb.Fatal(err)
+			}
+			f.templates[i] = append(f.templates[i], s)
+		}
+		at = at.Add(fleetInterval)
+	}
+	var inputs []*app.Inputs
+	for i, m := range machines[:2] { // never read: they say that there are several
+		inputs = append(inputs, &app.Inputs{Node: fmt.Sprint("unread-", i), Origin: "auto", Sources: []sampler.Source{m}})
+	}
+	for i := range nodes {
+		f.names = append(f.names, fmt.Sprintf("gpu-%05d", i))
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f.addr = listener.Addr().String()
+	log := slog.New(slog.DiscardHandler)
+	f.App, err = app.New(app.Options{
+		Address: server.Address{Listen: f.addr, BasePath: "/"}, Node: "hub", Interval: fleetInterval, Deadline: time.Second, MaxViewers: maxViewers,
+	}, inputs, log)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	serving := server.HTTPServer(f.Handler(), log)
+	var done sync.WaitGroup
+	done.Go(func() { _ = serving.Serve(server.Listen(listener)) }) // it is closed
+	tb.Cleanup(func() {
+		_ = f.Shutdown(context.Background()) // who reads nothing is cut off
+		_ = serving.Close()
+		done.Wait()
+	})
+	return f
+}
+
+// moment makes the next Moment of a node, as of now.
+func (f *fleet) moment(i int, now time.Time) *insight.Moment {
+	f.seq++
+	readings := f.templates[i%len(f.templates)]
+	s := *readings[int(f.seq)/len(f.names)%len(readings)]
+	s.Node, s.Seq, s.Time = f.names[i], f.seq, now
+	s.Devices = slices.Clone(s.Devices)
+	for j := range s.Devices {
+		d := &s.Devices[j]
+		d.Node, d.UUID, d.SampledAt = s.Node, s.Node+"-"+strconv.Itoa(j), now
+		d.Power.Draw = gpu.Of(d.Power.Draw.Or(100) + gpu.Watts(f.seq%7))
+	}
+	return insight.Of(&s).At(insight.Place{}, insight.Link{Remote: true})
+}
+
+// fill gives all nodes a past of 15 minutes.
+func (f *fleet) fill() {
+	for at := -16 * time.Minute; at < 0; at += 15 * time.Second {
+		now := time.Now().Add(at)
+		var batch []*insight.Moment
+		for i := range f.names {
+			batch = append(batch, f.moment(i, now.Add(time.Duration(i)*fleetInterval/time.Duration(len(f.names)))))
+		}
+		f.Take(batch)
+	}
+}
+
+// cpuOfSelf is the time that this process ran, in the kernel too.
+func cpuOfSelf(tb testing.TB) time.Duration {
+	tb.Helper()
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+func cpuOfThread(tb testing.TB) time.Duration {
+	tb.Helper()
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(t.Nano())
+}
+
+// play publishes what all nodes publish in some time, spread evenly, ten times a second what has come. It returns
+// how many Moments that were, and when the last was published before each.
+func (f *fleet) play(span time.Duration) (published []time.Time) {
+	const each = 100 * time.Millisecond
+	begun, n := time.Now(), 0
+	for tick := 1; time.Duration(tick)*each <= span; tick++ {
+		time.Sleep(time.Until(begun.Add(time.Duration(tick) * each))) // the pace is part of what is measured
+		due := int(time.Duration(tick) * each * time.Duration(len(f.names)) / fleetInterval)
+		var batch []*insight.Moment
+		for ; n < due; n++ {
+			now := time.Now()
+			batch = append(batch, f.moment(n%len(f.names), now))
+			published = append(published, now)
+		}
+		f.Take(batch)
+	}
+	return published
+}
+
+// A witness is a viewer of a page that takes note of how new it is.
+type witness struct {
+	conn  *websocket.Conn
+	ended chan struct{}
+	mu    sync.Mutex
+	seen  []sight
+}
+
+// A sight is a message: of the page as it was after all that was published up to a time.
+type sight struct {
+	at    time.Time
+	taken int64 // in ms since 1970; 0 where the message does not say
+	bytes int
+}
+
+var takenOf = regexp.MustCompile(`data-taken[^0-9]{1,6}([0-9]{13})`)
+
+func (f *fleet) witness(tb testing.TB, path string) *witness {
+	tb.Helper()
+	conn, _, err := websocket.Dial(tb.Context(), "ws://"+f.addr+path, nil) //nolint:bodyclose // Dial says that nobody needs to
+	if err != nil {
+		tb.Fatal(err)
+	}
+	conn.SetReadLimit(-1)
+	w := &witness{conn: conn, ended: make(chan struct{})}
+	go func() {
+		defer close(w.ended)
+		for {
+			_, text, err := conn.Read(context.Background())
+			if err != nil {
+				return
+			}
+			s := sight{at: time.Now(), bytes: len(text)}
+			if m := takenOf.FindSubmatch(text); m != nil {
+				s.taken, _ = strconv.ParseInt(string(m[1]), 10, 64) // digits alone
+			}
+			w.mu.Lock()
+			w.seen = append(w.seen, s)
+			w.mu.Unlock()
+		}
+	}()
+	tb.Cleanup(func() {
+		_ = conn.CloseNow() // it may be closed already
+		<-w.ended
+	})
+	return w
+}
+
+// saw waits until the page has all that was published up to a time, and reports whether it came.
+func (w *witness) saw(at time.Time) bool {
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(50 * time.Millisecond) {
+		w.mu.Lock()
+		seen := slices.ContainsFunc(w.seen, func(s sight) bool { return s.taken >= at.UnixMilli() })
+		w.mu.Unlock()
+		if seen {
+			return true
+		}
+	}
+	return false
+}
+
+// late is how long each Moment took until the page had it, sorted, and how many bytes came a second. The page has the last one.
+func (w *witness) late(published []time.Time) (all []time.Duration, bytes float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := 0
+	for _, at := range published {
+		for w.seen[i].taken < at.UnixMilli() {
+			i++
+		}
+		all = append(all, w.seen[i].at.Sub(at))
+	}
+	for _, s := range w.seen {
+		if s.at.After(published[0]) {
+			bytes += float64(s.bytes)
+		}
+	}
+	slices.Sort(all)
+	return all, bytes / published[len(published)-1].Sub(published[0]).Seconds()
+}
+
+// A load is what nodes cost a hub.
+type load struct {
+	cpu, heap, garbage float64 // µs by node and second, bytes by node, bytes by node and second
+	late               []time.Duration
+	bytes              float64 // to a viewer, a second
+}
+
+func heapOf() runtime.MemStats {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m
+}
+
+const fleetPage = "/ws?page=&have="
+
+// weigh has nodes publish to a hub with viewers of the fleet's page for some time.
+func weigh(tb testing.TB, nodes, viewers int, span time.Duration) load {
+	tb.Helper()
+	f := newFleet(tb, nodes)
+	before := heapOf().HeapAlloc
+	f.fill()
+	// What it takes to make them.
+	samples := min(nodes, 200)
+	var m0, m1 runtime.MemStats
+	runtime.ReadMemStats(&m0)
+	made := cpuOfSelf(tb)
+	for i := range samples {
+		f.moment(i, time.Now())
+	}
+	made = (cpuOfSelf(tb) - made) / time.Duration(samples)
+	runtime.ReadMemStats(&m1)
+	madeBytes := float64(m1.TotalAlloc-m0.TotalAlloc) / float64(samples)
+
+	var connected int
+	var w *witness
+	if viewers > 0 {
+		begin(tb, role{Crowd: &crowdConfig{Addr: f.addr, Path: fleetPage, Viewers: viewers - 1, Does: doesRead}}, &connected)
+		w = f.witness(tb, fleetPage)
+	}
+	f.play(2 * time.Second)
+	runtime.ReadMemStats(&m0)
+	cpu := cpuOfSelf(tb)
+	published := f.play(span)
+	cpu = cpuOfSelf(tb) - cpu - made*time.Duration(len(published))
+	runtime.ReadMemStats(&m1)
+	by := float64(nodes) * span.Seconds()
+	l := load{
+		cpu:     float64(cpu.Microseconds()) / by,
+		garbage: (float64(m1.TotalAlloc-m0.TotalAlloc) - madeBytes*float64(len(published))) / by,
+	}
+	l.heap = (float64(heapOf().HeapAlloc) - float64(before)) / float64(nodes)
+	if w != nil {
+		if !w.saw(published[len(published)-1]) {
+			tb.Fatal("the page does not have what was published last")
+		}
+		l.late, l.bytes = w.late(published)
+	}
+	runtime.KeepAlive(f)
+	return l
+}
+
+// BenchmarkFleetAnswers is what a fleet costs when somebody asks.
+func BenchmarkFleetAnswers(b *testing.B) {
+	for _, nodes := range []int{100, 1000} {
+		f := newFleet(b, nodes)
+		f.fill()
+		var fresh []*insight.Moment
+		for i := range nodes {
+			fresh = append(fresh, f.moment(i, time.Now()))
+		}
+		f.Take(fresh)
+		for path, accept := range map[string]string{
+			"/": "text/html", "/nodes": "text/html", "/processes": "text/html", "/alerts": "text/html", "/node/gpu-00050/": "text/html",
+			"/metrics": "text/plain", "/api/gpu/summary": "application/json", "/api/v1/gpu/nodes": "application/json",
+		} {
+			b.Run(fmt.Sprintf("nodes=%d/path=%s", nodes, path), func(b *testing.B) {
+				n := 0
+				for i := range b.N {
+					b.StopTimer()
+					f.Take([]*insight.Moment{f.moment(i%nodes, time.Now())})
+					b.StartTimer()
+					r := httptest.NewRequest(http.MethodGet, "http://"+f.addr+path, nil)
+					r.Header.Set("Accept", accept)
+					w := httptest.NewRecorder()
+					f.Handler().ServeHTTP(w, r)
+					if n = w.Body.Len(); w.Code != http.StatusOK {
+						b.Fatalf("%d: %.200s", w.Code, w.Body)
+					}
+				}
+				b.ReportMetric(float64(n)/1e3, "kB")
+			})
+		}
+	}
+}
+
+// BenchmarkFleet is nodes of eight GPUs read each 5 s, whose Moments others have made, and 100 viewers of the page of all. The memory is that
+// of the Moments, too.
+func BenchmarkFleet(b *testing.B) { benchmarkFleet(b, 100, 1000) }
+
+// BenchmarkFleetUnseen is the same without viewers: what the nodes alone cost.
+func BenchmarkFleetUnseen(b *testing.B) { benchmarkUnseen(b, 100, 1000) }
+
+func benchmarkUnseen(b *testing.B, sizes ...int) {
+	b.Helper()
+	var before, bytes float64
+	for i, nodes := range sizes {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			f := newFleet(b, nodes)
+			empty := heapOf().HeapAlloc
+			f.fill()
+			heap := float64(heapOf().HeapAlloc-empty) / float64(nodes)
+			// A round of all nodes, in batches of a tenth of a second each.
+			batches := int(fleetInterval / (100 * time.Millisecond))
+			runtime.LockOSThread() // whose time is counted, so that of the collector's own threads is not
+			defer runtime.UnlockOSThread()
+			var cpu time.Duration
+			var rounds []float64
+			for b.Loop() {
+				cpu = 0
+				for i := range batches {
+					var batch []*insight.Moment
+					for n := i * nodes / batches; n < (i+1)*nodes/batches; n++ {
+						batch = append(batch, f.moment(n, time.Now()))
+					}
+					begun := cpuOfThread(b)
+					f.Take(batch)
+					cpu += cpuOfThread(b) - begun
+				}
+				rounds = append(rounds, float64(cpu.Nanoseconds())/1e3/float64(nodes))
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(median(rounds)/fleetInterval.Seconds(), "us-cpu/node/s")
+			b.ReportMetric(heap/1e3, "kB/node")
+			if i > 0 && before > 0 {
+				b.ReportMetric(median(rounds)/before, "x-cpu-of-a-tenth")
+				b.ReportMetric(heap/bytes, "x-memory-of-a-tenth")
+			}
+			before, bytes = median(rounds), heap
+			runtime.KeepAlive(f)
+		})
+	}
+}
+
+// What a Moment costs the whole program does not depend on how many nodes there are, and each node takes little memory.
+func TestANodeCostsTheSameInALargeFleet(t *testing.T) {
+	const batch = 20
+	mallocs := func(nodes int) float64 {
+		f := newFleet(t, nodes)
+		now := time.Now()
+		for round := range 4 {
+			var all []*insight.Moment
+			for i := range nodes {
+				all = append(all, f.moment(i, now.Add(time.Duration(round)*fleetInterval)))
+			}
+			f.Take(all)
+		}
+		next := 0
+		batches := make([][]*insight.Moment, 7) // AllocsPerRun has one run more
+		for i := range batches {
+			for range batch {
+				batches[i] = append(batches[i], f.moment(next%nodes, now.Add(4*fleetInterval)))
+				next++
+			}
+		}
+		next = 0
+		return testing.AllocsPerRun(len(batches)-1, func() {
+			f.Take(batches[next])
+			next++
+		}) / batch
+	}
+	few, many := mallocs(100), mallocs(800)
+	t.Logf("%.1f allocations for a Moment at 100 nodes, %.1f at 800", few, many)
+	if many > 1.5*few+5 {
+		t.Errorf("%.0f allocations for a Moment at 100 nodes, %.0f at 800", few, many)
+	}
+}
+
+func benchmarkFleet(b *testing.B, sizes ...int) {
+	b.Helper()
+	var before load
+	for i, nodes := range sizes {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			l := weigh(b, nodes, 100, 15*time.Second)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(l.cpu, "us-cpu/node/s")
+			b.ReportMetric(l.heap/1e3, "kB/node")
+			b.ReportMetric(l.garbage/1e3, "kB-garbage/node/s")
+			b.ReportMetric(l.bytes/1e3, "kB/viewer/s")
+			b.ReportMetric(float64(l.late[len(l.late)/2].Milliseconds()), "ms-late")
+			b.ReportMetric(float64(l.late[len(l.late)*99/100].Milliseconds()), "ms-late-p99")
+			if i > 0 && before.cpu > 0 {
+				b.ReportMetric(l.cpu/before.cpu, "x-cpu-of-a-tenth")
+				b.ReportMetric(l.heap/before.heap, "x-memory-of-a-tenth")
+			}
+			before = l
+		})
+	}
+}
