@@ -26,6 +26,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/export"
 	"github.com/gpuwhy/gpuwhy/internal/foresight"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
@@ -59,6 +60,8 @@ type Options struct {
 	NotKept          error    // why there is none, where there should be one
 	History          *History // nil where no past is kept
 
+	Export []export.Destination // where series are sent; none: nowhere
+
 	Clock clock.Clock // the machine's, but in tests
 }
 
@@ -82,6 +85,7 @@ type App struct {
 	foresight *foresight.Foresight          // nil where no past is kept
 	standing  map[string]func() []hub.Event // one by alert ID; announceAlerts alone uses it
 	live      *live.Feed
+	pusher    *export.Pusher // nil where series are sent nowhere
 	routes    *server.Server
 	server    *http.Server
 
@@ -260,6 +264,10 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		start(a.sizes.Run)
 		start(func(ctx context.Context) { a.each(ctx, a.foresight.Observe) })
 		start(a.foresight.Run)
+	}
+	if a.pusher != nil {
+		start(func(ctx context.Context) { a.each(ctx, a.pusher.Observe) })
+		start(a.pusher.Run)
 	}
 	start(a.keeper.Run)
 	start(a.announceStart)

@@ -96,9 +96,10 @@ var allowed = map[string][]string{
 	},
 	"internal/app": {
 		"gpu", "hub", "sampler", "internal/alert", "internal/alert/notify", "internal/alert/rulefile", "internal/auth", "internal/clock", "internal/contract",
-		"internal/foresight", "internal/insight", "internal/keep", "internal/live", "internal/metrics", "internal/past", "internal/recent", "internal/record", "internal/regular", "internal/server",
+		"internal/export", "internal/foresight", "internal/insight", "internal/keep", "internal/live", "internal/metrics", "internal/past", "internal/recent", "internal/record", "internal/regular", "internal/server",
 		"internal/store", "internal/web",
 	},
+	"internal/export":    {"gpu", "internal/clock", "internal/insight", "internal/metrics", "internal/neterr", "internal/regular"},
 	"internal/story":     {},
 	"internal/bench":     {},
 	"cmd/gpuwhy":         {"…"},

@@ -30,6 +30,7 @@ func (a *App) wireServer() error {
 	if err != nil {
 		return err
 	}
+	a.wireExport(exporter)
 	cfg := server.Config{
 		Monitor: a.current(),
 		Newest:  a.Hub.Newest,
@@ -135,6 +136,9 @@ func (a *App) parts() map[string]contract.Part {
 	if a.recorder != nil {
 		parts["history"] = a.recording()
 	}
+	if a.pusher != nil {
+		parts["export"] = a.exporting()
+	}
 	for _, s := range a.nodes[0].Sources {
 		parts[s.Name()] = contract.Part{State: "starting"}
 	}
@@ -175,6 +179,7 @@ func (a *App) self() metrics.Self {
 		EncodingFails: stats.Err != nil,
 		StateFails:    a.keeper.State().Err != nil,
 		History:       a.historySelf(),
+		Exports:       a.exportSelf(),
 	}
 	for _, s := range health.Sources {
 		self.Sources = append(self.Sources, metrics.Source{Name: s.Source, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})

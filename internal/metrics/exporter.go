@@ -175,9 +175,7 @@ func (e *Exporter) body(enc encoding) []byte {
 // current makes a new answer for new Moments, or where one became stale.
 func (e *Exporter) current() *answer {
 	newest, now := e.cfg.Newest(), e.cfg.Now()
-	fresh := slices.DeleteFunc(slices.Clone(newest.Nodes()), func(s *gpu.Snapshot) bool {
-		return now.Sub(s.Time) > staleAfter*max(e.cfg.Interval, e.cfg.Longest)
-	})
+	fresh := e.fresh(newest.Nodes())
 	if a := e.answer; a != nil && a.of == newest && a.fresh == len(fresh) && now.Sub(a.made) < maxAge {
 		return a
 	}
@@ -191,20 +189,34 @@ func (e *Exporter) current() *answer {
 
 // gather makes all families, ordered by name.
 func (e *Exporter) gather(all, fresh gpu.Nodes) []*dto.MetricFamily {
-	b := &builder{pairs: make(map[[2]string]*dto.LabelPair)}
-	if e.ours {
-		collectOf(b, ownRows, []*own{{
-			config: &e.cfg, nodes: all, fresh: len(fresh) > 0, Self: e.cfg.Self(),
-			scrapes: e.scrapes, encodings: e.encodings,
-		}}, func(*own) string { return e.cfg.Node })
-		b.families = append(b.families, e.gatherRuntime()...)
-	}
+	b := newBuilder(false)
+	e.gatherOwn(b, all, len(fresh) > 0)
 	if len(fresh) > 0 {
 		b.nodes(fresh, e.ours, e.dcgm)
 	}
 	slices.SortFunc(b.families, func(x, y *dto.MetricFamily) int { return strings.Compare(x.GetName(), y.GetName()) })
 	return b.families
 }
+
+// gatherOwn makes the families about the program itself.
+func (e *Exporter) gatherOwn(b *builder, nodes gpu.Nodes, fresh bool) {
+	if !e.ours {
+		return
+	}
+	collectOf(b, ownRows, []*own{{
+		config: &e.cfg, nodes: nodes, fresh: fresh, Self: e.cfg.Self(), scrapes: e.scrapes, encodings: e.encodings,
+	}}, func(*own) (string, time.Time) { return e.cfg.Node, e.cfg.Now() })
+	b.families = append(b.families, e.gatherRuntime()...)
+}
+
+// fresh lists the nodes whose snapshots are so new that their readings are told.
+func (e *Exporter) fresh(nodes gpu.Nodes) gpu.Nodes {
+	now := e.cfg.Now()
+	return slices.DeleteFunc(slices.Clone(nodes), func(s *gpu.Snapshot) bool { return now.Sub(s.Time) > e.StaleAfter() })
+}
+
+// StaleAfter is how long the readings of a snapshot are told: three intervals.
+func (e *Exporter) StaleAfter() time.Duration { return staleAfter * max(e.cfg.Interval, e.cfg.Longest) }
 
 // gatherRuntime returns what could be read, and logs once what could not.
 func (e *Exporter) gatherRuntime() []*dto.MetricFamily {

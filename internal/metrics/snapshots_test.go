@@ -257,6 +257,10 @@ func healthy() Self {
 			Waiting: map[string]int{"readings": 9, "frames": 1, "events": 0}, WaitingBytes: 65536, Batches: 5761, Failures: 2, Failing: true,
 			LastWrite: time.Unix(1773500966, 0), Bytes: gpu.Of(48e6), FullBytes: gpu.Of(331e6),
 		},
+		Exports: []Export{
+			{Name: "remote-write https://prometheus.example.org/api/v1/write", Sent: 51840, LastSent: noon},
+			{Name: "otlp http://collector:4318/v1/metrics", Sent: 7, Failed: 2, Dropped: 1, Waiting: 320, WaitingBytes: 4096, Failing: true},
+		},
 		Rules: []Rule{{Name: "high_gpu_usage", Severity: "info", Firing: 2}, {Name: "lost", Severity: "critical"}},
 	}
 }
