@@ -102,6 +102,7 @@ var allowed = map[string][]string{
 	"internal/export":    {"gpu", "internal/clock", "internal/insight", "internal/metrics", "internal/neterr", "internal/regular"},
 	"internal/story":     {},
 	"internal/bench":     {},
+	"deploy/helm":        {},
 	"cmd/gpuwhy":         {"…"},
 	"cmd/gpuwhy-gallery": {"…"},
 }
