@@ -13,7 +13,7 @@ export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo gallery screenshots looks test cross wine soak faults stories check bench bench-full fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd needs-cross needs-wine
+.PHONY: build run demo gallery screenshots looks test cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd needs-cross needs-wine
 
 build: ## build bin/gpuwhy
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -75,9 +75,15 @@ soak: needs-chromium needs-nginx needs-postgres ## tests that take minutes: the 
 faults: ## make every fault of docs/reliability.md in the running program, and write what it did into that
 	$(GO) test -tags soak -run '^TestFaults$$' -count 1 -timeout 0 -parallel 8 ./cmd/gpuwhy -update
 
-check: generate fmt lint test cross ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
+check: generate fmt lint test cross chart ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
 	@git diff --exit-code --stat -- '*_templ.go' static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... >/dev/null
+
+chart: $(TOOLS)/helm ## lint the chart, and check what it makes and that deploy/kubernetes is that; builds helm, which takes minutes the first time
+	$(GO) test ./deploy/helm -count 1 -helm $(CURDIR)/$(TOOLS)/helm
+
+manifests: $(TOOLS)/helm ## make deploy/kubernetes of the chart
+	$(GO) test ./deploy/helm -count 1 -run '^TestChart$$' -helm $(CURDIR)/$(TOOLS)/helm -update
 
 stories: ## play the stories, say how many answers are right, and write that into docs/why.md (DIR=folder of other stories)
 	cd internal/story && $(GO) test -count 1 -run '^TestStories$$' -table -update $(if $(DIR),-stories $(abspath $(DIR)))
@@ -113,6 +119,9 @@ lint: $(TOOLS)/golangci-lint ## vet and lint
 
 $(TOOLS)/golangci-lint: tools/go.mod tools/go.sum
 	$(GO) -C tools build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(TOOLS)/helm: tools/helm/go.mod tools/helm/go.sum
+	$(GO) -C tools/helm build -o ../../$@ helm.sh/helm/v4/cmd/helm
 
 # Chromium shows the page in the tests. As root on Debian, make installs it.
 needs-chromium:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/export"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
@@ -50,6 +51,11 @@ type Config struct {
 
 	MetricsFamilies []string `placeholder:"FAMILY" help:"Families of names on /metrics: gpuwhy, dcgm; both by default."`
 
+	RemoteWrite            []string `placeholder:"URL" help:"Where to send all series by Prometheus remote write, such as https://prometheus.example.org/api/v1/write; repeatable."`
+	RemoteWriteCredentials string   `placeholder:"FILE" help:"YAML file with username and password, bearer_token or headers for --remote-write."`
+	OTLP                   []string `name:"otlp" placeholder:"URL" help:"Where to send all series by OTLP over HTTP, such as http://collector:4318, also under OpenTelemetry's names of hardware; repeatable."`
+	OTLPCredentials        string   `name:"otlp-credentials" placeholder:"FILE" help:"The same file as --remote-write-credentials, for --otlp."`
+
 	ShowCommands string `default:"names" enum:"names,own,all,none" help:"Whose command lines are shown: names (own ones, and of everybody the program's or script's name), own, all or none. Arguments that look like secrets are masked."`
 	StateDir     string `placeholder:"DIR" help:"Where the past, what was learned of each GPU, alerts and silences are kept; none keeps nothing. By default $STATE_DIRECTORY, or $XDG_STATE_HOME/gpuwhy, or ~/.local/state/gpuwhy, and nothing of a simulation or a capture."`
 
@@ -77,6 +83,7 @@ type Config struct {
 	retention   store.Retention
 	fleet       []string          // of FleetURL, checked
 	labels      map[string]string // of Label
+	exports     []export.Destination
 }
 
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`)
@@ -150,6 +157,14 @@ func (c *Config) check() (err error) {
 	if err := c.checkFleet(); err != nil {
 		return err
 	}
+	if c.exports, err = export.RemoteWrite(c.RemoteWrite, c.RemoteWriteCredentials); err != nil {
+		return err
+	}
+	receivers, err := export.OTLP(c.OTLP, c.OTLPCredentials)
+	if err != nil {
+		return err
+	}
+	c.exports = append(c.exports, receivers...)
 	if c.StateDir == "" && !notLive {
 		c.StateDir, c.ownStateDir = defaultStateDir(), true
 	}

@@ -102,6 +102,7 @@ func (c *Config) options() app.Options {
 		AlertUtilization: c.AlertUtilization,
 		MetricsFamilies:  c.MetricsFamilies,
 		StateDir:         c.StateDir,
+		Export:           c.exports,
 		NotKept:          c.notKept,
 	}
 }

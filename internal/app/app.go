@@ -28,6 +28,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/export"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
 	"github.com/gpuwhy/gpuwhy/internal/foresight"
@@ -64,6 +65,8 @@ type Options struct {
 	History          *History // nil where no past is kept
 	Fleet            *Fleet   // nil for a program on its own
 
+	Export []export.Destination // where series are sent; none: nowhere
+
 	Clock clock.Clock // the machine's, but in tests
 }
 
@@ -92,6 +95,7 @@ type App struct {
 	standing  map[string]func() []hub.Event // one by alert ID; announceAlerts alone uses it
 	stand     []func() []hub.Event          // the same, the worst first; used while no alert of this program changes
 	live      *live.Feed
+	pusher    *export.Pusher // nil where series are sent nowhere
 	routes    *server.Server
 	server    *http.Server
 
@@ -326,6 +330,10 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		start(a.foresight.Run)
 	}
 	a.runFleet(ctx, g)
+	if a.pusher != nil {
+		start(func(ctx context.Context) { a.each(ctx, a.pusher.Observe) })
+		start(a.pusher.Run)
+	}
 	start(a.keeper.Run)
 	start(a.announceStart)
 	g.Go(func() error {

@@ -96,7 +96,7 @@ var allowed = map[string][]string{
 	},
 	"internal/app": {
 		"gpu", "hub", "sampler", "internal/alert", "internal/alert/notify", "internal/alert/rulefile", "internal/auth", "internal/clock", "internal/contract",
-		"internal/foresight", "internal/insight", "internal/keep", "internal/live", "internal/metrics", "internal/past", "internal/recent", "internal/record", "internal/regular", "internal/server",
+		"internal/export", "internal/foresight", "internal/insight", "internal/keep", "internal/live", "internal/metrics", "internal/past", "internal/recent", "internal/record", "internal/regular", "internal/server",
 		"internal/store", "internal/web",
 	},
 	"internal/fleet/wire":   {"gpu", "internal/insight", "internal/insight/explain"},
@@ -106,6 +106,12 @@ var allowed = map[string][]string{
 	"cmd/gpuwhy-gallery":    {"…"},
 	"internal/fleet/bus":    {"gpu", "internal/lazy", "internal/neterr", "internal/regular"},
 	"internal/fleet/broker": {"gpu", "internal/fleet/bus", "internal/keep", "internal/neterr", "internal/regular"},
+	"internal/export":       {"gpu", "internal/clock", "internal/insight", "internal/metrics", "internal/neterr", "internal/regular"},
+	"internal/story":        {},
+	"internal/bench":        {},
+	"deploy/helm":           {},
+	"cmd/gpuwhy":            {"…"},
+	"cmd/gpuwhy-gallery":    {"…"},
 }
 
 // within reports whether a list has a package, by name or as below a folder.

@@ -30,6 +30,7 @@ func (a *App) wireServer() error {
 	if err != nil {
 		return err
 	}
+	a.wireExport(exporter)
 	cfg := server.Config{
 		Monitor: a.current(),
 		Newest:  a.Hub.Newest,
@@ -149,6 +150,9 @@ func (a *App) parts() map[string]contract.Part {
 	if a.recorder != nil {
 		parts["history"] = a.recording()
 	}
+	if a.pusher != nil {
+		parts["export"] = a.exporting()
+	}
 	if len(nodes) > 0 {
 		for _, s := range nodes[0].Sources {
 			parts[s.Name()] = contract.Part{State: "starting"}
@@ -192,6 +196,7 @@ func (a *App) self() metrics.Self {
 		StateFails:    a.keeper.State().Err != nil,
 		History:       a.historySelf(),
 		Fleet:         a.fleetSelf(),
+		Exports:       a.exportSelf(),
 	}
 	for _, s := range health.Sources {
 		self.Sources = append(self.Sources, metrics.Source{Name: s.Source, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})

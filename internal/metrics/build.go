@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"strings"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -13,6 +14,19 @@ import (
 type builder struct {
 	families []*dto.MetricFamily
 	pairs    map[[2]string]*dto.LabelPair
+	timed    bool // each series has the time of its reading
+}
+
+func newBuilder(timed bool) *builder {
+	return &builder{pairs: make(map[[2]string]*dto.LabelPair), timed: timed}
+}
+
+// time is a time for series, in milliseconds since 1970; nil where they have none.
+func (b *builder) time(t time.Time) *int64 {
+	if !b.timed {
+		return nil
+	}
+	return new(t.UnixMilli())
 }
 
 // validLabel makes a name valid UTF-8, as a label must be.
@@ -77,7 +91,8 @@ func newFamily(name, help string, counts bool, room int) *family {
 	}
 }
 
-func (f *family) add(labels []*dto.LabelPair, v float64) {
+// add adds a series, with its time where series have one.
+func (f *family) add(labels []*dto.LabelPair, v float64, at *int64) {
 	var m *dto.Metric
 	if f.counts {
 		s := next(f, &f.counters)
@@ -88,7 +103,7 @@ func (f *family) add(labels []*dto.LabelPair, v float64) {
 		m, s.value, s.of.Value = &s.metric, v, &s.value
 		m.Gauge = &s.of
 	}
-	m.Label = labels
+	m.Label, m.TimestampMs = labels, at
 	f.out.Metric = append(f.out.Metric, m)
 }
 
@@ -102,17 +117,25 @@ func next[V any](f *family, slab *[]series[V]) *series[V] {
 	return s
 }
 
+// A base is what all series of a subject share.
+type base struct {
+	labels []*dto.LabelPair
+	// read is when its readings were read, told when the rest was; both are nil where series have no time.
+	read, told *int64
+}
+
 // collect makes a family of each row, with the series of all subjects. A doubtful
 // reading has no series there. If doubtful is not nil, it has one in that family.
-func collect[T any](b *builder, rows []row[T], subjects []T, base func(T) []*dto.LabelPair, ok func(T) bool, doubtful *family) {
+func collect[T any](b *builder, rows []row[T], subjects []T, of func(T) base, ok func(T) bool, doubtful *family) {
 	for i := range rows {
 		r := &rows[i]
 		f := newFamily(r.name, r.help, r.counts(), len(subjects))
 		var labels []*dto.LabelPair // of the subject
+		var at *int64
 		doubted := false
 		emit := func(v gpu.Reading[float64], values ...string) {
 			if n, ok := v.Trusted(); ok {
-				f.add(b.labels(labels, r.labels, values), r.unit.ours(n))
+				f.add(b.labels(labels, r.labels, values), r.unit.ours(n), at)
 			}
 			doubted = doubted || v.Quality() == gpu.Doubtful
 		}
@@ -120,32 +143,51 @@ func collect[T any](b *builder, rows []row[T], subjects []T, base func(T) []*dto
 			if !r.always && !ok(s) {
 				continue
 			}
-			labels, doubted = base(s), false
+			subject := of(s)
+			labels, at, doubted = subject.labels, b.timeOf(r.always, &subject), false
+			if r.at != nil {
+				if t := r.at(s); !t.IsZero() {
+					at = b.time(t)
+				}
+			}
 			r.each(s, emit)
 			if doubted && doubtful != nil {
-				doubtful.add(b.labels(labels, doubtfulRow.labels, []string{r.name}), 1)
+				doubtful.add(b.labels(labels, doubtfulRow.labels, []string{r.name}), 1, at)
 			}
 		}
 		b.close(f)
 	}
 }
 
-// collectOf makes the families of a table whose subjects belong to one node each.
-func collectOf[T any](b *builder, rows []row[T], subjects []T, node func(T) string) {
-	collect(b, rows, subjects, func(s T) []*dto.LabelPair { return []*dto.LabelPair{b.pair("node", node(s))} }, func(T) bool { return true }, nil)
+// timeOf is the time of a row's series: what is always known is told by the snapshot.
+func (b *builder) timeOf(always bool, of *base) *int64 {
+	if always {
+		return of.told
+	}
+	return of.read
 }
 
-// nodes makes the families of everything that the nodes' snapshots say.
-func (b *builder) nodes(nodes gpu.Nodes, ours, dcgm bool) {
+// collectOf makes the families of a table whose subjects belong to one node each, and are of one time.
+func collectOf[T any](b *builder, rows []row[T], subjects []T, of func(T) (node string, at time.Time)) {
+	collect(b, rows, subjects, func(s T) base {
+		node, t := of(s)
+		at := b.time(t)
+		return base{[]*dto.LabelPair{b.pair("node", node)}, at, at}
+	}, func(T) bool { return true }, nil)
+}
+
+// nodes makes the families of everything that the nodes' snapshots say, and returns their devices.
+func (b *builder) nodes(nodes gpu.Nodes, ours, dcgm bool) []*device {
 	devices := b.devices(nodes, dcgm)
 	if ours {
-		collectOf(b, nodeRows, nodes, func(s *gpu.Snapshot) string { return s.Node })
+		collectOf(b, nodeRows, nodes, func(s *gpu.Snapshot) (string, time.Time) { return s.Node, s.Time })
 		doubtful := newFamily(doubtfulRow.name, doubtfulRow.help, false, 0)
-		collect(b, deviceRows, devices, func(d *device) []*dto.LabelPair { return d.labels },
+		collect(b, deviceRows, devices, func(d *device) base { return d.base },
 			func(d *device) bool { return d.State == gpu.StateOK }, doubtful)
 		b.close(doubtful)
 	}
 	if dcgm {
 		b.dcgm(devices)
 	}
+	return devices
 }

@@ -146,16 +146,17 @@ func (b *builder) dcgm(devices []*device) {
 			if d.State != gpu.StateOK && !r.always || d.Vendor != gpu.NVIDIA {
 				continue
 			}
+			at := b.timeOf(r.always, &d.base)
 			if form.part != nil && len(d.parts) > 0 { // as dcgm-exporter: the parts, not the whole
 				for _, p := range d.parts {
 					if n, ok := form.part(p.instance).Trusted(); ok {
-						f.add(p.labels, form.unit.dcgm(float64(n)))
+						f.add(p.labels, form.unit.dcgm(float64(n)), at)
 					}
 				}
 				continue
 			}
 			if n, ok := form.value(d).Trusted(); ok {
-				f.add(d.dcgmLabels, form.unit.dcgm(n))
+				f.add(d.dcgmLabels, form.unit.dcgm(n), at)
 			}
 		}
 		b.close(f)

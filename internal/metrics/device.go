@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -16,7 +17,7 @@ import (
 type device struct {
 	*gpu.Device
 	groups []group
-	labels []*dto.LabelPair // of our family
+	base   // of our family
 	// Of the DCGM family; the parts are those of MIG mode.
 	dcgmLabels []*dto.LabelPair
 	parts      []part
@@ -28,20 +29,26 @@ func (b *builder) devices(nodes gpu.Nodes, dcgm bool) []*device {
 	var out []*device
 	type key struct{ node, uuid string }
 	seen := map[key]bool{}
-	for each := range nodes.Devices() {
-		d := &device{Device: each}
-		if k := (key{d.Node, d.UUID}); seen[k] {
-			continue
-		} else {
-			seen[k] = true
+	for _, s := range nodes {
+		told := b.time(s.Time)
+		for i := range s.Devices {
+			d := &device{Device: &s.Devices[i], base: base{read: told, told: told}}
+			if k := (key{d.Node, d.UUID}); seen[k] {
+				continue
+			} else {
+				seen[k] = true
+			}
+			if !d.SampledAt.IsZero() {
+				d.read = b.time(d.SampledAt)
+			}
+			d.groups = groupsOf(d.Processes.Or(nil))
+			d.labels = []*dto.LabelPair{b.pair("node", d.Node), b.pair("uuid", d.UUID)}
+			if dcgm {
+				d.dcgmLabels = b.dcgmLabels(d.Device, "", "")
+				d.parts = b.parts(d.Device)
+			}
+			out = append(out, d)
 		}
-		d.groups = groupsOf(d.Processes.Or(nil))
-		d.labels = []*dto.LabelPair{b.pair("node", d.Node), b.pair("uuid", d.UUID)}
-		if dcgm {
-			d.dcgmLabels = b.dcgmLabels(d.Device, "", "")
-			d.parts = b.parts(d.Device)
-		}
-		out = append(out, d)
 	}
 	return out
 }
@@ -71,11 +78,12 @@ var gpm = strings.NewReplacer(" (", ": NVML_GPM_METRIC_", ")", "")
 // fromCatalog is the metric of a reading.
 func fromCatalog(r *catalog.Row) row[*device] {
 	out := row[*device]{
-		name: r.Metric, unit: units[r.Unit], help: r.Help, absent: r.Absent, otel: r.OTel, always: r.Always,
+		name: r.Metric, unit: units[r.Unit], help: r.Help, absent: r.Absent, otel: r.OTel, always: r.Always, forms: newOTelForms(r.Metric, r.OTel),
 		from: gpm.Replace(cmp.Or(r.From.Of(gpu.SourceNVML), r.From.Of(gpu.SourceAMD))), dcgm: newDCGMForm(r),
 	}
 	if r.Measured != nil {
 		out.from += "; " + r.Measured.Of(gpu.SourceNVML)
+		out.at = func(d *device) time.Time { return d.Activity.PCIeMeasuredAt.Or(time.Time{}) }
 	}
 	switch {
 	case r.List != "":
@@ -114,7 +122,8 @@ var stateRows = []row[*device]{
 	},
 	{
 		name: "gpuwhy_gpu_state", always: true, unit: yesNo, labels: []string{"state"}, otel: "hw.status",
-		help: "Whether the device is in this state: ok, not_answering, lost or asleep.",
+		forms: newOTelForms("gpuwhy_gpu_state", "hw.status"),
+		help:  "Whether the device is in this state: ok, not_answering, lost or asleep.",
 		each: func(d *device, emit emit) {
 			for _, s := range states {
 				emit(gpu.Of(zeroOne(d.State == s)), string(s))

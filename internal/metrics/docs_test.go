@@ -100,7 +100,7 @@ func TestDocument(t *testing.T) {
 	}
 	var out bytes.Buffer
 	err = tmpl.Execute(&out, map[string]any{
-		"Chapters": chapters(), "DCGM": dcgmLines(), "Missing": dcgmMissing, "MaxGroups": maxGroups,
+		"Chapters": chapters(), "DCGM": dcgmLines(), "Missing": dcgmMissing, "MaxGroups": maxGroups, "Conventions": ConventionsVersion,
 	})
 	if err != nil {
 		t.Fatal(err)

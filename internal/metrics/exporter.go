@@ -195,12 +195,7 @@ func (e *Exporter) body(enc encoding) []byte {
 // current makes a new answer for new Moments, or where one became stale.
 func (e *Exporter) current() *answer {
 	newest, now := e.cfg.Newest(), e.cfg.Now()
-	var fresh gpu.Nodes
-	for _, m := range newest.Moments() {
-		if !m.Silent() && now.Sub(m.Snapshot.Time) <= staleAfter*max(e.cfg.Interval, e.cfg.Longest) {
-			fresh = append(fresh, m.Snapshot)
-		}
-	}
+	fresh := e.fresh(newest)
 	if a := e.answer; a != nil && a.of == newest && a.fresh == len(fresh) && now.Sub(a.made) < maxAge {
 		return a
 	}
@@ -214,23 +209,42 @@ func (e *Exporter) current() *answer {
 
 // gather makes all families, ordered by name.
 func (e *Exporter) gather(all *insight.Fleet, fresh gpu.Nodes) []*dto.MetricFamily {
-	b := &builder{pairs: make(map[[2]string]*dto.LabelPair)}
-	if e.ours {
-		collectOf(b, ownRows, []*own{{
-			config: &e.cfg, nodes: all.Nodes(), fresh: len(fresh) > 0, Self: e.cfg.Self(),
-			scrapes: e.scrapes, encodings: e.encodings,
-		}}, func(*own) string { return e.cfg.Node })
-		b.families = append(b.families, e.gatherRuntime()...)
-		if moments := all.Moments(); len(moments) > 1 || len(moments) == 1 && moments[0].Link.Remote {
-			collectOf(b, memberRows, moments, func(m *insight.Moment) string { return m.Snapshot.Node })
-		}
-	}
+	b := newBuilder(false)
+	e.gatherOwn(b, all, len(fresh) > 0)
 	if len(fresh) > 0 {
 		b.nodes(fresh, e.ours, e.dcgm)
 	}
 	slices.SortFunc(b.families, func(x, y *dto.MetricFamily) int { return strings.Compare(x.GetName(), y.GetName()) })
 	return b.families
 }
+
+// gatherOwn makes the families about the program itself, and about the nodes of a fleet.
+func (e *Exporter) gatherOwn(b *builder, all *insight.Fleet, fresh bool) {
+	if !e.ours {
+		return
+	}
+	collectOf(b, ownRows, []*own{{
+		config: &e.cfg, nodes: all.Nodes(), fresh: fresh, Self: e.cfg.Self(), scrapes: e.scrapes, encodings: e.encodings,
+	}}, func(*own) (string, time.Time) { return e.cfg.Node, e.cfg.Now() })
+	b.families = append(b.families, e.gatherRuntime()...)
+	if moments := all.Moments(); len(moments) > 1 || len(moments) == 1 && moments[0].Link.Remote {
+		collectOf(b, memberRows, moments, func(m *insight.Moment) (string, time.Time) { return m.Snapshot.Node, e.cfg.Now() })
+	}
+}
+
+// fresh lists the nodes whose snapshots are so new that their readings are told.
+func (e *Exporter) fresh(all *insight.Fleet) (fresh gpu.Nodes) {
+	now := e.cfg.Now()
+	for _, m := range all.Moments() {
+		if !m.Silent() && now.Sub(m.Snapshot.Time) <= e.StaleAfter() {
+			fresh = append(fresh, m.Snapshot)
+		}
+	}
+	return fresh
+}
+
+// StaleAfter is how long the readings of a snapshot are told: three intervals.
+func (e *Exporter) StaleAfter() time.Duration { return staleAfter * max(e.cfg.Interval, e.cfg.Longest) }
 
 // gatherRuntime returns what could be read, and logs once what could not.
 func (e *Exporter) gatherRuntime() []*dto.MetricFamily {

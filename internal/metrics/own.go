@@ -35,6 +35,7 @@ type Self struct {
 	Targets []Target
 	History *History // nil where no past is kept
 	Fleet   *Fleet   // nil for a program on its own
+	Exports []Export // where these series are sent
 }
 
 // Fleet is how a program does that is part of a fleet.
@@ -45,6 +46,15 @@ type Fleet struct {
 	Dropped         uint64            // times that messages were dropped, since they were taken too slowly
 	EventsWaiting   int               // of our own nodes, until NATS takes them
 	EventsLost      uint64            // for which there was no room
+}
+
+// An Export is one destination of series. Its counts are of samples.
+type Export struct {
+	Name                  string
+	Sent, Failed, Dropped uint64 // taken, refused for good, given up since too many waited
+	Waiting, WaitingBytes int    // now
+	LastSent              time.Time
+	Failing               bool // the newest try failed
 }
 
 // History is how the writing of the past does. Its counts are by kind: "readings", "frames" and so on.
@@ -96,6 +106,7 @@ const (
 	noTarget   = "the rules of alerts have no targets"
 	noHistory  = "no past is kept"
 	notInFleet = "the program is part of no fleet"
+	noExport   = "series are sent nowhere"
 )
 
 // ownRows are about gpuwhy itself. They are there whatever the devices do.
@@ -220,6 +231,21 @@ var ownRows = []row[*own]{
 		eachOf(ownTargets, func(t *Target, emit emit) { emit(count(max(t.Queued, 0)), t.Name) }), "target"),
 	ofOwn("gpuwhy_notification_target_failing", yesNo, "Whether the newest try to tell the target failed.", noTarget,
 		eachOf(ownTargets, func(t *Target, emit emit) { emit(gpu.Of(zeroOne(t.Failing)), t.Name) }), "target"),
+	ofOwn("gpuwhy_export_samples_total", number,
+		"What became of samples for a destination: sent, refused for good (failed), or dropped because too many waited.",
+		noExport, eachOf(ownExports, func(x *Export, emit emit) {
+			emit(count(x.Sent), x.Name, "sent")
+			emit(count(x.Failed), x.Name, "failed")
+			emit(count(x.Dropped), x.Name, "dropped")
+		}), "destination", "result"),
+	ofOwn("gpuwhy_export_waiting", number, "Samples that wait for a destination.", noExport,
+		eachOf(ownExports, func(x *Export, emit emit) { emit(count(max(x.Waiting, 0)), x.Name) }), "destination"),
+	ofOwn("gpuwhy_export_waiting_bytes", bytesUnit, "The same, compressed.", noExport,
+		eachOf(ownExports, func(x *Export, emit emit) { emit(count(max(x.WaitingBytes, 0)), x.Name) }), "destination"),
+	ofOwn("gpuwhy_export_failing", yesNo, "Whether the newest try to send series to the destination failed.", noExport,
+		eachOf(ownExports, func(x *Export, emit emit) { emit(gpu.Of(zeroOne(x.Failing)), x.Name) }), "destination"),
+	ofOwn("gpuwhy_export_last_sent_timestamp_seconds", timestamp, "When the destination took samples last.", noExport+", or none was taken yet",
+		eachOf(ownExports, func(x *Export, emit emit) { emit(unix(x.LastSent), x.Name) }), "destination"),
 	plain("gpuwhy_scrapes_total", number, "Requests for these metrics.", func(o *own) float64 { return float64(o.scrapes) }),
 	plain("gpuwhy_scrapes_encoded_total", number,
 		"Times that these metrics were encoded before; the other requests shared one.",
@@ -268,3 +294,4 @@ func ownSources(o *own) []Source { return o.Sources }
 func ownCosts(o *own) []gpu.Cost { return o.Costs }
 func ownRules(o *own) []Rule     { return o.Rules }
 func ownTargets(o *own) []Target { return o.Targets }
+func ownExports(o *own) []Export { return o.Exports }

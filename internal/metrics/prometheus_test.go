@@ -31,8 +31,11 @@ import (
 
 const (
 	rulesFile = "../../deploy/prometheus/gpuwhy-rules.yml"
-	boardFile = "../../deploy/grafana/gpuwhy.json"
+	fleetFile = "../../deploy/prometheus/gpuwhy-fleet-rules.yml"
 )
+
+// boardFiles are our boards: one for machines, one for a fleet of them.
+var boardFiles = []string{"../../deploy/grafana/gpuwhy.json", "../../deploy/grafana/gpuwhy-fleet.json"}
 
 // program finds one of Prometheus' programs.
 func program(t *testing.T, name string) string {
@@ -77,6 +80,9 @@ func TestPromtoolTakesOurFiles(t *testing.T) {
 		{"check", "rules", rulesFile},
 		{"test", "rules", "../../deploy/prometheus/gpuwhy-rules_test.yml"},
 		{"check", "config", "../../deploy/prometheus/prometheus.yml"},
+		{"check", "rules", fleetFile},
+		{"test", "rules", "../../deploy/prometheus/gpuwhy-fleet-rules_test.yml"},
+		{"check", "config", "../../deploy/prometheus/prometheus-fleet.yml"},
 	} {
 		if status, out := promtool(t, "", args...); status != 0 {
 			t.Errorf("promtool %s: %d: %s", strings.Join(args, " "), status, out)
@@ -92,10 +98,15 @@ type rule struct {
 
 func rules(t *testing.T) []rule {
 	t.Helper()
+	return rulesOf(t, rulesFile)
+}
+
+func rulesOf(t *testing.T, name string) []rule {
+	t.Helper()
 	var file struct {
 		Groups []struct{ Rules []rule }
 	}
-	decode(t, rulesFile, yaml.Unmarshal, &file)
+	decode(t, name, yaml.Unmarshal, &file)
 	var out []rule
 	for _, g := range file.Groups {
 		out = append(out, g.Rules...)
@@ -120,6 +131,13 @@ func decode(t *testing.T, path string, unmarshal func([]byte, any) error, v any)
 // Each alert has a unit test in which it fires, one in which it doesn't, and
 // says what to do.
 func TestEachAlertIsTested(t *testing.T) {
+	for _, file := range []string{rulesFile, fleetFile} {
+		isTested(t, rulesOf(t, file), strings.TrimSuffix(file, ".yml")+"_test.yml")
+	}
+}
+
+func isTested(t *testing.T, rules []rule, tests string) {
+	t.Helper()
 	var file struct {
 		Tests []struct {
 			Cases []struct {
@@ -128,7 +146,7 @@ func TestEachAlertIsTested(t *testing.T) {
 			} `yaml:"alert_rule_test"`
 		}
 	}
-	decode(t, "../../deploy/prometheus/gpuwhy-rules_test.yml", yaml.Unmarshal, &file)
+	decode(t, tests, yaml.Unmarshal, &file)
 	fires, quiet := map[string]bool{}, map[string]bool{}
 	for _, test := range file.Tests {
 		for _, c := range test.Cases {
@@ -136,7 +154,7 @@ func TestEachAlertIsTested(t *testing.T) {
 			quiet[c.Name] = quiet[c.Name] || len(c.Alerts) == 0
 		}
 	}
-	for _, r := range rules(t) {
+	for _, r := range rules {
 		if !fires[r.Alert] || !quiet[r.Alert] {
 			t.Errorf("%s: tested firing %v, quiet %v", r.Alert, fires[r.Alert], quiet[r.Alert])
 		}
@@ -191,10 +209,10 @@ type board struct {
 	}
 }
 
-func ourBoard(t *testing.T) board {
+func ourBoard(t *testing.T, file string) board {
 	t.Helper()
 	var b board
-	decode(t, boardFile, json.Unmarshal, &b)
+	decode(t, file, json.Unmarshal, &b)
 	if len(b.Panels) == 0 {
 		t.Fatal("no panels")
 	}
@@ -202,11 +220,18 @@ func ourBoard(t *testing.T) board {
 }
 
 func TestBoardIsWellFormed(t *testing.T) {
+	for _, file := range boardFiles {
+		t.Run(filepath.Base(file), func(t *testing.T) { isWellFormed(t, ourBoard(t, file)) })
+	}
+}
+
+func isWellFormed(t *testing.T, b board) {
+	t.Helper()
 	ids := map[int]bool{}
 	type cell struct{ x, y int }
 	taken := map[cell]string{}
 	byCode := false
-	for _, p := range ourBoard(t).Panels {
+	for _, p := range b.Panels {
 		if ids[p.ID] {
 			t.Errorf("%s: the id %d is there twice", p.Title, p.ID)
 		}
@@ -301,8 +326,8 @@ func TestPrometheus(t *testing.T) {
 	}
 
 	m.wait(t, 5)
-	t.Run("our board", func(t *testing.T) {
-		b := ourBoard(t)
+	for _, file := range boardFiles {
+		b := ourBoard(t, file)
 		for _, panel := range b.Panels {
 			for _, target := range panel.Targets {
 				p.wantData(t, m, panel.Title, target.Expr, true)
@@ -313,7 +338,7 @@ func TestPrometheus(t *testing.T) {
 				p.wantData(t, m, "variable "+v.Name, labelValues.ReplaceAllString(v.Definition, "group by ($2) ($1)"), true)
 			}
 		}
-	})
+	}
 	t.Run("what can't be right", func(t *testing.T) {
 		p.wantData(t, m, "the mark", `gpuwhy_gpu_reading_doubtful{metric="gpuwhy_gpu_temperature_celsius"}`, true)
 		for _, name := range []string{"gpuwhy_gpu_temperature_celsius", "DCGM_FI_DEV_GPU_TEMP"} {
@@ -594,7 +619,7 @@ func (p *prom) query(t *testing.T, expr string) int {
 func (p *prom) wantData(t *testing.T, m *machine, where, expr string, want bool) {
 	t.Helper()
 	expr = variables.Replace(expr)
-	if strings.Contains(expr, "$") {
+	if strings.Contains(strings.ReplaceAll(expr, `"$1"`, ""), "$") {
 		t.Errorf("%s: a variable is left in %s", where, expr)
 	}
 	for range 3 {

@@ -258,6 +258,10 @@ func healthy() Self {
 			LastWrite: time.Unix(1773500966, 0), Bytes: gpu.Of(48e6), FullBytes: gpu.Of(331e6),
 		},
 		Fleet: &Fleet{Connected: true, Sending: 11, Silent: 1, Refused: map[string]uint64{"lab:gpu-17": 3}, Dropped: 2, EventsWaiting: 4, EventsLost: 5},
+		Exports: []Export{
+			{Name: "remote-write https://prometheus.example.org/api/v1/write", Sent: 51840, LastSent: noon},
+			{Name: "otlp http://collector:4318/v1/metrics", Sent: 7, Failed: 2, Dropped: 1, Waiting: 320, WaitingBytes: 4096, Failing: true},
+		},
 		Rules: []Rule{{Name: "high_gpu_usage", Severity: "info", Firing: 2}, {Name: "lost", Severity: "critical"}},
 	}
 }

@@ -61,8 +61,10 @@ type row[T any] struct {
 	from   string   // the driver's call, or the file
 	otel   string   // the name in OpenTelemetry's semantic conventions
 	dcgm   *dcgmForm
+	forms  []otelForm // how it is told under OpenTelemetry's names
 
-	always bool // also for a device that is not ok
+	at     func(s T) time.Time // when it was read, if not with the subject's other readings; zero: with them
+	always bool                // also for a device that is not ok
 	each   func(s T, emit emit)
 }
 

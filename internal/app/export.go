@@ -1,0 +1,60 @@
+package app
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/export"
+	"github.com/gpuwhy/gpuwhy/internal/metrics"
+)
+
+// wireExport makes what sends series elsewhere.
+func (a *App) wireExport(of *metrics.Exporter) {
+	if len(a.opt.Export) == 0 {
+		return
+	}
+	a.pusher = export.New(export.Config{
+		Destinations: a.opt.Export, Metrics: of, Interval: a.opt.Interval, Node: a.monitor.Node, Version: a.opt.Version, Clock: a.opt.Clock, Log: a.log,
+	})
+}
+
+// exporting is how the sending of series does. It has failed while one destination takes none.
+func (a *App) exporting() contract.Part {
+	var last time.Time
+	var failing []export.State
+	for _, s := range a.pusher.States() {
+		if s.LastSent.After(last) {
+			last = s.LastSent
+		}
+		if s.Err != nil {
+			failing = append(failing, s)
+		}
+	}
+	part := contract.NewPart("ok", last)
+	if len(failing) == 0 {
+		return part
+	}
+	s := failing[0]
+	advice := gpu.AsAdvice(s.Err)
+	advice.What = fmt.Sprintf("%s; samples waiting: %d, given up: %d", advice.What, s.Waiting, s.Failed+s.Dropped)
+	if more := len(failing) - 1; more > 0 {
+		advice.What += fmt.Sprintf("; other destinations that fail: %d", more)
+	}
+	return part.Failed(&advice, s.Since)
+}
+
+// exportSelf is what gpuwhy reports of the sending on /metrics.
+func (a *App) exportSelf() (all []metrics.Export) {
+	if a.pusher == nil {
+		return nil
+	}
+	for _, s := range a.pusher.States() {
+		all = append(all, metrics.Export{
+			Name: s.Name, Sent: s.Sent, Failed: s.Failed, Dropped: s.Dropped, Waiting: s.Waiting, WaitingBytes: s.WaitingBytes,
+			LastSent: s.LastSent, Failing: s.Err != nil,
+		})
+	}
+	return all
+}

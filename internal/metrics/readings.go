@@ -1,0 +1,36 @@
+package metrics
+
+import (
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// Readings are series for who is sent them. Each has the time of its own reading.
+type Readings struct {
+	Families []*dto.MetricFamily // of the names that /metrics has
+	OTel     []*dto.MetricFamily // of OpenTelemetry's names; labels are attributes
+}
+
+// Readings are those of a snapshot, whatever its age. With otel they have OpenTelemetry's names as well.
+// Any goroutine may call it.
+func (e *Exporter) Readings(s *gpu.Snapshot, otel bool) Readings {
+	b := newBuilder(true)
+	devices := b.nodes(gpu.Nodes{s}, e.ours, e.dcgm)
+	out := Readings{Families: b.families}
+	if otel {
+		out.OTel = b.otel(devices)
+	}
+	return out
+}
+
+// Own is what the program says of itself now; nothing where its family is not wanted. Series that have no time
+// are of now. Any goroutine may call it.
+func (e *Exporter) Own() []*dto.MetricFamily {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	b := newBuilder(true)
+	newest := e.cfg.Newest()
+	e.gatherOwn(b, newest, len(e.fresh(newest)) > 0)
+	return b.families
+}
