@@ -516,9 +516,11 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	defer s.set(func() {
 		delete(s.conns, id)
-		s.now--
 		s.counts.StreamsEnded++
 	})
+	// An exec is over when its end is told: what the connection still takes is nobody's.
+	over := sync.OnceFunc(func() { s.set(func() { s.now-- }) })
+	defer over()
 	if lasts > 0 && r.URL.Query().Get("stdin") != "" {
 		end := time.AfterFunc(lasts, func() { _ = conn.CloseNow() })
 		defer end.Stop()
@@ -530,12 +532,12 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	s.command(ctx, conn, q["command"], folder, q.Get("stdin") != "" && !noInput)
+	s.command(ctx, conn, q["command"], folder, q.Get("stdin") != "" && !noInput, over)
 }
 
 // command runs a command on this machine. It goes on when the connection ends, as in a container: only its
 // standard input is at its end then.
-func (s *Server) command(ctx context.Context, conn *websocket.Conn, command []string, folder string, input bool) {
+func (s *Server) command(ctx context.Context, conn *websocket.Conn, command []string, folder string, input bool, over func()) {
 	path := folder + ":" + os.Getenv("PATH")
 	program, err := lookUp(command[0], path)
 	if err != nil {
@@ -578,6 +580,7 @@ func (s *Server) command(ctx context.Context, conn *websocket.Conn, command []st
 	})
 	err = cmd.Wait()
 	s.set(func() { s.counts.Ended++ })
+	over()
 	result := map[string]any{"status": "Success"}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		result = status(0, "NonZeroExitCode", "command terminated with non-zero exit code")
