@@ -202,7 +202,7 @@ func TestRealClusters(t *testing.T) {
 		"/api/v1/gpu/processes?node_name=" + url.QueryEscape("lab:gpu-1"): "lab/gpu-1",
 	} {
 		var got []string
-		for _, n := range decode[[]struct{ Node_name, Cluster_id string }](t, get(h, path)) { //nolint:revive,staticcheck // as on the wire
+		for _, n := range decode[[]struct{ Node_name, Cluster_id string }](t, get(h, path)) { //nolint:revive // as on the wire
 			got = append(got, n.Cluster_id+"/"+n.Node_name)
 		}
 		if strings.Join(got, " ") != want {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -181,9 +182,7 @@ func list[T any](ctx context.Context, a *api, path string, query url.Values, mos
 
 func cloned(query url.Values) url.Values {
 	out := url.Values{}
-	for k, v := range query {
-		out[k] = v
-	}
+	maps.Copy(out, query)
 	return out
 }
 

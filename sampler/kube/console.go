@@ -304,7 +304,7 @@ func (c *console) setPace() time.Duration {
 
 // loops reports whether one stream is used for all rounds.
 func (c *console) loops(now time.Time) bool {
-	return c.cfg.Mode != Once && !c.noShell && !(c.cfg.Mode == Auto && now.Before(c.onceTill))
+	return c.cfg.Mode != Once && !c.noShell && (c.cfg.Mode != Auto || !now.Before(c.onceTill))
 }
 
 // errLacks is of a container without nvidia-smi.
@@ -452,8 +452,7 @@ func (c *console) each(ctx context.Context, at target, r *round) error {
 			r.ended(id, code)
 		}
 	}
-	r.close(nil, nil) //nolint:errcheck // those that expired are told
-	return nil
+	return r.close(nil, nil)
 }
 
 // A round is commands that are being executed.

@@ -108,7 +108,7 @@ func TestServerAway(t *testing.T) {
 	f.well("gpu-1")
 	s.Away(true)
 	f.is(Unreachable)
-	f.says("gpu-1", "can't be")
+	_ = f.says("gpu-1", "can't be")
 	if _, there := f.node("gpu-1"); !there {
 		t.Error("the node has left")
 	}
@@ -176,7 +176,7 @@ func TestMute(t *testing.T) {
 	file := quick(parsed(t, s.URL, ""), 50*time.Millisecond)
 	file.Clusters[0].Deadline = 300 * time.Millisecond
 	f := watch(t, file)
-	f.says("gpu-1", "has not answered within 300ms")
+	_ = f.says("gpu-1", "has not answered within 300ms")
 	s.Mute(false)
 	f.well("gpu-1")
 }

@@ -155,7 +155,7 @@ func (k *Pods) matches(p *pod) bool {
 	for name, want := range k.Labels {
 		has, there := p.Metadata.Labels[name]
 		begin, open := strings.CutSuffix(want, "*")
-		if !there || has != want && !(open && strings.HasPrefix(has, begin)) {
+		if !there || has != want && (!open || !strings.HasPrefix(has, begin)) {
 			return false
 		}
 	}

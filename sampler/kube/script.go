@@ -79,15 +79,14 @@ type output struct {
 	print func(id int, text []byte) // of a command: whole lines
 	ended func(id, code int)
 
-	mu     sync.Mutex
-	over   bool
-	begun  bool // the script has said something
-	id     int  // of the command that prints; 0: none
-	rest   []byte
-	cut    bool
-	noise  []byte // what was printed outside of commands
-	total  int    // bytes of this command
-	failed string // why the stream can't be used any longer
+	mu    sync.Mutex
+	over  bool
+	begun bool // the script has said something
+	id    int  // of the command that prints; 0: none
+	rest  []byte
+	cut   bool
+	noise []byte // what was printed outside of commands
+	total int    // bytes of this command
 }
 
 const (

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -66,13 +67,12 @@ type event struct {
 	kind    string
 	what    string // ADDED, MODIFIED, DELETED
 	body    map[string]any
-	labels  map[string]any // before and after: a selector sees both
 }
 
 // New starts a server that ends with the test.
 func New(tb testing.TB) *Server {
 	s := Unstarted(tb)
-	s.Server.Start()
+	s.Start()
 	return s
 }
 
@@ -234,15 +234,8 @@ func (s *Server) Remove(kind, namespace, name string) {
 	defer s.mu.Unlock()
 	if o, there := s.objects[key(kind, namespace, name)]; there {
 		delete(s.objects, key(kind, namespace, name))
-		body := map[string]any{}
-		for k, v := range o.body {
-			body[k] = v
-		}
-		m := map[string]any{}
-		for k, v := range o.body["metadata"].(map[string]any) {
-			m[k] = v
-		}
-		body["metadata"] = m
+		body := maps.Clone(o.body)
+		body["metadata"] = maps.Clone(o.body["metadata"].(map[string]any))
 		s.note(kind, "DELETED", body)
 	}
 }
@@ -458,10 +451,10 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, kind, namespace s
 }
 
 const (
-	stdin = iota
-	stdout
-	stderr
-	failed
+	stdin  = 0
+	stdout = 1
+	stderr = 2
+	failed = 3
 	closed = 255
 )
 
@@ -545,7 +538,7 @@ func (s *Server) command(ctx context.Context, conn *websocket.Conn, command []st
 			fmt.Sprintf("error executing command in container: exec: %q: executable file not found in $PATH", command[0])))
 		return
 	}
-	cmd := exec.Command(program, command[1:]...) //nolint:gosec,noctx // it is a test's, and may outlive the connection
+	cmd := exec.Command(program, command[1:]...) //nolint:gosec // it is a test's, and may outlive the connection
 	cmd.Env = []string{"PATH=" + path, "HOME=/"}
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -591,7 +584,7 @@ func (s *Server) command(ctx context.Context, conn *websocket.Conn, command []st
 }
 
 func lookUp(program, path string) (string, error) {
-	for _, dir := range strings.Split(path, ":") {
+	for dir := range strings.SplitSeq(path, ":") {
 		file := dir + "/" + program
 		if info, err := os.Stat(file); err == nil && info.Mode()&0o111 != 0 {
 			return file, nil
