@@ -13,7 +13,7 @@ export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo gallery screenshots looks test cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd needs-cross needs-wine
+.PHONY: build run demo gallery screenshots looks test test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd needs-cross needs-wine
 
 build: ## build bin/gpuwhy
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -59,6 +59,9 @@ test: needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd #
 	$(GO) test -race -timeout 20m -run '$(RACED)' ./cmd/gpuwhy
 	$(GO) test -race -timeout 20m -run '$(BESIDE)' ./internal/store/sqlite
 	$(GO) test -race -timeout 20m -skip '$(PLAYED)' ./internal/record ./internal/past -rapid.checks=10
+
+test-kube: ## 500 driver pods behind one API server, which takes a minute
+	$(GO) test -tags kube -run '^TestManyPods$$' -count 1 -timeout 10m ./sampler/kube
 
 cross: needs-cross ## build for arm64, Windows and macOS, and start the first under QEMU; installs what that needs
 	$(GO) test -tags cross -run '^(TestLinuxOnARM|TestWindowsBuilds|TestMacOS)$$' -count 1 -timeout 20m ./cmd/gpuwhy

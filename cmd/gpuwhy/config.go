@@ -15,6 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/export"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/sampler/kube"
 )
 
 // Config is everything that can be set. A flag wins over its environment
@@ -36,6 +37,7 @@ type Config struct {
 	Deadline       time.Duration `default:"2s" help:"How long a device may take to answer before it counts as slow; after twice that it is not answering."`
 	PCIeThroughput bool          `name:"pcie-throughput" help:"Measure traffic over PCIe on GPUs whose hardware does not count it (before Hopper): each 10 s at most, 40 ms of the driver's time for each GPU."`
 	Node           string        `help:"This machine's name; the host name by default."`
+	Clusters       string        `placeholder:"FILE" help:"Kubernetes clusters whose NVIDIA GPUs are read without an agent, as YAML; docs/fleet.md says what is in it."`
 
 	AlertUtilization float64 `default:"50" help:"Utilization in percent above which high_gpu_usage_alert fires."`
 	AlertRules       string  `placeholder:"FILE" help:"Rules of alerts, as YAML; read again on SIGHUP. 'gpuwhy check-config --schema' prints its schema."`
@@ -84,6 +86,7 @@ type Config struct {
 	fleet       []string          // of FleetURL, checked
 	labels      map[string]string // of Label
 	exports     []export.Destination
+	clusters    *kube.File // of Clusters; nil without
 }
 
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`)
@@ -165,6 +168,9 @@ func (c *Config) check() (err error) {
 		return err
 	}
 	c.exports = append(c.exports, receivers...)
+	if err := c.checkClusters(); err != nil {
+		return err
+	}
 	if c.StateDir == "" && !notLive {
 		c.StateDir, c.ownStateDir = defaultStateDir(), true
 	}

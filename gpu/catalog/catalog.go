@@ -64,8 +64,11 @@ const (
 // Origins are the calls or files that have a reading, by the name of the source; "" stands for every source.
 type Origins map[string]string
 
-// Of is the origin for a source. A simulation invents NVIDIA's devices, and has NVIDIA's origins. Of what is recorded ask for [gpu.Identity.Origin].
+// Of is the origin for a source. In a cluster nvidia-smi is what is executed. A simulation invents NVIDIA's devices, and has NVIDIA's origins. Of what is recorded ask for [gpu.Identity.Origin].
 func (o Origins) Of(source string) string {
+	if source == gpu.SourceKubernetes {
+		source = gpu.SourceNvidiaSMI
+	}
 	if from, ok := o[source]; ok {
 		return from
 	}

@@ -77,6 +77,8 @@ var allowed = map[string][]string{
 	"internal/metrics":               {"gpu", "gpu/catalog", "internal/insight", "internal/negotiate"},
 	"sampler/smi":                    {"gpu", "internal/lazy", "sampler/nvidia", "sampler/perdevice"},
 	"sampler/smi/fakesmi":            {"internal/executable", "sampler/captures"},
+	"sampler/kube":                   {"gpu", "sampler/host", "sampler/smi"},
+	"sampler/kube/fakekube":          {},
 	"sampler/smi/fakesmi/program":    {},
 	"internal/store/postgres":        {"gpu", "internal/store", "internal/store/frames"},
 	"internal/store/postgres/pgtest": {},
@@ -107,11 +109,7 @@ var allowed = map[string][]string{
 	"internal/fleet/bus":    {"gpu", "internal/lazy", "internal/neterr", "internal/regular"},
 	"internal/fleet/broker": {"gpu", "internal/fleet/bus", "internal/keep", "internal/neterr", "internal/regular"},
 	"internal/export":       {"gpu", "internal/clock", "internal/insight", "internal/metrics", "internal/neterr", "internal/regular"},
-	"internal/story":        {},
-	"internal/bench":        {},
 	"deploy/helm":           {},
-	"cmd/gpuwhy":            {"…"},
-	"cmd/gpuwhy-gallery":    {"…"},
 }
 
 // within reports whether a list has a package, by name or as below a folder.

@@ -1,20 +1,41 @@
 package contract
 
 import (
+	"cmp"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// LocalCluster is the name of the cluster that a snapshot's machines are in.
+// LocalCluster is the name of the cluster that a machine is in which is in none.
 const LocalCluster = "local"
+
+// ClusterOf is the name of the cluster that a node is in.
+func ClusterOf(m *insight.Moment) string { return cmp.Or(m.Place.Cluster, LocalCluster) }
+
+// InCluster are the nodes of a cluster.
+func InCluster(f *insight.Fleet, cluster string) *insight.Fleet {
+	there := func(m *insight.Moment) bool { return ClusterOf(m) == cluster }
+	if !slices.ContainsFunc(f.Moments(), func(m *insight.Moment) bool { return !there(m) }) {
+		return f // most often all are in one
+	}
+	var of []*insight.Moment
+	for _, m := range f.Moments() {
+		if there(m) {
+			of = append(of, m)
+		}
+	}
+	return insight.NewFleet(of...)
+}
 
 // ClusterNode is a machine with GPUs: an element of GET /api/v1/gpu/nodes, and
 // the answer of GET /api/v1/gpu/nodes/{cluster}/{node}.
 type ClusterNode struct {
-	Name        string            `json:"node_name"`       // Name of the machine.
-	Cluster     string            `json:"cluster_id"`      // Name of the machine's cluster; "local" for what gpuwhy reads itself.
+	Name        string            `json:"node_name"`       // Name of the machine in its cluster.
+	Cluster     string            `json:"cluster_id"`      // Name of the machine's cluster; "local" for one that is in none.
 	GPUCount    int               `json:"gpu_count"`       // How many GPUs it has, those that do not answer included.
 	TotalMemory Int               `json:"total_memory_mb"` // Memory of its GPUs together; null where none of them reports it.
 	Labels      map[string]string `json:"labels"`          // Labels that the cluster gives the machine; empty outside Kubernetes.
@@ -89,19 +110,21 @@ type ClusterSummary struct {
 	Source    string `json:"source" enum:"source"`         // Where the readings come from.
 }
 
-// NewClusterNodes makes the list of machines with GPUs, by name; never nil.
+// NewClusterNodes makes the list of machines with GPUs, by what no two nodes of a fleet have, their cluster and name; never nil.
 func NewClusterNodes(f *insight.Fleet) []ClusterNode {
 	out := []ClusterNode{}
-	for _, s := range f.Nodes() {
+	for _, m := range f.Moments() {
+		s := m.Snapshot
 		if len(s.Devices) == 0 {
 			continue
 		}
 		n := ClusterNode{
-			Name: s.Node, Cluster: LocalCluster, Labels: map[string]string{}, GPUs: []ClusterGPU{},
+			Name: m.Name(), Cluster: ClusterOf(m), Labels: map[string]string{}, GPUs: []ClusterGPU{},
 			Timestamp: timestamp(s.Time), Source: s.Source,
 		}
+		maps.Copy(n.Labels, m.Place.Labels)
 		for i := range s.Devices {
-			g := newClusterGPU(s, i)
+			g := newClusterGPU(m, i)
 			n.GPUs = append(n.GPUs, g)
 			if _, good := s.Devices[i].Memory.Total.Trusted(); good {
 				n.TotalMemory = gpu.Of(n.TotalMemory.Or(0) + g.MemoryTotal.Or(0))
@@ -113,7 +136,8 @@ func NewClusterNodes(f *insight.Fleet) []ClusterNode {
 	return out
 }
 
-func newClusterGPU(s *gpu.Snapshot, index int) ClusterGPU {
+func newClusterGPU(m *insight.Moment, index int) ClusterGPU {
+	s := m.Snapshot
 	d := &s.Devices[index]
 	return ClusterGPU{
 		Index:             index,
@@ -144,8 +168,8 @@ func newClusterGPU(s *gpu.Snapshot, index int) ClusterGPU {
 				Decoder:   integer(p.Decoder),
 				FBMemory:  mibInteger(p.Memory),
 				Command:   p.Facts.Name.Or("unknown"),
-				Node:      d.Node,
-				Cluster:   LocalCluster,
+				Node:      m.Name(),
+				Cluster:   ClusterOf(m),
 				GPUUUID:   d.UUID,
 				Timestamp: timestamp(s.Time),
 				Source:    d.Source,

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -153,85 +155,130 @@ func (s *Server) recentOf(f *insight.Fleet, names []string, w http.ResponseWrite
 	return serveJSON(w, r, contract.NewRecent(s.monitor(f), f, view), cacheRevalidate)
 }
 
-// cluster passes on the cluster that a request names: the one that there is, if it has GPUs.
-func (s *Server) cluster(answer func(c *answers, id string, w http.ResponseWriter, r *http.Request) error) handler {
+// cluster passes on the cluster that a request names, if there is such a one and it has GPUs. The fleet of the answer is then that
+// of the cluster.
+func (s *Server) cluster(answer func(c *answers, id string, of *insight.Fleet, w http.ResponseWriter, r *http.Request) error) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		query, err := parseQuery(r)
 		if err != nil {
 			return err
 		}
 		c := s.newest(r)
-		switch id := cmp.Or(r.PathValue("cluster"), query.Get("cluster_id")); {
-		case id == "":
-			return answer(c, id, w, r)
-		case id != contract.LocalCluster:
-			return noCluster(id)
+		id := cmp.Or(r.PathValue("cluster"), query.Get("cluster_id"))
+		if id == "" {
+			return answer(c, id, c.fleet, w, r)
+		}
+		of := contract.InCluster(c.fleet, id)
+		switch {
+		case id != contract.LocalCluster && len(of.Moments()) == 0 && !s.configured(id):
+			return s.noCluster(c.fleet, id)
 		case c.fleet == nil:
 			return s.readable(c.fleet)
-		case r.PathValue("node") == "" && s.readable(c.fleet) != nil:
-			return emptyCluster(c.fleet.Nodes())
+		case r.PathValue("node") == "" && s.readable(of) != nil:
+			return emptyCluster(id, of.Nodes())
 		default:
-			return answer(c, id, w, r)
+			return answer(c, id, of, w, r)
 		}
 	}
 }
 
-func noCluster(id string) error {
-	return refuse(http.StatusNotFound, "there is no cluster "+quote(id),
-		"leave cluster_id out, or use "+quote(contract.LocalCluster))
+// configured reports whether a cluster is to be read, though none of its nodes may have been.
+func (s *Server) configured(id string) bool {
+	return s.cfg.Clusters != nil && slices.Contains(s.cfg.Clusters(), id)
 }
 
-func emptyCluster(nodes gpu.Nodes) error {
-	return refuse(http.StatusBadRequest, "the cluster "+quote(contract.LocalCluster)+" has no node with a GPU",
-		contract.Reason(nodes))
+// noCluster names those that there are, a few.
+func (s *Server) noCluster(f *insight.Fleet, id string) error {
+	const few = 8
+	var there []string
+	if s.cfg.Clusters != nil {
+		there = slices.Clone(s.cfg.Clusters())
+	}
+	for _, m := range f.Moments() {
+		if is := contract.ClusterOf(m); !slices.Contains(there, is) && len(there) <= few {
+			there = append(there, is)
+		}
+	}
+	if len(there) == 0 {
+		there = []string{contract.LocalCluster}
+	}
+	slices.Sort(there)
+	for i := range there {
+		there[i] = quote(there[i])
+	}
+	if len(there) > few {
+		there = append(there[:few], "another that /api/v1/gpu/nodes lists")
+	}
+	return refuse(http.StatusNotFound, "there is no cluster "+quote(id), "leave cluster_id out, or use "+strings.Join(there, ", or "))
 }
 
-func (s *Server) clusterNodes(c *answers, _ string, w http.ResponseWriter, r *http.Request) error {
-	return s.serveUntilNext(c, w, r, nil, func() any { return contract.NewClusterNodes(c.fleet) })
+func emptyCluster(id string, nodes gpu.Nodes) error {
+	return refuse(http.StatusBadRequest, "the cluster "+quote(id)+" has no node with a GPU", contract.Reason(nodes))
+}
+
+func (s *Server) clusterNodes(c *answers, id string, of *insight.Fleet, w http.ResponseWriter, r *http.Request) error {
+	return s.serveUntilNext(c, w, r, keyOf(id, ""), func() any { return contract.NewClusterNodes(of) })
+}
+
+// inCluster is the key of an answer about a cluster, or about one of its nodes.
+type inCluster struct{ cluster, node string }
+
+// keyOf is one key for all clusters and one for all nodes; nil for both.
+func keyOf(cluster, node string) any {
+	if cluster == "" && node == "" {
+		return nil
+	}
+	return inCluster{cluster, node}
 }
 
 // clusterNode answers with the node in the path.
-func (s *Server) clusterNode(c *answers, _ string, w http.ResponseWriter, r *http.Request) error {
+func (s *Server) clusterNode(c *answers, id string, of *insight.Fleet, w http.ResponseWriter, r *http.Request) error {
 	if c.fleet == nil {
 		return s.readable(c.fleet)
 	}
 	name := r.PathValue("node")
-	node := withGPU(c.fleet, name)
+	node := withGPU(of, name)
 	if node == nil {
 		return noGPUNode(name)
 	}
-	return s.serveUntilNext(c, w, r, name, func() any { return contract.NewClusterNodes(node)[0] })
+	return s.serveUntilNext(c, w, r, keyOf(id, name), func() any { return contract.NewClusterNodes(node)[0] })
 }
 
 func noGPUNode(name string) error {
 	return refuse(http.StatusNotFound, "there is no node "+quote(name)+" with a GPU", "/api/v1/gpu/nodes lists all")
 }
 
-// withGPU is the machine of that name alone, or nil if it has no GPU.
+// withGPU is the machine of that name alone, or nil if it has no GPU. It is the first in the order of the clusters where several have one of
+// that name. The name may also be that which no other node of the fleet has.
 func withGPU(f *insight.Fleet, name string) *insight.Fleet {
 	if m, ok := f.Node(name); ok && len(m.Snapshot.Devices) > 0 {
 		return m.Alone()
+	}
+	for _, m := range f.Moments() {
+		if m.Name() == name && len(m.Snapshot.Devices) > 0 {
+			return m.Alone()
+		}
 	}
 	return nil
 }
 
 // clusterProcesses narrows to a node too. An unknown one has none, as with any filter.
-func (s *Server) clusterProcesses(c *answers, _ string, w http.ResponseWriter, r *http.Request) error {
-	name, of := r.URL.Query().Get("node_name"), c.fleet
+func (s *Server) clusterProcesses(c *answers, id string, of *insight.Fleet, w http.ResponseWriter, r *http.Request) error {
+	name := r.URL.Query().Get("node_name")
 	if name != "" {
 		if of = withGPU(of, name); of == nil {
-			name = " none" // one key for all unknown names
+			id, name = "", " none" // one key for all unknown names
 		}
 	}
-	return s.serveUntilNext(c, w, r, name, func() any { return contract.NewClusterProcesses(contract.NewClusterNodes(of)) })
+	return s.serveUntilNext(c, w, r, keyOf(id, name), func() any { return contract.NewClusterProcesses(contract.NewClusterNodes(of)) })
 }
 
-func (s *Server) clusterSummary(c *answers, id string, w http.ResponseWriter, r *http.Request) error {
-	var of *string
+func (s *Server) clusterSummary(c *answers, id string, of *insight.Fleet, w http.ResponseWriter, r *http.Request) error {
+	var named *string
 	if id != "" {
-		of = &id
+		named = &id
 	}
-	return s.serveUntilNext(c, w, r, id, func() any { return contract.NewClusterSummary(s.cfg.Monitor, c.fleet, of) })
+	return s.serveUntilNext(c, w, r, id, func() any { return contract.NewClusterSummary(s.cfg.Monitor, of, named) })
 }
 
 // socket lets a viewer in, which counts until its connection is closed.

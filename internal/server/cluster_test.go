@@ -11,6 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // A fleet's nodes are found one by one, and processes by their node.
@@ -168,6 +169,63 @@ func TestQueriesThatCanNotBeRead(t *testing.T) {
 			if w := get(h, path+"?"+query); w.Code != http.StatusOK {
 				t.Errorf("%s?%s: status %d: %s", path, query, w.Code, w.Body)
 			}
+		}
+	}
+}
+
+// Nodes of several clusters are told apart, and a cluster that is to be read and has no node yet is no unknown one.
+func TestRealClusters(t *testing.T) {
+	fleet := fixture.Fleet()
+	var moments []*insight.Moment
+	for i, place := range []insight.Place{
+		{Name: "gpu-1", Cluster: "lab", Labels: map[string]string{"rack": "7"}}, {Name: "gpu-1", Cluster: "prod"}, {},
+	} {
+		snap := *fleet[i]
+		if place.Cluster != "" {
+			snap.Node = insight.Key(place.Cluster, place.Name)
+		}
+		moments = append(moments, insight.Of(&snap).At(place, insight.Link{}))
+	}
+	_, h := serving(t, func(c *Config) {
+		c.Newest = func() *insight.Fleet { return insight.NewFleet(moments...) }
+		c.Clusters = func() []string { return []string{"lab", "prod", "new"} }
+	})
+	for path, want := range map[string]string{
+		"/api/v1/gpu/nodes":                                               "lab/gpu-1 local/node-003 prod/gpu-1",
+		"/api/v1/gpu/nodes?cluster_id=lab":                                "lab/gpu-1",
+		"/api/v1/gpu/nodes?cluster_id=prod":                               "prod/gpu-1",
+		"/api/v1/gpu/nodes?cluster_id=local":                              "local/node-003",
+		"/api/v1/gpu/processes?cluster_id=prod":                           "prod/gpu-1 prod/gpu-1",
+		"/api/v1/gpu/processes?node_name=gpu-1&cluster_id=lab":            "lab/gpu-1",
+		"/api/v1/gpu/processes?node_name=node-003&cluster_id=lab":         "",
+		"/api/v1/gpu/processes?node_name=node-003&cluster_id=local":       "local/node-003",
+		"/api/v1/gpu/processes?node_name=" + url.QueryEscape("lab:gpu-1"): "lab/gpu-1",
+	} {
+		var got []string
+		for _, n := range decode[[]struct{ Node_name, Cluster_id string }](t, get(h, path)) { //nolint:revive // as on the wire
+			got = append(got, n.Cluster_id+"/"+n.Node_name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", path, got, want)
+		}
+	}
+	for path, cluster := range map[string]string{"lab/gpu-1": "lab", "prod/gpu-1": "prod", "gpu-1?cluster_id=prod": "prod", "local/node-003": "local"} {
+		if n := decode[contract.ClusterNode](t, get(h, "/api/v1/gpu/nodes/"+path)); n.Cluster != cluster || (n.Labels["rack"] == "7") != (cluster == "lab") {
+			t.Errorf("%s: %s with the labels %v", path, n.Cluster, n.Labels)
+		}
+	}
+	for path, gpus := range map[string]int{"": 4, "?cluster_id=lab": 1, "?cluster_id=prod": 2, "?cluster_id=local": 1} {
+		if got := decode[contract.ClusterSummary](t, get(h, "/api/v1/gpu/summary"+path)); got.GPUCount != gpus {
+			t.Errorf("summary%s: %d GPUs, want %d", path, got.GPUCount, gpus)
+		}
+	}
+	for path, status := range map[string]int{
+		"/api/v1/gpu/nodes?cluster_id=new": 400, "/api/v1/gpu/nodes?cluster_id=other": 404, "/api/v1/gpu/nodes/new/gpu-1": 404,
+		"/api/v1/gpu/nodes/local/gpu-1": 404, "/api/v1/gpu/nodes/prod/node-003": 404, "/api/v1/gpu/summary?cluster_id=new": 400,
+	} {
+		detail := isProblem(t, get(h, path), status)
+		if path == "/api/v1/gpu/nodes?cluster_id=other" && !strings.Contains(detail, "lab") {
+			t.Errorf("%s does not say which there are: %s", path, detail)
 		}
 	}
 }

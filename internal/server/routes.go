@@ -37,7 +37,7 @@ var (
 	tagPast       = apidoc.Tag{Name: "The past", Description: "What is kept of the past. Times are RFC 3339, or words such as \"yesterday 22:00\", \"last night\" or \"-6h\"."}
 	tagAgent      = apidoc.Tag{Name: "Resource agent", Description: "One machine's GPUs, as the resource agent served them."}
 	tagFleet      = apidoc.Tag{Name: "Fleet manager", Description: "The fleet manager's list."}
-	tagCluster    = apidoc.Tag{Name: "Cluster", Description: "GPUs and processes by cluster and node. What gpuwhy reads itself is the cluster \"local\"."}
+	tagCluster    = apidoc.Tag{Name: "Cluster", Description: "GPUs and processes by cluster and node. A machine that is in no cluster is in \"local\"."}
 	tagManager    = apidoc.Tag{Name: "GPU manager", Description: "Devices in short, and the driver."}
 	tagHealth     = apidoc.Tag{Name: "Health", Description: "Whether gpuwhy does its work."}
 	tagPrometheus = apidoc.Tag{Name: "Prometheus", Description: "For a scraper."}
@@ -265,8 +265,8 @@ var (
 	nothingToRead = refused("No GPU can be read, or none was read yet; detail says why.",
 		refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(noGPU)))
 	notReadYet     = refused("The first reading is still under way.", new(Server).readable(nil))
-	noGPUInCluster = refused("The cluster that was named has no node with a GPU.", emptyCluster(noGPU))
-	unknownCluster = refused("There is no such cluster.", noCluster("other"))
+	noGPUInCluster = refused("The cluster that was named has no node with a GPU.", emptyCluster(contract.LocalCluster, noGPU))
+	unknownCluster = refused("There is no such cluster.", new(Server).noCluster(nil, "other"))
 	unknownNode    = refused("There is no such cluster, or no such machine with a GPU in it.", noGPUNode("other"))
 	otherProblem   = refused("Another error, such as 421 for a host name that is not gpuwhy's. A browser gets a page instead.",
 		foreignHost("gpu.example.org"))

@@ -53,8 +53,10 @@ type Config struct {
 	Update func(node string, to auth.Audience) []byte
 	// WS answers /ws for a node, or for all if the name is empty. It closes a connection that
 	// it takes over, maybe after it has returned.
-	WS     func(w http.ResponseWriter, r *http.Request, node string)
-	Recent *recent.Store
+	WS func(w http.ResponseWriter, r *http.Request, node string)
+	// Clusters are the names of the clusters that are to be read, also of those of which no node has been. It may be nil.
+	Clusters func() []string
+	Recent   *recent.Store
 	// Past answers about what is older; nil where no past is kept. Price is that of a kWh; 0: not known.
 	// Then makes a stage that knows what was learned of the devices, for answers about a past time.
 	// Sizes says how much is kept.

@@ -26,8 +26,11 @@ type monitor struct {
 	lines   int
 }
 
-// seconds is pmon's own interval, in whole seconds up to ten.
+// seconds is pmon's own interval, in whole seconds, and up to ten where it keeps it.
 func (s *Source) seconds() int {
+	if s.cfg.Pace != nil {
+		return int(max((s.cfg.Pace()+time.Second-1)/time.Second, 1))
+	}
 	return int(min(max(s.cfg.period().Round(time.Second)/time.Second, 1), 10))
 }
 
@@ -246,7 +249,7 @@ func (s *Source) processes(d *gpu.Device, x *details, now time.Time) gpu.Reading
 		return gpu.Reading[[]gpu.Process]{}
 	case !s.pmon.off && !d.Modes.MIG.Or(false) && s.pmon.barren == 0 && len(round) == 0: // it has not said anything yet
 		return gpu.Reading[[]gpu.Process]{}
-	case now.Sub(x.at) > 3*sometimes:
+	case now.Sub(x.at) > 3*max(sometimes, s.cfg.period()):
 		return gpu.Absent[[]gpu.Process](gpu.Stale)
 	default:
 		return x.processes(d)

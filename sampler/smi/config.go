@@ -21,6 +21,9 @@ type Config struct {
 	// longer than a second: each tenth of it, but not more often than each second, nor
 	// less often than each 10 s. So a reading is that old at most.
 	Interval time.Duration
+	// Pace is the time between two answers of Run where it does not keep the pace that commands ask for, and may
+	// change. Nil: it does.
+	Pace func() time.Duration
 	// Deadline is the time after which a device counts as slow; see [perdevice.Set.Read].
 	Deadline time.Duration
 	// PCIeThroughput reports the traffic over PCIe, measured each 10 s.
@@ -48,6 +51,9 @@ const (
 
 // period is the time between two lines of a loop for one device.
 func (c *Config) period() time.Duration {
+	if c.Pace != nil {
+		return c.Pace()
+	}
 	return min(c.Interval, max(quickLoop, min(c.Interval/10, slowLoop)))
 }
 

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/internal/regular"
+	"github.com/gpuwhy/gpuwhy/sampler/kube"
+)
+
+const longestClusters = 1 << 20
+
+// checkClusters reads the file of clusters, if there is one.
+func (c *Config) checkClusters() error {
+	if c.Clusters == "" {
+		return nil
+	}
+	text, err := regular.Read(c.Clusters, longestClusters)
+	if err != nil {
+		return fmt.Errorf("--clusters: %w", err)
+	}
+	file, err := kube.Parse(text)
+	if err != nil { // a line for each thing that is wrong
+		return fmt.Errorf("%s: %s", c.Clusters, strings.ReplaceAll(err.Error(), "\n", "\n"+c.Clusters+": "))
+	}
+	c.clusters = file
+	return nil
+}
+
+// newClusters returns what reads the clusters; nil where none is named. Nothing is asked before it runs.
+func (c *Config) newClusters(log *slog.Logger) (*kube.Clusters, error) {
+	if c.clusters == nil {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	all, err := kube.New(c.clusters, log.With("part", "kube"))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", c.Clusters, err)}
+	}
+	return all, nil
+}

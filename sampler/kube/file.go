@@ -1,0 +1,252 @@
+package kube
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A File lists clusters.
+type File struct {
+	Clusters []Cluster `yaml:"clusters"`
+}
+
+// A Cluster says how its API is reached, and what of it is read. Exactly one of Kubeconfig, URL and InCluster is set.
+type Cluster struct {
+	ID string `yaml:"id"` // letters, digits, "-", "_" and "."
+
+	Kubeconfig string `yaml:"kubeconfig"` // a file
+	Context    string `yaml:"context"`    // of the file; empty: its current one
+
+	URL           string `yaml:"url"` // https://HOST:PORT
+	TokenFile     string `yaml:"token_file"`
+	CAFile        string `yaml:"ca_file"` // empty: the system's authorities
+	SkipTLSVerify bool   `yaml:"skip_tls_verify"`
+
+	InCluster bool `yaml:"in_cluster"` // gpuwhy itself is a pod of the cluster
+
+	NodeSelector string `yaml:"node_selector"` // of labels, as kubectl takes it; empty: all nodes
+	// Pods are those with nvidia-smi. The first that a node has counts. Empty: [DefaultPods].
+	Pods []Pods `yaml:"pods"`
+
+	Mode         Mode          `yaml:"mode"`          // empty: auto
+	Interval     time.Duration `yaml:"interval"`      // between two readings through one stream; 0: 5 s
+	ExecInterval time.Duration `yaml:"exec_interval"` // between two execs where each reading is one; 0: 30 s
+	MaxExecs     int           `yaml:"max_execs"`     // that begin or read once at the same time; 0: 16
+	Deadline     time.Duration `yaml:"deadline"`      // of an answer; 0: 20 s
+}
+
+// Pods are those of one kind.
+type Pods struct {
+	Namespaces []string          `yaml:"namespaces"`
+	Labels     map[string]string `yaml:"labels"`    // all of them; a value that ends in * stands for all that begin so
+	Container  string            `yaml:"container"` // in which nvidia-smi is; empty: the first
+}
+
+// A Mode is how nvidia-smi is executed.
+type Mode string
+
+// The modes.
+const (
+	Auto Mode = "auto" // Loop, and Once for a while where that does not hold
+	Loop Mode = "loop" // one stream a node, as long as it lasts
+	Once Mode = "once" // one exec for each reading
+)
+
+var operator = []string{"gpu-operator", "nvidia-gpu-operator"}
+
+// DefaultPods are the pods of NVIDIA's operator, of its device plugin and exporter where the driver belongs to the machine,
+// and of GKE. OpenShift appends a version to the names.
+var DefaultPods = []Pods{
+	{operator, map[string]string{"app": "nvidia-driver-daemonset*"}, "nvidia-driver-ctr"},
+	{operator, map[string]string{"app.kubernetes.io/component": "nvidia-driver"}, "nvidia-driver-ctr"},
+	{operator, map[string]string{"app": "nvidia-vgpu-manager-daemonset*"}, "nvidia-vgpu-manager-ctr"},
+	{operator, map[string]string{"app": "nvidia-device-plugin-daemonset*"}, "nvidia-device-plugin"},
+	{operator, map[string]string{"app": "nvidia-dcgm-exporter*"}, "nvidia-dcgm-exporter"},
+	{[]string{"kube-system"}, map[string]string{"k8s-app": "nvidia-driver-installer"}, ""},
+	{[]string{"kube-system"}, map[string]string{"k8s-app": "nvidia-gpu-device-plugin"}, "nvidia-gpu-device-plugin"},
+}
+
+const (
+	mostClusters = 256
+	mostPods     = 64 // kinds
+	mostExecs    = 1024
+)
+
+var (
+	goodID      = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+	goodName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+	goodLabel   = regexp.MustCompile(`^[-A-Za-z0-9_./]{1,316}$`)
+	goodValue   = regexp.MustCompile(`^[-A-Za-z0-9_.]{0,63}\*?$`)
+	unknownKey  = regexp.MustCompile(`^field (\S+) not found in type \S+$`)
+	unfitting   = regexp.MustCompile("^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.*)$")
+	linePattern = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
+)
+
+// Parse reads a file of clusters. The error has a line for each thing that is wrong, with its line in the file:
+// "line 3: …".
+func Parse(text []byte) (*File, error) {
+	var file File
+	var root yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, inWords(err)
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there must be one YAML document alone")
+	}
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return nil, inWords(err)
+	}
+	if len(file.Clusters) == 0 {
+		return nil, errors.New("line 1: there is no cluster: begin with \"clusters:\", and list them below it")
+	}
+	if len(file.Clusters) > mostClusters {
+		return nil, fmt.Errorf("there are %d clusters, and may be %d", len(file.Clusters), mostClusters)
+	}
+	var errs []error
+	lines := map[string]int{}
+	for i := range file.Clusters {
+		c := &file.Clusters[i]
+		where := place(&root, i)
+		for _, wrong := range c.wrong() {
+			errs = append(errs, fmt.Errorf("line %d: %s: %s", where(wrong.key), wrong.key, wrong.what))
+		}
+		if other, there := lines[c.ID]; there && c.ID != "" {
+			errs = append(errs, fmt.Errorf("line %d: id: there is a cluster %q already, in line %d", where("id"), c.ID, other))
+		}
+		lines[c.ID] = where("id")
+		c.setDefaults()
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return &file, nil
+}
+
+// place finds the lines of the keys of a cluster; that of the cluster for a key that is not there.
+func place(root *yaml.Node, i int) func(key string) int {
+	value := func(of *yaml.Node, key string) (k, v *yaml.Node) {
+		for of.Kind == yaml.AliasNode {
+			of = of.Alias
+		}
+		for j := 0; j+1 < len(of.Content); j += 2 {
+			if of.Content[j].Value == key {
+				return of.Content[j], of.Content[j+1]
+			}
+		}
+		return nil, nil
+	}
+	_, list := value(root.Content[0], "clusters")
+	for list.Kind == yaml.AliasNode {
+		list = list.Alias
+	}
+	cluster := list.Content[i]
+	return func(key string) int {
+		if k, _ := value(cluster, key); k != nil {
+			return k.Line
+		}
+		return cluster.Line
+	}
+}
+
+type wrong struct{ key, what string }
+
+// wrong is what is wrong with a cluster, by key.
+func (c *Cluster) wrong() (all []wrong) {
+	say := func(is bool, key, what string) {
+		if is {
+			all = append(all, wrong{key, what})
+		}
+	}
+	say(c.ID == "", "id", "a cluster needs one, such as \"lab\"")
+	say(c.ID != "" && !goodID.MatchString(c.ID), "id", "must have letters, digits and -_. alone, up to 63, and begin and end with a letter or a digit")
+	say(c.ID == "local", "id", "\"local\" is the machine that gpuwhy runs on")
+	ways := 0
+	for _, set := range []bool{c.Kubeconfig != "", c.URL != "", c.InCluster} {
+		if set {
+			ways++
+		}
+	}
+	say(ways != 1, "id", "a cluster needs one of kubeconfig, url and in_cluster")
+	say(c.Context != "" && c.Kubeconfig == "", "context", "is of no use without kubeconfig")
+	for key, set := range map[string]bool{"token_file": c.TokenFile != "", "ca_file": c.CAFile != "", "skip_tls_verify": c.SkipTLSVerify} {
+		say(set && c.URL == "", key, "is of no use without url")
+	}
+	if c.URL != "" {
+		u, err := url.Parse(c.URL)
+		say(err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "", "url",
+			"must be as https://10.0.0.1:6443")
+	}
+	say(c.SkipTLSVerify && c.CAFile != "", "skip_tls_verify", "is of no use with ca_file: leave one of them out")
+	say(len(c.NodeSelector) > 1024 || strings.ContainsFunc(c.NodeSelector, func(r rune) bool { return r < ' ' }), "node_selector", "must be as gpu=yes,zone!=b")
+	say(!slices.Contains([]Mode{"", Auto, Loop, Once}, c.Mode), "mode", "must be auto, loop or once")
+	say(c.Interval != 0 && (c.Interval < time.Second || c.Interval > time.Hour), "interval", "must be from 1s to 1h")
+	say(c.ExecInterval != 0 && (c.ExecInterval < time.Second || c.ExecInterval > time.Hour), "exec_interval", "must be from 1s to 1h")
+	say(c.Deadline != 0 && (c.Deadline < time.Second || c.Deadline > 5*time.Minute), "deadline", "must be from 1s to 5m")
+	say(c.MaxExecs < 0 || c.MaxExecs > mostExecs, "max_execs", fmt.Sprintf("must be from 1 to %d", mostExecs))
+	say(len(c.Pods) > mostPods, "pods", fmt.Sprintf("there may be %d kinds", mostPods))
+	for _, p := range c.Pods {
+		say(len(p.Namespaces) == 0 || len(p.Labels) == 0, "pods", "each kind needs namespaces and labels")
+		say(len(p.Namespaces) > mostPods || len(p.Labels) > mostPods, "pods", fmt.Sprintf("there may be %d namespaces and labels", mostPods))
+		for _, n := range p.Namespaces {
+			say(!goodName.MatchString(n), "pods", fmt.Sprintf("%.80q is no namespace", n))
+		}
+		for k, v := range p.Labels {
+			say(!goodLabel.MatchString(k) || !goodValue.MatchString(v), "pods", fmt.Sprintf("%.80q: %.80q is no label", k, v))
+		}
+		say(p.Container != "" && !goodName.MatchString(p.Container), "pods", fmt.Sprintf("%.80q is no container", p.Container))
+	}
+	slices.SortStableFunc(all, func(a, b wrong) int { return cmp.Compare(a.key, b.key) }) // maps have no order
+	return all
+}
+
+func (c *Cluster) setDefaults() {
+	c.Mode = cmp.Or(c.Mode, Auto)
+	c.Interval = cmp.Or(c.Interval, 5*time.Second)
+	c.ExecInterval = cmp.Or(c.ExecInterval, 30*time.Second)
+	c.MaxExecs = cmp.Or(c.MaxExecs, 16)
+	c.Deadline = cmp.Or(c.Deadline, 20*time.Second)
+	if len(c.Pods) == 0 {
+		c.Pods = DefaultPods
+	}
+}
+
+// inWords are the errors of the YAML package without Go's types.
+func inWords(err error) error {
+	texts := []string{err.Error()}
+	if many, ok := errors.AsType[*yaml.TypeError](err); ok {
+		texts = many.Errors
+	}
+	var errs []error
+	for _, text := range texts {
+		line, what := "", strings.TrimPrefix(text, "yaml: ")
+		if m := linePattern.FindStringSubmatch(text); m != nil {
+			line, what = "line "+m[1]+": ", m[2]
+		}
+		if m := unknownKey.FindStringSubmatch(what); m != nil {
+			what = fmt.Sprintf("unknown key %q", m[1])
+		} else if m := unfitting.FindStringSubmatch(what); m != nil {
+			what = map[string]string{
+				"bool": "must be true or false", "int": "must be a whole number", "time.Duration": "must be a time, such as 30s or 5m",
+				"string": "must be a text", "[]string": "must be a list of texts", "kube.Mode": "must be a text",
+			}[m[3]]
+			what = cmp.Or(what, "does not fit here: see the example in docs/fleet.md")
+			if m[2] != "" {
+				what = fmt.Sprintf("%q %s", m[2], what)
+			}
+		}
+		errs = append(errs, errors.New(line+what))
+	}
+	return errors.Join(errs...)
+}

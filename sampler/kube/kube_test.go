@@ -1,0 +1,195 @@
+package kube
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/kube/fakekube"
+)
+
+// A node is read as its nvidia-smi would be on the machine, through one stream or with an exec for each reading.
+func TestModes(t *testing.T) {
+	for _, mode := range []Mode{Loop, Once, Auto} {
+		t.Run(string(mode), func(t *testing.T) {
+			s, m := lab(t)
+			f := watch(t, quick(parsed(t, s.URL, "mode: "+string(mode)+"\n"), 100*time.Millisecond))
+			snap := f.well("gpu-1")
+			d := snap.Devices[0]
+			if snap.Source != gpu.SourceKubernetes || d.Source != gpu.SourceKubernetes || d.Name != "NVIDIA GeForce RTX 4090" {
+				t.Errorf("%s of %s, %s", d.Name, d.Source, snap.Source)
+			}
+			m.Set(m.Addresses()[0], "temperature.gpu", "83")
+			f.reads("gpu-1", "another temperature", func(snap *gpu.Snapshot, err error) bool {
+				return err == nil && len(snap.Devices) > 0 && snap.Devices[0].Thermal.GPU.Or(0) == 83
+			})
+			if counts := s.Counts(); mode == Once == (counts.Execs < 4) {
+				t.Errorf("%s: %+v", mode, counts)
+			}
+			f.is(OK)
+			f.end()
+			await(t, "everything ends in the container", func() bool { c := s.Counts(); return c.Ended == c.Commands })
+		})
+	}
+}
+
+// What is wrong with a node is said, and is over when it is.
+func TestTrouble(t *testing.T) {
+	s, m := lab(t)
+	folder := filepath.Dir(m.Program())
+	f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
+	f.well("gpu-1")
+	pod := func(change ...func(map[string]any)) { s.Pod("gpu-operator", "driver-1", "gpu-1", folder, change...) }
+	for _, tt := range []struct {
+		name, says string
+		begin, end func()
+		err        error
+	}{
+		{"restarting", "is restarting (CrashLoopBackOff)", func() { pod(fakekube.Container("nvidia-driver-ctr", false, 1, "waiting")); s.Cut() }, func() { pod() }, gpu.ErrNoDriver},
+		{"not ready", "is not ready", func() { pod(fakekube.Container("nvidia-driver-ctr", false, 1, "running")) }, func() { pod() }, gpu.ErrNoDriver},
+		{"no pod", "no pod of the driver runs on node gpu-1", func() { s.Remove("pods", "gpu-operator", "driver-1") }, func() { pod() }, gpu.ErrNoDriver},
+		{"another container", "has no container", func() { pod(fakekube.Container("other", true, 0, "running")) }, func() { pod() }, gpu.ErrNoDriver},
+		{"node not ready", "container runtime is down", func() { s.Node("gpu-1", fakekube.Ready(false)) }, func() { s.Node("gpu-1") }, gpu.ErrNotAnswering},
+		{
+			"no right", "the right to get on pods/exec", func() { s.Deny("get pods/exec", true); s.Cut() },
+			func() { s.Deny("get pods/exec", false) }, gpu.ErrNotPermitted,
+		},
+		{"no nvidia-smi", "no nvidia-smi", m.Hide, func() { m.Show(); pod(fakekube.Container("nvidia-driver-ctr", true, 2, "running")) }, gpu.ErrNoDriver},
+		{"no driver", "not loaded", func() {
+			m.Fault("fail 9 NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.")
+		}, func() { m.Heal("fail") }, gpu.ErrNoDriver},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.begin()
+			if a := f.says("gpu-1", tt.says); !errors.Is(a, tt.err) {
+				t.Errorf("%v is no %v", a, tt.err)
+			}
+			tt.end()
+			f.well("gpu-1")
+		})
+	}
+}
+
+// A cluster says what is wrong with it as a whole.
+func TestConditions(t *testing.T) {
+	s := fakekube.New(t)
+	f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
+	f.is(NoGPUNodes)
+	s.Node("cpu-1", fakekube.Capacity(map[string]any{"cpu": "4", "nvidia.com/gpu": "0"}))
+	s.Node("gpu-1", fakekube.Capacity(map[string]any{"nvidia.com/mig-1g.10gb": "7"}))
+	f.is(NoOperator)
+	if _, there := f.node("cpu-1"); there {
+		t.Error("a node without a GPU joins")
+	}
+	m, folder := machine(t, "rtx4090-550")
+	s.Pod("gpu-operator", "driver-1", "gpu-1", folder)
+	f.is(OK)
+	f.well("gpu-1")
+	s.Remove("nodes", "", "gpu-1")
+	f.is(NoGPUNodes)
+	await(t, "it leaves", func() bool { _, there := f.node("gpu-1"); return !there })
+	await(t, "its commands end", func() bool { return len(m.Running()) == 0 })
+
+	s.Deny("list nodes", true)
+	s.Deny("watch nodes", true)
+	s.CloseClientConnections()
+	f.is(Forbidden)
+	s.Deny("list nodes", false)
+	s.Deny("watch nodes", false)
+	f.is(NoGPUNodes)
+}
+
+// An API server that goes away and comes back is told, and reading goes on by itself.
+func TestServerAway(t *testing.T) {
+	s, _ := lab(t)
+	f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
+	f.well("gpu-1")
+	s.Away(true)
+	f.is(Unreachable)
+	_ = f.says("gpu-1", "can't be")
+	if _, there := f.node("gpu-1"); !there {
+		t.Error("the node has left")
+	}
+	s.Away(false)
+	f.is(OK)
+	f.well("gpu-1")
+}
+
+// A token of a file may change: the new one is used, for watches and for exec.
+func TestTokenRotates(t *testing.T) {
+	s, _ := lab(t)
+	token := filepath.Join(t.TempDir(), "token")
+	write(t, token, "first")
+	s.Tokens("first")
+	f := watch(t, quick(parsed(t, s.URL, "token_file: "+token+"\nmode: once\n"), 50*time.Millisecond))
+	f.well("gpu-1")
+	s.Tokens("second")
+	s.CloseClientConnections()
+	f.is(Unauthenticated)
+	write(t, token, "second")
+	f.is(OK)
+	f.well("gpu-1")
+}
+
+// What the server has forgotten is listed anew, and what went meanwhile leaves.
+func TestGone(t *testing.T) {
+	s, _ := lab(t)
+	_, folder := machine(t, "rtx4090-550")
+	s.Node("gpu-2")
+	s.Pod("nvidia-gpu-operator", "driver-2", "gpu-2", folder, fakekube.Labels(map[string]any{"app.kubernetes.io/component": "nvidia-driver", "app": "nvidia-gpu-driver-ubuntu22.04-7c6"}))
+	f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
+	f.well("gpu-1")
+	f.well("gpu-2")
+	s.Away(true)
+	s.Remove("nodes", "", "gpu-2")
+	s.Compact()
+	lists := s.Counts().Lists
+	s.Away(false)
+	await(t, "gpu-2 leaves", func() bool { _, there := f.node("gpu-2"); return !there })
+	if s.Counts().Lists == lists {
+		t.Error("it left without a list")
+	}
+	f.well("gpu-1")
+}
+
+// Where streams are of no use each reading is an exec of its own.
+func TestFallsBack(t *testing.T) {
+	for name, spoil := range map[string]func(*fakekube.Server){
+		"no input":        func(s *fakekube.Server) { s.NoInput(true) },
+		"streams are cut": func(s *fakekube.Server) { s.Lasts(30 * time.Millisecond) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := lab(t)
+			spoil(s)
+			f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
+			f.well("gpu-1")
+		})
+	}
+}
+
+// A stream that opens and says nothing is given up after the deadline, and an exec that says nothing is told.
+func TestMute(t *testing.T) {
+	s, _ := lab(t)
+	s.Mute(true)
+	file := quick(parsed(t, s.URL, ""), 50*time.Millisecond)
+	file.Clusters[0].Deadline = 300 * time.Millisecond
+	f := watch(t, file)
+	_ = f.says("gpu-1", "has not answered within 300ms")
+	s.Mute(false)
+	f.well("gpu-1")
+}
+
+// Clouds without a pod of the driver have others that can run nvidia-smi, by the order of the list.
+func TestOtherPods(t *testing.T) {
+	s := fakekube.New(t)
+	_, folder := machine(t, "rtx4090-550")
+	empty := t.TempDir()
+	s.Node("gpu-1")
+	s.Pod("kube-system", "installer", "gpu-1", empty, fakekube.Labels(map[string]any{"k8s-app": "nvidia-driver-installer"}), fakekube.Container("pause", true, 0, "running"))
+	s.Pod("kube-system", "plugin", "gpu-1", folder, fakekube.Labels(map[string]any{"k8s-app": "nvidia-gpu-device-plugin"}), fakekube.Container("nvidia-gpu-device-plugin", true, 0, "running"))
+	s.Pod("kube-system", "other", "gpu-1", empty, fakekube.Labels(map[string]any{"k8s-app": "dns"}))
+	f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
+	f.well("gpu-1")
+}
