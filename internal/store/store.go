@@ -231,8 +231,8 @@ type Outbox interface {
 	Parcels(ctx context.Context, with Parts, most int) ([]Parcel, error)
 	// Repack gives a parcel that is still there other data; without data it is removed.
 	Repack(ctx context.Context, p Parcel) error
-	// Posted removes parcels.
-	Posted(ctx context.Context, numbers []int64) error
+	// Posted removes parcels, and returns how many bytes of how many that were.
+	Posted(ctx context.Context, numbers []int64) (parcels int, bytes int64, err error)
 }
 
 // A Bucket is a span of a device or machine whose row has to be made.

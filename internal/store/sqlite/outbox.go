@@ -59,15 +59,23 @@ func (s *Store) Repack(ctx context.Context, p store.Parcel) error {
 const unposted = "DELETE FROM outbox WHERE number = ?"
 
 // Posted removes parcels.
-func (s *Store) Posted(ctx context.Context, numbers []int64) error {
-	return s.change(ctx, func(db *database) error {
+func (s *Store) Posted(ctx context.Context, numbers []int64) (parcels int, bytes int64, err error) {
+	err = s.change(ctx, func(db *database) error {
+		parcels, bytes = 0, 0
 		return db.write.within("BEGIN IMMEDIATE", func() error {
 			for _, n := range numbers {
-				if _, err := db.write.exec(unposted, n); err != nil {
+				has, err := db.write.number(ctx, "SELECT length(data) FROM outbox WHERE number = ?", n)
+				if err != nil {
 					return err
 				}
+				removed, err := db.write.exec(unposted, n)
+				if err != nil {
+					return err
+				}
+				parcels, bytes = parcels+int(removed), bytes+has
 			}
 			return nil
 		})
 	})
+	return parcels, bytes, err
 }
