@@ -99,6 +99,7 @@ var allowed = map[string][]string{
 		"internal/foresight", "internal/insight", "internal/keep", "internal/live", "internal/metrics", "internal/past", "internal/recent", "internal/record", "internal/regular", "internal/server",
 		"internal/store", "internal/web",
 	},
+	"internal/fleet/bus": {"gpu", "internal/lazy", "internal/neterr", "internal/regular"},
 	"internal/story":     {},
 	"internal/bench":     {},
 	"cmd/gpuwhy":         {"…"},

@@ -1,0 +1,327 @@
+package bus
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// Config says where the servers are, and who connects.
+type Config struct {
+	URLs        []string // of servers, nats:// or tls://; see [ParseURLs]
+	Credentials string   // a file; empty for none
+	Name        string   // of this program in the server's lists
+	// Node is the node that publishes, which has an inbox of its own; empty for hubs and recorders.
+	Node string
+	Log  *slog.Logger // nil: nowhere
+	// InProcess connects to a server in this program, and no URL is used.
+	InProcess nats.InProcessConnProvider
+
+	// Pauses of tests; zero for those below.
+	shortest, seldom, check time.Duration
+}
+
+const (
+	// The pause after a failure begins with shortest and doubles up to rest, all with jitter: a server that comes back
+	// does not have everybody at once. Credentials that the server refused become no better: those are tried seldom.
+	shortestPause = 250 * time.Millisecond
+	longestPause  = 15 * time.Second
+	seldomPause   = time.Minute
+
+	connectPatience = 5 * time.Second
+	closePatience   = 2 * time.Second
+	apiPatience     = 5 * time.Second
+	// A server that is gone without a word is known to be after two of these.
+	pingInterval = 10 * time.Second
+
+	// What a subscription that is too slow may have waiting; then messages are dropped.
+	pendingMessages = 64 << 10
+	pendingBytes    = 64 << 20
+)
+
+// A Bus is a connection to the servers of a fleet, which is made in the background and made again for as long as it is
+// not closed. Its methods may be called by several goroutines.
+type Bus struct {
+	cfg  Config
+	log  *slog.Logger
+	conn *nats.Conn
+	js   jetstream.JetStream
+
+	ctx   context.Context // canceled by Close
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+
+	mu       sync.Mutex
+	creds    *credentials // nil for none
+	since    time.Time
+	link     *gpu.Advice // what is wrong with the connection
+	refused  bool        // the last time, the server refused the credentials
+	revoked  bool        // and it had told that they were revoked
+	denied   *gpu.Advice // what this connection may not do
+	stored   *gpu.Advice // what is wrong with JetStream
+	told     string      // the last of these that the log has
+	dropped  uint64
+	slow     bool // told
+	plain    bool // told
+	checking bool
+}
+
+// Open begins to connect. A server that can't be reached is no error. What is: a URL or a file of credentials that
+// will never do; these are a [gpu.Advice].
+func Open(cfg Config) (*Bus, error) {
+	b := &Bus{cfg: cfg, log: cfg.Log, since: time.Now()}
+	b.ctx, b.end = context.WithCancel(context.Background())
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	b.cfg.shortest = cmp.Or(cfg.shortest, shortestPause)
+	b.cfg.seldom = cmp.Or(cfg.seldom, seldomPause)
+	b.cfg.check = cmp.Or(cfg.check, checkPause)
+	options := []nats.Option{
+		nats.Name(cfg.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
+		nats.CustomReconnectDelay(b.pause), nats.Timeout(connectPatience), nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(2),
+		nats.ReconnectBufSize(-1), // what is published while there is no connection is an error at once, not late news
+		nats.SyncQueueLen(pendingMessages), nats.PermissionErrOnSubscribe(true),
+		nats.ConnectHandler(b.connected), nats.ReconnectHandler(b.connected), nats.DisconnectErrHandler(b.disconnected),
+		nats.ReconnectErrHandler(b.disconnected), nats.ErrorHandler(b.failed), nats.NoCallbacksAfterClientClose(),
+	}
+	if cfg.Node != "" {
+		options = append(options, nats.CustomInboxPrefix(Inbox(cfg.Node)))
+	}
+	if cfg.Credentials != "" {
+		creds, err := readCredentials(cfg.Credentials)
+		if err != nil {
+			return nil, err
+		}
+		warnOpen(cfg.Credentials, b.log)
+		b.creds = creds
+		options = append(options, creds.options(b.again)...)
+	}
+	var servers string
+	if cfg.InProcess != nil {
+		options = append(options, nats.InProcessServer(cfg.InProcess))
+	} else {
+		urls, err := ParseURLs(cfg.URLs)
+		if err != nil {
+			return nil, err
+		}
+		servers = strings.Join(urls, ",")
+	}
+	b.mu.Lock() // callbacks wait until the connection stands in the struct
+	defer b.mu.Unlock()
+	var err error
+	if b.conn, err = nats.Connect(servers, options...); err != nil {
+		return nil, &gpu.Advice{What: "the connection to the fleet can't be set up", Try: "see --fleet and --fleet-credentials", Err: err}
+	}
+	if b.js, err = jetstream.New(b.conn, jetstream.WithDefaultTimeout(apiPatience)); err != nil {
+		b.conn.Close()
+		return nil, fmt.Errorf("JetStream: %w", err)
+	}
+	return b, nil
+}
+
+// ParseURLs checks where servers are, and gives each a port; an item may have several, with commas. Errors are a
+// [gpu.Advice] and say what a URL has to be.
+func ParseURLs(given []string) ([]string, error) {
+	var urls []string
+	for _, item := range given {
+		for text := range strings.SplitSeq(item, ",") {
+			text = strings.TrimSpace(text)
+			u, err := url.Parse(text)
+			what := ""
+			switch {
+			case err != nil || u.Hostname() == "" && u.Opaque == "":
+				what = "is no URL of a NATS server"
+			case u.Scheme != "nats" && u.Scheme != "tls":
+				what = "is neither nats:// nor tls://"
+			case u.User != nil:
+				// Not with what may be a password.
+				return nil, &gpu.Advice{What: "a URL of the fleet has a user or a token in it, which everybody sees in the list of processes", Try: "put them into a file for --fleet-credentials"}
+			case u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+				what = "has more than a host and a port"
+			case u.Port() == "0":
+				what = "has no port that a server can have"
+			}
+			if what != "" {
+				return nil, &gpu.Advice{What: fmt.Sprintf("%.300q %s", text, what), Try: "give --fleet the likes of tls://gpu-1.example.org:4222, several with commas", Err: err}
+			}
+			urls = append(urls, u.Scheme+"://"+net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
+		}
+	}
+	if len(urls) == 0 {
+		return nil, &gpu.Advice{What: "no server of a fleet is named", Try: "give --fleet the likes of tls://gpu-1.example.org:4222"}
+	}
+	return urls, nil
+}
+
+// Conn is the connection. Whoever subscribes with it sets limits of what may wait; see [Bus.Subscribe].
+func (b *Bus) Conn() *nats.Conn { return b.conn }
+
+// JetStream is what keeps messages. Its errors belong to [Bus.Note].
+func (b *Bus) JetStream() jetstream.JetStream { return b.js }
+
+// Subscribe has messages of a subject given to a function, one at a time. What waits has a limit; more is dropped, and
+// counted in State.
+func (b *Bus) Subscribe(subject string, receive nats.MsgHandler) (*nats.Subscription, error) {
+	sub, err := b.conn.Subscribe(subject, receive)
+	if err != nil {
+		return nil, fmt.Errorf("subscribe %s: %w", subject, err)
+	}
+	if err := sub.SetPendingLimits(pendingMessages, pendingBytes); err != nil {
+		return nil, errors.Join(fmt.Errorf("subscribe %s: %w", subject, err), sub.Unsubscribe())
+	}
+	return sub, nil
+}
+
+// Put makes a value a node's state in the bucket, and returns once that is kept. A node may do nothing else with the
+// bucket, so that it can't ask for it as jetstream.KeyValue does.
+func (b *Bus) Put(ctx context.Context, node string, value []byte) error {
+	_, err := b.js.Publish(ctx, Key(node), value)
+	b.Note(err)
+	if err != nil {
+		return fmt.Errorf("state of %q: %w", node, err)
+	}
+	return nil
+}
+
+// Close sends what waits to be sent, for two seconds at most, and ends the connection.
+func (b *Bus) Close() error {
+	b.mu.Lock() // Prepare starts nothing after this
+	closed := b.ctx.Err() != nil
+	b.end()
+	b.mu.Unlock()
+	if closed {
+		return nil
+	}
+	var err error
+	if b.conn.IsConnected() {
+		err = b.conn.FlushTimeout(closePatience)
+	}
+	b.conn.Close()
+	b.tasks.Wait()
+	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("some messages to the fleet were perhaps not sent: %w", err)
+	}
+	return nil
+}
+
+// pause is how long to wait before all servers are tried again.
+func (b *Bus) pause(attempts int) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.conn.LastError(); err != nil { // of a try that came as far as signing in, which no callback is told
+		b.lost(err)
+	}
+	longest := min(b.cfg.shortest<<min(attempts-1, 20), longestPause)
+	if b.refused {
+		longest = b.cfg.seldom
+	}
+	return longest/2 + rand.N(longest/2+1) //nolint:gosec // no secret
+}
+
+// again reads the file of credentials once more. What can't be read, or signs in in another way, changes nothing.
+func (b *Bus) again() *credentials {
+	now, err := readCredentials(b.cfg.Credentials)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil && now.like(b.creds) {
+		b.creds = now
+	}
+	return b.creds
+}
+
+func (b *Bus) connected(conn *nats.Conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.since, b.link, b.denied, b.refused, b.revoked, b.slow = time.Now(), nil, nil, false, false, false
+	server := conn.ConnectedUrlRedacted()
+	b.log.Info("connected to the fleet", "server", server)
+	if _, err := conn.TLSConnectionState(); err != nil && b.cfg.InProcess == nil && !loopback(server) && !b.plain {
+		b.plain = true
+		b.log.Warn("the connection to the fleet is not encrypted: everybody in between can read it", "server", server, "try", "give the servers TLS, and --fleet tls:// URLs")
+	}
+	b.tell()
+}
+
+// disconnected is told of a lost connection, and of a try that failed.
+func (b *Bus) disconnected(_ *nats.Conn, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lost(err)
+}
+
+// lost notes why there is no connection.
+func (b *Bus) lost(err error) {
+	if b.link == nil {
+		b.since = time.Now()
+	}
+	if b.refused && (err == nil || errors.Is(err, io.EOF)) {
+		return // the server has told before why it closes the connection
+	}
+	if err == nil {
+		err = io.EOF
+	}
+	b.refused = isRefusal(err)
+	b.revoked = b.revoked || errors.Is(err, nats.ErrAuthRevoked)
+	switch {
+	case !errors.Is(err, nats.ErrAuthorization): // which may mean anything
+	case b.revoked:
+		err = nats.ErrAuthRevoked // as it told when it ended the connection
+	case b.creds != nil && !b.creds.expires.IsZero() && time.Now().After(b.creds.expires):
+		err = nats.ErrAuthExpired
+	}
+	b.link = Explain(err)
+	b.tell()
+}
+
+// failed is told of what goes wrong while there is a connection.
+func (b *Bus) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case errors.Is(err, nats.ErrSlowConsumer):
+		b.dropped++
+		if !b.slow && sub != nil {
+			b.slow = true
+			b.log.Warn("messages of the fleet are dropped: this program is too slow to take them", "subject", sub.Subject)
+		}
+	case isRefusal(err):
+		b.lost(err)
+	case errors.Is(err, nats.ErrPermissionViolation):
+		b.denied = Explain(err)
+		b.tell()
+	default:
+		b.log.Debug("connection to the fleet", "err", err)
+	}
+}
+
+// isRefusal reports whether the server did not want the credentials.
+func isRefusal(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+		errors.Is(err, nats.ErrAccountAuthExpired)
+}
+
+// loopback reports whether a URL is of this machine.
+func loopback(server string) bool {
+	u, err := url.Parse(server)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	return err == nil && addr.IsLoopback() || u.Hostname() == "localhost"
+}

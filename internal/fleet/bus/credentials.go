@@ -1,0 +1,171 @@
+package bus
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
+)
+
+// longest is how long a file of credentials may be, in bytes: it has some certificates at most.
+const longest = 256 << 10
+
+// credentials is what a file says: how to sign in, or nothing, and whom to trust.
+type credentials struct {
+	jwt            string // beside which there is a seed
+	seed           nkeys.KeyPair
+	token          string
+	user, password string
+	expires        time.Time      // of the JWT; zero for never
+	ca             *x509.CertPool // nil: whom the system trusts
+}
+
+var certificate = lazy.Pattern(`(?s)-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----`)
+
+const (
+	tryCredentials = "give --fleet-credentials a file that 'gpuwhy fleet join-command' made, a .creds file of NATS, or one with a line that is a token, " +
+		"user:password or an nkey seed"
+	tryRejoin = "let 'gpuwhy fleet join-command' make new ones on the machine with the server, and put them into the file"
+)
+
+// readCredentials reads a file.
+func readCredentials(name string) (*credentials, error) {
+	text, err := regular.Read(name, longest)
+	if err != nil {
+		return nil, &gpu.Advice{What: fmt.Sprintf("the credentials of the fleet can't be read from %q", name), Try: tryFile(err), Err: err}
+	}
+	c, err := parseCredentials(text)
+	if err != nil {
+		return nil, &gpu.Advice{What: fmt.Sprintf("%q has no credentials of a fleet: %v", name, err), Try: tryCredentials, Err: err}
+	}
+	return c, nil
+}
+
+func tryFile(err error) string {
+	if errors.Is(err, fs.ErrPermission) {
+		return "let the user of gpuwhy own the file, with mode 0600"
+	}
+	return tryCredentials
+}
+
+// parseCredentials takes what a file has. Errors have no part of it, which is secret.
+func parseCredentials(text []byte) (*credentials, error) {
+	c := &credentials{}
+	for _, block := range certificate.Regexp().FindAll(text, -1) {
+		if c.ca == nil {
+			c.ca = x509.NewCertPool()
+		}
+		if !c.ca.AppendCertsFromPEM(block) {
+			return nil, errors.New("a certificate in it is damaged")
+		}
+	}
+	rest := certificate.Regexp().ReplaceAll(text, nil)
+	switch {
+	case bytes.Contains(rest, []byte("BEGIN NATS USER JWT")):
+		return c, c.decorated(rest)
+	case bytes.Contains(rest, []byte("BEGIN USER NKEY SEED")):
+		return c, c.nkey(rest)
+	}
+	var lines []string
+	for line := range strings.Lines(string(rest)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	switch {
+	case len(lines) == 0 && c.ca == nil:
+		return nil, errors.New("nothing is in it")
+	case len(lines) == 0: // trust alone
+	case len(lines) > 1:
+		return nil, fmt.Errorf("it has %d lines", len(lines))
+	case strings.ContainsFunc(lines[0], func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return nil, errors.New("its line has control characters")
+	case strings.HasPrefix(lines[0], "SU") && len(lines[0]) == 58:
+		return c, c.nkey([]byte(lines[0]))
+	case strings.Contains(lines[0], ":"):
+		c.user, c.password, _ = strings.Cut(lines[0], ":")
+	default:
+		c.token = lines[0]
+	}
+	return c, nil
+}
+
+func (c *credentials) decorated(text []byte) (err error) {
+	if c.jwt, err = jwt.ParseDecoratedJWT(text); err != nil {
+		return errors.New("its JWT is damaged")
+	}
+	claims, err := jwt.DecodeUserClaims(c.jwt)
+	if err != nil {
+		return errors.New("its JWT is none of a user")
+	}
+	if claims.Expires > 0 {
+		c.expires = time.Unix(claims.Expires, 0)
+	}
+	if err := c.nkey(text); err != nil {
+		return err
+	}
+	if public, err := c.seed.PublicKey(); err != nil || public != claims.Subject {
+		return errors.New("its seed does not belong to its JWT")
+	}
+	return nil
+}
+
+func (c *credentials) nkey(text []byte) (err error) {
+	if c.seed, err = jwt.ParseDecoratedUserNKey(text); err != nil {
+		return errors.New("its nkey seed is damaged")
+	}
+	return nil
+}
+
+// options are how a connection signs in. Each time that it does, it reads the file again: who renews credentials
+// need not restart the program.
+func (c *credentials) options(again func() *credentials) []nats.Option {
+	var options []nats.Option
+	sign := func(nonce []byte) ([]byte, error) { return again().seed.Sign(nonce) }
+	switch {
+	case c.jwt != "":
+		options = append(options, nats.UserJWT(func() (string, error) { return again().jwt, nil }, sign))
+	case c.seed != nil:
+		if public, err := c.seed.PublicKey(); err == nil { // it was decoded
+			options = append(options, nats.Nkey(public, func(nonce []byte) ([]byte, error) { return c.seed.Sign(nonce) }))
+		}
+	case c.user != "" || c.password != "":
+		options = append(options, nats.UserInfoHandler(func() (user, password string) {
+			now := again()
+			return now.user, now.password
+		}))
+	case c.token != "":
+		options = append(options, nats.TokenHandler(func() string { return again().token }))
+	}
+	if c.ca != nil { // who names a CA wants no connection without TLS
+		options = append(options, nats.ClientTLSConfig(nil, func() (*x509.CertPool, error) { return again().ca, nil }))
+	}
+	return options
+}
+
+// like reports whether two sign in in the same way, so that one can stand in for the other.
+func (c *credentials) like(other *credentials) bool {
+	return (c.jwt == "") == (other.jwt == "") && (c.seed == nil) == (other.seed == nil) && (c.token == "") == (other.token == "") &&
+		(c.user == "" && c.password == "") == (other.user == "" && other.password == "") && (c.ca == nil) == (other.ca == nil)
+}
+
+// warnOpen says that others may read the file.
+func warnOpen(name string, log *slog.Logger) {
+	if info, err := os.Stat(name); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		log.Warn("others may read the credentials of the fleet: take that from them", "file", name, "mode", info.Mode().Perm().String(), "try", "chmod 600")
+	}
+}

@@ -1,0 +1,96 @@
+// Package bus is the connection of a program of a fleet to NATS: which subjects, streams and bucket there are and who is
+// behind each, the file of credentials, and what a person can do while the connection does not work. It knows nothing of
+// what the messages say.
+package bus
+
+import (
+	"fmt"
+	"strings"
+)
+
+const (
+	prefix = "gpuwhy.v1."
+
+	// Hubs is the subject on which hubs say that they are there, and which version they have.
+	Hubs = prefix + "hub"
+	// Bucket is the key-value bucket with the newest whole state of each node, under [Token].
+	Bucket = "gpuwhy_nodes"
+	// BucketStream is the stream that keeps the bucket.
+	BucketStream = "KV_" + Bucket
+	// EventStream keeps the events of all nodes for a while.
+	EventStream = "GPUWHY_EVENTS"
+	// PastStream keeps the past of nodes until a recorder has stored it.
+	PastStream = "GPUWHY_PAST"
+
+	// AllLive, AllEvents and AllPast are the subjects of all nodes.
+	AllLive   = prefix + "live.*"
+	AllEvents = prefix + "event.*"
+	AllPast   = prefix + "past.*"
+	// AllAsk is where questions to nodes go.
+	AllAsk = prefix + "ask.*"
+	// AllKeys is where the states in the bucket are published.
+	AllKeys = "$KV." + Bucket + ".*"
+)
+
+// Live is the subject of a node's newest state, as it changes.
+func Live(node string) string { return prefix + "live." + Token(node) }
+
+// Event is the subject of a node's events, such as alerts.
+func Event(node string) string { return prefix + "event." + Token(node) }
+
+// Past is the subject of a node's past.
+func Past(node string) string { return prefix + "past." + Token(node) }
+
+// Ask is the subject of questions to a node.
+func Ask(node string) string { return prefix + "ask." + Token(node) }
+
+// Key is the subject under which a node's state comes into the bucket.
+func Key(node string) string { return "$KV." + Bucket + "." + Token(node) }
+
+// Inbox is what the subjects begin with on which a node gets answers, such as that a stream has its message.
+func Inbox(node string) string { return "_INBOX_" + Token(node) }
+
+const digits = "0123456789ABCDEF"
+
+// plain reports whether a byte stands for itself in a token.
+func plain(c byte) bool {
+	return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-'
+}
+
+// Token is the name of a node as one token of a subject and as a key of the bucket: bytes other than letters, digits
+// and - become =XX, with capital digits. No two names have the same token. That of an empty name is empty, and none.
+func Token(node string) string {
+	var b strings.Builder
+	for i := range len(node) {
+		if c := node[i]; plain(c) {
+			b.WriteByte(c)
+		} else {
+			b.Write([]byte{'=', digits[c>>4], digits[c&15]})
+		}
+	}
+	return b.String()
+}
+
+// NodeOf is the name whose [Token] that is. Whatever no name has as its token is an error, also an empty one.
+func NodeOf(token string) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(token); i++ {
+		c := token[i]
+		if c == '=' && i+2 < len(token) {
+			high, low := strings.IndexByte(digits, token[i+1]), strings.IndexByte(digits, token[i+2])
+			if high >= 0 && low >= 0 && !plain(byte(high<<4|low)) {
+				b.WriteByte(byte(high<<4 | low))
+				i += 2
+				continue
+			}
+		}
+		if !plain(c) {
+			return "", fmt.Errorf("%.300q is no node's token: see its byte %d", token, i)
+		}
+		b.WriteByte(c)
+	}
+	if b.Len() == 0 {
+		return "", fmt.Errorf("%q is no node's token: it is empty", token)
+	}
+	return b.String(), nil
+}
