@@ -1,11 +1,13 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -104,7 +106,7 @@ func (r *Recorder) Run(ctx context.Context) {
 
 // take takes messages and writes them, until something fails.
 func (r *Recorder) take(ctx context.Context) error {
-	if _, err := r.cfg.Store.Document(ctx, "unused"); err != nil { // nothing is taken that can't be written
+	if _, err := r.cfg.Store.Document(ctx, group); err != nil { // there is none, but a database that is away says so: nothing is taken then
 		return err
 	}
 	asking, cancel := context.WithTimeout(ctx, patience)
@@ -151,8 +153,9 @@ func (r *Recorder) noStream(err error) error {
 // A taken message can be read.
 type taken struct {
 	jetstream.Msg
-	node  string
-	batch *store.Batch
+	node   string
+	number int64
+	batch  *store.Batch
 }
 
 // record writes messages, and says so to the stream.
@@ -161,9 +164,10 @@ func (r *Recorder) record(ctx context.Context, got []jetstream.Msg) error {
 	for _, m := range got {
 		node, err := r.cfg.NodeOf(m.Subject())
 		if err == nil {
+			var number int64
 			var b *store.Batch
-			if b, err = r.read(m, node); err == nil {
-				all = append(all, taken{m, node, b})
+			if number, b, err = r.read(m, node); err == nil {
+				all = append(all, taken{m, node, number, b})
 				continue
 			}
 		}
@@ -188,21 +192,20 @@ func (r *Recorder) record(ctx context.Context, got []jetstream.Msg) error {
 }
 
 // read makes the batch of a message.
-func (r *Recorder) read(m jetstream.Msg, node string) (*store.Batch, error) {
-	number, err := strconv.ParseInt(m.Headers().Get(headerNumber), 10, 64)
+func (r *Recorder) read(m jetstream.Msg, node string) (number int64, b *store.Batch, err error) {
+	number, err = strconv.ParseInt(m.Headers().Get(headerNumber), 10, 64)
 	if err != nil || number <= 0 {
-		return nil, fmt.Errorf("%w: it has no number", ErrUnreadable)
+		return 0, nil, fmt.Errorf("%w: it has no number", ErrUnreadable)
 	}
 	read, err := r.codec.unpack(m.Data())
-	if err != nil {
-		return nil, err
+	if err == nil {
+		b, err = read.read(node, number, r.cfg.Now())
 	}
-	b, err := read.read(node, number, r.cfg.Now())
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	r.leaveOut(b)
-	return b, nil
+	return number, b, nil
 }
 
 // leaveOut leaves out what would be forgotten at once. It also bounds how many partitions a node can have made.
@@ -234,7 +237,7 @@ func (r *Recorder) leaveOut(b *store.Batch) {
 // write writes messages in one transaction; where the store does not take one of them, each by itself.
 func (r *Recorder) write(ctx context.Context, all []taken) error {
 	together := store.Batch{Delivered: true}
-	// What is of one order stands in the batch as it happened.
+	slices.SortStableFunc(all, func(a, b taken) int { return cmp.Compare(a.number, b.number) }) // as it happened on each node
 	for i := range all {
 		join(&together, all[i].batch)
 	}

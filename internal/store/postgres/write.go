@@ -430,7 +430,7 @@ func (w *writing) describe(ctx context.Context, changed []store.Device) error {
 	b := new(pgx.Batch)
 	for _, d := range changed {
 		b.Queue(`UPDATE devices SET name = $3, vendor = $4, number = $5, kind = $6, ordinal = $7
-			WHERE node = $1 AND uuid = $2 AND (name, vendor, number, kind) IS DISTINCT FROM ($3, $4, $5, $6) AND ($7 = 0 OR ordinal <= $7)`,
+			WHERE node = $1 AND uuid = $2 AND (name, vendor, number, kind) IS DISTINCT FROM ($3, $4, $5, $6) AND ($7::bigint = 0 OR ordinal <= $7)`,
 			d.Node, d.UUID, d.Name, d.Vendor, int64(d.Index), string(d.Kind), d.Order)
 	}
 	return w.tx.SendBatch(ctx, b).Close()

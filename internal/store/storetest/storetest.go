@@ -442,12 +442,13 @@ func deliveredLate(t *testing.T, s store.Store) {
 			until = at(30 * time.Second) // the clock was set back: a later state may seem to be an earlier one
 		}
 		process, why := session(gpu0, 1, at(0), until), cause(gpu0, "work", at(0), until)
-		process.Order, why.Order, why.Open = order, order, order < 3
+		number := 1<<50 + order // about as large as they are
+		process.Order, why.Order, why.Open = number, number, order < 3
 		span := reading(gpu0, at(0), map[string]float64{"power_draw": float64(order)})
 		span.Tier, span.Readings = store.Minute, int(order)
 		span.Values[watts].Count = int(order)
 		return &store.Batch{
-			Devices:  []store.Device{{Node: "here", UUID: "GPU-0", Name: fmt.Sprint("name ", order), Order: order}},
+			Devices:  []store.Device{{Node: "here", UUID: "GPU-0", Name: fmt.Sprint("name ", order), Order: number}},
 			Rows:     []store.Row{reading(gpu0, at(time.Second), map[string]float64{"power_draw": 7}), span},
 			Frames:   []store.Frame{frame("here", at(0), 1)},
 			Sessions: []store.Session{process}, Causes: []store.Cause{why}, Delivered: true,
