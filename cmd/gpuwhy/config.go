@@ -56,6 +56,13 @@ type Config struct {
 	HistoryRetention string  `default:"raw=48h,1m=30d,15m=2y" placeholder:"TIERS" help:"How long each reading, spans of a minute and spans of a quarter of an hour are kept."`
 	ElectricityPrice float64 `placeholder:"PRICE" help:"The price of a kilowatt-hour, for what the past cost."`
 
+	FleetURL         []string `name:"fleet" placeholder:"URL" help:"Where the NATS servers of the fleet are, such as tls://gpu-1.example.org:4222; repeatable, or with commas."`
+	FleetCredentials string   `placeholder:"FILE" help:"Credentials for --fleet: a file that 'gpuwhy fleet join-command' made, a .creds file of NATS, or one with a token, user:password or an nkey seed. It may also have the certificate of the servers' CA."`
+	FleetListen      string   `placeholder:"ADDRESS" help:"Be the NATS server of a fleet on this address, such as :4222, for machines that 'gpuwhy fleet join-command' lets join. Keys and messages are kept in --state-dir."`
+	FleetHost        []string `placeholder:"NAME" help:"Name or address under which other machines reach --fleet-listen, if this machine does not know it itself; repeatable, or with commas."`
+	Cluster          string   `placeholder:"NAME" help:"The cluster that this machine belongs to: machines of several clusters may have the same names."`
+	Label            []string `placeholder:"KEY=VALUE" help:"A label of this machine in a fleet, such as rack=r12; repeatable, or with commas."`
+
 	LogFormat string `default:"text" enum:"text,json" help:"text or json."`
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error."`
 
@@ -67,6 +74,8 @@ type Config struct {
 	ownStateDir bool
 	notKept     error
 	retention   store.Retention
+	fleet       []string          // of FleetURL, checked
+	labels      map[string]string // of Label
 }
 
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`)
@@ -137,11 +146,17 @@ func (c *Config) check() (err error) {
 	if err := c.checkHistory(); err != nil {
 		return err
 	}
+	if err := c.checkFleet(); err != nil {
+		return err
+	}
 	if c.StateDir == "" && !notLive {
 		c.StateDir, c.ownStateDir = defaultStateDir(), true
 	}
 	if c.StateDir == nowhere {
 		c.StateDir = ""
+	}
+	if c.FleetListen != "" && c.StateDir == "" {
+		return bad("fleet-listen", c.FleetListen, "the server of a fleet keeps keys and messages: give --state-dir a folder")
 	}
 	if c.hostname, err = os.Hostname(); err != nil && c.Node == "" {
 		return fmt.Errorf("this machine has no host name: give one with --node: %w", err)

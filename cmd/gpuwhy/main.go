@@ -44,6 +44,7 @@ type commands struct {
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running gpuwhy whether it is ready; exit status 1 if not."`
 	CheckConfig checkConfigCommand `cmd:"" help:"Say whether gpuwhy would start with these settings and these rules of alerts."`
 	Notify      notifyCommand      `cmd:"" help:"Try what tells people of alerts."`
+	Fleet       fleetCommand       `cmd:"" help:"Let machines join a fleet, and say who may."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -66,8 +67,11 @@ type Bus struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
+	// The connection reads credentials while it holds a lock of its own. So nothing may be asked of it under these.
+	credsMu sync.Mutex
+	creds   *credentials // nil for none
+
 	mu       sync.Mutex
-	creds    *credentials // nil for none
 	since    time.Time
 	link     *gpu.Advice // what is wrong with the connection
 	refused  bool        // the last time, the server refused the credentials
@@ -144,6 +148,10 @@ func ParseURLs(given []string) ([]string, error) {
 			text = strings.TrimSpace(text)
 			u, err := url.Parse(text)
 			what := ""
+			var noPort error
+			if err == nil && u.Port() != "" {
+				_, noPort = strconv.ParseUint(u.Port(), 10, 16)
+			}
 			switch {
 			case err != nil || u.Hostname() == "" && u.Opaque == "":
 				what = "is no URL of a NATS server"
@@ -154,7 +162,7 @@ func ParseURLs(given []string) ([]string, error) {
 				return nil, &gpu.Advice{What: "a URL of the fleet has a user or a token in it, which everybody sees in the list of processes", Try: "put them into a file for --fleet-credentials"}
 			case u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 				what = "has more than a host and a port"
-			case u.Port() == "0":
+			case noPort != nil || u.Port() == "0":
 				what = "has no port that a server can have"
 			}
 			if what != "" {
@@ -202,12 +210,8 @@ func (b *Bus) Put(ctx context.Context, node string, value []byte) error {
 // Close sends what waits to be sent, for two seconds at most, and ends the connection.
 func (b *Bus) Close() error {
 	b.mu.Lock() // Prepare starts nothing after this
-	closed := b.ctx.Err() != nil
 	b.end()
 	b.mu.Unlock()
-	if closed {
-		return nil
-	}
 	var err error
 	if b.conn.IsConnected() {
 		err = b.conn.FlushTimeout(closePatience)
@@ -222,9 +226,13 @@ func (b *Bus) Close() error {
 
 // pause is how long to wait before all servers are tried again.
 func (b *Bus) pause(attempts int) time.Duration {
+	b.mu.Lock() // waits for Open
+	conn := b.conn
+	b.mu.Unlock()
+	err := conn.LastError()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.conn.LastError(); err != nil { // of a try that came as far as signing in, which no callback is told
+	if err != nil { // of a try that came as far as signing in, which no callback is told
 		b.lost(err)
 	}
 	longest := min(b.cfg.shortest<<min(attempts-1, 20), longestPause)
@@ -237,8 +245,8 @@ func (b *Bus) pause(attempts int) time.Duration {
 // again reads the file of credentials once more. What can't be read, or signs in in another way, changes nothing.
 func (b *Bus) again() *credentials {
 	now, err := readCredentials(b.cfg.Credentials)
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.credsMu.Lock()
+	defer b.credsMu.Unlock()
 	if err == nil && now.like(b.creds) {
 		b.creds = now
 	}
@@ -246,12 +254,13 @@ func (b *Bus) again() *credentials {
 }
 
 func (b *Bus) connected(conn *nats.Conn) {
+	server := conn.ConnectedUrlRedacted()
+	_, notTLS := conn.TLSConnectionState()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.since, b.link, b.denied, b.refused, b.revoked, b.slow = time.Now(), nil, nil, false, false, false
-	server := conn.ConnectedUrlRedacted()
 	b.log.Info("connected to the fleet", "server", server)
-	if _, err := conn.TLSConnectionState(); err != nil && b.cfg.InProcess == nil && !loopback(server) && !b.plain {
+	if notTLS != nil && b.cfg.InProcess == nil && !loopback(server) && !b.plain {
 		b.plain = true
 		b.log.Warn("the connection to the fleet is not encrypted: everybody in between can read it", "server", server, "try", "give the servers TLS, and --fleet tls:// URLs")
 	}
@@ -282,11 +291,17 @@ func (b *Bus) lost(err error) {
 	case !errors.Is(err, nats.ErrAuthorization): // which may mean anything
 	case b.revoked:
 		err = nats.ErrAuthRevoked // as it told when it ended the connection
-	case b.creds != nil && !b.creds.expires.IsZero() && time.Now().After(b.creds.expires):
+	case b.expired():
 		err = nats.ErrAuthExpired
 	}
 	b.link = Explain(err)
 	b.tell()
+}
+
+func (b *Bus) expired() bool {
+	b.credsMu.Lock()
+	defer b.credsMu.Unlock()
+	return b.creds != nil && !b.creds.expires.IsZero() && time.Now().After(b.creds.expires)
 }
 
 // failed is told of what goes wrong while there is a connection.

@@ -14,19 +14,19 @@ import (
 // Limits bound what the servers keep. Zero leaves what is there, and is the default for what is made.
 type Limits struct {
 	NodeBytes   int64         // of the whole state of one node; 1 MiB by default, the most that NATS carries in one message
-	BucketBytes int64         // of all states; 4 GiB
+	BucketBytes int64         // of all states; 1 GiB
 	EventAge    time.Duration // how long events are kept; 7 days
-	EventBytes  int64         // of all events; 1 GiB
+	EventBytes  int64         // of all events; 256 MiB
 	EventsNode  int64         // how many of one node; 10,000, and older ones go
-	PastBytes   int64         // of the past that no recorder has stored yet; 16 GiB
+	PastBytes   int64         // of the past that no recorder has stored yet; 2 GiB
 	PastNode    int64         // messages of one node; 10,000, and newer ones are refused
 	Replicas    int           // 3 where the cluster has so many servers, or else 1
 }
 
 // The limits of what is made.
 var defaults = Limits{
-	NodeBytes: 1 << 20, BucketBytes: 4 << 30, EventAge: 7 * 24 * time.Hour, EventBytes: 1 << 30, EventsNode: 10_000,
-	PastBytes: 16 << 30, PastNode: 10_000,
+	NodeBytes: 1 << 20, BucketBytes: 1 << 30, EventAge: 7 * 24 * time.Hour, EventBytes: 256 << 20, EventsNode: 10_000,
+	PastBytes: 2 << 30, PastNode: 10_000,
 }
 
 const (
@@ -166,10 +166,14 @@ func (b *Bus) replicated(c jetstream.StreamConfig, replicas int, do func(jetstre
 	if c.Replicas = replicas; replicas != 0 {
 		return do(c)
 	}
+	if b.conn.ConnectedClusterName() == "" { // a server alone
+		c.Replicas = 1
+		return do(c)
+	}
 	c.Replicas = 3
 	err := do(c)
 	switch codeOf(err) {
-	case codeReplicas, codeNoPeers, codeInsufficient:
+	case codeReplicas, codeNoPeers:
 		c.Replicas = 1
 		return do(c)
 	}

@@ -29,14 +29,11 @@ type State struct {
 
 // State says how it is now. It waits for nothing.
 func (b *Bus) State() State {
-	connected := b.conn.IsConnected()
+	server := b.conn.ConnectedUrlRedacted()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := State{Connected: connected, Since: b.since, Err: b.worst(), Dropped: b.dropped}
-	switch {
-	case connected:
-		s.Server = b.conn.ConnectedUrlRedacted()
-	case s.Err == nil:
+	s := State{Connected: server != "", Since: b.since, Server: server, Err: b.worst(), Dropped: b.dropped}
+	if !s.Connected && s.Err == nil {
 		s.Err = &gpu.Advice{What: "the connection to the fleet is not made yet", Try: "wait a few seconds"}
 	}
 	return s
@@ -119,7 +116,10 @@ func explainStored(err error) *gpu.Advice {
 	case code == jetstream.JSErrCodeJetStreamNotEnabled, code == jetstream.JSErrCodeJetStreamNotEnabledForAccount, code == codeNoTier:
 		advice.What = "the NATS server keeps nothing: JetStream is not enabled"
 		advice.Try = "enable JetStream on the servers and for the account of the fleet"
-	case code == codeStoreFailed, code == codeStorage, code == codeMemory, code == codeAccountLimits, code == codeInsufficient, code == codeStreamBytesLimit:
+	case code == codeStorage, code == codeNoPeers:
+		advice.What = "the NATS servers have less room than the streams of the fleet may take"
+		advice.Try = "give JetStream and the account 4 GiB, or make the streams first, with smaller limits"
+	case code == codeStoreFailed, code == codeMemory, code == codeAccountLimits, code == codeInsufficient, code == codeStreamBytesLimit:
 		advice.What = "JetStream is full"
 		advice.Try = "see that recorders run and take what waits, and that the server's disk and the account's limits have room"
 	case code == codeNotAvailable, code == codeCantHandle, code == codeOffline, errors.Is(err, jetstream.ErrNoStreamResponse),

@@ -22,10 +22,12 @@ const (
 	// PastStream keeps the past of nodes until a recorder has stored it.
 	PastStream = "GPUWHY_PAST"
 
-	// AllLive, AllEvents and AllPast are the subjects of all nodes.
-	AllLive   = prefix + "live.*"
+	// AllLive are the newest states of all nodes.
+	AllLive = prefix + "live.*"
+	// AllEvents are the events of all nodes.
 	AllEvents = prefix + "event.*"
-	AllPast   = prefix + "past.*"
+	// AllPast is the past of all nodes.
+	AllPast = prefix + "past.*"
 	// AllAsk is where questions to nodes go.
 	AllAsk = prefix + "ask.*"
 	// AllKeys is where the states in the bucket are published.

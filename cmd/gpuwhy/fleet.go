@@ -1,0 +1,268 @@
+package main
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
+	"github.com/gpuwhy/gpuwhy/internal/term"
+)
+
+// fleetPort is where servers of NATS listen.
+const fleetPort = "4222"
+
+// Bounds of what says where a machine is.
+const (
+	longestCluster = 128
+	longestNode    = 253
+	longestLabel   = 253
+	mostLabels     = 64
+)
+
+var (
+	labelKey  = lazy.Pattern(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,251}[A-Za-z0-9])?$`)
+	fleetName = lazy.Pattern(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,252})$`)
+)
+
+// checkFleet checks the settings of a fleet, and understands them.
+func (c *Config) checkFleet() (err error) {
+	if len(c.FleetURL) > 0 {
+		if c.fleet, err = bus.ParseURLs(c.FleetURL); err != nil {
+			return err
+		}
+	} else if c.FleetCredentials != "" {
+		return bad("fleet-credentials", c.FleetCredentials, "is of no use without --fleet")
+	}
+	if c.FleetListen != "" {
+		host, port, err := net.SplitHostPort(c.FleetListen)
+		if err != nil || strings.ContainsAny(host, "/@") {
+			return bad("fleet-listen", c.FleetListen, "give an address and a port, such as :4222")
+		}
+		if _, err := net.LookupPort("tcp", port); err != nil || strings.Trim(port, "0123456789") != "" || port == "" {
+			return bad("fleet-listen", c.FleetListen, "the port must be a number from 0 to 65535")
+		}
+	}
+	for _, host := range c.FleetHost {
+		if net.ParseIP(host) == nil && !fleetName.MatchString(host) {
+			return bad("fleet-host", host, "give a name or an address, without a port")
+		}
+	}
+	if c.Cluster != "" {
+		if len(c.Cluster) > longestCluster || strings.Contains(c.Cluster, ":") || broker.CheckName(c.Cluster) != nil {
+			return bad("cluster", c.Cluster, fmt.Sprintf("must be a name of at most %d bytes without a colon", longestCluster))
+		}
+	}
+	if len(c.Label) > mostLabels {
+		return bad("label", c.Label[mostLabels], fmt.Sprintf("a machine has %d labels at most", mostLabels))
+	}
+	c.labels = make(map[string]string, len(c.Label))
+	for _, label := range c.Label {
+		key, value, ok := strings.Cut(label, "=")
+		switch _, twice := c.labels[key]; {
+		case !ok || !labelKey.MatchString(key):
+			return bad("label", label, "give the likes of rack=r12; a key has letters, digits and ._/- alone")
+		case len(value) > longestLabel || value != "" && broker.CheckName(value) != nil:
+			return bad("label", label, fmt.Sprintf("the value must be of at most %d printable bytes", longestLabel))
+		case twice:
+			return bad("label", label, "the machine has a label of that key already")
+		}
+		c.labels[key] = value
+	}
+	return nil
+}
+
+// fleetCommand is about who belongs to a fleet.
+type fleetCommand struct {
+	JoinCommand fleetJoin   `cmd:"" help:"Print the line that lets a machine join, for its shell. The line is a secret."`
+	Remove      fleetRemove `cmd:"" help:"Revoke what a machine, a hub or a recorder has joined with; it is cut off within seconds."`
+	List        fleetList   `cmd:"" help:"List who may join, since when, and who was removed."`
+}
+
+// fleetDir is where the keys of the fleet are.
+func (c *Config) fleetDir() (string, error) {
+	if c.StateDir == "" {
+		return "", &gpu.Advice{What: "the keys of a fleet are in the state directory, and there is none", Try: "give --state-dir the one of the server of the fleet"}
+	}
+	return filepath.Join(c.StateDir, broker.Dir), nil
+}
+
+// fleetAuthority is the one that there is.
+func (c *Config) fleetAuthority() (*broker.Authority, error) {
+	dir, err := c.fleetDir()
+	switch {
+	case err != nil:
+		return nil, err
+	case !broker.Exists(dir):
+		return nil, &gpu.Advice{What: fmt.Sprintf("%s has no keys of a fleet", dir), Try: "give --state-dir that of the server of the fleet, or let the first machine join with 'gpuwhy fleet join-command'"}
+	}
+	return broker.OpenAuthority(dir)
+}
+
+type fleetJoin struct {
+	Node        string `arg:"" help:"The name of the machine, or of the hub or recorder."`
+	Host        string `placeholder:"NAME" help:"Name or address under which the machine reaches the server of the fleet; the first --fleet-host, or this machine's host name by default."`
+	Hub         bool   `xor:"kind" help:"Let a hub join, which shows the fleet."`
+	Recorder    bool   `xor:"kind" help:"Let a recorder join, which writes the past of the fleet."`
+	AccountSeed string `placeholder:"FILE" help:"Sign with this seed of an account of NATS servers that are there already, which --fleet names."`
+	Account     string `placeholder:"KEY" help:"The public key of that account, where the seed is that of a signing key."`
+}
+
+// Run prints a line for the shell of another machine.
+func (c fleetJoin) Run(env *environment) error {
+	kind, program, key := broker.Node, "agent", insight.Key(env.cfg.Cluster, c.Node)
+	switch {
+	case c.Hub:
+		kind, program, key = broker.Hub, "hub", c.Node
+	case c.Recorder:
+		kind, program, key = broker.Recorder, "record", c.Node
+	}
+	switch {
+	case len(c.Node) > longestNode || broker.CheckName(c.Node) != nil:
+		return usageError{fmt.Errorf("%.300q: a name must be of 1 to %d printable bytes", c.Node, longestNode)}
+	case strings.Contains(c.Node, ":"):
+		return usageError{fmt.Errorf("%q: a name must have no colon, which divides it from a cluster; give --cluster the cluster", c.Node)}
+	}
+	urls, err := c.servers(env.cfg)
+	if err != nil {
+		return usageError{err}
+	}
+	text, err := c.credentials(env, kind, key)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(env.stdout, joinLine(program, kind, urls, text, c.Node, env.cfg))
+	return err
+}
+
+// servers are the URLs that the machine is to use.
+func (c fleetJoin) servers(cfg *Config) ([]string, error) {
+	switch {
+	case len(cfg.fleet) > 0 && c.Host != "":
+		return nil, fmt.Errorf("--host is of no use with --fleet, which names the servers")
+	case len(cfg.fleet) > 0:
+		return cfg.fleet, nil
+	case c.AccountSeed != "":
+		return nil, fmt.Errorf("--account-seed is for servers that are there already: name them with --fleet")
+	case c.Host != "" && net.ParseIP(c.Host) == nil && !fleetName.MatchString(c.Host):
+		return nil, fmt.Errorf("--host %q: give a name or an address, without a port", c.Host)
+	}
+	host, port := cmp.Or(c.Host, append(cfg.FleetHost, cfg.hostname)[0]), fleetPort
+	if cfg.FleetListen != "" {
+		_, port, _ = net.SplitHostPort(cfg.FleetListen) // checked
+	}
+	if host == "" || port == "0" {
+		return nil, fmt.Errorf("it is not known where machines reach the server: give --host, and --fleet-listen with a port")
+	}
+	return []string{"tls://" + net.JoinHostPort(host, port)}, nil
+}
+
+// largestSeed is that of a file with a seed, in bytes.
+const largestSeed = 4 << 10
+
+func (c fleetJoin) credentials(env *environment, kind broker.Kind, key string) (text string, err error) {
+	if c.AccountSeed != "" {
+		seed, err := regular.Read(c.AccountSeed, largestSeed)
+		if err != nil {
+			return "", usageError{fmt.Errorf("--account-seed: %w", err)}
+		}
+		text, public, err := broker.Sign(seed, c.Account, kind, key)
+		if err == nil {
+			fmt.Fprintf(env.stderr, "gpuwhy: to remove it, let the administrator of NATS revoke the user %s\n", public)
+		}
+		return text, err
+	}
+	dir, err := env.cfg.fleetDir()
+	if err != nil {
+		return "", err
+	}
+	if !broker.Exists(dir) {
+		fmt.Fprintf(env.stderr, "gpuwhy: a new fleet begins in %s; its server is 'gpuwhy serve --fleet-listen :%s' with that --state-dir\n", term.Printable(dir), fleetPort)
+	}
+	authority, err := broker.OpenAuthority(dir)
+	if err != nil {
+		return "", err
+	}
+	return authority.Join(kind, key)
+}
+
+// joinLine is for a shell: it writes the credentials to a file that others can't read, and starts the program.
+func joinLine(program string, kind broker.Kind, urls []string, credentials, node string, cfg *Config) string {
+	file := `"$HOME"/.config/gpuwhy/` + map[broker.Kind]string{broker.Node: "fleet.creds", broker.Hub: "hub.creds", broker.Recorder: "recorder.creds"}[kind]
+	line := `(umask 077 && mkdir -p "$HOME"/.config/gpuwhy && rm -f ` + file + ` && printf %s ` + base64.StdEncoding.EncodeToString([]byte(credentials)) +
+		` | base64 -d > ` + file + `) && gpuwhy ` + program + ` --fleet=` + quoted(strings.Join(urls, ",")) + ` --fleet-credentials=` + file
+	switch kind {
+	case broker.Node:
+		line += " --node=" + quoted(node)
+		if cfg.Cluster != "" {
+			line += " --cluster=" + quoted(cfg.Cluster)
+		}
+	case broker.Recorder:
+		history := "postgres://USER@HOST/DATABASE"
+		if strings.HasPrefix(cfg.History, "postgres") {
+			history = cfg.History
+		}
+		line += " --history=" + quoted(history)
+	}
+	return line
+}
+
+// quoted is a text as one word of a shell; it has no control characters.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+type fleetRemove struct {
+	Node string `arg:"" help:"The name, as 'gpuwhy fleet list' prints it; or without its cluster, and --cluster."`
+}
+
+// Run revokes credentials.
+func (c fleetRemove) Run(env *environment) error {
+	authority, err := env.cfg.fleetAuthority()
+	if err != nil {
+		return err
+	}
+	name := insight.Key(env.cfg.Cluster, c.Node)
+	if err := authority.Remove(name); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(env.stdout, "%s may no longer join the fleet.\n", term.Printable(name))
+	return err
+}
+
+type fleetList struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Run lists who may join.
+func (c fleetList) Run(env *environment) error {
+	authority, err := env.cfg.fleetAuthority()
+	if err != nil {
+		return err
+	}
+	members, err := authority.Members()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return term.JSON(env.stdout, members)
+	}
+	w := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tKIND\tSINCE\tREMOVED")
+	for _, m := range members {
+		removed := ""
+		if !m.Removed.IsZero() {
+			removed = m.Removed.Local().Format(time.DateTime)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", term.Printable(m.Name), m.Kind, m.Issued.Local().Format(time.DateTime), removed)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/gpuwhy/gpuwhy/internal/executable"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+)
+
+// What join-command prints does in a real shell what it says, whatever the machine is called; and what it wrote lets the
+// machine in until it is removed, while the server runs.
+func TestFleetJoin(t *testing.T) {
+	t.Parallel()
+	state, home := t.TempDir(), t.TempDir()
+	b, err := broker.Start(t.Context(), broker.Config{Dir: filepath.Join(state, broker.Dir), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	listen := "--fleet-listen=" + b.Addr().String()
+	const node, cluster = `it's "$HOME" ` + "`id`" + ` é; exit 3 #!`, "a b"
+	joined := command(t, nil, "fleet", "join-command", node, "--cluster="+cluster, "--state-dir="+state, "--host=127.0.0.1", listen)
+	if joined.code != exitOK || strings.Count(joined.stdout, "\n") != 1 {
+		t.Fatalf("join-command: %+v", joined)
+	}
+	bin := t.TempDir()
+	if err := executable.Write(filepath.Join(bin, "gpuwhy"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")); err != nil {
+		t.Fatal(err)
+	}
+	creds := filepath.Join(home, ".config", "gpuwhy", "fleet.creds")
+	if err := os.MkdirAll(filepath.Dir(creds), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(creds, []byte("old"), 0o644); err != nil { // open to others
+		t.Fatal(err)
+	}
+	shell := exec.CommandContext(t.Context(), "sh", "-c", joined.stdout)
+	shell.Env = append(os.Environ(), "HOME="+home, "PATH="+bin+":"+os.Getenv("PATH"))
+	out, err := shell.CombinedOutput()
+	if err != nil {
+		t.Fatalf("the line: %v: %s", err, out)
+	}
+	url := "tls://" + b.Addr().String()
+	want := []string{"agent", "--fleet=" + url, "--fleet-credentials=" + creds, "--node=" + node, "--cluster=" + cluster}
+	if got := strings.TrimSuffix(string(out), "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("the program is started with\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+	if info, err := os.Stat(creds); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the credentials: %v, %v", info, err)
+	}
+	key := cluster + ":" + node
+	c, err := bus.Open(bus.Config{URLs: []string{url}, Credentials: creds, Node: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	wait := func(what string, ok func(bus.State) bool) {
+		t.Helper()
+		for end := time.Now().Add(patience); !ok(c.State()); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: %+v", what, c.State())
+			}
+		}
+	}
+	wait("connected", func(s bus.State) bool { return s.Connected })
+	if err := c.Put(t.Context(), key, []byte("x")); err != nil {
+		t.Error(err)
+	}
+	if r := command(t, nil, "fleet", "list", "--state-dir="+state); r.code != exitOK || !strings.Contains(r.stdout, key+"  node  ") {
+		t.Errorf("list: %+v", r)
+	}
+	if r := command(t, nil, "fleet", "remove", key, "--state-dir="+state); r.code != exitOK {
+		t.Errorf("remove: %+v", r)
+	}
+	wait("revoked", func(s bus.State) bool { return !s.Connected && s.Err != nil && strings.Contains(s.Err.What, "revoked") })
+	if r := command(t, nil, "fleet", "remove", node, "--cluster="+cluster, "--state-dir="+state); r.code != exitError || !strings.Contains(r.stderr, "gpuwhy fleet list") {
+		t.Errorf("removed twice: %+v", r)
+	}
+}
+
+// Without a server: the commands need none, and hubs, recorders and servers that are there already get their lines.
+func TestFleetCommands(t *testing.T) {
+	t.Parallel()
+	state := "--state-dir=" + t.TempDir()
+	pair, err := nkeys.CreateAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := pair.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := filepath.Join(t.TempDir(), "seed")
+	if err := os.WriteFile(seed, append(text, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args         []string
+		code         int
+		said, warned string
+	}{
+		{[]string{"list", state}, exitError, "", "no keys of a fleet"},
+		{[]string{"join-command", "gpu-1", state, "--fleet-host=10.0.0.1"}, exitOK, "gpuwhy agent --fleet='tls://10.0.0.1:4222' ", "a new fleet begins"},
+		{[]string{"join-command", "h", state, "--hub", "--host=::1"}, exitOK, "gpuwhy hub --fleet='tls://[::1]:4222' ", ""},
+		{[]string{"join-command", "r", state, "--recorder", "--host=x", "--history=postgres://u@db/past"}, exitOK, "--history='postgres://u@db/past'", ""},
+		{[]string{"list", state}, exitOK, "recorder", ""},
+		{[]string{"list", "--json", state}, exitOK, `"kind": "hub"`, ""},
+		{[]string{"join-command", "n", "--account-seed=" + seed, "--fleet=nats://a,nats://b:1"}, exitOK, "--fleet='nats://a:4222,nats://b:1'", "revoke the user U"},
+		{[]string{"join-command", "n", "--account-seed=" + seed}, exitUsage, "", "--fleet"},
+		{[]string{"join-command", "n", "--account-seed=/nowhere", "--fleet=nats://a"}, exitUsage, "", "--account-seed"},
+		{[]string{"join-command", "a:b", state}, exitUsage, "", "--cluster"},
+		{[]string{"join-command", "a\nb", state}, exitUsage, "", "printable"},
+		{[]string{"join-command", "", state}, exitUsage, "", "printable"},
+		{[]string{"join-command", "a", "--host=x y", state}, exitUsage, "", "--host"},
+		{[]string{"join-command", "a", "--state-dir=none"}, exitError, "", "--state-dir"},
+		{[]string{"remove", "nobody", state}, exitError, "", "gpuwhy fleet list"},
+	} {
+		r := command(t, nil, append([]string{"fleet"}, tt.args...)...)
+		if r.code != tt.code || !strings.Contains(r.stdout, tt.said) || !strings.Contains(r.stderr, tt.warned) || tt.code != exitOK && r.stdout != "" && tt.code != exitUsage {
+			t.Errorf("%q: %+v", tt.args, r)
+		}
+	}
+}
+
+func TestFleetSettings(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ args, want string }{
+		{"--fleet=http://x", "neither nats:// nor tls://"},
+		{"--fleet=x", "is no URL"},
+		{"--fleet=nats://u:p@x", "has a user or a token"},
+		{"--fleet=nats://x/y", "more than a host"},
+		{"--fleet-credentials=x", "of no use without --fleet"},
+		{"--fleet-listen=4222", "--fleet-listen"},
+		{"--fleet-listen=:x", "number from 0"},
+		{"--fleet-listen=:4222 --state-dir=none", "--state-dir"},
+		{"--fleet-host=a:1", "without a port"},
+		{"--cluster=a:b", "without a colon"},
+		{"--label=rack", "rack=r12"},
+		{"--label=rack=1,rack=2", "already"},
+		{"--label==1", "rack=r12"},
+	} {
+		r := command(t, nil, append(strings.Fields(tt.args), "check-config")...)
+		if r.code != exitUsage || !strings.Contains(r.stderr, tt.want) || strings.Contains(r.stderr, "u:p") {
+			t.Errorf("%s: %+v", tt.args, r)
+		}
+	}
+	if r := command(t, nil, "--fleet=tls://a,nats://b:1", "--fleet-listen=:0", "--fleet-host=a,::1", "--cluster=c", "--label=rack=r1,x/y=", "--state-dir="+t.TempDir(), "check-config"); r.code != exitOK {
+		t.Errorf("good settings: %+v", r)
+	}
+}

@@ -1,0 +1,423 @@
+package broker
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/neterr"
+)
+
+const (
+	maxStore       = 4 << 30 // bytes on disk, for all streams and what writing them takes
+	maxMemory      = 64 << 20
+	maxConnections = 1000
+	startPatience  = 30 * time.Second
+	// certLife is that of the server's certificate, which is made at each start, and anew when a third is left.
+	certLife = 90 * 24 * time.Hour
+	// How often the server looks whether a command has changed the authority, and the certificate ends.
+	look = time.Second
+)
+
+// Config says where the server listens and keeps its files.
+type Config struct {
+	Dir    string   // below the state directory, of this alone; made where it is not
+	Listen string   // address and port; port 0 takes a free one
+	Hosts  []string // names and addresses under which machines reach it, beside those that this machine knows of itself
+	Log    *slog.Logger
+}
+
+// A Broker is a server that runs.
+type Broker struct {
+	dir       string
+	log       *slog.Logger
+	authority *Authority
+	hosts     []string
+	server    *natsserver.Server
+	bus       *bus.Bus
+	cert      atomic.Pointer[tls.Certificate]
+	release   func() error
+	cancel    context.CancelFunc
+	tasks     sync.WaitGroup
+}
+
+// Start starts a server, and returns once programs can connect. Errors that people can do something about are a
+// [gpu.Advice].
+func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
+	if cfg.Dir == "" {
+		return nil, &gpu.Advice{What: "the server of a fleet keeps keys and messages, and has no place for them", Try: "give --state-dir a folder, or leave out --fleet-listen"}
+	}
+	b := &Broker{dir: cfg.Dir, log: cfg.Log, hosts: cfg.Hosts}
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	if b.authority, err = OpenAuthority(cfg.Dir); err != nil {
+		return nil, err
+	}
+	release, holder, err := keep.LockFile(filepath.Join(cfg.Dir, "server.lock"))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the server of the fleet: %w", err)
+	case holder != "":
+		return nil, &gpu.Advice{What: fmt.Sprintf("another gpuwhy, %s, is the server of the fleet of %s", holder, cfg.Dir), Try: "end it, or give this one a --state-dir of its own"}
+	}
+	b.release = release
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}()
+	d, err := b.authority.read()
+	if err != nil {
+		return nil, err
+	}
+	claims, err := d.claims()
+	if err != nil {
+		return nil, fmt.Errorf("the keys of the fleet: %w", err)
+	}
+	if err := b.certify(d, cfg.Listen); err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	if err := b.serve(ctx, cfg.Listen, claims); err != nil {
+		return nil, err
+	}
+	creds := b.Credentials()
+	if _, err := os.Stat(creds); err != nil {
+		text, err := b.authority.Join(own, "server")
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(creds, []byte(text), 0o600); err != nil {
+			return nil, fmt.Errorf("the server of the fleet: %w", err)
+		}
+	}
+	if b.bus, err = bus.Open(bus.Config{Name: "gpuwhy server", Credentials: creds, InProcess: b.server, Log: b.log}); err != nil {
+		return nil, err
+	}
+	if err := b.bus.Prepare(ctx, bus.Limits{}); err != nil {
+		return nil, err
+	}
+	background, cancel := context.WithCancel(context.Background())
+	b.cancel = cancel
+	b.tasks.Go(func() { b.follow(background, d, cfg.Listen) })
+	return b, nil
+}
+
+// serve starts the server itself.
+func (b *Broker) serve(ctx context.Context, listen string, claims *claims) error {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q is no address and port", listen), Try: "give the likes of :4222", Err: err}
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q has no port", listen), Try: "give the likes of :4222", Err: err}
+	}
+	// The server would only log that somebody has its port.
+	probe, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	if err != nil {
+		what := fmt.Sprintf("the server of the fleet can't listen on %s", listen)
+		if neterr.InUse(err) {
+			what = fmt.Sprintf("another program listens on %s", listen)
+		}
+		return &gpu.Advice{What: what, Try: "give --fleet-listen another address or port", Err: err}
+	}
+	if err := probe.Close(); err != nil {
+		return err
+	}
+	if host == "" {
+		host = natsserver.DEFAULT_HOST
+	}
+	resolver := &natsserver.MemAccResolver{}
+	for key, text := range claims.accounts {
+		if err := resolver.Store(key, text); err != nil {
+			return err
+		}
+	}
+	options := &natsserver.Options{
+		ServerName: "gpuwhy", Host: host, Port: int(number), NoSigs: true, MaxConn: maxConnections, MaxPayload: 1 << 20,
+		JetStream: true, StoreDir: filepath.Join(b.dir, "jetstream"), JetStreamMaxStore: maxStore, JetStreamMaxMemory: maxMemory,
+		TLS: true, TLSTimeout: 5, AuthTimeout: 5,
+		TLSConfig: &tls.Config{
+			MinVersion:     tls.VersionTLS12,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return b.cert.Load(), nil },
+		},
+	}
+	if number == 0 {
+		options.Port = natsserver.RANDOM_PORT
+	}
+	options.TrustedOperators = append(options.TrustedOperators, claims.operator)
+	options.SystemAccount, options.AccountResolver = claims.system, resolver
+	if b.server, err = natsserver.NewServer(options); err != nil {
+		return fmt.Errorf("the server of the fleet: %w", err)
+	}
+	log := &logger{log: b.log, often: rate.NewLimiter(rate.Every(10*time.Second), 5)}
+	b.server.SetLoggerV2(log, false, false, false)
+	b.server.Start()
+	if !b.server.ReadyForConnections(startPatience) || log.fatal.Load() != nil {
+		what := "it is not ready after " + startPatience.String()
+		if text := log.fatal.Load(); text != nil {
+			what = *text
+		}
+		return &gpu.Advice{What: "the server of the fleet does not start", Try: "see that there is room on the disk, and who may write to " + b.dir, Err: errors.New(what)}
+	}
+	return nil
+}
+
+// Addr is where it listens.
+func (b *Broker) Addr() net.Addr { return b.server.Addr() }
+
+// InProcess is how this program connects, with [Broker.Credentials].
+func (b *Broker) InProcess() nats.InProcessConnProvider { return b.server }
+
+// Credentials is the file with which this program is a hub and a recorder of its own server.
+func (b *Broker) Credentials() string { return filepath.Join(b.dir, "server.creds") }
+
+// Authority gives and revokes credentials of this server.
+func (b *Broker) Authority() *Authority { return b.authority }
+
+// Close ends the server. What it keeps is on the disk then.
+func (b *Broker) Close() (err error) {
+	if b.cancel != nil {
+		b.cancel()
+		b.tasks.Wait()
+	}
+	if b.bus != nil {
+		err = b.bus.Close()
+	}
+	if b.server != nil {
+		b.server.Shutdown()
+		b.server.WaitForShutdown()
+	}
+	if b.release != nil {
+		err = errors.Join(err, b.release())
+		b.release = nil
+	}
+	return err
+}
+
+// follow applies what commands change in the authority, and renews the certificate.
+func (b *Broker) follow(ctx context.Context, d *document, listen string) {
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	last, failing, cleaned := fileState(b.authority.file()), false, false
+	for {
+		if !cleaned {
+			cleaned = b.clean(ctx, d) == nil
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := b.renew(d, listen); err != nil {
+			b.log.Error("the certificate of the fleet's server can't be renewed", "err", err)
+		}
+		state := fileState(b.authority.file())
+		if state == last {
+			continue
+		}
+		next, err := b.authority.read()
+		if err == nil {
+			err = b.apply(next)
+		}
+		if err != nil {
+			if !failing {
+				b.log.Error("who may join the fleet can't be read: it stays as it was", "err", err)
+			}
+			failing = true
+			continue
+		}
+		failing, last, d, cleaned = false, state, next, false
+	}
+}
+
+// fileState differs when a file was written.
+func fileState(name string) string {
+	info, err := os.Stat(name)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(info.ModTime().UnixNano(), info.Size())
+}
+
+// apply lets the server know who was removed, which ends their connections.
+func (b *Broker) apply(d *document) error {
+	claims, err := d.claims()
+	if err != nil {
+		return err
+	}
+	key := claims.account.Subject
+	if err := b.server.AccountResolver().Store(key, claims.accounts[key]); err != nil {
+		return err
+	}
+	account, err := b.server.LookupAccount(key)
+	if err != nil {
+		return err
+	}
+	b.server.UpdateAccountClaims(account, claims.account)
+	return nil
+}
+
+// clean takes nodes out of the bucket that were removed and have not joined again.
+func (b *Broker) clean(ctx context.Context, d *document) error {
+	bucket, err := b.bus.JetStream().KeyValue(ctx, bus.Bucket)
+	if err != nil {
+		return err
+	}
+	for _, m := range d.Members {
+		if m.Kind != Node || m.Removed.IsZero() || joined(d, m.Name) {
+			continue
+		}
+		token := bus.Token(m.Name)
+		if _, err := bucket.Get(ctx, token); errors.Is(err, jetstream.ErrKeyNotFound) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if err := bucket.Delete(ctx, token); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joined reports whether a node has credentials.
+func joined(d *document, name string) bool {
+	for _, m := range d.Members {
+		if m.Kind == Node && m.Name == name && m.Removed.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// renew makes the certificate anew when it ends soon.
+func (b *Broker) renew(d *document, listen string) error {
+	if time.Until(b.cert.Load().Leaf.NotAfter) > certLife/3 {
+		return nil
+	}
+	return b.certify(d, listen)
+}
+
+// certify makes a certificate of the server, for all names of this machine.
+func (b *Broker) certify(d *document, listen string) error {
+	ca, _ := pem.Decode([]byte(d.CA))
+	caKey, _ := pem.Decode([]byte(d.CAKey))
+	if ca == nil || caKey == nil {
+		return errors.New("the CA of the fleet is damaged")
+	}
+	parent, err := x509.ParseCertificate(ca.Bytes)
+	if err != nil {
+		return err
+	}
+	signer, err := x509.ParsePKCS8PrivateKey(caKey.Bytes)
+	if err != nil {
+		return err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "gpuwhy fleet server"}, NotBefore: time.Now().Add(-24 * time.Hour),
+		NotAfter: time.Now().Add(certLife), KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	host, _, _ := net.SplitHostPort(listen)
+	for _, name := range append(ownNames(), append(b.hosts, host)...) {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else if name != "" {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		return err
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return err
+	}
+	b.cert.Store(&tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf})
+	return nil
+}
+
+// ownNames are the names and addresses that this machine knows of itself.
+func ownNames() []string {
+	names := []string{"localhost", "127.0.0.1", "::1"}
+	if host, err := os.Hostname(); err == nil {
+		names = append(names, host)
+	}
+	addresses, _ := net.InterfaceAddrs() // --fleet-host names what is missing
+	for _, address := range addresses {
+		if network, ok := address.(*net.IPNet); ok && network.IP.IsGlobalUnicast() {
+			names = append(names, network.IP.String())
+		}
+	}
+	return names
+}
+
+// logger is where the server logs: what others can cause by connecting is told now and then.
+type logger struct {
+	log   *slog.Logger
+	often *rate.Limiter
+	fatal atomic.Pointer[string]
+}
+
+func (l *logger) some(text string) {
+	if l.often.Allow() {
+		l.log.Warn("server of the fleet", "says", text)
+	}
+}
+
+// Noticef is for those who look for mistakes.
+func (l *logger) Noticef(format string, v ...any) { l.Debugf(format, v...) }
+
+// Warnf is told now and then.
+func (l *logger) Warnf(format string, v ...any) { l.some(fmt.Sprintf(format, v...)) }
+
+// Errorf is told now and then.
+func (l *logger) Errorf(format string, v ...any) { l.some(fmt.Sprintf(format, v...)) }
+
+// Fatalf keeps why the server does not start, and ends nothing.
+func (l *logger) Fatalf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	l.fatal.Store(&text)
+}
+
+// Debugf is for those who look for mistakes.
+func (l *logger) Debugf(format string, v ...any) {
+	l.log.Debug("server of the fleet", "says", fmt.Sprintf(format, v...))
+}
+
+// Tracef is not asked for.
+func (l *logger) Tracef(string, ...any) {}

@@ -1,0 +1,451 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 20 * time.Second
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not after %v: %s", patience, what)
+		}
+	}
+}
+
+func start(t *testing.T, dir, listen string) *Broker {
+	t.Helper()
+	b, err := Start(t.Context(), Config{Dir: dir, Listen: listen})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll(t, b) })
+	return b
+}
+
+func closeAll(t *testing.T, b interface{ Close() error }) {
+	t.Helper()
+	if err := b.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func credentials(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "creds")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// member joins and connects.
+func member(t *testing.T, b *Broker, kind Kind, name string) *bus.Bus {
+	t.Helper()
+	text, err := b.Authority().Join(kind, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connect(t, b.Addr(), text, kind, name)
+}
+
+func connect(t *testing.T, addr net.Addr, text string, kind Kind, name string) *bus.Bus {
+	t.Helper()
+	cfg := bus.Config{URLs: []string{"tls://" + addr.String()}, Credentials: credentials(t, text), Name: name}
+	if kind == Node {
+		cfg.Node = name
+	}
+	c, err := bus.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll(t, c) })
+	until(t, "connected", func() bool { return c.State().Connected })
+	return c
+}
+
+func TestNodeMayDoItsOwn(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir(), "127.0.0.1:0")
+	const name = "lab:gpu 1.é"
+	node, hub, recorder := member(t, b, Node, name), member(t, b, Hub, "hub-1"), member(t, b, Recorder, "rec-1")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := hub.Prepare(ctx, bus.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := recorder.Prepare(ctx, bus.Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	live := make(chan string, 9)
+	if _, err := hub.Subscribe(bus.AllLive, func(m *nats.Msg) { live <- m.Subject }); err != nil {
+		t.Fatal(err)
+	}
+	if err := hub.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Conn().Publish(bus.Live(name), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case subject := <-live:
+		if subject != bus.Live(name) {
+			t.Errorf("got %s", subject)
+		}
+	case <-ctx.Done():
+		t.Fatal("no live value came")
+	}
+	if err := node.Put(ctx, name, []byte("whole")); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{bus.Event(name), bus.Past(name)} {
+		if _, err := node.JetStream().Publish(ctx, subject, []byte("x"), jetstream.WithMsgID("1")); err != nil {
+			t.Errorf("%s: %v", subject, err)
+		}
+	}
+	// A question is answered; twice it can't be.
+	if _, err := node.Subscribe(bus.Ask(name), func(m *nats.Msg) { _ = m.Respond([]byte("yes")) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := hub.Conn().RequestWithContext(ctx, bus.Ask(name), nil); err != nil || string(answer.Data) != "yes" {
+		t.Fatalf("answer %v, %v", answer, err)
+	}
+	// The hub sees the bucket and the events, and the recorder takes the past.
+	bucket, err := hub.JetStream().KeyValue(ctx, bus.Bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watcher, err := bucket.WatchAll(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = watcher.Stop() }()
+	select {
+	case entry := <-watcher.Updates():
+		if entry == nil || entry.Key() != bus.Token(name) || string(entry.Value()) != "whole" {
+			t.Errorf("watched %v", entry)
+		}
+	case <-ctx.Done():
+		t.Fatal("the bucket's watcher is silent")
+	}
+	events, err := hub.JetStream().OrderedConsumer(ctx, bus.EventStream, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := events.Next(jetstream.FetchMaxWait(patience)); err != nil || m.Subject() != bus.Event(name) {
+		t.Errorf("event: %v, %v", m, err)
+	}
+	past, err := recorder.JetStream().CreateOrUpdateConsumer(ctx, bus.PastStream, jetstream.ConsumerConfig{Durable: "recorders", AckPolicy: jetstream.AckExplicitPolicy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := past.Next(jetstream.FetchMaxWait(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.DoubleAck(ctx); err != nil {
+		t.Errorf("ack: %v", err)
+	}
+	for who, c := range map[string]*bus.Bus{"node": node, "hub": hub, "recorder": recorder} {
+		if s := c.State(); s.Err != nil {
+			t.Errorf("%s: %v", who, s.Err)
+		}
+	}
+}
+
+// What a node can't do: to publish as another, to read of others, to touch what is kept, in any way.
+func TestNodeMayDoNothingElse(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir(), "127.0.0.1:0")
+	bad, good := member(t, b, Node, "bad"), member(t, b, Node, "good")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := good.Put(ctx, "good", []byte("whole")); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{bus.Event("good"), bus.Past("good"), bus.Past("bad")} {
+		c := good
+		if subject == bus.Past("bad") {
+			c = bad
+		}
+		if _, err := c.JetStream().Publish(ctx, subject, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	denied := make(chan error, 100)
+	bad.Conn().SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err })
+	violation := func(what string) {
+		t.Helper()
+		if err := bad.Conn().Flush(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-denied:
+			if !errors.Is(err, nats.ErrPermissionViolation) {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-ctx.Done():
+			t.Fatalf("%s: it was allowed", what)
+		}
+	}
+	for _, subject := range []string{
+		bus.Live("good"), bus.Event("good"), bus.Past("good"), bus.Key("good"), bus.Hubs, bus.Ask("good"), bus.Ask("bad"), bus.Inbox("good") + ".x", "_INBOX.x.y",
+		"$JS.API.INFO", "$JS.API.STREAM.INFO." + bus.BucketStream, "$JS.API.STREAM.DELETE." + bus.BucketStream, "$JS.API.STREAM.UPDATE." + bus.EventStream,
+		"$JS.API.STREAM.PURGE." + bus.PastStream, "$JS.API.CONSUMER.CREATE." + bus.EventStream, "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.MINE",
+		"$JS.API.DIRECT.GET." + bus.BucketStream + ".$KV.gpuwhy_nodes.good", "$JS.ACK." + bus.PastStream + ".a.1.1.1.1.1", "$SYS.REQ.SERVER.PING",
+	} {
+		if err := bad.Conn().Publish(subject, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		violation("publish " + subject)
+	}
+	for _, subject := range []string{
+		">", "gpuwhy.>", bus.AllLive, bus.Live("good"), bus.Event("good"), bus.AllAsk, bus.Ask("good"), "_INBOX.>", bus.Inbox("good") + ".>", bus.Key("good"), "$JS.>", "$SYS.>",
+	} {
+		if _, err := bad.Conn().SubscribeSync(subject); err != nil {
+			t.Fatal(err)
+		}
+		violation("subscribe " + subject)
+	}
+	// What it may publish must not remove what others have: no roll-up of the stream, and no answer of JetStream that
+	// is an order to JetStream.
+	for _, subject := range []string{bus.Key("bad"), bus.Event("bad"), bus.Past("bad")} {
+		for _, rollup := range []string{"all", "sub"} {
+			m := nats.NewMsg(subject)
+			m.Header.Set("Nats-Rollup", rollup)
+			if _, err := bad.JetStream().PublishMsg(ctx, m); err == nil {
+				t.Errorf("%s takes a roll-up of %s", subject, rollup)
+			}
+		}
+		for _, order := range []string{"STREAM.PURGE", "STREAM.MSG.DELETE", "STREAM.DELETE"} {
+			for _, stream := range []string{bus.BucketStream, bus.EventStream, bus.PastStream} {
+				if err := bad.Conn().PublishRequest(subject, "$JS.API."+order+"."+stream, []byte("x")); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for range 20 { // each ack has a number of a message in it
+			if err := bad.Conn().PublishRequest(subject, "$JS.API.STREAM.PURGE."+bus.BucketStream, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := bad.Put(ctx, "bad", []byte("last")); err != nil { // all before was handled
+		t.Fatal(err)
+	}
+	recorder := member(t, b, own, "probe")
+	for stream, subject := range map[string]string{bus.BucketStream: bus.Key("good"), bus.EventStream: bus.Event("good"), bus.PastStream: bus.Past("good")} {
+		s, err := recorder.JetStream().Stream(ctx, stream)
+		if err != nil {
+			t.Errorf("%s: %v", stream, err)
+			continue
+		}
+		if _, err := s.GetLastMsgForSubject(ctx, subject); err != nil {
+			t.Errorf("%s has lost what good has sent: %v", stream, err)
+		}
+	}
+}
+
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := start(t, dir, "127.0.0.1:0")
+	gone, stays := member(t, b, Node, "gone"), member(t, b, Node, "stays")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for name, c := range map[string]*bus.Bus{"gone": gone, "stays": stays} {
+		if err := c.Put(ctx, name, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command, err := OpenAuthority(dir) // of another process
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Remove("gone"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "revoked", func() bool {
+		s := gone.State()
+		return !s.Connected && s.Err != nil && strings.Contains(s.Err.What, "revoked")
+	})
+	hub := member(t, b, Hub, "hub")
+	bucket, err := hub.JetStream().KeyValue(ctx, bus.Bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "out of the bucket", func() bool {
+		_, err := bucket.Get(ctx, bus.Token("gone"))
+		return errors.Is(err, jetstream.ErrKeyNotFound)
+	})
+	if _, err := bucket.Get(ctx, bus.Token("stays")); err != nil {
+		t.Errorf("the other node: %v", err)
+	}
+	if s := stays.State(); !s.Connected || s.Err != nil {
+		t.Errorf("the other node: %+v", s)
+	}
+	var advice *gpu.Advice
+	if err := command.Remove("gone"); !errors.As(err, &advice) {
+		t.Errorf("removed twice: %v", err)
+	}
+	again := member(t, b, Node, "gone")
+	if err := again.Put(ctx, "gone", []byte("new")); err != nil {
+		t.Errorf("joined anew: %v", err)
+	}
+	if s := gone.State(); s.Connected {
+		t.Error("the removed credentials work again")
+	}
+	members, err := command.Members()
+	if err != nil || len(members) != 4 {
+		t.Fatalf("members %v, %v", members, err)
+	}
+	if info, err := os.Stat(command.file()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the keys: %v, %v", info.Mode(), err)
+	}
+}
+
+// A server that starts again has the same keys and messages, and who was connected is so again.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := Start(t.Context(), Config{Dir: dir, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := first.Addr().String()
+	node := member(t, first, Node, "n")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := node.Put(ctx, "n", []byte("kept")); err != nil {
+		t.Fatal(err)
+	}
+	closeAll(t, first)
+	until(t, "the loss is seen", func() bool { s := node.State(); return !s.Connected && s.Err != nil && s.Err.Try != "" })
+	if err := first.Authority().Remove("nobody"); err == nil {
+		t.Error("nobody was removed")
+	}
+	if _, err := first.Authority().Join(Node, "while it is down"); err != nil {
+		t.Error(err)
+	}
+	second := start(t, dir, addr)
+	until(t, "connected again", func() bool { return node.State().Connected })
+	hub := member(t, second, Hub, "h")
+	bucket, err := hub.JetStream().KeyValue(ctx, bus.Bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entry, err := bucket.Get(ctx, "n"); err != nil || string(entry.Value()) != "kept" {
+		t.Errorf("kept: %v, %v", entry, err)
+	}
+	if err := node.Put(ctx, "n", []byte("new")); err != nil {
+		t.Error(err)
+	}
+	if s := node.State(); s.Err != nil {
+		t.Errorf("state: %v", s.Err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := start(t, dir, "127.0.0.1:0")
+	for name, cfg := range map[string]Config{
+		"two of one folder": {Dir: dir, Listen: "127.0.0.1:0"},
+		"no folder":         {Listen: "127.0.0.1:0"},
+		"busy port":         {Dir: t.TempDir(), Listen: b.Addr().String()},
+		"no port":           {Dir: t.TempDir(), Listen: "127.0.0.1"},
+	} {
+		second, err := Start(t.Context(), cfg)
+		var advice *gpu.Advice
+		if !errors.As(err, &advice) || advice.Try == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil {
+			closeAll(t, second)
+		}
+	}
+	for _, name := range []string{"", strings.Repeat("x", LongestName+1), "a\nb", "\xff", "a\x7f"} {
+		if _, err := b.Authority().Join(Node, name); err == nil {
+			t.Errorf("%.20q joined", name)
+		}
+	}
+	if _, err := b.Authority().Join(Node, strings.Repeat("é", LongestName/2)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	b, other := start(t, t.TempDir(), "127.0.0.1:0"), start(t, t.TempDir(), "127.0.0.1:0")
+	expired, err := b.Authority().join(Node, "n", time.Now().Add(-time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := other.Authority().Join(Node, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	jwt, ca, _ := strings.Cut(foreign, "-----BEGIN CERTIFICATE")
+	d, err := b.Authority().read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	go func() {
+		for {
+			conn, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+			_ = conn.Close()
+		}
+	}()
+	for name, tt := range map[string]struct{ url, creds, want string }{
+		"expired":                {"tls://" + b.Addr().String(), expired, "expired"},
+		"of another fleet":       {"tls://" + b.Addr().String(), jwt + d.CA, "refuses the credentials"},
+		"another CA":             {"tls://" + b.Addr().String(), jwt + "-----BEGIN CERTIFICATE" + ca, "can't be trusted"},
+		"a CA that is not known": {"nats://" + b.Addr().String(), jwt, "can't be trusted"},
+		"no credentials":         {"nats://" + b.Addr().String(), d.CA, "refuses the credentials"},
+		"no server of NATS":      {"tls://" + silent.Addr().String(), expired, "NATS server"},
+		"nobody":                 {"tls://127.0.0.1:1", expired, "no NATS server listens there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := bus.Open(bus.Config{URLs: []string{tt.url}, Credentials: credentials(t, tt.creds), Node: "n"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeAll(t, c)
+			until(t, tt.want, func() bool {
+				s := c.State()
+				return !s.Connected && s.Err != nil && strings.Contains(s.Err.What, tt.want) && s.Err.Try != "" && !c.Conn().IsClosed()
+			})
+		})
+	}
+}
