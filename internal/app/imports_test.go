@@ -99,12 +99,13 @@ var allowed = map[string][]string{
 		"internal/foresight", "internal/insight", "internal/keep", "internal/live", "internal/metrics", "internal/past", "internal/recent", "internal/record", "internal/regular", "internal/server",
 		"internal/store", "internal/web",
 	},
-	"internal/fleet/bus":    {"gpu", "internal/lazy", "internal/neterr", "internal/regular"},
-	"internal/fleet/broker": {"gpu", "internal/fleet/bus", "internal/keep", "internal/neterr", "internal/regular"},
-	"internal/story":        {},
-	"internal/bench":        {},
-	"cmd/gpuwhy":            {"…"},
-	"cmd/gpuwhy-gallery":    {"…"},
+	"internal/fleet/bus":     {"gpu", "internal/lazy", "internal/neterr", "internal/regular"},
+	"internal/fleet/deliver": {"gpu", "internal/store"},
+	"internal/fleet/broker":  {"gpu", "internal/fleet/bus", "internal/keep", "internal/neterr", "internal/regular"},
+	"internal/story":         {},
+	"internal/bench":         {},
+	"cmd/gpuwhy":             {"…"},
+	"cmd/gpuwhy-gallery":     {"…"},
 }
 
 // within reports whether a list has a package, by name or as below a folder.
