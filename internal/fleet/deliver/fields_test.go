@@ -21,8 +21,7 @@ var update = flag.Bool("update", false, "add new fields to testdata/fields.txt")
 func fields() (all []string) {
 	var walk func(path string, t reflect.Type)
 	walk = func(path string, t reflect.Type) {
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("cbor"), ",")
 			if of := f.Type; of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct {
 				walk(path+name+".", of.Elem())

@@ -275,7 +275,7 @@ func columnOf(i int, of *store.Column, tier store.Tier, rows []*store.Row) colum
 		least, hasLeast := of.Number(v.Least)
 		mean, ok := of.Number(v.Mean)
 		most, hasMost := of.Number(v.Most)
-		if v.Count == 0 || !ok || tier != store.Raw && !(hasLeast && hasMost) {
+		if v.Count == 0 || !ok || tier != store.Raw && (!hasLeast || !hasMost) {
 			c.Absent = append(c.Absent, j)
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
+// How many bytes wait at most, unless it is said otherwise.
 const (
 	// DefaultBytes is how many bytes of parcels wait at most where a store keeps them: what a node of eight GPUs has to tell of
 	// several days. InMemory is that of an outbox that is lost with the program.
@@ -249,6 +250,7 @@ func (m *memory) add(parcels []store.Parcel) {
 	m.all = append(m.all, parcels...)
 }
 
+// LastParcel implements [store.Outbox], as the methods below do.
 func (m *memory) LastParcel(context.Context) (number int64, parcels int, bytes int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -258,6 +260,7 @@ func (m *memory) LastParcel(context.Context) (number int64, parcels int, bytes i
 	return number, len(m.all), bytes, nil
 }
 
+// Parcels are some of those that wait.
 func (m *memory) Parcels(_ context.Context, with store.Parts, most int) (some []store.Parcel, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -269,6 +272,7 @@ func (m *memory) Parcels(_ context.Context, with store.Parts, most int) (some []
 	return some, nil
 }
 
+// Repack changes a parcel.
 func (m *memory) Repack(ctx context.Context, p store.Parcel) error {
 	if len(p.Data) == 0 {
 		_, _, err := m.Posted(ctx, []int64{p.Number})
@@ -284,6 +288,7 @@ func (m *memory) Repack(ctx context.Context, p store.Parcel) error {
 	return nil
 }
 
+// Posted removes parcels.
 func (m *memory) Posted(_ context.Context, numbers []int64) (parcels int, bytes int64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
