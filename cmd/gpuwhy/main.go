@@ -36,6 +36,7 @@ type commands struct {
 	Serve       serveCommand       `cmd:"" default:"1" help:"Read the GPUs and serve the dashboard (the default)."`
 	Agent       agentCommand       `cmd:"" help:"Read the GPUs and publish them to a fleet; serve a page only with --listen."`
 	Hub         hubCommand         `cmd:"" help:"Show a fleet that agents publish; read no GPU here."`
+	Record      recordCommand      `cmd:"" help:"Write the past of a fleet (--fleet) into one database (--history). As many as are wanted share the work."`
 	Snapshot    snapshotCommand    `cmd:"" help:"Read every GPU once and print it."`
 	Why         whyCommand         `cmd:"" help:"Say why the fan runs, with the figures behind it: from a running gpuwhy, or from a few seconds of readings."`
 	Past        pastCommand        `cmd:"" help:"Say what went on in the past, such as last night."`

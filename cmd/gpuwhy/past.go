@@ -16,10 +16,11 @@ import (
 
 // pastFlags are those of all commands about the past.
 type pastFlags struct {
-	TZ   string `name:"tz" placeholder:"ZONE" help:"The time zone in which times are understood and shown, such as Europe/Berlin; this machine's by default."`
-	JSON bool   `name:"json" help:"Print what the API answers."`
-	CSV  bool   `name:"csv" help:"Print a table for other programs."`
-	URL  string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default what --listen and --base-path say, and the database of --history where nobody listens there."`
+	TZ      string `name:"tz" placeholder:"ZONE" help:"The time zone in which times are understood and shown, such as Europe/Berlin; this machine's by default."`
+	JSON    bool   `name:"json" help:"Print what the API answers."`
+	CSV     bool   `name:"csv" help:"Print a table for other programs."`
+	URL     string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default what --listen and --base-path say, and the database of --history where nobody listens there."`
+	Machine string `placeholder:"NODE" help:"One machine of a fleet; all that the database has by default."`
 }
 
 type pastCommand struct {
@@ -99,6 +100,9 @@ func answerOf[T any](env *environment, flags pastFlags, path string, q url.Value
 	}
 	if flags.CSV {
 		q.Set("format", "csv")
+	}
+	if flags.Machine != "" {
+		q.Set("node", flags.Machine)
 	}
 	q.Set("tz", zoneAsked(flags.TZ))
 	contentType := typeJSON

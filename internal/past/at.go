@@ -107,6 +107,7 @@ func (p *Past) read(ctx context.Context, node string, from, to time.Time) <-chan
 				r.Snapshot, err = gpu.UnmarshalRecord(f.Record)
 			}
 			if r.Snapshot != nil {
+				r.Node = node // whatever whoever delivered it says
 				p.Permits.withhold(r.Snapshot)
 			}
 			if r.err == nil && err != nil {

@@ -56,6 +56,7 @@ type Device struct {
 	Name, Vendor string
 	Index        int
 	Kind         gpu.Kind // what is simulated or recorded says so in the past, too
+	Order        int64    // see [Batch.Delivered]; a store does not read it back
 	// First and Last are the times of its first and last row, but for those of [SixHours], which begin long before what they are
 	// about. A store fills them in.
 	First, Last time.Time
@@ -131,6 +132,7 @@ type Session struct {
 	// It has no user and no name; its From is when it began to use the device; SMSeconds and Busy are its mean utilization
 	// times its time.
 	Accounted bool
+	Order     int64 // see [Batch.Delivered]; a store does not read it back
 }
 
 // SessionKey is what makes a session: a pid that is used again has another start, and a machine
@@ -154,6 +156,7 @@ type Cause struct {
 	Short      string
 	Confidence float64
 	Who        string // the process that it names, as the answer calls it; empty where it names none
+	Order      int64  // see [Batch.Delivered]; a store does not read it back
 }
 
 // EventKinds are the kinds of events.
@@ -191,6 +194,45 @@ type Batch struct {
 	// Unsettled are spans that have got readings, and whose row is not written yet; Settled are those whose row now is, also
 	// where it is in both.
 	Unsettled, Settled []Bucket
+
+	// Delivered says that all of it comes from elsewhere, perhaps once more, or after what is newer. Then a session, a cause or
+	// what is known of a device takes the place of what has the same key only where its Order, which grows with what happens, is
+	// not less; and the row of a span only where it is not of fewer readings. What was not delivered has the order 0, and always
+	// takes the place.
+	Delivered bool
+	// Parcels are put into the outbox with the rest of the batch. They are for a store that is an [Outbox].
+	Parcels []Parcel
+}
+
+// A Parcel is a part of the past of one node, packed to be delivered elsewhere.
+type Parcel struct {
+	Number int64 // larger than that of every parcel before
+	Node   string
+	Parts  Parts
+	Data   []byte
+}
+
+// Parts are kinds of what a parcel has, those that are worth the least first.
+type Parts uint8
+
+// The parts of a parcel.
+const (
+	WithFrames   Parts = 1 << iota
+	WithReadings       // raw rows
+	WithSpans
+	WithRest // sessions, causes, events, devices
+)
+
+// An Outbox keeps parcels until they are delivered. Its methods may be called at the same time; errors are those of a [Store].
+type Outbox interface {
+	// LastParcel is the largest number that a parcel ever had, 0 if there was none, and how many bytes are kept in how many parcels.
+	LastParcel(ctx context.Context) (number int64, parcels int, bytes int64, err error)
+	// Parcels are some of those that have any of the parts, the oldest first.
+	Parcels(ctx context.Context, with Parts, most int) ([]Parcel, error)
+	// Repack gives a parcel that is still there other data; without data it is removed.
+	Repack(ctx context.Context, p Parcel) error
+	// Posted removes parcels, and returns how many bytes of how many that were.
+	Posted(ctx context.Context, numbers []int64) (parcels int, bytes int64, err error)
 }
 
 // A Bucket is a span of a device or machine whose row has to be made.

@@ -42,7 +42,7 @@ func (w *writing) frames(ctx context.Context) error {
 		}
 		rows = append(rows, []any{of.device, of.time, packed})
 	}
-	return frameTable.merge(ctx, w.tx, rows)
+	return frameTable.merge(ctx, w.tx, rows, w.batch.Delivered)
 }
 
 func (s *Store) pack(record []byte, key *frames.Key) ([]byte, error) {

@@ -345,7 +345,7 @@ func (s *Store) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Ses
 		err = rows.Scan(&e.Node, &e.UUID, nil, &e.Boot, &e.PID, &e.Started, &e.Begin, &e.User, &e.Name, &e.Program, &e.Command,
 			&e.Container, &e.Image, &e.Pod, &e.Unit, &e.Job, &e.Type, &e.From, &e.To, &e.Outcome, (*int64)(&e.Seen), &peak, &quality,
 			&e.MemorySeconds, (*int64)(&e.MemoryKnown), &e.SMSeconds, (*int64)(&e.SMKnown), &e.Joules, (*int64)(&e.JoulesKnown),
-			&e.JoulesMethod, (*int64)(&e.Busy), &e.Accounted)
+			&e.JoulesMethod, (*int64)(&e.Busy), &e.Accounted, nil)
 		inUTC(&e.Started, &e.Begin, &e.From, &e.To)
 		e.PeakMemory = memory(peak, quality)
 		return e, err
@@ -386,7 +386,7 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 	}
 	return each(ctx, s, causes, where, "from_time", func(rows pgx.Rows) (c store.Cause, err error) {
 		err = rows.Scan(&c.Node, &c.UUID, nil, &c.ID, &c.From, &c.To, &c.Open, &c.Kind, &c.Case, &c.Sentence, &c.Short,
-			&c.Confidence, &c.Who)
+			&c.Confidence, &c.Who, nil)
 		inUTC(&c.From, &c.To)
 		return c, err
 	})

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ type table struct {
 	keys    int
 	names   []string // of the columns
 	upsert  string   // takes what is new from the table in which it was put
+	deliver string   // the same of what was delivered, which may be older than what is there
 }
 
 type column struct {
@@ -63,6 +65,12 @@ func newTable(name string, keys int, parts ...[]column) *table {
 	all := list(t.names)
 	t.upsert = "INSERT INTO " + name + " (" + all + ") SELECT " + all + " FROM pg_temp.new_" + name +
 		" ON CONFLICT (" + list(t.names[:keys]) + ") DO UPDATE SET " + strings.Join(set, ", ")
+	t.deliver = t.upsert
+	for _, growing := range []string{"ordinal", "readings"} {
+		if slices.Contains(t.names, growing) {
+			t.deliver += " WHERE excluded." + growing + " >= " + name + "." + growing
+		}
+	}
 	return t
 }
 
@@ -136,11 +144,11 @@ var (
 		columns("timestamptz", "from_time", "to_time"),
 		typed("outcome text", "seen bigint", "peak_memory bigint", "peak_quality text",
 			"memory_seconds double precision", "memory_known bigint", "sm_seconds double precision", "sm_known bigint",
-			"joules double precision", "joules_known bigint", "joules_method text", "busy bigint", "accounted boolean"))
+			"joules double precision", "joules_known bigint", "joules_method text", "busy bigint", "accounted boolean", "ordinal bigint"))
 	causes = newTable("causes", 3,
 		typed("device bigint", "id text", "from_time timestamptz", "to_time timestamptz", "open boolean"),
 		columns("text", "kind", "case", "sentence", "short"),
-		typed("confidence double precision", "who text"))
+		typed("confidence double precision", "who text", "ordinal bigint"))
 	frameTable = partitioned{newTable("frames", 2, deviceAndTime, columns("bytea", "record")), false, store.Raw}
 	// Key frames are not put into another table first: there are few.
 	keyFrameTable = partitioned{newTable("key_frames", 2, deviceAndTime, columns("bytea", "record")), false, store.Raw}
@@ -177,14 +185,18 @@ func stage(ctx context.Context, c *pgx.Conn) error {
 }
 
 // merge writes rows by their keys. No key may be there twice.
-func (t *table) merge(ctx context.Context, tx pgx.Tx, rows [][]any) error {
+func (t *table) merge(ctx context.Context, tx pgx.Tx, rows [][]any, delivered bool) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	if _, err := tx.CopyFrom(ctx, pgx.Identifier{"pg_temp", "new_" + t.name}, t.names, pgx.CopyFromRows(rows)); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, t.upsert)
+	upsert := t.upsert
+	if delivered {
+		upsert = t.deliver
+	}
+	_, err := tx.Exec(ctx, upsert)
 	return err
 }
 

@@ -150,7 +150,7 @@ func (w *writing) rows(ctx context.Context) error {
 		by[t] = append(by[t], rowOf(r, w.id(r.Key), len(t.columns)))
 	}
 	for i := range ofRows() { // always in the same order, so that two writers don't wait for each other
-		if err := ofRows()[i].merge(ctx, w.tx, by[&ofRows()[i]]); err != nil {
+		if err := ofRows()[i].merge(ctx, w.tx, by[&ofRows()[i]], w.batch.Delivered); err != nil {
 			return err
 		}
 	}
@@ -239,9 +239,9 @@ func (w *writing) sessions(ctx context.Context) error {
 		row = texts(row, s.User, s.Name, s.Program, s.Command, s.Container, s.Image, s.Pod, s.Unit, s.Job, string(s.Type))
 		rows = append(rows, append(row, moment(s.From), moment(s.To), store.Text(string(s.Outcome)), int64(s.Seen),
 			peak, s.PeakMemory.Quality().String(), s.MemorySeconds, int64(s.MemoryKnown), s.SMSeconds, int64(s.SMKnown),
-			s.Joules, int64(s.JoulesKnown), store.Text(s.JoulesMethod), int64(s.Busy), s.Accounted))
+			s.Joules, int64(s.JoulesKnown), store.Text(s.JoulesMethod), int64(s.Busy), s.Accounted, s.Order))
 	}
-	return sessions.merge(ctx, w.tx, rows)
+	return sessions.merge(ctx, w.tx, rows, w.batch.Delivered)
 }
 
 func texts(row []any, all ...string) []any {
@@ -262,9 +262,9 @@ func (w *writing) causes(ctx context.Context) error {
 	for _, c := range latest(w.batch.Causes, keyOf) {
 		k := keyOf(c)
 		row := texts([]any{k.device, k.id, k.from, moment(c.To), c.Open}, c.Kind, c.Case, c.Sentence, c.Short)
-		rows = append(rows, append(row, c.Confidence, store.Text(c.Who)))
+		rows = append(rows, append(row, c.Confidence, store.Text(c.Who), c.Order))
 	}
-	return causes.merge(ctx, w.tx, rows)
+	return causes.merge(ctx, w.tx, rows, w.batch.Delivered)
 }
 
 func (w *writing) events(ctx context.Context) error {
@@ -278,7 +278,7 @@ func (w *writing) events(ctx context.Context) error {
 		}
 		rows = append(rows, append(row, data))
 	}
-	return events.merge(ctx, w.tx, rows)
+	return events.merge(ctx, w.tx, rows, w.batch.Delivered)
 }
 
 func (w *writing) documents(ctx context.Context) error {
@@ -348,6 +348,7 @@ func (w *writing) identify(ctx context.Context) (map[store.Key]device, error) {
 		said := cleanDevice(*d)
 		if before := named[said.Key()]; before.id == 0 || before.said != said {
 			changed = append(changed, said)
+			changed[len(changed)-1].Order = d.Order
 			named[said.Key()] = device{before.id, said}
 		}
 	}
@@ -428,9 +429,9 @@ func (w *writing) describe(ctx context.Context, changed []store.Device) error {
 	slices.SortFunc(changed, byKey)
 	b := new(pgx.Batch)
 	for _, d := range changed {
-		b.Queue(`UPDATE devices SET name = $3, vendor = $4, number = $5, kind = $6
-			WHERE node = $1 AND uuid = $2 AND (name, vendor, number, kind) IS DISTINCT FROM ($3, $4, $5, $6)`,
-			d.Node, d.UUID, d.Name, d.Vendor, int64(d.Index), string(d.Kind))
+		b.Queue(`UPDATE devices SET name = $3, vendor = $4, number = $5, kind = $6, ordinal = $7
+			WHERE node = $1 AND uuid = $2 AND (name, vendor, number, kind) IS DISTINCT FROM ($3, $4, $5, $6) AND ($7::bigint = 0 OR ordinal <= $7)`,
+			d.Node, d.UUID, d.Name, d.Vendor, int64(d.Index), string(d.Kind), d.Order)
 	}
 	return w.tx.SendBatch(ctx, b).Close()
 }

@@ -28,6 +28,7 @@ type table struct {
 	tier    store.Tier
 	columns store.Columns
 	insert  string
+	deliver string // the same, unless there is a row of more readings
 }
 
 // tables by whether they are of machines, and tier.
@@ -52,7 +53,12 @@ func newTable(of string, tier store.Tier) table {
 		}
 	}
 	values := " VALUES (?" + strings.Repeat(", ?", len(names)-1) + ")"
-	t.insert = "INSERT OR REPLACE INTO " + t.name + " (" + strings.Join(names, ", ") + ")" + values
+	into := "INSERT OR REPLACE INTO " + t.name + " (" + strings.Join(names, ", ") + ")"
+	t.insert, t.deliver = into+values, into+values
+	if tier != store.Raw {
+		t.deliver = into + " SELECT ?" + strings.Repeat(", ?", len(names)-1) +
+			" WHERE NOT EXISTS (SELECT 1 FROM " + t.name + " WHERE device = ?1 AND time = ?2 AND readings > ?4)" // as fixed says
+	}
 	return t
 }
 

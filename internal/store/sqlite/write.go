@@ -16,7 +16,7 @@ import (
 // Write implements [store.Store].
 func (s *Store) Write(ctx context.Context, b *store.Batch) error {
 	return s.change(ctx, func(db *database) error {
-		w := writer{database: db, named: map[store.Key]int64{}, told: map[string]keptText{}}
+		w := writer{database: db, named: map[store.Key]int64{}, told: map[string]keptText{}, delivered: b.Delivered}
 		if err := db.write.within("BEGIN IMMEDIATE", func() error { return w.batch(ctx, b) }); err != nil {
 			db.frames.forget()
 			return err
@@ -35,6 +35,8 @@ type writer struct {
 	args  []driver.NamedValue // of rows
 
 	packed []byte // values among these
+
+	delivered bool // see [store.Batch]
 }
 
 func (w *writer) batch(ctx context.Context, b *store.Batch) error {
@@ -50,6 +52,7 @@ func (w *writer) batch(ctx context.Context, b *store.Batch) error {
 			}
 			return w.bucket("DELETE FROM unsettled WHERE tier = ? AND device = ? AND time = ?", u)
 		}),
+		each(b.Parcels, w.parcel),
 	} {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -78,8 +81,8 @@ func (w *writer) device(d *store.Device) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.write.exec("UPDATE devices SET name = ?, vendor = ?, place = ?, kind = ? WHERE id = ?",
-		store.Text(d.Name), store.Text(d.Vendor), d.Index, store.Text(string(d.Kind)), id)
+	_, err = w.write.exec("UPDATE devices SET name = ?1, vendor = ?2, place = ?3, kind = ?4, ordinal = ?5 WHERE id = ?6 AND (?5 = 0 OR ordinal <= ?5)",
+		store.Text(d.Name), store.Text(d.Vendor), d.Index, store.Text(string(d.Kind)), d.Order, id)
 	return err
 }
 
@@ -121,7 +124,11 @@ func (w *writer) row(r *store.Row) error {
 	} else {
 		w.span(t.columns, r)
 	}
-	_, err = w.write.execNamed(t.insert, w.args)
+	insert := t.insert
+	if w.delivered {
+		insert = t.deliver
+	}
+	_, err = w.write.execNamed(insert, w.args)
 	return err
 }
 
@@ -232,9 +239,9 @@ const (
 	sessionKey  = "device, boot, pid, started, begun"
 	sessionRest = "since, until, user, name, program, command, container, image, pod, unit, job, type, outcome, seen, " +
 		"peak_memory, peak_memory_quality, memory_seconds, memory_known, sm_seconds, sm_known, " +
-		"joules, joules_known, joules_method, busy, accounted"
+		"joules, joules_known, joules_method, busy, accounted, ordinal"
 	causeKey  = "device, cause, since"
-	causeRest = "until, open, kind, kind_case, sentence, short, confidence, who"
+	causeRest = "until, open, kind, kind_case, sentence, short, confidence, who, ordinal"
 )
 
 var insertSession, insertCause = upsert("sessions", sessionKey, sessionRest), upsert("causes", causeKey, causeRest)
@@ -248,7 +255,7 @@ func upsert(table, key, rest string) string {
 	columns := strings.Count(key+", "+rest, ",") + 1
 	return "INSERT INTO " + table + " (" + key + ", " + rest + ") VALUES (?" + strings.Repeat(", ?",
 		columns-1) + ") ON CONFLICT (" + key +
-		") DO UPDATE SET " + strings.Join(set, ", ")
+		") DO UPDATE SET " + strings.Join(set, ", ") + " WHERE excluded.ordinal = 0 OR excluded.ordinal >= ordinal"
 }
 
 func (w *writer) session(s *store.Session) error {
@@ -265,7 +272,7 @@ func (w *writer) session(s *store.Session) error {
 		id, t.of(s.Boot), s.PID, s.Started, s.Begin, s.From, s.To, t.of(s.User), t.of(s.Name), t.of(s.Program), t.of(s.Command),
 		t.of(s.Container), t.of(s.Image), t.of(s.Pod), t.of(s.Unit), t.of(s.Job), t.of(string(s.Type)), string(s.Outcome), s.Seen,
 		peak, t.of(s.PeakMemory.Quality().String()), s.MemorySeconds, s.MemoryKnown, s.SMSeconds, s.SMKnown, s.Joules, s.JoulesKnown,
-		t.of(s.JoulesMethod), s.Busy, s.Accounted,
+		t.of(s.JoulesMethod), s.Busy, s.Accounted, s.Order,
 	}
 	if t.err != nil {
 		return t.err
@@ -281,7 +288,7 @@ func (w *writer) cause(c *store.Cause) error {
 	}
 	t := w.teller(c.To)
 	args := []any{
-		id, t.of(c.ID), c.From, c.To, c.Open, t.of(c.Kind), t.of(c.Case), store.Text(c.Sentence), t.of(c.Short), c.Confidence, t.of(c.Who),
+		id, t.of(c.ID), c.From, c.To, c.Open, t.of(c.Kind), t.of(c.Case), store.Text(c.Sentence), t.of(c.Short), c.Confidence, t.of(c.Who), c.Order,
 	}
 	if t.err != nil {
 		return t.err

@@ -24,6 +24,7 @@ type Model struct {
 	events    map[string]store.Event
 	documents map[string][]byte
 	unsettled map[store.Bucket]bool
+	orders    map[any]int64 // by key
 }
 
 type rowKey struct {
@@ -48,7 +49,7 @@ func NewModel() *Model {
 	return &Model{
 		devices: map[store.Key]store.Device{}, rows: map[rowKey]store.Row{}, frames: map[frameKey]store.Frame{},
 		sessions: map[store.SessionKey]store.Session{}, causes: map[causeKey]store.Cause{}, events: map[string]store.Event{},
-		documents: map[string][]byte{}, unsettled: map[store.Bucket]bool{},
+		documents: map[string][]byte{}, unsettled: map[store.Bucket]bool{}, orders: map[any]int64{},
 	}
 }
 
@@ -72,6 +73,15 @@ func times(t ...*time.Time) {
 	}
 }
 
+// older reports whether there is something newer of a key.
+func (m *Model) older(key any, order int64) bool {
+	if order != 0 && order < m.orders[key] {
+		return true
+	}
+	m.orders[key] = order
+	return false
+}
+
 // Write keeps a copy of the batch.
 func (m *Model) Write(ctx context.Context, b *store.Batch) error {
 	if err := ctx.Err(); err != nil {
@@ -81,11 +91,17 @@ func (m *Model) Write(ctx context.Context, b *store.Batch) error {
 	defer m.mu.Unlock()
 	for _, d := range b.Devices {
 		texts(&d.Node, &d.UUID, &d.Name, &d.Vendor)
-		d.First, d.Last = time.Time{}, time.Time{}
+		if m.older(d.Key(), d.Order) {
+			continue
+		}
+		d.First, d.Last, d.Order = time.Time{}, time.Time{}, 0
 		m.devices[d.Key()] = d
 	}
 	for _, r := range b.Rows {
 		r = asKept(r)
+		if has, ok := m.rows[rowKey{r.Key, r.Tier, r.Time}]; ok && b.Delivered && has.Readings > r.Readings {
+			continue
+		}
 		m.rows[rowKey{r.Key, r.Tier, r.Time}] = r
 		m.name(r.Key)
 	}
@@ -99,12 +115,20 @@ func (m *Model) Write(ctx context.Context, b *store.Batch) error {
 		texts(&s.Node, &s.UUID, &s.Boot, &s.User, &s.Name, &s.Program, &s.Command, &s.Container, &s.Image, &s.Pod, &s.Unit, &s.Job,
 			&s.JoulesMethod)
 		times(&s.Started, &s.Begin, &s.From, &s.To)
+		if m.older(s.SessionKey, s.Order) {
+			continue
+		}
+		s.Order = 0
 		m.sessions[s.SessionKey] = s
 		m.name(s.Key)
 	}
 	for _, c := range b.Causes {
 		texts(&c.Node, &c.UUID, &c.ID, &c.Kind, &c.Case, &c.Sentence, &c.Short, &c.Who)
 		times(&c.From, &c.To)
+		if m.older(causeKey{c.Key, c.ID, c.From}, c.Order) {
+			continue
+		}
+		c.Order = 0
 		m.causes[causeKey{c.Key, c.ID, c.From}] = c
 		m.name(c.Key)
 	}

@@ -37,6 +37,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"TextOfStrangers", textOfStrangers},
 		{"WrittenTwice", writtenTwice},
 		{"TheLaterTakesThePlace", theLaterTakesThePlace},
+		{"DeliveredLate", deliveredLate},
 		{"RangesOfTime", rangesOfTime},
 		{"Filters", filters},
 		{"StoppedEarly", stoppedEarly},
@@ -431,6 +432,41 @@ func theLaterTakesThePlace(t *testing.T, s store.Store) {
 	write(t, s, &store.Batch{Sessions: []store.Session{again}, Causes: []store.Cause{same}})
 	equal(t, "sessions", []store.Session{later, again}, read(t, s.Sessions(t.Context(), store.Query{})))
 	equal(t, "causes", []store.Cause{b.Causes[0], same}, read(t, s.Causes(t.Context(), store.Query{})))
+}
+
+// What is delivered may come again, and after what is newer: then the newer stays, whatever the order is in which it comes.
+func deliveredLate(t *testing.T, s store.Store) {
+	state := func(order int64) *store.Batch {
+		until := at(time.Duration(order) * time.Minute)
+		if order == 3 {
+			until = at(30 * time.Second) // the clock was set back: a later state may seem to be an earlier one
+		}
+		process, why := session(gpu0, 1, at(0), until), cause(gpu0, "work", at(0), until)
+		number := 1<<50 + order // about as large as they are
+		process.Order, why.Order, why.Open = number, number, order < 3
+		span := reading(gpu0, at(0), map[string]float64{"power_draw": float64(order)})
+		span.Tier, span.Readings = store.Minute, int(order)
+		span.Values[watts].Count = int(order)
+		return &store.Batch{
+			Devices:  []store.Device{{Node: "here", UUID: "GPU-0", Name: fmt.Sprint("name ", order), Order: number}},
+			Rows:     []store.Row{reading(gpu0, at(time.Second), map[string]float64{"power_draw": 7}), span},
+			Frames:   []store.Frame{frame("here", at(0), 1)},
+			Sessions: []store.Session{process}, Causes: []store.Cause{why}, Delivered: true,
+			Events: []store.Event{{ID: "e", Key: gpu0, Time: at(0), Kind: "state"}},
+		}
+	}
+	want := NewModel()
+	newest := state(3)
+	newest.Delivered = false
+	write(t, want, newest)
+	for _, order := range []int64{2, 3, 1, 3, 2} {
+		write(t, s, state(order))
+	}
+	equal(t, "the newest", everything(t, want), everything(t, s))
+	// What this program writes by itself takes its place.
+	own := session(gpu0, 1, at(0), at(time.Hour))
+	write(t, s, &store.Batch{Sessions: []store.Session{own}})
+	equal(t, "sessions", []store.Session{own}, read(t, s.Sessions(t.Context(), store.Query{})))
 }
 
 func rangesOfTime(t *testing.T, s store.Store) {

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
+	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+)
+
+// recordCommand writes the past of a fleet into one database.
+type recordCommand struct{}
+
+// Run writes until a signal. What fails is tried again, and told in the log.
+func (recordCommand) Run(env *environment) error {
+	c := env.cfg
+	kept, onServer := c.keepsHistory()
+	switch {
+	case len(c.fleet) == 0:
+		return usageError{&gpu.Advice{What: "no fleet is named", Try: "give its NATS servers with --fleet, such as --fleet tls://gpu-1.example.org:4222"}}
+	case !kept:
+		return usageError{&gpu.Advice{What: "there is no database to record the past in", Try: "give its address with --history postgres://USER@HOST/DATABASE"}}
+	}
+	open := func(ctx context.Context) (store.Store, error) {
+		if onServer { // as many recorders as are wanted write there, each as nobody
+			return postgres.Open(postgres.Config{URL: c.History, Patience: recordPatience})
+		}
+		return sqlite.Open(ctx, sqlite.Options{File: c.historyFile(), Log: env.log, Now: time.Now})
+	}
+	st := &store.Later{Open: open}
+	b, err := bus.Open(bus.Config{URLs: c.fleet, Credentials: c.FleetCredentials, Name: "gpuwhy record " + c.name(), Log: env.log})
+	if err != nil {
+		return err
+	}
+	r := deliver.NewRecorder(deliver.RecorderConfig{
+		Store: st, Retention: c.retention, JetStream: b.JetStream(), Stream: bus.PastStream, NodeOf: nodeOfPast, Log: env.log, Now: time.Now,
+	})
+	env.log.Info("recording the past of the fleet", "version", versionText())
+	r.Run(env.ctx)
+	s := r.State()
+	env.log.Info("recording ends", "messages", s.Written, "refused_of_nodes", len(s.Refused))
+	return errors.Join(b.Close(), st.Close())
+}
+
+// recordPatience is how long the server may take for what many nodes have to tell.
+const recordPatience = 30 * time.Second
+
+// nodeOfPast is the node whose past comes on a subject.
+func nodeOfPast(subject string) (string, error) {
+	token, ok := strings.CutPrefix(subject, strings.TrimSuffix(bus.AllPast, "*"))
+	if !ok {
+		return "", fmt.Errorf("%.100q is no subject of the past", subject)
+	}
+	return bus.NodeOf(token)
+}

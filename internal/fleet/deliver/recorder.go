@@ -1,0 +1,355 @@
+package deliver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// RecorderConfig is what a Recorder needs.
+type RecorderConfig struct {
+	Store     store.Store // of the past of all nodes
+	Retention store.Retention
+	JetStream jetstream.JetStream
+	Stream    string // its name
+	// NodeOf says whose past comes on a subject.
+	NodeOf func(subject string) (string, error)
+	Log    *slog.Logger
+	Now    func() time.Time
+}
+
+const (
+	// group is the durable consumer that all recorders share.
+	group = "recorders"
+	// messagesAtOnce and bytesAtOnce are how much is written in one transaction.
+	messagesAtOnce, bytesAtOnce = 64, 4 << 20
+	// ackWait is after how long another recorder gets what this one has not said that it has written; writePatience is shorter.
+	ackWait, writePatience = 2 * time.Minute, time.Minute
+	// waiting is how long the stream is asked for more.
+	waiting = time.Second
+	// tries is how often a message is tried that the store does not take, though it takes others.
+	tries = 5
+	// Each minute some parts of what is too old are forgotten.
+	forgetEvery, forgetParts = time.Minute, 100
+	// mostNodes is of how many nodes it is counted what was refused.
+	mostNodes = 100_000
+)
+
+// A Recorder takes what nodes deliver, and writes it into a store. Any number of them share the work.
+type Recorder struct {
+	cfg   RecorderConfig
+	log   *slog.Logger
+	codec *codec
+
+	mu    sync.Mutex
+	state RecorderState
+}
+
+// RecorderState says how a recorder does.
+type RecorderState struct {
+	Written uint64            // messages, since the program began
+	Last    time.Time         // when some were written last; zero: never
+	Old     uint64            // rows and frames that came too late to be kept
+	Refused map[string]uint64 // messages that can't be read or written, by node
+	Err     error             // of the last try, a [gpu.Advice] or one of the store; nil while all is well
+	Since   time.Time         // when it began to fail
+}
+
+// NewRecorder makes a recorder, which does nothing before [Recorder.Run].
+func NewRecorder(cfg RecorderConfig) *Recorder {
+	return &Recorder{cfg: cfg, log: cfg.Log.With("part", "recorder"), codec: newCodec(), state: RecorderState{Refused: map[string]uint64{}}}
+}
+
+// State returns how it does now.
+func (r *Recorder) State() RecorderState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.state
+	s.Refused = maps.Clone(s.Refused)
+	return s
+}
+
+// Run writes until ctx ends. What fails is tried again: messages wait in the stream meanwhile.
+func (r *Recorder) Run(ctx context.Context) {
+	var tasks sync.WaitGroup
+	tasks.Go(func() { r.forgetAll(ctx) })
+	defer tasks.Wait()
+	for fails := 0; ctx.Err() == nil; {
+		err := r.take(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		r.tell(err)
+		if err == nil {
+			fails = 0
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(firstPause<<min(fails, 10), longestPause)):
+		}
+		fails++
+	}
+}
+
+// take takes messages and writes them, until something fails.
+func (r *Recorder) take(ctx context.Context) error {
+	if _, err := r.cfg.Store.Document(ctx, group); err != nil { // there is none, but a database that is away says so: nothing is taken then
+		return err
+	}
+	asking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	consumer, err := r.cfg.JetStream.CreateOrUpdateConsumer(asking, r.cfg.Stream, jetstream.ConsumerConfig{
+		Durable: group, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: 64 * messagesAtOnce,
+		Description: "gpuwhy: those who write the past of the fleet",
+	})
+	if err != nil {
+		return r.noStream(err)
+	}
+	r.tell(nil)
+	for ctx.Err() == nil {
+		some, err := consumer.Fetch(messagesAtOnce, jetstream.FetchMaxWait(waiting))
+		if err != nil {
+			return r.noStream(err)
+		}
+		var got []jetstream.Msg
+		for m := range some.Messages() {
+			got = append(got, m)
+		}
+		if err := some.Error(); err != nil && len(got) == 0 && ctx.Err() == nil {
+			return r.noStream(err)
+		}
+		if err := r.record(ctx, got); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (r *Recorder) noStream(err error) error {
+	advice := &gpu.Advice{
+		What: "the stream with the past of the fleet can't be read", Err: err,
+		Try: "see whether the NATS servers run and have a quorum, and whether a hub runs, which makes the stream; what nodes have to tell waits there",
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		advice.What = "the NATS servers have no stream with the past of the fleet"
+		advice.Try = "start a hub, which makes it, or see whether the credentials are those of this fleet"
+	}
+	return advice
+}
+
+// A taken message can be read.
+type taken struct {
+	jetstream.Msg
+	node   string
+	number int64
+	batch  *store.Batch
+}
+
+// record writes messages, and says so to the stream.
+func (r *Recorder) record(ctx context.Context, got []jetstream.Msg) error {
+	var all []taken
+	for _, m := range got {
+		node, err := r.cfg.NodeOf(m.Subject())
+		if err == nil {
+			var number int64
+			var b *store.Batch
+			if number, b, err = r.read(m, node); err == nil {
+				all = append(all, taken{m, node, number, b})
+				continue
+			}
+		}
+		r.refuse(node, err)
+		_ = m.Term() // else it comes again, and is refused again
+	}
+	for len(all) > 0 {
+		n, bytes := 0, 0
+		for n < len(all) && (n == 0 || bytes+len(all[n].Data()) <= bytesAtOnce) {
+			bytes += len(all[n].Data())
+			n++
+		}
+		if err := r.write(ctx, all[:n]); err != nil {
+			for i := range all {
+				_ = all[i].Nak() // else it comes again after a while
+			}
+			return err
+		}
+		all = all[n:]
+	}
+	return nil
+}
+
+// read makes the batch of a message.
+func (r *Recorder) read(m jetstream.Msg, node string) (number int64, b *store.Batch, err error) {
+	number, err = strconv.ParseInt(m.Headers().Get(headerNumber), 10, 64)
+	if err != nil || number <= 0 {
+		return 0, nil, fmt.Errorf("%w: it has no number", ErrUnreadable)
+	}
+	read, err := r.codec.unpack(m.Data())
+	if err == nil {
+		b, err = read.read(node, number, r.cfg.Now())
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	r.leaveOut(b)
+	return number, b, nil
+}
+
+// leaveOut leaves out what would be forgotten at once. It also bounds how many partitions a node can have made.
+func (r *Recorder) leaveOut(b *store.Batch) {
+	now, old := r.cfg.Now(), uint64(0)
+	rows := b.Rows[:0]
+	for i := range b.Rows {
+		if b.Rows[i].Time.Add(b.Rows[i].Tier.Span()).Before(r.cfg.Retention.Cutoff(b.Rows[i].Tier, now)) {
+			old++
+			continue
+		}
+		rows = append(rows, b.Rows[i])
+	}
+	b.Rows = rows
+	frames := b.Frames[:0]
+	for _, f := range b.Frames {
+		if f.Time.Before(r.cfg.Retention.Cutoff(store.Raw, now)) {
+			old++
+			continue
+		}
+		frames = append(frames, f)
+	}
+	b.Frames = frames
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.Old += old
+}
+
+// write writes messages in one transaction; where the store does not take one of them, each by itself.
+func (r *Recorder) write(ctx context.Context, all []taken) error {
+	together := store.Batch{Delivered: true}
+	slices.SortStableFunc(all, func(a, b taken) int { return cmp.Compare(a.number, b.number) }) // as it happened on each node
+	for i := range all {
+		join(&together, all[i].batch)
+	}
+	err := r.store(ctx, &together)
+	if err == nil {
+		for i := range all {
+			_ = all[i].Ack() // else it comes again, and changes nothing
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.state.Written, r.state.Last = r.state.Written+uint64(len(all)), r.cfg.Now()
+		return nil
+	}
+	if ctx.Err() != nil || of(err) {
+		return err
+	}
+	if len(all) > 1 {
+		for i := range all {
+			if err := r.write(ctx, all[i:i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if meta, failed := all[0].Metadata(); failed == nil && meta.NumDelivered < tries {
+		_ = all[0].NakWithDelay(longestPause) // the reason may be another one
+		r.log.Warn("a part of the past is not written, and tried again", "node", all[0].node, "err", err)
+		return nil
+	}
+	r.refuse(all[0].node, err)
+	_ = all[0].Term()
+	return nil
+}
+
+func (r *Recorder) store(ctx context.Context, b *store.Batch) error {
+	ctx, cancel := context.WithTimeout(store.Own(ctx), writePatience)
+	defer cancel()
+	return r.cfg.Store.Write(ctx, b)
+}
+
+// of reports whether an error is of the store, and not of what is written.
+func of(err error) bool {
+	for _, known := range []error{
+		store.ErrFull, store.ErrReadOnly, store.ErrCorrupt, store.ErrLocked, store.ErrGone, store.ErrNewer, store.ErrBusy, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+func join(to, b *store.Batch) {
+	to.Devices = append(to.Devices, b.Devices...)
+	to.Rows = append(to.Rows, b.Rows...)
+	to.Frames = append(to.Frames, b.Frames...)
+	to.Sessions = append(to.Sessions, b.Sessions...)
+	to.Causes = append(to.Causes, b.Causes...)
+	to.Events = append(to.Events, b.Events...)
+}
+
+// refuse counts a message that is not written, and tells it once of each node.
+func (r *Recorder) refuse(node string, err error) {
+	r.mu.Lock()
+	n, known := r.state.Refused[node]
+	if known || len(r.state.Refused) < mostNodes {
+		r.state.Refused[node] = n + 1
+	}
+	r.mu.Unlock()
+	if !known {
+		r.log.Warn("a part of the past is refused; it is told once of a node", "node", node, "err", err)
+	}
+}
+
+// tell notes how it does, and logs when it begins to fail and when it is well again.
+func (r *Recorder) tell(err error) {
+	r.mu.Lock()
+	failed := r.state.Err != nil
+	switch r.state.Err = err; {
+	case err == nil:
+		r.state.Since = time.Time{}
+	case !failed:
+		r.state.Since = r.cfg.Now()
+	}
+	r.mu.Unlock()
+	switch {
+	case err != nil && !failed:
+		advice := gpu.AsAdvice(err)
+		r.log.Warn("the past of the fleet is not written; it waits in the stream", "err", err, "try", advice.Try)
+	case err == nil && failed:
+		r.log.Info("the past of the fleet is written again")
+	}
+}
+
+// forgetAll lets the store forget what is too old, in parts. Of several recorders on one server one does so at a time.
+func (r *Recorder) forgetAll(ctx context.Context) {
+	every := time.NewTicker(forgetEvery)
+	defer every.Stop()
+	for told := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		for range forgetParts {
+			more, err := r.cfg.Store.Forget(store.Own(ctx), r.cfg.Retention, r.cfg.Now())
+			if err != nil && ctx.Err() == nil && !told {
+				r.log.Warn("what is too old in the past of the fleet stays for now", "err", err)
+			}
+			if told = err != nil; err != nil || !more {
+				break
+			}
+		}
+	}
+}
