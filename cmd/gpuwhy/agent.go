@@ -30,13 +30,14 @@ type hubCommand struct{}
 
 // Run serves until the context ends.
 func (hubCommand) Run(env *environment) error {
-	if len(env.cfg.fleet) == 0 && env.cfg.FleetListen == "" {
+	shows := len(env.cfg.fleet) > 0 || env.cfg.FleetListen != ""
+	if !shows && env.cfg.Clusters == "" {
 		return usageError{errNoFleet}
 	}
 	if env.cfg.ownStateDir && env.cfg.FleetListen == "" { // it keeps nothing that another hub lacks
 		env.cfg.StateDir, env.cfg.ownStateDir = "", false
 	}
-	return env.run(role{page: true, shows: true})
+	return env.run(role{page: true, shows: shows})
 }
 
 var errNoFleet = &gpu.Advice{
@@ -49,7 +50,7 @@ func (env *environment) newFleet(as role, in []*app.Inputs) (_ *app.Fleet, err e
 		return nil, nil
 	}
 	cfg, log := env.cfg, env.log.With("part", "fleet")
-	f := &app.Fleet{Publishes: as.publishes, Shows: as.shows}
+	f := &app.Fleet{Publishes: as.publishes, Shows: as.shows, Records: as.reads && as.shows}
 	of := bus.Config{URLs: cfg.fleet, Credentials: cfg.FleetCredentials, Name: "gpuwhy " + cfg.name(), Log: log}
 	if cfg.FleetListen != "" {
 		if len(cfg.fleet) > 0 {
@@ -66,7 +67,7 @@ func (env *environment) newFleet(as role, in []*app.Inputs) (_ *app.Fleet, err e
 		f.Servers = append(f.Servers, server)
 		of.InProcess, of.Credentials = server.InProcess(), server.Credentials()
 	}
-	if len(in) == 1 && !as.shows { // its credentials are for that node alone
+	if len(in) == 1 && !as.shows && cfg.Clusters == "" { // its credentials are for that node alone
 		of.Node = in[0].Node
 	}
 	if f.Bus, err = bus.Open(of); err != nil {

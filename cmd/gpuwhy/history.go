@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/record"
 	"github.com/gpuwhy/gpuwhy/internal/store"
@@ -67,6 +68,10 @@ func (c *Config) newHistory(as role, log *slog.Logger) *app.History {
 		default: // it is known already
 		}
 	}
+	var outbox *deliver.Outbox
+	if as.publishes && !as.shows && !onServer { // who shows the fleet records it, and so does a server that all write to
+		outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: log.With("part", "fleet"), Now: time.Now})
+	}
 	open := func(ctx context.Context) (store.Store, error) {
 		switch {
 		case !as.reads:
@@ -74,9 +79,14 @@ func (c *Config) newHistory(as role, log *slog.Logger) *app.History {
 		case onServer:
 			return postgres.Open(c.server())
 		}
-		return sqlite.Open(ctx, sqlite.Options{File: c.historyFile(), Log: log, Now: time.Now, Begun: begun})
+		s, err := sqlite.Open(ctx, sqlite.Options{File: c.historyFile(), Log: log, Now: time.Now, Begun: begun})
+		if err != nil || outbox == nil {
+			return s, err
+		}
+		return outbox.Over(ctx, s)
 	}
-	return &app.History{Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Permits: c.permits(), Anew: anew, ReadOnly: !as.reads}
+	return &app.History{
+		Outbox: outbox, Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Permits: c.permits(), Anew: anew, ReadOnly: !as.reads}
 }
 
 // permits is what may be shown of the past now, whatever was kept.

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -40,7 +38,7 @@ func (recordCommand) Run(env *environment) error {
 		return err
 	}
 	r := deliver.NewRecorder(deliver.RecorderConfig{
-		Store: st, Retention: c.retention, JetStream: b.JetStream(), Stream: bus.PastStream, NodeOf: nodeOfPast, Log: env.log, Now: time.Now,
+		Store: st, Retention: c.retention, JetStream: b.JetStream(), Stream: bus.PastStream, NodeOf: bus.NodeOfSubject, Log: env.log, Now: time.Now,
 	})
 	env.log.Info("recording the past of the fleet", "version", versionText())
 	r.Run(env.ctx)
@@ -51,12 +49,3 @@ func (recordCommand) Run(env *environment) error {
 
 // recordPatience is how long the server may take for what many nodes have to tell.
 const recordPatience = 30 * time.Second
-
-// nodeOfPast is the node whose past comes on a subject.
-func nodeOfPast(subject string) (string, error) {
-	token, ok := strings.CutPrefix(subject, strings.TrimSuffix(bus.AllPast, "*"))
-	if !ok {
-		return "", fmt.Errorf("%.100q is no subject of the past", subject)
-	}
-	return bus.NodeOf(token)
-}

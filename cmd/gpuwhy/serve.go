@@ -65,6 +65,9 @@ func (env *environment) run(as role) (err error) {
 	if options.Fleet, err = env.newFleet(as, in); err != nil {
 		return errors.Join(err, app.CloseAll(in))
 	}
+	if options.Clusters, err = cfg.newClusters(env.log); err != nil {
+		return errors.Join(err, app.CloseAll(in), options.Fleet.Close())
+	}
 	options.History = cfg.newHistory(as, env.log)
 	a, err := app.New(options, in, env.log)
 	if err != nil {

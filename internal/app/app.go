@@ -29,6 +29,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/export"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
 	"github.com/gpuwhy/gpuwhy/internal/foresight"
@@ -39,6 +40,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/record"
 	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/sampler/kube"
 )
 
 // goodbye bounds how long viewers and answers under way have at the end.
@@ -57,13 +59,14 @@ type Options struct {
 	IdleInterval time.Duration
 	Deadline     time.Duration
 
-	AlertRules       string   // the file of the rules of alerts; empty for the default rules
-	AlertUtilization float64  // above it the default rule of high_gpu_usage_alert fires
-	MetricsFamilies  []string // empty for all
-	StateDir         string   // the folder for state that survives a restart; empty for none
-	NotKept          error    // why there is none, where there should be one
-	History          *History // nil where no past is kept
-	Fleet            *Fleet   // nil for a program on its own
+	AlertRules       string         // the file of the rules of alerts; empty for the default rules
+	AlertUtilization float64        // above it the default rule of high_gpu_usage_alert fires
+	MetricsFamilies  []string       // empty for all
+	StateDir         string         // the folder for state that survives a restart; empty for none
+	NotKept          error          // why there is none, where there should be one
+	History          *History       // nil where no past is kept
+	Fleet            *Fleet         // nil for a program on its own
+	Clusters         *kube.Clusters // whose nodes are read from here; nil for none
 
 	Export []export.Destination // where series are sent; none: nowhere
 
@@ -95,7 +98,8 @@ type App struct {
 	standing  map[string]func() []hub.Event // one by alert ID; announceAlerts alone uses it
 	stand     []func() []hub.Event          // the same, the worst first; used while no alert of this program changes
 	live      *live.Feed
-	pusher    *export.Pusher // nil where series are sent nowhere
+	pusher    *export.Pusher    // nil where series are sent nowhere
+	collector *deliver.Recorder // of the past of others; nil where it is not written here
 	routes    *server.Server
 	server    *http.Server
 
@@ -314,6 +318,7 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		g.Go(func() error { part(ctx); return nil })
 	}
 	a.local.run(ctx, g)
+	a.runClusters(ctx, g)
 	g.Go(func() error { return a.notifier.Run(ctx) })
 	start(func(ctx context.Context) {
 		for moments := range a.Hub.FeedAll(ctx) {

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
@@ -25,21 +26,22 @@ type Fleet struct {
 	Bus *bus.Bus
 	// Publishes: the nodes that this program reads are published. Shows: those that others publish are shown.
 	Publishes, Shows bool
-	Limits           bus.Limits // of what NATS keeps
+	// Records: their past is written beside that of this program.
+	Records bool
+	Limits  bus.Limits // of what NATS keeps
 	// Servers are what runs within this program for the fleet, such as NATS. They are closed after the Bus.
 	Servers []interface{ Close() error }
 }
 
 // several reports whether there may be more than one node.
 func (o *Options) several(inputs []*Inputs) bool {
-	return len(inputs) != 1 || o.Fleet != nil && o.Fleet.Shows
+	return len(inputs) != 1 || o.Fleet != nil && o.Fleet.Shows || o.Clusters != nil
 }
 
 // locals are the nodes that this program reads. They may come and go.
 type locals struct {
 	mu    sync.Mutex
 	nodes []*node
-	start func(*node) (stop func()) // once the program runs
 }
 
 // all are the nodes there are now.
@@ -72,10 +74,21 @@ func (l *locals) origin() string {
 	return ""
 }
 
-// add adds a node before the program runs.
-func (l *locals) add(n *node) { l.nodes = append(l.nodes, n) }
+// add adds a node.
+func (l *locals) add(n *node) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.nodes = append(slices.Clip(l.nodes), n)
+}
 
-// run reads all nodes, also those that come later, until ctx ends.
+// remove takes a node out.
+func (l *locals) remove(n *node) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.nodes = slices.DeleteFunc(slices.Clone(l.nodes), func(other *node) bool { return other == n })
+}
+
+// run reads the nodes that there are until ctx ends.
 func (l *locals) run(ctx context.Context, g *errgroup.Group) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,6 +139,21 @@ func (a *App) runFleet(ctx context.Context, g *errgroup.Group) {
 	if a.downlink != nil {
 		g.Go(func() error { return a.downlink.Run(ctx) })
 	}
+	h := a.opt.History
+	if a.opt.Fleet == nil || h == nil {
+		return
+	}
+	stream := a.opt.Fleet.Bus.JetStream()
+	if h.Outbox != nil {
+		g.Go(func() error { h.Outbox.Send(ctx, stream, bus.Past); return nil })
+	}
+	if a.opt.Fleet.Records {
+		a.collector = deliver.NewRecorder(deliver.RecorderConfig{
+			Store: h.Store, Retention: h.Retention, JetStream: stream, Stream: bus.PastStream, NodeOf: bus.NodeOfSubject,
+			Log: a.log.With("part", "fleet"), Now: a.opt.Clock.Now,
+		})
+		g.Go(func() error { a.collector.Run(ctx); return nil })
+	}
 }
 
 // closeFleet closes what the program has of a fleet.
@@ -150,11 +178,7 @@ func (f *Fleet) Close() (err error) {
 }
 
 // takeIn publishes Moments of nodes that other programs read.
-func (a *App) takeIn(moments []*insight.Moment) {
-	for _, m := range moments {
-		a.Hub.Publish(m)
-	}
-}
+func (a *App) takeIn(moments []*insight.Moment) { a.Hub.PublishAll(moments) }
 
 // reported takes in what other programs say of alerts.
 func (a *App) reported(reports map[string]*alert.Report) {
@@ -187,8 +211,7 @@ func (a *App) eventOf(c *alert.Change, old bool) {
 // forget forgets a node that was taken out of the fleet.
 func (a *App) forget(node string) {
 	a.book.Take(node, nil)
-	a.Alerts.Forget(node, a.opt.Clock.Now().UTC())
-	a.Hub.Turn()
+	a.Remove(node)
 }
 
 // remotes are the nodes that other programs read, and that can be asked.
@@ -264,4 +287,29 @@ func (a *App) fleetSelf() *metrics.Fleet {
 		out.EventsWaiting, out.EventsLost = u.Waiting, u.Lost
 	}
 	return out
+}
+
+// partsOfDelivery says how the past of nodes comes to where that of the fleet is written.
+func (a *App) partsOfDelivery(parts map[string]contract.Part) {
+	if h := a.opt.History; h != nil && h.Outbox != nil {
+		s := h.Outbox.State()
+		part := contract.NewPart("ok", s.Last)
+		switch lost := s.Lost.String(); {
+		case s.Err != nil:
+			part = part.Failed(s.Err, s.Since)
+		case lost != "":
+			part = part.Failed(&gpu.Advice{
+				What: "a part of the past will never be delivered to the fleet: " + lost, Try: "see that recorders run, and that NATS has room",
+			}, time.Time{})
+		}
+		parts["delivery"] = part
+	}
+	if a.collector != nil {
+		s := a.collector.State()
+		part := contract.NewPart("ok", s.Last)
+		if s.Err != nil {
+			part = part.Failed(s.Err, s.Since)
+		}
+		parts["recorder"] = part
+	}
 }

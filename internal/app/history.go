@@ -9,6 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
 	"github.com/gpuwhy/gpuwhy/internal/foresight"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
@@ -26,6 +27,8 @@ type History struct {
 	Price     float64 // of a kilowatt-hour of electricity; 0: not known
 	// Permits says what of it may be shown now.
 	Permits past.Permits
+	// Outbox delivers what is written to a fleet; nil where nothing is delivered.
+	Outbox *deliver.Outbox
 	// ReadOnly says that others write it.
 	ReadOnly bool
 	// Anew has a value when the store has lost what it had, and goes on; nil: that never happens.
@@ -94,7 +97,7 @@ func (a *App) wireHistory() {
 		names = append(names, n.Node)
 	}
 	a.recorder = record.New(record.Config{
-		Store: h.Store, Nodes: names, Interval: a.opt.longest(), Retention: h.Retention, Version: a.opt.Version, Log: a.log,
+		Store: h.Store, Nodes: names, Later: a.ofCluster, Interval: a.opt.longest(), Retention: h.Retention, Version: a.opt.Version, Log: a.log,
 	})
 }
 

@@ -32,22 +32,23 @@ func (a *App) wireServer() error {
 	}
 	a.wireExport(exporter)
 	cfg := server.Config{
-		Monitor: a.current(),
-		Newest:  a.Hub.Newest,
-		Latest:  a.Hub.Latest,
-		Live:    a.live,
-		Changes: a.Hub.Changes,
-		Update:  a.Hub.Update,
-		WS:      a.Hub.Serve,
-		Recent:  a.Recent,
-		Past:    a.past,
-		Sizes:   a.sizes,
-		Then:    a.then,
-		Alerts:  a.book,
-		Metrics: exporter,
-		Parts:   a.parts,
-		Costs:   a.costs,
-		Address: a.opt.Address, MaxViewers: a.opt.MaxViewers,
+		Monitor:  a.current(),
+		Newest:   a.Hub.Newest,
+		Latest:   a.Hub.Latest,
+		Live:     a.live,
+		Changes:  a.Hub.Changes,
+		Update:   a.Hub.Update,
+		WS:       a.Hub.Serve,
+		Recent:   a.Recent,
+		Past:     a.past,
+		Sizes:    a.sizes,
+		Then:     a.then,
+		Alerts:   a.book,
+		Clusters: a.clusterIDs,
+		Metrics:  exporter,
+		Parts:    a.parts,
+		Costs:    a.costs,
+		Address:  a.opt.Address, MaxViewers: a.opt.MaxViewers,
 		Flush: a.keeper.Flush,
 		Clock: a.opt.Clock,
 		Log:   a.log,
@@ -139,6 +140,8 @@ func (a *App) parts() map[string]contract.Part {
 	if a.opt.Fleet != nil {
 		parts["fleet"] = a.fleeting()
 	}
+	a.partsOfClusters(parts)
+	a.partsOfDelivery(parts)
 	switch {
 	case a.opt.NotKept != nil:
 		parts["state"] = contract.NewPart("ok", time.Time{}).Failed(&gpu.Advice{

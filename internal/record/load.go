@@ -68,7 +68,9 @@ func (w *writer) read(ctx context.Context, e *earlier) error {
 	if err := e.doubt(ctx, w.cfg.Store); err != nil {
 		return err
 	}
-	ours := func(k store.Key) bool { return slices.Contains(w.cfg.Nodes, k.Node) }
+	ours := func(k store.Key) bool {
+		return slices.Contains(w.cfg.Nodes, k.Node) || w.cfg.Later != nil && w.cfg.Later(k.Node)
+	}
 	for s, err := range w.cfg.Store.Sessions(ctx, store.Query{Open: true}) {
 		if err != nil {
 			return err

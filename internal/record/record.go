@@ -19,8 +19,10 @@ import (
 
 // Config is what a Recorder needs. The last two have defaults.
 type Config struct {
-	Store     store.Store
-	Nodes     []string        // whose Moments come
+	Store store.Store
+	Nodes []string // whose Moments come from the start on
+	// Later says of which other nodes Moments may come; nil: of none.
+	Later     func(node string) bool
 	Interval  time.Duration   // between two Moments of a node
 	Retention store.Retention // see [ParseRetention]
 	Version   string          // of gpuwhy

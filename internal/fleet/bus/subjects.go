@@ -96,3 +96,8 @@ func NodeOf(token string) (string, error) {
 	}
 	return b.String(), nil
 }
+
+// NodeOfSubject is the node that a subject of one node is about: its last token is the node's.
+func NodeOfSubject(subject string) (string, error) {
+	return NodeOf(subject[strings.LastIndexByte(subject, '.')+1:])
+}

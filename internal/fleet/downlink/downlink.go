@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	mathrand "math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -130,7 +129,7 @@ func (d *Downlink) Run(ctx context.Context) error {
 	defer all.Wait()
 	all.Go(func() { d.handOn(ctx) })
 	live, err := d.Bus.Subscribe(bus.AllLive, func(m *nats.Msg) {
-		if node, err := nodeOf(m.Subject); err == nil {
+		if node, err := bus.NodeOfSubject(m.Subject); err == nil {
 			d.receive(node, m.Data, time.Time{})
 		}
 	})
@@ -146,11 +145,6 @@ func (d *Downlink) Run(ctx context.Context) error {
 	all.Go(func() { d.again(ctx, func(ctx context.Context) error { return d.hear(ctx, heard) }) })
 	d.again(ctx, d.watch)
 	return nil
-}
-
-// nodeOf is the node that a subject is about: its last token.
-func nodeOf(subject string) (string, error) {
-	return bus.NodeOf(subject[strings.LastIndexByte(subject, '.')+1:])
 }
 
 // again does something that ends with an error until ctx ends.
@@ -332,7 +326,7 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 		if at.Timestamp.After(e.newest) {
 			e.newest = at.Timestamp
 		}
-		node, err := nodeOf(m.Subject())
+		node, err := bus.NodeOfSubject(m.Subject())
 		if err != nil || d.Own(node) || !e.first(m.Headers().Get(jetstream.MsgIDHeader)) {
 			continue
 		}
