@@ -30,6 +30,8 @@ const (
 	late = 2 * time.Second
 	// doubtful is how old a whole state is at most while its node sends: it is written anew each half minute.
 	doubtful = 2 * time.Minute
+	// underWay is how long messages of a node that was taken out may still come.
+	underWay = 10 * time.Second
 	// longestInterval bounds what a node may say of its pace.
 	longestInterval = time.Hour
 )
@@ -58,11 +60,16 @@ type remote struct {
 	devices []string      // its UUIDs
 }
 
-func (d *Downlink) remote(name string) *remote {
+// remote is what is known of a node. One that was taken out is one again once its state is kept again.
+func (d *Downlink) remote(name string, kept bool) *remote {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.nodes[name]
 	if r == nil {
+		if at, removed := d.removed[name]; removed && !kept && d.Clock.Elapsed()-at < underWay {
+			return nil
+		}
+		delete(d.removed, name)
 		if len(d.nodes) >= MostNodes {
 			d.full++
 			return nil
@@ -78,7 +85,7 @@ func (d *Downlink) receive(name string, message []byte, written time.Time) {
 	if d.Own(name) {
 		return
 	}
-	r := d.remote(name)
+	r := d.remote(name, !written.IsZero())
 	if r == nil {
 		return
 	}
@@ -351,6 +358,12 @@ func (d *Downlink) remove(name string) {
 	delete(d.pending, name)
 	delete(d.refused, name)
 	d.gone = append(d.gone, name)
+	for other, at := range d.removed {
+		if d.Clock.Elapsed()-at > underWay {
+			delete(d.removed, other)
+		}
+	}
+	d.removed[name] = d.Clock.Elapsed()
 	select {
 	case d.wake <- struct{}{}:
 	default:
