@@ -19,7 +19,7 @@ import (
 const (
 	mostNodes  = 200 // rows of a page of nodes
 	mostOnWall = 500 // nodes of a page of the wall
-	fewNodes   = 10  // rows of the dashboard: what stands out
+	fewNodes   = 5   // rows of the dashboard: what stands out
 	fewUsers   = 8   // rows of the dashboard
 	mostGroups = 100 // groups of nodes that are counted
 	fewGroups  = 12  // of the dashboard

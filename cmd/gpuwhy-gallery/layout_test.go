@@ -88,7 +88,7 @@ func TestAPhone(t *testing.T) {
 		{"heat/", `document.getElementById("processes").getBoundingClientRect().top`, 3 * 844},
 		{"eight/", `document.getElementById("processes").getBoundingClientRect().top`, 3 * 844},
 		{"one/", `document.getElementById("processes").getBoundingClientRect().top`, 2 * 844},
-		{"thousand/", `document.documentElement.scrollHeight`, 6000},
+		{"thousand/", `document.documentElement.scrollHeight`, 6500},
 		{"many/", `document.documentElement.scrollHeight`, 8000},
 		{"fleet/", `document.documentElement.scrollHeight`, 8000},
 		{"thousand/alerts", `document.documentElement.scrollHeight`, 9000},

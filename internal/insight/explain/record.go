@@ -29,6 +29,7 @@ type deviceRecord struct {
 	Asked           bool
 	Loudness        float64
 	Quiet, HasFan   bool
+	Loud            bool
 	Off, Led        bool
 	Working         bool
 	Unknown         bool
@@ -83,7 +84,7 @@ func (a *Answer) Record(s *gpu.Snapshot) (*Record, error) {
 	r.Devices = each(a.Devices, func(d DeviceAnswer) deviceRecord {
 		return deviceRecord{
 			Layers: d.Layers, Sentence: d.Sentence, Causes: each(d.Causes, cause), Cooling: d.Cooling, Cooled: d.Cooled, Next: d.Next, Asked: d.Asked,
-			Loudness: d.loudness, Quiet: d.quiet, HasFan: d.hasFan, Off: d.off, Led: d.led, Working: d.working, Unknown: d.unknown,
+			Loudness: d.loudness, Quiet: d.quiet, HasFan: d.hasFan, Off: d.off, Led: d.led, Working: d.working, Unknown: d.unknown, Loud: d.loud,
 		}
 	})
 	r.Ranked = each(a.ranked, func(d *DeviceAnswer) int { return position[d.Device] })
@@ -112,7 +113,7 @@ func (r *Record) Answer(s *gpu.Snapshot) (Answer, error) {
 	a.Devices = each(r.Devices, func(d deviceRecord) DeviceAnswer {
 		return DeviceAnswer{
 			Layers: d.Layers, Sentence: d.Sentence, Causes: each(d.Causes, cause), Cooling: d.Cooling, Cooled: d.Cooled, Next: d.Next, Asked: d.Asked,
-			loudness: d.Loudness, quiet: d.Quiet, hasFan: d.HasFan, off: d.Off, led: d.Led, working: d.Working, unknown: d.Unknown,
+			loudness: d.Loudness, quiet: d.Quiet, hasFan: d.HasFan, off: d.Off, led: d.Led, working: d.Working, unknown: d.Unknown, loud: d.Loud,
 		}
 	})
 	for i := range a.Devices {

@@ -35,8 +35,8 @@ func (f *stuffer) stuff(v reflect.Value) {
 	case *gpu.Reading[time.Duration]:
 		*p = gpu.Of(time.Duration(f.n))
 		return
-	case *[]*DeviceAnswer:
-		return // they point to the others
+	case *[]*DeviceAnswer, *[]Member, *Tally:
+		return // they point to the others, or are of an answer for several nodes, which nobody sends
 	}
 	switch v.Kind() {
 	case reflect.Struct:
