@@ -45,7 +45,7 @@ func TestAReadingIsLaidOutOnce(t *testing.T) {
 }
 
 // The answer and its picture are on the first screen, of one GPU all that it reports, of eight all
-// cards, and of more all of them.
+// cards, and of a fleet the nodes that stand out.
 func TestTheFirstScreen(t *testing.T) {
 	address := startGallery(t)
 	for _, of := range []struct {
@@ -53,7 +53,7 @@ func TestTheFirstScreen(t *testing.T) {
 		last  string // is to end on the first screen
 	}{
 		{"one/", "#gpus"}, {"video/", "#gpus"}, {"quiet/", "#gpus"}, {"heat/", "#picture"}, {"eight/", "#picture"}, {"fleet/", "#picture"}, {"thousand/", "#picture"},
-		{"heat/", ".cards .card"}, {"fleet/", ".nodes > li"},
+		{"heat/", ".cards .card"}, {"fleet/", "#standouts tbody tr"},
 	} {
 		t.Run(of.state+of.last, func(t *testing.T) {
 			b := quietTab(t, 1440, 900)

@@ -28,7 +28,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // eventually waits until something is so.
 func eventually(t *testing.T, what string, is func() bool) {
