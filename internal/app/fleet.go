@@ -29,6 +29,7 @@ type Fleet struct {
 	// Records: their past is written beside that of this program.
 	Records bool
 	Limits  bus.Limits // of what NATS keeps
+	Joins   string     // the URL of the server within this program; empty: there is none
 	// Servers are what runs within this program for the fleet, such as NATS. They are closed after the Bus.
 	Servers []interface{ Close() error }
 }
