@@ -290,6 +290,26 @@ func (a *App) fleetSelf() *metrics.Fleet {
 	return out
 }
 
+// member is what the program has to do with a fleet; nil for nothing.
+func (a *App) member() *contract.Member {
+	f := a.opt.Fleet
+	if f == nil {
+		return nil
+	}
+	m := &contract.Member{Joins: f.Joins, Shows: f.Shows, Publishes: f.Publishes}
+	if a.downlink != nil {
+		s := a.downlink.State()
+		m.Nodes, m.Silent, m.Refused = s.Nodes, s.Silent, s.Refused
+	}
+	if a.uplink != nil {
+		m.Events = a.uplink.State().Waiting
+	}
+	if h := a.opt.History; h != nil && h.Outbox != nil {
+		m.Past = h.Outbox.State().Waiting
+	}
+	return m
+}
+
 // partsOfDelivery says how the past of nodes comes to where that of the fleet is written.
 func (a *App) partsOfDelivery(parts map[string]contract.Part) {
 	if h := a.opt.History; h != nil && h.Outbox != nil {
