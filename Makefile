@@ -13,7 +13,7 @@ export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo gallery screenshots looks test test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd needs-cross needs-wine
+.PHONY: build run demo demo-fleet gallery screenshots looks test test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd needs-cross needs-wine
 
 build: ## build bin/gpuwhy
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -23,6 +23,9 @@ run: build ## build and start: the page is on http://127.0.0.1:8003 (ARGS='--int
 
 demo: build ## start with a simulated machine, to look around without a GPU
 	exec $(BIN)/gpuwhy --source simulate:dgx-h100 --interval 1s $(ARGS)
+
+demo-fleet: build ## start a hub and three simulated machines that join it, to look around a fleet (ARGS='--listen 127.0.0.1:8003' for flags of the hub)
+	exec tools/demo-fleet $(BIN)/gpuwhy $(ARGS)
 
 gallery: ## show every component of the page in every state, with made-up values
 	$(GO) build -o $(BIN)/gpuwhy-gallery ./cmd/gpuwhy-gallery

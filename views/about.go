@@ -1,8 +1,10 @@
 package views
 
 import (
+	"cmp"
 	"context"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +25,7 @@ type AboutPage struct {
 	Limits   []string
 	Kept     []AboutFact
 	Calls    []AboutFact // to drivers: the most costly
+	Fleet    []AboutFact // what it has to do with a fleet and with clusters
 	Readings []AboutGroup
 }
 
@@ -45,9 +48,11 @@ func NewAboutPage(in Input) AboutPage {
 	in.keep()
 	p := AboutPage{in: &in, Failures: each(in.Nodes.Failures(), func(f *gpu.Failure) Failure { return newFailure(f, in.now()) })}
 	self := gpu.Self{}
+	elsewhere := in.Nodes.Kind() != gpu.Live // what their host says of gpuwhy is not of this program
 	for _, n := range in.Nodes {
-		if n.Host != nil {
-			self = n.Host.Self // all nodes are read by this program
+		elsewhere = elsewhere || in.remote(n.Node)
+		if n.Host != nil && !in.remote(n.Node) {
+			self, elsewhere = n.Host.Self, n.Kind() != gpu.Live // all nodes of this program say the same
 			break
 		}
 	}
@@ -55,7 +60,7 @@ func NewAboutPage(in Input) AboutPage {
 		{Label: "Processor", Value: show(num(self.CPU), tenthPercent), Means: "Of one core, since the reading before."},
 		{Label: "Memory", Value: show(mebi(self.RSS), memory), Means: "Resident memory of the machine; none of a GPU."},
 	}
-	if in.Nodes.Kind() != gpu.Live { // what their host says of gpuwhy is not of this program
+	if elsewhere {
 		for i := range p.Costs {
 			p.Costs[i].Value, p.Costs[i].Means = missing("not measured"), "These readings are not of this machine. /metrics says what gpuwhy takes now (process_…)."
 		}
@@ -66,6 +71,7 @@ func NewAboutPage(in Input) AboutPage {
 			p.Kept = append(p.Kept, AboutFact{Label: k.Name, Value: Value{Text: explain.Size(k.Bytes)}, Means: keptFor(k.For)})
 		}
 	}
+	p.Fleet = newFleetFacts(&in)
 	for _, c := range in.Costs[:min(len(in.Costs), mostCalls)] {
 		p.Calls = append(p.Calls, newCall(&c))
 	}
@@ -77,7 +83,7 @@ func NewAboutPage(in Input) AboutPage {
 		{Label: "Runs since", At: in.Started},
 		{Label: "Alert of high usage above", Value: Value{Text: percent(float64(in.AlertThreshold))}},
 	}
-	if len(in.Nodes) > 1 {
+	if in.Member != nil && in.Member.Shows || len(in.Nodes) > 1 {
 		p.Reads[2] = AboutFact{Label: "Nodes", Value: Value{Text: count("nodes", len(in.Nodes))}}
 	}
 	p.Limits = slices.Compact(each(in.Nodes.Notes(), func(n *gpu.Advice) string { return sentence(n.Text()) }))
@@ -95,6 +101,72 @@ func NewAboutPage(in Input) AboutPage {
 		}
 	}
 	return p
+}
+
+// remote reports whether another program reads a node.
+func (in *Input) remote(node string) bool {
+	if in.Fleet == nil {
+		return false
+	}
+	m, ok := in.Fleet.Node(node)
+	return ok && m.Link.Remote
+}
+
+// mostRefused is how many nodes are named whose messages were refused; /metrics has all.
+const mostRefused = 12
+
+// newFleetFacts says how the program does as a part of a fleet, and the clusters that it reads.
+func newFleetFacts(in *Input) (facts []AboutFact) {
+	part := func(name, label, well string) {
+		p, ok := in.Parts[name]
+		if !ok {
+			return
+		}
+		f := AboutFact{Label: label, Value: Value{Text: well}}
+		switch {
+		case p.State == "failed":
+			f.Value.Text, f.Means = "does not work", sentence(*p.LastError)
+		case p.State != "ok":
+			f.Value = Value{Text: "not known yet", Mark: Missing}
+		}
+		facts = append(facts, f)
+	}
+	number := func(label string, n int, means string) {
+		facts = append(facts, AboutFact{Label: label, Value: Value{Text: strconv.Itoa(n)}, Means: means})
+	}
+	part("fleet", "Connection", "works")
+	if m := in.Member; m != nil {
+		if m.Joins != "" {
+			facts = append(facts, AboutFact{Label: "Machines join at", Value: Value{Text: m.Joins}, Means: "gpuwhy fleet join-command NODE prints the line for each."})
+		}
+		if m.Shows {
+			number("Nodes of others", m.Nodes, "")
+			number("Silent nodes", m.Silent, either(m.Silent > 0, "Nothing comes of them: each says why, and what to do.", ""))
+			names := slices.SortedFunc(maps.Keys(m.Refused), func(a, b string) int {
+				return cmp.Or(cmp.Compare(m.Refused[b], m.Refused[a]), cmp.Compare(a, b))
+			})
+			for _, name := range names[:min(len(names), mostRefused)] {
+				facts = append(facts, AboutFact{
+					Label: "Refused of " + clean(name, longestName), Value: Value{Text: strconv.FormatUint(m.Refused[name], 10)},
+					Means: "Messages that could not be taken, since gpuwhy runs. The node says why, if that goes on.",
+				})
+			}
+		}
+		if m.Publishes {
+			number("Events that wait", m.Events, "Changes of alerts that the fleet does not have yet.")
+		}
+	}
+	if _, ok := in.Parts["delivery"]; ok && in.Member != nil {
+		part("delivery", "The past is delivered", "yes")
+		number("Parts of it that wait", in.Member.Past, "They are delivered once there is a connection and room.")
+	}
+	part("recorder", "The past of all is written", "yes")
+	for _, name := range slices.Sorted(maps.Keys(in.Parts)) {
+		if id, is := strings.CutPrefix(name, "cluster "); is {
+			part(name, "Cluster "+clean(id, longestName), "is read")
+		}
+	}
+	return facts
 }
 
 // mostCalls is how many calls to drivers are shown; /metrics has all.

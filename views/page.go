@@ -55,6 +55,9 @@ type Input struct {
 	Footprint *past.Footprint
 	// Costs are what calls to drivers took, the most in all first.
 	Costs []gpu.Cost
+	// Member is what the program has to do with a fleet; nil for nothing. Parts is how it does.
+	Member *contract.Member
+	Parts  map[string]contract.Part
 
 	only *gpu.Device // that the page is about; nil: all
 	// everywhere are the open alerts of all devices, where Alerts are of one.

@@ -2,12 +2,14 @@ package views
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
@@ -120,6 +122,46 @@ func TestAbout(t *testing.T) {
 	}
 	if html := render(t, NewAboutPage(input(machine("none"), ""))); !strings.Contains(html, "libnvidia-ml") {
 		t.Error("it does not say what was tried")
+	}
+}
+
+// The page about gpuwhy says how it does as a part of a fleet, and nothing of that where it is none.
+func TestAboutAFleet(t *testing.T) {
+	in := input(machine("one"), "")
+	if html := render(t, NewAboutPage(in)); len(NewAboutPage(in).Fleet) != 0 || !strings.Contains(html, "the GPUs of this machine,") {
+		t.Error("a machine alone has a fleet")
+	}
+	why := "no NATS server listens there; see that the server runs"
+	in.Parts = map[string]contract.Part{
+		"fleet": {State: "failed", LastError: &why}, "delivery": {State: "ok"}, "cluster east": {State: "starting"}, "hub": {State: "ok"},
+	}
+	in.Member = &contract.Member{Shows: true, Publishes: true, Nodes: 12, Silent: 2, Refused: map[string]uint64{"<b>": 7, "gpu-2": 9}, Past: 41, Joins: "tls://127.0.0.1:4222"}
+	p := NewAboutPage(in)
+	var got []string
+	for _, f := range p.Fleet {
+		got = append(got, f.Label+": "+f.Value.Text)
+	}
+	want := []string{
+		"Connection: does not work", "Machines join at: tls://127.0.0.1:4222", "Nodes of others: 12", "Silent nodes: 2", "Refused of gpu-2: 9", "Refused of <b>: 7",
+		"Events that wait: 0", "The past is delivered: yes", "Parts of it that wait: 41", "Cluster east: not known yet",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("it says\n%q, want\n%q", got, want)
+	}
+	if html := render(t, p); !strings.Contains(html, "no NATS server listens there") || strings.Contains(html, "of <b>") {
+		t.Error("it does not say why, or lets a name be markup")
+	}
+}
+
+// What another program costs is not what this one costs.
+func TestAboutAHub(t *testing.T) {
+	s := machine("eight")
+	s.Host.Self = gpu.Self{CPU: gpu.Of[gpu.Percent](1.25), RSS: gpu.Of(gpu.Bytes(48 << 20))}
+	in := input(s, "why")
+	m := insight.Of(s)
+	in.Fleet = insight.NewFleet(m.At(m.Place, insight.Link{Remote: true}))
+	if html := render(t, NewAboutPage(in)); strings.Contains(html, "48\u00a0MiB") || !strings.Contains(html, "not measured") {
+		t.Error("it costs what an agent elsewhere costs")
 	}
 }
 

@@ -64,7 +64,7 @@ func (env *environment) newFleet(as role, in []*app.Inputs) (_ *app.Fleet, err e
 		if err != nil {
 			return nil, err
 		}
-		f.Servers = append(f.Servers, server)
+		f.Servers, f.Joins = append(f.Servers, server), "tls://"+server.Addr().String()
 		of.InProcess, of.Credentials = server.InProcess(), server.Credentials()
 	}
 	if len(in) == 1 && !as.shows && cfg.Clusters == "" { // its credentials are for that node alone

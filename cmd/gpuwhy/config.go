@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/export"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/sampler/kube"
@@ -89,6 +90,9 @@ type Config struct {
 	clusters    *kube.File // of Clusters; nil without
 }
 
+// notAddressable is what is wrong with such a name.
+const notAddressable = "must be another name: this stands in addresses for something else"
+
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`)
 
 // check says what is wrong. Then the base path begins and ends with a slash.
@@ -136,6 +140,7 @@ func (c *Config) check() (err error) {
 		{!strings.HasPrefix(c.BasePath, "/"), "base-path", c.BasePath, "must begin with a slash"},
 		{!plainPath.MatchString(c.BasePath), "base-path", c.BasePath, "must have letters, digits and -._~/ alone, such as /gpuwhy/"},
 		{len(c.Node) > 253 || strings.ContainsFunc(c.Node, control), "node", c.Node, "must be a name of at most 253 characters"},
+		{!insight.Addressable(c.Node), "node", c.Node, notAddressable},
 	} {
 		if check.wrong {
 			return bad(check.flag, fmt.Sprint(check.value), check.what)

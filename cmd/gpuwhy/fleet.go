@@ -131,6 +131,8 @@ func (c fleetJoin) Run(env *environment) error {
 	switch {
 	case len(c.Node) > longestNode || broker.CheckName(c.Node) != nil:
 		return usageError{fmt.Errorf("%.300q: a name must be of 1 to %d printable bytes", c.Node, longestNode)}
+	case !insight.Addressable(c.Node):
+		return usageError{fmt.Errorf("%q: it %s", c.Node, notAddressable)}
 	case strings.Contains(c.Node, ":"):
 		return usageError{fmt.Errorf("%q: a name must have no colon, which divides it from a cluster; give --cluster the cluster", c.Node)}
 	}

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nkeys"
 
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/executable"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
@@ -122,6 +126,7 @@ func TestFleetCommands(t *testing.T) {
 		{[]string{"join-command", "n", "--account-seed=/nowhere", "--fleet=nats://a"}, exitUsage, "", "--account-seed"},
 		{[]string{"join-command", "a:b", state}, exitUsage, "", "--cluster"},
 		{[]string{"join-command", "a\nb", state}, exitUsage, "", "printable"},
+		{[]string{"join-command", "..", state}, exitUsage, "", "stands in addresses"},
 		{[]string{"join-command", "", state}, exitUsage, "", "printable"},
 		{[]string{"join-command", "a", "--host=x y", state}, exitUsage, "", "--host"},
 		{[]string{"join-command", "a", "--state-dir=none"}, exitError, "", "--state-dir"},
@@ -137,6 +142,8 @@ func TestFleetCommands(t *testing.T) {
 func TestFleetSettings(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ args, want string }{
+		{"--node=..", "stands in addresses"},
+		{"--node=.", "stands in addresses"},
 		{"--fleet=http://x", "neither nats:// nor tls://"},
 		{"--fleet=x", "is no URL"},
 		{"--fleet=nats://u:p@x", "has a user or a token"},
@@ -158,5 +165,86 @@ func TestFleetSettings(t *testing.T) {
 	}
 	if r := command(t, nil, "--fleet=tls://a,nats://b:1", "--fleet-listen=:0", "--fleet-host=a,::1", "--cluster=c", "--label=rack=r1,x/y=", "--state-dir="+t.TempDir(), "check-config"); r.code != exitOK {
 		t.Errorf("good settings: %+v", r)
+	}
+}
+
+// What `make demo-fleet` starts: a hub that shows three simulated machines. All ends with the script, and nothing is left.
+func TestDemoFleet(t *testing.T) {
+	t.Parallel()
+	temporary := t.TempDir()
+	demo := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(top, "tools/demo-fleet"), append([]string{binary}, args...)...)
+		cmd.Env = append(os.Environ(), "TMPDIR="+temporary, "GORACE=atexit_sleep_ms=0", "GPUWHY_NODE=other", "GPUWHY_LISTEN=:0")
+		return cmd
+	}
+	p := launch(t, demo())
+	t.Cleanup(func() {
+		if p.cmd.ProcessState == nil {
+			_ = p.stop(syscall.SIGTERM) // the script ends what it started
+		}
+	})
+	var got []string
+	for end := time.Now().Add(patience); len(got) < 3; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it shows %q\n%s", got, p.log)
+		}
+		var seen struct {
+			Source  string
+			Devices []struct{ Node string }
+		}
+		p.get("/api/gpu/devices", &seen)
+		got = nil
+		for _, d := range seen.Devices {
+			if !slices.Contains(got, d.Node) {
+				got = append(got, d.Node)
+			}
+		}
+		if len(got) > 0 && seen.Source != "simulated" {
+			t.Fatalf("its devices are %q", seen.Source)
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"hall:dgx-1", "hall:gpu-17", "lab:ada"}; !slices.Equal(got, want) {
+		t.Errorf("it shows %q, want %q", got, want)
+	}
+	_ = p.stop(syscall.SIGHUP) // to the script alone, and it waits for whoever holds its output
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("it leaves %v, %v", left, err)
+	}
+
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	out, err := demo("--listen", busy.Addr().String()).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "another program listens") {
+		t.Errorf("with a port that is taken: %v, %s", err, out)
+	}
+}
+
+// The first machine of a fleet shows itself, and a hub elsewhere shows it too.
+func TestFirstMachine(t *testing.T) {
+	t.Parallel()
+	state, listen := "--state-dir="+t.TempDir(), "--fleet-listen="+freeAddress(t)
+	first := start(t, nil, "--source=simulate:rtx-4090", "--node=gpu-1", "--cluster=lab", state, listen)
+	joined := command(t, nil, "fleet", "join-command", "h", "--hub", "--host=127.0.0.1", state, listen)
+	home := t.TempDir()
+	line := exec.Command("sh", "-c", strings.TrimSuffix(joined.stdout, "\n")+" --listen=127.0.0.1:0")
+	path := t.TempDir()
+	if err := os.Symlink(binary, filepath.Join(path, "gpuwhy")); err != nil {
+		t.Fatal(err)
+	}
+	line.Env = append(os.Environ(), "HOME="+home, "PATH="+path+":"+os.Getenv("PATH"))
+	line.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	hub := launch(t, line)
+	t.Cleanup(func() { _ = syscall.Kill(-line.Process.Pid, syscall.SIGKILL) }) // the shell and the program
+	for _, p := range []*program{first, hub} {
+		p.await("the first machine", func(u contract.Update) bool { return len(u.GPUs) == 1 && u.Node == "lab:gpu-1" })
+	}
+	var health contract.MonitorHealth
+	first.get("/api/health", &health)
+	if part := health.Parts["fleet"]; part.State != "ok" || part.LastError != nil {
+		t.Errorf("the fleet at its server: %+v, %v", part, part.LastError)
 	}
 }

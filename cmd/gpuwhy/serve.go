@@ -79,6 +79,9 @@ func (env *environment) run(as role) (err error) {
 			return errors.Join(err, a.Close())
 		}
 		fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), ownURL(ln.Addr().String(), cfg.BasePath))
+		if f := options.Fleet; f != nil && f.Joins != "" {
+			fmt.Fprintf(env.stdout, "machines join at %s: 'gpuwhy fleet join-command NODE' prints the line for each\n", f.Joins)
+		}
 	}
 	ctx, stop := context.WithCancel(env.ctx)
 	var idle sync.WaitGroup

@@ -29,6 +29,7 @@ type Fleet struct {
 	// Records: their past is written beside that of this program.
 	Records bool
 	Limits  bus.Limits // of what NATS keeps
+	Joins   string     // the URL of the server within this program; empty: there is none
 	// Servers are what runs within this program for the fleet, such as NATS. They are closed after the Bus.
 	Servers []interface{ Close() error }
 }
@@ -287,6 +288,26 @@ func (a *App) fleetSelf() *metrics.Fleet {
 		out.EventsWaiting, out.EventsLost = u.Waiting, u.Lost
 	}
 	return out
+}
+
+// member is what the program has to do with a fleet; nil for nothing.
+func (a *App) member() *contract.Member {
+	f := a.opt.Fleet
+	if f == nil {
+		return nil
+	}
+	m := &contract.Member{Joins: f.Joins, Shows: f.Shows, Publishes: f.Publishes}
+	if a.downlink != nil {
+		s := a.downlink.State()
+		m.Nodes, m.Silent, m.Refused = s.Nodes, s.Silent, s.Refused
+	}
+	if a.uplink != nil {
+		m.Events = a.uplink.State().Waiting
+	}
+	if h := a.opt.History; h != nil && h.Outbox != nil {
+		m.Past = h.Outbox.State().Waiting
+	}
+	return m
 }
 
 // partsOfDelivery says how the past of nodes comes to where that of the fleet is written.

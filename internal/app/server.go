@@ -48,6 +48,7 @@ func (a *App) wireServer() error {
 		Metrics:  exporter,
 		Parts:    a.parts,
 		Costs:    a.costs,
+		Member:   a.member,
 		Address:  a.opt.Address, MaxViewers: a.opt.MaxViewers,
 		Flush: a.keeper.Flush,
 		Clock: a.opt.Clock,

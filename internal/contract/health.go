@@ -63,6 +63,16 @@ type Part struct {
 	Absent      *string `json:"absent,omitempty"`                 // why a source is absent; missing unless it is
 }
 
+// A Member is what the program has to do with a fleet, for the page about it.
+type Member struct {
+	Joins         string            // the URL of its server; empty where that is another program
+	Shows         bool              // it shows what others publish
+	Nodes, Silent int               // of others
+	Refused       map[string]uint64 // messages that could not be taken, by the node that published them
+	Publishes     bool              // it publishes what it reads
+	Events, Past  int               // that wait to be delivered
+}
+
 // NewPart makes a part without an error. Unknown times are zero, here and below.
 func NewPart(state string, lastSuccess time.Time) Part {
 	return Part{State: state, LastSuccess: optionalTime(lastSuccess)}

@@ -30,6 +30,9 @@ func Key(cluster, node string) string {
 	return cluster + ":" + node
 }
 
+// Addressable reports whether a node of that key can have a page: in an address, "." and ".." stand for other things.
+func Addressable(key string) bool { return key != "." && key != ".." }
+
 // RackLabels are the labels that say in which rack a machine is; the first that it has counts.
 var RackLabels = []string{"rack", "topology.kubernetes.io/rack", "topology.gpuwhy.io/rack"}
 

@@ -74,6 +74,8 @@ type Config struct {
 	Parts func() map[string]contract.Part
 	// Costs are what calls to drivers took, the most in all first. It may be nil.
 	Costs func() []gpu.Cost
+	// Member is what the program has to do with a fleet; nil for nothing. It may be nil.
+	Member func() *contract.Member
 
 	// The pages. If one fails, nothing that it wrote is sent. Page is the dashboard
 	// of a fleet, or of one node if it is named; AlertsPage leaves out the first

@@ -248,5 +248,11 @@ func (p *Pages) about(in views.Input) views.AboutPage {
 	if p.cfg.Costs != nil {
 		in.Costs = p.cfg.Costs()
 	}
+	if p.cfg.Member != nil {
+		in.Member = p.cfg.Member()
+	}
+	if p.cfg.Parts != nil {
+		in.Parts = p.cfg.Parts()
+	}
 	return views.NewAboutPage(in)
 }

@@ -16,7 +16,8 @@ const (
 	Node     Kind = "node"
 	Hub      Kind = "hub"
 	Recorder Kind = "recorder"
-	// own is the program with the server: a hub and a recorder, which also takes removed nodes out of the bucket.
+	// own is the program with the server: a hub and a recorder, which publishes the machine it runs on under whatever name
+	// that has, and takes removed nodes out of the bucket.
 	own Kind = "server"
 )
 
@@ -65,7 +66,7 @@ func Permissions(kind Kind, name string) jwt.Permissions {
 		p.Pub.Allow.Add(consuming(bus.PastStream)...)
 	}
 	if kind == own {
-		p.Pub.Allow.Add(bus.AllKeys, bus.AllLive, bus.AllEvents, bus.AllPast) // it reads nodes, too
+		p.Pub.Allow.Add(bus.AllLive, bus.AllEvents, bus.AllKeys)
 		p.Sub.Allow.Add(bus.AllAsk)
 		p.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: time.Minute}
 	}

@@ -258,6 +258,9 @@ func (b *Bus) again() *credentials {
 
 func (b *Bus) connected(conn *nats.Conn) {
 	server := conn.ConnectedUrlRedacted()
+	if b.cfg.InProcess != nil {
+		server = "within this program"
+	}
 	_, notTLS := conn.TLSConnectionState()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -349,6 +349,10 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 		if err != nil || d.Own(node) || !e.first(m.Headers().Get(jetstream.MsgIDHeader)) {
 			continue
 		}
+		if !insight.Addressable(node) {
+			d.refuse(node, errNoAddress)
+			continue
+		}
 		if len(m.Data()) > largestEvent {
 			d.refuse(node, errors.New("an event is too large"))
 			continue

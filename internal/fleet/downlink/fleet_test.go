@@ -361,6 +361,7 @@ func TestBadMessages(t *testing.T) {
 	conn := hub.bus.Conn()
 	for subject, message := range map[string][]byte{
 		bus.Live("garbage"): []byte("\x00garbage"),
+		bus.Live(".."):      encoded("..", time.Now()),
 		bus.Live("liar"):    encoded("good", time.Now()),
 		bus.Live("future"):  encoded("future", time.Now().Add(time.Hour)),
 		bus.Event("liar"):   []byte(`{"version":"1","change":{"Alert":{"ID":"x","Device":{"Node":"good"}},"News":"fired"}}`),
@@ -372,7 +373,7 @@ func TestBadMessages(t *testing.T) {
 	}
 	eventually(t, "that they are counted", func() bool {
 		refused := hub.State().Refused
-		return refused["garbage"] == 1 && refused["liar"] == 2 && refused["future"] == 1
+		return refused["garbage"] == 1 && refused[".."] == 1 && refused["liar"] == 2 && refused["future"] == 1
 	})
 	eventually(t, "that they are on the screen", func() bool { return hub.node("garbage") != nil && hub.node("future") != nil })
 	if m := hub.node("future"); len(m.Snapshot.Failures) != 1 || !strings.Contains(m.Snapshot.Failures[0].Advice.What, "of the future") {

@@ -80,9 +80,16 @@ func (d *Downlink) remote(name string, kept bool) *remote {
 	return r
 }
 
+// errNoAddress is why nothing is taken of a node.
+var errNoAddress = errors.New("no page can have the name of the machine")
+
 // receive takes a message about a node: one that has just come, or one that was written at a time.
 func (d *Downlink) receive(name string, message []byte, written time.Time) {
 	if d.Own(name) {
+		return
+	}
+	if !insight.Addressable(name) {
+		d.refuse(name, errNoAddress)
 		return
 	}
 	r := d.remote(name, !written.IsZero())
@@ -305,6 +312,9 @@ func adviceOf(err error) gpu.Advice {
 func (d *Downlink) refuse(node string, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.refused[node] == 0 && errors.Is(why, errNoAddress) { // of others, refuseOf tells
+		d.Log.Warn("messages of a machine are refused", "node", node, "err", why)
+	}
 	if len(d.refused) < MostNodes || d.refused[node] > 0 {
 		d.refused[node]++
 	}
