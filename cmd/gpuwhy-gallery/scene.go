@@ -75,7 +75,7 @@ func perform(of *scene, opt app.Options, log *slog.Logger) (*playing, error) {
 	if of.nodes > 0 {
 		p.fleet, nodes = fixture.Nodes(p.born, of.nodes, of.wrong), nil
 		for i := range p.fleet {
-			nodes = append(nodes, p.fleet[i].Snapshot.Node)
+			nodes = append(nodes, p.fleet[i].Node)
 		}
 	} else if of.plays == "" {
 		p.base = fixture.Named(of.example, p.born).Snapshot
@@ -174,7 +174,7 @@ func (p *playing) show(at time.Time, page bool) error {
 	all, err := p.snapshots(at, page)
 	for _, snap := range all {
 		m := p.Publish(snap)
-		if i := slices.IndexFunc(p.fleet, func(n fixture.Node) bool { return n.Snapshot.Node == snap.Node }); i >= 0 {
+		if i := slices.IndexFunc(p.fleet, func(n fixture.Node) bool { return n.Node == snap.Node }); i >= 0 {
 			if n := &p.fleet[i]; !n.Silent.IsZero() || n.Notes != nil {
 				p.Hub.Publish(m.At(m.Place, insight.Link{Remote: true, Silent: n.Silent, Why: n.Why, Notes: n.Notes}))
 			}

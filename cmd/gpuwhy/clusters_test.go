@@ -1,56 +1,75 @@
 package main
 
 import (
-	"log/slog"
+	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/sampler/kube/fakekube"
+	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-// The file of clusters is checked before anything starts, and by check-config, with the line of each error.
-func TestClustersFile(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "clusters.yaml")
-	check := func(text string) result {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+// awaited waits until something is so.
+func awaited(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
 		}
-		return command(t, nil, "check-config", "--clusters", name)
-	}
-	if r := check("clusters:\n- id: lab\n  url: https://10.0.0.1:6443\n"); r.code != exitOK {
-		t.Errorf("a good file: %d, %s", r.code, r.stderr)
-	}
-	r := check("clusters:\n- id: lab\n  url: nowhere\n  mode: never\n")
-	for _, want := range []string{name + ": line 3: url: ", name + ": line 4: mode: "} {
-		if r.code != exitUsage || !strings.Contains(r.stderr, want) {
-			t.Errorf("%d, %q has no %q", r.code, r.stderr, want)
-		}
-	}
-	if r := command(t, nil, "check-config", "--clusters", "/nowhere.yaml"); r.code != exitUsage || !strings.Contains(r.stderr, "/nowhere.yaml") {
-		t.Errorf("no file: %d, %s", r.code, r.stderr)
 	}
 }
 
-// What a file names must be there when the program starts.
-func TestNewClusters(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "clusters.yaml")
-	for text, good := range map[string]bool{
-		"clusters: [{id: lab, url: \"https://10.0.0.1:6443\"}]":  true,
-		"clusters: [{id: lab, kubeconfig: /nowhere/kubeconfig}]": false,
-	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cfg := &Config{Clusters: name}
-		if err := cfg.checkClusters(); err != nil {
-			t.Fatal(err)
-		}
-		all, err := cfg.newClusters(slog.New(slog.DiscardHandler))
-		if (err == nil && all != nil) != good {
-			t.Errorf("%s: %v, %v", text, all, err)
-		}
+// A program without a GPU of its own reads the nodes of a cluster, which come and go, and says what is wrong with the cluster.
+func TestClusters(t *testing.T) {
+	t.Parallel()
+	s := fakekube.New(t)
+	file := filepath.Join(t.TempDir(), "clusters.yaml")
+	if err := os.WriteFile(file, []byte("clusters:\n- id: lab\n  url: "+s.URL+"\n  interval: 1s\n  exec_interval: 1s\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if all, err := new(Config).newClusters(slog.New(slog.DiscardHandler)); all != nil || err != nil {
-		t.Errorf("without a file: %v, %v", all, err)
+	p := start(t, nil, "hub", "--clusters", file, "--interval", "1s")
+	health := func() string {
+		_, body := p.fetch("/api/health", nil)
+		return string(body)
 	}
+	page := func() string {
+		_, body := p.fetch("/", http.Header{"Accept": {"text/html"}})
+		return string(body)
+	}
+	awaited(t, "that the cluster has no GPU", func() bool { return strings.Contains(health(), `"cluster lab":{"state":"failed"`) })
+	awaited(t, "the same on the page", func() bool { return strings.Contains(page(), "lab") && strings.Contains(page(), "nvidia.com/gpu") })
+
+	nodes := func() (all []struct {
+		Node    string            `json:"node_name"`
+		Cluster string            `json:"cluster_id"`
+		Labels  map[string]string `json:"labels"`
+		GPUs    []json.RawMessage `json:"gpus"`
+	}) {
+		p.get("/api/v1/gpu/nodes", &all)
+		return all
+	}
+	m := fakesmi.New(t, "rtx4090-550")
+	m.Fault("pmon-ms 20")
+	s.Node("gpu-1", func(node map[string]any) {
+		node["metadata"].(map[string]any)["labels"] = map[string]any{"rack": "r7", "nvidia.com/gpu.present": "true"}
+	})
+	s.Pod("gpu-operator", "driver-1", "gpu-1", filepath.Dir(m.Program()))
+	awaited(t, "its node", func() bool { all := nodes(); return len(all) == 1 && len(all[0].GPUs) == 1 })
+	if n := nodes()[0]; n.Node != "gpu-1" || n.Cluster != "lab" || n.Labels["rack"] != "r7" {
+		t.Errorf("%+v", n)
+	}
+	awaited(t, "that the cluster is well", func() bool { return strings.Contains(health(), `"cluster lab":{"state":"ok"`) })
+	var one map[string]any
+	if status := p.get("/node/lab:gpu-1/api/gpu/summary", &one); status != 200 || one["node"] != "lab:gpu-1" {
+		t.Errorf("%d, %v", status, one["node"])
+	}
+	if status := p.get("/api/v1/gpu/nodes?cluster_id=other", nil); status != 404 {
+		t.Errorf("another cluster: %d", status)
+	}
+	s.Remove("nodes", "", "gpu-1")
+	awaited(t, "that it has gone", func() bool { return len(nodes()) == 0 && !strings.Contains(page(), "lab:gpu-1") })
 }

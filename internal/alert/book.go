@@ -3,9 +3,12 @@ package alert
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // A Book is what people see of alerts and say of them. An [Engine] is one, of what it looks at itself; a [Shared] has
@@ -94,6 +97,7 @@ type Shared struct {
 
 	mu      sync.Mutex
 	reports map[string]*Report
+	common  []Rule  // of the newest report
 	over    []Alert // of other programs, the oldest first
 }
 
@@ -109,6 +113,11 @@ func (s *Shared) Take(node string, r *Report) (news bool) {
 	if r == nil {
 		delete(s.reports, node)
 		return len(before.Standing) > 0
+	}
+	if reflect.DeepEqual(r.Rules, s.common) { // most nodes have the same
+		r.Rules = s.common
+	} else {
+		s.common = r.Rules
 	}
 	s.reports[node] = r
 	return !before.same(r)
@@ -245,8 +254,8 @@ func (s *Shared) Dismiss(id string, now time.Time) (Change, error) {
 	return s.Engine.Dismiss(id, now)
 }
 
-// SilenceAll puts several silences in force, each where a node is that it covers. A silence of nodes that nobody reports,
-// or of all, holds in the engine too. One that a node refuses or does not hear of is an error; those before it are in force.
+// SilenceAll puts several silences in force, each at all nodes that it covers, and in the engine. It is an error where none of
+// those that report takes one; a node that does not answer is not silenced, and does not hold up the others.
 func (s *Shared) SilenceAll(list []Silence, now time.Time) (made []Silence, changes []Change, err error) {
 	for i := range list {
 		x := list[i]
@@ -257,30 +266,49 @@ func (s *Shared) SilenceAll(list []Silence, now time.Time) (made []Silence, chan
 	}
 	for _, x := range list {
 		nodes := s.nodesOf(func(node string, _ *Report) bool { return x.isOf(node) })
-		of := 0
-		for _, node := range nodes {
-			out, err := s.Send(node, &Order{Silence: []Silence{x}})
-			if err != nil {
-				return nil, nil, err
-			}
-			changes, of = append(changes, out.Changes...), of+1
-			if of == 1 {
-				made = append(made, out.Silences...)
-			}
-		}
-		if of > 0 && x.Node != "" {
-			continue
+		outcomes, err := s.sendAll(nodes, &Order{Silence: []Silence{x}})
+		if err != nil {
+			return nil, nil, err
 		}
 		own, more, err := s.Engine.SilenceAll([]Silence{x}, now)
 		if err != nil {
 			return nil, nil, err
 		}
-		changes = append(changes, more...)
-		if of == 0 {
-			made = append(made, own...)
+		for _, out := range outcomes {
+			changes = append(changes, out.Changes...)
+			own = append(out.Silences, own...)
 		}
+		made, changes = append(made, own[0]), append(changes, more...)
 	}
 	return made, changes, nil
+}
+
+// mostSends is how many orders are under way at the same time.
+const mostSends = 64
+
+// sendAll sends an order to several nodes. It is an error where none has carried it out.
+func (s *Shared) sendAll(nodes []string, o *Order) (done []Outcome, err error) {
+	var g errgroup.Group
+	g.SetLimit(mostSends)
+	var mu sync.Mutex
+	for _, node := range nodes {
+		g.Go(func() error {
+			out, failed := s.Send(node, o)
+			mu.Lock()
+			defer mu.Unlock()
+			if failed == nil {
+				done = append(done, out)
+			} else {
+				err = failed
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // its functions return none
+	if len(done) > 0 {
+		err = nil
+	}
+	return done, err
 }
 
 // like reports whether a silence says the same, whatever its ID.

@@ -158,7 +158,7 @@ func (a *App) wireKeeper() {
 		return
 	}
 	k.Shelf = keep.Folder(a.opt.StateDir)
-	if a.opt.History != nil {
+	if a.opt.History != nil && !a.opt.History.ReadOnly {
 		k.Shelf = &shelf{a.opt.History.Store, keep.Folder(a.opt.StateDir), a.monitor.Node}
 	}
 	a.notifier.Flush = k.Flush

@@ -65,7 +65,9 @@ func Permissions(kind Kind, name string) jwt.Permissions {
 		p.Pub.Allow.Add(consuming(bus.PastStream)...)
 	}
 	if kind == own {
-		p.Pub.Allow.Add(bus.AllKeys)
+		p.Pub.Allow.Add(bus.AllKeys, bus.AllLive, bus.AllEvents, bus.AllPast) // it reads nodes, too
+		p.Sub.Allow.Add(bus.AllAsk)
+		p.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: time.Minute}
 	}
 	return p
 }

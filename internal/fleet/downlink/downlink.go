@@ -80,9 +80,23 @@ type Downlink struct {
 	full    uint64              // messages of nodes beyond MostNodes
 	refused map[string]uint64   // messages by node, also of those that are none
 	wake    chan struct{}
-	came    []string      // nodes whose recent past nobody has asked for yet
-	some    chan struct{} // has a value when there are such
-	problem State
+	came    []string                 // nodes whose recent past nobody has asked for yet
+	some    chan struct{}            // has a value when there are such
+	removed map[string]time.Duration // nodes that were taken out, as elapsed time: what was under way of them is passed over
+	wrong   [parts]problem
+}
+
+// The parts of what is read, each of which can fail.
+const (
+	states = iota
+	happenings
+	parts
+)
+
+// A problem is why a part can't be read.
+type problem struct {
+	err   error
+	since time.Time
 }
 
 // State is how a downlink does.
@@ -98,7 +112,7 @@ type State struct {
 func New(c Config) *Downlink {
 	return &Downlink{
 		Config: c, nodes: map[string]*remote{}, pending: map[string]*remote{}, owners: map[string][]string{},
-		refused: map[string]uint64{}, wake: make(chan struct{}, 1), some: make(chan struct{}, 1),
+		refused: map[string]uint64{}, removed: map[string]time.Duration{}, wake: make(chan struct{}, 1), some: make(chan struct{}, 1),
 	}
 }
 
@@ -106,8 +120,12 @@ func New(c Config) *Downlink {
 func (d *Downlink) State() State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := d.problem
-	s.Nodes, s.Full, s.Refused = len(d.nodes), d.full, maps.Clone(d.refused)
+	s := State{Nodes: len(d.nodes), Full: d.full, Refused: maps.Clone(d.refused)}
+	for _, p := range d.wrong {
+		if p.err != nil && s.Err == nil {
+			s.Err, s.Since = p.err, p.since
+		}
+	}
 	for _, r := range d.nodes {
 		if !r.silent.IsZero() {
 			s.Silent++
@@ -116,19 +134,19 @@ func (d *Downlink) State() State {
 	return s
 }
 
-// fails remembers why the fleet can't be read, and logs it once; nil: it can be.
-func (d *Downlink) fails(err error) {
+// fails remembers why a part of the fleet can't be read, and logs it once; nil: it can be.
+func (d *Downlink) fails(part int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch was := d.problem.Err; {
+	p := &d.wrong[part]
+	switch was := p.err; {
 	case err != nil && (was == nil || was.Error() != err.Error()):
-		d.problem.Since = d.Clock.Now()
+		p.since = d.Clock.Now()
 		d.Log.Warn("the fleet can't be read", "err", err)
 	case err == nil && was != nil:
-		d.problem.Since = time.Time{}
 		d.Log.Info("the fleet is read again")
 	}
-	d.problem.Err = err
+	p.err = err
 }
 
 // Run takes in what the fleet sends until ctx ends.
@@ -151,16 +169,16 @@ func (d *Downlink) Run(ctx context.Context) error {
 	all.Go(func() { d.greet(ctx) })
 	all.Go(func() { d.askPasts(ctx) })
 	heard := &events{started: d.Clock.Now(), known: map[string]bool{}}
-	all.Go(func() { d.again(ctx, func(ctx context.Context) error { return d.hear(ctx, heard) }) })
-	d.again(ctx, d.watch)
+	all.Go(func() { d.again(ctx, happenings, func(ctx context.Context) error { return d.hear(ctx, heard) }) })
+	d.again(ctx, states, d.watch)
 	return nil
 }
 
 // again does something that ends with an error until ctx ends.
-func (d *Downlink) again(ctx context.Context, do func(context.Context) error) {
+func (d *Downlink) again(ctx context.Context, part int, do func(context.Context) error) {
 	for ctx.Err() == nil {
 		if err := do(ctx); err != nil && ctx.Err() == nil {
-			d.fails(err)
+			d.fails(part, err)
 		}
 		pause(ctx)
 	}
@@ -232,7 +250,7 @@ func (d *Downlink) watch(ctx context.Context) error {
 			case !ok:
 				return errors.New("the states of the fleet's nodes can't be read any more")
 			case e == nil: // all that there were
-				d.fails(nil)
+				d.fails(states, nil)
 				d.missing(seen)
 				continue
 			}
@@ -322,6 +340,7 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 		return fmt.Errorf("the events of the fleet can't be read: %w", err)
 	}
 	defer context.AfterFunc(ctx, messages.Stop)()
+	d.fails(happenings, nil)
 	defer messages.Stop()
 	for {
 		m, err := messages.Next()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -382,8 +383,10 @@ func TestEventsOnce(t *testing.T) {
 	eventually(t, "20 old events", func() bool { second.mu.Lock(); defer second.mu.Unlock(); return len(second.old) == 20 })
 	stopServer(s)
 	tell(20)
-	var again int
-	fmt.Sscan(port, &again)
+	again, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
 	startServer(t, dir, again)
 	eventually(t, "events of the time without NATS", func() bool { return len(first.seen()) == 40 && len(second.seen()) == 20 })
 	tell(5)

@@ -32,6 +32,8 @@ const (
 	late = 2 * time.Second
 	// doubtful is how old a whole state is at most while its node sends: it is written anew each half minute.
 	doubtful = 2 * time.Minute
+	// underWay is how long messages of a node that was taken out may still come.
+	underWay = 10 * time.Second
 	// longestInterval bounds what a node may say of its pace.
 	longestInterval = time.Hour
 )
@@ -61,11 +63,16 @@ type remote struct {
 	devices []string      // its UUIDs
 }
 
-func (d *Downlink) remote(name string) *remote {
+// remote is what is known of a node. One that was taken out is one again once its state is kept again.
+func (d *Downlink) remote(name string, kept bool) *remote {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.nodes[name]
 	if r == nil {
+		if at, removed := d.removed[name]; removed && !kept && d.Clock.Elapsed()-at < underWay {
+			return nil
+		}
+		delete(d.removed, name)
 		if len(d.nodes) >= MostNodes {
 			d.full++
 			return nil
@@ -81,7 +88,7 @@ func (d *Downlink) receive(name string, message []byte, written time.Time) {
 	if d.Own(name) {
 		return
 	}
-	r := d.remote(name)
+	r := d.remote(name, !written.IsZero())
 	if r == nil {
 		return
 	}
@@ -142,7 +149,7 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 		}
 	}
 	d.own(r)
-	d.silence(r, now, elapsed)
+	d.silence(r, elapsed)
 	d.soon(r)
 	if r.silent.IsZero() && !r.past {
 		r.past, d.came = true, append(d.came, r.name)
@@ -214,7 +221,7 @@ func (d *Downlink) disown(r *remote) {
 }
 
 // silence decides whether a node is silent now.
-func (d *Downlink) silence(r *remote, now time.Time, elapsed time.Duration) (changed bool) {
+func (d *Downlink) silence(r *remote, elapsed time.Duration) (changed bool) {
 	if r.moment == nil && r.wrong == nil {
 		return false
 	}
@@ -335,7 +342,7 @@ func (d *Downlink) refuseOf(r *remote, why error) {
 			Node: r.name, Time: now.UTC(), Source: gpu.SourceMixed, Failures: []gpu.Failure{{Source: "fleet", Since: now.UTC(), Advice: adviceOf(why)}},
 		})
 	}
-	d.silence(r, now, elapsed)
+	d.silence(r, elapsed)
 	d.soon(r)
 }
 
@@ -361,6 +368,12 @@ func (d *Downlink) remove(name string) {
 	delete(d.pending, name)
 	delete(d.refused, name)
 	d.gone = append(d.gone, name)
+	for other, at := range d.removed {
+		if d.Clock.Elapsed()-at > underWay {
+			delete(d.removed, other)
+		}
+	}
+	d.removed[name] = d.Clock.Elapsed()
 	select {
 	case d.wake <- struct{}{}:
 	default:
@@ -393,9 +406,9 @@ func (d *Downlink) handOn(ctx context.Context) {
 func (d *Downlink) look() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now, elapsed := d.Clock.Now(), d.Clock.Elapsed()
+	elapsed := d.Clock.Elapsed()
 	for _, r := range d.nodes {
-		if d.silence(r, now, elapsed) {
+		if d.silence(r, elapsed) {
 			d.pending[r.name] = r
 		}
 	}

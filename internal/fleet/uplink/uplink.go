@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -93,7 +94,7 @@ func (u *Uplink) Observe(m *insight.Moment) {
 	u.mu.Lock()
 	n := u.nodes[m.Snapshot.Node]
 	if n == nil {
-		n = &node{Uplink: u, name: m.Snapshot.Node, next: make(chan *insight.Moment, 1), whole: make(chan struct{}, 1)}
+		n = &node{Uplink: u, name: m.Snapshot.Node, next: make(chan *insight.Moment, 1), whole: make(chan struct{}, 1), keeps: make(chan []byte, 1)}
 		u.nodes[n.name] = n
 		if u.run != nil {
 			u.run(n)
@@ -245,12 +246,17 @@ type node struct {
 	wrote   time.Duration // when the whole state was written last, as elapsed time
 	every   time.Duration // until the next time
 	said    string        // the headline of then
-	told    bool          // that something can't be published
+	keeps   chan []byte   // the whole state that is to be kept
+	unkept  atomic.Bool   // it was not
+	told    atomic.Bool   // that something can't be published
 }
 
 // publish sends a node's Moments until ctx ends.
 func (n *node) publish(ctx context.Context) {
 	n.encoder = wire.NewEncoder()
+	var keeping sync.WaitGroup
+	keeping.Go(func() { n.keep(ctx) })
+	defer keeping.Wait()
 	sub, err := n.Bus.Subscribe(bus.Ask(n.name), func(m *nats.Msg) { go n.answer(ctx, m) })
 	if err != nil {
 		n.Log.Error("hubs can't ask this machine", "node", n.name, "err", err)
@@ -286,30 +292,51 @@ func (n *node) send(ctx context.Context, asked bool) {
 		return
 	}
 	since := n.Clock.Elapsed() - n.wrote
+	if n.unkept.Swap(false) {
+		n.every = wait()
+	}
 	due := asked || n.wrote == 0 || since >= n.every || n.said != n.last.Answer.Headline && since >= wholeApart
 	message, whole, err := n.encode(n.encoder, n.last, due, false)
 	if err == nil {
 		err = n.Bus.Conn().Publish(bus.Live(n.name), message)
 	}
 	if err == nil && whole {
-		err = n.write(ctx, message)
 		n.wrote, n.said = n.Clock.Elapsed(), n.last.Answer.Headline
-		if n.every = wholeEvery - wholeEvery/10 + mathrand.N(wholeEvery/5); err != nil {
+		n.every = wholeEvery - wholeEvery/10 + mathrand.N(wholeEvery/5)
+		select {
+		case n.keeps <- message:
+		default: // the one before is still under way
 			n.every = wait()
 		}
 	}
-	n.report(err)
+	if err != nil {
+		n.report(err)
+	}
+}
+
+// keep keeps whole states, beside what is published: NATS may take seconds to say that it can't.
+func (n *node) keep(ctx context.Context) {
+	for {
+		select {
+		case message := <-n.keeps:
+			err := n.write(ctx, message)
+			n.unkept.Store(err != nil)
+			n.report(err)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // report logs once that publishing fails, and that it does no more.
 func (n *node) report(err error) {
 	switch {
-	case err != nil && !n.told && !errors.Is(err, nats.ErrConnectionClosed):
+	case errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrConnectionClosed): // the program ends
+	case err != nil && !n.told.Swap(true):
 		n.Log.Warn("a machine can't be published to the fleet", "node", n.name, "err", err)
-	case err == nil && n.told:
+	case err == nil && n.told.Swap(false):
 		n.Log.Info("the machine is published to the fleet again", "node", n.name)
 	}
-	n.told = err != nil
 }
 
 // write puts the whole state where hubs find it when they start.
