@@ -85,7 +85,7 @@ func (e *Engine) Carry(o *Order, now time.Time) (out Outcome, err error) {
 
 // Report is what this engine tells others of a node.
 func (e *Engine) Report(node string, now time.Time) *Report {
-	return &Report{OfNode(e.Standing(), node), OfNode(e.Silences(now), node), e.Rules()}
+	return &Report{e.standingOf(node), OfNode(e.Silences(now), node), e.Rules()}
 }
 
 // A Shared book has the alerts of its engine and those that other programs report of their nodes. What is said of one of

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -681,9 +682,11 @@ func (o *observation) remind(l *look) {
 	}
 }
 
-func (e *Engine) standing() iter.Seq[*state] {
+func (e *Engine) standing() iter.Seq[*state] { return standingIn(maps.Values(e.alight)) }
+
+func standingIn(all iter.Seq[*tracked]) iter.Seq[*state] {
 	return func(yield func(*state) bool) {
-		for _, t := range e.alight {
+		for t := range all {
 			for i := range t.states {
 				if t.states[i].alert != nil && !yield(&t.states[i]) {
 					return
@@ -697,8 +700,19 @@ func (e *Engine) standing() iter.Seq[*state] {
 func (e *Engine) Standing() []Alert {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return worstFirst(e.standing())
+}
+
+// standingOf are those of a node, found without a look at others.
+func (e *Engine) standingOf(node string) []Alert {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return worstFirst(standingIn(maps.Values(e.tracked[node])))
+}
+
+func worstFirst(standing iter.Seq[*state]) []Alert {
 	out := []Alert{}
-	for st := range e.standing() {
+	for st := range standing {
 		a := *st.alert
 		a.Told = st.Told
 		out = append(out, a)

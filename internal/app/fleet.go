@@ -116,7 +116,8 @@ func (a *App) wireFleet() {
 	log := a.log.With("part", "fleet")
 	if f.Publishes {
 		a.uplink = uplink.New(uplink.Config{
-			Bus: f.Bus, Version: a.opt.Version, Interval: a.opt.Interval, Alerts: a.Alerts, Refresh: a.readNow, Clock: a.opt.Clock, Log: log,
+			Bus: f.Bus, Version: a.opt.Version, Interval: a.opt.Interval, Alerts: a.Alerts, Refresh: a.readNow, Recent: a.Recent.Past,
+			Clock: a.opt.Clock, Log: log,
 		})
 	}
 	if !f.Shows {
@@ -124,7 +125,7 @@ func (a *App) wireFleet() {
 	}
 	a.downlink = downlink.New(downlink.Config{
 		Bus: f.Bus, Limits: f.Limits, Version: a.opt.Version, Own: a.local.has,
-		Take: a.takeIn, Report: a.reported, Event: a.eventOf, Gone: a.forget, Clock: a.opt.Clock, Log: log,
+		Take: a.takeIn, Report: a.reported, Event: a.eventOf, Gone: a.forget, Past: a.Recent.Fill, Clock: a.opt.Clock, Log: log,
 	})
 	a.book.Send = func(node string, o *alert.Order) (alert.Outcome, error) {
 		return a.downlink.Order(context.Background(), node, o) // it has a deadline of its own

@@ -31,41 +31,55 @@ import (
 // fleetInterval is the time between two readings of a node.
 const fleetInterval = 5 * time.Second
 
+// Machines are nodes of eight GPUs that somebody reads.
+type machines struct {
+	sources   []*sim.Source
+	templates [][]*gpu.Snapshot // a few readings of each source
+	names     []string
+	seq       uint64
+}
+
+func newMachines(nodes int) (*machines, error) {
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	sources, err := sim.Nodes("fleet:800", func() time.Time { return at })
+	if err != nil {
+		return nil, err
+	}
+	m := &machines{sources: sources, templates: make([][]*gpu.Snapshot, len(sources))}
+	for range 6 {
+		for i, source := range sources {
+			s, err := source.Read(context.Background())
+			if err != nil {
+				return nil, err
+			}
+			m.templates[i] = append(m.templates[i], s)
+		}
+		at = at.Add(fleetInterval)
+	}
+	for i := range nodes {
+		m.names = append(m.names, fmt.Sprintf("gpu-%05d", i))
+	}
+	return m, nil
+}
+
 // A fleet is the parts of a hub that many nodes publish to, as other programs do whose Moments were decoded.
 type fleet struct {
 	*app.App
-	addr      string
-	templates [][]*gpu.Snapshot // a few readings of each of some machines of eight GPUs
-	names     []string
-	seq       uint64
+	*machines
+	addr string
 }
 
 // newFleet starts the parts. Nothing is published yet.
 func newFleet(tb testing.TB, nodes int) *fleet {
 	tb.Helper()
-	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	machines, err := sim.Nodes("fleet:800", func() time.Time { return at })
+	m, err := newMachines(nodes)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f := &fleet{}
-	f.templates = make([][]*gpu.Snapshot, len(machines))
-	for range 6 {
-		for i, m := range machines {
-			s, err := m.Read(context.Background())
-			if err != nil {
-				tb.Fatal(err)
-			}
-			f.templates[i] = append(f.templates[i], s)
-		}
-		at = at.Add(fleetInterval)
-	}
+	f := &fleet{machines: m}
 	var inputs []*app.Inputs
-	for i, m := range machines[:2] { // never read: they say that there are several
+	for i, m := range m.sources[:2] { // never read: they say that there are several
 		inputs = append(inputs, &app.Inputs{Node: fmt.Sprint("unread-", i), Origin: "auto", Sources: []sampler.Source{m}})
-	}
-	for i := range nodes {
-		f.names = append(f.names, fmt.Sprintf("gpu-%05d", i))
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -91,16 +105,16 @@ func newFleet(tb testing.TB, nodes int) *fleet {
 }
 
 // moment makes the next Moment of a node, as of now.
-func (f *fleet) moment(i int, now time.Time) *insight.Moment {
-	f.seq++
-	readings := f.templates[i%len(f.templates)]
-	s := *readings[int(f.seq)/len(f.names)%len(readings)]
-	s.Node, s.Seq, s.Time = f.names[i], f.seq, now
+func (m *machines) moment(i int, now time.Time) *insight.Moment {
+	m.seq++
+	readings := m.templates[i%len(m.templates)]
+	s := *readings[int(m.seq)/len(m.names)%len(readings)]
+	s.Node, s.Seq, s.Time = m.names[i], m.seq, now
 	s.Devices = slices.Clone(s.Devices)
 	for j := range s.Devices {
 		d := &s.Devices[j]
 		d.Node, d.UUID, d.SampledAt = s.Node, s.Node+"-"+strconv.Itoa(j), now
-		d.Power.Draw = gpu.Of(d.Power.Draw.Or(100) + gpu.Watts(f.seq%7))
+		d.Power.Draw = gpu.Of(d.Power.Draw.Or(100) + gpu.Watts(m.seq%7))
 	}
 	return insight.Of(&s).At(insight.Place{}, insight.Link{Remote: true})
 }
@@ -172,9 +186,9 @@ type sight struct {
 
 var takenOf = regexp.MustCompile(`data-taken[^0-9]{1,6}([0-9]{13})`)
 
-func (f *fleet) witness(tb testing.TB, path string) *witness {
+func newWitness(tb testing.TB, addr, path string) *witness {
 	tb.Helper()
-	conn, _, err := websocket.Dial(tb.Context(), "ws://"+f.addr+path, nil) //nolint:bodyclose // Dial says that nobody needs to
+	conn, _, err := websocket.Dial(tb.Context(), "ws://"+addr+path, nil) //nolint:bodyclose // Dial says that nobody needs to
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -275,7 +289,7 @@ func weigh(tb testing.TB, nodes, viewers int, span time.Duration) load {
 	var w *witness
 	if viewers > 0 {
 		begin(tb, role{Crowd: &crowdConfig{Addr: f.addr, Path: fleetPage, Viewers: viewers - 1, Does: doesRead}}, &connected)
-		w = f.witness(tb, fleetPage)
+		w = newWitness(tb, f.addr, fleetPage)
 	}
 	f.play(2 * time.Second)
 	runtime.ReadMemStats(&m0)

@@ -27,6 +27,14 @@ func BenchmarkFleetFull(b *testing.B) {
 	b.Run("unseen", func(b *testing.B) { benchmarkUnseen(b, 1000, 10_000) })
 }
 
+// BenchmarkScale is a hub, a NATS and one program with the agents of many nodes of eight GPUs, each a process, and viewers of the page of all:
+// 100 and 1,000 nodes every 5 s with 100 viewers, and 10,000 every 60 s with one.
+func BenchmarkScale(b *testing.B) {
+	before := scale(b, 100, 100, 5*time.Second, nil)
+	scale(b, 1000, 100, 5*time.Second, before)
+	scale(b, 10_000, 1, time.Minute, nil)
+}
+
 // BenchmarkSlowViewers has, of 10,000 viewers, 1,000 that never read and 100 that read 200
 // bytes a second, beside 8,900 alone, and publishes 16 kB twice a second to both in turn:
 // whether the others get every message, how long after the first the last of them has it,

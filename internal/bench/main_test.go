@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roleVar names the environment's variable that makes this program a server or its viewers.
+// roleVar names the environment's variable that makes this program a server, its viewers or a part of a fleet.
 const roleVar = "GPUWHY_BENCH_ROLE"
 
 // A role is what a process of the benchmarks is: it says when it is ready, then answers
@@ -29,6 +29,8 @@ type role struct {
 	Server string // the kind of it, if it is one
 	Size   int    // of the constant
 	Crowd  *crowdConfig
+	Agents *agentsConfig
+	NATS   string // the folder of a NATS, if it is one
 }
 
 func TestMain(m *testing.M) {
@@ -45,6 +47,10 @@ func TestMain(m *testing.M) {
 	case err != nil:
 	case r.Crowd != nil:
 		err = runCrowd(r.Crowd)
+	case r.Agents != nil:
+		err = runAgents(r.Agents)
+	case r.NATS != "":
+		err = runNATS(r.NATS)
 	default:
 		err = runServer(r.Server, r.Size)
 	}

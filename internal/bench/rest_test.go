@@ -20,17 +20,29 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// gpuwhy builds the program, starts it with a simulation, and says where it listens.
-func gpuwhy(tb testing.TB, simulation string, args ...string) (p *process, addr string) {
+// built is the program.
+func built(tb testing.TB) string {
 	tb.Helper()
-	dir := tb.TempDir()
-	binary := filepath.Join(dir, "gpuwhy")
+	binary := filepath.Join(tb.TempDir(), "gpuwhy")
 	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/gpuwhy").CombinedOutput(); err != nil {
 		tb.Fatalf("go build: %v\n%s", err, out)
 	}
-	cmd := exec.Command(binary, append([]string{"--source=simulate:" + simulation, "--listen=127.0.0.1:0"}, args...)...)
-	cmd.Env = append(os.Environ(), "GPUWHY_KERNEL_LOG="+os.DevNull, "GPUWHY_STATE_DIR="+dir)
+	return binary
+}
+
+// gpuwhy builds the program, starts it with a simulation, and says where it listens.
+func gpuwhy(tb testing.TB, simulation string, args ...string) (p *process, addr string) {
+	tb.Helper()
+	cmd := exec.Command(built(tb), append([]string{"--source=simulate:" + simulation}, args...)...)
 	cmd.Stderr = io.Discard
+	return listening(tb, cmd)
+}
+
+// listening starts the program with a page, and says where it listens.
+func listening(tb testing.TB, cmd *exec.Cmd) (p *process, addr string) {
+	tb.Helper()
+	cmd.Args = append(cmd.Args, "--listen=127.0.0.1:0")
+	cmd.Env = append(os.Environ(), append(cmd.Env, "GPUWHY_KERNEL_LOG="+os.DevNull, "GPUWHY_STATE_DIR="+tb.TempDir())...)
 	p = launch(tb, cmd)
 	line, err := bufio.NewReader(p.out).ReadString('\n')
 	_, addr, found := strings.Cut(strings.TrimSpace(line), "http://")

@@ -50,7 +50,7 @@ type Store struct {
 type shelf struct {
 	bucket     time.Duration
 	slots      int // how many moments are held
-	first, end int // the oldest moment, and the one after the newest
+	first, end int // the oldest moment, and the one after the newest; older ones may be added, so both begin above 0
 	times      []time.Time
 	devices    map[key]*device
 	newest     map[string]time.Time // by node
@@ -86,7 +86,7 @@ func New() *Store {
 func newShelf(bucket time.Duration) *shelf {
 	slots := int(held / bucket)
 	return &shelf{
-		bucket: bucket, slots: slots, times: make([]time.Time, slots), devices: map[key]*device{}, newest: map[string]time.Time{}, breaks: map[string]int{},
+		bucket: bucket, slots: slots, first: slots, end: slots, times: make([]time.Time, slots), devices: map[key]*device{}, newest: map[string]time.Time{}, breaks: map[string]int{},
 	}
 }
 
@@ -186,18 +186,23 @@ func (s *shelf) begin(node string, now time.Time) bool {
 	s.times[place] = now
 	for k, d := range s.devices {
 		clear(d.open)
-		for i := range d.rows {
-			if d.rows[i].counts != nil {
-				d.rows[i].counts[place] = 0
-			}
-		}
-		d.begin(place, s.times[s.first%s.slots])
+		d.blank(place, s.times[s.first%s.slots])
 		if d.newest < s.first {
 			delete(s.devices, k)
 		}
 	}
 	s.end++
 	return true
+}
+
+// blank empties a place for another moment.
+func (d *device) blank(place int, oldest time.Time) {
+	for i := range d.rows {
+		if d.rows[i].counts != nil {
+			d.rows[i].counts[place] = 0
+		}
+	}
+	d.begin(place, oldest)
 }
 
 func (s *shelf) add(id *gpu.Identity, reading func(row int) gpu.Reading[float64]) *device {

@@ -35,6 +35,10 @@ const (
 	asksWhole = 5 * time.Second
 	// helloEvery is how often a hub says that it is there.
 	helloEvery = time.Minute
+	// asked is how many nodes are asked for their recent past at the same time, and apart how long there is between two
+	// questions at most: hubs that start together do not ask the same node at once.
+	asked = 8
+	apart = 20 * time.Millisecond
 	// remembered is how far back events are read at the start, for the list of alerts that are over.
 	remembered = 24 * time.Hour
 )
@@ -53,7 +57,9 @@ type Config struct {
 	// Event takes a change of an alert, each once and in order. Old ones are of the time before this program ran.
 	Event func(c *alert.Change, old bool)
 	// Gone takes that a node was taken out of the fleet.
-	Gone  func(node string)
+	Gone func(node string)
+	// Past takes what a node says of its recent past, after a Moment of it: when it has come, and when it has come back.
+	Past  func(node string, past []byte) error
 	Clock clock.Clock
 	Log   *slog.Logger
 }
@@ -74,6 +80,8 @@ type Downlink struct {
 	full    uint64              // messages of nodes beyond MostNodes
 	refused map[string]uint64   // messages by node, also of those that are none
 	wake    chan struct{}
+	came    []string                 // nodes whose recent past nobody has asked for yet
+	some    chan struct{}            // has a value when there are such
 	removed map[string]time.Duration // nodes that were taken out, as elapsed time: what was under way of them is passed over
 	wrong   [parts]problem
 }
@@ -104,7 +112,7 @@ type State struct {
 func New(c Config) *Downlink {
 	return &Downlink{
 		Config: c, nodes: map[string]*remote{}, pending: map[string]*remote{}, owners: map[string][]string{},
-		refused: map[string]uint64{}, removed: map[string]time.Duration{}, wake: make(chan struct{}, 1),
+		refused: map[string]uint64{}, removed: map[string]time.Duration{}, wake: make(chan struct{}, 1), some: make(chan struct{}, 1),
 	}
 }
 
@@ -159,6 +167,7 @@ func (d *Downlink) Run(ctx context.Context) error {
 		all.Go(func() { d.prepare(ctx) })
 	}
 	all.Go(func() { d.greet(ctx) })
+	all.Go(func() { d.askPasts(ctx) })
 	heard := &events{started: d.Clock.Now(), known: map[string]bool{}}
 	all.Go(func() { d.again(ctx, happenings, func(ctx context.Context) error { return d.hear(ctx, heard) }) })
 	d.again(ctx, states, d.watch)

@@ -82,6 +82,7 @@ type screen struct {
 	events []string
 	old    []string
 	gone   []string
+	pasts  []string // nodes and what they said of their past
 }
 
 func (s *screen) node(name string) *insight.Moment {
@@ -126,6 +127,13 @@ func show(t *testing.T, url string, of clock.Clock) *screen {
 				}
 			})
 		},
+		Past: func(node string, text []byte) error {
+			locked(func() { s.pasts = append(s.pasts, node+" "+string(text)) })
+			if string(text) == `"bad"` {
+				return errors.New("it can't be read")
+			}
+			return nil
+		},
 		Gone: func(node string) { locked(func() { s.gone = append(s.gone, node); delete(s.nodes, node) }) },
 	})
 	s.stop = running(t, s.Run)
@@ -168,6 +176,15 @@ func start(t *testing.T, url string) *agent {
 			m := machine(node)
 			m.Snapshot.Seq = 4711
 			return m, nil
+		},
+		Recent: func(node string) ([]byte, error) {
+			switch node {
+			case "none":
+				return nil, errors.New("there is no past")
+			case "bad":
+				return []byte(`"bad"`), nil
+			}
+			return fmt.Appendf(nil, `{"node":%q}`, node), nil
 		},
 	})
 	a.alerts.Announce = func(_ []string, changes []alert.Change, _ []alert.Alert) { a.Announce(changes) }
@@ -243,6 +260,45 @@ func TestHubs(t *testing.T) {
 		l := second.node("gpu-2").Link
 		return !l.Silent.IsZero() && strings.Contains(l.Why.What, "was ended") && !first.node("lab:gpu-1.example.org").Link.Silent.IsZero()
 	})
+}
+
+// Each node is asked for its recent past once it has come, and once more when it has come back. One that has none, or one that can't be read, harms
+// no other.
+func TestRecentPast(t *testing.T) {
+	s := startServer(t, t.TempDir(), -1)
+	a := start(t, s.ClientURL())
+	stop := a.lives(t, "first", nil)
+	a.lives(t, "none", nil)
+	a.lives(t, "bad", nil)
+	var many []string
+	for i := range 20 {
+		node := fmt.Sprintf("gpu-%02d", i)
+		many = append(many, node+` {"node":"`+node+`"}`)
+		a.lives(t, node, nil)
+	}
+	hub := show(t, s.ClientURL(), clock.Clock{})
+	heard := func() []string {
+		hub.mu.Lock()
+		defer hub.mu.Unlock()
+		return slices.Sorted(slices.Values(hub.pasts))
+	}
+	const first = `first {"node":"first"}`
+	want := append([]string{`bad "bad"`, first}, many...)
+	eventually(t, "the past of all", func() bool { return len(heard()) >= len(want) })
+	stop()
+	eventually(t, "that it is silent", func() bool { return !hub.node("first").Link.Silent.IsZero() })
+	if got := heard(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	a.lives(t, "first", nil)
+	want = append([]string{`bad "bad"`, first, first}, many...)
+	eventually(t, "the past of one that is back", func() bool { return len(heard()) >= len(want) })
+	if got := heard(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if n := hub.State().Refused; n["bad"] == 0 || len(n) != 1 {
+		t.Errorf("refused: %v", n)
+	}
 }
 
 func TestQuestions(t *testing.T) {

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
@@ -57,6 +59,7 @@ type remote struct {
 	wrong   error         // why its last message could not be taken; nil where it could
 	told    string        // what of that stands in the log
 	asked   time.Duration // when it was asked for the whole last
+	past    bool          // its recent past was asked for since it came
 	devices []string      // its UUIDs
 }
 
@@ -155,6 +158,13 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 	d.own(r)
 	d.silence(r, elapsed)
 	d.soon(r)
+	if r.silent.IsZero() && !r.past {
+		r.past, d.came = true, append(d.came, r.name)
+		select {
+		case d.some <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // rival reports whether a message is of a second program that calls itself as the node, and is left out: the one that
@@ -226,7 +236,7 @@ func (d *Downlink) silence(r *remote, elapsed time.Duration) (changed bool) {
 	is := r.overdue(elapsed)
 	switch {
 	case is && !was:
-		r.silent = r.at
+		r.silent, r.past = r.at, false
 	case !is:
 		r.silent = time.Time{}
 	}
@@ -536,8 +546,52 @@ func (d *Downlink) Order(ctx context.Context, node string, o *alert.Order) (out 
 	return talk.UnmarshalOutcome(a.Outcome)
 }
 
-// Recent asks a node for its recent past.
-func (d *Downlink) Recent(ctx context.Context, node string) ([]byte, error) {
+// askPasts asks each node that has come for its recent past.
+func (d *Downlink) askPasts(ctx context.Context) {
+	var all errgroup.Group
+	all.SetLimit(asked)
+	defer func() { _ = all.Wait() }() // its functions return none
+	for {
+		select {
+		case <-d.some:
+		case <-ctx.Done():
+			return
+		}
+		pause(ctx) // its Moment is taken in by then
+		for ctx.Err() == nil {
+			d.mu.Lock()
+			if len(d.came) == 0 {
+				d.came = nil
+				d.mu.Unlock()
+				break
+			}
+			node := d.came[0]
+			d.came = d.came[1:]
+			d.mu.Unlock()
+			all.Go(func() error {
+				if err := d.askPast(ctx, node); err != nil && ctx.Err() == nil {
+					d.Log.Debug("the recent past of a machine is not known", "node", node, "err", err)
+				}
+				return nil
+			})
+			time.Sleep(mathrand.N(apart))
+		}
+	}
+}
+
+func (d *Downlink) askPast(ctx context.Context, node string) error {
 	a, err := d.ask(ctx, node, &talk.Question{Ask: talk.Recent})
-	return a.Recent, err
+	if err != nil {
+		return err
+	}
+	d.handing.Lock()
+	defer d.handing.Unlock()
+	if !d.Has(node) {
+		return nil // it is no part of the fleet any more
+	}
+	if err := d.Past(node, a.Recent); err != nil {
+		d.refuse(node, err)
+		return err
+	}
+	return nil
 }

@@ -46,7 +46,7 @@ type Config struct {
 	Alerts   *alert.Engine
 	// Refresh reads a node now, and returns the Moment of that.
 	Refresh func(ctx context.Context, node string) (*insight.Moment, error)
-	// Recent is the recent past of a node, as the hub's own store takes it.
+	// Recent is the recent past of a node, as hubs take it.
 	Recent func(node string) ([]byte, error)
 	Clock  clock.Clock
 	Log    *slog.Logger
