@@ -16,7 +16,8 @@ const (
 	Node     Kind = "node"
 	Hub      Kind = "hub"
 	Recorder Kind = "recorder"
-	// own is the program with the server: a hub and a recorder, which also takes removed nodes out of the bucket.
+	// own is the program with the server: a hub and a recorder, which also takes removed nodes out of the bucket. It reads its
+	// own machine too, whose name may change: it may publish as any.
 	own Kind = "server"
 )
 
@@ -65,7 +66,9 @@ func Permissions(kind Kind, name string) jwt.Permissions {
 		p.Pub.Allow.Add(consuming(bus.PastStream)...)
 	}
 	if kind == own {
-		p.Pub.Allow.Add(bus.AllKeys)
+		p.Pub.Allow.Add(bus.AllKeys, bus.AllLive, bus.AllEvents)
+		p.Sub.Allow.Add(bus.AllAsk)
+		p.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: time.Minute}
 	}
 	return p
 }
