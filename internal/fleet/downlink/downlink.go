@@ -68,11 +68,12 @@ type Downlink struct {
 
 	mu      sync.Mutex
 	nodes   map[string]*remote
-	pending map[string]*remote  // whose Moment is to be handed on
-	gone    []string            // that are to be handed on
-	owners  map[string][]string // the nodes that list a device, by UUID
-	full    uint64              // messages of nodes beyond MostNodes
-	refused map[string]uint64   // messages by node, also of those that are none
+	pending map[string]*remote       // whose Moment is to be handed on
+	gone    []string                 // that are to be handed on
+	removed map[string]time.Duration // nodes that were taken out lately, and when, as elapsed time
+	owners  map[string][]string      // the nodes that list a device, by UUID
+	full    uint64                   // messages of nodes beyond MostNodes
+	refused map[string]uint64        // messages by node, also of those that are none
 	wake    chan struct{}
 	problem State
 }
@@ -90,7 +91,7 @@ type State struct {
 func New(c Config) *Downlink {
 	return &Downlink{
 		Config: c, nodes: map[string]*remote{}, pending: map[string]*remote{}, owners: map[string][]string{},
-		refused: map[string]uint64{}, wake: make(chan struct{}, 1),
+		removed: map[string]time.Duration{}, refused: map[string]uint64{}, wake: make(chan struct{}, 1),
 	}
 }
 

@@ -431,7 +431,28 @@ func TestTakenOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "that it is gone", func() bool { return hub.node("gpu-1") == nil && hub.State().Nodes == 0 })
+	hub.mu.Lock()
 	if !slices.Equal(hub.gone, []string{"gpu-1"}) {
 		t.Errorf("%q are gone", hub.gone)
 	}
+	hub.mu.Unlock()
+	late, err := wire.NewEncoder().EncodeWhole(&wire.State{Hello: wire.Hello{Version: "1.2.3", Sent: time.Now(), Interval: interval}, Moment: machine("gpu-1")})
+	if err == nil {
+		err = hub.bus.Conn().Publish(bus.Live("gpu-1"), late) // was on its way when it was taken out
+	}
+	if err == nil {
+		err = hub.bus.Conn().Publish(bus.Live("gpu-2"), []byte("x"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a later message", func() bool { return hub.node("gpu-2") != nil })
+	if hub.node("gpu-1") != nil || hub.State().Nodes != 1 {
+		t.Error("it is back by a message that was late")
+	}
+	a.lives(t, "gpu-1", nil) // somebody lets it join anew
+	if err := hub.bus.Put(t.Context(), "gpu-1", late); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "that it is back", func() bool { return hub.node("gpu-1") != nil })
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,11 @@ const (
 	doubtful = 2 * time.Minute
 	// longestInterval bounds what a node may say of its pace.
 	longestInterval = time.Hour
+	// onItsWay is how long a message may still come of a node that was taken out. A whole state that is written brings it back
+	// at once.
+	onItsWay = 10 * time.Second
+	// unsaidInterval is the pace of a node that does not say it.
+	unsaidInterval = 10 * time.Second
 )
 
 // A remote is a node that another program reads.
@@ -58,10 +64,16 @@ type remote struct {
 	devices []string      // its UUIDs
 }
 
-func (d *Downlink) remote(name string) *remote {
+func (d *Downlink) remote(name string, live bool) *remote {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.nodes[name]
+	if at, removed := d.removed[name]; removed {
+		if live && d.Clock.Elapsed()-at < onItsWay {
+			return nil
+		}
+		delete(d.removed, name)
+	}
 	if r == nil {
 		if len(d.nodes) >= MostNodes {
 			d.full++
@@ -78,7 +90,7 @@ func (d *Downlink) receive(name string, message []byte, written time.Time) {
 	if d.Own(name) {
 		return
 	}
-	r := d.remote(name)
+	r := d.remote(name, written.IsZero())
 	if r == nil {
 		return
 	}
@@ -120,7 +132,7 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 	}
 	restarted := s.Instance != r.hello.Instance
 	r.hello, r.wrong, r.told = s.Hello, nil, ""
-	r.hello.Interval = min(max(s.Interval, 100*time.Millisecond), longestInterval)
+	r.hello.Interval = min(max(cmp.Or(s.Interval, unsaidInterval), 100*time.Millisecond), longestInterval)
 	r.heard, r.at, r.silent = elapsed, came, time.Time{}
 	if age := now.Sub(came); age > doubtful { // or else it is silent only if nothing comes now
 		r.heard -= age
@@ -342,6 +354,9 @@ func (d *Downlink) soon(r *remote) {
 func (d *Downlink) remove(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	elapsed := d.Clock.Elapsed()
+	maps.DeleteFunc(d.removed, func(_ string, at time.Duration) bool { return elapsed-at >= onItsWay })
+	d.removed[name] = elapsed
 	r := d.nodes[name]
 	if r == nil {
 		return
@@ -511,10 +526,4 @@ func (d *Downlink) Order(ctx context.Context, node string, o *alert.Order) (out 
 		return out, err
 	}
 	return talk.UnmarshalOutcome(a.Outcome)
-}
-
-// Recent asks a node for its recent past.
-func (d *Downlink) Recent(ctx context.Context, node string) ([]byte, error) {
-	a, err := d.ask(ctx, node, &talk.Question{Ask: talk.Recent})
-	return a.Recent, err
 }

@@ -23,7 +23,6 @@ const (
 const (
 	Refresh = "refresh" // a reading that begins now
 	Whole   = "whole"   // to publish the whole state
-	Recent  = "recent"  // the recent past
 	Alert   = "alert"   // to carry out an order about its alerts
 )
 
@@ -41,11 +40,10 @@ type Question struct {
 
 // A Reply is the answer to a [Question].
 type Reply struct {
-	Error   string          `json:"error,omitempty"` // a sentence; empty where it was done
-	Code    string          `json:"code,omitempty"`  // which error of package alert it is; empty for others
-	Field   string          `json:"field,omitempty"` // of an [alert.Invalid]
-	State   []byte          `json:"state,omitempty"` // a message of package wire
-	Recent  json.RawMessage `json:"recent,omitempty"`
+	Error   string          `json:"error,omitempty"`   // a sentence; empty where it was done
+	Code    string          `json:"code,omitempty"`    // which error of package alert it is; empty for others
+	Field   string          `json:"field,omitempty"`   // of an [alert.Invalid]
+	State   []byte          `json:"state,omitempty"`   // a message of package wire
 	Outcome json.RawMessage `json:"outcome,omitempty"` // an [alert.Outcome]
 }
 

@@ -45,10 +45,8 @@ type Config struct {
 	Alerts   *alert.Engine
 	// Refresh reads a node now, and returns the Moment of that.
 	Refresh func(ctx context.Context, node string) (*insight.Moment, error)
-	// Recent is the recent past of a node, as the hub's own store takes it.
-	Recent func(node string) ([]byte, error)
-	Clock  clock.Clock
-	Log    *slog.Logger
+	Clock   clock.Clock
+	Log     *slog.Logger
 }
 
 // An Uplink publishes what one program reads. Its methods may be called at the same time.
@@ -395,9 +393,6 @@ func (n *node) reply(ctx context.Context, q *talk.Question) (a talk.Reply, err e
 		default: // it is on its way
 		}
 		return a, nil
-	case talk.Recent:
-		a.Recent, err = n.Recent(n.name)
-		return a, err
 	case talk.Alert:
 		if q.Order == nil || n.Alerts == nil {
 			return a, errors.New("there is nothing to do")
