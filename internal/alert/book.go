@@ -114,6 +114,23 @@ func (s *Shared) Take(node string, r *Report) (news bool) {
 	return !before.same(r)
 }
 
+// Tell changes the report of a node by a change of one of its alerts: whoever is told of that finds it in the book, and the
+// next report of the node has it, too. Of a node without a report nothing is kept.
+func (s *Shared) Tell(c *Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.reports[c.Device.Node]
+	if r == nil {
+		return
+	}
+	next := *r // the report may be in use
+	next.Standing = slices.DeleteFunc(slices.Clone(r.Standing), func(a Alert) bool { return a.ID == c.ID })
+	if c.News != Over {
+		next.Standing = append(next.Standing, c.Alert)
+	}
+	s.reports[c.Device.Node] = &next
+}
+
 // Ended remembers an alert of another program that is over.
 func (s *Shared) Ended(a *Alert) {
 	s.mu.Lock()

@@ -101,6 +101,16 @@ func TestSharedAlerts(t *testing.T) {
 		t.Error("the same report is news")
 	}
 	of := s.Others()[0]
+	s.Tell(&Change{Alert: of, News: Over})
+	if s.Firing(of.Device.Node) != 0 || len(s.Others()) != 1 {
+		t.Error("an alert that was told to be over stands")
+	}
+	for range 2 {
+		s.Tell(&Change{Alert: of, News: Fired})
+	}
+	if s.Firing(of.Device.Node) != 1 || len(s.Others()) != 2 {
+		t.Error("an alert that was told to have fired does not stand once")
+	}
 	c, err := s.Acknowledge(of.ID, &Acknowledgment{By: "ann", At: start})
 	if err != nil || c.Acknowledged == nil || nodes[of.Device.Node].Standing()[0].Acknowledged.By != "ann" {
 		t.Fatalf("%+v, %v", c, err)
