@@ -360,7 +360,7 @@ func TestObserveAll(t *testing.T) {
 	if e.Firing("") != 1 || stands != 1 {
 		t.Errorf("%d alerts stand, %d were announced", e.Firing(""), stands)
 	}
-	if want := []string{"a+b: a fired b fired", "a: a over"}; !slices.Equal(announced, want) {
+	if want := []string{"a+far+b: a fired b fired", "a: a over"}; !slices.Equal(announced, want) {
 		t.Errorf("announced %q, want %q", announced, want)
 	}
 }
