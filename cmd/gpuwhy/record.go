@@ -35,7 +35,7 @@ func (recordCommand) Run(env *environment) error {
 	st := &store.Later{Open: open}
 	b, err := bus.Open(bus.Config{URLs: c.fleet, Credentials: c.FleetCredentials, Name: "gpuwhy record " + c.name(), Log: env.log})
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	r := deliver.NewRecorder(deliver.RecorderConfig{
 		Store: st, Retention: c.retention, JetStream: b.JetStream(), Stream: bus.PastStream, NodeOf: bus.NodeOfSubject, Log: env.log, Now: time.Now,

@@ -88,6 +88,9 @@ func (e *Engine) Report(node string, now time.Time) *Report {
 	return &Report{e.standingOf(node), OfNode(e.Silences(now), node), e.Rules()}
 }
 
+// mostOfNode is how many alerts that are over a book remembers of one node of others.
+const mostOfNode = 20
+
 // A Shared book has the alerts of its engine and those that other programs report of their nodes. What is said of one of
 // those goes to the program that has it.
 type Shared struct {
@@ -123,11 +126,38 @@ func (s *Shared) Take(node string, r *Report) (news bool) {
 	return !before.same(r)
 }
 
+// Tell changes the report of a node by a change of one of its alerts: whoever is told of that finds it in the book, and the
+// next report of the node has it, too. Of a node without a report nothing is kept.
+func (s *Shared) Tell(c *Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.reports[c.Device.Node]
+	if r == nil {
+		return
+	}
+	next := *r // the report may be in use
+	next.Standing = slices.DeleteFunc(slices.Clone(r.Standing), func(a Alert) bool { return a.ID == c.ID })
+	if c.News != Over {
+		next.Standing = append(next.Standing, c.Alert)
+	}
+	s.reports[c.Device.Node] = &next
+}
+
 // Ended remembers an alert of another program that is over.
 func (s *Shared) Ended(a *Alert) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = slices.DeleteFunc(s.over, func(old Alert) bool { return old.ID == a.ID })
+	s.over = slices.DeleteFunc(s.over, func(old Alert) bool { return old.ID == a.ID && old.Device.Node == a.Device.Node })
+	of := 0
+	for i := range s.over {
+		if s.over[i].Device.Node == a.Device.Node {
+			of++
+		}
+	}
+	if of >= mostOfNode { // so that none takes the place of all others
+		first := slices.IndexFunc(s.over, func(old Alert) bool { return old.Device.Node == a.Device.Node })
+		s.over = slices.Delete(s.over, first, first+1)
+	}
 	at, _ := slices.BinarySearchFunc(s.over, a, func(x Alert, a *Alert) int { return cmp.Or(x.Time.Compare(a.Time), cmp.Compare(x.ID, a.ID)) })
 	s.over = slices.Insert(s.over, at, *a)
 	s.over = slices.Delete(s.over, 0, max(0, len(s.over)-keptPast))

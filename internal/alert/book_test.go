@@ -3,6 +3,7 @@ package alert
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,16 @@ func TestSharedAlerts(t *testing.T) {
 		t.Error("the same report is news")
 	}
 	of := s.Others()[0]
+	s.Tell(&Change{Alert: of, News: Over})
+	if s.Firing(of.Device.Node) != 0 || len(s.Others()) != 1 {
+		t.Error("an alert that was told to be over stands")
+	}
+	for range 2 {
+		s.Tell(&Change{Alert: of, News: Fired})
+	}
+	if s.Firing(of.Device.Node) != 1 || len(s.Others()) != 2 {
+		t.Error("an alert that was told to have fired does not stand once")
+	}
 	c, err := s.Acknowledge(of.ID, &Acknowledgment{By: "ann", At: start})
 	if err != nil || c.Acknowledged == nil || nodes[of.Device.Node].Standing()[0].Acknowledged.By != "ann" {
 		t.Fatalf("%+v, %v", c, err)
@@ -166,5 +177,25 @@ func TestSharedPast(t *testing.T) {
 	}
 	if !slices.Equal(ids, []string{"b", "a"}) {
 		t.Errorf("%q", ids)
+	}
+	for i := range 300 { // one machine does not take the place of all others, nor of another's alert
+		s.Ended(&Alert{ID: "a" + strconv.Itoa(i%50), Device: gpu.Identity{Node: "loud"}, Time: start.Add(time.Hour)})
+		s.Ended(&Alert{ID: "a", Device: gpu.Identity{Node: "loud"}, Time: start.Add(time.Hour)})
+	}
+	if past := s.Past(); len(past) != mostOfNode+2 || past[len(past)-1].ID != "a" {
+		t.Errorf("%d are remembered", len(past))
+	}
+}
+
+// Where two machines call an alert the same, nobody is told what people say of it: one of them may lie.
+func TestAlertsOfOneName(t *testing.T) {
+	s, _ := shared(t)
+	id := s.Others()[0].ID
+	for _, node := range []string{"one", "two"} {
+		s.Take(node, &Report{Standing: []Alert{{ID: id, Device: gpu.Identity{Node: node}}}})
+	}
+	s.Send = func(node string, _ *Order) (Outcome, error) { t.Errorf("%s is told", node); return Outcome{}, nil }
+	if _, err := s.Acknowledge(id, &Acknowledgment{By: "ann"}); !errors.Is(err, ErrUnknown) {
+		t.Error(err)
 	}
 }

@@ -294,7 +294,7 @@ func (e *Engine) link(m *insight.Moment) []Change {
 	o := observation{Engine: e, now: m.Link.At.Round(0), changes: e.pending}
 	e.pending = nil
 	e.silences = slices.DeleteFunc(e.silences, func(x Silence) bool { return !o.now.Before(x.Until) })
-	l := look{ok: true, value: is(!m.Link.Silent.IsZero()), failure: strings.TrimRight(m.Link.Why.What, "."), try: explain.Advice(m.Link.Why.Try)}
+	l := look{ok: true, sent: m.Link.Sent, value: is(!m.Link.Silent.IsZero()), failure: strings.TrimRight(m.Link.Why.What, "."), try: explain.Advice(m.Link.Why.Try)}
 	o.look(e.track(&gpu.Identity{Node: m.Snapshot.Node}), &l)
 	return o.changes
 }
@@ -403,6 +403,8 @@ type look struct {
 	answer     *explain.DeviceAnswer // nil where the device is not explained
 	foreign    bool                  // pids are of another namespace
 	driverGone bool                  // an alert about the source says why the device does not answer
+	// Of a node: when its last message was made. All hubs call the alert about it the same.
+	sent time.Time
 	// Of a source or a node: why it can't be read, and what to do.
 	failure, try string
 }
@@ -544,7 +546,11 @@ func (o *observation) rise(l *look) {
 		return
 	}
 	of := cmp.Or(l.device.UUID, strings.TrimSuffix(l.device.Node+"-"+l.device.Source, "-"))
-	l.alert = &Alert{ID: fmt.Sprintf("%s-%s-%d", l.Name, of, l.since.UnixMilli()), Rule: l.Name, Watch: l.Watch, Since: l.since, Before: l.before}
+	named := l.since
+	if !l.sent.IsZero() {
+		named = l.sent
+	}
+	l.alert = &Alert{ID: fmt.Sprintf("%s-%s-%d", l.Name, of, named.UnixMilli()), Rule: l.Name, Watch: l.Watch, Since: l.since, Before: l.before}
 	l.alert = o.as(Firing, l)
 	tell := l.alert.loud()
 	if tell {

@@ -372,6 +372,11 @@ func (a *App) observe(moments []*insight.Moment) {
 		}
 	}
 	a.Alerts.ObserveAll(moments)
+	if a.uplink != nil { // with what stands of their alerts now
+		for _, m := range moments {
+			own(a.uplink.Observe)(m)
+		}
+	}
 	a.Hub.Turn()
 }
 

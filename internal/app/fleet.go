@@ -136,7 +136,6 @@ func (a *App) wireFleet() {
 func (a *App) runFleet(ctx context.Context, g *errgroup.Group) {
 	if a.uplink != nil {
 		g.Go(func() error { return a.uplink.Run(ctx) })
-		g.Go(func() error { a.each(ctx, own(a.uplink.Observe)); return nil })
 	}
 	if a.downlink != nil {
 		g.Go(func() error { return a.downlink.Run(ctx) })
@@ -202,6 +201,7 @@ func (a *App) eventOf(c *alert.Change, old bool) {
 	if old {
 		return
 	}
+	a.book.Tell(c)
 	var news []hub.Event
 	if c.News != alert.Repeated {
 		news = a.appendEvent(nil, contract.NameOf(c.Rule, c.News), &c.Alert, a.Hub.Newest())

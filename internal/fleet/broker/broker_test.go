@@ -267,6 +267,45 @@ func TestNodeMayDoNothingElse(t *testing.T) {
 	}
 }
 
+// The program with the server publishes its own machine, whatever that is called, and is asked by hubs.
+func TestServerMayPublish(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir(), "127.0.0.1:0")
+	const name = "lab:its own"
+	server, hub := member(t, b, own, "server"), member(t, b, Hub, "hub")
+	live := make(chan string, 1)
+	if _, err := hub.Subscribe(bus.AllLive, func(m *nats.Msg) { live <- m.Subject }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Subscribe(bus.Ask(name), func(m *nats.Msg) { _ = m.Respond([]byte("yes")) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*bus.Bus{hub, server} {
+		if err := c.Conn().Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if answer, err := hub.Conn().RequestWithContext(ctx, bus.Ask(name), nil); err != nil || string(answer.Data) != "yes" {
+		t.Errorf("answer %v, %v", answer, err)
+	}
+	if _, err := server.JetStream().Publish(ctx, bus.Event(name), []byte("x"), jetstream.WithMsgID("1")); err != nil {
+		t.Error(err)
+	}
+	if err := server.Conn().Publish(bus.Live(name), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case subject := <-live:
+		if subject != bus.Live(name) {
+			t.Errorf("got %s", subject)
+		}
+	case <-ctx.Done():
+		t.Error("no live value came")
+	}
+}
+
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

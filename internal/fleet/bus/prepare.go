@@ -17,7 +17,7 @@ type Limits struct {
 	BucketBytes int64         // of all states; 1 GiB
 	EventAge    time.Duration // how long events are kept; 7 days
 	EventBytes  int64         // of all events; 256 MiB
-	EventsNode  int64         // how many of one node; 10,000, and older ones go
+	EventsNode  int64         // how many of one node; 1,000, and older ones go
 	PastBytes   int64         // of the past that no recorder has stored yet; 2 GiB
 	PastNode    int64         // messages of one node; 10,000, and newer ones are refused
 	Replicas    int           // 3 where the cluster has so many servers, or else 1
@@ -25,17 +25,22 @@ type Limits struct {
 
 // The limits of what is made.
 var defaults = Limits{
-	NodeBytes: 1 << 20, BucketBytes: 1 << 30, EventAge: 7 * 24 * time.Hour, EventBytes: 256 << 20, EventsNode: 10_000,
+	NodeBytes: 1 << 20, BucketBytes: 1 << 30, EventAge: 7 * 24 * time.Hour, EventBytes: 256 << 20, EventsNode: 1_000,
 	PastBytes: 2 << 30, PastNode: 10_000,
 }
 
 const (
 	// Within that time a message with the ID of another of the same stream is the same message.
-	duplicates = time.Hour
+	// It is short since whoever sends decides how long the IDs are that the server remembers; hubs and recorders know themselves
+	// what they have had.
+	duplicates = 10 * time.Second
 	checkPause = 10 * time.Second
 	// prepareTries is how often Prepare tries a stream.
 	prepareTries = 5
 )
+
+// LargestEvent is how many bytes an event has at most: one node shall not push out what others had to say.
+const LargestEvent = 64 << 10
 
 // streams is what the servers have to have. No stream lets a message remove others (roll-up), set its own end or delete:
 // a node could then remove what belongs to another. That is why the bucket is not made by jetstream's client.
@@ -48,7 +53,7 @@ func (l *Limits) streams() []jetstream.StreamConfig {
 		},
 		{
 			Name: EventStream, Description: "gpuwhy: events of nodes, such as alerts", Subjects: []string{AllEvents},
-			MaxMsgsPerSubject: l.EventsNode, MaxBytes: l.EventBytes, MaxAge: l.EventAge, MaxMsgSize: int32(l.NodeBytes), Duplicates: duplicates,
+			MaxMsgsPerSubject: l.EventsNode, MaxBytes: l.EventBytes, MaxAge: l.EventAge, MaxMsgSize: LargestEvent, Duplicates: duplicates,
 			Discard: jetstream.DiscardOld, AllowDirect: true, MaxMsgs: -1, MaxConsumers: -1,
 		},
 		{

@@ -2,6 +2,8 @@ package deliver
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"math/rand/v2"
 	"strconv"
@@ -106,12 +108,19 @@ func (o *Outbox) sendAll(ctx context.Context, js jetstream.JetStream, subject fu
 	}
 }
 
+// idOf is the ID of the message of a parcel, the same after a restart. IDs hold for all of the stream: nobody who does not know
+// what is in a parcel shall guess it and take its place.
+func idOf(p *store.Parcel) string {
+	sum := sha256.Sum256(p.Data)
+	return p.Node + "/" + hex.EncodeToString(sum[:])
+}
+
 func send(ctx context.Context, js jetstream.JetStream, subject string, p *store.Parcel) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	number := strconv.FormatInt(p.Number, 10)
 	msg := &nats.Msg{Subject: subject, Data: p.Data, Header: nats.Header{headerNumber: {number}}}
-	_, err := js.PublishMsg(ctx, msg, jetstream.WithMsgID(subject+"/"+number), jetstream.WithRetryAttempts(0))
+	_, err := js.PublishMsg(ctx, msg, jetstream.WithMsgID(idOf(p)), jetstream.WithRetryAttempts(0))
 	return err
 }
 

@@ -33,6 +33,8 @@ const (
 	MostNodes = 20_000
 	// asksWhole is how soon a node is asked for its whole state again.
 	asksWhole = 5 * time.Second
+	// goodbye bounds the end.
+	goodbye = time.Second
 	// helloEvery is how often a hub says that it is there.
 	helloEvery = time.Minute
 	// asked is how many nodes are asked for their recent past at the same time, and apart how long there is between two
@@ -74,15 +76,15 @@ type Downlink struct {
 
 	mu      sync.Mutex
 	nodes   map[string]*remote
-	pending map[string]*remote  // whose Moment is to be handed on
-	gone    []string            // that are to be handed on
-	owners  map[string][]string // the nodes that list a device, by UUID
-	full    uint64              // messages of nodes beyond MostNodes
-	refused map[string]uint64   // messages by node, also of those that are none
+	pending map[string]*remote       // whose Moment is to be handed on
+	gone    []string                 // that are to be handed on
+	removed map[string]time.Duration // nodes that were taken out lately, and when, as elapsed time
+	owners  map[string][]string      // the nodes that list a device, by UUID
+	full    uint64                   // messages of nodes beyond MostNodes
+	refused map[string]uint64        // messages by node, also of those that are none
 	wake    chan struct{}
-	came    []string                 // nodes whose recent past nobody has asked for yet
-	some    chan struct{}            // has a value when there are such
-	removed map[string]time.Duration // nodes that were taken out, as elapsed time: what was under way of them is passed over
+	came    []string      // nodes whose recent past nobody has asked for yet
+	some    chan struct{} // has a value when there are such
 	wrong   [parts]problem
 }
 
@@ -152,7 +154,7 @@ func (d *Downlink) fails(part int, err error) {
 // Run takes in what the fleet sends until ctx ends.
 func (d *Downlink) Run(ctx context.Context) error {
 	var all sync.WaitGroup
-	defer all.Wait()
+	defer ended(&all)
 	all.Go(func() { d.handOn(ctx) })
 	live, err := d.Bus.Subscribe(bus.AllLive, func(m *nats.Msg) {
 		if node, err := bus.NodeOfSubject(m.Subject); err == nil {
@@ -302,6 +304,9 @@ func (d *Downlink) missing(seen map[string]bool) {
 // heard is how many events a downlink remembers, to know those that come again.
 const heard = 4096
 
+// longestID is how many bytes the ID of an event has at most.
+const longestID = 128
+
 // events are what is known of the stream of events.
 type events struct {
 	started time.Time // when this program began to read them
@@ -312,8 +317,8 @@ type events struct {
 
 // first reports whether an event comes for the first time.
 func (e *events) first(id string) bool {
-	if id == "" || e.known[id] {
-		return id == ""
+	if e.known[id] {
+		return false
 	}
 	e.known[id], e.order = true, append(e.order, id)
 	if len(e.order) > heard {
@@ -335,7 +340,7 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 	if err != nil {
 		return fmt.Errorf("the events of the fleet can't be read: %w", err)
 	}
-	messages, err := consumer.Messages()
+	messages, err := consumer.Messages(jetstream.PullMaxBytes(4 << 20))
 	if err != nil {
 		return fmt.Errorf("the events of the fleet can't be read: %w", err)
 	}
@@ -355,14 +360,22 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 			e.newest = at.Timestamp
 		}
 		node, err := bus.NodeOfSubject(m.Subject())
-		if err != nil || d.Own(node) || !e.first(m.Headers().Get(jetstream.MsgIDHeader)) {
+		if err != nil || d.Own(node) {
+			continue
+		}
+		id := m.Headers().Get(jetstream.MsgIDHeader)
+		if id == "" || len(id) > longestID {
+			d.refuse(node, errors.New("an event has no ID, or too long a one"))
+			continue
+		}
+		if !e.first(id) {
 			continue
 		}
 		if !insight.Addressable(node) {
 			d.refuse(node, errNoAddress)
 			continue
 		}
-		if len(m.Data()) > largestEvent {
+		if len(m.Data()) > bus.LargestEvent {
 			d.refuse(node, errors.New("an event is too large"))
 			continue
 		}
@@ -374,16 +387,30 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 			d.refuse(node, err)
 			continue
 		}
+		if c.Time.Sub(at.Timestamp) > ahead {
+			d.refuse(node, errors.New("an event is of the future"))
+			continue
+		}
 		d.told(&c, at.Timestamp.Before(e.started))
 	}
 }
-
-// largestEvent is how many bytes an event has at most.
-const largestEvent = 1 << 20
 
 // told hands an event on.
 func (d *Downlink) told(c *alert.Change, old bool) {
 	d.handing.Lock()
 	defer d.handing.Unlock()
 	d.Event(c, old)
+}
+
+// ended waits for what has been told to end, but not for a NATS that hangs.
+func ended(all *sync.WaitGroup) {
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(goodbye):
+	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/talk"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/wire"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
@@ -431,7 +432,10 @@ func TestBadMessages(t *testing.T) {
 		refused := hub.State().Refused
 		return refused["garbage"] == 1 && refused[".."] == 1 && refused["liar"] == 2 && refused["future"] == 1
 	})
-	eventually(t, "that they are on the screen", func() bool { return hub.node("garbage") != nil && hub.node("future") != nil })
+	eventually(t, "that it is on the screen", func() bool { return hub.node("future") != nil })
+	if hub.node("garbage") != nil {
+		t.Error("whoever sends garbage is on the screen")
+	}
 	if m := hub.node("future"); len(m.Snapshot.Failures) != 1 || !strings.Contains(m.Snapshot.Failures[0].Advice.What, "of the future") {
 		t.Errorf("%+v", m.Snapshot)
 	}
@@ -491,7 +495,95 @@ func TestTakenOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "that it is gone", func() bool { return hub.node("gpu-1") == nil && hub.State().Nodes == 0 })
+	hub.mu.Lock()
 	if !slices.Equal(hub.gone, []string{"gpu-1"}) {
 		t.Errorf("%q are gone", hub.gone)
 	}
+	hub.mu.Unlock()
+	late, err := wire.NewEncoder().EncodeWhole(&wire.State{Hello: wire.Hello{Version: "1.2.3", Sent: time.Now(), Interval: interval}, Moment: machine("gpu-1")})
+	if err == nil {
+		err = hub.bus.Conn().Publish(bus.Live("gpu-1"), late) // was on its way when it was taken out
+	}
+	if err == nil {
+		err = hub.bus.Conn().Publish(bus.Live("gpu-2"), []byte("x"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a later message", func() bool { return hub.node("gpu-2") != nil })
+	if hub.node("gpu-1") != nil || hub.State().Nodes != 1 {
+		t.Error("it is back by a message that was late")
+	}
+	a.lives(t, "gpu-1", nil) // somebody lets it join anew
+	if err := hub.bus.Put(t.Context(), "gpu-1", late); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "that it is back", func() bool { return hub.node("gpu-1") != nil })
+}
+
+// A node says nothing of others: alerts of another, alerts of the future, and more messages than a machine has to say are refused.
+func TestHostileMachine(t *testing.T) {
+	s := startServer(t, t.TempDir(), -1)
+	hub, a := show(t, s.ClientURL(), clock.Clock{}), start(t, s.ClientURL())
+	a.lives(t, "good", nil)
+	eventually(t, "the good machine", func() bool { return hub.node("good") != nil })
+	report, err := talk.MarshalReport(&alert.Report{Standing: []alert.Alert{{ID: "x", Device: gpu.Identity{Node: "good"}, Message: "FORGED"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoder := wire.NewEncoder()
+	tell := func(sent time.Time) {
+		text, err := encoder.EncodeWhole(&wire.State{
+			Hello: wire.Hello{Version: "1.2.3", Sent: sent, Interval: interval}, Moment: machine("evil"), Extra: map[string]json.RawMessage{talk.Alerts: report},
+		})
+		if err == nil {
+			err = hub.bus.Conn().Publish(bus.Live("evil"), text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell(time.Now())
+	late, err := talk.MarshalEvent("1", &alert.Change{News: alert.Over, Alert: alert.Alert{ID: "y", Device: gpu.Identity{Node: "evil"}, Time: time.Now().Add(time.Hour)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hub.bus.JetStream().Publish(t.Context(), bus.Event("evil"), late, jetstream.WithMsgID("1")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "that both are refused", func() bool { return hub.State().Refused["evil"] == 2 })
+	for range 200 {
+		tell(time.Now())
+	}
+	eventually(t, "that most are passed over", func() bool { return hub.State().Refused["evil"] > 150 })
+	before := hub.node("good").Snapshot.Time
+	eventually(t, "newer readings of the good machine", func() bool { return hub.node("good").Snapshot.Time.After(before) })
+	hub.mu.Lock()
+	defer hub.mu.Unlock()
+	if hub.alerts["evil"] != nil || len(hub.events)+len(hub.old) > 0 {
+		t.Errorf("%+v, %q", hub.alerts["evil"], hub.events)
+	}
+}
+
+// A clock that is set back makes no machine silent.
+func TestClockSetBack(t *testing.T) {
+	s := startServer(t, t.TempDir(), -1)
+	hub := show(t, s.ClientURL(), clock.Clock{})
+	encoder := wire.NewEncoder()
+	eventually(t, "a reading of before and one of after", func() bool {
+		sent := time.Now()
+		if hub.node("m") != nil {
+			sent = sent.Add(-time.Hour)
+		}
+		text, err := encoder.EncodeWhole(&wire.State{Hello: wire.Hello{Version: "1", Sent: sent, Interval: interval}, Moment: machine("m")})
+		if err == nil {
+			err = hub.bus.Conn().Publish(bus.Live("m"), text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(interval)
+		m := hub.node("m")
+		return m != nil && m.Link.Silent.IsZero() && len(m.Link.Notes) == 1 && strings.Contains(m.Link.Notes[0].What, "behind")
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	mathrand "math/rand/v2"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
@@ -34,16 +36,26 @@ const (
 	doubtful = 2 * time.Minute
 	// underWay is how long messages of a node that was taken out may still come.
 	underWay = 10 * time.Second
+	// mostEach is how many messages of a node are read in a second, and mostAtOnce how many at once: the shortest interval is
+	// a quarter of a second.
+	mostEach   = 10
+	mostAtOnce = 20
+	// stepBack is by how much a message is older than the one before where it came by another way; older ones come after the
+	// clock of the node was set back.
+	stepBack = 10 * time.Second
 	// longestInterval bounds what a node may say of its pace.
 	longestInterval = time.Hour
+	// unsaidInterval is the pace of a node that does not say it.
+	unsaidInterval = 10 * time.Second
 )
 
 // A remote is a node that another program reads.
 type remote struct {
 	name string
 
-	mu      sync.Mutex // held while a message is decoded; never with the lock of the Downlink before it
-	decoder *wire.Decoder
+	mu       sync.Mutex // held while a message is decoded; never with the lock of the Downlink before it
+	decoders [2]run
+	limit    *rate.Limiter
 
 	// The lock of the Downlink guards what follows.
 	hello   wire.Hello
@@ -68,23 +80,57 @@ func (d *Downlink) remote(name string, kept bool) *remote {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.nodes[name]
-	if r == nil {
-		if at, removed := d.removed[name]; removed && !kept && d.Clock.Elapsed()-at < underWay {
+	if at, removed := d.removed[name]; removed {
+		if !kept && d.Clock.Elapsed()-at < underWay {
 			return nil
 		}
 		delete(d.removed, name)
+	}
+	if r == nil {
 		if len(d.nodes) >= MostNodes {
 			d.full++
 			return nil
 		}
-		r = &remote{name: name, decoder: wire.NewDecoder(name, &d.texts)}
+		r = &remote{name: name, limit: rate.NewLimiter(mostEach, mostAtOnce)}
 		d.nodes[name] = r
 	}
 	return r
 }
 
+// A run has what is known of one run of the program that reads a node: states of two that call themselves the same don't mix.
+type run struct {
+	instance string
+	decoder  *wire.Decoder
+}
+
+// decode reads a message of the node. The caller holds its lock.
+func (r *remote) decode(message []byte, current string, texts *gpu.Shared) (*wire.State, error) {
+	instance, err := wire.InstanceOf(message)
+	if err != nil {
+		return nil, err
+	}
+	for i := range r.decoders {
+		if r.decoders[i].instance == instance && r.decoders[i].decoder != nil {
+			return r.decoders[i].decoder.Decode(message)
+		}
+	}
+	fresh := run{instance, wire.NewDecoder(r.name, texts)}
+	state, err := fresh.decoder.Decode(message)
+	if err == nil {
+		at := 0
+		if r.decoders[0].instance == current {
+			at = 1
+		}
+		r.decoders[at] = fresh
+	}
+	return state, err
+}
+
 // errNoAddress is why nothing is taken of a node.
 var errNoAddress = errors.New("no page can have the name of the machine")
+
+// errTooMany is why a message is passed over.
+var errTooMany = errors.New("the machine sends too many messages")
 
 // receive takes a message about a node: one that has just come, or one that was written at a time.
 func (d *Downlink) receive(name string, message []byte, written time.Time) {
@@ -99,9 +145,16 @@ func (d *Downlink) receive(name string, message []byte, written time.Time) {
 	if r == nil {
 		return
 	}
+	if written.IsZero() && !r.limit.AllowN(d.Clock.Now(), 1) { // none shall hold up the others
+		d.refuse(name, errTooMany)
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	state, err := r.decoder.Decode(message)
+	d.mu.Lock()
+	current := r.hello.Instance
+	d.mu.Unlock()
+	state, err := r.decode(message, current, &d.texts)
 	switch {
 	case errors.Is(err, wire.ErrNoBase):
 		d.askWhole(r)
@@ -129,15 +182,15 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.rival(r, s, elapsed) {
+	if d.nodes[r.name] != r || d.rival(r, s, elapsed) { // it was taken out meanwhile, or is shown of another program
 		return
 	}
-	if r.moment != nil && s.Instance == r.hello.Instance && s.Sent.Before(r.hello.Sent) {
+	if back := r.hello.Sent.Sub(s.Sent); r.moment != nil && s.Instance == r.hello.Instance && back > 0 && back < stepBack {
 		return // a newer one has come by another way
 	}
 	restarted := s.Instance != r.hello.Instance
 	r.hello, r.wrong, r.told = s.Hello, nil, ""
-	r.hello.Interval = min(max(s.Interval, 100*time.Millisecond), longestInterval)
+	r.hello.Interval = min(max(cmp.Or(s.Interval, unsaidInterval), 100*time.Millisecond), longestInterval)
 	r.heard, r.at, r.silent = elapsed, came, time.Time{}
 	if age := now.Sub(came); age > doubtful { // or else it is silent only if nothing comes now
 		r.heard -= age
@@ -149,7 +202,11 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 	place := s.Moment.Place
 	r.moment = s.Moment.At(place, insight.Link{})
 	if text := s.Extra[talk.Alerts]; text != nil {
-		if report, err := talk.UnmarshalReport(text); err == nil {
+		report, err := talk.UnmarshalReport(text)
+		if err == nil {
+			err = ofNode(&report, r.name)
+		}
+		if err == nil {
 			r.report = &report
 		} else {
 			d.refused[r.name]++
@@ -165,6 +222,16 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 		default:
 		}
 	}
+}
+
+// ofNode says what of a report is about another node than the one that sends it.
+func ofNode(report *alert.Report, node string) error {
+	for i := range report.Standing {
+		if of := report.Standing[i].Device.Node; of != node {
+			return fmt.Errorf("an alert is about another node, %.64q", of)
+		}
+	}
+	return nil
 }
 
 // rival reports whether a message is of a second program that calls itself as the node, and is left out: the one that
@@ -245,7 +312,7 @@ func (d *Downlink) silence(r *remote, elapsed time.Duration) (changed bool) {
 
 // link is how the Moments of a node come here.
 func (d *Downlink) link(r *remote, now time.Time) insight.Link {
-	l := insight.Link{Remote: true, Version: r.hello.Version, At: now, Silent: r.silent}
+	l := insight.Link{Remote: true, Version: r.hello.Version, Sent: r.hello.Sent, At: now, Silent: r.silent}
 	if !r.silent.IsZero() {
 		l.Why = d.why(r)
 	}
@@ -336,6 +403,13 @@ func (d *Downlink) refuseOf(r *remote, why error) {
 	d.refuse(r.name, why)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.nodes[r.name] != r {
+		return // it was taken out meanwhile
+	}
+	if errors.Is(why, wire.ErrUnreadable) && r.moment == nil { // whoever it is of, it is no gpuwhy that people should see
+		delete(d.nodes, r.name)
+		return
+	}
 	now, elapsed := d.Clock.Now(), d.Clock.Elapsed()
 	kind := strings.TrimRight(why.Error(), "0123456789.: ")
 	if a, ok := errors.AsType[*gpu.Advice](why); ok {
@@ -369,6 +443,9 @@ func (d *Downlink) soon(r *remote) {
 func (d *Downlink) remove(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	elapsed := d.Clock.Elapsed()
+	maps.DeleteFunc(d.removed, func(_ string, at time.Duration) bool { return elapsed-at >= underWay })
+	d.removed[name] = elapsed
 	r := d.nodes[name]
 	if r == nil {
 		return
@@ -378,12 +455,6 @@ func (d *Downlink) remove(name string) {
 	delete(d.pending, name)
 	delete(d.refused, name)
 	d.gone = append(d.gone, name)
-	for other, at := range d.removed {
-		if d.Clock.Elapsed()-at > underWay {
-			delete(d.removed, other)
-		}
-	}
-	d.removed[name] = d.Clock.Elapsed()
 	select {
 	case d.wake <- struct{}{}:
 	default:

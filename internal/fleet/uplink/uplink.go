@@ -34,6 +34,8 @@ const (
 	mostEvents = 10_000
 	// patience is how long NATS may take to keep a message.
 	patience = 5 * time.Second
+	// mostProcesses is how many processes an event names: those that cause most.
+	mostProcesses = 16
 	// goodbye bounds the last message at the end.
 	goodbye = time.Second
 )
@@ -124,7 +126,9 @@ func (u *Uplink) Announce(changes []alert.Change) {
 		if c.News == alert.Repeated {
 			continue
 		}
-		text, err := talk.MarshalEvent(u.Version, c)
+		told := *c
+		told.Processes = told.Processes[:min(len(told.Processes), mostProcesses)]
+		text, err := talk.MarshalEvent(u.Version, &told)
 		if err != nil {
 			u.Log.Error("an event can't be told to the fleet", "alert", c.ID, "err", err)
 			continue
@@ -156,7 +160,15 @@ func (u *Uplink) Run(ctx context.Context) error {
 	all.Go(func() { u.tell(ctx) })
 	all.Go(func() { u.listen(ctx) })
 	<-ctx.Done()
-	all.Wait()
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(2 * goodbye): // NATS hangs
+	}
 	return nil
 }
 

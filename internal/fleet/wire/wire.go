@@ -109,6 +109,12 @@ func (h *header) append(b []byte) []byte {
 	return b
 }
 
+// InstanceOf is the run of the sender that a message names. The errors are those of [Decoder.Decode].
+func InstanceOf(message []byte) (string, error) {
+	h, _, err := cut(message)
+	return h.instance, err
+}
+
 // cut reads the header of a message, and returns the rest.
 func cut(message []byte) (h header, frame []byte, err error) {
 	switch {
