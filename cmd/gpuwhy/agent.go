@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"maps"
+	"net"
+	"slices"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
@@ -64,7 +66,7 @@ func (env *environment) newFleet(as role, in []*app.Inputs) (_ *app.Fleet, err e
 		if err != nil {
 			return nil, err
 		}
-		f.Servers, f.Joins = append(f.Servers, server), "tls://"+server.Addr().String()
+		f.Servers, f.Joins = append(f.Servers, server), cfg.joins(server.Addr())
 		of.InProcess, of.Credentials = server.InProcess(), server.Credentials()
 	}
 	if len(in) == 1 && !as.shows && cfg.Clusters == "" { // its credentials are for that node alone
@@ -74,6 +76,15 @@ func (env *environment) newFleet(as role, in []*app.Inputs) (_ *app.Fleet, err e
 		return nil, errors.Join(usageError{err}, f.Close())
 	}
 	return f, nil
+}
+
+// joins is the URL of the server of the fleet in this program, as join-command has it.
+func (c *Config) joins(listening net.Addr) string {
+	host, port, _ := net.SplitHostPort(listening.String()) // it has both
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = append(slices.Clone(c.FleetHost), c.hostname)[0]
+	}
+	return "tls://" + net.JoinHostPort(host, port)
 }
 
 // locate says where a machine is.

@@ -33,6 +33,7 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	for _, name := range []string{
 		"", "serve", "snapshot", "why", "healthcheck", "capture", "past", "sessions", "usage",
 		"history size", "history export", "history compact", "history check",
+		"agent", "hub", "record", "fleet join-command", "fleet list", "fleet remove",
 	} {
 		args := append(strings.Fields(name), "--help")
 		r := command(t, nil, args...)
@@ -46,13 +47,14 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	if !known["--listen"] || !known["GPUWHY_LISTEN"] {
 		t.Fatalf("the help does not name its settings: %v", known)
 	}
-	// Of docker, apt, git, useradd and the like.
+	// Of docker, apt, git, useradd, helm, NATS and the like.
 	for name := range strings.FieldsSeq(`--abbrev --always --build --build-arg --cap-add --cap-drop --check --dirty --device --gid --gpus --group-add --home-dir --from --name --now --no-create-home
-		--no-healthcheck --pid --platform --read-only --restart --retries --security-opt --shell --source --start-period --system --tags --timeout --uid --user --offline`) {
+		--no-healthcheck --pid --platform --read-only --restart --retries --security-opt --shell --source --start-period --system --tags --timeout --uid --user --offline
+		--create-namespace --from-file --namespace --set GPUWHY_EVENTS GPUWHY_PAST`) {
 		known[name] = true
 	}
 	for _, name := range []string{
-		"Dockerfile", "README.md", "docs/deploy.md", "docs/past.md", "deploy/compose.yaml", "deploy/gpuwhy.service",
+		"Dockerfile", "README.md", "docs/deploy.md", "docs/past.md", "docs/fleet.md", "deploy/compose.yaml", "deploy/gpuwhy.service", "deploy/gpuwhy-agent.service",
 		"deploy/nginx/gpuwhy.conf", "deploy/nginx/gpuwhy-below.conf",
 	} {
 		text := readTop(t, name)
@@ -187,11 +189,17 @@ func TestDockerContextIsEnoughToBuild(t *testing.T) {
 	}
 }
 
-// systemd itself reads the unit.
-func TestSystemdUnit(t *testing.T) {
+// systemd itself reads the units.
+func TestSystemdUnits(t *testing.T) {
 	t.Parallel()
-	text := readTop(t, "deploy/gpuwhy.service")
-	unit := filepath.Join(t.TempDir(), "gpuwhy.service")
+	for _, name := range []string{"gpuwhy.service", "gpuwhy-agent.service"} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); systemdUnit(t, name) })
+	}
+}
+
+func systemdUnit(t *testing.T, name string) {
+	text := readTop(t, "deploy/"+name)
+	unit := filepath.Join(t.TempDir(), name)
 	here := strings.Replace(text, "ExecStart=/usr/local/bin/gpuwhy ", "ExecStart="+binary+" ", 1)
 	if here == text {
 		t.Fatal("it starts another program")

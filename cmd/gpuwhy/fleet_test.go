@@ -139,6 +139,24 @@ func TestFleetCommands(t *testing.T) {
 	}
 }
 
+// What is printed is an address that other machines can use.
+func TestWhereMachinesJoin(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		of   Config
+		at   net.TCPAddr
+		want string
+	}{
+		{Config{hostname: "gpu-1"}, net.TCPAddr{IP: net.IPv4zero, Port: 4222}, "tls://gpu-1:4222"},
+		{Config{hostname: "gpu-1", FleetHost: []string{"10.0.0.1"}}, net.TCPAddr{IP: net.IPv6zero, Port: 4222}, "tls://10.0.0.1:4222"},
+		{Config{hostname: "gpu-1"}, net.TCPAddr{IP: net.IPv6loopback, Port: 1}, "tls://[::1]:1"},
+	} {
+		if got := tt.of.joins(&tt.at); got != tt.want {
+			t.Errorf("%v: %s, want %s", &tt.at, got, tt.want)
+		}
+	}
+}
+
 func TestFleetSettings(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ args, want string }{

@@ -367,7 +367,7 @@ func (d *Downlink) why(r *remote) gpu.Advice {
 		}
 		return a
 	case r.ended:
-		return gpu.Advice{What: "gpuwhy was ended on that machine", Try: "start it again there, or take the machine out with: gpuwhy fleet remove " + r.name}
+		return gpu.Advice{What: "the gpuwhy of that machine was ended", Try: "start it again there, or take the machine out with: gpuwhy fleet remove " + r.name}
 	case r.wrong != nil:
 		return adviceOf(r.wrong)
 	default:
