@@ -33,7 +33,8 @@ func TestFleetMembers(t *testing.T) {
 		return func() bool { u, _ := w.of(node); return u.SilentSince != "" && strings.Contains(u.Reason, says) }
 	}
 
-	t.Run("ended", func(t *testing.T) {
+	story := stories(t)
+	story("ended", func(t *testing.T) {
 		if err := agents["ended"].stop(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
@@ -43,7 +44,7 @@ func TestFleetMembers(t *testing.T) {
 		}
 		eventually(t, "that nothing comes", why("killed", "nothing has come from that machine"))
 	})
-	t.Run("revoked", func(t *testing.T) {
+	story("revoked", func(t *testing.T) {
 		if r := command(t, nil, "fleet", "remove", "gone", "--state-dir="+f.state); r.code != exitOK {
 			t.Fatalf("%+v", r)
 		}
@@ -78,7 +79,7 @@ func TestFleetMembers(t *testing.T) {
 		now = time.Now()
 		eventually(t, "that it is back", func() bool { return w.lives(now, "gone") })
 	})
-	t.Run("old", func(t *testing.T) {
+	story("old", func(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join("..", "..", "internal", "fleet", "wire", "testdata", "older.json"))
 		if err != nil {
 			t.Fatal(err)

@@ -84,6 +84,16 @@ func (f *fleet) hub(name string) *program {
 	return start(f.t, nil, "hub", "--fleet=tls://"+f.addr, "--fleet-credentials="+f.joins(name, "--hub"), "--node="+name, pace)
 }
 
+// stories tells one after the other: what follows rests on what was told.
+func stories(t *testing.T) func(name string, tell func(*testing.T)) {
+	return func(name string, tell func(*testing.T)) {
+		t.Helper()
+		if !t.Run(name, tell) {
+			t.FailNow()
+		}
+	}
+}
+
 // eventually waits until something is so.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()

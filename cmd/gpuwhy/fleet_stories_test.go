@@ -85,12 +85,7 @@ func TestFleet(t *testing.T) {
 		}
 	}
 
-	story := func(name string, tell func(*testing.T)) {
-		t.Helper()
-		if !t.Run(name, tell) {
-			t.FailNow() // what follows rests on it
-		}
-	}
+	story := stories(t)
 	story("pages", func(t *testing.T) {
 		for i, w := range watchers {
 			p := hubs[i]
@@ -165,7 +160,7 @@ func TestFleet(t *testing.T) {
 		same("an alert that somebody knows of", []int{0, 0})
 	})
 	from := []int{0, 0}
-	story("a hub is killed", func(t *testing.T) {
+	story("a hub is killed", func(*testing.T) {
 		_ = hubs[1].stop(syscall.SIGKILL)
 		blink(1)
 		hubs[1] = f.hub("hub-2")

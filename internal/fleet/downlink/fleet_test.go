@@ -327,7 +327,9 @@ func TestEventsOnce(t *testing.T) {
 	stopServer(s)
 	tell(20)
 	var again int
-	fmt.Sscan(port, &again)
+	if _, err := fmt.Sscan(port, &again); err != nil {
+		t.Fatal(err)
+	}
 	startServer(t, dir, again)
 	eventually(t, "events of the time without NATS", func() bool { return len(first.seen()) == 40 && len(second.seen()) == 20 })
 	tell(5)

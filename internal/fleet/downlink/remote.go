@@ -151,7 +151,7 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 		}
 	}
 	d.own(r)
-	d.silence(r, now, elapsed)
+	d.silence(r, elapsed)
 	d.soon(r)
 }
 
@@ -216,7 +216,7 @@ func (d *Downlink) disown(r *remote) {
 }
 
 // silence decides whether a node is silent now.
-func (d *Downlink) silence(r *remote, now time.Time, elapsed time.Duration) (changed bool) {
+func (d *Downlink) silence(r *remote, elapsed time.Duration) (changed bool) {
 	if r.moment == nil && r.wrong == nil {
 		return false
 	}
@@ -337,7 +337,7 @@ func (d *Downlink) refuseOf(r *remote, why error) {
 			Node: r.name, Time: now.UTC(), Source: gpu.SourceMixed, Failures: []gpu.Failure{{Source: "fleet", Since: now.UTC(), Advice: adviceOf(why)}},
 		})
 	}
-	d.silence(r, now, elapsed)
+	d.silence(r, elapsed)
 	d.soon(r)
 }
 
@@ -398,9 +398,9 @@ func (d *Downlink) handOn(ctx context.Context) {
 func (d *Downlink) look() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now, elapsed := d.Clock.Now(), d.Clock.Elapsed()
+	elapsed := d.Clock.Elapsed()
 	for _, r := range d.nodes {
-		if d.silence(r, now, elapsed) {
+		if d.silence(r, elapsed) {
 			d.pending[r.name] = r
 		}
 	}
