@@ -252,11 +252,15 @@ func (s *Shared) nodesOf(is func(node string, r *Report) bool) (nodes []string) 
 	return nodes
 }
 
-// ofAlert are the nodes with that alert.
+// ofAlert is the node with that alert; none where the alert is the engine's own, or where several nodes call one of theirs so:
+// one of them lies.
 func (s *Shared) ofAlert(id string) []string {
-	return s.nodesOf(func(_ string, r *Report) bool {
-		return slices.ContainsFunc(r.Standing, func(a Alert) bool { return a.ID == id })
-	})
+	is := func(a Alert) bool { return a.ID == id }
+	nodes := s.nodesOf(func(_ string, r *Report) bool { return slices.ContainsFunc(r.Standing, is) })
+	if len(nodes) > 1 || len(nodes) > 0 && slices.ContainsFunc(s.Engine.Standing(), is) {
+		return nil
+	}
+	return nodes
 }
 
 // sendOne sends an order about one alert.

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// hotRules has one alert that comes at once and goes at once.
+const hotRules = "rules: [{name: hot, above: 80, hold: 0s, clear: 0s, cooldown: 0s, enabled: true}, {name: too_hot, enabled: false}, {name: high_gpu_usage, enabled: false}]"
+
+// Ten machines and two hubs, through all that happens to a fleet.
+func TestFleet(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	hubs := []*program{f.hub("hub-1"), f.hub("hub-2")}
+	lib, card := machine(t, fakenvml.RTX4090())
+	card.GPU(0).SetProcesses()
+	rules := rulesFile(t, hotRules)
+	all := names("gpu-", 10)
+	agents := map[string]*program{}
+	dirs := map[string]string{}
+	link := newWire(t, f.addr)
+	for i, name := range all {
+		dirs[name] = t.TempDir()
+		args := []string{"--cluster=lab", "--label=rack=r" + name[len(name)-1:], "--state-dir=" + dirs[name], "--fleet-credentials=" + f.joins(name, "--cluster=lab")}
+		switch i {
+		case 0:
+			args = append(args, "--fleet=tls://"+link.ln.Addr().String(), "--alert-rules="+rules)
+			agents[name] = f.agent(name, lib.Env(), args...)
+			continue
+		}
+		agents[name] = f.agent(name, nil, append(args, "--source=simulate:rtx-4090")...)
+	}
+	keys := []string{"server"}
+	for _, name := range all {
+		keys = append(keys, "lab:"+name)
+	}
+	watchers := []*watcher{hubs[0].watch(), hubs[1].watch()}
+	own := agents["gpu-01"].watch()
+	live := func(what string) {
+		t.Helper()
+		now := time.Now()
+		for i, w := range watchers {
+			defer func() {
+				if t.Failed() {
+					w.tell(i + 1)
+				}
+			}()
+			eventually(t, what+": news of all at hub "+string(rune('1'+i)), func() bool { return w.lives(now, keys...) })
+		}
+	}
+	live("at the start")
+
+	// blink lets the alert come and go, and compares what viewers of hubs get with what one of the machine itself gets.
+	const hot = "hot"
+	blink := func(times int) {
+		t.Helper()
+		for range times {
+			card.GPU(0).Set(fakenvml.Temperature, 90)
+			n := len(own.heard("lab:gpu-01", hot))
+			eventually(t, "the alert of gpu-01", func() bool { return len(own.heard("lab:gpu-01", hot)) > n })
+			card.GPU(0).Set(fakenvml.Temperature, 50)
+			eventually(t, "the end of the alert", func() bool { return len(own.heard("lab:gpu-01", hot)) > n+1 })
+		}
+	}
+	same := func(what string, from []int) {
+		t.Helper()
+		want := own.heard("lab:gpu-01", hot)
+		for i, w := range watchers {
+			eventually(t, what+": as many events at hub "+string(rune('1'+i)), func() bool { return len(w.heard("lab:gpu-01", hot)) >= len(want)-from[i] })
+			if got := w.heard("lab:gpu-01", hot); !slices.Equal(got, want[from[i]:]) {
+				t.Errorf("%s: hub %d told\n%q, want\n%q", what, i+1, got, want[from[i]:])
+			}
+		}
+	}
+
+	story := stories(t)
+	story("pages", func(t *testing.T) {
+		for i, w := range watchers {
+			p := hubs[i]
+			began := time.Now()
+			w.send(`{"event":"subscribe","data":{"nodes":["lab:gpu-03"]},"id":"s"}`)
+			w.send(`{"event":"request_gpu_update","id":"r"}`)
+			eventually(t, "the answer to request_gpu_update", func() bool {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				return len(w.replies[`"r"`]) > 0
+			})
+			w.mu.Lock()
+			got := w.replies[`"r"`]
+			w.mu.Unlock()
+			if at, err := time.Parse(time.RFC3339, got[0].Timestamp); err != nil || len(got) != 1 || got[0].Node != "lab:gpu-03" || at.Before(began) {
+				t.Errorf("asked for gpu-03 at %v: %d of %s at %s", began, len(got), got[0].Node, got[0].Timestamp)
+			}
+			w.send(`{"event":"subscribe","id":"all"}`)
+			answer, page := p.fetch("/node/lab:gpu-03/", http.Header{"Accept": {"text/html"}})
+			if answer.StatusCode != http.StatusOK || !strings.Contains(string(page), "gpu-03") || !strings.Contains(string(page), "RTX 4090") {
+				t.Errorf("the page of gpu-03: %s\n%.500s", answer.Status, page)
+			}
+			var of contract.Update
+			if code := p.get("/node/lab:gpu-03/api/gpu/metrics", &of); code != http.StatusOK || of.Node != "lab:gpu-03" || len(of.GPUs) != 1 {
+				t.Errorf("/node/lab:gpu-03/api/gpu/metrics: %d, %+v", code, of)
+			}
+			var nodes []contract.ClusterNode
+			p.get("/api/v1/gpu/nodes?cluster_id=lab", &nodes)
+			if len(nodes) != 10 || nodes[2].Name != "gpu-03" || nodes[2].Cluster != "lab" || nodes[2].Labels["rack"] != "r3" || len(nodes[2].GPUs) != 1 {
+				t.Errorf("contract D: %+v", nodes)
+			}
+			_, metrics := p.fetch("/metrics", nil)
+			for _, key := range keys {
+				if !strings.Contains(string(metrics), `gpuwhy_node_silent{node="`+key+`"} 0`) {
+					t.Errorf("/metrics says nothing of %s", key)
+				}
+			}
+		}
+	})
+	story("alerts", func(t *testing.T) {
+		blink(3)
+		same("alerts that come and go", []int{0, 0})
+		card.GPU(0).Set(fakenvml.Temperature, 90)
+		find := func(p *program) (of contract.Alert) {
+			for _, a := range p.alerts().Alerts {
+				if a.Rule == hot && a.State != "resolved" {
+					of = a
+				}
+			}
+			return of
+		}
+		eventually(t, "the alert at both hubs", func() bool { return find(hubs[0]).ID != "" && find(hubs[1]).ID != "" })
+		id := find(hubs[0]).ID
+		var a contract.Alert
+		if code := hubs[0].ask("POST", "/api/alerts/"+id+"/acknowledge", `{"comment":"on it"}`, &a); code != http.StatusOK || a.Acknowledged == nil {
+			t.Errorf("acknowledge at a hub: %d, %+v", code, a)
+		}
+		acknowledged := func(p *program) bool { a := find(p); return a.Acknowledged != nil && a.Acknowledged.Comment == "on it" }
+		eventually(t, "that it is acknowledged everywhere", func() bool { return acknowledged(hubs[0]) && acknowledged(hubs[1]) && acknowledged(agents["gpu-01"]) })
+		var silence contract.Silence
+		if code := hubs[1].ask("POST", "/api/silences", `{"gpu_uuid":"`+a.GPUUUID+`","duration_seconds":600}`, &silence); code != http.StatusCreated {
+			t.Errorf("silence at a hub: %d, %+v", code, silence)
+		}
+		silenced := func(p *program) bool { return find(p).SilencedUntil != nil }
+		eventually(t, "that it is silenced everywhere", func() bool { return silenced(hubs[0]) && silenced(hubs[1]) && silenced(agents["gpu-01"]) })
+		eventually(t, "that the other hub ends the silence", func() bool {
+			return hubs[0].ask("DELETE", "/api/silences/"+silence.ID, "", nil) == http.StatusNoContent
+		})
+		eventually(t, "that it is silenced nowhere", func() bool { return !silenced(hubs[0]) && !silenced(hubs[1]) && !silenced(agents["gpu-01"]) })
+		card.GPU(0).Set(fakenvml.Temperature, 50)
+		eventually(t, "its end", func() bool { return find(agents["gpu-01"]).ID == "" })
+		same("an alert that somebody knows of", []int{0, 0})
+	})
+	from := []int{0, 0}
+	story("a hub is killed", func(*testing.T) {
+		_ = hubs[1].stop(syscall.SIGKILL)
+		blink(1)
+		hubs[1] = f.hub("hub-2")
+		watchers[1] = hubs[1].watch()
+		from[1] = len(own.heard("lab:gpu-01", hot))
+		live("after a hub was killed")
+		blink(1)
+		same("after a hub was killed", from)
+	})
+	story("a machine is cut off", func(t *testing.T) {
+		work := fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 3 << 30, SM: 9}
+		card.GPU(0).SetProcesses(work)
+		began := time.Now().Add(-time.Second)
+		live("before gpu-01 is cut off")
+		link.set(true)
+		at := time.Now()
+		silent := func(w *watcher) bool { u, _ := w.of("lab:gpu-01"); return u.SilentSince != "" }
+		eventually(t, "that gpu-01 is silent at both hubs", func() bool { return silent(watchers[0]) && silent(watchers[1]) })
+		for i, w := range watchers {
+			u, _ := w.of("lab:gpu-01")
+			since, err := time.Parse(time.RFC3339, u.SilentSince)
+			if err != nil || since.After(time.Now()) || since.Before(at.Add(-10*time.Second)) || !strings.Contains(u.Reason, "nothing has come") || len(u.GPUs) != 1 {
+				t.Errorf("hub %d says of gpu-01: since %q (cut at %v), %q", i+1, u.SilentSince, at, u.Reason)
+			}
+		}
+		blink(2)
+		card.GPU(0).SetProcesses()
+		eventually(t, "that the silence is told at both hubs", func() bool {
+			return len(watchers[0].heard("lab:gpu-01", "node_silent")) > 0 && len(watchers[1].heard("lab:gpu-01", "node_silent")) > 0
+		})
+		link.set(false)
+		live("after gpu-01 was cut off")
+		blink(1)
+		same("after gpu-01 was cut off", from)
+		for i, w := range watchers {
+			eventually(t, "the end of the silence", func() bool { return len(w.heard("lab:gpu-01", "node_silent")) >= 2 })
+			if said := w.heard("lab:gpu-01", "node_silent"); len(said) != 2 || !strings.HasSuffix(said[0], " firing") || !strings.HasSuffix(said[1], " resolved") {
+				t.Errorf("hub %d told of the silence: %q", i+1, said)
+			}
+		}
+		agents["gpu-01"].remembered()
+		until := time.Now().Add(-time.Second)
+		for deadline := time.Now().Add(patience / 6); ; time.Sleep(200 * time.Millisecond) {
+			differs := samePast(f.server, agents["gpu-01"], "/node/lab:gpu-01", began, until)
+			if differs == "" {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the server has of the past of gpu-01 %s", differs)
+			}
+		}
+	})
+	story("NATS is restarted", func(t *testing.T) {
+		if err := f.server.stop(syscall.SIGTERM); err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+		blink(2)
+		f.serve()
+		live("after NATS was restarted")
+		blink(1)
+		same("after NATS was restarted", from)
+	})
+	for _, p := range append(slices.Collect(maps.Values(agents)), hubs...) {
+		quiet(t, p)
+	}
+}
+
+// quiet reports lines of a log that stand there more than a few times: each problem is told once.
+func quiet(t *testing.T, p *program) {
+	t.Helper()
+	seen := map[string]int{}
+	for line := range strings.Lines(p.log.String()) {
+		if _, rest, ok := strings.Cut(line, " level="); ok {
+			seen[rest]++
+		}
+	}
+	for line, n := range seen {
+		if n > 4 {
+			t.Errorf("%d times in the log: %s", n, line)
+		}
+	}
+}
+
+// samePast says how what a program keeps of a machine differs from what the machine keeps itself; empty for not at all.
+func samePast(of, self *program, path string, from, to time.Time) string {
+	query := "?from=" + from.UTC().Format(time.RFC3339) + "&to=" + to.UTC().Format(time.RFC3339)
+	var a, b contract.PastReadings
+	self.get("/api/gpu/readings"+query+"&tier=raw", &a)
+	of.get(path+"/api/gpu/readings"+query+"&tier=raw", &b)
+	if len(a.Readings) < 3 || !reflect.DeepEqual(a.Readings, b.Readings) {
+		return fmt.Sprintf("%d readings, and itself %d", len(b.Readings), len(a.Readings))
+	}
+	var sa, sb contract.PastSessions
+	self.get("/api/gpu/sessions"+query, &sa)
+	of.get(path+"/api/gpu/sessions"+query, &sb)
+	if len(sa.Sessions) == 0 || !reflect.DeepEqual(sa.Sessions, sb.Sessions) {
+		return fmt.Sprintf("the sessions %+v, and itself %+v", sb.Sessions, sa.Sessions)
+	}
+	events := func(p *program, path string) (all []string) {
+		var list contract.PastEvents
+		p.get(path+"/api/events"+query, &list)
+		for _, e := range list.Events {
+			if !strings.Contains(e.Text, "sends") { // what a hub says of a silence
+				all = append(all, e.Time+" "+e.Kind+" "+e.Text)
+			}
+		}
+		return all
+	}
+	if ea, eb := events(self, ""), events(of, path); len(ea) < 4 || !slices.Equal(ea, eb) {
+		return fmt.Sprintf("the events\n%q, and itself\n%q", eb, ea)
+	}
+	return ""
+}
