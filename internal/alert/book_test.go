@@ -66,7 +66,7 @@ func shared(t *testing.T) (*Shared, map[string]*Engine) {
 	for _, node := range []string{"one", "two"} {
 		nodes[node] = New([]Rule{busy(50)})
 		m := at(0, 99)
-		m.Node, m.Devices[0].Node = node, node
+		m.Node, m.Devices[0].Node, m.Devices[0].UUID = node, node, "GPU-of-"+node
 		nodes[node].Observe(&insight.Moment{Snapshot: m})
 	}
 	s.Send = func(node string, o *Order) (Outcome, error) {

@@ -97,6 +97,7 @@ type App struct {
 	foresight *foresight.Foresight          // nil where no past is kept
 	standing  map[string]func() []hub.Event // one by alert ID; announceAlerts alone uses it
 	stand     []func() []hub.Event          // the same, the worst first; used while no alert of this program changes
+	told      time.Duration                 // when that of other programs was announced last, as elapsed time; reported alone uses it
 	live      *live.Feed
 	pusher    *export.Pusher    // nil where series are sent nowhere
 	collector *deliver.Recorder // of the past of others; nil where it is not written here

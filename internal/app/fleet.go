@@ -181,13 +181,21 @@ func (f *Fleet) Close() (err error) {
 // takeIn publishes Moments of nodes that other programs read.
 func (a *App) takeIn(moments []*insight.Moment) { a.Hub.PublishAll(moments) }
 
+// toldAnew is how old what stands may be for who comes, where the same alerts stand.
+const toldAnew = 10 * time.Second
+
 // reported takes in what other programs say of alerts.
 func (a *App) reported(reports map[string]*alert.Report) {
 	news := false
 	for node, r := range reports {
 		news = a.book.Take(node, r) || news
 	}
-	a.Alerts.Hold(func() { a.announce(nil) })
+	// Who comes gets all that stands, which takes long to write where thousands of alerts stand, and is written anew after each announcement: with
+	// one for each batch of reports, nobody would ever have come.
+	if now := a.opt.Clock.Elapsed(); news || now-a.told > toldAnew {
+		a.told = now
+		a.Alerts.Hold(func() { a.announce(nil) })
+	}
 	if news {
 		a.Hub.Turn()
 	}

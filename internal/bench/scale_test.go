@@ -210,7 +210,12 @@ func scale(b *testing.B, nodes, viewers int, interval time.Duration, before *loa
 		broker.ask(&t1, "traffic")
 		agents.ask(&published, "published")
 		if !w.saw(published[len(published)-1]) {
-			b.Fatal("the page does not have what was published last")
+			select {
+			case <-w.ended:
+				b.Fatal("the viewer was cut off")
+			default:
+			}
+			b.Fatalf("the page does not have what was published last, in %d messages", len(w.seen))
 		}
 		l = &load{cpu: hubCPU.Seconds() * 1e6 / by, heap: hub.heap.heap() * 1e6 / float64(nodes)}
 		l.late, l.bytes = w.late(published)

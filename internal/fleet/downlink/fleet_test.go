@@ -510,8 +510,8 @@ func TestTakenOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a later message", func() bool { return hub.node("gpu-2") != nil })
-	if hub.node("gpu-1") != nil || hub.State().Nodes != 1 {
+	eventually(t, "a later message", func() bool { return hub.State().Refused["gpu-2"] == 1 })
+	if hub.node("gpu-1") != nil || hub.State().Nodes != 0 {
 		t.Error("it is back by a message that was late")
 	}
 	a.lives(t, "gpu-1", nil) // somebody lets it join anew
