@@ -293,12 +293,12 @@ func (n *node) publish(ctx context.Context) {
 		if again := n.Bus.Conn().Stats().Reconnects; again != connected {
 			connected, n.every = again, mathrand.N(n.Interval+1) // not all nodes of a fleet at once
 		}
-		n.send(ctx, asked)
+		n.send(asked)
 	}
 }
 
 // send publishes the newest Moment.
-func (n *node) send(ctx context.Context, asked bool) {
+func (n *node) send(asked bool) {
 	if !n.Bus.Conn().IsConnected() {
 		n.every = 0 // whoever missed something gets the whole
 		return
