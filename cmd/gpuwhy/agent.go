@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/sampler/kube"
 )
 
 // agentCommand reads this machine for a fleet.
@@ -24,6 +27,7 @@ func (agentCommand) Run(env *environment) error {
 	case len(env.cfg.fleet) == 0:
 		return usageError{errNoFleet}
 	}
+	env.cfg.takeLabels(env.ctx, env.log)
 	return env.run(role{reads: true, page: env.cfg.Listen != "", publishes: true})
 }
 
@@ -103,4 +107,19 @@ func (c *Config) locate(in *app.Inputs) {
 		}
 	}
 	in.Place.Labels = labels
+}
+
+// takeLabels takes over the labels that Kubernetes gives the node of this pod; those of --label win.
+func (c *Config) takeLabels(ctx context.Context, log *slog.Logger) {
+	labels, err := kube.OwnLabels(ctx, c.name())
+	if err != nil {
+		log.Warn("the labels of this node are not known", "node", c.name(), "err", err,
+			"try", "let the pod's service account get nodes, and give --node the node's name in the cluster")
+		return
+	}
+	for key, value := range labels {
+		if _, named := c.labels[key]; !named {
+			c.labels[key] = value
+		}
+	}
 }

@@ -3,6 +3,7 @@ package kube
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -192,4 +193,30 @@ func TestOtherPods(t *testing.T) {
 	s.Pod("kube-system", "other", "gpu-1", empty, fakekube.Labels(map[string]any{"k8s-app": "dns"}))
 	f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
 	f.well("gpu-1")
+}
+
+// An agent in a pod asks for the labels of its own node, and needs the right to.
+func TestLabelsOfANode(t *testing.T) {
+	s := fakekube.New(t)
+	s.Node("gpu-1", func(node map[string]any) {
+		node["metadata"].(map[string]any)["labels"] = map[string]any{"rack": "r7"}
+	})
+	a, err := newAPI(&parsed(t, s.URL, "").Clusters[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	if labels, err := a.labels(t.Context(), "gpu-1"); err != nil || labels["rack"] != "r7" {
+		t.Errorf("%v, %v", labels, err)
+	}
+	if _, err := a.labels(t.Context(), "gpu-2"); err == nil {
+		t.Error("a node that is none has labels")
+	}
+	s.Deny("get nodes", true)
+	if _, err := a.labels(t.Context(), "gpu-1"); err == nil || !strings.Contains(err.Error(), "cannot get nodes") {
+		t.Errorf("without the right to: %v", err)
+	}
+	if labels, err := OwnLabels(t.Context(), "gpu-1"); labels != nil || err != nil {
+		t.Errorf("outside of a cluster: %v, %v", labels, err)
+	}
 }

@@ -235,8 +235,8 @@ func TestExampleForAdministrators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, example, _ := strings.Cut(string(doc), "```\n")
-	example, _, ok := strings.Cut(example, "```")
+	_, example, _ := strings.Cut(string(doc), "```\njetstream {")
+	example, _, ok := strings.Cut("jetstream {"+example, "```")
 	if !ok {
 		t.Fatal("no example")
 	}

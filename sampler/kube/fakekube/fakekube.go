@@ -94,6 +94,7 @@ func Unstarted(tb testing.TB) *Server {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/nodes", func(w http.ResponseWriter, r *http.Request) { s.collection(w, r, "nodes", "") })
+	mux.HandleFunc("GET /api/v1/nodes/{node}", s.one)
 	mux.HandleFunc("GET /api/v1/pods", func(w http.ResponseWriter, r *http.Request) { s.collection(w, r, "pods", "") })
 	mux.HandleFunc("GET /api/v1/namespaces/{namespace}/pods", func(w http.ResponseWriter, r *http.Request) {
 		s.collection(w, r, "pods", r.PathValue("namespace"))
@@ -341,6 +342,22 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": map[string]any{"allowed": !no}})
+}
+
+// one answers with a node.
+func (s *Server) one(w http.ResponseWriter, r *http.Request) {
+	if !s.allowed(w, "get nodes") {
+		return
+	}
+	s.mu.Lock()
+	o, there := s.objects[key("nodes", "", r.PathValue("node"))]
+	s.mu.Unlock()
+	if !there {
+		refuse(w, http.StatusNotFound, "NotFound", fmt.Sprintf("nodes %q not found", r.PathValue("node")))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(o.body)
 }
 
 func (s *Server) collection(w http.ResponseWriter, r *http.Request, kind, namespace string) {

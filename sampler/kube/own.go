@@ -1,0 +1,31 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"net/url"
+
+	"k8s.io/client-go/rest"
+)
+
+// OwnLabels are the labels of the node of that name in the cluster of which this program is a pod; nil where it is in none. It
+// needs the right to get nodes.
+func OwnLabels(ctx context.Context, name string) (map[string]string, error) {
+	a, err := newAPI(&Cluster{InCluster: true})
+	if errors.Is(err, rest.ErrNotInCluster) {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	return a.labels(ctx, name)
+}
+
+func (a *api) labels(ctx context.Context, name string) (map[string]string, error) {
+	var n node
+	if err := a.get(ctx, "/api/v1/nodes/"+url.PathEscape(name), nil, &n); err != nil {
+		return nil, err
+	}
+	return n.Metadata.Labels, nil
+}
