@@ -153,6 +153,7 @@ func (d *Downlink) fails(part int, err error) {
 
 // Run takes in what the fleet sends until ctx ends.
 func (d *Downlink) Run(ctx context.Context) error {
+	heard := &events{started: d.Clock.Now(), known: map[string]bool{}}
 	var all sync.WaitGroup
 	defer ended(&all)
 	all.Go(func() { d.handOn(ctx) })
@@ -170,7 +171,6 @@ func (d *Downlink) Run(ctx context.Context) error {
 	}
 	all.Go(func() { d.greet(ctx) })
 	all.Go(func() { d.askPasts(ctx) })
-	heard := &events{started: d.Clock.Now(), known: map[string]bool{}}
 	all.Go(func() { d.again(ctx, happenings, func(ctx context.Context) error { return d.hear(ctx, heard) }) })
 	d.again(ctx, states, d.watch)
 	return nil

@@ -170,7 +170,7 @@ const interval = 100 * time.Millisecond
 // start starts an agent.
 func start(t *testing.T, url string) *agent {
 	t.Helper()
-	a := &agent{bus: connect(t, url), alerts: alert.New(alert.Defaults())}
+	a := &agent{bus: connect(t, url), alerts: alert.New(nil)}
 	a.Uplink = uplink.New(uplink.Config{
 		Bus: a.bus, Version: "1.2.3", Interval: interval, Alerts: a.alerts, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Refresh: func(_ context.Context, node string) (*insight.Moment, error) {
@@ -285,18 +285,16 @@ func TestRecentPast(t *testing.T) {
 	}
 	const first = `first {"node":"first"}`
 	want := append([]string{`bad "bad"`, first}, many...)
-	eventually(t, "the past of all", func() bool { return len(heard()) >= len(want) })
+	// On a machine that is busy any of them may be silent for a while, and is asked once more then.
+	eventually(t, "the past of all", func() bool { return slices.Equal(slices.Compact(heard()), want) })
 	stop()
 	eventually(t, "that it is silent", func() bool { return !hub.node("first").Link.Silent.IsZero() })
-	if got := heard(); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	before := len(heard())
 	a.lives(t, "first", nil)
-	want = append([]string{`bad "bad"`, first, first}, many...)
-	eventually(t, "the past of one that is back", func() bool { return len(heard()) >= len(want) })
-	if got := heard(); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	eventually(t, "the past of one that is back", func() bool {
+		got := heard()
+		return len(got) > before && slices.Equal(slices.Compact(slices.Clone(got)), want)
+	})
 	if n := hub.State().Refused; n["bad"] == 0 || len(n) != 1 {
 		t.Errorf("refused: %v", n)
 	}
@@ -552,10 +550,10 @@ func TestHostileMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "that both are refused", func() bool { return hub.State().Refused["evil"] == 2 })
-	for range 200 {
+	for range 400 {
 		tell(time.Now())
 	}
-	eventually(t, "that most are passed over", func() bool { return hub.State().Refused["evil"] > 150 })
+	eventually(t, "that most are passed over", func() bool { return hub.State().Refused["evil"] > 300 })
 	before := hub.node("good").Snapshot.Time
 	eventually(t, "newer readings of the good machine", func() bool { return hub.node("good").Snapshot.Time.After(before) })
 	hub.mu.Lock()

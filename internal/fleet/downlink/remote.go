@@ -38,8 +38,8 @@ const (
 	underWay = 10 * time.Second
 	// mostEach is how many messages of a node are read in a second, and mostAtOnce how many at once: the shortest interval is
 	// a quarter of a second.
-	mostEach   = 10
-	mostAtOnce = 20
+	mostEach   = 20
+	mostAtOnce = 40
 	// stepBack is by how much a message is older than the one before where it came by another way; older ones come after the
 	// clock of the node was set back.
 	stepBack = 10 * time.Second
