@@ -38,7 +38,7 @@ func TestFleetMembers(t *testing.T) {
 		if err := agents["ended"].stop(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
-		eventually(t, "that it was ended", why("ended", "gpuwhy was ended on that machine"))
+		eventually(t, "that it was ended", why("ended", "the gpuwhy of that machine was ended"))
 		if err := agents["killed"].stop(syscall.SIGKILL); err == nil {
 			t.Error("it was not killed")
 		}
