@@ -95,7 +95,8 @@ func (c *cluster) explain(ctx context.Context, t target, err error) *gpu.Advice 
 	switch {
 	case code == http.StatusUnauthorized:
 		return c.whyNot(err, "pods")
-	case code == http.StatusNotFound || strings.Contains(text, "container not found") || strings.Contains(text, "is not running"):
+	case code == http.StatusNotFound || strings.Contains(text, "container not found") || strings.Contains(text, "is not running") ||
+		strings.Contains(text, "pod does not exist") || strings.Contains(text, fmt.Sprintf("pods %q not found", t.pod)):
 		return &gpu.Advice{
 			What: "the pod " + t.pod + " is restarting or gone",
 			Try:  "wait until it runs again; kubectl -n " + t.namespace + " describe pod " + t.pod + " says what keeps it",
