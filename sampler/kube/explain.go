@@ -41,7 +41,7 @@ func (c *cluster) whyNot(err error, what string) *gpu.Advice {
 	case Forbidden:
 		return &gpu.Advice{
 			What: "cluster " + c.cfg.ID + " forbids to list and watch " + what,
-			Try:  "give the account the rights in deploy/kubernetes/agentless-rbac.yaml (get, list and watch on nodes and pods)",
+			Try:  "give the account the rights in deploy/kubernetes/agentless-rbac.yaml (list and watch on nodes and pods)",
 			Err:  errors.Join(gpu.ErrNotPermitted, err),
 		}
 	case Unauthenticated:
