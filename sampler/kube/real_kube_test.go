@@ -24,6 +24,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -41,7 +42,9 @@ type realServer struct {
 	t      *testing.T
 	dir    string
 	url    string
-	port   int // of the kubelet
+	etcd   string // its URL
+	end    func() // of the API server
+	port   int    // of the kubelet
 	admin  *api
 	ca     *x509.Certificate
 	signer *ecdsa.PrivateKey
@@ -71,7 +74,8 @@ func startServer(t *testing.T) *realServer {
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
 
 	line := make([]byte, 16)
-	n, err := s.run("kubelet", "--containers", s.file("containers"), "--cert", s.file("kubelet.crt"), "--key", s.file("kubelet.key"), "--ca", s.file("ca.crt")).Read(line)
+	out, _ := s.run("kubelet", "--containers", s.file("containers"), "--cert", s.file("kubelet.crt"), "--key", s.file("kubelet.key"), "--ca", s.file("ca.crt"))
+	n, err := out.Read(line)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +83,20 @@ func startServer(t *testing.T) *realServer {
 		t.Fatal(err)
 	}
 
-	s.url = fmt.Sprintf("https://127.0.0.1:%d", free[2])
-	s.run("kube-apiserver", "--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", fmt.Sprint(free[2]),
+	s.url, s.etcd = fmt.Sprintf("https://127.0.0.1:%d", free[2]), etcd
+	s.admin, err = newAPI(&Cluster{URL: s.url, CAFile: s.file("ca.crt"), TokenFile: s.file("admin")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.admin.close)
+	s.serve()
+	return s
+}
+
+// serve starts the API server, and waits until it is ready.
+func (s *realServer) serve() {
+	s.t.Helper()
+	_, s.end = s.run("kube-apiserver", "--etcd-servers", s.etcd, "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1", "--secure-port", s.url[strings.LastIndexByte(s.url, ':')+1:],
 		"--tls-cert-file", s.file("server.crt"), "--tls-private-key-file", s.file("server.key"), "--cert-dir", s.dir,
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", s.file("server.crt"),
 		"--service-account-signing-key-file", s.file("server.key"), "--service-cluster-ip-range", "10.0.0.0/24", "--endpoint-reconciler-type", "none",
@@ -88,25 +104,19 @@ func startServer(t *testing.T) *realServer {
 		"--kubelet-client-certificate", s.file("client.crt"), "--kubelet-client-key", s.file("client.key"),
 		"--kubelet-certificate-authority", s.file("ca.crt"), "--kubelet-preferred-address-types", "InternalIP",
 		"--audit-policy-file", s.file("policy"), "--audit-log-path", s.file("audit"))
-	s.admin, err = newAPI(&Cluster{URL: s.url, CAFile: s.file("ca.crt"), TokenFile: s.file("admin")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.admin.close)
-	await(t, "the API server is ready", func() bool {
-		resp, err := s.admin.do(t.Context(), http.MethodGet, "/readyz", nil, nil)
+	await(s.t, "the API server is ready", func() bool {
+		resp, err := s.admin.do(s.t.Context(), http.MethodGet, "/readyz", nil, nil)
 		if err == nil {
 			_ = resp.Body.Close()
 		}
 		return err == nil
 	})
-	return s
 }
 
 func (s *realServer) file(name string) string { return filepath.Join(s.dir, name) }
 
-// run starts a program that ends with the test, the last one first. It returns what the program prints.
-func (s *realServer) run(name string, args ...string) io.Reader {
+// run starts a program that ends with the test, the last one first, or before. It returns what the program prints.
+func (s *realServer) run(name string, args ...string) (out io.Reader, end func()) {
 	s.t.Helper()
 	cmd := exec.Command(filepath.Join(*programs, name), args...) //nolint:gosec // a program of the test
 	cmd.Dir = s.dir
@@ -120,14 +130,17 @@ func (s *realServer) run(name string, args ...string) io.Reader {
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
+	})
+	s.t.Cleanup(func() {
+		end()
 		if text := said.Bytes(); s.t.Failed() {
 			s.t.Logf("%s said: %s", name, text[max(0, len(text)-4000):])
 		}
 	})
-	return out
+	return out, end
 }
 
 func freePorts(t *testing.T, n int) (ports []int) {
@@ -502,6 +515,17 @@ func TestRealServer(t *testing.T) {
 		for _, e := range manifest(t, "agentless.yaml") {
 			s.put(e, "")
 		}
+		f.is(OK)
+		f.well("gpu-1")
+	})
+	t.Run("away", func(t *testing.T) {
+		f := s.watch(t, token, "")
+		f.well("gpu-1")
+		s.end()
+		f.is(Unreachable)
+		_ = f.says("gpu-1", "can't be")
+		await(t, "its commands end", func() bool { return len(m.Running()) == 0 })
+		s.serve()
 		f.is(OK)
 		f.well("gpu-1")
 	})
