@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/transport"
 )
 
 // An api is the API server of a cluster.
@@ -49,6 +50,11 @@ func newAPI(c *Cluster) (*api, error) {
 		return nil, err
 	}
 	cfg.UserAgent = userAgent
+	if cfg.BearerTokenFile != "" {
+		// By itself client-go reads the file once in a minute. So it does as well where a token is refused.
+		cfg.Wrap(transport.ResettableTokenSourceWrapTransport(transport.NewCachedFileTokenSource(cfg.BearerTokenFile)))
+		cfg.BearerToken, cfg.BearerTokenFile = "", ""
+	}
 	base, _, err := rest.DefaultServerUrlFor(cfg)
 	if err != nil {
 		return nil, err

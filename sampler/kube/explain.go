@@ -41,7 +41,7 @@ func (c *cluster) whyNot(err error, what string) *gpu.Advice {
 	case Forbidden:
 		return &gpu.Advice{
 			What: "cluster " + c.cfg.ID + " forbids to list and watch " + what,
-			Try:  "give the account the rights in deploy/kubernetes/agentless-rbac.yaml (get, list and watch on nodes and pods)",
+			Try:  "give the account the rights in deploy/kubernetes/agentless-rbac.yaml (list and watch on nodes and pods)",
 			Err:  errors.Join(gpu.ErrNotPermitted, err),
 		}
 	case Unauthenticated:
@@ -95,7 +95,8 @@ func (c *cluster) explain(ctx context.Context, t target, err error) *gpu.Advice 
 	switch {
 	case code == http.StatusUnauthorized:
 		return c.whyNot(err, "pods")
-	case code == http.StatusNotFound || strings.Contains(text, "container not found") || strings.Contains(text, "is not running"):
+	case code == http.StatusNotFound || strings.Contains(text, "container not found") || strings.Contains(text, "is not running") ||
+		strings.Contains(text, "pod does not exist") || strings.Contains(text, fmt.Sprintf("pods %q not found", t.pod)):
 		return &gpu.Advice{
 			What: "the pod " + t.pod + " is restarting or gone",
 			Try:  "wait until it runs again; kubectl -n " + t.namespace + " describe pod " + t.pod + " says what keeps it",

@@ -1,7 +1,10 @@
 package kube
 
 import (
+	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -132,6 +135,57 @@ func TestTokenRotates(t *testing.T) {
 	write(t, token, "second")
 	f.is(OK)
 	f.well("gpu-1")
+}
+
+// A token that is refused is read again at the next request, not after a while.
+func TestTokenRefused(t *testing.T) {
+	s, _ := lab(t)
+	token := filepath.Join(t.TempDir(), "token")
+	write(t, token, "first")
+	s.Tokens("second")
+	a, err := newAPI(&parsed(t, s.URL, "token_file: "+token+"\n").Clusters[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	ask := func() error {
+		_, _, err := list[node](t.Context(), a, "/api/v1/nodes", nil, mostNodes)
+		return err
+	}
+	if err := ask(); conditionOf(err) != Unauthenticated {
+		t.Errorf("a wrong token: %v", err)
+	}
+	write(t, token, "second")
+	_ = ask() // it may have the first one still
+	if err := ask(); err != nil {
+		t.Errorf("the right token: %v", err)
+	}
+}
+
+// A pod that went before its watch said so is told as such.
+func TestGonePod(t *testing.T) {
+	s, _ := lab(t)
+	cfg := &parsed(t, s.URL, "").Clusters[0]
+	goneAdvice(t, cfg, target{namespace: "gpu-operator", pod: "driver-2", container: "nvidia-driver-ctr"})
+}
+
+// goneAdvice executes in a pod or container that there is not, and reads what is said about that.
+func goneAdvice(t *testing.T, cfg *Cluster, at target) {
+	t.Helper()
+	a, err := newAPI(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err = a.exec(ctx, at, []string{"true"}, nil, io.Discard, io.Discard); err == nil {
+		t.Fatal("it is executed")
+	}
+	said := newCluster(cfg, a, slog.New(slog.DiscardHandler)).explain(ctx, at, err)
+	if !strings.Contains(said.What, "restarting or gone") || !errors.Is(said, gpu.ErrNoDriver) {
+		t.Errorf("%v: %s", err, said.Text())
+	}
 }
 
 // What the server has forgotten is listed anew, and what went meanwhile leaves.
