@@ -288,7 +288,7 @@ func (s *Shared) Dismiss(id string, now time.Time) (Change, error) {
 	return s.Engine.Dismiss(id, now)
 }
 
-// SilenceAll puts several silences in force, each at all nodes that it covers, and in the engine. It is an error where none of
+// SilenceAll puts several silences in force, each at all nodes that it covers, and one of all in the engine, too. It is an error where none of
 // those that report takes one; a node that does not answer is not silenced, and does not hold up the others.
 func (s *Shared) SilenceAll(list []Silence, now time.Time) (made []Silence, changes []Change, err error) {
 	for i := range list {
@@ -304,15 +304,18 @@ func (s *Shared) SilenceAll(list []Silence, now time.Time) (made []Silence, chan
 		if err != nil {
 			return nil, nil, err
 		}
-		own, more, err := s.Engine.SilenceAll([]Silence{x}, now)
-		if err != nil {
-			return nil, nil, err
-		}
+		var of []Silence
 		for _, out := range outcomes {
-			changes = append(changes, out.Changes...)
-			own = append(out.Silences, own...)
+			of, changes = append(of, out.Silences...), append(changes, out.Changes...)
 		}
-		made, changes = append(made, own[0]), append(changes, more...)
+		if len(of) == 0 || x.Node == "" { // of no node that reports, or of all: also of what the engine looks at
+			own, more, err := s.Engine.SilenceAll([]Silence{x}, now)
+			if err != nil {
+				return nil, nil, err
+			}
+			of, changes = append(of, own...), append(changes, more...)
+		}
+		made = append(made, of[0])
 	}
 	return made, changes, nil
 }
