@@ -409,10 +409,10 @@ func newProcessCount(all, list []*Process, rows []*ProcessRow, devices, missing 
 	if n != len(rows) && len(rows) > 0 {
 		text += " in " + strconv.Itoa(len(rows)) + " rows"
 	}
-	if of := n; len(all) == len(list) {
-		// all are listed
-	} else if of = pids(all); of != n {
-		text += " of " + strconv.Itoa(of)
+	if len(all) != len(list) {
+		if of := pids(all); of != n {
+			text += " of " + strconv.Itoa(of)
+		}
 	}
 	switch {
 	case len(all) == 0 && (missing || !devices):
