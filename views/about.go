@@ -208,9 +208,6 @@ type EmbedPage struct {
 func NewEmbedPage(in Input, d *gpu.Device) EmbedPage {
 	in.keep()
 	t := newTile(&in, d, in.now())
-	if in.Next != nil && t.Answers && t.Notice == "" {
-		t.Notice = soon(in.Next(d))
-	}
 	t.Spark = newSpark(&in, d)
 	return EmbedPage{in: &in, Tile: t}
 }

@@ -171,10 +171,21 @@ func (in *Input) works(d *gpu.Device) (works, known bool) {
 	if d.State != gpu.StateOK {
 		return false, d.State == gpu.StateAsleep
 	}
-	if in.Said != nil {
-		if a := in.Said(d); a != nil {
-			return a.Works()
-		}
+	return worksBy(d, in.said(d))
+}
+
+// said is what is said of a device; nil for nothing.
+func (in *Input) said(d *gpu.Device) *explain.DeviceAnswer {
+	if in.Said == nil {
+		return nil
+	}
+	return in.Said(d)
+}
+
+// worksBy is works of a device that answers, by what is said of it.
+func worksBy(d *gpu.Device, said *explain.DeviceAnswer) (works, known bool) {
+	if said != nil {
+		return said.Works()
 	}
 	engine := topEngine(d).value
 	return engine.ok() && engine.value >= gpu.BusyFrom, engine.ok()

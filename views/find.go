@@ -131,13 +131,13 @@ func foundDevices(in *Input, devices []*gpu.Device) (out []Found) {
 }
 
 // foundProcesses has each process once, the one that draws most first.
-func foundProcesses(in *Input, all []Process) (out []Found) {
+func foundProcesses(in *Input, all []*Process) (out []Found) {
 	plain := *in
 	plain.Choices = Choices{Path: in.BasePath + "processes"}
-	rows := grouped(&plain, all, "")
+	rows := grouped(all, "")
 	new(ProcessTable).sort(plain.Choices, rows)
-	for i := range rows {
-		r := &rows[i]
+	for _, r := range rows {
+		r.dress(&plain)
 		var pids []string
 		for _, p := range r.of {
 			if !slices.Contains(pids, p.PID) {
@@ -156,13 +156,13 @@ func foundProcesses(in *Input, all []Process) (out []Found) {
 	return out
 }
 
-func foundUsers(in *Input, all []Process) (out []Found) {
+func foundUsers(in *Input, all []*Process) (out []Found) {
 	plain := *in
 	plain.Choices = Choices{Path: in.BasePath + "processes"}
-	rows := grouped(&plain, all, "user")
+	rows := grouped(all, "user")
 	new(ProcessTable).sort(plain.Choices, rows)
-	for i := range rows {
-		r := &rows[i]
+	for _, r := range rows {
+		r.dress(&plain)
 		if r.User.Mark != Missing {
 			out = append(out, Found{Path: string(r.Open), Icon: "person", Hue: hueOf(r.User.Text), Name: r.User.Text, Remark: dots(r.Many, r.Power.Text)})
 		}
@@ -217,9 +217,9 @@ func foundLabels(in *Input) (out []Found) {
 }
 
 // foundPlaces are the pods, containers, jobs and units in which processes run, what draws most first.
-func foundPlaces(in *Input, all []Process) (out []Found) {
+func foundPlaces(in *Input, all []*Process) (out []Found) {
 	at := map[string]int{}
-	var places [][]Process
+	var places [][]*Process
 	for _, p := range all {
 		if p.Place.Mark != Plain || p.Place.Text == "" || p.Place.Text == say("none") {
 			continue

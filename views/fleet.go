@@ -375,10 +375,10 @@ type UserTable struct {
 }
 
 // newUserTable sums up by user, who draws most first.
-func newUserTable(in *Input, all []Process) UserTable {
+func newUserTable(in *Input, all []*Process) UserTable {
 	plain := *in
 	plain.Choices = Choices{Path: in.BasePath + "processes"}
-	rows := grouped(&plain, all, "user")
+	rows := grouped(all, "user")
 	new(ProcessTable).sort(plain.Choices, rows)
 	t := UserTable{All: in.BasePath + "processes?group=user"}
 	if n := len(rows) - fewUsers; n > 0 {
@@ -387,11 +387,11 @@ func newUserTable(in *Input, all []Process) UserTable {
 	if in.HasPast {
 		t.Past = in.BasePath + "past?from=-24h#past-use"
 	}
-	for i := range rows[:min(len(rows), fewUsers)] {
-		r := &rows[i]
-		devices, nodes := map[string]bool{}, map[string]bool{}
+	for _, r := range rows[:min(len(rows), fewUsers)] {
+		r.dress(&plain)
+		devices, nodes := map[*gpu.Device]bool{}, map[string]bool{}
 		for _, p := range r.of {
-			devices[p.d.Node+"/"+p.d.UUID], nodes[p.d.Node] = true, true
+			devices[p.d], nodes[p.d.Node] = true, true
 		}
 		u := UserRow{Key: r.Key, Hue: hueOf(either(r.User.Mark == Plain, r.User.Text, "")), User: r.User, GPUs: len(devices), Nodes: len(nodes), Memory: r.Memory, Power: r.Power}
 		if r.User.Mark == Plain {

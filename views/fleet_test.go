@@ -1,6 +1,8 @@
 package views
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -15,6 +17,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
 func fleetOf(nodes []fixture.Node) *insight.Fleet {
@@ -34,12 +38,13 @@ func ofFleet(f *insight.Fleet, asked string) Input {
 	in.Asked, _ = url.ParseQuery(asked)
 	a := f.Answer()
 	in.Layers, in.Past, in.Why, in.Causes = contract.NewLayers(a), a.Past, a.Sentence, a.Main()
+	find := f.Finder()
 	in.Said = func(d *gpu.Device) *explain.DeviceAnswer {
-		of, _ := f.Device(d.Node, d.UUID)
+		of, _ := find(d)
 		return of.Why
 	}
 	in.Attribution = func(d *gpu.Device) *attribute.Attribution {
-		of, _ := f.Device(d.Node, d.UUID)
+		of, _ := find(d)
 		return of.Attribution
 	}
 	return in
@@ -253,5 +258,74 @@ func TestHostileNamesOfNodes(t *testing.T) {
 	u, err := url.Parse(row.Path)
 	if err != nil || strings.Count(u.EscapedPath(), "/") != 3 || u.RawQuery != "" || u.Fragment != "" {
 		t.Errorf("%q: %v", row.Path, err)
+	}
+}
+
+// What a page of many nodes does not show, it does not put into words: from seven hundred nodes on, which fill the wall, each further
+// one costs next to nothing.
+func TestWhatIsNotShownIsNotMade(t *testing.T) {
+	pieces := func(nodes int) float64 {
+		in := ofFleet(fleetOf(fixture.Nodes(noon, nodes, false)), "")
+		return testing.AllocsPerRun(2, func() { render(t, NewPage(in)) })
+	}
+	if each := (pieces(1400) - pieces(700)) / 700; each > 12 {
+		t.Errorf("a node that is not shown costs %.0f allocations", each)
+	}
+}
+
+// A device that is asked for by what a page knows of it is the one that is found by its names, in whatever order.
+func TestFinderOfAFleet(t *testing.T) {
+	f := fleetOf(fixture.Nodes(noon, 6, false))
+	find := f.Finder()
+	for range 2 {
+		for d := range f.Nodes().Devices() {
+			want, _ := f.Device(d.Node, d.UUID)
+			if got, found := find(d); !found || got.Device != d || got.Why != want.Why || got.Attribution != want.Attribution {
+				t.Fatalf("of %s %s: %+v", d.Node, d.UUID, got)
+			}
+		}
+	}
+	if _, found := find(device(func(*gpu.Device) {})); found {
+		t.Error("it found a device of no node")
+	}
+}
+
+func BenchmarkFleetPage(b *testing.B) {
+	for _, nodes := range []int{100, 1000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			at, past := noon, recent.New()
+			sources, err := sim.Nodes("fleet:800", func() time.Time { return at })
+			if err != nil {
+				b.Fatal(err)
+			}
+			moments := make([]*insight.Moment, nodes)
+			for range 8 {
+				for i := range moments {
+					s, err := sources[i%len(sources)].Read(context.Background())
+					if err != nil {
+						b.Fatal(err)
+					}
+					s.Node = fmt.Sprintf("gpu-%05d", i)
+					for j := range s.Devices {
+						s.Devices[j].Node, s.Devices[j].UUID = s.Node, fmt.Sprint(s.Node, "-", j)
+					}
+					moments[i] = insight.Of(s).At(insight.Place{}, insight.Link{Remote: true})
+					past.Observe(moments[i])
+				}
+				at = at.Add(coarsest)
+			}
+			in := ofFleet(insight.NewFleet(moments...), "")
+			in.Recent = func(node, uuid string, step time.Duration) *recent.Table {
+				return past.Table(recent.Question{Node: node, UUID: uuid, Step: step, Interval: in.Interval})
+			}
+			b.ReportAllocs()
+			var out bytes.Buffer
+			for b.Loop() {
+				out.Reset()
+				if err := NewPage(in).Render(b.Context(), &out); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

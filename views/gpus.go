@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -80,7 +81,6 @@ type Group struct {
 	Spots     []Spot
 	Sums      string // of squares, for those who can't see them
 	Silence   *Silence
-	node      string
 	Of, Title string // the group of nodes that it is in, and what that is called
 }
 
@@ -135,13 +135,25 @@ var sorts = []deviceOrder{
 	{"memory", "Most memory first", func(d *gpu.Device) number { return mebi(d.Memory.Used) }},
 }
 
-// newGPUList makes the list of tiles that are in the order of the devices.
-func newGPUList(in *Input, tiles []Tile) GPUList {
-	l := GPUList{Counts: countOf(tiles), Shape: shapeOf(len(tiles))}
+// newGPUList makes the list of devices, in their order.
+func newGPUList(in *Input, devices []*gpu.Device, now time.Time) GPUList {
+	all := make([]glance, len(devices))
+	for i, d := range devices {
+		all[i] = newGlance(in, d)
+	}
+	l := GPUList{Counts: countOf(all), Shape: shapeOf(len(all))}
+	lead := leadOf(in.Causes)
+	tile := func(g *glance) Tile {
+		t := g.tile(in, now)
+		t.Answer = lead != nil && len(devices) > 1 && same(g.device, lead)
+		return t
+	}
 	if l.Shape == One {
-		l.Cards = tiles
-		if len(tiles) == 1 && tiles[0].Answers {
-			l.Figures = newFigures(tiles[0].device)
+		for i := range all {
+			l.Cards = append(l.Cards, tile(&all[i]))
+		}
+		if len(all) == 1 && all[0].answers {
+			l.Figures = newFigures(devices[0])
 		}
 		return l
 	}
@@ -149,7 +161,7 @@ func newGPUList(in *Input, tiles []Tile) GPUList {
 	l.Filters = []Option{
 		{Label: say("all"), Count: strconv.Itoa(l.All)},
 		{Value: "busy", Label: say("busy"), Count: strconv.Itoa(l.Busy)},
-		{Value: "problem", Label: say("problem"), Count: strconv.Itoa(l.Problem), Level: worst(tiles)},
+		{Value: "problem", Label: say("problem"), Count: strconv.Itoa(l.Problem), Level: worst(all)},
 	}
 	if l.Counts.Unknown > 0 {
 		l.Unknown = say("not known", strconv.Itoa(l.Counts.Unknown))
@@ -162,45 +174,49 @@ func newGPUList(in *Input, tiles []Tile) GPUList {
 		o.Chosen, o.Path = o.Value == show, in.With("show", o.Value)
 	}
 	pins := in.pins()
-	for i := range tiles {
-		tiles[i].Pinned = slices.Contains(pins, in.pinOf(tiles[i].device))
+	if len(pins) > 0 {
+		for i := range all {
+			all[i].pinned = slices.Contains(pins, in.pinOf(all[i].device))
+		}
 	}
-	shown := func(t *Tile) bool {
-		return show == "" || show == "busy" && t.Busy || show == "problem" && t.problem()
+	shown := func(g *glance) bool {
+		return show == "" || show == "busy" && g.busy || show == "problem" && g.problem()
 	}
+	var cards []*glance
 	if l.Shape == Cards {
-		l.cards(in, tiles, shown)
+		cards = l.cards(in, all, shown)
 	} else {
-		l.spots(in, tiles, shown)
+		cards = l.spots(in, all, shown, tile)
 	}
-	for i := range l.Cards {
-		t := &l.Cards[i]
-		t.Pin = in.pin(in.pinOf(t.device), pins)
+	for _, g := range cards {
+		t := tile(g)
+		t.Pin = in.pin(in.pinOf(g.device), pins)
+		l.Cards = append(l.Cards, t)
 	}
 	return l
 }
 
-func countOf(tiles []Tile) (c Counts) {
-	c.All = len(tiles)
-	for i := range tiles {
-		t := &tiles[i]
+func countOf(all []glance) (c Counts) {
+	c.All = len(all)
+	for i := range all {
+		g := &all[i]
 		switch {
-		case t.Busy:
+		case g.busy:
 			c.Busy++
-		case t.Unknown:
+		case g.unknown:
 			c.Unknown++
 		}
-		if t.problem() {
+		if g.problem() {
 			c.Problem++
 		}
 	}
 	return c
 }
 
-func worst(tiles []Tile) Level {
+func worst(all []glance) Level {
 	level := Normal
-	for i := range tiles {
-		if l := tiles[i].Level; l == Bad || level == Normal {
+	for i := range all {
+		if l := all[i].level; l == Bad || level == Normal {
 			level = cmp.Or(l, level)
 		}
 	}
@@ -244,7 +260,7 @@ func (in *Input) pin(name string, pins []string) templ.SafeURL {
 }
 
 // cards sorts the cards, pinned ones first, and leaves out what nobody asked for.
-func (l *GPUList) cards(in *Input, tiles []Tile, shown func(*Tile) bool) {
+func (l *GPUList) cards(in *Input, all []glance, shown func(*glance) bool) (cards []*glance) {
 	order := sorts[0]
 	for _, s := range sorts {
 		l.Sorts = append(l.Sorts, Option{Value: s.name, Label: s.label, Chosen: s.name == in.Choices.Of("sort")})
@@ -252,21 +268,22 @@ func (l *GPUList) cards(in *Input, tiles []Tile, shown func(*Tile) bool) {
 			order = s
 		}
 	}
-	for i := range tiles {
-		if shown(&tiles[i]) {
-			l.Cards = append(l.Cards, tiles[i])
+	for i := range all {
+		if shown(&all[i]) {
+			cards = append(cards, &all[i])
 		}
 	}
-	slices.SortStableFunc(l.Cards, func(a, b Tile) int {
-		pinned := either01(b.Pinned) - either01(a.Pinned)
+	slices.SortStableFunc(cards, func(a, b *glance) int {
+		pinned := either01(b.pinned) - either01(a.pinned)
 		if pinned != 0 || order.of == nil {
 			return pinned
 		}
 		return compareNumbers(order.of(b.device), order.of(a.device))
 	})
-	if len(l.Cards) == 0 {
+	if len(cards) == 0 {
 		l.Left = say(either(in.Choices.Of("show") == "busy", "none busy", "no problem"))
 	}
+	return cards
 }
 
 func either2(is bool, yes, no int) int {
@@ -276,8 +293,8 @@ func either2(is bool, yes, no int) int {
 	return no
 }
 
-// spots makes the groups of tiles and squares.
-func (l *GPUList) spots(in *Input, tiles []Tile, shown func(*Tile) bool) {
+// spots makes the groups of tiles and squares that are shown, and returns what has a card beside squares.
+func (l *GPUList) spots(in *Input, all []glance, shown func(*glance) bool, tile func(*glance) Tile) (cards []*glance) {
 	color := colors[0]
 	for _, c := range colors {
 		l.Colors = append(l.Colors, Option{Value: c.name, Label: c.label, Chosen: c.name == in.Choices.Of("color")})
@@ -286,137 +303,156 @@ func (l *GPUList) spots(in *Input, tiles []Tile, shown func(*Tile) bool) {
 		}
 	}
 	several := len(in.Nodes) > 1
-	var members []*Tile // of the group
-	end := func() {
-		if len(members) == 0 {
-			return
+	var groups []members
+	for i := range all {
+		n := len(groups) - 1
+		if n < 0 || groups[n].list[0].device.Node != all[i].device.Node || !several && len(groups[n].list) == inGroup {
+			groups, n = append(groups, members{list: all[i:i]}), n+1
 		}
-		g := newGroup(in, members, several, l.Shape)
-		for i, t := range members {
-			s := newSpot(t, color.meter, l.Shape)
-			s.Dim = !shown(t)
-			columns := (len(members) + 1) / 2
+		groups[n].list = groups[n].list[:len(groups[n].list)+1]
+	}
+	if l.Shape == Tiles {
+		slices.SortStableFunc(groups, func(a, b members) int { return cmp.Compare(a.rank(), b.rank()) })
+	} else {
+		cards = l.wrong(all)
+	}
+	if several {
+		groups = l.part(in, groups)
+	}
+	for _, m := range groups {
+		g := newGroup(in, m.list, several, l.Shape)
+		g.Of, g.Title = m.of, m.title
+		for i := range m.list {
+			var s Spot
+			if l.Shape == Squares {
+				s = newSquare(&m.list[i], color.meter)
+			} else {
+				t := tile(&m.list[i])
+				s = newSpot(&t, color.meter)
+			}
+			s.Dim = !shown(&m.list[i])
+			columns := (len(m.list) + 1) / 2
 			s.X, s.Y = strconv.Itoa(i%columns), strconv.Itoa(i/columns)
 			g.Spots = append(g.Spots, s)
 		}
-		l.Groups, members = append(l.Groups, g), nil
+		l.Groups = append(l.Groups, g)
 	}
-	for i := range tiles {
-		t := &tiles[i]
-		if len(members) > 0 && (members[0].device.Node != t.device.Node || !several && len(members) == inGroup) {
-			end()
-		}
-		members = append(members, t)
-	}
-	end()
-	if l.Shape == Tiles {
-		slices.SortStableFunc(l.Groups, func(a, b Group) int { return cmp.Compare(a.rank(), b.rank()) })
-	} else {
-		l.wrong(tiles)
-	}
-	if several {
-		l.part(in)
-	}
+	return cards
+}
+
+// members are the devices of a group, and the group of nodes that it is in.
+type members struct {
+	list      []glance
+	of, title string
 }
 
 // part puts the nodes into the groups that the address asks for, and leaves out what is not asked for.
-func (l *GPUList) part(in *Input) {
+func (l *GPUList) part(in *Input, groups []members) []members {
 	if by := in.grouping(); by.name != "" {
-		for i := range l.Groups {
-			g := &l.Groups[i]
-			if m := in.member(g.node); m != nil {
+		for i := range groups {
+			g := &groups[i]
+			if m := in.member(g.list[0].device.Node); m != nil {
 				of := by.of(m)
-				g.Of, g.Title = asked(of), by.title(of)
+				g.of, g.title = asked(of), by.title(of)
 			}
 		}
 		if of := in.Choices.Of("of"); of != "" {
-			l.Groups = slices.DeleteFunc(l.Groups, func(g Group) bool { return g.Of != of })
+			groups = slices.DeleteFunc(groups, func(g members) bool { return g.of != of })
 		}
-		slices.SortStableFunc(l.Groups, func(a, b Group) int {
-			return cmp.Or(either01(a.Of == nowhere)-either01(b.Of == nowhere), strings.Compare(a.Of, b.Of))
+		slices.SortStableFunc(groups, func(a, b members) int {
+			return cmp.Or(either01(a.of == nowhere)-either01(b.of == nowhere), strings.Compare(a.of, b.of))
 		})
 	}
 	var from, to int
-	l.pages, from, to = paged(in.Choices, "Nodes", len(l.Groups), mostOnWall)
-	l.Groups = l.Groups[from:to]
+	l.pages, from, to = paged(in.Choices, "Nodes", len(groups), mostOnWall)
+	return groups[from:to]
 }
 
 // rank is the place of a group: what is wrong comes first, then what is pinned.
-func (g *Group) rank() int {
+func (m *members) rank() int {
+	level, pinned := levelOf(m.list), slices.ContainsFunc(m.list, func(g glance) bool { return g.pinned })
 	switch {
-	case g.Level == Bad:
+	case level == Bad:
 		return 0
-	case g.Level != Normal:
+	case level != Normal:
 		return 1
-	case g.Pinned:
+	case pinned:
 		return 2
 	default:
 		return 3
 	}
 }
 
-// wrong are the cards beside squares: what somebody should look at, and what is pinned.
-func (l *GPUList) wrong(tiles []Tile) {
-	for i := range tiles {
-		if tiles[i].problem() || tiles[i].Pinned {
-			l.Cards = append(l.Cards, tiles[i])
+// levelOf is that of the worst, or else of the first that is not well.
+func levelOf(list []glance) (level Level) {
+	for i := range list {
+		if g := &list[i]; g.problem() && (g.level == Bad || level == Normal) {
+			level = g.level
 		}
 	}
-	rank := func(t *Tile) int {
+	return level
+}
+
+// wrong are those that have a card beside squares: what somebody should look at, and what is pinned.
+func (l *GPUList) wrong(all []glance) (cards []*glance) {
+	for i := range all {
+		if all[i].problem() || all[i].pinned {
+			cards = append(cards, &all[i])
+		}
+	}
+	rank := func(g *glance) int {
 		switch {
-		case t.Level == Bad:
+		case g.level == Bad:
 			return 0
-		case t.problem():
+		case g.problem():
 			return 1
 		default:
 			return 2
 		}
 	}
-	slices.SortStableFunc(l.Cards, func(a, b Tile) int {
-		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(heat(b.device.Thermal), heat(a.device.Thermal)))
+	slices.SortStableFunc(cards, func(a, b *glance) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(heat(b.device.Thermal), heat(a.device.Thermal)))
 	})
-	if n := len(l.Cards); n > mostWrong {
+	if n := len(cards); n > mostWrong {
 		l.Left = say("more wrong", strconv.Itoa(n-mostWrong))
-		l.Cards = l.Cards[:mostWrong]
+		cards = cards[:mostWrong]
 	}
+	return cards
 }
 
 // newGroup says what a node is like.
-func newGroup(in *Input, members []*Tile, several bool, shape Shape) Group {
-	first := members[0].device
-	g := Group{Key: members[0].Key, Name: clean(first.Node, longestName)}
+func newGroup(in *Input, list []glance, several bool, shape Shape) Group {
+	first := list[0].device
+	g := Group{Key: list[0].key(), Name: clean(first.Node, longestName), Level: levelOf(list)}
 	if several {
-		g.Path, g.node, g.Silence = in.nodePath(first.Node), first.Node, in.silence(in.member(first.Node))
+		g.Path, g.Silence = in.nodePath(first.Node), in.silence(in.member(first.Node))
 	} else {
-		g.Name = say("GPUs from", strconv.Itoa(first.Index), strconv.Itoa(members[len(members)-1].device.Index))
+		g.Name = say("GPUs from", strconv.Itoa(first.Index), strconv.Itoa(list[len(list)-1].device.Index))
 	}
 	var draw number
 	workers := map[string]int{}
 	wrong := map[string]int{}
 	busy, unknown := 0, 0
-	for _, t := range members {
-		if n := num(t.device.Power.Draw); n.trusted() && t.Answers {
+	for i := range list {
+		t := &list[i]
+		if n := num(t.device.Power.Draw); n.trusted() && t.answers {
 			draw = newNumber(draw.value+n.value, gpu.Good)
 		}
-		if t.Busy {
+		if t.busy {
 			busy++
-			if t.Who.Mark == Plain && t.Who.Text != "" {
-				workers[t.Who.Text]++
+			if shape != Squares {
+				if who, _, _ := newWho(t.device); who.Mark == Plain && who.Text != "" {
+					workers[who.Text]++
+				}
 			}
 		}
-		if t.Unknown {
+		if t.unknown {
 			unknown++
 		}
-		g.Pinned = g.Pinned || t.Pinned
+		g.Pinned = g.Pinned || t.pinned
 		if t.problem() {
-			wrong[t.Says]++
-			if t.Level == Bad || g.Level == Normal {
-				g.Level = t.Level
-			}
+			wrong[t.says()]++
 		}
-	}
-	if draw.ok() {
-		g.Right = watts(draw.value)
 	}
 	if g.Level != Normal {
 		var parts []string
@@ -424,6 +460,16 @@ func newGroup(in *Input, members []*Tile, several bool, shape Shape) Group {
 			parts = append(parts, strconv.Itoa(wrong[says])+" "+says)
 		}
 		g.Right = strings.Join(parts, ", ")
+	}
+	if shape == Squares { // has no room for who works and what that draws
+		g.Sums = dots(count("GPUs", len(list)), strconv.Itoa(busy)+" "+say("state busy"), g.Right)
+		if g.Silence != nil {
+			g.Right, g.Sums = "", say("state silent")
+		}
+		return g
+	}
+	if g.Level == Normal && draw.ok() {
+		g.Right = watts(draw.value)
 	}
 	switch names := sortedKeys(workers); len(names) {
 	case 0:
@@ -435,8 +481,6 @@ func newGroup(in *Input, members []*Tile, several bool, shape Shape) Group {
 	}
 	if g.Silence != nil {
 		g.Says, g.Right, g.Sums = "", "", say("state silent")
-	} else if shape == Squares {
-		g.Sums = dots(count("GPUs", len(members)), strconv.Itoa(busy)+" "+say("state busy"), either(g.Level != Normal, g.Right, ""))
 	}
 	return g
 }
@@ -451,18 +495,21 @@ func sortedKeys(m map[string]int) []string {
 	return out
 }
 
+// newSquare is a device in the least room.
+func newSquare(g *glance, meter int) Spot {
+	s := Spot{Key: g.key(), Level: g.level}
+	if g.answers {
+		s.Step = step(fillOf(g.device, meter))
+	}
+	return s
+}
+
 // newSpot is a device in little room.
-func newSpot(t *Tile, meter int, shape Shape) Spot {
+func newSpot(t *Tile, meter int) Spot {
 	m := t.Meters[meter]
-	s := Spot{Key: t.Key, Path: t.Page, Number: t.Title, Level: t.Level, Step: step(m.Fill)}
-	if t.device != nil {
-		s.Number = say("gpu", strconv.Itoa(t.device.Index))
-	}
-	if !t.Answers {
-		s.Step = ""
-	}
-	if shape == Squares {
-		return s
+	s := Spot{Key: t.Key, Path: t.Page, Number: say("gpu", strconv.Itoa(t.device.Index)), Level: t.Level}
+	if t.Answers {
+		s.Step = step(m.Fill)
 	}
 	if !t.Answers {
 		s.Figure, s.Title = t.StateText, dots(t.Title, t.StateText, t.Notice)

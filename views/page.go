@@ -1,7 +1,6 @@
 package views
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -59,7 +58,8 @@ type Input struct {
 	Member *contract.Member
 	Parts  map[string]contract.Part
 
-	only *gpu.Device // that the page is about; nil: all
+	only *gpu.Device   // that the page is about; nil: all
+	list []*gpu.Device // all, once a page has asked for them; nil: not yet
 	// everywhere are the open alerts of all devices, where Alerts are of one.
 	everywhere []alert.Alert
 	pageOf     func(*gpu.Device) string // the address of a device's page; nil: that of now
@@ -77,6 +77,9 @@ func (in *Input) name(d *gpu.Device) string {
 func (in *Input) devices() []*gpu.Device {
 	if in.only != nil {
 		return []*gpu.Device{in.only}
+	}
+	if in.list != nil {
+		return in.list
 	}
 	return slices.Collect(in.Nodes.Devices())
 }
@@ -160,6 +163,7 @@ func NewPage(in Input) Page {
 	if in.keep("gpu", "process", "show", "sort", "color", "by", "of", "from"); len(pins) > 0 {
 		in.Asked.Set("pin", strings.Join(pins, ","))
 	}
+	in.list = slices.Collect(in.Nodes.Devices())
 	devices, failures := in.devices(), in.failures()
 	p := Page{in: &in, Title: newTitle(devices), Taken: in.Nodes.Time(), Why: sentence(in.Why)}
 	now := in.Now
@@ -178,20 +182,7 @@ func NewPage(in Input) Page {
 	if len(in.Alerts) > 0 {
 		p.Title = "▲ " + p.Title
 	}
-	lead := leadOf(in.Causes)
-	tiles := make([]Tile, 0, len(devices))
-	for _, d := range devices {
-		t := newTile(&in, d, now)
-		if in.pageOf != nil {
-			t.Page = in.pageOf(d)
-		}
-		t.Answer = lead != nil && len(devices) > 1 && same(d, lead)
-		if in.Next != nil && t.Answers {
-			t.Notice = cmp.Or(t.Notice, soon(in.Next(d)))
-		}
-		tiles = append(tiles, t)
-	}
-	p.Answer, p.GPUs = newAnswer(&in), newGPUList(&in, tiles)
+	p.Answer, p.GPUs = newAnswer(&in), newGPUList(&in, devices, now)
 	p.Picture, p.Charts = newPicture(&in), newCharts(&in)
 	for i := range p.GPUs.Cards {
 		p.GPUs.Cards[i].Spark = newSpark(&in, p.GPUs.Cards[i].device)
@@ -200,9 +191,10 @@ func NewPage(in Input) Page {
 	p.FailTitle = say(either(len(devices) == 0, "no GPU read", "not all read"))
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
 	p.AlertLine = newAlertLine(&in)
-	p.Processes, p.Process = newProcessBlock(&in, devices), newProcessDialog(&in, newProcesses(&in, devices))
+	processes := bareProcesses(&in, devices)
+	p.Processes, p.Process = newProcessBlock(&in, devices, processes), newProcessDialog(&in, processes)
 	if len(in.Nodes) > 1 {
-		p.Nodes, p.Users = newNodeList(&in, true), newUserTable(&in, newProcesses(&in, devices))
+		p.Nodes, p.Users = newNodeList(&in, true), newUserTable(&in, processes)
 	} else if all := in.Fleet.Moments(); len(all) == 1 {
 		if p.Silence, p.Said = in.silence(all[0]), nodeNotes(all[0]); p.Silence != nil {
 			p.Title = dots(say("state silent"), "gpuwhy")

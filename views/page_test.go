@@ -319,7 +319,7 @@ func TestProcessRow(t *testing.T) {
 		Power:   Value{Text: "42\u00a0W"}, Place: Value{Text: "pod trainer-0"},
 		Running: Value{Text: "1\u00a0min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
 	}
-	if diff := cmp.Diff(want, got[0], cmpopts.IgnoreUnexported(Process{})); diff != "" {
+	if diff := cmp.Diff(want, *got[0], cmpopts.IgnoreUnexported(Process{})); diff != "" {
 		t.Error(diff)
 	}
 }

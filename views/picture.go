@@ -892,27 +892,6 @@ func (p *Picture) band(b *banded, n int, v recent.Visit, to time.Time, row int, 
 	return out
 }
 
-// mostHot is how many of many devices have a name.
-const mostHot = 5
-
-// hottestOf are the rows that were hottest at the last point that has a temperature, the hottest first.
-func hottestOf(t *recent.Table) (out []*recent.Row) {
-	last := func(r *recent.Row) float64 {
-		values := r.Values("temperature_celsius")
-		if n := len(values); n > 0 && values[n-1] == values[n-1] {
-			return float64(values[n-1])
-		}
-		return math.Inf(-1)
-	}
-	for i := range t.Rows {
-		if r := &t.Rows[i]; !math.IsInf(last(r), 0) {
-			out = append(out, r)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b *recent.Row) int { return cmp.Compare(last(b), last(a)) })
-	return out[:min(len(out), mostHot)]
-}
-
 // rowName is what a row is called among those of the page.
 func (in *Input) rowName(r *recent.Row) string {
 	if len(in.Nodes) > 1 {
@@ -928,7 +907,7 @@ func (p *Picture) ofAll(in *Input, at points) {
 	if n := len(in.Nodes); n > 1 {
 		p.About = dots(count("nodes", n), p.About)
 	}
-	workers, among := together(at)
+	workers, among := at.Together()
 	who := in.workingInAll(devices)
 	p.Readings = append(p.Readings, who)
 	p.bandsOf(in, workers, at, among)
@@ -980,7 +959,7 @@ func (in *Input) crowdPaths(at points, metric string, l lane, strong string) (ar
 			ends = append(ends, PictureEnd{Key: key, Name: name, at: l.y(float64(values[i])), Strong: first})
 		}
 	}
-	for i, hot := range hottestOf(at.Table) {
+	for i, hot := range at.Hottest() {
 		values := hot.Values(metric)
 		if values == nil {
 			continue
@@ -1022,45 +1001,6 @@ func (p points) between(low, high []float32, l lane) string {
 	return out.String()
 }
 
-// together are the workers of all rows, those of one program and user as one, and on how many devices each is.
-func together(at points) (out []recent.Working, among []int) {
-	type key struct{ name, user string }
-	index := map[key]int{}
-	for i := range at.Rows {
-		for _, w := range at.Rows[i].Workers {
-			k := key{w.Name, w.User}
-			j, ok := index[k]
-			if !ok {
-				j = len(out)
-				index[k] = j
-				out = append(out, recent.Working{Worker: recent.Worker{Name: w.Name, User: w.User, PID: w.PID}, Watts: make([]float32, at.Points)})
-				among = append(among, 0)
-			}
-			add(out[j].Watts, w.Watts)
-			out[j].Visits = append(out[j].Visits, w.Visits...)
-			among[j]++
-		}
-	}
-	for i := range out {
-		out[i].Visits = union(out[i].Visits)
-	}
-	return out, among
-}
-
-// union makes one of visits that overlap.
-func union(list []recent.Visit) (out []recent.Visit) {
-	slices.SortFunc(list, func(a, b recent.Visit) int { return a.From.Compare(b.From) })
-	for _, v := range list {
-		if n := len(out); n > 0 && (out[n-1].Open || !v.From.After(out[n-1].To)) {
-			last := &out[n-1]
-			last.To, last.Open = latest(last.To, v.To), last.Open || v.Open
-			continue
-		}
-		out = append(out, v)
-	}
-	return out
-}
-
 // byUser adds up what workers drew by user; whom the answer names stands alone.
 func (in *Input) byUser(workers []recent.Working, n int) (out []share32) {
 	index := map[string]int{}
@@ -1081,13 +1021,14 @@ func (in *Input) byUser(workers []recent.Working, n int) (out []share32) {
 }
 
 func (in *Input) workingInAll(devices []*gpu.Device) PictureReading {
-	programs, users := map[string]bool{}, map[string]bool{}
+	programs, users := map[worker]bool{}, map[string]bool{}
 	for _, d := range devices {
-		for _, p := range d.Processes.Or(nil) {
-			user := p.Facts.User.Or("")
-			programs[programOf(&p).Or("")+"/"+user] = true
-			if user != "" {
-				users[user] = true
+		list := d.Processes.Or(nil)
+		for i := range list {
+			w := workerOf(&list[i])
+			programs[w] = true
+			if w.user != "" {
+				users[w.user] = true
 			}
 		}
 	}

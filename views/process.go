@@ -31,24 +31,50 @@ type Process struct {
 	d     *gpu.Device
 	p     *gpu.Process
 	watts number
-	main  string // what the job, the container or the program of one user is called, of which it is a part
+	main  group
 }
 
-// newProcesses are those of some devices, with the sum of each to compare them by.
-func newProcesses(in *Input, devices []*gpu.Device) []Process {
-	var out []Process
-	now := in.now()
+// A group is what processes have in common that belong together: a job, a container, or the program of one user.
+type group struct {
+	node, place, user, program, command string
+	pid                                 int // of one that stands alone
+}
+
+// newProcesses are those of some devices, with all that is said of them.
+func newProcesses(in *Input, devices []*gpu.Device) []*Process {
+	all := bareProcesses(in, devices)
+	for _, p := range all {
+		p.dress(in)
+	}
+	return all
+}
+
+// bareProcesses are those of some devices with what they are grouped, added up and compared by: of thousands few are shown, which are dressed.
+func bareProcesses(in *Input, devices []*gpu.Device) []*Process {
+	n := 0
+	for _, d := range devices {
+		n += len(d.Processes.Or(nil))
+	}
+	made, out := make([]Process, n), make([]*Process, 0, n)
 	for _, d := range devices {
 		list := d.Processes.Or(nil)
-		shares := make([]attribute.Share, len(list))
+		if len(list) == 0 {
+			continue
+		}
+		var shares []attribute.Share
 		if in.Attribution != nil {
 			if a := in.Attribution(d); a != nil && len(a.Shares) == len(list) {
 				shares = a.Shares
 			}
 		}
 		for i := range list {
-			p := newProcess(d, len(in.Nodes) > 1, &list[i], shares[i].Power, now)
-			p.Hue, p.Device = in.hue(&list[i]), in.BasePath+devicePath(d.UUID)
+			p := &made[len(out)]
+			p.d, p.p, p.User, p.main = d, &list[i], shown(list[i].Facts.User, longestName), mainOf(d, &list[i])
+			var power gpu.Reading[gpu.Watts]
+			if shares != nil {
+				power = shares[i].Power
+			}
+			p.watts = num(power)
 			out = append(out, p)
 		}
 	}
@@ -63,24 +89,26 @@ func (in *Input) now() time.Time {
 	return in.Now
 }
 
-func newProcess(d *gpu.Device, several bool, p *gpu.Process, power gpu.Reading[gpu.Watts], now time.Time) Process {
-	f := &p.Facts
-	out := Process{
-		Key:     d.Node + "/" + d.UUID + "/" + strconv.Itoa(p.PID),
-		GPU:     strconv.Itoa(d.Index),
-		Name:    shown(programOf(p), longestName),
-		Command: shown(f.Command, longestCommand),
-		PID:     strconv.Itoa(p.PID),
-		User:    shown(f.User, longestName),
-		Type:    string(p.Type),
-		Memory:  show(mebi(p.Memory), memory),
-		SM:      show(engineShare(p), percent),
-		Power:   show(num(power), watts),
-		Place:   newPlace(f),
-		Running: absent(f.Started.Quality()),
-		d:       d, p: p, watts: num(power),
+// dress adds what is said of a process.
+func (out *Process) dress(in *Input) {
+	if out.Key != "" {
+		return
 	}
-	if several {
+	d, p, now := out.d, out.p, in.now()
+	f := &p.Facts
+	out.Key = d.Node + "/" + d.UUID + "/" + strconv.Itoa(p.PID)
+	out.GPU = strconv.Itoa(d.Index)
+	out.Name = shown(programOf(p), longestName)
+	out.Command = shown(f.Command, longestCommand)
+	out.PID = strconv.Itoa(p.PID)
+	out.Type = string(p.Type)
+	out.Memory = show(mebi(p.Memory), memory)
+	out.SM = show(engineShare(p), percent)
+	out.Power = show(out.watts, watts)
+	out.Place = newPlace(f)
+	out.Running = absent(f.Started.Quality())
+	out.Hue, out.Device = in.hue(p), in.BasePath+devicePath(d.UUID)
+	if len(in.Nodes) > 1 {
 		out.GPU = clean(d.Node, longestName) + "/" + out.GPU
 	}
 	if gi, ok := p.GPUInstance.Get(); ok {
@@ -99,15 +127,19 @@ func newProcess(d *gpu.Device, several bool, p *gpu.Process, power gpu.Reading[g
 		out.Started = stamp(started)
 		out.Running = Value{Text: between(started, now), Title: say("since", moment(started))}
 	}
-	out.main = strings.Join([]string{d.Node, out.PID}, "\x00")
+}
+
+// mainOf is what the job, the container or the program of one user is called, of which a process is a part.
+func mainOf(d *gpu.Device, p *gpu.Process) group {
+	f := &p.Facts
 	if job := placeOf(f); job != "" && job != clean(f.Unit.Or(gpu.Unit{}).Name, longestName) { // a unit may have much in it
-		out.main = strings.Join([]string{d.Node, job, f.User.Or("")}, "\x00")
+		return group{node: d.Node, place: job, user: f.User.Or("")}
 	} else if strings.HasSuffix(job, ".service") {
-		out.main = strings.Join([]string{d.Node, job, f.User.Or(""), f.Program.Or("")}, "\x00")
+		return group{node: d.Node, place: job, user: f.User.Or(""), program: f.Program.Or("")}
 	} else if f.Exists.Or(true) && f.User.Present() && f.Program.Present() && f.Command.Present() {
-		out.main = strings.Join([]string{d.Node, f.User.Or(""), f.Program.Or(""), f.Command.Or("")}, "\x00")
+		return group{node: d.Node, user: f.User.Or(""), program: f.Program.Or(""), command: f.Command.Or("")}
 	}
-	return out
+	return group{node: d.Node, pid: p.PID}
 }
 
 // engineShare is a process's share of the engine that it uses most.

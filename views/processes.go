@@ -41,9 +41,12 @@ type ProcessRow struct {
 	Open    templ.SafeURL
 	End     string // the command that ends all of it; empty where there is none that is right
 
-	of                   []Process
+	of                   []*Process
+	by                   string // how it was grouped
 	watts, memory, share number
+	most                 number // what its bar is a part of
 	began                time.Time
+	oldest               *Process // that began then
 }
 
 // A ProcessTable is the processes that were asked for.
@@ -93,29 +96,26 @@ func compareNumbers(a, b number) int {
 	return cmp.Or(known(a)-known(b), cmp.Compare(a.value, b.value))
 }
 
-// grouped makes rows of what belongs together: "" for jobs and what is like them, "user", or "none".
-func grouped(in *Input, list []Process, by string) []ProcessRow {
-	at := map[string]int{}
-	var groups [][]Process
-	for _, p := range list {
-		key := p.Key
-		switch by {
-		case "":
-			key = p.main
-		case "user":
-			key = p.User.Text + "\x00" + string(p.User.Mark)
+// grouped makes rows of what belongs together: "" for jobs and what is like them, "user", or "none". They are bare: with what they are
+// sorted by, of which there is text only where the processes have it.
+func grouped(list []*Process, by string) []*ProcessRow {
+	var groups [][]*Process
+	switch by {
+	case "":
+		groups = groupedBy(list, func(p *Process) group { return p.main })
+	case "user":
+		groups = groupedBy(list, func(p *Process) Value { return p.User })
+	default:
+		type alone struct {
+			d        *gpu.Device
+			pid, mig int
 		}
-		i, found := at[key]
-		if !found {
-			i, at[key] = len(groups), len(groups)
-			groups = append(groups, nil)
-		}
-		groups[i] = append(groups[i], p)
+		groups = groupedBy(list, func(p *Process) alone { return alone{p.d, p.p.PID, p.p.GPUInstance.Or(-1)} })
 	}
-	rows := make([]ProcessRow, len(groups))
+	rows := make([]*ProcessRow, len(groups))
 	var most number
 	for i, of := range groups {
-		rows[i] = newProcessRow(in, of, by)
+		rows[i] = newProcessRow(of, by)
 		if rows[i].watts.over(most) {
 			most = rows[i].watts
 		}
@@ -126,52 +126,93 @@ func grouped(in *Input, list []Process, by string) []ProcessRow {
 		}
 	}
 	for i := range rows {
-		rows[i].Share = part(rows[i].watts, most)
+		rows[i].most = most
 	}
 	return rows
 }
 
-func newProcessRow(in *Input, of []Process, by string) ProcessRow {
+// groupedBy puts together what has the same key, in the order in which it comes.
+func groupedBy[K comparable](list []*Process, key func(*Process) K) (groups [][]*Process) {
+	at := map[K]int{}
+	for _, p := range list {
+		i, found := at[key(p)]
+		if !found {
+			i, at[key(p)] = len(groups), len(groups)
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], p)
+	}
+	return groups
+}
+
+func newProcessRow(of []*Process, by string) *ProcessRow {
 	first := of[0]
-	r := ProcessRow{
-		Key: first.Key, Hue: first.Hue, Name: first.Name, Command: first.Command, User: first.User, Place: first.Place,
-		Running: first.Running, Started: first.Started, of: of, GPUs: placesOf(of, len(in.Nodes) > 1),
-		Open: in.With("process", first.Key),
-	}
-	if slices.ContainsFunc(of, func(p Process) bool { return p.Hue == culprit }) {
-		r.Hue = culprit
-	}
-	r.Power, r.watts = sumOf(of, func(p *Process) number { return p.watts }, watts)
-	r.Memory, r.memory = sumOf(of, func(p *Process) number { return mebi(p.p.Memory) }, memory)
-	r.Use, r.share = leastToMost(of, func(p *Process) number { return engineShare(p.p) }, percent)
+	r := &ProcessRow{Name: first.Name, User: first.User, Place: first.Place, of: of, by: by}
+	r.watts, _ = sumOf(of, func(p *Process) number { return p.watts })
+	r.memory, _ = sumOf(of, func(p *Process) number { return mebi(p.p.Memory) })
+	_, r.share = leastToMost(of, func(p *Process) number { return engineShare(p.p) })
+	r.oldest = first
 	for _, p := range of {
 		if at, ok := p.p.Facts.Started.Get(); ok && (r.began.IsZero() || at.Before(r.began)) {
-			r.began, r.Running, r.Started = at, p.Running, p.Started
+			r.began, r.oldest = at, p
 		}
 	}
-	r.End = endingOf(of)
-	if n := pids(of); n > 1 {
-		r.Many = count("processes", n)
-	}
 	if by == "user" {
-		r.Name, r.Command, r.Place, r.End = first.User, Value{}, Value{Text: either(len(of) == 1, first.Place.Text, "")}, ""
-		r.Key, r.Many = "of "+first.User.Text, count("processes", pids(of))
-		r.Open = in.With("group", "none", "user", first.User.Text, "from", "")
+		r.Name, r.Place = first.User, Value{Text: either(len(of) == 1, first.Place.Text, "")}
 	}
 	return r
 }
 
+// dress adds what is said of a row and its processes.
+func (r *ProcessRow) dress(in *Input) {
+	of, first := r.of, r.of[0]
+	first.dress(in)
+	r.oldest.dress(in)
+	r.Key, r.Hue, r.Name, r.Command, r.User, r.Place = first.Key, first.Hue, first.Name, first.Command, first.User, first.Place
+	r.Running, r.Started = r.oldest.Running, r.oldest.Started
+	r.GPUs, r.Open = placesOf(of, len(in.Nodes) > 1), in.With("process", first.Key)
+	if slices.ContainsFunc(of, func(p *Process) bool { return in.hue(p.p) == culprit }) {
+		r.Hue = culprit
+	}
+	r.Power = sumText(of, func(p *Process) number { return p.watts }, watts)
+	r.Memory = sumText(of, func(p *Process) number { return mebi(p.p.Memory) }, memory)
+	r.Use = rangeText(of, func(p *Process) number { return engineShare(p.p) }, percent)
+	r.Share = part(r.watts, r.most)
+	r.End = endingOf(of)
+	if n := pids(of); n > 1 {
+		r.Many = count("processes", n)
+	}
+	if r.by == "user" {
+		r.Name, r.Command, r.Place, r.End = first.User, Value{}, Value{Text: either(len(of) == 1, first.Place.Text, "")}, ""
+		r.Key, r.Many = "of "+first.User.Text, count("processes", pids(of))
+		r.Open = in.With("group", "none", "user", first.User.Text, "from", "")
+	}
+}
+
+// dressed are rows with what is said of them.
+func dressed(in *Input, rows []*ProcessRow) (out []ProcessRow) {
+	for _, r := range rows {
+		r.dress(in)
+		out = append(out, *r)
+	}
+	return out
+}
+
 // pids counts processes; one may be on several devices.
-func pids(of []Process) int {
-	seen := map[string]bool{}
-	for i := range of {
-		seen[of[i].d.Node+"/"+of[i].PID] = true
+func pids(of []*Process) int {
+	type process struct {
+		node string
+		pid  int
+	}
+	seen := make(map[process]bool, len(of))
+	for _, p := range of {
+		seen[process{p.d.Node, p.p.PID}] = true
 	}
 	return len(seen)
 }
 
 // endingOf is the command that ends processes, all of them and nothing else; empty where there is none, as for what nobody should end.
-func endingOf(of []Process) string {
+func endingOf(of []*Process) string {
 	var list []*gpu.Process
 	for i := range of {
 		if gpu.KindOf(of[i].d.Source) != gpu.Live || of[i].d.Node != of[0].d.Node { // nothing of it can be stopped, or not from one place
@@ -182,31 +223,33 @@ func endingOf(of []Process) string {
 	return explain.EndCommand(list)
 }
 
-// sumOf adds up what is known. Where something is not, the sum is marked, and says of how many it is.
-func sumOf(of []Process, value func(*Process) number, format func(float64) string) (Value, number) {
-	var sum number
-	known := 0
-	for i := range of {
-		if n := value(&of[i]); n.ok() {
+// sumOf adds up what is known, and counts of how many that is. Where nothing is known, the sum is what is said of the first.
+func sumOf(of []*Process, value func(*Process) number) (sum number, known int) {
+	for _, p := range of {
+		if n := value(p); n.ok() {
 			sum = newNumber(sum.value+n.value, n.quality)
 			known++
 		}
 	}
-	switch known {
-	case 0:
-		n := value(&of[0])
-		return show(n, format), n
-	case len(of):
-		return show(sum, format), sum
+	if known == 0 {
+		return value(of[0]), 0
 	}
-	return Value{Text: format(sum.value), Mark: Doubtful, Title: "of " + strconv.Itoa(known) + " of " + strconv.Itoa(len(of)) + "; of the others it is not known"}, sum
+	return sum, known
 }
 
-// leastToMost is the least and the most of what is known.
-func leastToMost(of []Process, value func(*Process) number, format func(float64) string) (Value, number) {
-	var least, most number
-	for i := range of {
-		n := value(&of[i])
+// sumText writes a sum. Where something is not known, it is marked, and says of how many it is.
+func sumText(of []*Process, value func(*Process) number, format func(float64) string) Value {
+	sum, known := sumOf(of, value)
+	if known == 0 || known == len(of) {
+		return show(sum, format)
+	}
+	return Value{Text: format(sum.value), Mark: Doubtful, Title: "of " + strconv.Itoa(known) + " of " + strconv.Itoa(len(of)) + "; of the others it is not known"}
+}
+
+// leastToMost is the least and the most of what is known. Where nothing is, the most is what is said of the first.
+func leastToMost(of []*Process, value func(*Process) number) (least, most number) {
+	for _, p := range of {
+		n := value(p)
 		if n.over(most) {
 			most = n
 		}
@@ -215,20 +258,27 @@ func leastToMost(of []Process, value func(*Process) number, format func(float64)
 		}
 	}
 	if !most.ok() {
-		n := value(&of[0])
-		return show(n, format), n
+		most = value(of[0])
+	}
+	return least, most
+}
+
+func rangeText(of []*Process, value func(*Process) number, format func(float64) string) Value {
+	least, most := leastToMost(of, value)
+	if !most.ok() {
+		return show(most, format)
 	}
 	if low := format(least.value); low != format(most.value) {
 		low, _, _ = strings.Cut(low, nbsp)
-		return Value{Text: low + "–" + format(most.value)}, most
+		return Value{Text: low + "–" + format(most.value)}
 	}
-	return show(most, format), most
+	return show(most, format)
 }
 
 // placesOf names the devices of some processes in few words: "0 – 3", "0, 2", "24 GPUs".
-func placesOf(of []Process, several bool) string {
+func placesOf(of []*Process, several bool) string {
 	if len(of) == 1 {
-		return of[0].GPU
+		return of[0].GPU // which is dressed
 	}
 	type place struct {
 		node  string
@@ -283,9 +333,18 @@ func (p *Process) wanted(of Choices) bool {
 }
 
 // newProcessTable sorts, groups and pages processes as the address asks.
-func newProcessTable(in *Input, devices []*gpu.Device, all []Process) ProcessTable {
-	list := slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return !p.wanted(in.Choices) })
-	rows := grouped(in, list, in.Choices.Of("group"))
+func newProcessTable(in *Input, devices []*gpu.Device, all []*Process) ProcessTable {
+	list := slices.DeleteFunc(slices.Clone(all), func(p *Process) bool { return !p.wanted(in.Choices) })
+	t, rows := sortedTable(in, devices, all, list)
+	var from, to int
+	t.pages, from, to = paged(in.Choices, "Rows", len(rows), mostProcesses)
+	t.Rows = dressed(in, rows[from:to])
+	return t
+}
+
+// sortedTable is the table without its rows, and the bare rows of all processes that are listed.
+func sortedTable(in *Input, devices []*gpu.Device, all, list []*Process) (ProcessTable, []*ProcessRow) {
+	rows := grouped(list, in.Choices.Of("group"))
 	t := ProcessTable{Missing: newUnlisted(devices, in.name)}
 	t.sort(in.Choices, rows)
 	t.Count = newProcessCount(all, list, rows, len(devices) > 0, t.Missing != "")
@@ -300,14 +359,11 @@ func newProcessTable(in *Input, devices []*gpu.Device, all []Process) ProcessTab
 	default:
 		t.Empty = "No process has a context on a GPU."
 	}
-	var from, to int
-	t.pages, from, to = paged(in.Choices, "Rows", len(rows), mostProcesses)
-	t.Rows = rows[from:to]
-	return t
+	return t, rows
 }
 
 // sort puts rows in the order that is asked for; what draws most comes first where nothing is.
-func (t *ProcessTable) sort(of Choices, rows []ProcessRow) {
+func (t *ProcessTable) sort(of Choices, rows []*ProcessRow) {
 	asked := cmp.Or(of.Of("sort"), "power")
 	if !slices.ContainsFunc(processColumns, func(c struct {
 		key, label string
@@ -331,8 +387,8 @@ func (t *ProcessTable) sort(of Choices, rows []ProcessRow) {
 			if down {
 				sign = -1
 			}
-			slices.SortStableFunc(rows, func(a, b ProcessRow) int {
-				return cmp.Or(sign*c.by(&a, &b), compareNumbers(b.watts, a.watts), compareNumbers(b.share, a.share), compareNumbers(b.memory, a.memory), compareDevices(a.of[0].d, b.of[0].d))
+			slices.SortStableFunc(rows, func(a, b *ProcessRow) int {
+				return cmp.Or(sign*c.by(a, b), compareNumbers(b.watts, a.watts), compareNumbers(b.share, a.share), compareNumbers(b.memory, a.memory), compareDevices(a.of[0].d, b.of[0].d))
 			})
 			head.Sorted = either(down, "descending", "ascending")
 			down = !down
@@ -347,14 +403,16 @@ func (t *ProcessTable) sort(of Choices, rows []ProcessRow) {
 }
 
 // newProcessCount says how many processes there are; where some are not known, it does not say that there are none.
-func newProcessCount(all, list []Process, rows []ProcessRow, devices, missing bool) string {
+func newProcessCount(all, list []*Process, rows []*ProcessRow, devices, missing bool) string {
 	n := pids(list)
 	text := count("processes", n)
 	if n != len(rows) && len(rows) > 0 {
 		text += " in " + strconv.Itoa(len(rows)) + " rows"
 	}
-	if of := pids(all); of != n {
-		text += " of " + strconv.Itoa(of)
+	if len(all) != len(list) {
+		if of := pids(all); of != n {
+			text += " of " + strconv.Itoa(of)
+		}
 	}
 	switch {
 	case len(all) == 0 && (missing || !devices):
@@ -372,11 +430,12 @@ type ProcessBlock struct {
 }
 
 // newProcessBlock has the processes of some devices that draw most.
-func newProcessBlock(in *Input, devices []*gpu.Device) ProcessBlock {
+func newProcessBlock(in *Input, devices []*gpu.Device, all []*Process) ProcessBlock {
 	plain := *in
 	plain.Choices = Choices{}
-	b := ProcessBlock{ProcessTable: newProcessTable(&plain, devices, newProcesses(&plain, devices)), All: in.BasePath + "processes"}
-	b.Rows = b.Rows[:min(len(b.Rows), fewProcesses)]
+	t, rows := sortedTable(&plain, devices, all, all)
+	b := ProcessBlock{ProcessTable: t, All: in.BasePath + "processes"}
+	b.Rows = dressed(&plain, rows[:min(len(rows), fewProcesses)])
 	for i := range b.Rows {
 		b.Rows[i].Open = in.With("process", b.Rows[i].Key)
 	}
@@ -386,7 +445,6 @@ func newProcessBlock(in *Input, devices []*gpu.Device) ProcessBlock {
 	if len(devices) == 1 && in.only != nil {
 		b.All += "?gpu=" + devices[0].UUID
 	}
-	b.pages = pages{}
 	return b
 }
 
@@ -495,13 +553,16 @@ type ProcessFact struct {
 }
 
 // newProcessDialog is about the process that the address asks for; nil where it asks for none.
-func newProcessDialog(in *Input, all []Process) *ProcessDialog {
+func newProcessDialog(in *Input, all []*Process) *ProcessDialog {
 	key := in.Choices.Of("process")
 	if key == "" {
 		return nil
 	}
+	for _, p := range all {
+		p.dress(in)
+	}
 	out := &ProcessDialog{Close: in.With("process", "")}
-	i := slices.IndexFunc(all, func(p Process) bool { return p.Key == key })
+	i := slices.IndexFunc(all, func(p *Process) bool { return p.Key == key })
 	if i < 0 {
 		parts := strings.Split(key, "/")
 		out.Ended, out.Title, out.GPU = true, "Ended process", Link{in.BasePath + "past", "See what ran before"}
@@ -510,16 +571,15 @@ func newProcessDialog(in *Input, all []Process) *ProcessDialog {
 		}
 		return out
 	}
-	p := &all[i]
+	p := all[i]
 	out.Title, out.Hue, out.PID, out.GPU = p.Name.Text, p.Hue, p.PID, Link{p.Device, in.name(p.d)}
 	out.Groups = newProcessFacts(p)
-	group := []Process{}
-	for j := range all {
-		o := &all[j]
+	group := []*Process{}
+	for j, o := range all {
 		if o.main != p.main || o.d.Node == p.d.Node && o.PID == p.PID && o.d == p.d && o.Key != p.Key {
 			continue
 		}
-		group = append(group, *o)
+		group = append(group, o)
 		if j != i {
 			out.Others = append(out.Others, Link{string(in.With("process", o.Key)), o.Name.Text + ", pid" + nbsp + o.PID + ", " + in.name(o.d)})
 		}
@@ -528,7 +588,7 @@ func newProcessDialog(in *Input, all []Process) *ProcessDialog {
 	if n := len(out.Others); n > most {
 		out.Others = append(out.Others[:most], Link{in.BasePath + "processes?group=none", "and " + strconv.Itoa(n-most) + " others"})
 	}
-	out.End, out.EndAll = endingOf([]Process{*p}), endingOf(group)
+	out.End, out.EndAll = endingOf([]*Process{p}), endingOf(group)
 	switch {
 	case out.EndAll == out.End:
 		out.EndAll = ""

@@ -150,7 +150,7 @@ func TestUnknownProcesses(t *testing.T) {
 		}
 		in := input(&gpu.Snapshot{Node: "n", Time: noon, Devices: []gpu.Device{d}}, "why")
 		table := NewProcessesPage(in).Table
-		block := newProcessBlock(&in, in.devices())
+		block := newProcessBlock(&in, in.devices(), bareProcesses(&in, in.devices()))
 		for _, got := range []string{table.Count, block.Count} {
 			if (got == "0 processes") != known || (got == "not known") == known {
 				t.Errorf("%s: %q", state, got)
@@ -185,7 +185,7 @@ func TestManyProcesses(t *testing.T) {
 		}
 	}
 	in.Asked = url.Values{"gpu": {"4"}}
-	if b := newProcessBlock(&in, in.devices()); len(b.Rows) != fewProcesses || b.All != "/processes" || b.Rows[0].Open == "" || b.After != "" {
+	if b := newProcessBlock(&in, in.devices(), bareProcesses(&in, in.devices())); len(b.Rows) != fewProcesses || b.All != "/processes" || b.Rows[0].Open == "" || b.After != "" {
 		t.Errorf("%+v", b)
 	}
 }

@@ -49,88 +49,148 @@ type Tile struct {
 	device *gpu.Device
 }
 
+// A glance is what all devices of a page are counted and chosen by; few of thousands have a [Tile].
+type glance struct {
+	device                         *gpu.Device
+	answers, busy, unknown, silent bool
+	level                          Level
+	pinned                         bool
+}
+
+// problem reports whether somebody should look at the device.
+func (g *glance) problem() bool { return g.level != Normal }
+
+func newGlance(in *Input, d *gpu.Device) glance {
+	g := glance{device: d, answers: d.State == gpu.StateOK}
+	if !g.answers {
+		g.unknown, g.silent = d.State != gpu.StateAsleep, in.silent(d.Node)
+		if g.unknown && !g.silent {
+			g.level = Bad
+		}
+		return g
+	}
+	said := in.said(d)
+	works, known := worksBy(d, said)
+	g.busy, g.unknown = works, !known
+	reasons := d.Clocks.EventReasons.Or(0)
+	switch {
+	case fails(said):
+		g.level = Bad
+	case reasons&(slowedByHeat|slowedByHardware) != 0, nearHeat(d.Thermal) == AtTop:
+		g.level = Near
+	}
+	return g
+}
+
+const (
+	slowedByHeat     = gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal
+	slowedByHardware = gpu.ReasonHardwareSlowdown | gpu.ReasonHardwarePowerBrake
+)
+
 func newTile(in *Input, d *gpu.Device, now time.Time) Tile {
+	g := newGlance(in, d)
+	return g.tile(in, now)
+}
+
+// tile is the device in words.
+func (g *glance) tile(in *Input, now time.Time) Tile {
+	d := g.device
 	t := Tile{
-		Key:     d.Node + "/" + d.UUID,
+		Key:     g.key(),
 		Title:   in.name(d),
 		Page:    in.BasePath + devicePath(d.UUID),
 		Name:    clean(d.Name, longestName),
-		Answers: d.State == gpu.StateOK,
+		Answers: g.answers,
+		Busy:    g.busy,
+		Unknown: g.unknown,
+		Level:   g.level,
+		Pinned:  g.pinned,
+		State:   g.state(),
+		Says:    g.says(),
 		Notice:  sentence(d.Reason.Text()),
 		Meters:  newMeters(d),
 		device:  d,
 	}
+	t.StateText = say("state " + t.State)
+	if in.pageOf != nil {
+		t.Page = in.pageOf(d)
+	}
 	if !t.Answers {
-		t.Unknown = d.State != gpu.StateAsleep
-		t.State = string(d.State)
-		if in.silent(d.Node) {
-			t.State = "silent"
-		}
-		t.StateText = say("state " + t.State)
-		t.Says = t.StateText
 		t.NoticeTitle = say("for", between(d.Since, now))
 		t.Notice = cmp.Or(t.Notice, say("do "+t.State))
-		if t.Unknown && t.State != "silent" {
-			t.Level = Bad
-		}
 		return t
 	}
-	works, known := in.works(d)
-	t.Busy, t.Unknown = works, !known
-	switch {
-	case works:
-		t.State = "busy"
-	case known:
-		t.State = "idle"
-	default:
-		t.State = "on"
-	}
-	t.StateText = say("state " + t.State)
 	t.Who, t.User, t.Detail = newWho(d)
 	t.Hue = "p6"
 	if p := mainProcess(d); p != nil {
 		t.Hue = in.hue(p)
 	}
 	t.Speed, t.Bus = newSpeed(d), newBus(d)
-	reasons := d.Clocks.EventReasons.Or(0)
-	slowed, limited := newHeld(reasons)
-	t.Held = dots(either(slowed == "", "", say("slowed by", slowed)), either(limited, say("power-limited"), ""))
-	t.judge(in, d, reasons)
+	t.Held = g.held()
+	if in.Next != nil {
+		t.Notice = cmp.Or(t.Notice, soon(in.Next(d)))
+	}
 	return t
 }
 
-// judge says what a device that answers is like, the worst first.
-func (t *Tile) judge(in *Input, d *gpu.Device, reasons gpu.ClockEventReasons) {
-	fan := t.Meters[4]
+func (g *glance) key() string { return g.device.Node + "/" + g.device.UUID }
+
+func (g *glance) state() string {
 	switch {
-	case in.fails(d):
-		t.Level, t.Says = Bad, say("fan fails")
-	case reasons&(gpu.ReasonThermalSlowdown|gpu.ReasonHardwareThermal) != 0:
-		t.Level, t.Says = Near, say("slowed")
-	case reasons&(gpu.ReasonHardwareSlowdown|gpu.ReasonHardwarePowerBrake) != 0:
-		t.Level, t.Says = Near, t.Held
-	case t.Meters[2].Level == AtTop:
-		t.Level, t.Says = Near, say("at its limit of heat")
-	case reasons&gpu.ReasonPowerCap != 0 && t.Busy:
-		t.Says = say("power-limited")
-	case fan.Value.Mark != Plain:
-	case num(d.Fans.Commanded()).value == 0:
-		t.Says = say("fan off")
-	default:
-		t.Says = say("fan at", fan.Value.Text)
+	case g.silent:
+		return "silent"
+	case !g.answers:
+		return string(g.device.State)
+	case g.busy:
+		return "busy"
+	case !g.unknown:
+		return "idle"
 	}
-	if t.State == "idle" {
-		t.Says = dots(either(t.Level == Normal, say("resting"), ""), t.Says)
-	}
+	return "on"
 }
 
-// fails reports whether a fan of a device fails.
-func (in *Input) fails(d *gpu.Device) bool {
-	if in.Said == nil {
-		return false
+// held is what holds the clocks down.
+func (g *glance) held() string {
+	slowed, limited := newHeld(g.device.Clocks.EventReasons.Or(0))
+	return dots(either(slowed == "", "", say("slowed by", slowed)), either(limited, say("power-limited"), ""))
+}
+
+// says is what a device is like, the worst first.
+func (g *glance) says() (says string) {
+	if !g.answers {
+		return say("state " + g.state())
 	}
-	a := in.Said(d)
-	return a != nil && slices.ContainsFunc(a.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != "unasked" })
+	d, reasons := g.device, g.device.Clocks.EventReasons.Or(0)
+	fan := num(d.Fans.Commanded())
+	switch {
+	case g.level == Bad:
+		says = say("fan fails")
+	case reasons&slowedByHeat != 0:
+		says = say("slowed")
+	case reasons&slowedByHardware != 0:
+		says = g.held()
+	case g.level == Near:
+		says = say("at its limit of heat")
+	case reasons&gpu.ReasonPowerCap != 0 && g.busy:
+		says = say("power-limited")
+	default:
+		switch figure := fanMeter(d.Fans); {
+		case figure.Value.Mark != Plain:
+		case fan.value == 0:
+			says = say("fan off")
+		default:
+			says = say("fan at", figure.Value.Text)
+		}
+	}
+	if g.state() == "idle" {
+		says = dots(either(g.level == Normal, say("resting"), ""), says)
+	}
+	return says
+}
+
+// fails reports whether a fan of a device fails, of which that is said.
+func fails(said *explain.DeviceAnswer) bool {
+	return said != nil && slices.ContainsFunc(said.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != "unasked" })
 }
 
 // meter is that of a key.
@@ -171,14 +231,26 @@ func engines(d *gpu.Device) []engine {
 func topEngine(d *gpu.Device) engine { return engines(d)[0] }
 
 func newMeters(d *gpu.Device) []Figure {
-	e := topEngine(d)
-	return []Figure{
-		{Key: e.key, Label: e.label, Value: show(e.value, percent), Fill: part(e.value, full)},
-		memoryMeter(d),
-		temperatureMeter(d.Thermal),
-		powerMeter(d),
-		fanMeter(d.Fans),
+	return []Figure{useMeter(d), memoryMeter(d), temperatureMeter(d.Thermal), powerMeter(d), fanMeter(d.Fans)}
+}
+
+// fillOf is how full a meter is, by its place among them.
+func fillOf(d *gpu.Device, meter int) string {
+	switch meter {
+	case 0:
+		return part(topEngine(d).value, full)
+	case 1:
+		return memoryMeter(d).Fill
+	case 2:
+		return temperatureMeter(d.Thermal).Fill
+	default:
+		return powerMeter(d).Fill
 	}
+}
+
+func useMeter(d *gpu.Device) Figure {
+	e := topEngine(d)
+	return Figure{Key: e.key, Label: e.label, Value: show(e.value, percent), Fill: part(e.value, full)}
 }
 
 // powerMeter never warns: to work at the limit is normal.
@@ -229,10 +301,13 @@ func temperatureMeter(t gpu.Thermal) Figure {
 	now, limit := num(t.GPU), heatLimit(t)
 	out := Figure{Key: "temperature", Label: "Temperature", Value: show(now, celsius), Fill: part(now, full)}
 	if limit.ok() {
-		out.Remark, out.Fill, out.Level = say("slows at", celsius(limit.value)), part(now, limit), level(heat(t), -10, -3)
+		out.Remark, out.Fill, out.Level = say("slows at", celsius(limit.value)), part(now, limit), nearHeat(t)
 	}
 	return out
 }
+
+// nearHeat is how near a device is to the limit of its heat; Normal where there is none.
+func nearHeat(t gpu.Thermal) Level { return level(heat(t), -10, -3) }
 
 func heatLimit(t gpu.Thermal) number {
 	now, limit := num(t.GPU), num(t.Slowdown)

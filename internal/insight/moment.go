@@ -147,6 +147,25 @@ func (f *Fleet) Device(node, uuid string) (Part, bool) {
 	return Part{}, false
 }
 
+// Finder returns a function that finds parts by devices of the fleet, as [Fleet.Device] does, without a search where those of a node
+// are asked for one after the other. One goroutine may call it.
+func (f *Fleet) Finder() func(*gpu.Device) (Part, bool) {
+	var last *Moment
+	return func(d *gpu.Device) (Part, bool) {
+		if last == nil || last.Snapshot.Node != d.Node {
+			last, _ = f.Node(d.Node)
+		}
+		if last != nil {
+			for i := range last.Snapshot.Devices {
+				if &last.Snapshot.Devices[i] == d {
+					return last.part(i), true
+				}
+			}
+		}
+		return f.Device(d.Node, d.UUID)
+	}
+}
+
 // With returns the fleet with Moments of different nodes, in place of earlier ones of those. What that costs beside
 // copying the list depends on how many they are, and not on how many nodes there are.
 func (f *Fleet) With(moments ...*Moment) *Fleet {

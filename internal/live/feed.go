@@ -37,7 +37,7 @@ const (
 	// one page takes a fifth of a processor at most. It is longest at most, since others may have the processor meanwhile.
 	gap, settle = 200 * time.Millisecond, 150 * time.Millisecond
 	idle        = 4
-	longest     = 2 * time.Second
+	longest     = time.Second
 	// fresh is how long a message is sent as it is: it has the time.
 	fresh = time.Second
 )

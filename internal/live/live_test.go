@@ -422,7 +422,7 @@ func BenchmarkDiff(b *testing.B) {
 	}
 }
 
-// A page that takes long to render is rendered seldom: four times as long as that took later, two seconds at most.
+// A page that takes long to render is rendered seldom: four times as long as that took later, a second at most.
 func TestADearPageIsRenderedSeldom(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ takes, gap time.Duration }{{0, gap}, {10 * time.Millisecond, gap}, {100 * time.Millisecond, 400 * time.Millisecond}, {10 * time.Second, longest}} {

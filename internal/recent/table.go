@@ -25,6 +25,15 @@ type Table struct {
 	Rows      []Row // by node and index
 	byKey     map[key]int
 	spreads   sync.Map // by metric
+	hottest   func() []*Row
+	together  func() ([]Working, []int)
+}
+
+// newTable returns a table without rows. What pages ask of all rows is made once, by the first that asks.
+func newTable(step time.Duration) *Table {
+	t := &Table{Step: step, byKey: map[key]int{}}
+	t.hottest, t.together = sync.OnceValue(t.makeHottest), sync.OnceValues(t.makeTogether)
+	return t
 }
 
 // A Row is one device, or one machine without any.
@@ -96,6 +105,89 @@ func (t *Table) spread(metric string) *Spread {
 	return s
 }
 
+// mostHot is how many rows are the hottest.
+const mostHot = 5
+
+// Hottest are the rows that were hottest at the last point, of those that have a temperature there: the hottest first, five at most.
+func (t *Table) Hottest() []*Row {
+	if t.hottest == nil {
+		return nil
+	}
+	return t.hottest()
+}
+
+func (t *Table) makeHottest() (out []*Row) {
+	type hot struct {
+		row *Row
+		at  float32
+	}
+	var all []hot
+	for i := range t.Rows {
+		values := t.Rows[i].Values("temperature_celsius")
+		if n := len(values); n > 0 && values[n-1] == values[n-1] {
+			all = append(all, hot{&t.Rows[i], values[n-1]})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b hot) int { return cmp.Compare(b.at, a.at) })
+	for _, of := range all[:min(len(all), mostHot)] {
+		out = append(out, of.row)
+	}
+	return out
+}
+
+// Together are the workers of all rows, those of one program and user as one, in the order of the rows, and on how many devices each is.
+// Their watts are the sum of what is known, and visits that overlap are one.
+func (t *Table) Together() (workers []Working, devices []int) {
+	if t.together == nil {
+		return nil, nil
+	}
+	return t.together()
+}
+
+func (t *Table) makeTogether() (out []Working, devices []int) {
+	type program struct{ name, user string }
+	index := map[program]int{}
+	for i := range t.Rows {
+		for j := range t.Rows[i].Workers {
+			w := &t.Rows[i].Workers[j]
+			k := program{w.Name, w.User}
+			at, known := index[k]
+			if !known {
+				at = len(out)
+				index[k] = at
+				out = append(out, Working{Worker: Worker{Name: w.Name, User: w.User, PID: w.PID}, Watts: make([]float32, t.Points)})
+				devices = append(devices, 0)
+			}
+			of := &out[at]
+			for p, v := range w.Watts {
+				if v == v {
+					of.Watts[p] += v
+				}
+			}
+			of.Visits = append(of.Visits, w.Visits...)
+			devices[at]++
+		}
+	}
+	for i := range out {
+		out[i].Visits = union(out[i].Visits)
+	}
+	return out, devices
+}
+
+// union makes one of visits that overlap.
+func union(list []Visit) (out []Visit) {
+	slices.SortFunc(list, func(a, b Visit) int { return a.From.Compare(b.From) })
+	for _, v := range list {
+		if n := len(out); n > 0 && (out[n-1].Open || !v.From.After(out[n-1].To)) {
+			last := &out[n-1]
+			last.To, last.Open = later(last.To, v.To), last.Open || v.Open
+			continue
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
 var nan = float32(math.NaN())
 
 // steps are those that a table can have: each has a reading at least, and they divide what a path begins with.
@@ -123,7 +215,7 @@ func (s *Store) Table(q Question) *Table {
 		step = steps[i]
 	}
 	q.Step = step // those that asked for another have the same answer
-	t := &Table{Step: step, byKey: map[key]int{}}
+	t := newTable(step)
 	now := allRead(asked, q.Node, max(step, 3*q.Interval))
 	if now.IsZero() {
 		return t

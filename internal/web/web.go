@@ -160,6 +160,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 	if moments := f.Moments(); len(moments) == 1 && moments[0].Silent() { // its page is what was last heard of it
 		f = moments[0].Last().Alone()
 	}
+	find := f.Finder()
 	return views.Input{
 		Monitor:  p.monitor(),
 		Fleet:    all,
@@ -170,7 +171,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 		Asset:    p.URL,
 		Now:      p.cfg.Clock.Now(),
 		Attribution: func(d *gpu.Device) *attribute.Attribution {
-			of, _ := f.Device(d.Node, d.UUID)
+			of, _ := find(d)
 			return of.Attribution
 		},
 		Recent:     p.recent(node),
@@ -179,11 +180,11 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 		PastAlerts: alert.OfNode(p.cfg.Alerts.Past(), node),
 		Footprint:  p.cfg.Sizes.Last(),
 		Said: func(d *gpu.Device) *explain.DeviceAnswer {
-			of, _ := f.Device(d.Node, d.UUID)
+			of, _ := find(d)
 			return of.Why
 		},
 		Next: func(d *gpu.Device) []explain.Prospect {
-			of, found := f.Device(d.Node, d.UUID)
+			of, found := find(d)
 			if !found {
 				return nil
 			}
