@@ -356,10 +356,16 @@ func (x *Silence) like(y Silence) bool {
 // Unsilence ends a silence wherever it is in force.
 func (s *Shared) Unsilence(id string) (changes []Change, err error) {
 	var of *Silence
-	others := map[string]string{} // its IDs by node
-	for _, x := range s.Silences(time.Time{}) {
-		if x.ID == id {
-			of = &x
+	others := map[string]string{} // its IDs by node: each has one of its own
+	known := s.Engine.Silences(time.Time{})
+	s.mu.Lock()
+	for _, r := range s.reports {
+		known = append(known, r.Silences...)
+	}
+	s.mu.Unlock()
+	for i := range known {
+		if known[i].ID == id {
+			of = &known[i]
 		}
 	}
 	if of == nil {

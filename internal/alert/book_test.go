@@ -146,6 +146,19 @@ func TestSharedSilences(t *testing.T) {
 			t.Errorf("%s has %d silences", node, len(e.Silences(start)))
 		}
 	}
+	for _, e := range nodes { // by the ID that any of them gave it
+		if _, err := s.Unsilence(e.Silences(start)[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		report(s, nodes)
+		if _, _, err := s.SilenceAll([]Silence{{Comment: "maintenance", Until: until}}, start); err != nil {
+			t.Fatal(err)
+		}
+		report(s, nodes)
+	}
+	if _, err := s.Unsilence(made[0].ID); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a silence that is over: %v", err)
+	}
 	if _, err := s.Unsilence(s.Silences(start)[0].ID); err != nil {
 		t.Fatal(err)
 	}
