@@ -7,21 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/sampler/kube/fakekube"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
-
-// awaited waits until something is so.
-func awaited(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
-}
 
 // A program without a GPU of its own reads the nodes of a cluster, which come and go, and says what is wrong with the cluster.
 func TestClusters(t *testing.T) {
@@ -40,8 +29,8 @@ func TestClusters(t *testing.T) {
 		_, body := p.fetch("/", http.Header{"Accept": {"text/html"}})
 		return string(body)
 	}
-	awaited(t, "that the cluster has no GPU", func() bool { return strings.Contains(health(), `"cluster lab":{"state":"failed"`) })
-	awaited(t, "the same on the page", func() bool { return strings.Contains(page(), "lab") && strings.Contains(page(), "nvidia.com/gpu") })
+	eventually(t, "that the cluster has no GPU", func() bool { return strings.Contains(health(), `"cluster lab":{"state":"failed"`) })
+	eventually(t, "the same on the page", func() bool { return strings.Contains(page(), "lab") && strings.Contains(page(), "nvidia.com/gpu") })
 
 	nodes := func() (all []struct {
 		Node    string            `json:"node_name"`
@@ -58,11 +47,11 @@ func TestClusters(t *testing.T) {
 		node["metadata"].(map[string]any)["labels"] = map[string]any{"rack": "r7", "nvidia.com/gpu.present": "true"}
 	})
 	s.Pod("gpu-operator", "driver-1", "gpu-1", filepath.Dir(m.Program()))
-	awaited(t, "its node", func() bool { all := nodes(); return len(all) == 1 && len(all[0].GPUs) == 1 })
+	eventually(t, "its node", func() bool { all := nodes(); return len(all) == 1 && len(all[0].GPUs) == 1 })
 	if n := nodes()[0]; n.Node != "gpu-1" || n.Cluster != "lab" || n.Labels["rack"] != "r7" {
 		t.Errorf("%+v", n)
 	}
-	awaited(t, "that the cluster is well", func() bool { return strings.Contains(health(), `"cluster lab":{"state":"ok"`) })
+	eventually(t, "that the cluster is well", func() bool { return strings.Contains(health(), `"cluster lab":{"state":"ok"`) })
 	var one map[string]any
 	if status := p.get("/node/lab:gpu-1/api/gpu/summary", &one); status != 200 || one["node"] != "lab:gpu-1" {
 		t.Errorf("%d, %v", status, one["node"])
@@ -71,5 +60,5 @@ func TestClusters(t *testing.T) {
 		t.Errorf("another cluster: %d", status)
 	}
 	s.Remove("nodes", "", "gpu-1")
-	awaited(t, "that it has gone", func() bool { return len(nodes()) == 0 && !strings.Contains(page(), "lab:gpu-1") })
+	eventually(t, "that it has gone", func() bool { return len(nodes()) == 0 && !strings.Contains(page(), "lab:gpu-1") })
 }

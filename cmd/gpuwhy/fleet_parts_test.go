@@ -97,7 +97,7 @@ func stories(t *testing.T) func(name string, tell func(*testing.T)) {
 // eventually waits until something is so.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience / 6); !is(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience / 3); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it never came to this: %s", what)
 		}
