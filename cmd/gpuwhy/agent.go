@@ -70,7 +70,7 @@ func (env *environment) newFleet(as role, in []*app.Inputs) (_ *app.Fleet, err e
 		if err != nil {
 			return nil, err
 		}
-		f.Servers, f.Joins = append(f.Servers, server), cfg.joins(server.Addr())
+		f.Server, f.Joins = server, cfg.joins(server.Addr())
 		of.InProcess, of.Credentials = server.InProcess(), server.Credentials()
 	}
 	if len(in) == 1 && !as.shows && cfg.Clusters == "" { // its credentials are for that node alone

@@ -19,7 +19,7 @@ import (
 // Machines leave a fleet in all ways there are, and others of another age speak in it.
 func TestFleetMembers(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t)
+	f := newFleet(t, t.TempDir())
 	hub := f.hub("hub")
 	creds := f.joins("gone")
 	agents := map[string]*program{}

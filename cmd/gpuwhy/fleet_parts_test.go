@@ -29,9 +29,9 @@ type fleet struct {
 // pace is how often the machines of a fleet are read. One is silent when two readings and two seconds have passed.
 const pace = "--interval=500ms"
 
-func newFleet(t *testing.T) *fleet {
+func newFleet(t *testing.T, state string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, state: t.TempDir(), addr: freeAddress(t)}
+	f := &fleet{t: t, state: state, addr: freeAddress(t)}
 	f.serve()
 	return f
 }

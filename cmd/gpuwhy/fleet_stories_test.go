@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ const hotRules = "rules: [{name: hot, above: 80, hold: 0s, clear: 0s, cooldown: 
 // Ten machines and two hubs, through all that happens to a fleet.
 func TestFleet(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t)
+	f := newFleet(t, t.TempDir())
 	hubs := []*program{f.hub("hub-1"), f.hub("hub-2")}
 	lib, card := machine(t, fakenvml.RTX4090())
 	card.GPU(0).SetProcesses()
@@ -226,6 +227,55 @@ func TestFleet(t *testing.T) {
 	for _, p := range append(slices.Collect(maps.Values(agents)), hubs...) {
 		quiet(t, p)
 	}
+}
+
+// The disk of the server is full for a while: machines stay live, the server says so, and what waited comes once there is
+// room, once.
+func TestFleetOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, mount(t, "tmpfs", "size=32m"))
+	lib, card := machine(t, fakenvml.RTX4090())
+	card.GPU(0).SetProcesses()
+	agent := f.agent("gpu-1", lib.Env(), "--state-dir="+t.TempDir(), "--alert-rules="+rulesFile(t, hotRules))
+	w, own := f.hub("hub-1").watch(), agent.watch()
+	fleeting := func(state string) func() bool {
+		return func() bool {
+			var health contract.MonitorHealth
+			f.server.get("/api/health", &health)
+			part := health.Parts["fleet"]
+			return part.State == state && (state == "ok" || strings.Contains(*part.LastError, "can't write"))
+		}
+	}
+	blink := func() {
+		t.Helper()
+		for _, heat := range []uint64{90, 50} {
+			n := len(own.heard("gpu-1", "hot"))
+			card.GPU(0).Set(fakenvml.Temperature, heat)
+			eventually(t, "the alert, or its end", func() bool { return len(own.heard("gpu-1", "hot")) > n })
+		}
+	}
+	same := func(what string) {
+		t.Helper()
+		want := own.heard("gpu-1", "hot")
+		eventually(t, "as many events "+what, func() bool { return len(w.heard("gpu-1", "hot")) >= len(want) })
+		if got := w.heard("gpu-1", "hot"); !slices.Equal(got, want) {
+			t.Errorf("%s a hub told\n%q, want\n%q", what, got, want)
+		}
+	}
+	blink()
+	same("before")
+	full := filepath.Join(f.state, "full")
+	fillUp(t, full)
+	blink()
+	eventually(t, "that the server says so", fleeting("failed"))
+	now := time.Now()
+	eventually(t, "news of the machine", func() bool { return w.lives(now, "gpu-1") })
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "that the server is well", fleeting("ok"))
+	blink()
+	same("afterwards")
 }
 
 // quiet reports lines of a log that stand there more than a few times: each problem is told once.

@@ -117,18 +117,7 @@ func TestThePastOnAFullDisk(t *testing.T) {
 	p := aSimulation(t, dir)
 	p.remembered()
 	from, full := time.Now(), filepath.Join(dir, "full")
-	file, err := os.Create(full)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, size := range []int{1 << 20, 4096, 1} {
-		for err = nil; err == nil; {
-			_, err = file.Write(make([]byte, size))
-		}
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fillUp(t, full)
 	p.fails("is full")
 	silence := silenced(p, http.StatusAccepted, http.StatusCreated) // which may fit into what the file has
 	if status := p.get("/api/gpu/sessions", nil); status != http.StatusOK {

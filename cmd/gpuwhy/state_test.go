@@ -32,6 +32,23 @@ func mount(t *testing.T, kind, options string) (dir string) {
 	return dir
 }
 
+// fillUp writes a file for which the disk has no more room.
+func fillUp(t *testing.T, name string) {
+	t.Helper()
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{1 << 16, 4096, 1} {
+		for err = nil; err == nil; {
+			_, err = file.Write(make([]byte, size))
+		}
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (p *program) silence() (status int, made contract.Silence) {
 	p.t.Helper()
 	status = p.ask(http.MethodPost, "/api/silences", `{"rule":"ecc","duration_seconds":3600}`, &made)
@@ -97,18 +114,7 @@ func TestAFullDisk(t *testing.T) {
 		return h
 	}
 	full := filepath.Join(dir, "full")
-	file, err := os.Create(full)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, size := range []int{4096, 1} {
-		for err = nil; err == nil; {
-			_, err = file.Write(make([]byte, size))
-		}
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fillUp(t, full)
 	status, made := p.silence()
 	if status != http.StatusAccepted || made.ID == "" {
 		t.Errorf("on a full disk: %d, %+v", status, made)

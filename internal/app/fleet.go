@@ -30,8 +30,14 @@ type Fleet struct {
 	Records bool
 	Limits  bus.Limits // of what NATS keeps
 	Joins   string     // the URL of the server within this program; empty: there is none
-	// Servers are what runs within this program for the fleet, such as NATS. They are closed after the Bus.
-	Servers []interface{ Close() error }
+	// Server is what carries the fleet within this program; nil where it runs elsewhere. It is closed after the Bus.
+	Server Server
+}
+
+// A Server carries messages between the programs of a fleet.
+type Server interface {
+	Trouble() *gpu.Advice // what keeps it from keeping messages; nil for nothing
+	Close() error
 }
 
 // several reports whether there may be more than one node.
@@ -170,9 +176,9 @@ func (f *Fleet) Close() (err error) {
 			err = fmt.Errorf("close the connection to the fleet: %w", err)
 		}
 	}
-	for _, s := range f.Servers {
-		if closing := s.Close(); err == nil && closing != nil {
-			err = fmt.Errorf("close what runs for the fleet: %w", closing)
+	if f.Server != nil {
+		if closing := f.Server.Close(); err == nil && closing != nil {
+			err = fmt.Errorf("close the server of the fleet: %w", closing)
 		}
 	}
 	return err
@@ -261,6 +267,11 @@ func (a *App) readNow(ctx context.Context, name string) (*insight.Moment, error)
 func (a *App) fleeting() contract.Part {
 	s := a.opt.Fleet.Bus.State()
 	part := contract.NewPart("ok", time.Time{})
+	if server := a.opt.Fleet.Server; server != nil {
+		if trouble := server.Trouble(); trouble != nil {
+			return part.Failed(trouble, time.Time{})
+		}
+	}
 	switch {
 	case s.Err != nil:
 		return part.Failed(s.Err, s.Since)

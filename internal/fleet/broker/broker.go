@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/big"
 	"net"
@@ -41,6 +42,8 @@ const (
 	certLife = 90 * 24 * time.Hour
 	// How often the server looks whether a command has changed the authority, and the certificate ends.
 	look = time.Second
+	// How long after it was started anew the server may be started anew again.
+	mendPause = 10 * time.Second
 )
 
 // Config says where the server listens and keeps its files.
@@ -58,8 +61,11 @@ type Broker struct {
 	authority *Authority
 	hosts     []string
 	server    *natsserver.Server
+	said      *logger
 	bus       *bus.Bus
 	cert      atomic.Pointer[tls.Certificate]
+	trouble   atomic.Pointer[gpu.Advice]
+	mended    time.Time // when it last tried; of the task that follows alone
 	release   func() error
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup
@@ -160,7 +166,7 @@ func (b *Broker) serve(ctx context.Context, listen string, claims *claims) error
 	}
 	options := &natsserver.Options{
 		ServerName: "gpuwhy", Host: host, Port: int(number), NoSigs: true, MaxConn: maxConnections, MaxPayload: 1 << 20,
-		JetStream: true, StoreDir: filepath.Join(b.dir, "jetstream"), JetStreamMaxStore: maxStore, JetStreamMaxMemory: maxMemory,
+		JetStream: true, StoreDir: b.store(), JetStreamMaxStore: maxStore, JetStreamMaxMemory: maxMemory,
 		TLS: true, TLSTimeout: 5, AuthTimeout: 5,
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
@@ -175,18 +181,21 @@ func (b *Broker) serve(ctx context.Context, listen string, claims *claims) error
 	if b.server, err = natsserver.NewServer(options); err != nil {
 		return fmt.Errorf("the server of the fleet: %w", err)
 	}
-	log := &logger{log: b.log, often: rate.NewLimiter(rate.Every(10*time.Second), 5)}
-	b.server.SetLoggerV2(log, false, false, false)
+	b.said = &logger{log: b.log, often: rate.NewLimiter(rate.Every(10*time.Second), 5)}
+	b.server.SetLoggerV2(b.said, false, false, false)
 	b.server.Start()
-	if !b.server.ReadyForConnections(startPatience) || log.fatal.Load() != nil {
+	if !b.server.ReadyForConnections(startPatience) || b.said.fatal.Load() != nil {
 		what := "it is not ready after " + startPatience.String()
-		if text := log.fatal.Load(); text != nil {
+		if text := b.said.fatal.Load(); text != nil {
 			what = *text
 		}
 		return &gpu.Advice{What: "the server of the fleet does not start", Try: "see that there is room on the disk, and who may write to " + b.dir, Err: errors.New(what)}
 	}
 	return nil
 }
+
+// store is the folder of messages.
+func (b *Broker) store() string { return filepath.Join(b.dir, "jetstream") }
 
 // Addr is where it listens.
 func (b *Broker) Addr() net.Addr { return b.server.Addr() }
@@ -234,6 +243,7 @@ func (b *Broker) follow(ctx context.Context, d *document, listen string) {
 			return
 		case <-ticker.C:
 		}
+		b.mend()
 		if err := b.renew(d, listen); err != nil {
 			b.log.Error("the certificate of the fleet's server can't be renewed", "err", err)
 		}
@@ -255,6 +265,57 @@ func (b *Broker) follow(ctx context.Context, d *document, listen string) {
 		failing, last, d, cleaned = false, state, next, false
 	}
 }
+
+// mend lets the server write again after a write has failed, as on a full disk: by itself it refuses all messages of such a
+// stream, without an answer, until it is started anew. That is done once the disk has room. Connections stay, and what
+// was kept is read again.
+func (b *Broker) mend() {
+	failed := b.said.unwritten.Load()
+	if failed == nil {
+		return
+	}
+	first := b.trouble.Swap(&gpu.Advice{
+		What: "the server of the fleet can't write what it keeps: machines are shown live, and their past and events wait", Err: *failed,
+		Try: "make room on the disk of " + b.dir + "; it goes on by itself",
+	}) == nil
+	if first {
+		b.log.Error("the server of the fleet can't write what it keeps", "try", "make room on the disk of "+b.dir, "err", *failed)
+	}
+	if first || time.Since(b.mended) < mendPause || room(b.store()) != nil {
+		return
+	}
+	b.mended = time.Now()
+	b.said.unwritten.Store(nil)
+	err := b.server.ShutdownJetStream()
+	if err == nil {
+		err = b.server.EnableJetStream(&natsserver.JetStreamConfig{StoreDir: b.store(), MaxStore: maxStore, MaxMemory: maxMemory, Strict: true})
+	}
+	if err != nil {
+		b.said.unwritten.Store(&err)
+		return
+	}
+	b.trouble.Store(nil)
+	b.log.Info("the server of the fleet keeps messages again")
+}
+
+// spare is how much a disk must have free before messages are kept again.
+const spare = 8 << 20 // bytes
+
+// room is an error where a folder can't take that much.
+func room(dir string) error {
+	file, err := os.CreateTemp(dir, ".room-")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(make([]byte, spare))
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close(), os.Remove(file.Name()))
+}
+
+// Trouble is what keeps the server from keeping messages; nil for nothing.
+func (b *Broker) Trouble() *gpu.Advice { return b.trouble.Load() }
 
 // fileState differs when a file was written.
 func fileState(name string) string {
@@ -391,11 +452,19 @@ type logger struct {
 	log   *slog.Logger
 	often *rate.Limiter
 	fatal atomic.Pointer[string]
+	unwritten atomic.Pointer[error] // why a message could not be written; nil: all were
 }
 
-func (l *logger) some(text string) {
+// some tells it now and then. What could not be written is known by the error of the file, which the server passes on.
+func (l *logger) some(format string, v ...any) {
+	for _, value := range v {
+		err, ok := value.(error)
+		if _, file := errors.AsType[*fs.PathError](err); ok && file {
+			l.unwritten.Store(&err)
+		}
+	}
 	if l.often.Allow() {
-		l.log.Warn("server of the fleet", "says", text)
+		l.log.Warn("server of the fleet", "says", fmt.Sprintf(format, v...))
 	}
 }
 
@@ -403,10 +472,10 @@ func (l *logger) some(text string) {
 func (l *logger) Noticef(format string, v ...any) { l.Debugf(format, v...) }
 
 // Warnf is told now and then.
-func (l *logger) Warnf(format string, v ...any) { l.some(fmt.Sprintf(format, v...)) }
+func (l *logger) Warnf(format string, v ...any) { l.some(format, v...) }
 
 // Errorf is told now and then.
-func (l *logger) Errorf(format string, v ...any) { l.some(fmt.Sprintf(format, v...)) }
+func (l *logger) Errorf(format string, v ...any) { l.some(format, v...) }
 
 // Fatalf keeps why the server does not start, and ends nothing.
 func (l *logger) Fatalf(format string, v ...any) {

@@ -124,8 +124,8 @@ func explainStored(err error) *gpu.Advice {
 		advice.Try = "see that recorders run and take what waits, and that the server's disk and the account's limits have room"
 	case code == codeNotAvailable, code == codeCantHandle, code == codeOffline, errors.Is(err, jetstream.ErrNoStreamResponse),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout), errors.Is(err, nats.ErrNoResponders):
-		advice.What = "JetStream does not answer: the servers that keep messages are no majority, or the streams of the fleet are not made yet"
-		advice.Try = "see that more than half of the NATS servers run and reach each other, and that a hub runs"
+		advice.What = "JetStream does not answer: the servers that keep messages are no majority or can't write, or the streams of the fleet are not made yet"
+		advice.Try = "see that more than half of the NATS servers run, reach each other and have room on their disks, and that a hub runs"
 	case code == jetstream.JSErrCodeStreamNotFound:
 		advice.What = "the streams of the fleet are not made yet"
 		advice.Try = "start a hub, which makes them"

@@ -44,7 +44,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 // startServer starts a NATS that keeps its messages in a folder.
 func startServer(t *testing.T, dir string, port int) *server.Server {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true})
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true, JetStreamMaxStore: 4 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
