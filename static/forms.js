@@ -11,6 +11,7 @@ export function sendForms(done) {
     form.ariaBusy = "true";
     const to = e.submitter?.getAttribute("formaction") ?? form.action;
     const out = form.querySelector("output");
+    const around = /** @type {HTMLElement | null} */ (form.closest("[tabindex]")); // the row that was pressed may go before the answer comes
     let said = "gpuwhy does not answer: try again";
     try {
       const body = new URLSearchParams(/** @type {any} */ (new FormData(form, e.submitter)));
@@ -24,7 +25,7 @@ export function sendForms(done) {
     if (out) out.value = said;
     if (said) return;
     form.reset();
-    /** @type {HTMLElement | null} */ (form.closest("[tabindex]"))?.focus({ preventScroll: true }); // the row that was pressed goes
+    around?.focus({ preventScroll: true });
     done?.();
   });
 }

@@ -121,9 +121,15 @@ func TestOthersAnswersShowUp(t *testing.T) {
 	const comment = "#new-silence [name=comment]"
 	second.Do(click("#new-silence summary"), chromedp.Focus(chromedp.CSS(comment)), chromedp.SendKeys(chromedp.CSS(comment), "half a sen"))
 	says(front, "GPU 0 is at 88 °C. Above 80 °C.")
+	// The answer comes after what is shown, when the row has gone.
+	browsertest.Ask[bool](tab, `(({ fetch }) => { window.fetch = async (...asked) => {
+		const answer = await fetch(...asked);
+		while (document.querySelector(".al > form")) await new Promise((shown) => setTimeout(shown, 10));
+		return answer;
+	}; return true; })(window)`)
 	tab.Do(chromedp.Focus(chromedp.CSS(".al > form [formaction$='/silence']")), chromedp.KeyEvent("\r"))
 	says(tab, "Nothing new needs you.")
-	tab.Until(`document.activeElement.id === "open"`) // with the answer, which may come after what is shown
+	tab.Until(`document.activeElement.id === "open"`)
 	says(front, "No new alert: 1 is known or silenced.")
 	says(second, "made by local owner")
 	if !browsertest.Ask[bool](second, `document.activeElement.value === "half a sen" && document.activeElement.closest("details").open`) {
