@@ -225,7 +225,7 @@ func TestDemoFleet(t *testing.T) {
 	if want := []string{"hall:dgx-1", "hall:gpu-17", "lab:ada"}; !slices.Equal(got, want) {
 		t.Errorf("it shows %q, want %q", got, want)
 	}
-	_ = p.stop(syscall.SIGHUP) // to the script alone, and it waits for whoever holds its output
+	_ = p.stop(syscall.SIGTERM) // to the script alone, and it waits for whoever holds its output
 	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
 		t.Errorf("it leaves %v, %v", left, err)
 	}
