@@ -594,7 +594,7 @@ func TestOutboxTooSmall(t *testing.T) {
 	a.open()
 	a.live(12 * time.Minute)
 	s := a.outbox.State()
-	if s.Lost.Frames == 0 || s.Lost.Rest != 0 || s.Bytes > a.bytes || s.Memory {
+	if s.Lost.Frames == 0 || s.Lost.Rest != 0 || s.Bytes > a.bytes {
 		t.Fatalf("the outbox of %d bytes: %+v", a.bytes, s)
 	}
 	fleet := newAgent(t, 2).sqlite
@@ -608,25 +608,6 @@ func TestOutboxTooSmall(t *testing.T) {
 	if len(want.Frames)-len(got.Frames) != s.Lost.Frames || len(want.Rows["raw false"])+len(want.Rows["raw true"])-len(got.Rows["raw false"])-len(got.Rows["raw true"]) != s.Lost.Readings {
 		t.Errorf("the node has %s, the fleet %s, and lost is %s", want.counts(), got.counts(), s.Lost)
 	}
-}
-
-// A store without an outbox has one in memory, which says so.
-func TestOutboxInMemory(t *testing.T) {
-	b, a := newBroker(t), newAgent(t, 0)
-	a.outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: logger(t), Now: time.Now})
-	var err error
-	if a.store, err = a.outbox.Over(t.Context(), struct{ store.Store }{a.sqlite}); err != nil {
-		t.Fatal(err)
-	}
-	a.live(10 * time.Minute)
-	if s := a.outbox.State(); !s.Memory || s.Waiting == 0 {
-		t.Fatalf("%+v", s)
-	}
-	fleet := newAgent(t, 2).sqlite
-	recorder(t, b, fleet)
-	a.send(b)
-	b.taken(t)
-	same(t, a, fleet)
 }
 
 // failing is a database that is away for a while, and one that does not take one node's past.

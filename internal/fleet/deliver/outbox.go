@@ -1,23 +1,19 @@
 package deliver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// How many bytes wait at most, unless it is said otherwise.
-const (
-	// DefaultBytes is how many bytes of parcels wait at most where a store keeps them: what a node of eight GPUs has to tell of
-	// several days. InMemory is that of an outbox that is lost with the program.
-	DefaultBytes = 512 << 20
-	InMemory     = 32 << 20
-)
+// DefaultBytes is how many bytes of parcels wait at most, unless it is said otherwise: what a node of eight GPUs has to tell
+// of several days.
+const DefaultBytes = 512 << 20
 
 // Lost says what was given up, since the program began, since there was no room for it. Rest are sessions, causes and events.
 type Lost struct{ Frames, Readings, Spans, Rest int }
@@ -45,14 +41,13 @@ func (l Lost) String() string {
 
 // OutboxConfig is what an Outbox needs. Bytes has a default.
 type OutboxConfig struct {
-	Log *slog.Logger
-	Now func() time.Time
-	// Bytes is how many bytes of parcels wait at most; 0: DefaultBytes, or InMemory where the store keeps none.
-	Bytes int64
+	Log   *slog.Logger
+	Now   func() time.Time
+	Bytes int64 // of parcels that wait at most; 0: DefaultBytes
 }
 
-// An Outbox makes parcels of what is written to a store, and keeps them until they are sent: in the transaction of what they tell,
-// where the store is a [store.Outbox], else in memory. Its methods may be called at the same time.
+// An Outbox makes parcels of what is written to a store, which keeps them until they are sent, in the transaction of what they tell. Its
+// methods may be called at the same time.
 type Outbox struct {
 	cfg   OutboxConfig
 	log   *slog.Logger
@@ -61,7 +56,6 @@ type Outbox struct {
 
 	change sync.Mutex   // held by the one who changes what is kept
 	kept   store.Outbox // set by Over, once
-	memory bool
 	limit  int64
 	number int64 // of the newest parcel
 	full   bool  // it was said that parts are lost
@@ -75,28 +69,24 @@ func NewOutbox(cfg OutboxConfig) *Outbox {
 	return &Outbox{cfg: cfg, log: cfg.Log.With("part", "delivery"), codec: newCodec(), more: make(chan struct{}, 1)}
 }
 
+// A Keeper is a store that keeps parcels.
+type Keeper interface {
+	store.Store
+	store.Outbox
+}
+
 // Over returns the store with the outbox before it: who writes to that writes to both. It is called once, when the store is open.
-func (o *Outbox) Over(ctx context.Context, s store.Store) (store.Store, error) {
-	kept, keeps := s.(store.Outbox)
-	limit := o.cfg.Bytes
-	if !keeps {
-		kept = new(memory)
-	}
-	if limit == 0 && keeps {
-		limit = DefaultBytes
-	} else if limit == 0 {
-		limit = InMemory
-	}
+func (o *Outbox) Over(ctx context.Context, kept Keeper) (store.Store, error) {
 	number, parcels, bytes, err := kept.LastParcel(ctx)
 	if err != nil {
 		return nil, err
 	}
 	o.change.Lock()
 	defer o.change.Unlock()
-	o.kept, o.memory, o.limit, o.number = kept, !keeps, limit, number
-	o.note(func(s *State) { s.Waiting, s.Bytes, s.Memory = parcels, bytes, !keeps })
+	o.kept, o.limit, o.number = kept, cmp.Or(o.cfg.Bytes, DefaultBytes), number
+	o.note(func(s *State) { s.Waiting, s.Bytes = parcels, bytes })
 	o.wake()
-	return &through{s, o}, nil
+	return &through{kept, o}, nil
 }
 
 // through is a store with an outbox before it.
@@ -121,14 +111,9 @@ func (t *through) Write(ctx context.Context, b *store.Batch) error {
 		bytes += int64(len(parcels[i].Data))
 	}
 	with := *b
-	if !o.memory {
-		with.Parcels = parcels
-	}
+	with.Parcels = parcels
 	if err := t.Store.Write(ctx, &with); err != nil {
 		return err
-	}
-	if o.memory {
-		o.kept.(*memory).add(parcels)
 	}
 	o.number = next + int64(len(parcels))
 	o.note(func(s *State) {
@@ -236,68 +221,4 @@ func (o *Outbox) note(change func(*State)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	change(&o.state)
-}
-
-// A memory is a [store.Outbox] that is lost with the program.
-type memory struct {
-	mu  sync.Mutex
-	all []store.Parcel
-}
-
-func (m *memory) add(parcels []store.Parcel) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.all = append(m.all, parcels...)
-}
-
-// LastParcel implements [store.Outbox], as the methods below do.
-func (m *memory) LastParcel(context.Context) (number int64, parcels int, bytes int64, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range m.all {
-		number, bytes = m.all[i].Number, bytes+int64(len(m.all[i].Data))
-	}
-	return number, len(m.all), bytes, nil
-}
-
-// Parcels are some of those that wait.
-func (m *memory) Parcels(_ context.Context, with store.Parts, most int) (some []store.Parcel, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range m.all {
-		if m.all[i].Parts&with != 0 && len(some) < most {
-			some = append(some, m.all[i])
-		}
-	}
-	return some, nil
-}
-
-// Repack changes a parcel.
-func (m *memory) Repack(ctx context.Context, p store.Parcel) error {
-	if len(p.Data) == 0 {
-		_, _, err := m.Posted(ctx, []int64{p.Number})
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range m.all {
-		if m.all[i].Number == p.Number {
-			m.all[i] = p
-		}
-	}
-	return nil
-}
-
-// Posted removes parcels.
-func (m *memory) Posted(_ context.Context, numbers []int64) (parcels int, bytes int64, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.all = slices.DeleteFunc(m.all, func(p store.Parcel) bool {
-		if !slices.Contains(numbers, p.Number) {
-			return false
-		}
-		parcels, bytes = parcels+1, bytes+int64(len(p.Data))
-		return true
-	})
-	return parcels, bytes, nil
 }

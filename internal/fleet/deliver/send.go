@@ -32,8 +32,7 @@ const (
 
 // State says how the delivery does.
 type State struct {
-	Memory  bool // what waits is lost with the program: no store keeps it
-	Waiting int  // parcels
+	Waiting int // parcels
 	Bytes   int64
 	Sent    uint64    // parcels, since the program began
 	Last    time.Time // when the stream took one last; zero: never

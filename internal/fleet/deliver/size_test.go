@@ -1,6 +1,7 @@
 package deliver_test
 
 import (
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,8 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/record"
-	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/internal/store/storetest"
+	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
@@ -25,7 +25,12 @@ func TestBytesOfADay(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := deliver.NewOutbox(deliver.OutboxConfig{Log: logger(t), Now: time.Now, Bytes: 1 << 40})
-		s, err := o.Over(t.Context(), struct{ store.Store }{storetest.NewModel()})
+		kept, err := sqlite.Open(t.Context(), sqlite.Options{File: filepath.Join(t.TempDir(), "history.db"), Log: logger(t), Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = kept.Close() })
+		s, err := o.Over(t.Context(), kept)
 		if err != nil {
 			t.Fatal(err)
 		}
