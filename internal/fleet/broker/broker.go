@@ -449,9 +449,9 @@ func ownNames() []string {
 
 // logger is where the server logs: what others can cause by connecting is told now and then.
 type logger struct {
-	log   *slog.Logger
-	often *rate.Limiter
-	fatal atomic.Pointer[string]
+	log       *slog.Logger
+	often     *rate.Limiter
+	fatal     atomic.Pointer[string]
 	unwritten atomic.Pointer[error] // why a message could not be written; nil: all were
 }
 
