@@ -79,7 +79,7 @@ func NewAboutPage(in Input) AboutPage {
 		{Label: "Version", Value: Value{Text: clean(in.Version, longestName)}},
 		{Label: "Reads from", Value: Value{Text: either(in.Nodes.Source() != "", in.Nodes.Source(), in.Source)}, Means: sentence(contract.Found(in.Nodes))},
 		{Label: "Driver", Value: Value{Text: either(newDriver(in.Nodes.Drivers()) != "", newDriver(in.Nodes.Drivers()), say("none"))}},
-		{Label: "A reading every", Value: Value{Text: in.seconds() + nbsp + "s"}, Means: in.seldom()},
+		{Label: "A reading every", Value: Value{Text: in.every()}, Means: in.seldom()},
 		{Label: "Runs since", At: in.Started},
 		{Label: "Alert of high usage above", Value: Value{Text: percent(float64(in.AlertThreshold))}},
 	}

@@ -96,7 +96,21 @@ func (in *Input) place() string {
 	}
 }
 
-func (in *Input) seconds() string { return exact(in.Interval.Seconds()) }
+// seconds is how many seconds are between two readings, at most.
+func (in *Input) seconds() string {
+	_, most := in.Pace(in.Fleet)
+	return exact(most.Seconds())
+}
+
+// every is the same in words; a range where nodes differ.
+func (in *Input) every() string {
+	least, most := in.Pace(in.Fleet)
+	text := exact(most.Seconds()) + nbsp + "s"
+	if least < most {
+		text = exact(least.Seconds()) + " to " + text
+	}
+	return text
+}
 
 // seldom says how often there is a reading while nobody looks, if that is another thing.
 func (in *Input) seldom() string {

@@ -165,6 +165,33 @@ func TestAboutAHub(t *testing.T) {
 	}
 }
 
+// A page is as old as the pace of its nodes lets it be, and says that pace.
+func TestPaceOfThePage(t *testing.T) {
+	every := func(node string, every time.Duration) *insight.Moment {
+		s := machine("eight")
+		s.Node = node
+		return insight.Of(s).At(insight.Place{}, insight.Link{Remote: true, Every: every})
+	}
+	in := input(machine("eight"), "why")
+	in.Interval = 5 * time.Second
+	for _, tt := range []struct {
+		of   *insight.Fleet
+		want []string
+	}{
+		{nil, []string{`data-interval="5"`, "every 5\u00a0s", "a reading every 5\u00a0s"}},
+		{insight.NewFleet(every("a", time.Minute)), []string{`data-interval="60"`, "every 60\u00a0s"}},
+		{insight.NewFleet(every("a", time.Minute), every("b", time.Second)), []string{`data-interval="60"`, "every 1 to 60\u00a0s"}},
+	} {
+		in.Fleet = tt.of
+		html := render(t, NewAboutPage(in))
+		for _, text := range tt.want {
+			if !strings.Contains(html, text) {
+				t.Errorf("of %d nodes, the page lacks %q", len(tt.of.Moments()), text)
+			}
+		}
+	}
+}
+
 // A node has as many busy GPUs as its own page says.
 func TestBusyOfNodes(t *testing.T) {
 	s := working(5, func(i int, d *gpu.Device) {

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -379,7 +380,7 @@ type Monitor struct {
 	Several        bool   // it shows several nodes, of which Node need not be one
 	Source         string // what was asked for, until a snapshot says what answers
 	Version        string
-	Interval       time.Duration
+	Interval       time.Duration // between readings
 	Idle           time.Duration // between readings while nobody looks; 0: Interval
 	AlertThreshold gpu.Percent
 	Started        time.Time // Started is the time that answers carry until there is a reading.
@@ -395,12 +396,27 @@ func (m Monitor) head(f *insight.Fleet) (at, source string) {
 	return timestamp(nodes.Time()), nodes.Source()
 }
 
-// Of is the monitor of a fleet: for a single Moment of several, of its node alone.
+// Of is the monitor of a fleet: for a single Moment of several, of its node alone. Its Interval is the longest of
+// [Monitor.Pace].
 func (m Monitor) Of(f *insight.Fleet) Monitor {
+	_, m.Interval = m.Pace(f)
 	if moments := f.Moments(); m.Several && len(moments) == 1 && moments[0].Alone() == f {
 		m.Several, m.Node = false, moments[0].Snapshot.Node
 	}
 	return m
+}
+
+// Pace is the shortest and the longest time between readings of the nodes of a fleet: of those from which news come, if there are several; its own
+// where there is none.
+func (m Monitor) Pace(f *insight.Fleet) (least, most time.Duration) {
+	moments := f.Moments()
+	for _, of := range moments {
+		if len(moments) == 1 || !of.Silent() {
+			every := cmp.Or(of.Link.Every, m.Interval)
+			least, most = min(cmp.Or(least, every), every), max(most, every)
+		}
+	}
+	return cmp.Or(least, m.Interval), cmp.Or(most, m.Interval)
 }
 
 // node is the name of the one node of a fleet, or the monitor's.

@@ -61,3 +61,32 @@ func TestSilentNode(t *testing.T) {
 		t.Errorf("come back: %+v", u)
 	}
 }
+
+// Nodes are read as often as the programs say that read them; those that are silent count for nothing beside others.
+func TestPaceOfAFleet(t *testing.T) {
+	of := func(node string, every time.Duration, silent time.Time) *insight.Moment {
+		m := insight.Of(&gpu.Snapshot{Node: node, Time: time.Unix(1, 0)})
+		return m.At(insight.Place{}, insight.Link{Remote: every > 0, Every: every, Silent: silent})
+	}
+	own, fast, slow, silent := of("own", 0, time.Time{}), of("fast", time.Second, time.Time{}), of("slow", time.Minute, time.Time{}), of("silent", time.Hour, time.Unix(2, 0))
+	m := contract.Monitor{Interval: 5 * time.Second, Several: true}
+	for name, tt := range map[string]struct {
+		of          []*insight.Moment
+		least, most time.Duration
+	}{
+		"none":             {nil, 5 * time.Second, 5 * time.Second},
+		"its own":          {[]*insight.Moment{own}, 5 * time.Second, 5 * time.Second},
+		"one":              {[]*insight.Moment{slow}, time.Minute, time.Minute},
+		"several":          {[]*insight.Moment{own, fast, slow, silent}, time.Second, time.Minute},
+		"one that is mute": {[]*insight.Moment{silent}, time.Hour, time.Hour},
+		"mute beside own":  {[]*insight.Moment{own, silent}, 5 * time.Second, 5 * time.Second},
+	} {
+		f := insight.NewFleet(tt.of...)
+		if least, most := m.Pace(f); least != tt.least || most != tt.most {
+			t.Errorf("%s: %v to %v, want %v to %v", name, least, most, tt.least, tt.most)
+		}
+		if got := m.Of(f).Interval; got != tt.most {
+			t.Errorf("%s: the interval is %v, want %v", name, got, tt.most)
+		}
+	}
+}

@@ -53,6 +53,8 @@ func (p *Place) LabelNames() []string { return slices.Sorted(maps.Keys(p.Labels)
 type Link struct {
 	Remote  bool   // another gpuwhy reads the node
 	Version string // of that
+	// Every is the time between its readings, as it says; 0 where this program reads the node.
+	Every time.Duration
 	// Sent is when its last message was made, by the node's clock: the same at all who have had that.
 	Sent time.Time
 	// At is when this program last knew whether news come, by its own clock.

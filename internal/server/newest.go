@@ -128,8 +128,9 @@ func (s *Server) untilNext(f *insight.Fleet) []string {
 	if len(nodes) != 1 || len(nodes[0].Failures) > 0 || len(nodes[0].Devices) == 0 {
 		return cacheRevalidate
 	}
-	left := time.Until(nodes[0].Time.Add(s.cfg.Monitor.Interval))
-	if left < time.Second || left > s.cfg.Monitor.Interval { // the clock was set back
+	every := s.monitor(f).Interval
+	left := time.Until(nodes[0].Time.Add(every))
+	if left < time.Second || left > every { // the clock was set back
 		return cacheRevalidate
 	}
 	return []string{"private, max-age=" + strconv.Itoa(int(left/time.Second))}

@@ -21,11 +21,16 @@ func (p *Pages) picture(f *insight.Fleet, node string, asked url.Values) templ.C
 }
 
 // recent answers about the recent past of a page's devices: of one node, or of all.
-func (p *Pages) recent(page string) func(node, uuid string, step time.Duration) *recent.Table {
+func (p *Pages) recent(f *insight.Fleet, page string) func(node, uuid string, step time.Duration) *recent.Table {
 	return func(node, uuid string, step time.Duration) *recent.Table {
 		if node == "" {
 			node = page
 		}
-		return p.cfg.Recent.Table(recent.Question{Node: node, UUID: uuid, Step: step, Interval: p.cfg.Monitor.Interval})
+		of := f
+		if m, ok := f.Node(node); ok {
+			of = m.Alone()
+		}
+		_, every := p.cfg.Monitor.Pace(of)
+		return p.cfg.Recent.Table(recent.Question{Node: node, UUID: uuid, Step: step, Interval: every})
 	}
 }

@@ -174,7 +174,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 			of, _ := find(d)
 			return of.Attribution
 		},
-		Recent:     p.recent(node),
+		Recent:     p.recent(all, node),
 		HasPast:    p.cfg.Past != nil,
 		Alerts:     alert.OfNode(p.cfg.Alerts.Standing(), node),
 		PastAlerts: alert.OfNode(p.cfg.Alerts.Past(), node),

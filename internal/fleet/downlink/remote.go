@@ -312,7 +312,7 @@ func (d *Downlink) silence(r *remote, elapsed time.Duration) (changed bool) {
 
 // link is how the Moments of a node come here.
 func (d *Downlink) link(r *remote, now time.Time) insight.Link {
-	l := insight.Link{Remote: true, Version: r.hello.Version, Sent: r.hello.Sent, At: now, Silent: r.silent}
+	l := insight.Link{Remote: true, Version: r.hello.Version, Every: r.hello.Interval, Sent: r.hello.Sent, At: now, Silent: r.silent}
 	if !r.silent.IsZero() {
 		l.Why = d.why(r)
 	}
