@@ -409,6 +409,7 @@ func same(t *testing.T, a *agent, s store.Store) {
 // Hours without NATS, restarts in between, two nodes whose messages are mixed, and two recorders of which one ends: the fleet's store
 // has what the nodes have, neither more nor less.
 func TestHoursAway(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, open func() store.Store) {
 		b := newBroker(t)
 		agents := []*agent{away(t, 0), away(t, 1)}
@@ -461,6 +462,7 @@ func (a *agent) parcels() []store.Parcel {
 
 // What is delivered twice, by two recorders, and in any order, is stored once, and as it was last.
 func TestTwiceInAnyOrder(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, open func() store.Store) {
 		b, a := newBroker(t), away(t, 0)
 		all := a.parcels()
@@ -479,6 +481,7 @@ func TestTwiceInAnyOrder(t *testing.T) {
 
 // An agent that is killed after the stream has taken its parcels, and before it knows, sends them again.
 func TestKilledBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
 	b, a := newBroker(t), away(t, 0)
 	fleet := newAgent(t, 2).sqlite // a database
 	before, err := os.ReadFile(a.file)
@@ -512,6 +515,7 @@ func TestKilledBeforeTheAnswer(t *testing.T) {
 
 // A stream that is full, and servers that are away and come back, keep parcels in the outbox.
 func TestStreamFullAndAway(t *testing.T) {
+	t.Parallel()
 	b, a := startBroker(t, t.TempDir(), -1), away(t, 1)
 	b.prepare(t, bus.Limits{PastNode: 5})
 	defer a.sending(b)()
@@ -539,6 +543,7 @@ func TestStreamFullAndAway(t *testing.T) {
 
 // What can't be read, or is of another node, or of the future, is refused and counted, and keeps nothing else.
 func TestBadMessages(t *testing.T) {
+	t.Parallel()
 	b, a := newBroker(t), away(t, 0)
 	all := a.parcels()
 	encoder, err := zstd.NewWriter(nil)
@@ -585,6 +590,7 @@ func TestBadMessages(t *testing.T) {
 
 // An outbox that is too small gives up snapshots first, then readings; what it has lost is counted, and the rest is delivered.
 func TestOutboxTooSmall(t *testing.T) {
+	t.Parallel()
 	b, a := newBroker(t), newAgent(t, 0)
 	a.live(12 * time.Minute)
 	whole := a.outbox.State().Bytes
@@ -631,6 +637,7 @@ func (f *failing) Write(ctx context.Context, b *store.Batch) error {
 
 // While the database is away, all waits in the stream.
 func TestDatabaseAway(t *testing.T) {
+	t.Parallel()
 	b, a := newBroker(t), away(t, 0)
 	fleet := newAgent(t, 2).sqlite
 	f := &failing{Store: fleet}
