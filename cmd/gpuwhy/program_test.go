@@ -125,10 +125,26 @@ func start(t testing.TB, env []string, args ...string) *program {
 	if !strings.Contains(strings.Join(args, " "), "--listen") {
 		args = append(args, "--listen", "127.0.0.1:0")
 	}
+	return launch(t, gpuwhy(env, args...))
+}
+
+func gpuwhy(env []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	// The race detector would wait a second before it lets a program end.
 	cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), env...)
-	return launch(t, cmd)
+	return cmd
+}
+
+// background starts a gpuwhy that serves nothing. It ends with the test.
+func background(t testing.TB, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{t: t, cmd: gpuwhy(env, args...), log: &logBuffer{}, end: make(chan error, 1)}
+	p.cmd.Stderr = p.log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.attend()
+	return p
 }
 
 // launch is start of a command that serves.
@@ -144,23 +160,28 @@ func launch(t testing.TB, cmd *exec.Cmd) *program {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
-	go func() { p.end <- p.cmd.Wait() }()
-	t.Cleanup(func() {
-		if p.cmd.ProcessState == nil {
-			_ = p.stop(syscall.SIGKILL) // it ends as one that was killed
-		}
-		if strings.Contains(p.log.String(), "DATA RACE") {
-			t.Error("the program has a data race")
-		}
-		if t.Failed() {
-			t.Logf("gpuwhy said:\n%s", p.log)
-		}
-	})
+	p.attend()
 	if err != nil {
 		t.Fatalf("gpuwhy did not say where it listens: %v\n%s", err, p.log)
 	}
 	_, p.url, _ = strings.Cut(strings.TrimSpace(line), ": ")
 	return p
+}
+
+// attend waits for the end of a program that was started, which comes with that of the test.
+func (p *program) attend() {
+	go func() { p.end <- p.cmd.Wait() }()
+	p.t.Cleanup(func() {
+		if p.cmd.ProcessState == nil {
+			_ = p.stop(syscall.SIGKILL) // it ends as one that was killed
+		}
+		if strings.Contains(p.log.String(), "DATA RACE") {
+			p.t.Error("the program has a data race")
+		}
+		if p.t.Failed() {
+			p.t.Logf("gpuwhy said:\n%s", p.log)
+		}
+	})
 }
 
 // stop sends a signal, waits for the end of the program and returns how it

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/gpuwhy/gpuwhy/internal/store/postgres/pgtest"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// A cluster is three NATS servers that keep the same.
+type cluster struct {
+	t       *testing.T
+	options [3]natsserver.Options
+	servers [3]*natsserver.Server
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t}
+	var routes []string
+	for i := range c.options {
+		port, route := freePort(t), freePort(t)
+		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", route))
+		c.options[i] = natsserver.Options{
+			ServerName: fmt.Sprintf("s%d", i+1), Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true,
+			JetStream: true, JetStreamMaxStore: 8 << 30, StoreDir: t.TempDir(), Cluster: natsserver.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: route},
+		}
+	}
+	for i := range c.options {
+		c.options[i].Routes = natsserver.RoutesFromStr(strings.Join(routes, ","))
+		c.serve(i)
+	}
+	t.Cleanup(func() {
+		for i := range c.servers {
+			c.stop(i)
+		}
+	})
+	eventually(t, "that the servers know each other", func() bool {
+		return slices.ContainsFunc(c.servers[:], func(s *natsserver.Server) bool { return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3 })
+	})
+	return c
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	at, err := net.ResolveTCPAddr("tcp", freeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at.Port
+}
+
+// serve starts a server, which may have run before.
+func (c *cluster) serve(i int) {
+	c.t.Helper()
+	options := c.options[i]
+	s, err := natsserver.NewServer(&options)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	s.Start()
+	c.servers[i] = s
+	if !s.ReadyForConnections(patience / 3) {
+		c.t.Fatalf("server %d does not start", i+1)
+	}
+}
+
+func (c *cluster) stop(i int) {
+	c.servers[i].Shutdown()
+	c.servers[i].WaitForShutdown()
+}
+
+func (c *cluster) flag() string {
+	var urls []string
+	for i := range c.options {
+		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", c.options[i].Port))
+	}
+	return "--fleet=" + strings.Join(urls, ",")
+}
+
+// leader is the server through which most is asked of what NATS keeps.
+func (c *cluster) leader() int {
+	return slices.IndexFunc(c.servers[:], func(s *natsserver.Server) bool { return s.Running() && s.JetStreamIsLeader() })
+}
+
+// A fleet whose NATS servers, hub and recorders run by themselves, and of each of which one is lost.
+func TestFleetOfServersThatAreThere(t *testing.T) {
+	t.Parallel()
+	db := postgresServer(t)
+	db.Exec(t, "postgres", "CREATE SCHEMA fleet AUTHORIZATION "+pgtest.Guarded)
+	history, password := "--history="+db.URL("postgres", pgtest.Guarded)+"&search_path=fleet", []string{"PGPASSWORD=" + pgtest.Password}
+	c := newCluster(t)
+	hub := start(t, password, "hub", c.flag(), "--node=hub", pace, history)
+	lib, card := machine(t, fakenvml.RTX4090())
+	card.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 3 << 30, SM: 9})
+	agent := start(t, lib.Env(), "agent", c.flag(), "--node=gpu-1", pace, "--state-dir="+t.TempDir(), "--alert-rules="+rulesFile(t, hotRules))
+	record := func() *program {
+		t.Helper()
+		p := background(t, password, "record", c.flag(), history)
+		p.log.await(t, "recording the past of the fleet")
+		return p
+	}
+	recorders := []*program{record(), record()}
+	w, own := hub.watch(), agent.watch()
+	const node = "gpu-1"
+	blink := func() {
+		t.Helper()
+		for _, heat := range []uint64{90, 50} {
+			n := len(own.heard(node, "hot"))
+			card.GPU(0).Set(fakenvml.Temperature, heat)
+			eventually(t, "the alert, or its end", func() bool { return len(own.heard(node, "hot")) > n })
+		}
+	}
+	same := func(what string) {
+		t.Helper()
+		want := own.heard(node, "hot")
+		eventually(t, "as many events "+what, func() bool { return len(w.heard(node, "hot")) >= len(want) })
+		if got := w.heard(node, "hot"); !slices.Equal(got, want) {
+			t.Errorf("%s the hub told\n%q, want\n%q", what, got, want)
+		}
+	}
+	live := func(what string) {
+		t.Helper()
+		now := time.Now()
+		eventually(t, "news "+what, func() bool { return w.lives(now, node) })
+	}
+	live("at the start")
+	began := time.Now().Add(-time.Second)
+	blink()
+	same("at the start")
+
+	lost := c.leader()
+	c.stop(lost)
+	live("without a server")
+	blink()
+	same("without a server")
+	_ = recorders[0].stop(syscall.SIGKILL) // it ends as one that was killed
+	blink()
+	c.serve(lost)
+	recorders = append(recorders, record())
+	live("with all servers")
+	blink()
+	same("with all servers")
+
+	card.GPU(0).SetProcesses() // its session ends
+	agent.remembered()
+	until := time.Now().Add(-time.Second)
+	differs := ""
+	defer func() {
+		if t.Failed() {
+			t.Logf("of the past of the machine, the database has %s", differs)
+		}
+	}()
+	eventually(t, "the past of the machine", func() bool {
+		differs = samePast(hub, agent, "/node/"+node, began, until)
+		return differs == ""
+	})
+	for _, p := range recorders[1:] {
+		if err := p.stop(syscall.SIGTERM); err != nil {
+			t.Errorf("a recorder ended with %v", err)
+		}
+		if !strings.Contains(p.log.String(), "recording ends") {
+			t.Error("a recorder says nothing at its end")
+		}
+		quiet(t, p)
+	}
+	quiet(t, hub)
+}
