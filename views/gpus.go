@@ -110,7 +110,42 @@ type Spot struct {
 	Step             string // "u0" to "u3", by what the color stands for; empty where that is not known
 	Level            Level
 	Dim              bool // the filter leaves it out, and it keeps its place
-	X, Y             string
+}
+
+// A square stands for all devices of a node that look alike.
+type square struct{ class, path string }
+
+// squares draws the devices in two rows.
+func (g *Group) squares() (out []square) {
+	columns := (len(g.Spots) + 1) / 2
+	paths := make([][]byte, 0, 4)
+	for i := range g.Spots {
+		class := g.Spots[i].class()
+		at := slices.IndexFunc(out, func(q square) bool { return q.class == class })
+		if at < 0 {
+			at, out, paths = len(out), append(out, square{class: class}), append(paths, make([]byte, 0, 32*len(g.Spots)))
+		}
+		p := append(strconv.AppendInt(append(paths[at], 'M'), int64(i%columns), 10), ".14 "...)
+		paths[at] = append(strconv.AppendInt(p, int64(i/columns), 10), ".14h.58v.58h-.58z"...)
+	}
+	for i := range out {
+		out[i].path = string(paths[i])
+	}
+	return out
+}
+
+// class is what a square is colored by.
+func (s *Spot) class() string {
+	switch {
+	case s.Level != Normal && s.Dim:
+		return s.Step + " " + string(s.Level) + " dim"
+	case s.Level != Normal:
+		return s.Step + " " + string(s.Level)
+	case s.Dim:
+		return s.Step + " dim"
+	default:
+		return s.Step
+	}
 }
 
 type deviceColor struct {
@@ -331,8 +366,6 @@ func (l *GPUList) spots(in *Input, all []glance, shown func(*glance) bool, tile 
 				s = newSpot(&t, color.meter)
 			}
 			s.Dim = !shown(&m.list[i])
-			columns := (len(m.list) + 1) / 2
-			s.X, s.Y = strconv.Itoa(i%columns), strconv.Itoa(i/columns)
 			g.Spots = append(g.Spots, s)
 		}
 		l.Groups = append(l.Groups, g)

@@ -70,8 +70,8 @@ var arrived = map[string]string{
 	"fleet-note":       follows("live") + ` && d.querySelector(".node-notes").innerText.includes("clock") && d.getElementById("silent-node").hidden`,
 	"fleet-nodes":      follows("live") + ` && d.querySelectorAll("tbody").length === 2 && d.querySelectorAll("tbody tr:not(.group)").length === 40 && d.querySelectorAll("[data-silent]").length === 1`,
 	"nodes-many":       `d.querySelectorAll("tbody tr:not(.group)").length === 200 && d.getElementById("node-pages").innerText.includes("1 to 200 of 1000")`,
-	"thousand":         follows("live") + ` && d.querySelectorAll(".wall > li").length === 125 && d.querySelectorAll(".wall rect").length === 1000`,
-	"thousand-problem": follows("live") + ` && d.querySelectorAll(".wall rect.dim").length > 500`,
+	"thousand":         follows("live") + ` && d.querySelectorAll(".wall > li").length === 125 && [...d.querySelectorAll(".wall path")].flatMap((p) => p.getAttribute("d").match(/M/g)).length === 1000`,
+	"thousand-problem": follows("live") + ` && [...d.querySelectorAll(".wall path.dim")].flatMap((p) => p.getAttribute("d").match(/M/g)).length > 500`,
 
 	"picture-of":      drawn + ` && d.getElementById("picture-title").textContent.replaceAll("\u00a0", " ").includes("GPU 1")`,
 	"picture-found":   drawn + ` && d.querySelector("[name=gpu]").value.includes("node-003") && d.querySelectorAll("#picture .band").length > 0`,
