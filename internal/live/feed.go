@@ -34,10 +34,10 @@ const (
 	unused = time.Minute
 	// gap is between two renderings of a page for changes, settle how long a change of one of several nodes waits
 	// for those of the others. A page that takes long to render has a longer gap: idle times as long as that took, so that
-	// one page takes a fifth of a processor at most. It is longest at most, since others may have the processor meanwhile.
+	// one page takes a quarter of a processor at most. It is longest at most, since others may have the processor meanwhile.
 	gap, settle = 200 * time.Millisecond, 150 * time.Millisecond
-	idle        = 4
-	longest     = time.Second
+	idle        = 3
+	longest     = 750 * time.Millisecond
 	// fresh is how long a message is sent as it is: it has the time.
 	fresh = time.Second
 )

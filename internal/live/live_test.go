@@ -422,10 +422,10 @@ func BenchmarkDiff(b *testing.B) {
 	}
 }
 
-// A page that takes long to render is rendered seldom: four times as long as that took later, a second at most.
+// A page that takes long to render is rendered seldom: three times as long as that took later, 0.75 s at most.
 func TestADearPageIsRenderedSeldom(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ takes, gap time.Duration }{{0, gap}, {10 * time.Millisecond, gap}, {100 * time.Millisecond, 400 * time.Millisecond}, {10 * time.Second, longest}} {
+	for _, tt := range []struct{ takes, gap time.Duration }{{0, gap}, {10 * time.Millisecond, gap}, {100 * time.Millisecond, 300 * time.Millisecond}, {10 * time.Second, longest}} {
 		now, made := time.Hour, 0
 		f := New(func(context.Context, string, auth.Audience) ([]byte, error) {
 			made++
