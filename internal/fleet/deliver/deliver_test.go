@@ -411,6 +411,7 @@ func same(t *testing.T, a *agent, s store.Store) {
 func TestHoursAway(t *testing.T) {
 	t.Parallel()
 	stores(t, func(t *testing.T, open func() store.Store) {
+		t.Parallel()
 		b := newBroker(t)
 		agents := []*agent{away(t, 0), away(t, 1)}
 		first := open()
@@ -464,6 +465,7 @@ func (a *agent) parcels() []store.Parcel {
 func TestTwiceInAnyOrder(t *testing.T) {
 	t.Parallel()
 	stores(t, func(t *testing.T, open func() store.Store) {
+		t.Parallel()
 		b, a := newBroker(t), away(t, 0)
 		all := a.parcels()
 		random := rand.New(rand.NewPCG(1, 2))
