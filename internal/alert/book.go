@@ -2,6 +2,7 @@ package alert
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -54,7 +55,7 @@ type Order struct {
 	By          *Acknowledgment `json:"by,omitempty"`          // who does; nil takes it back
 	Dismiss     string          `json:"dismiss,omitempty"`     // the alert's ID
 	Silence     []Silence       `json:"silence,omitempty"`
-	Unsilence   string          `json:"unsilence,omitempty"` // the silence's ID
+	Unsilence   *Silence        `json:"unsilence,omitempty"` // and each other that says the same; of a node that has none nothing changes
 }
 
 // An Outcome is what became of an [Order].
@@ -73,8 +74,10 @@ func (e *Engine) Carry(o *Order, now time.Time) (out Outcome, err error) {
 	case o.Dismiss != "":
 		c, err = e.Dismiss(o.Dismiss, now)
 		out.Changes = []Change{c}
-	case o.Unsilence != "":
-		out.Changes, err = e.Unsilence(o.Unsilence)
+	case o.Unsilence != nil:
+		if out.Changes, err = e.unsilence(o.Unsilence.like); errors.Is(err, ErrUnknown) {
+			err = nil
+		}
 	case len(o.Silence) > 0:
 		out.Silences, out.Changes, err = e.SilenceAll(o.Silence, now)
 	default:
@@ -300,9 +303,11 @@ func (s *Shared) SilenceAll(list []Silence, now time.Time) (made []Silence, chan
 	}
 	for _, x := range list {
 		nodes := s.nodesOf(func(node string, _ *Report) bool { return x.isOf(node) })
-		outcomes, err := s.sendAll(nodes, &Order{Silence: []Silence{x}})
-		if err != nil {
-			return nil, nil, err
+		outcomes, failed := s.sendAll(nodes, &Order{Silence: []Silence{x}})
+		for _, err := range failed {
+			if len(outcomes) == 0 {
+				return nil, nil, err
+			}
 		}
 		var of []Silence
 		for _, out := range outcomes {
@@ -323,29 +328,27 @@ func (s *Shared) SilenceAll(list []Silence, now time.Time) (made []Silence, chan
 // mostSends is how many orders are under way at the same time.
 const mostSends = 64
 
-// sendAll sends an order to several nodes. It is an error where none has carried it out.
-func (s *Shared) sendAll(nodes []string, o *Order) (done []Outcome, err error) {
+// sendAll sends an order to several nodes. It returns what became of it, and why nodes have not carried it out.
+func (s *Shared) sendAll(nodes []string, o *Order) (done []Outcome, failed map[string]error) {
 	var g errgroup.Group
 	g.SetLimit(mostSends)
 	var mu sync.Mutex
+	failed = map[string]error{}
 	for _, node := range nodes {
 		g.Go(func() error {
-			out, failed := s.Send(node, o)
+			out, err := s.Send(node, o)
 			mu.Lock()
 			defer mu.Unlock()
-			if failed == nil {
+			if err == nil {
 				done = append(done, out)
 			} else {
-				err = failed
+				failed[node] = err
 			}
 			return nil
 		})
 	}
 	_ = g.Wait() // its functions return none
-	if len(done) > 0 {
-		err = nil
-	}
-	return done, err
+	return done, failed
 }
 
 // like reports whether a silence says the same, whatever its ID.
@@ -353,48 +356,33 @@ func (x *Silence) like(y Silence) bool {
 	return x.Rule == y.Rule && x.Node == y.Node && x.GPU == y.GPU && x.By == y.By && x.Comment == y.Comment && x.Until.Equal(y.Until)
 }
 
-// Unsilence ends a silence wherever it is in force.
+// Unsilence ends a silence wherever it is in force: also at nodes whose report does not have it yet. It is an error where one whose report
+// has it does not answer.
 func (s *Shared) Unsilence(id string) (changes []Change, err error) {
 	var of *Silence
-	others := map[string]string{} // its IDs by node: each has one of its own
+	has := func(_ string, r *Report) bool { return slices.ContainsFunc(r.Silences, of.like) }
 	known := s.Engine.Silences(time.Time{})
-	s.mu.Lock()
-	for _, r := range s.reports {
+	s.nodesOf(func(_ string, r *Report) bool {
 		known = append(known, r.Silences...)
-	}
-	s.mu.Unlock()
-	for i := range known {
-		if known[i].ID == id {
-			of = &known[i]
-		}
-	}
-	if of == nil {
+		return false
+	})
+	i := slices.IndexFunc(known, func(x Silence) bool { return x.ID == id })
+	if i < 0 {
 		return nil, ErrUnknown
 	}
-	s.mu.Lock()
-	for node, r := range s.reports {
-		for _, x := range r.Silences {
-			if of.like(x) {
-				others[node] = x.ID
-			}
-		}
-	}
-	s.mu.Unlock()
-	for _, node := range slices.Sorted(maps.Keys(others)) {
-		out, err := s.Send(node, &Order{Unsilence: others[node]})
-		if err != nil {
-			return changes, err
-		}
+	of = &known[i]
+	having := s.nodesOf(has)
+	outcomes, failed := s.sendAll(s.nodesOf(func(node string, _ *Report) bool { return of.isOf(node) }), &Order{Unsilence: of})
+	for _, out := range outcomes {
 		changes = append(changes, out.Changes...)
 	}
-	for _, x := range s.Engine.Silences(time.Time{}) {
-		if of.like(x) {
-			more, err := s.Engine.Unsilence(x.ID)
-			if err != nil {
-				return changes, err
-			}
-			changes = append(changes, more...)
-		}
+	more, err := s.Engine.unsilence(of.like)
+	if errors.Is(err, ErrUnknown) {
+		err = nil
 	}
-	return changes, nil
+	changes = append(changes, more...)
+	for _, node := range having {
+		err = cmp.Or(err, failed[node])
+	}
+	return changes, err
 }

@@ -166,6 +166,15 @@ func TestSharedSilences(t *testing.T) {
 	if got := s.Silences(start); len(got) != 0 {
 		t.Errorf("%+v is still in force", got)
 	}
+	// The report of a node may lack it still.
+	if _, _, err := s.SilenceAll([]Silence{{Comment: "maintenance", Until: until}}, start); err != nil {
+		t.Fatal(err)
+	}
+	report(s, map[string]*Engine{"two": nodes["two"]})
+	if changes, err := s.Unsilence(nodes["two"].Silences(start)[0].ID); err != nil || len(changes) != 2 || len(nodes["one"].Silences(start))+len(nodes["two"].Silences(start)) != 0 {
+		t.Errorf("a silence that one node has not reported yet: %d changes, %v", len(changes), err)
+	}
+	report(s, nodes)
 	if made, _, err := s.SilenceAll([]Silence{{Node: "two", Until: until}}, start); err != nil || len(made) != 1 || len(nodes["one"].Silences(start)) != 0 || len(nodes["two"].Silences(start)) != 1 {
 		t.Errorf("%+v, %v", made, err)
 	}
@@ -175,6 +184,18 @@ func TestSharedSilences(t *testing.T) {
 	s.Take("gone", &Report{Standing: []Alert{{ID: "x", Device: gpu.Identity{Node: "gone"}}}})
 	if _, _, err := s.SilenceAll([]Silence{{Node: "gone", Until: until}}, start); err == nil {
 		t.Error("a silence that the node did not hear of is in force")
+	}
+	all, _, err := s.SilenceAll([]Silence{{Comment: "all", Until: until}}, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report(s, nodes)
+	if _, err := s.Unsilence(all[0].ID); err != nil {
+		t.Errorf("a node that never had it and does not answer holds up the end of a silence: %v", err)
+	}
+	s.Take("gone", &Report{Silences: []Silence{{ID: "of gone", Until: until}}})
+	if _, err := s.Unsilence("of gone"); err == nil {
+		t.Error("a silence ended at a node that does not answer")
 	}
 }
 

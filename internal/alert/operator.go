@@ -128,9 +128,14 @@ func (e *Engine) SilenceAll(list []Silence, now time.Time) ([]Silence, []Change,
 // Unsilence ends a silence. The next Observe tells people of the alerts that
 // nobody was told of.
 func (e *Engine) Unsilence(id string) ([]Change, error) {
+	return e.unsilence(func(x Silence) bool { return x.ID == id })
+}
+
+// unsilence ends silences. It is ErrUnknown where there is none such.
+func (e *Engine) unsilence(is func(Silence) bool) ([]Change, error) {
 	return e.change(nil, func() ([]Change, error) {
 		before := len(e.silences)
-		e.silences = slices.DeleteFunc(e.silences, func(x Silence) bool { return x.ID == id })
+		e.silences = slices.DeleteFunc(e.silences, is)
 		if len(e.silences) == before {
 			return nil, ErrUnknown
 		}

@@ -231,6 +231,11 @@ func ofNode(report *alert.Report, node string) error {
 			return fmt.Errorf("an alert is about another node, %.64q", of)
 		}
 	}
+	for i := range report.Silences {
+		if of := report.Silences[i].Node; of != "" && of != node {
+			return fmt.Errorf("a silence is of another node, %.64q", of)
+		}
+	}
 	return nil
 }
 
