@@ -14,7 +14,8 @@ override CGO_CFLAGS += -Wno-deprecated-declarations
 
 # Each command compiles in the same way, so that none compiles anew what another has: the program and its tests
 # have 700 packages in common.
-export GOFLAGS := $(GOFLAGS) -trimpath
+export GOFLAGS
+override GOFLAGS += -trimpath
 
 .DEFAULT_GOAL := build
 .PHONY: build run demo demo-fleet gallery screenshots looks test test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd needs-cross needs-wine
@@ -51,21 +52,21 @@ looks: needs-chromium ## take pictures of every state of the pages, at four widt
 # take longest (LONG, and the first two of OUTSIDE) begin first.
 # RANDOM has thousands of random machines, of which the detector gets a few. In
 # forecasts, views and contract nothing runs beside anything.
-# make check vets all: here it would only be done twice.
 # In bench, ratios of what processes cost are compared.
 # SQLite is C in the form of Go: under the detector its tests take twelve times
-# as long. So it sees those alone in which several read and write (BESIDE), and of
-# the packages that play much past a part of the random tests, without a database.
+# as long. So it sees those alone in which several read and write (BESIDE), also of
+# what is delivered, and of the packages that play much past a part of the random
+# tests, without a database.
 LONG    := ./internal/store/postgres ./internal/server ./sampler/intel ./sampler/smi ./sampler/amd
 OUTSIDE := ./cmd/gpuwhy ./cmd/gpuwhy-gallery ./static ./views ./internal/story ./internal/bench ./internal/contract ./internal/fleet/deliver ./internal/store/sqlite ./internal/record ./internal/past ./internal/forecast
-BESIDE  := ^TestStore$$/^(ReadersBesideAWriter|Canceled)$$|^(TestRemoved|TestDamageThatShowsLater|TestKilledBeforeTheAnswer|TestDatabaseAway)$$
+BESIDE  := ^TestStore$$/^(ReadersBesideAWriter|Canceled)$$|^(TestRemoved|TestDamageThatShowsLater|TestKilledBeforeTheAnswer|TestDatabaseAway)$$|^TestHoursAway$$/^SQLite$$
 PLAYED  := ^(TestSpansInSQLite|TestSessionsInSQLite|TestAnswersAreTrue|TestSessionsOfASimulation|TestTheAnswerOfThen)$$
 RANDOM  := ./internal/insight/explain
 RACED   := ^(TestTheEnd|TestTroubleFiresAlerts|TestAlertsSurviveARestart|TestAHangingDeviceHoldsNobodyUp)$$
 
 test: needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd ## all tests, with the race detector where it sees something; installs what they need
-	$(GO) test -vet=off -race -p 6 -timeout 20m $(LONG) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(OUTSIDE))")
-	$(GO) test -vet=off -timeout 20m -p 3 -parallel 4 $(OUTSIDE) $(RANDOM)
+	$(GO) test -race -p 6 -timeout 20m $(LONG) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(OUTSIDE))")
+	$(GO) test -timeout 20m -p 3 -parallel 4 $(OUTSIDE) $(RANDOM)
 	$(GO) test -vet=off -race -timeout 20m -run '$(RACED)' ./cmd/gpuwhy
 	$(GO) test -vet=off -race -timeout 20m -run '$(BESIDE)' ./internal/store/sqlite ./internal/fleet/deliver
 	$(GO) test -vet=off -race -timeout 20m -skip '$(PLAYED)' ./internal/record ./internal/past -rapid.checks=10

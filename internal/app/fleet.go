@@ -36,7 +36,8 @@ type Fleet struct {
 
 // A Server carries messages between the programs of a fleet.
 type Server interface {
-	Trouble() *gpu.Advice // what keeps it from keeping messages; nil for nothing
+	// Trouble is what keeps it from keeping messages, and since when; nil for nothing.
+	Trouble() (what *gpu.Advice, since time.Time)
 	Close() error
 }
 
@@ -268,8 +269,8 @@ func (a *App) fleeting() contract.Part {
 	s := a.opt.Fleet.Bus.State()
 	part := contract.NewPart("ok", time.Time{})
 	if server := a.opt.Fleet.Server; server != nil {
-		if trouble := server.Trouble(); trouble != nil {
-			return part.Failed(trouble, time.Time{})
+		if trouble, since := server.Trouble(); trouble != nil {
+			return part.Failed(trouble, since)
 		}
 	}
 	switch {

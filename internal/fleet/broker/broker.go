@@ -11,13 +11,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +25,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/shirou/gopsutil/v3/disk"
 	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -41,9 +42,8 @@ const (
 	// certLife is that of the server's certificate, which is made at each start, and anew when a third is left.
 	certLife = 90 * 24 * time.Hour
 	// How often the server looks whether a command has changed the authority, and the certificate ends.
-	look = time.Second
-	// How long after it was started anew the server may be started anew again.
-	mendPause = 10 * time.Second
+	look      = time.Second
+	mendPause = 5 * time.Second // between two looks whether a full disk has room
 )
 
 // Config says where the server listens and keeps its files.
@@ -64,8 +64,8 @@ type Broker struct {
 	said      *logger
 	bus       *bus.Bus
 	cert      atomic.Pointer[tls.Certificate]
-	trouble   atomic.Pointer[gpu.Advice]
-	mended    time.Time // when it last tried; of the task that follows alone
+	trouble   atomic.Pointer[trouble]
+	tried     time.Time // when the server was last to be mended; of the task that follows alone
 	release   func() error
 	cancel    context.CancelFunc
 	tasks     sync.WaitGroup
@@ -266,6 +266,20 @@ func (b *Broker) follow(ctx context.Context, d *document, listen string) {
 	}
 }
 
+type trouble struct {
+	what  gpu.Advice
+	since time.Time
+}
+
+// Trouble is what keeps the server from keeping messages, and since when; nil for nothing.
+func (b *Broker) Trouble() (what *gpu.Advice, since time.Time) {
+	t := b.trouble.Load()
+	if t == nil {
+		return nil, time.Time{}
+	}
+	return &t.what, t.since
+}
+
 // mend lets the server write again after a write has failed, as on a full disk: by itself it refuses all messages of such a
 // stream, without an answer, until it is started anew. That is done once the disk has room. Connections stay, and what
 // was kept is read again.
@@ -274,26 +288,31 @@ func (b *Broker) mend() {
 	if failed == nil {
 		return
 	}
-	first := b.trouble.Swap(&gpu.Advice{
-		What: "the server of the fleet can't write what it keeps: machines are shown live, and their past and events wait", Err: *failed,
-		Try: "make room on the disk of " + b.dir + "; it goes on by itself",
-	}) == nil
-	if first {
-		b.log.Error("the server of the fleet can't write what it keeps", "try", "make room on the disk of "+b.dir, "err", *failed)
+	now := time.Now()
+	if b.trouble.Load() == nil {
+		t := &trouble{gpu.Advice{
+			What: "the server of the fleet can't write what it keeps: machines are shown live, and their past and events wait", Err: errors.New(*failed),
+			Try: "make room on the disk of " + b.dir + "; it goes on by itself",
+		}, now}
+		b.trouble.Store(t)
+		b.log.Error("the server of the fleet can't write what it keeps", "try", t.what.Try, "err", t.what.Err)
+		return // so that people can read it
 	}
-	if first || time.Since(b.mended) < mendPause || room(b.store()) != nil {
+	if now.Sub(b.tried) < mendPause {
 		return
 	}
-	b.mended = time.Now()
-	b.said.unwritten.Store(nil)
+	if b.tried = now; !roomy(b.store()) {
+		return
+	}
 	err := b.server.ShutdownJetStream()
 	if err == nil {
 		err = b.server.EnableJetStream(&natsserver.JetStreamConfig{StoreDir: b.store(), MaxStore: maxStore, MaxMemory: maxMemory, Strict: true})
 	}
 	if err != nil {
-		b.said.unwritten.Store(&err)
+		b.log.Warn("the server of the fleet does not keep messages again yet", "err", err)
 		return
 	}
+	b.said.unwritten.Store(nil)
 	b.trouble.Store(nil)
 	b.log.Info("the server of the fleet keeps messages again")
 }
@@ -301,21 +320,15 @@ func (b *Broker) mend() {
 // spare is how much a disk must have free before messages are kept again.
 const spare = 8 << 20 // bytes
 
-// room is an error where a folder can't take that much.
-func room(dir string) error {
-	file, err := os.CreateTemp(dir, ".room-")
-	if err != nil {
-		return err
+// roomy reports whether that much can be written into a folder. Only where it seems to be free it is tried: others write there, too.
+func roomy(dir string) bool {
+	if of, err := disk.Usage(dir); err == nil && of.Free < spare+spare/4 {
+		return false
 	}
-	_, err = file.Write(make([]byte, spare))
-	if err == nil {
-		err = file.Sync()
-	}
-	return errors.Join(err, file.Close(), os.Remove(file.Name()))
+	name := filepath.Join(dir, ".room")
+	err := os.WriteFile(name, make([]byte, spare), 0o600)
+	return errors.Join(err, os.Remove(name)) == nil
 }
-
-// Trouble is what keeps the server from keeping messages; nil for nothing.
-func (b *Broker) Trouble() *gpu.Advice { return b.trouble.Load() }
 
 // fileState differs when a file was written.
 func fileState(name string) string {
@@ -452,19 +465,19 @@ type logger struct {
 	log       *slog.Logger
 	often     *rate.Limiter
 	fatal     atomic.Pointer[string]
-	unwritten atomic.Pointer[error] // why a message could not be written; nil: all were
+	unwritten atomic.Pointer[string] // why a message could not be written; nil: all were
 }
 
-// some tells it now and then. What could not be written is known by the error of the file, which the server passes on.
+// some tells it now and then, and knows a write that failed by the words of the server, which has no other sign of it.
 func (l *logger) some(format string, v ...any) {
-	for _, value := range v {
-		err, ok := value.(error)
-		if _, file := errors.AsType[*fs.PathError](err); ok && file {
-			l.unwritten.Store(&err)
+	text := fmt.Sprintf(format, v...)
+	for _, words := range []string{"write error", "failed to store a msg", "disabling JetStream", "will be DISABLED"} {
+		if strings.Contains(text, words) {
+			l.unwritten.Store(&text)
 		}
 	}
 	if l.often.Allow() {
-		l.log.Warn("server of the fleet", "says", fmt.Sprintf(format, v...))
+		l.log.Warn("server of the fleet", "says", text)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -12,64 +13,101 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 )
 
-// A disk that was full holds up the fleet only for as long as it is full: what was kept is there afterwards, and what
-// was sent meanwhile was refused, not lost.
+// A disk that was full, or had no place for one more file, holds up the fleet only for as long: what was kept is there
+// afterwards, and what was sent meanwhile was refused, not lost.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 && os.Getenv("CI") == "" {
 		t.Skip("only root may mount")
 	}
-	dir := t.TempDir()
-	if err := syscall.Mount("gpuwhy-test", dir, "tmpfs", 0, "size=16m"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	b := start(t, dir, "127.0.0.1:0")
-	node := member(t, b, Node, "gpu-1")
-	send := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-		defer cancel()
-		_, err := node.JetStream().Publish(ctx, bus.Past("gpu-1"), make([]byte, 64<<10))
-		return err
-	}
-	if err := send(); err != nil {
-		t.Fatal(err)
-	}
-	full, err := os.Create(filepath.Join(dir, "full"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, size := range []int{1 << 16, 4096, 1} {
-		for err = nil; err == nil; {
-			_, err = full.Write(make([]byte, size))
-		}
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
-	refused, kept := 0, 1
-	until(t, "it refuses", func() bool {
-		if err := send(); err != nil {
-			refused++
-		} else {
+	for name, fill := range map[string]func(dir string) error{
+		"bytes": func(dir string) error {
+			file, err := os.Create(filepath.Join(dir, "full"))
+			for _, size := range []int{1 << 16, 4096, 1} {
+				for err == nil {
+					_, err = file.Write(make([]byte, size))
+				}
+				if size > 1 && errors.Is(err, syscall.ENOSPC) {
+					err = nil
+				}
+			}
+			return errors.Join(err, file.Close())
+		},
+		"files": func(dir string) (err error) {
+			for i := 0; err == nil; i++ {
+				err = os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o600)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := syscall.Mount("gpuwhy-test", dir, "tmpfs", 0, "size=48m,nr_inodes=100"); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+					t.Error(err)
+				}
+			})
+			b := start(t, filepath.Join(dir, "fleet"), "127.0.0.1:0")
+			node := member(t, b, Node, "gpu-1")
+			send := func() error {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := node.JetStream().Publish(ctx, bus.Past("gpu-1"), make([]byte, 64<<10))
+				return err
+			}
+			ballast := filepath.Join(dir, "ballast")
+			if err := errors.Join(send(), os.Mkdir(ballast, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			if err := fill(ballast); !errors.Is(err, syscall.ENOSPC) {
+				t.Fatal(err)
+			}
+			refused, kept := 0, 1
+			until(t, "it refuses", func() bool {
+				if err := send(); err != nil {
+					refused++
+				} else {
+					kept++
+				}
+				return refused > 1
+			})
+			until(t, "it says so", func() bool { what, since := b.Trouble(); return what != nil && !since.IsZero() })
+			if err := os.RemoveAll(ballast); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "it keeps again", func() bool { return send() == nil })
 			kept++
-		}
-		return refused > 2
-	})
-	if err := errors.Join(full.Close(), os.Remove(full.Name())); err != nil {
+			until(t, "all is well", func() bool { what, _ := b.Trouble(); return what == nil })
+			stream, err := b.bus.JetStream().Stream(t.Context(), bus.PastStream)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := stream.CachedInfo().State.Msgs; n != uint64(kept) {
+				t.Errorf("%d messages are kept, want %d", n, kept)
+			}
+		})
+	}
+}
+
+// What can't be read is no full disk, and nothing is started anew for it.
+func TestUnreadableIsNotFull(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := start(t, dir, "127.0.0.1:0")
+	closeAll(t, b)
+	found, err := filepath.Glob(filepath.Join(dir, "jetstream", "jetstream", "*", "streams", bus.PastStream))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%q, %v", found, err)
+	}
+	if err := os.MkdirAll(filepath.Join(found[0], "obs", "foo", "meta.inf"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it keeps again", func() bool { err := send(); return err == nil })
-	kept++
-	stream, err := b.bus.JetStream().Stream(t.Context(), bus.PastStream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := stream.CachedInfo().State.Msgs; n != uint64(kept) {
-		t.Errorf("%d messages are kept, want %d", n, kept)
+	b = start(t, dir, "127.0.0.1:0")
+	if b.said.unwritten.Load() != nil {
+		t.Errorf("%q is a write that failed", *b.said.unwritten.Load())
 	}
 }

@@ -77,7 +77,8 @@ type Bus struct {
 	refused  bool        // the last time, the server refused the credentials
 	revoked  bool        // and it had told that they were revoked
 	denied   *gpu.Advice // what this connection may not do
-	stored   *gpu.Advice // what is wrong with JetStream
+	stored   *gpu.Advice // why JetStream did not do what was asked of it last
+	checked  *gpu.Advice // what is wrong with the streams
 	told     string      // the last of these that the log has
 	dropped  uint64
 	slow     bool // told

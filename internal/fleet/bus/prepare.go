@@ -202,7 +202,7 @@ func (b *Bus) checkAll() {
 			return
 		case <-timer.C:
 		}
-		b.Note(b.checkOnce())
+		b.note(&b.checked, b.checkOnce())
 		timer.Reset(b.cfg.check/2 + rand.N(b.cfg.check)) //nolint:gosec // no secret
 	}
 }

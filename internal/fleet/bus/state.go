@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -41,21 +42,22 @@ func (b *Bus) State() State {
 
 // Note takes the result of what was asked of JetStream: its error is part of State until something has worked. Errors
 // that say nothing of servers, such as that of a context that was canceled, change nothing.
-func (b *Bus) Note(err error) {
+func (b *Bus) Note(err error) { b.note(&b.stored, err) }
+
+// note takes the result into one of the fields, which mu guards: that streams are there does not end that they take nothing.
+func (b *Bus) note(into **gpu.Advice, err error) {
 	if errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrConnectionClosed) || !b.conn.IsConnected() {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.stored = explainStored(err); b.stored == nil {
-		b.stored = Explain(err)
-	}
+	*into = cmp.Or(explainStored(err), Explain(err))
 	b.tell()
 }
 
 // worst is what people should read first.
 func (b *Bus) worst() *gpu.Advice {
-	for _, advice := range []*gpu.Advice{b.link, b.stored, b.denied} {
+	for _, advice := range []*gpu.Advice{b.link, b.stored, b.checked, b.denied} {
 		if advice != nil {
 			return advice
 		}
