@@ -25,7 +25,8 @@ export function sendForms(done) {
     if (out) out.value = said;
     if (said) return;
     form.reset();
-    around?.focus({ preventScroll: true });
+    const has = document.activeElement; // nothing, once the row has gone; or what somebody went on to
+    if (has === document.body || form.contains(has)) around?.focus({ preventScroll: true });
     done?.();
   });
 }

@@ -115,9 +115,15 @@ type Spot struct {
 // A square stands for all devices of a node that look alike.
 type square struct{ class, path string }
 
-// squares draws the devices in two rows.
+// columns is how many squares are beside each other: in two rows.
+func (g *Group) columns() int { return (len(g.Spots) + 1) / 2 }
+
+// viewBox is of them all; few are as large as many.
+func (g *Group) viewBox() string { return "0 0 " + strconv.Itoa(max(4, g.columns())) + " 2" }
+
+// squares draws the devices.
 func (g *Group) squares() (out []square) {
-	columns := (len(g.Spots) + 1) / 2
+	columns := g.columns()
 	paths := make([][]byte, 0, 4)
 	for i := range g.Spots {
 		class := g.Spots[i].class()

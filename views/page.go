@@ -96,15 +96,15 @@ func (in *Input) place() string {
 	}
 }
 
-// seconds is how many seconds are between two readings, at most.
+// seconds is how many seconds are between two readings; of several nodes, of the one that is read most often.
 func (in *Input) seconds() string {
-	_, most := in.Pace(in.Fleet)
-	return exact(most.Seconds())
+	least, _, _ := in.Pace(in.Fleet)
+	return exact(least.Seconds())
 }
 
 // every is the same in words; a range where nodes differ.
 func (in *Input) every() string {
-	least, most := in.Pace(in.Fleet)
+	least, _, most := in.Pace(in.Fleet)
 	text := exact(most.Seconds()) + nbsp + "s"
 	if least < most {
 		text = exact(least.Seconds()) + " to " + text

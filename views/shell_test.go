@@ -180,7 +180,7 @@ func TestPaceOfThePage(t *testing.T) {
 	}{
 		{nil, []string{`data-interval="5"`, "every 5\u00a0s", "a reading every 5\u00a0s"}},
 		{insight.NewFleet(every("a", time.Minute)), []string{`data-interval="60"`, "every 60\u00a0s"}},
-		{insight.NewFleet(every("a", time.Minute), every("b", time.Second)), []string{`data-interval="60"`, "every 1 to 60\u00a0s"}},
+		{insight.NewFleet(every("a", time.Minute), every("b", time.Second)), []string{`data-interval="1"`, "every 1 to 60\u00a0s"}},
 	} {
 		in.Fleet = tt.of
 		html := render(t, NewAboutPage(in))

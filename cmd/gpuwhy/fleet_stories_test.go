@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -266,7 +267,16 @@ func TestFleetOnAFullDisk(t *testing.T) {
 	same("before")
 	full := filepath.Join(f.state, "full")
 	fillUp(t, full)
-	blink()
+	waits := func() bool {
+		_, text := agent.fetch("/metrics", nil)
+		return regexp.MustCompile(`(?m)^gpuwhy_fleet_events_waiting\{.*\} [1-9]`).Match(text)
+	}
+	for range 200 { // some may fit into what its file has
+		if blink(); waits() {
+			break
+		}
+	}
+	eventually(t, "that events wait", waits)
 	eventually(t, "that the server says so", fleeting("failed"))
 	now := time.Now()
 	eventually(t, "news of the machine", func() bool { return w.lives(now, "gpu-1") })
@@ -276,6 +286,8 @@ func TestFleetOnAFullDisk(t *testing.T) {
 	eventually(t, "that the server is well", fleeting("ok"))
 	blink()
 	same("afterwards")
+	quiet(t, f.server)
+	quiet(t, agent)
 }
 
 // quiet reports lines of a log that stand there more than a few times: each problem is told once.

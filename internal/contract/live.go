@@ -396,27 +396,30 @@ func (m Monitor) head(f *insight.Fleet) (at, source string) {
 	return timestamp(nodes.Time()), nodes.Source()
 }
 
-// Of is the monitor of a fleet: for a single Moment of several, of its node alone. Its Interval is the longest of
-// [Monitor.Pace].
+// Of is the monitor of a fleet: for a single Moment of several, of its node alone. Its Interval is the usual one of [Monitor.Pace].
 func (m Monitor) Of(f *insight.Fleet) Monitor {
-	_, m.Interval = m.Pace(f)
+	_, m.Interval, _ = m.Pace(f)
 	if moments := f.Moments(); m.Several && len(moments) == 1 && moments[0].Alone() == f {
 		m.Several, m.Node = false, moments[0].Snapshot.Node
 	}
 	return m
 }
 
-// Pace is the shortest and the longest time between readings of the nodes of a fleet: of those from which news come, if there are several; its own
-// where there is none.
-func (m Monitor) Pace(f *insight.Fleet) (least, most time.Duration) {
+// Pace is the shortest, the usual and the longest time between readings of the nodes of a fleet: of those from which news come, if there are several;
+// its own where there is none. Half of the nodes are read as often as usual, or more often.
+func (m Monitor) Pace(f *insight.Fleet) (least, usual, most time.Duration) {
 	moments := f.Moments()
+	all := make([]time.Duration, 0, len(moments))
 	for _, of := range moments {
 		if len(moments) == 1 || !of.Silent() {
-			every := cmp.Or(of.Link.Every, m.Interval)
-			least, most = min(cmp.Or(least, every), every), max(most, every)
+			all = append(all, cmp.Or(of.Link.Every, m.Interval))
 		}
 	}
-	return cmp.Or(least, m.Interval), cmp.Or(most, m.Interval)
+	if len(all) == 0 {
+		return m.Interval, m.Interval, m.Interval
+	}
+	slices.Sort(all)
+	return all[0], all[(len(all)-1)/2], all[len(all)-1]
 }
 
 // node is the name of the one node of a fleet, or the monitor's.

@@ -71,22 +71,23 @@ func TestPaceOfAFleet(t *testing.T) {
 	own, fast, slow, silent := of("own", 0, time.Time{}), of("fast", time.Second, time.Time{}), of("slow", time.Minute, time.Time{}), of("silent", time.Hour, time.Unix(2, 0))
 	m := contract.Monitor{Interval: 5 * time.Second, Several: true}
 	for name, tt := range map[string]struct {
-		of          []*insight.Moment
-		least, most time.Duration
+		of                 []*insight.Moment
+		least, usual, most time.Duration
 	}{
-		"none":             {nil, 5 * time.Second, 5 * time.Second},
-		"its own":          {[]*insight.Moment{own}, 5 * time.Second, 5 * time.Second},
-		"one":              {[]*insight.Moment{slow}, time.Minute, time.Minute},
-		"several":          {[]*insight.Moment{own, fast, slow, silent}, time.Second, time.Minute},
-		"one that is mute": {[]*insight.Moment{silent}, time.Hour, time.Hour},
-		"mute beside own":  {[]*insight.Moment{own, silent}, 5 * time.Second, 5 * time.Second},
+		"none":             {nil, 5 * time.Second, 5 * time.Second, 5 * time.Second},
+		"its own":          {[]*insight.Moment{own}, 5 * time.Second, 5 * time.Second, 5 * time.Second},
+		"one":              {[]*insight.Moment{slow}, time.Minute, time.Minute, time.Minute},
+		"two":              {[]*insight.Moment{fast, slow}, time.Second, time.Second, time.Minute},
+		"several":          {[]*insight.Moment{own, fast, slow, silent}, time.Second, 5 * time.Second, time.Minute},
+		"one that is mute": {[]*insight.Moment{silent}, time.Hour, time.Hour, time.Hour},
+		"mute beside own":  {[]*insight.Moment{own, silent}, 5 * time.Second, 5 * time.Second, 5 * time.Second},
 	} {
 		f := insight.NewFleet(tt.of...)
-		if least, most := m.Pace(f); least != tt.least || most != tt.most {
-			t.Errorf("%s: %v to %v, want %v to %v", name, least, most, tt.least, tt.most)
+		if least, usual, most := m.Pace(f); least != tt.least || usual != tt.usual || most != tt.most {
+			t.Errorf("%s: %v, %v and %v, want %v, %v and %v", name, least, usual, most, tt.least, tt.usual, tt.most)
 		}
-		if got := m.Of(f).Interval; got != tt.most {
-			t.Errorf("%s: the interval is %v, want %v", name, got, tt.most)
+		if got := m.Of(f).Interval; got != tt.usual {
+			t.Errorf("%s: the interval is %v, want %v", name, got, tt.usual)
 		}
 	}
 }

@@ -86,7 +86,7 @@ type subject struct {
 	again    func() metrics.Readings
 	newest   int64                // the time of the newest series, in ms since 1970
 	counters map[uint64]beginning // by series, where OTLP is sent
-	observed time.Duration        // when the newest Moment came
+	stale    time.Duration        // from when on its newest Moment is told no more
 	// began is since when its counters count; 0: nobody knows.
 	began time.Time
 }
@@ -111,7 +111,7 @@ func (p *Pusher) Observe(m *insight.Moment) {
 	if p.ended {
 		return
 	}
-	if !m.Link.Silent.IsZero() || p.cfg.Clock.Now().Sub(s.Time) > p.cfg.Metrics.StaleAfter() {
+	if !m.Link.Silent.IsZero() || p.cfg.Clock.Now().Sub(s.Time) > p.cfg.Metrics.StaleAfter(m) {
 		if n != nil {
 			p.forget(n)
 		}
@@ -122,7 +122,7 @@ func (p *Pusher) Observe(m *insight.Moment) {
 		n = &subject{name: s.Node}
 		p.nodes[s.Node] = n
 	}
-	n.instance, n.cluster, n.observed = s.Node, m.Place.Cluster, p.cfg.Clock.Elapsed()
+	n.instance, n.cluster, n.stale = s.Node, m.Place.Cluster, p.cfg.Clock.Elapsed()+p.cfg.Metrics.StaleAfter(m)
 	p.take(n, s.Time.UnixMilli(), func() metrics.Readings { return p.cfg.Metrics.Readings(s, p.otel) })
 	p.with[s.Node] = true
 	if known && len(p.with) == len(p.nodes) { // of a fleet at the start, more nodes come
@@ -329,7 +329,7 @@ func (p *Pusher) tick() {
 	defer p.mu.Unlock()
 	now := p.cfg.Clock.Elapsed()
 	for _, n := range p.nodes {
-		if now-n.observed > p.cfg.Metrics.StaleAfter() {
+		if now > n.stale {
 			p.forget(n)
 		}
 	}

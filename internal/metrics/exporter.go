@@ -236,15 +236,17 @@ func (e *Exporter) gatherOwn(b *builder, all *insight.Fleet, fresh bool) {
 func (e *Exporter) fresh(all *insight.Fleet) (fresh gpu.Nodes) {
 	now := e.cfg.Now()
 	for _, m := range all.Moments() {
-		if !m.Silent() && now.Sub(m.Snapshot.Time) <= e.StaleAfter() {
+		if !m.Silent() && now.Sub(m.Snapshot.Time) <= e.StaleAfter(m) {
 			fresh = append(fresh, m.Snapshot)
 		}
 	}
 	return fresh
 }
 
-// StaleAfter is how long the readings of a snapshot are told: three intervals.
-func (e *Exporter) StaleAfter() time.Duration { return staleAfter * max(e.cfg.Interval, e.cfg.Longest) }
+// StaleAfter is how long the readings of a Moment are told: three intervals, as the program says that reads the node.
+func (e *Exporter) StaleAfter(m *insight.Moment) time.Duration {
+	return staleAfter * max(e.cfg.Interval, e.cfg.Longest, m.Link.Every)
+}
 
 // gatherRuntime returns what could be read, and logs once what could not.
 func (e *Exporter) gatherRuntime() []*dto.MetricFamily {

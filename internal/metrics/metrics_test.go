@@ -204,18 +204,22 @@ func TestDeviceThatIsNotOK(t *testing.T) {
 
 // A reading that was put off while nobody looked is not stale.
 func TestStaleKnowsTheLongerInterval(t *testing.T) {
-	now, s := noon, desktop()
-	e, err := New(Config{
-		Newest: func() *insight.Fleet { return fleetOf(s) }, Self: healthy, Interval: 5 * time.Second, Longest: time.Minute,
-		Node: "desk", Now: func() time.Time { return now },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for after, up := range map[time.Duration]float64{3 * time.Minute: 1, 3*time.Minute + time.Second: 0} {
-		now = noon.Add(after)
-		if got := samples(t, e)[`gpuwhy_up{node="desk"}`]; got != up {
-			t.Errorf("after %v: up %v, want %v", after, got, up)
+	far := insight.Of(desktop()).At(insight.Place{}, insight.Link{Remote: true, Every: time.Minute})
+	for name, of := range map[string]Config{
+		"while nobody looks": {Newest: func() *insight.Fleet { return fleetOf(desktop()) }, Longest: time.Minute},
+		"by another program": {Newest: func() *insight.Fleet { return insight.NewFleet(far) }},
+	} {
+		now := noon
+		of.Self, of.Interval, of.Node, of.Now = healthy, 5*time.Second, "desk", func() time.Time { return now }
+		e, err := New(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for after, up := range map[time.Duration]float64{3 * time.Minute: 1, 3*time.Minute + time.Second: 0} {
+			now = noon.Add(after)
+			if got := samples(t, e)[`gpuwhy_up{node="desk"}`]; got != up {
+				t.Errorf("%s, after %v: up %v, want %v", name, after, got, up)
+			}
 		}
 	}
 }

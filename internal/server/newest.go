@@ -122,15 +122,14 @@ func (s *Server) serveUntilNext(of *answers, w http.ResponseWriter, r *http.Requ
 }
 
 // untilNext lets a client keep an answer about one node until the next reading is due, in whole
-// seconds: not of several nodes, and not if a source failed and may be tried before that.
+// seconds: not of several nodes or one that another program reads, and not if a source failed and may be tried before that.
 func (s *Server) untilNext(f *insight.Fleet) []string {
 	nodes := f.Nodes()
-	if len(nodes) != 1 || len(nodes[0].Failures) > 0 || len(nodes[0].Devices) == 0 {
+	if len(nodes) != 1 || len(nodes[0].Failures) > 0 || len(nodes[0].Devices) == 0 || f.Moments()[0].Link.Remote {
 		return cacheRevalidate
 	}
-	every := s.monitor(f).Interval
-	left := time.Until(nodes[0].Time.Add(every))
-	if left < time.Second || left > every { // the clock was set back
+	left := time.Until(nodes[0].Time.Add(s.cfg.Monitor.Interval))
+	if left < time.Second || left > s.cfg.Monitor.Interval { // the clock was set back
 		return cacheRevalidate
 	}
 	return []string{"private, max-age=" + strconv.Itoa(int(left/time.Second))}

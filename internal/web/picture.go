@@ -30,7 +30,7 @@ func (p *Pages) recent(f *insight.Fleet, page string) func(node, uuid string, st
 		if m, ok := f.Node(node); ok {
 			of = m.Alone()
 		}
-		_, every := p.cfg.Monitor.Pace(of)
+		_, every, _ := p.cfg.Monitor.Pace(of)
 		return p.cfg.Recent.Table(recent.Question{Node: node, UUID: uuid, Step: step, Interval: every})
 	}
 }
