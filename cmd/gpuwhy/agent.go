@@ -13,6 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/sampler/host"
 	"github.com/gpuwhy/gpuwhy/sampler/kube"
 )
 
@@ -66,7 +67,7 @@ func (env *environment) newFleet(as role, in []*app.Inputs) (_ *app.Fleet, err e
 		if err != nil {
 			return nil, usageError{err}
 		}
-		server, err := broker.Start(env.ctx, broker.Config{Dir: dir, Listen: cfg.FleetListen, Hosts: cfg.FleetHost, Log: log})
+		server, err := broker.Start(env.ctx, broker.Config{Dir: dir, Listen: cfg.FleetListen, Hosts: cfg.FleetHost, Log: log, Free: host.FreeSpace})
 		if err != nil {
 			return nil, err
 		}

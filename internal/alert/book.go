@@ -376,7 +376,7 @@ func (s *Shared) Unsilence(id string) (changes []Change, err error) {
 	for _, out := range outcomes {
 		changes = append(changes, out.Changes...)
 	}
-	more, err := s.Engine.unsilence(of.like)
+	more, err := s.unsilence(of.like) // of the engine
 	if errors.Is(err, ErrUnknown) {
 		err = nil
 	}

@@ -295,3 +295,12 @@ func BenchmarkRead(b *testing.B) {
 		readHost(b, r)
 	}
 }
+
+func TestFreeSpace(t *testing.T) {
+	if free, err := FreeSpace(t.TempDir()); err != nil || free == 0 {
+		t.Errorf("%d, %v", free, err)
+	}
+	if _, err := FreeSpace("/nowhere"); err == nil || !strings.Contains(err.Error(), "/nowhere") {
+		t.Errorf("of a folder that is not there: %v", err)
+	}
+}

@@ -25,7 +25,6 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/shirou/gopsutil/v3/disk"
 	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -52,6 +51,8 @@ type Config struct {
 	Listen string   // address and port; port 0 takes a free one
 	Hosts  []string // names and addresses under which machines reach it, beside those that this machine knows of itself
 	Log    *slog.Logger
+	// Free is how many bytes may still be written to the disk of a folder; nil where that is found by writing alone.
+	Free func(dir string) (uint64, error)
 }
 
 // A Broker is a server that runs.
@@ -60,6 +61,7 @@ type Broker struct {
 	log       *slog.Logger
 	authority *Authority
 	hosts     []string
+	free      func(dir string) (uint64, error)
 	server    *natsserver.Server
 	said      *logger
 	bus       *bus.Bus
@@ -77,7 +79,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if cfg.Dir == "" {
 		return nil, &gpu.Advice{What: "the server of a fleet keeps keys and messages, and has no place for them", Try: "give --state-dir a folder, or leave out --fleet-listen"}
 	}
-	b := &Broker{dir: cfg.Dir, log: cfg.Log, hosts: cfg.Hosts}
+	b := &Broker{dir: cfg.Dir, log: cfg.Log, hosts: cfg.Hosts, free: cfg.Free}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -301,7 +303,7 @@ func (b *Broker) mend() {
 	if now.Sub(b.tried) < mendPause {
 		return
 	}
-	if b.tried = now; !roomy(b.store()) {
+	if b.tried = now; !b.roomy() {
 		return
 	}
 	err := b.server.ShutdownJetStream()
@@ -320,12 +322,14 @@ func (b *Broker) mend() {
 // spare is how much a disk must have free before messages are kept again.
 const spare = 8 << 20 // bytes
 
-// roomy reports whether that much can be written into a folder. Only where it seems to be free it is tried: others write there, too.
-func roomy(dir string) bool {
-	if of, err := disk.Usage(dir); err == nil && of.Free < spare+spare/4 {
-		return false
+// roomy reports whether that much can be written. Only where it seems to be free it is tried: others write to that disk, too.
+func (b *Broker) roomy() bool {
+	if b.free != nil {
+		if free, err := b.free(b.store()); err == nil && free < spare+spare/4 {
+			return false
+		}
 	}
-	name := filepath.Join(dir, ".room")
+	name := filepath.Join(b.store(), ".room")
 	err := os.WriteFile(name, make([]byte, spare), 0o600)
 	return errors.Join(err, os.Remove(name)) == nil
 }

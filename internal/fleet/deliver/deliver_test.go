@@ -266,6 +266,7 @@ func (b *broker) taken(t *testing.T) {
 // stores are those of a fleet.
 func stores(t *testing.T, test func(t *testing.T, open func() store.Store)) {
 	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
 		s, err := sqlite.Open(t.Context(), sqlite.Options{File: filepath.Join(t.TempDir(), "fleet.db"), Log: logger(t), Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
@@ -274,6 +275,7 @@ func stores(t *testing.T, test func(t *testing.T, open func() store.Store)) {
 		test(t, func() store.Store { return s })
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
 		if shared == nil {
 			t.Skip(pgtest.ErrMissing)
 		}
@@ -411,7 +413,6 @@ func same(t *testing.T, a *agent, s store.Store) {
 func TestHoursAway(t *testing.T) {
 	t.Parallel()
 	stores(t, func(t *testing.T, open func() store.Store) {
-		t.Parallel()
 		b := newBroker(t)
 		agents := []*agent{away(t, 0), away(t, 1)}
 		first := open()
@@ -465,7 +466,6 @@ func (a *agent) parcels() []store.Parcel {
 func TestTwiceInAnyOrder(t *testing.T) {
 	t.Parallel()
 	stores(t, func(t *testing.T, open func() store.Store) {
-		t.Parallel()
 		b, a := newBroker(t), away(t, 0)
 		all := a.parcels()
 		random := rand.New(rand.NewPCG(1, 2))
