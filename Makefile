@@ -18,7 +18,7 @@ export GOFLAGS
 override GOFLAGS += -trimpath
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo demo-fleet gallery screenshots looks test test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd needs-cross needs-wine
+.PHONY: build run demo demo-fleet gallery screenshots looks test raced beside played test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd needs-cross needs-wine
 
 build: ## build bin/gpuwhy
 	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -67,8 +67,13 @@ RACED   := ^(TestTheEnd|TestTroubleFiresAlerts|TestAlertsSurviveARestart|TestAHa
 test: needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd ## all tests, with the race detector where it sees something; installs what they need
 	$(GO) test -race -p 6 -timeout 20m $(LONG) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(OUTSIDE))")
 	$(GO) test -timeout 20m -p 3 -parallel 4 $(OUTSIDE) $(RANDOM)
+	$(MAKE) --no-print-directory -j 3 -O raced beside played
+
+raced:
 	$(GO) test -vet=off -race -timeout 20m -run '$(RACED)' ./cmd/gpuwhy
+beside:
 	$(GO) test -vet=off -race -timeout 20m -run '$(BESIDE)' ./internal/store/sqlite ./internal/fleet/deliver
+played:
 	$(GO) test -vet=off -race -timeout 20m -skip '$(PLAYED)' ./internal/record ./internal/past -rapid.checks=10
 
 # The programs are kept outside of the tree, since kube-apiserver takes five minutes of two processors to build.

@@ -77,7 +77,7 @@ var allowed = map[string][]string{
 	"internal/metrics":               {"gpu", "gpu/catalog", "internal/insight", "internal/negotiate"},
 	"sampler/smi":                    {"gpu", "internal/lazy", "sampler/nvidia", "sampler/perdevice"},
 	"sampler/smi/fakesmi":            {"internal/executable", "sampler/captures"},
-	"sampler/kube":                   {"gpu", "sampler/host", "sampler/smi"},
+	"sampler/kube":                   {"gpu", "internal/lazy", "sampler/host", "sampler/smi"},
 	"sampler/kube/fakekube":          {},
 	"sampler/smi/fakesmi/program":    {},
 	"internal/store/postgres":        {"gpu", "internal/store", "internal/store/frames"},

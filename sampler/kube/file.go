@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // A File lists clusters.
@@ -83,13 +84,13 @@ const (
 )
 
 var (
-	goodID      = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
-	goodName    = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-	goodLabel   = regexp.MustCompile(`^[-A-Za-z0-9_./]{1,316}$`)
-	goodValue   = regexp.MustCompile(`^[-A-Za-z0-9_.]{0,63}\*?$`)
-	unknownKey  = regexp.MustCompile(`^field (\S+) not found in type \S+$`)
-	unfitting   = regexp.MustCompile("^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.*)$")
-	linePattern = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
+	goodID      = lazy.Pattern(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+	goodName    = lazy.Pattern(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+	goodLabel   = lazy.Pattern(`^[-A-Za-z0-9_./]{1,316}$`)
+	goodValue   = lazy.Pattern(`^[-A-Za-z0-9_.]{0,63}\*?$`)
+	unknownKey  = lazy.Pattern(`^field (\S+) not found in type \S+$`)
+	unfitting   = lazy.Pattern("^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.*)$")
+	linePattern = lazy.Pattern(`^(?:yaml: )?line (\d+): (.*)$`)
 )
 
 // Parse reads a file of clusters. The error has a line for each thing that is wrong, with its line in the file:
