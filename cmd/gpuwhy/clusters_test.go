@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/sampler/kube/fakekube"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
@@ -17,7 +18,7 @@ func TestClusters(t *testing.T) {
 	t.Parallel()
 	s := fakekube.New(t)
 	file := filepath.Join(t.TempDir(), "clusters.yaml")
-	if err := os.WriteFile(file, []byte("clusters:\n- id: lab\n  url: "+s.URL+"\n  interval: 1s\n  exec_interval: 1s\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("clusters:\n- id: lab\n  url: "+s.URL+"\n  interval: 2s\n  exec_interval: 2s\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := start(t, nil, "hub", "--clusters", file, "--interval", "1s")
@@ -55,6 +56,10 @@ func TestClusters(t *testing.T) {
 	var one map[string]any
 	if status := p.get("/node/lab:gpu-1/api/gpu/summary", &one); status != 200 || one["node"] != "lab:gpu-1" {
 		t.Errorf("%d, %v", status, one["node"])
+	}
+	var recent contract.Recent
+	if p.get("/node/lab:gpu-1/api/gpu/recent", &recent); recent.Interval != 2 {
+		t.Errorf("it is read every %v s, and not every 2 s as the file says", recent.Interval)
 	}
 	if status := p.get("/api/v1/gpu/nodes?cluster_id=other", nil); status != 404 {
 		t.Errorf("another cluster: %d", status)

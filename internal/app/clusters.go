@@ -44,7 +44,7 @@ func (a *App) runClusters(ctx context.Context, g *errgroup.Group) {
 func (a *App) join(ctx context.Context, g *errgroup.Group, of kube.Node) (leave func()) {
 	in := &Inputs{
 		Node: insight.Key(of.Cluster, of.Name), Place: insight.Place{Name: of.Name, Cluster: of.Cluster, Labels: of.Labels},
-		Origin: gpu.SourceKubernetes, Sources: []sampler.Source{of.Source}, Host: clusterHost{of.Host},
+		Origin: gpu.SourceKubernetes, Sources: []sampler.Source{of.Source}, Host: clusterHost{of.Host}, Pace: of.Source.Pace,
 	}
 	n := newNode(in, *a.stage, pace{a.opt.Interval, a.opt.IdleInterval, a.watched}, max(a.opt.Deadline, clusterDeadline), a.opt.Clock, a.log, a.Hub.Publish, a.Hub.Hold)
 	a.local.add(n)

@@ -28,7 +28,9 @@ type Inputs struct {
 	Host Host
 	// KernelLog is that of the machine; nil for a simulation or a recording.
 	KernelLog sampler.KernelLog
-	Notes     []gpu.Advice // go into each snapshot
+	// Pace is the time between readings now, where that is not as the program reads others; nil where it is.
+	Pace  func() time.Duration
+	Notes []gpu.Advice // go into each snapshot
 	// Refresh reads the machine on demand; nil if the sampler does that.
 	Refresh func(context.Context) (*gpu.Snapshot, error)
 }
@@ -119,12 +121,20 @@ func newNode(in *Inputs, stage insight.Stage, every pace, deadline time.Duration
 		Host:      in.Host,
 		KernelLog: in.KernelLog,
 		Notes:     in.Notes,
-		Publish:   func(s *gpu.Snapshot) { publish(n.stage.Next(s).At(in.Place, insight.Link{})) },
+		Publish:   func(s *gpu.Snapshot) { publish(n.stage.Next(s).At(in.Place, in.link())) },
 		Clock:     of,
-		Demanded:  func(s *gpu.Snapshot) { hold(n.stage.Beside(s).At(in.Place, insight.Link{})) },
+		Demanded:  func(s *gpu.Snapshot) { hold(n.stage.Beside(s).At(in.Place, in.link())) },
 		Log:       log.With("part", "sampler"),
 	})
 	return n
+}
+
+// link says how often the node is read, where that is another pace.
+func (in *Inputs) link() (l insight.Link) {
+	if in.Pace != nil {
+		l.Every = in.Pace()
+	}
+	return l
 }
 
 // run reads until ctx ends, and closes the inputs: the sampler closes the sources.

@@ -53,7 +53,7 @@ func (p *Place) LabelNames() []string { return slices.Sorted(maps.Keys(p.Labels)
 type Link struct {
 	Remote  bool   // another gpuwhy reads the node
 	Version string // of that
-	// Every is the time between its readings, as it says; 0 where this program reads the node.
+	// Every is the time between its readings, as who reads it says; 0 where that is this program, as often as it reads others.
 	Every time.Duration
 	// Sent is when its last message was made, by the node's clock: the same at all who have had that.
 	Sent time.Time

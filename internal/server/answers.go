@@ -29,7 +29,7 @@ func (s *Server) readable(f *insight.Fleet) error {
 	if len(nodes) == 0 {
 		e.advice = gpu.Advice{What: "the first reading is still under way", Try: "try again in a few seconds"}
 	}
-	wait := max(1, min(s.cfg.Monitor.Interval, mostRetry).Seconds())
+	wait := max(1, min(s.monitor(f).Interval, mostRetry).Seconds())
 	e.header, e.value = "Retry-After", strconv.Itoa(int(math.Ceil(wait)))
 	return e
 }

@@ -34,6 +34,9 @@ type Source struct {
 	ended   chan struct{} // closed when the console has
 }
 
+// Pace is the time between two readings now: longer where each is an exec of its own.
+func (s *Source) Pace() time.Duration { return s.console.paceNow() }
+
 func newSource(ctx context.Context, c *console, log *slog.Logger) *Source {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Source{console: c, cancel: cancel, ended: make(chan struct{})}
