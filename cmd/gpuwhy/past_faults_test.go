@@ -154,7 +154,7 @@ func TestAFullDiskAtTheStart(t *testing.T) {
 // sqlite opens the database as any other program could.
 func database(t *testing.T, dir string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(dir, historyFile))
+	db, err := sql.Open("sqlite", filepath.Join(dir, historyFile)+"?_pragma=busy_timeout(60000)") // the program may be writing
 	if err != nil {
 		t.Fatal(err)
 	}
