@@ -125,6 +125,21 @@ func TestTheGalleryHasEveryStateInAFrame(t *testing.T) {
 	b.Quiet("WebSocket connection to", "status of 503", "status of 404", "Blocked script execution", "the page: Error: 503")
 }
 
+// A page opens its dialog before its frame has loaded.
+func TestADialogOfAFrameThatLoadsTakesNoFocus(t *testing.T) {
+	b := browsertest.Open(t, 1440, 900)
+	b.Visit(startGallery(t))
+	const frame = `document.getElementById("ended-frame")`
+	browsertest.Ask[float64](b, `(document.querySelectorAll("iframe:not(#ended-frame)").forEach((f) => f.remove()), `+
+		frame+`.onload = null, `+frame+`.scrollIntoView(), window.readAt = scrollY)`)
+	b.Until(fmt.Sprintf(`(() => { const d = %s.contentDocument; return d.location.href !== "about:blank" && (%s); })()`, frame, arrived["ended"]))
+	b.Settle()
+	if moved := browsertest.Ask[float64](b, `Math.abs(scrollY - window.readAt)`); moved >= 200 || browsertest.Ask[bool](b, `document.activeElement !== document.body`) {
+		t.Errorf("the gallery has moved by %v, or its frame has the focus", moved)
+	}
+	b.Quiet("WebSocket connection to", "status of 503", "status of 404", "Blocked script execution", "the page: Error: 503")
+}
+
 // Pages of the gallery may stand in frames of the gallery alone.
 func TestOnlyTheGalleryHasFrames(t *testing.T) {
 	policy := func(method, url string) (csp, options string) {
