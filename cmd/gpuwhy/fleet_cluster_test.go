@@ -2,10 +2,10 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -27,11 +27,12 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
 	var routes []string
+	ports := freePorts(t, 6)
 	for i := range c.options {
-		port, route := freePort(t), freePort(t)
+		port, route := ports[i], ports[3+i]
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", route))
 		c.options[i] = natsserver.Options{
-			ServerName: fmt.Sprintf("s%d", i+1), Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true,
+			ServerName: fmt.Sprintf("s%d", i+1), Host: "127.0.0.1", Port: port, NoSigs: true,
 			JetStream: true, JetStreamMaxStore: 8 << 30, StoreDir: t.TempDir(), Cluster: natsserver.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: route},
 		}
 	}
@@ -50,14 +51,15 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	at, err := net.ResolveTCPAddr("tcp", freeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at.Port
-}
+// A reason is why a server ended by itself.
+type reason struct{ text atomic.Value }
+
+func (r *reason) Fatalf(format string, args ...any) { r.text.Store(fmt.Sprintf(format, args...)) }
+func (*reason) Errorf(string, ...any)               {}
+func (*reason) Warnf(string, ...any)                {}
+func (*reason) Noticef(string, ...any)              {}
+func (*reason) Debugf(string, ...any)               {}
+func (*reason) Tracef(string, ...any)               {}
 
 // serve starts a server, which may have run before.
 func (c *cluster) serve(i int) {
@@ -67,10 +69,12 @@ func (c *cluster) serve(i int) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	why := &reason{}
+	s.SetLogger(why, false, false)
 	s.Start()
 	c.servers[i] = s
 	if !s.ReadyForConnections(patience / 3) {
-		c.t.Fatalf("server %d does not start", i+1)
+		c.t.Fatalf("server %d does not start: %v", i+1, why.text.Load())
 	}
 }
 
@@ -134,7 +138,7 @@ func TestFleetOfServersThatAreThere(t *testing.T) {
 		eventually(t, "news "+what, func() bool { return w.lives(now, node) })
 	}
 	live("at the start")
-	began := time.Now().Add(-time.Second)
+	began := time.Now().Add(-5 * time.Second)
 	blink()
 	same("at the start")
 

@@ -28,6 +28,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
@@ -90,12 +91,16 @@ func newProxy(t testing.TB, file, to string, replace ...string) *proxy {
 // freeAddress is one of loopback that nobody listens on.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	return fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])
+}
+
+func freePorts(t testing.TB, n int) []int {
+	t.Helper()
+	ports, err := freeport.Take(n)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	return ports
 }
 
 // start starts nginx and waits until it serves.

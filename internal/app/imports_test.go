@@ -55,6 +55,7 @@ var allowed = map[string][]string{
 	"internal/negotiate":         {},
 	"internal/fixture":           {"gpu"},
 	"internal/browsertest":       {},
+	"internal/freeport":          {},
 	"internal/insight/attribute": {"gpu", "internal/keep"},
 	"internal/insight/explain":   {"gpu", "internal/keep", "internal/lazy"},
 	"internal/insight":           {"gpu", "internal/insight/…"},
@@ -81,7 +82,7 @@ var allowed = map[string][]string{
 	"sampler/kube/fakekube":          {},
 	"sampler/smi/fakesmi/program":    {},
 	"internal/store/postgres":        {"gpu", "internal/store", "internal/store/frames"},
-	"internal/store/postgres/pgtest": {},
+	"internal/store/postgres/pgtest": {"internal/freeport"},
 	"internal/forecast":              {},
 	"internal/foresight": {
 		"gpu", "internal/forecast", "internal/insight", "internal/insight/explain", "internal/keep", "internal/past", "internal/store",

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/freeport"
 )
 
 const patience = 40 * time.Second
@@ -69,15 +69,11 @@ func open(t *testing.T, cfg Config) *Bus {
 	return b
 }
 
-func ports(t *testing.T, n int) (ports []int) {
+func ports(t *testing.T, n int) []int {
 	t.Helper()
-	for range n {
-		ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
+	ports, err := freeport.Take(n)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return ports
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/record"
 	"github.com/gpuwhy/gpuwhy/internal/store"
@@ -61,6 +62,13 @@ type broker struct {
 
 func startBroker(t *testing.T, dir string, port int) *broker {
 	t.Helper()
+	if port == 0 {
+		ports, err := freeport.Take(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		port = ports[0]
+	}
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true, JetStreamMaxStore: 64 << 30})
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +95,7 @@ func (b *broker) connect(t *testing.T, node string) *bus.Bus {
 
 func newBroker(t *testing.T) *broker {
 	t.Helper()
-	b := startBroker(t, t.TempDir(), -1)
+	b := startBroker(t, t.TempDir(), 0)
 	b.prepare(t, bus.Limits{})
 	return b
 }
@@ -518,7 +526,7 @@ func TestKilledBeforeTheAnswer(t *testing.T) {
 // A stream that is full, and servers that are away and come back, keep parcels in the outbox.
 func TestStreamFullAndAway(t *testing.T) {
 	t.Parallel()
-	b, a := startBroker(t, t.TempDir(), -1), away(t, 1)
+	b, a := startBroker(t, t.TempDir(), 0), away(t, 1)
 	b.prepare(t, bus.Limits{PastNode: 5})
 	defer a.sending(b)()
 	until(t, "the stream is full", func() bool {

@@ -26,6 +26,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/talk"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/wire"
+	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
@@ -44,6 +45,13 @@ func eventually(t *testing.T, what string, is func() bool) {
 // startServer starts a NATS that keeps its messages in a folder.
 func startServer(t *testing.T, dir string, port int) *server.Server {
 	t.Helper()
+	if port == 0 {
+		ports, err := freeport.Take(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		port = ports[0]
+	}
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true, JetStreamMaxStore: 4 << 30})
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +234,7 @@ func (a *agent) lives(t *testing.T, node string, change func(*insight.Moment)) (
 }
 
 func TestHubs(t *testing.T) {
-	s := startServer(t, t.TempDir(), -1)
+	s := startServer(t, t.TempDir(), 0)
 	url := s.ClientURL()
 	first := show(t, url, clock.Clock{})
 	a := start(t, url)
@@ -266,7 +274,7 @@ func TestHubs(t *testing.T) {
 // Each node is asked for its recent past once it has come, and once more when it has come back. One that has none, or one that can't be read, harms
 // no other.
 func TestRecentPast(t *testing.T) {
-	s := startServer(t, t.TempDir(), -1)
+	s := startServer(t, t.TempDir(), 0)
 	a := start(t, s.ClientURL())
 	stop := a.lives(t, "first", nil)
 	a.lives(t, "none", nil)
@@ -301,7 +309,7 @@ func TestRecentPast(t *testing.T) {
 }
 
 func TestQuestions(t *testing.T) {
-	s := startServer(t, t.TempDir(), -1)
+	s := startServer(t, t.TempDir(), 0)
 	hub, a := show(t, s.ClientURL(), clock.Clock{}), start(t, s.ClientURL())
 	a.lives(t, "gpu-1", func(m *insight.Moment) { m.Snapshot.Devices[0].Utilization.GPU = gpu.Of[gpu.Percent](99) })
 	eventually(t, "the machine", func() bool { return hub.node("gpu-1") != nil })
@@ -360,7 +368,7 @@ func kept(t *testing.T, hub *screen, node string) jetstream.KeyValue {
 // Events come to each hub once and in order, whatever is started anew in between.
 func TestEventsOnce(t *testing.T) {
 	dir := t.TempDir()
-	s := startServer(t, dir, -1)
+	s := startServer(t, dir, 0)
 	port := s.Addr().String()[strings.LastIndexByte(s.Addr().String(), ':')+1:]
 	url := s.ClientURL()
 	first, a := show(t, url, clock.Clock{}), start(t, url)
@@ -401,7 +409,7 @@ func TestEventsOnce(t *testing.T) {
 
 // What can't be taken of one machine is counted and told, and harms no other.
 func TestBadMessages(t *testing.T) {
-	s := startServer(t, t.TempDir(), -1)
+	s := startServer(t, t.TempDir(), 0)
 	hub, a := show(t, s.ClientURL(), clock.Clock{}), start(t, s.ClientURL())
 	a.lives(t, "good", nil)
 	eventually(t, "the good machine", func() bool { return hub.node("good") != nil })
@@ -446,7 +454,7 @@ func TestBadMessages(t *testing.T) {
 
 // Two programs of one name, a clock that differs and a machine with a new name are told, not merged.
 func TestDoubtfulMachines(t *testing.T) {
-	s := startServer(t, t.TempDir(), -1)
+	s := startServer(t, t.TempDir(), 0)
 	hub := show(t, s.ClientURL(), clock.Of(func() time.Time { return time.Now().Add(-37 * time.Second) }, clock.Clock{}.Elapsed))
 	notes := func(node string) string {
 		m := hub.node(node)
@@ -483,7 +491,7 @@ func TestDoubtfulMachines(t *testing.T) {
 
 // A machine that is taken out vanishes from all hubs.
 func TestTakenOut(t *testing.T) {
-	s := startServer(t, t.TempDir(), -1)
+	s := startServer(t, t.TempDir(), 0)
 	hub, a := show(t, s.ClientURL(), clock.Clock{}), start(t, s.ClientURL())
 	stop := a.lives(t, "gpu-1", nil)
 	eventually(t, "the machine", func() bool { return hub.node("gpu-1") != nil })
@@ -521,7 +529,7 @@ func TestTakenOut(t *testing.T) {
 
 // A node says nothing of others: alerts of another, alerts of the future, and more messages than a machine has to say are refused.
 func TestHostileMachine(t *testing.T) {
-	s := startServer(t, t.TempDir(), -1)
+	s := startServer(t, t.TempDir(), 0)
 	hub, a := show(t, s.ClientURL(), clock.Clock{}), start(t, s.ClientURL())
 	a.lives(t, "good", nil)
 	eventually(t, "the good machine", func() bool { return hub.node("good") != nil })
@@ -565,7 +573,7 @@ func TestHostileMachine(t *testing.T) {
 
 // A clock that is set back makes no machine silent.
 func TestClockSetBack(t *testing.T) {
-	s := startServer(t, t.TempDir(), -1)
+	s := startServer(t, t.TempDir(), 0)
 	hub := show(t, s.ClientURL(), clock.Clock{})
 	encoder := wire.NewEncoder()
 	eventually(t, "a reading of before and one of after", func() bool {

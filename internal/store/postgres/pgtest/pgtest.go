@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuwhy/gpuwhy/internal/freeport"
 )
 
 // A Server is a PostgreSQL that listens on the loopback. Anyone may connect without a password, but for the role [Guarded].
@@ -120,11 +122,11 @@ func (s *Server) initialize(ctx context.Context) error {
 			return err
 		}
 	}
-	port, err := freePort()
+	ports, err := freeport.Take(1)
 	if err != nil {
 		return err
 	}
-	s.port = port
+	s.port = ports[0]
 	initdb := s.command("initdb", "-D", s.data(), "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "--no-sync")
 	if err := s.run(ctx, initdb); err != nil {
 		return err
@@ -143,14 +145,6 @@ func (s *Server) initialize(ctx context.Context) error {
 	}
 	s.alive = alive
 	return s.guard.Start()
-}
-
-func freePort() (int, error) {
-	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return ln.Addr().(*net.TCPAddr).Port, ln.Close()
 }
 
 // Run starts the server again after [Server.Halt], and returns when it answers.
