@@ -244,12 +244,19 @@ func (a *agent) sending(b *broker) (stop func()) {
 
 func recorder(t *testing.T, b *broker, s store.Store) (r *deliver.Recorder, stop func()) {
 	t.Helper()
+	return recorderThat(t, b, s, 0)
+}
+
+// recorderThat is one whose messages come again after so long.
+func recorderThat(t *testing.T, b *broker, s store.Store, again time.Duration) (r *deliver.Recorder, stop func()) {
+	t.Helper()
 	retention, err := record.ParseRetention(record.DefaultRetention)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r = deliver.NewRecorder(deliver.RecorderConfig{
 		Store: s, Retention: retention, JetStream: b.connect(t, "").JetStream(), Stream: bus.PastStream, NodeOf: nodeOf, Log: logger(t), Now: time.Now,
+		Again: again,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -663,4 +670,71 @@ func TestDatabaseAway(t *testing.T) {
 	b.taken(t)
 	same(t, a, fleet)
 	until(t, "a state that is well", func() bool { s := r.State(); return s.Err == nil && len(s.Refused) == 0 })
+}
+
+// What a recorder took that was lost goes to another one.
+func TestRecorderLost(t *testing.T) {
+	t.Parallel()
+	b, a := newBroker(t), away(t, 0)
+	const again = 2 * time.Second
+	fleet := newAgent(t, 2).sqlite
+	_, stop := recorderThat(t, b, fleet, again) // the consumer is there
+	js := b.connect(t, "").JetStream()
+	var consumer jetstream.Consumer
+	until(t, "a consumer", func() (is bool) {
+		var err error
+		consumer, err = js.Consumer(t.Context(), bus.PastStream, "recorders")
+		return err == nil
+	})
+	stop()
+	a.send(b)
+	some, err := consumer.Fetch(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := 0
+	for range some.Messages() {
+		lost++ // and nobody says what becomes of it
+	}
+	if lost != 5 {
+		t.Fatalf("%d messages are lost", lost)
+	}
+	recorderThat(t, b, fleet, again)
+	b.taken(t)
+	same(t, a, fleet)
+}
+
+// slowly is a database that takes long, and counts what it is asked to write.
+type slowly struct {
+	store.Store
+	takes  time.Duration
+	events atomic.Int64
+}
+
+func (s *slowly) Write(ctx context.Context, b *store.Batch) error {
+	s.events.Add(int64(len(b.Events)))
+	time.Sleep(s.takes)
+	return s.Store.Write(ctx, b)
+}
+
+// A message does not go to another recorder while the first one writes it, though its database takes longer than recorders are waited for.
+func TestSlowDatabase(t *testing.T) {
+	t.Parallel()
+	b, a := newBroker(t), away(t, 0)
+	const again = 2 * time.Second
+	s := &slowly{Store: newAgent(t, 2).sqlite, takes: 3 * again}
+	a.send(b)
+	for range 2 {
+		r, _ := recorderThat(t, b, s, again)
+		defer func() {
+			if err := r.State().Err; err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	b.taken(t)
+	same(t, a, s.Store)
+	if n := len(pastOf(t, s.Store, a.node.Node()).Events); s.events.Load() != int64(n) {
+		t.Errorf("%d events were written %d times", n, s.events.Load())
+	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// RecorderConfig is what a Recorder needs.
+// RecorderConfig is what a Recorder needs. Again has a default.
 type RecorderConfig struct {
 	Store     store.Store // of the past of all nodes
 	Retention store.Retention
@@ -28,6 +28,8 @@ type RecorderConfig struct {
 	NodeOf func(subject string) (string, error)
 	Log    *slog.Logger
 	Now    func() time.Time
+	// Again is after how long another recorder gets what this one has taken and does not write, as one that was lost; 0: 30 s.
+	Again time.Duration
 }
 
 const (
@@ -35,8 +37,10 @@ const (
 	group = "recorders"
 	// messagesAtOnce and bytesAtOnce are how much is written in one transaction.
 	messagesAtOnce, bytesAtOnce = 64, 4 << 20
-	// ackWait is after how long another recorder gets what this one has not said that it has written; writePatience is shorter.
-	ackWait, writePatience = 2 * time.Minute, time.Minute
+	// again is the default of Again. It is longer than a connection that begins anew takes.
+	again = 30 * time.Second
+	// writePatience is how long the store may take for one transaction.
+	writePatience = time.Minute
 	// waiting is how long the stream is asked for more.
 	waiting = time.Second
 	// tries is how often a message is tried that the store does not take, though it takes others.
@@ -69,6 +73,7 @@ type RecorderState struct {
 
 // NewRecorder makes a recorder, which does nothing before [Recorder.Run].
 func NewRecorder(cfg RecorderConfig) *Recorder {
+	cfg.Again = cmp.Or(cfg.Again, again)
 	return &Recorder{cfg: cfg, log: cfg.Log.With("part", "recorder"), codec: newCodec(), state: RecorderState{Refused: map[string]uint64{}}}
 }
 
@@ -112,7 +117,7 @@ func (r *Recorder) take(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	consumer, err := r.cfg.JetStream.CreateOrUpdateConsumer(asking, r.cfg.Stream, jetstream.ConsumerConfig{
-		Durable: group, AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: 64 * messagesAtOnce,
+		Durable: group, AckPolicy: jetstream.AckExplicitPolicy, AckWait: r.cfg.Again, MaxAckPending: 64 * messagesAtOnce,
 		Description: "gpuwhy: those who write the past of the fleet",
 	})
 	if err != nil {
@@ -160,6 +165,7 @@ type taken struct {
 
 // record writes messages, and says so to the stream.
 func (r *Recorder) record(ctx context.Context, got []jetstream.Msg) error {
+	defer r.hold(got)()
 	var all []taken
 	for _, m := range got {
 		node, err := r.cfg.NodeOf(m.Subject())
@@ -189,6 +195,27 @@ func (r *Recorder) record(ctx context.Context, got []jetstream.Msg) error {
 		all = all[n:]
 	}
 	return nil
+}
+
+// hold keeps messages from going to another recorder, however long writing them takes, until release is called.
+func (r *Recorder) hold(got []jetstream.Msg) (release func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var holding sync.WaitGroup
+	holding.Go(func() {
+		often := time.NewTicker(r.cfg.Again / 3)
+		defer often.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-often.C:
+			}
+			for _, m := range got {
+				_ = m.InProgress() // of one that is written it is an error, and without a connection the message comes again
+			}
+		}
+	})
+	return func() { cancel(); holding.Wait() }
 }
 
 // read makes the batch of a message.
