@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -104,6 +105,15 @@ func TestCompressedMessages(t *testing.T) {
 			return fmt.Appendf(nil, `{"seq":%d,"filling":%q}`, of.Snapshot.Seq, strings.Repeat("8 GPUs ", 10_000)), nil
 		}
 	})
+	sent := func(messages int) (bytes uint64) { // counted after a client has them
+		t.Helper()
+		for end := time.Now().Add(patience); m.Stats().Messages < uint64(messages); time.Sleep(time.Millisecond) { //nolint:gosec // a small number
+			if time.Now().After(end) {
+				t.Fatalf("%d messages were counted, want %d", m.Stats().Messages, messages)
+			}
+		}
+		return m.Stats().Bytes
+	}
 	sizes := map[websocket.CompressionMode]uint64{}
 	for _, mode := range []websocket.CompressionMode{websocket.CompressionDisabled, websocket.CompressionNoContextTakeover, websocket.CompressionContextTakeover} {
 		conn, answer, err := websocket.Dial(t.Context(), m.url, &websocket.DialOptions{HTTPClient: m.client, CompressionMode: mode}) //nolint:bodyclose // Dial says that nobody needs to
@@ -116,15 +126,15 @@ func TestCompressedMessages(t *testing.T) {
 		conn.SetReadLimit(-1)
 		c := &client{t, conn}
 		c.want("gpu_status")
-		before := m.Stats().Bytes
+		before := sent(3*len(sizes) + 1)
 		m.publish(snapshot(uint64(len(sizes) + 1)))
 		c.wantFrame(uint64(len(sizes) + 1))
 		m.publish(snapshot(uint64(len(sizes) + 10)))
 		c.wantFrame(uint64(len(sizes) + 10))
+		sizes[mode] = sent(3*len(sizes)+3) - before
 		if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
 			t.Error(err)
 		}
-		sizes[mode] = m.Stats().Bytes - before
 	}
 	if plain := sizes[websocket.CompressionDisabled]; plain < 140_000 || sizes[websocket.CompressionNoContextTakeover] > plain/10 || sizes[websocket.CompressionContextTakeover] > plain/10 {
 		t.Errorf("bytes by mode: %v", sizes)
