@@ -45,6 +45,8 @@ type Server struct {
 	counts  Counts
 	now     int // execs that run
 	serial  int
+
+	execs sync.WaitGroup // with the commands that they run
 }
 
 // Counts are what the server was asked for.
@@ -76,17 +78,20 @@ func New(tb testing.TB) *Server {
 	return s
 }
 
-// Unstarted returns a server that the test starts, as with TLS.
+// Unstarted returns a server that the test starts, as with TLS. When the test ends, the server waits for its commands:
+// folders of the test are removed after that, also those that it makes later.
 func Unstarted(tb testing.TB) *Server {
+	_ = tb.TempDir() // what removes the folders is registered with the first
 	s := &Server{
 		tb: tb, version: 100, objects: map[string]object{}, changed: make(chan struct{}), denied: map[string]bool{},
 		folders: map[string]string{}, conns: map[int]func(){},
 	}
 	s.Server = httptest.NewUnstartedServer(s.handler())
 	tb.Cleanup(func() {
-		s.Cut()
 		s.CloseClientConnections()
 		s.Close()
+		s.Cut()
+		s.execs.Wait()
 	})
 	return s
 }
@@ -477,6 +482,8 @@ const (
 
 // exec is the end of a kubelet.
 func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
+	s.execs.Add(1)
+	defer s.execs.Done()
 	verb := map[string]string{http.MethodGet: "get", http.MethodPost: "create"}[r.Method]
 	// As servers from 1.35 on: a WebSocket needs both.
 	if !s.allowed(w, verb+" pods/exec") || !s.allowed(w, "create pods/exec") {

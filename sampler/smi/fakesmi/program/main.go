@@ -124,9 +124,9 @@ func (m *machine) option(names ...string) (string, bool) {
 
 func (m *machine) has(arg string) bool { return slices.Contains(m.args, arg) }
 
-// note writes a line into the log.
+// note writes a line into the log, which is there as long as the machine is.
 func (m *machine) note(text string) {
-	f, err := os.OpenFile(filepath.Join(m.dir, "log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(filepath.Join(m.dir, "log"), os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return
 	}
