@@ -1,14 +1,19 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport"
+	"k8s.io/client-go/transport/websocket"
 	"k8s.io/klog/v2"
 	"k8s.io/streaming/pkg/httpstream"
 )
@@ -29,10 +34,7 @@ func (a *api) exec(ctx context.Context, t target, command []string, stdin *io.Pi
 		return err
 	}
 	at.RawQuery = query.Encode()
-	socket, err := remotecommand.NewWebSocketExecutor(a.cfg, http.MethodGet, at.String())
-	if err != nil {
-		return err
-	}
+	socket := &webSocket{cfg: a.cfg, at: at.String()}
 	spdy, err := remotecommand.NewSPDYExecutor(a.cfg, http.MethodPost, at)
 	if err != nil {
 		return err
@@ -51,3 +53,63 @@ func (a *api) exec(ctx context.Context, t target, command []string, stdin *io.Pi
 	}
 	return err
 }
+
+// A webSocket executes over a WebSocket, by client-go. That leaves four goroutines and their buffers behind for good when its context ends
+// in the moment in which the stream begins: what reads the connection finds it closed, and tells nobody. So the end of
+// a context only makes the connection unreadable, which is told.
+type webSocket struct {
+	cfg *rest.Config
+	at  string
+}
+
+// Stream is StreamWithContext, without an end.
+func (w *webSocket) Stream(options remotecommand.StreamOptions) error {
+	return w.StreamWithContext(context.Background(), options)
+}
+
+// StreamWithContext returns when the command's output has ended, or can't be read any more.
+func (w *webSocket) StreamWithContext(ctx context.Context, options remotecommand.StreamOptions) error {
+	over := make(chan struct{})
+	defer close(over)
+	cfg := rest.CopyConfig(w.cfg)
+	cfg.WrapTransport = transport.Wrappers(func(dial http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			resp, err := dial.RoundTrip(r.WithContext(ctx))
+			if holder, ok := dial.(websocket.ConnectionHolder); ok && err == nil {
+				go cutOff(ctx, over, holder.Connection().NetConn().SetReadDeadline)
+			}
+			return resp, err
+		})
+	}, cfg.WrapTransport)
+	executor, err := remotecommand.NewWebSocketExecutor(cfg, http.MethodGet, w.at)
+	if err != nil {
+		return err
+	}
+	if err := executor.StreamWithContext(context.WithoutCancel(ctx), options); err != nil {
+		return cmp.Or(ctx.Err(), err)
+	}
+	return nil
+}
+
+// cutOff lets a connection be read until ctx ends. Who reads sets deadlines as well, at the beginning and then now and then.
+func cutOff(ctx context.Context, over <-chan struct{}, setReadDeadline func(time.Time) error) {
+	select {
+	case <-over:
+		return
+	case <-ctx.Done():
+	}
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for {
+		_ = setReadDeadline(time.Unix(1, 0)) // it fails where the connection is closed
+		select {
+		case <-over:
+			return
+		case <-again.C:
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -6,9 +6,12 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/kube/fakekube"
@@ -234,6 +237,32 @@ func TestMute(t *testing.T) {
 	_ = f.says("gpu-1", "has not answered within 300ms")
 	s.Mute(false)
 	f.well("gpu-1")
+}
+
+// An exec that is given up as it begins leaves nothing behind.
+func TestGivenUpAsItBegins(t *testing.T) {
+	s, _ := lab(t)
+	s.Mute(true)
+	a, err := newAPI(&parsed(t, s.URL, "").Clusters[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	before := goleak.IgnoreCurrent()
+	at := target{namespace: "gpu-operator", pod: "driver-1", container: "nvidia-driver-ctr"}
+	for i := range 100 {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- a.exec(ctx, at, []string{"sh"}, nil, io.Discard, io.Discard) }()
+		for s.Counts().Execs <= i {
+			runtime.Gosched()
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Fatalf("it ended with %v", err)
+		}
+	}
+	await(t, "nothing is left", func() bool { return goleak.Find(before) == nil })
 }
 
 // Clouds without a pod of the driver have others that can run nvidia-smi, by the order of the list.
