@@ -19,16 +19,19 @@ func TestPatchesInPlaceOfUpdates(t *testing.T) {
 	var seq *uint64
 	compared, wholes := 0, 0
 	patched, full := 0, 0
+	var newest uint64 // of updates
 	for compared < 8 || wholes < 2 {
-		var u struct{ Seq uint64 }
-		m := whole.next("gpu_status_update", &u)
-		updates[u.Seq] = m.Data
 		var d struct {
 			Base  *uint64
 			Seq   uint64
 			Patch json.RawMessage
 		}
 		delta.next("gpu_status_patch", &d)
+		for newest < d.Seq { // who has asked for patches may be ahead
+			var u struct{ Seq uint64 }
+			m := whole.next("gpu_status_update", &u)
+			updates[u.Seq], newest = m.Data, u.Seq
+		}
 		if d.Base == nil {
 			have = map[string]any{}
 			wholes++
