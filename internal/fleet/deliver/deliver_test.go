@@ -721,8 +721,9 @@ func (s *slowly) Write(ctx context.Context, b *store.Batch) error {
 func TestSlowDatabase(t *testing.T) {
 	t.Parallel()
 	b, a := newBroker(t), away(t, 0)
-	const again = 2 * time.Second
-	s := &slowly{Store: newAgent(t, 2).sqlite, takes: 3 * again}
+	// A message may be a second old when the first hears that it is held, and that is said each third of this.
+	const again = 4 * time.Second
+	s := &slowly{Store: newAgent(t, 2).sqlite, takes: again + again/2}
 	a.send(b)
 	for range 2 {
 		r, _ := recorderThat(t, b, s, again)
