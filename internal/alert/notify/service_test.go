@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -177,11 +178,13 @@ func TestTelegramIsHonest(t *testing.T) {
 
 // A server that is silent, or sends without end, does not hold the sender.
 func TestExchangeEnds(t *testing.T) {
-	held := make(chan struct{})
-	r := newReceiver(t, func(n int, w http.ResponseWriter, r *http.Request) {
-		if n == 1 {
+	var silent atomic.Bool
+	silent.Store(true)
+	held := make(chan struct{}, 99)
+	r := newReceiver(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		if silent.Load() {
 			<-r.Context().Done()
-			close(held)
+			held <- struct{}{}
 			return
 		}
 		for r.Context().Err() == nil {
@@ -189,12 +192,16 @@ func TestExchangeEnds(t *testing.T) {
 		}
 	})
 	s := Secret("generic://" + r.host() + "/?disabletls=yes")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := newCourier().send(ctx, s, "a", "b"); err == nil || !strings.Contains(err.Error(), "did not answer in time") {
-		t.Errorf("silent: %v", err)
+	for wait := 50 * time.Millisecond; len(r.received()) == 0; wait *= 2 { // until it gets there in time
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		err := newCourier().send(ctx, s, "a", "b")
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), "did not answer in time") {
+			t.Errorf("silent: %v", err)
+		}
 	}
 	<-held
+	silent.Store(false)
 	if err := newCourier().send(t.Context(), s, "a", "b"); err != nil {
 		t.Errorf("without end: %v", err)
 	}
