@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -59,7 +58,8 @@ func TestThePageFollowsTheDriverWithoutAReload(t *testing.T) {
 func TestThePageFindsARestartedServerAgain(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
-	p := start(t, lib.Env(), fast)
+	listen := "--listen=" + freeAddress(t)
+	p := start(t, lib.Env(), fast, listen)
 	tab := browsertest.Open(t, 390, 844)
 	tab.Visit(p.url)
 	tab.Until(live)
@@ -68,7 +68,7 @@ func TestThePageFindsARestartedServerAgain(t *testing.T) {
 	}
 	tab.Until("!(" + live + ")")
 	m.GPU(0).Set(fakenvml.Temperature, 64)
-	again := start(t, lib.Env(), fast, "--listen", strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/"))
+	again := start(t, lib.Env(), fast, listen)
 	tab.Until(live)
 	tab.Until(shows("64\u00a0°C"))
 	if again.url != p.url {

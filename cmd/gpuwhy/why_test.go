@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -181,22 +180,11 @@ func TestWhyAsksARunningServer(t *testing.T) {
 	}
 }
 
-// silent is an address where nobody listens.
-func silent(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
 func TestWhyReadsItselfWhereNoServerRuns(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
 	toWork(m)
-	env := append(lib.Env(), "GPUWHY_LISTEN="+silent(t), "GPUWHY_LOG_LEVEL=error")
+	env := append(lib.Env(), "GPUWHY_LISTEN="+freeAddress(t), "GPUWHY_LOG_LEVEL=error")
 	r := command(t, env, "why")
 	if r.code != exitOK || !strings.Contains(r.stdout, self(t)) || !strings.Contains(r.stderr, "readings of its own") {
 		t.Errorf("exit status %d: %s\n%s", r.code, r.stderr, r.stdout)
@@ -209,19 +197,19 @@ func TestWhyReadsItselfWhereNoServerRuns(t *testing.T) {
 	if r := command(t, env, "why", "3"); r.code != exitError || !strings.Contains(r.stderr, `there is no GPU "3"`) {
 		t.Errorf("of a GPU that is not there: exit status %d: %s", r.code, r.stderr)
 	}
-	several := []string{"GPUWHY_SOURCE=simulate:fleet:16", "GPUWHY_LISTEN=" + silent(t)}
+	several := []string{"GPUWHY_SOURCE=simulate:fleet:16", "GPUWHY_LISTEN=" + freeAddress(t)}
 	if r := command(t, several, "why", "0"); r.code != exitError || !strings.Contains(r.stderr, "name the GPU by its UUID") {
 		t.Errorf("of an index with several nodes: exit status %d: %s", r.code, r.stderr)
 	}
-	r = command(t, []string{"LD_LIBRARY_PATH=" + t.TempDir(), "GPUWHY_LISTEN=" + silent(t)}, "why", "--sysfs-root="+withoutGPU(t))
+	r = command(t, []string{"LD_LIBRARY_PATH=" + t.TempDir(), "GPUWHY_LISTEN=" + freeAddress(t)}, "why", "--sysfs-root="+withoutGPU(t))
 	if r.code != exitOK || r.stdout == "" || strings.HasPrefix(r.stdout, "No GPU can be read") {
 		t.Errorf("without a card: exit status %d: %s\n%s", r.code, r.stderr, r.stdout)
 	}
-	r = command(t, []string{"LD_LIBRARY_PATH=" + t.TempDir(), "GPUWHY_LISTEN=" + silent(t)}, "why", "--sysfs-root="+t.TempDir())
+	r = command(t, []string{"LD_LIBRARY_PATH=" + t.TempDir(), "GPUWHY_LISTEN=" + freeAddress(t)}, "why", "--sysfs-root="+t.TempDir())
 	if r.code != exitError || !strings.Contains(r.stderr, "No GPU can be read") || !strings.Contains(r.stdout, "what helps:") {
 		t.Errorf("without a driver: exit status %d: %s\n%s", r.code, r.stderr, r.stdout)
 	}
-	r = command(t, []string{"GPUWHY_LISTEN=" + silent(t)}, "why", "--source=simulate:rtx-4090")
+	r = command(t, []string{"GPUWHY_LISTEN=" + freeAddress(t)}, "why", "--source=simulate:rtx-4090")
 	if r.code != exitOK || !strings.HasPrefix(r.stdout, "SIMULATED") {
 		t.Errorf("a simulation: exit status %d: %s\n%s", r.code, r.stderr, r.stdout)
 	}
@@ -236,7 +224,7 @@ func TestWhySaysWhatIsWrongWithTheServer(t *testing.T) {
 		name, url, says string
 		code            int
 	}{
-		{"nobody there", "http://" + silent(t), "does not answer", exitError},
+		{"nobody there", "http://" + freeAddress(t), "does not answer", exitError},
 		{"another program", other.URL, "is not gpuwhy: give its address with --url", exitError},
 		{"no URL", "http://a b", "is no URL", exitUsage},
 	} {
@@ -302,7 +290,7 @@ func TestWhyWatches(t *testing.T) {
 		args []string
 	}{
 		{"a server", nil, []string{"--url", p.url}},
-		{"its own readings", append(lib.Env(), "GPUWHY_LISTEN="+silent(t)), nil},
+		{"its own readings", append(lib.Env(), "GPUWHY_LISTEN="+freeAddress(t)), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			toRest(m)
