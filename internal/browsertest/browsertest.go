@@ -45,7 +45,7 @@ func Close() { shared.close() }
 
 func (b *browser) start(more ...Option) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-component-update", true))
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(patience))
 	ctx, _ := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
 	b.ctx, _ = chromedp.NewContext(ctx)
 	b.err = chromedp.Do(b.ctx)
