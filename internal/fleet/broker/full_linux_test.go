@@ -53,14 +53,18 @@ func TestFullDisk(t *testing.T) {
 			})
 			b := start(t, filepath.Join(dir, "fleet"), "127.0.0.1:0")
 			node := member(t, b, Node, "gpu-1")
-			send := func() error {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			unanswered := 0
+			send := func(within time.Duration) error {
+				ctx, cancel := context.WithTimeout(t.Context(), within)
 				defer cancel()
 				_, err := node.JetStream().Publish(ctx, bus.Past("gpu-1"), make([]byte, 64<<10))
+				if errors.Is(err, context.DeadlineExceeded) {
+					unanswered++
+				}
 				return err
 			}
 			ballast := filepath.Join(dir, "ballast")
-			if err := errors.Join(send(), os.Mkdir(ballast, 0o700)); err != nil {
+			if err := errors.Join(send(patience), os.Mkdir(ballast, 0o700)); err != nil {
 				t.Fatal(err)
 			}
 			if err := fill(ballast); !errors.Is(err, syscall.ENOSPC) {
@@ -68,7 +72,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			refused, kept := 0, 1
 			until(t, "it refuses", func() bool {
-				if err := send(); err != nil {
+				if err := send(time.Second); err != nil {
 					refused++
 				} else {
 					kept++
@@ -79,15 +83,16 @@ func TestFullDisk(t *testing.T) {
 			if err := os.RemoveAll(ballast); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "it keeps again", func() bool { return send() == nil })
+			until(t, "it keeps again", func() bool { return send(time.Second) == nil })
 			kept++
 			until(t, "all is well", func() bool { what, _ := b.Trouble(); return what == nil })
 			stream, err := b.bus.JetStream().Stream(t.Context(), bus.PastStream)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := stream.CachedInfo().State.Msgs; n != uint64(kept) {
-				t.Errorf("%d messages are kept, want %d", n, kept)
+			// Of what is not answered in time nobody knows whether it is kept.
+			if n := int(stream.CachedInfo().State.Msgs); n < kept || n > kept+unanswered {
+				t.Errorf("%d messages are kept, want %d, and at most %d that were not answered", n, kept, unanswered)
 			}
 		})
 	}
