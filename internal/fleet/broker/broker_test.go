@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+	"github.com/gpuwhy/gpuwhy/internal/freeport"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -367,12 +369,15 @@ func TestRemove(t *testing.T) {
 // A server that starts again has the same keys and messages, and who was connected is so again.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	first, err := Start(t.Context(), Config{Dir: dir, Listen: "127.0.0.1:0"})
+	ports, err := freeport.Take(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := first.Addr().String()
+	dir, addr := t.TempDir(), fmt.Sprintf("127.0.0.1:%d", ports[0])
+	first, err := Start(t.Context(), Config{Dir: dir, Listen: addr})
+	if err != nil {
+		t.Fatal(err)
+	}
 	node := member(t, first, Node, "n")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
