@@ -459,7 +459,7 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	t.Cleanup(func() { silent.Close() }) // after the parallel subtests
 	go func() {
 		for {
 			conn, err := silent.Accept()
