@@ -531,9 +531,7 @@ func TestSomeAsleep(t *testing.T) {
 	if n := m.Count(" " + asleep); n != 0 {
 		t.Errorf("the sleeping card was read %d times", n)
 	}
-	if m.Count("pmon "+awake) == 0 || m.Count("xml "+awake) == 0 {
-		t.Error("the other was not")
-	}
+	m.Await("the other to be read by all commands", func() bool { return m.Count("pmon "+awake) > 0 && m.Count("xml "+awake) > 0 })
 	// The driver fails: the card that sleeps is there all the same.
 	m.Fault("fail 9 " + noDriver)
 	m.Fault("die")
@@ -552,12 +550,16 @@ func TestBeginsOnce(t *testing.T) {
 			m.Sleep(m.Addresses()[0], sleeps)
 			m.Fault("silent ")
 			s := source(t, m, func(c *Config) { c.Deadline = 200 * time.Millisecond })
-			for range 4 {
+			read := func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				defer cancel()
 				if _, err := s.Read(ctx); !errors.Is(err, gpu.ErrNotAnswering) {
 					t.Errorf("%v", err)
 				}
-				cancel()
+			}
+			m.Await("a loop to begin", func() bool { read(); return m.Count("start --query-gpu") > 0 })
+			for range 3 {
+				read()
 			}
 			if n := m.Count("start --query-gpu"); n != 1 {
 				t.Errorf("%d loops began, want 1", n)
