@@ -90,7 +90,7 @@ func (p *Pusher) observeNow(s *gpu.Snapshot) {
 // until waits for what is to come.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it did not come: " + what)
 		}

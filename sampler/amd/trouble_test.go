@@ -25,7 +25,7 @@ const address = "0000:03:00.0"
 // await reads until the first device is in a state.
 func await(t *testing.T, s *Source, state gpu.State) *gpu.Device {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		snap, err := s.Read(ctx)
 		cancel()

@@ -185,7 +185,7 @@ func readOne(tb testing.TB, s *Source) *gpu.Device {
 // until reads until the condition holds.
 func until(tb testing.TB, s *Source, what string, holds func(*gpu.Snapshot, error) bool) *gpu.Snapshot {
 	tb.Helper()
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(time.Minute)
 	pause := time.NewTicker(2 * time.Millisecond)
 	defer pause.Stop()
 	for {

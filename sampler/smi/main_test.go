@@ -82,7 +82,7 @@ func try(tb testing.TB, s *Source) (*gpu.Snapshot, error) {
 // until reads until the condition holds.
 func until(tb testing.TB, s *Source, what string, holds func(*gpu.Snapshot, error) bool) *gpu.Snapshot {
 	tb.Helper()
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(time.Minute)
 	for {
 		ctx, cancel := context.WithTimeout(tb.Context(), 200*time.Millisecond)
 		snap, err := s.Read(ctx)

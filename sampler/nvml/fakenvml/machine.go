@@ -114,7 +114,7 @@ func (m *Machine) AwaitHeld(n int64) {
 // Await waits until the machine is as the test wants it.
 func (m *Machine) Await(what string, done func() bool) {
 	m.tb.Helper()
-	const patience = 20 * time.Second
+	const patience = time.Minute
 	for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			m.tb.Fatalf("fakenvml: waited %v for %s", patience, what)
