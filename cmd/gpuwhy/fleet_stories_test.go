@@ -177,6 +177,14 @@ func TestFleet(t *testing.T) {
 		card.GPU(0).SetProcesses(work)
 		began := time.Now().Add(-time.Second)
 		live("before gpu-01 is cut off")
+		var told [2]int // of silences before: a busy machine may have been silent for a moment
+		for i, w := range watchers {
+			eventually(t, "that no silence is left", func() bool {
+				told[i] = len(w.heard("lab:gpu-01", "node_silent"))
+				return told[i]%2 == 0
+			})
+		}
+		silence := func(i int) []string { return watchers[i].heard("lab:gpu-01", "node_silent")[told[i]:] }
 		link.set(true)
 		at := time.Now()
 		silent := func(w *watcher) bool { u, _ := w.of("lab:gpu-01"); return u.SilentSince != "" }
@@ -191,21 +199,21 @@ func TestFleet(t *testing.T) {
 		blink(2)
 		card.GPU(0).SetProcesses()
 		eventually(t, "that the silence is told at both hubs", func() bool {
-			return len(watchers[0].heard("lab:gpu-01", "node_silent")) > 0 && len(watchers[1].heard("lab:gpu-01", "node_silent")) > 0
+			return len(silence(0)) > 0 && len(silence(1)) > 0
 		})
 		link.set(false)
 		live("after gpu-01 was cut off")
 		blink(1)
 		same("after gpu-01 was cut off", from)
-		for i, w := range watchers {
-			eventually(t, "the end of the silence", func() bool { return len(w.heard("lab:gpu-01", "node_silent")) >= 2 })
-			if said := w.heard("lab:gpu-01", "node_silent"); len(said) != 2 || !strings.HasSuffix(said[0], " firing") || !strings.HasSuffix(said[1], " resolved") {
+		for i := range watchers {
+			eventually(t, "the end of the silence", func() bool { return len(silence(i)) >= 2 })
+			if said := silence(i); len(said) != 2 || !strings.HasSuffix(said[0], " firing") || !strings.HasSuffix(said[1], " resolved") {
 				t.Errorf("hub %d told of the silence: %q", i+1, said)
 			}
 		}
 		agents["gpu-01"].remembered()
 		until := time.Now().Add(-time.Second)
-		for deadline := time.Now().Add(patience / 6); ; time.Sleep(200 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
 			differs := samePast(f.server, agents["gpu-01"], "/node/lab:gpu-01", began, until)
 			if differs == "" {
 				break
