@@ -112,4 +112,5 @@ func cutOff(ctx context.Context, over <-chan struct{}, setReadDeadline func(time
 
 type roundTrip func(*http.Request) (*http.Response, error)
 
+// RoundTrip sends a request.
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
