@@ -56,6 +56,7 @@ var allowed = map[string][]string{
 	"internal/fixture":           {"gpu"},
 	"internal/browsertest":       {},
 	"internal/freeport":          {},
+	"internal/leaktest":          {},
 	"internal/insight/attribute": {"gpu", "internal/keep"},
 	"internal/insight/explain":   {"gpu", "internal/keep", "internal/lazy"},
 	"internal/insight":           {"gpu", "internal/insight/…"},

@@ -24,15 +24,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"go.uber.org/goleak"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/metrics.md")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
 
 // get asks for the metrics with some headers, "Name: value".
 func get(tb testing.TB, h http.Handler, headers ...string) *httptest.ResponseRecorder {

@@ -1,9 +1,10 @@
 package drm
 
 import (
+	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }

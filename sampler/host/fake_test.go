@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"go.uber.org/goleak"
+	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 )
 
 func TestMain(m *testing.M) {
 	quietGRPC() // before the tests' own servers
-	goleak.VerifyTestMain(m)
+	os.Exit(leaktest.Run(m))
 }
 
 // A machine is a root directory made up for a test, with its clock.

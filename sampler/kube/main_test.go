@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,26 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 	"github.com/gpuwhy/gpuwhy/sampler/kube/fakekube"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	// A stream that was cut is noticed by its heartbeat, of 5 s.
-	err := goleak.Find()
-	for end := time.Now().Add(20 * time.Second); code == 0 && err != nil && time.Now().Before(end); err = goleak.Find() {
-		time.Sleep(100 * time.Millisecond)
-	}
-	if code == 0 && err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
 
 // A fleet collects the nodes that join.
 type fleet struct {

@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -43,10 +42,7 @@ func run(m *testing.M) (code int, err error) {
 	if lib, err = fakenvml.New(dir); err != nil {
 		return 1, err
 	}
-	if code = m.Run(); code == 0 {
-		err = goleak.Find()
-	}
-	return code, err
+	return leaktest.Run(m), nil
 }
 
 // The readings of the fake library that only these tests change, in NVML's own units.

@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
@@ -19,12 +18,11 @@ import (
 var atExit []func()
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		for _, remove := range atExit {
-			remove()
-		}
-		os.Exit(code)
-	}))
+	code := leaktest.Run(m)
+	for _, remove := range atExit {
+		remove()
+	}
+	os.Exit(code)
 }
 
 const (

@@ -1,13 +1,14 @@
 package bus
 
 import (
+	"os"
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
 
 func FuzzToken(f *testing.F) {
 	for _, s := range []string{"gpu-1", "rack 1/gpu.2", "a:b", "=41", "=", "é\x00*.>", strings.Repeat("x", 253), "=3a", "=3A", "=4", ""} {

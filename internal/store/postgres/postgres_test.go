@@ -8,8 +8,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres/pgtest"
@@ -31,15 +30,14 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if shared != nil {
-			if err := shared.Close(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				code = 1
-			}
+	code := leaktest.Run(m)
+	if shared != nil {
+		if err := shared.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
 		}
-		os.Exit(code)
-	}))
+	}
+	os.Exit(code)
 }
 
 func server(t testing.TB) *pgtest.Server {
