@@ -157,7 +157,7 @@ func (s *Source) hear(l *loop, text string) {
 	s.rows[r.key] = h
 	s.dropTwin(h)
 	l.seen[r.key] = max(l.seen[r.key]+1, l.rounds()-1) // one that was away has not missed them
-	l.heard, l.barren, l.err = now, 0, nil
+	l.heard, l.barren, l.err, l.stalled = now, 0, nil, false
 	l.silent.Reset(max(s.cfg.stall(), 2*h.spacing))
 	if s.trouble[r.key] != nil { // back: it keeps a loop of its own for a while
 		delete(s.trouble, r.key)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -352,8 +353,17 @@ func TestHang(t *testing.T) {
 		return err == nil &&
 			snap.Devices[1].SampledAt.After(begun)
 	})
+	m.Await("the command of the device to be given up", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return slices.ContainsFunc(s.loops, func(l *loop) bool { return slices.Equal(l.keys, []string{hung}) && l.stalled })
+	})
 	m.Heal("hang")
 	until(t, s, "both are ok", allOK)
+	until(t, s, "processes of both", func(snap *gpu.Snapshot, err error) bool {
+		return allOK(snap, err) && snap.Devices[0].Processes.Present() && snap.Devices[1].Processes.Present() &&
+			m.Count("pmon -s um -d 1 -i "+hung+","+other) > 0
+	})
 	starts := m.Count("start --query-gpu")
 	s.mu.Lock()
 	for key := range s.apart { // a while passes
