@@ -244,11 +244,11 @@ func (a *agent) sending(b *broker) (stop func()) {
 
 func recorder(t *testing.T, b *broker, s store.Store) (r *deliver.Recorder, stop func()) {
 	t.Helper()
-	return recorderThat(t, b, s, 0)
+	return recorderThat(t, b, s, 0, 0)
 }
 
-// recorderThat is one whose messages come again after so long.
-func recorderThat(t *testing.T, b *broker, s store.Store, again time.Duration) (r *deliver.Recorder, stop func()) {
+// recorderThat is one whose messages come again after so long, and whose store has so long for a transaction.
+func recorderThat(t *testing.T, b *broker, s store.Store, again, patience time.Duration) (r *deliver.Recorder, stop func()) {
 	t.Helper()
 	retention, err := record.ParseRetention(record.DefaultRetention)
 	if err != nil {
@@ -256,7 +256,7 @@ func recorderThat(t *testing.T, b *broker, s store.Store, again time.Duration) (
 	}
 	r = deliver.NewRecorder(deliver.RecorderConfig{
 		Store: s, Retention: retention, JetStream: b.connect(t, "").JetStream(), Stream: bus.PastStream, NodeOf: nodeOf, Log: logger(t), Now: time.Now,
-		Again: again,
+		Again: again, Patience: patience,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -678,7 +678,7 @@ func TestRecorderLost(t *testing.T) {
 	b, a := newBroker(t), away(t, 0)
 	const again = 2 * time.Second
 	fleet := newAgent(t, 2).sqlite
-	_, stop := recorderThat(t, b, fleet, again) // the consumer is there
+	_, stop := recorderThat(t, b, fleet, 2*time.Minute, 0) // the consumer is there, as an older program made it
 	js := b.connect(t, "").JetStream()
 	var consumer jetstream.Consumer
 	until(t, "a consumer", func() (is bool) {
@@ -699,7 +699,7 @@ func TestRecorderLost(t *testing.T) {
 	if lost != 5 {
 		t.Fatalf("%d messages are lost", lost)
 	}
-	recorderThat(t, b, fleet, again)
+	recorderThat(t, b, fleet, again, 0)
 	b.taken(t)
 	same(t, a, fleet)
 }
@@ -726,7 +726,7 @@ func TestSlowDatabase(t *testing.T) {
 	s := &slowly{Store: newAgent(t, 2).sqlite, takes: again + again/2}
 	a.send(b)
 	for range 2 {
-		r, _ := recorderThat(t, b, s, again)
+		r, _ := recorderThat(t, b, s, again, 0)
 		defer func() {
 			if err := r.State().Err; err != nil {
 				t.Error(err)
@@ -738,4 +738,34 @@ func TestSlowDatabase(t *testing.T) {
 	if n := len(pastOf(t, s.Store, a.node.Node()).Events); s.events.Load() != int64(n) {
 		t.Errorf("%d events were written %d times", n, s.events.Load())
 	}
+}
+
+// stuck is a database that does not return, whatever it is asked.
+type stuck struct {
+	store.Store
+	asked chan struct{} // is closed with the first
+	once  sync.Once
+	until <-chan struct{}
+}
+
+func (s *stuck) Write(ctx context.Context, b *store.Batch) error {
+	s.once.Do(func() { close(s.asked) })
+	<-s.until
+	return ctx.Err()
+}
+
+// A recorder whose database does not return keeps nothing from the others.
+func TestStuckDatabase(t *testing.T) {
+	t.Parallel()
+	b, a := newBroker(t), away(t, 0)
+	until := make(chan struct{})
+	s := &stuck{Store: newAgent(t, 2).sqlite, asked: make(chan struct{}), until: until}
+	recorderThat(t, b, s, 2*time.Second, time.Second)
+	t.Cleanup(func() { close(until) })
+	a.send(b)
+	<-s.asked
+	fleet := newAgent(t, 2).sqlite
+	recorderThat(t, b, fleet, 2*time.Second, 0)
+	b.taken(t)
+	same(t, a, fleet)
 }

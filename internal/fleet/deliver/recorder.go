@@ -18,7 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// RecorderConfig is what a Recorder needs. Again has a default.
+// RecorderConfig is what a Recorder needs. Again and Patience have a default.
 type RecorderConfig struct {
 	Store     store.Store // of the past of all nodes
 	Retention store.Retention
@@ -28,8 +28,10 @@ type RecorderConfig struct {
 	NodeOf func(subject string) (string, error)
 	Log    *slog.Logger
 	Now    func() time.Time
-	// Again is after how long another recorder gets what this one has taken and does not write, as one that was lost; 0: 30 s.
+	// Again is how long a message stays with a recorder of which nothing is heard, before another one gets it; 0: 30 s.
 	Again time.Duration
+	// Patience is how long the store may take for one transaction; 0: a minute.
+	Patience time.Duration
 }
 
 const (
@@ -37,9 +39,9 @@ const (
 	group = "recorders"
 	// messagesAtOnce and bytesAtOnce are how much is written in one transaction.
 	messagesAtOnce, bytesAtOnce = 64, 4 << 20
-	// again is the default of Again. It is longer than a connection that begins anew takes.
+	// again is the default of Again. Most connections are there again sooner; after longer, messages may be written twice, which changes nothing.
 	again = 30 * time.Second
-	// writePatience is how long the store may take for one transaction.
+	// writePatience is the default of Patience.
 	writePatience = time.Minute
 	// waiting is how long the stream is asked for more.
 	waiting = time.Second
@@ -57,8 +59,9 @@ type Recorder struct {
 	log   *slog.Logger
 	codec *codec
 
-	mu    sync.Mutex
-	state RecorderState
+	mu     sync.Mutex
+	state  RecorderState
+	worked time.Time // when the newest messages were taken, or the newest transaction began
 }
 
 // RecorderState says how a recorder does.
@@ -73,7 +76,7 @@ type RecorderState struct {
 
 // NewRecorder makes a recorder, which does nothing before [Recorder.Run].
 func NewRecorder(cfg RecorderConfig) *Recorder {
-	cfg.Again = cmp.Or(cfg.Again, again)
+	cfg.Again, cfg.Patience = cmp.Or(cfg.Again, again), cmp.Or(cfg.Patience, writePatience)
 	return &Recorder{cfg: cfg, log: cfg.Log.With("part", "recorder"), codec: newCodec(), state: RecorderState{Refused: map[string]uint64{}}}
 }
 
@@ -165,6 +168,9 @@ type taken struct {
 
 // record writes messages, and says so to the stream.
 func (r *Recorder) record(ctx context.Context, got []jetstream.Msg) error {
+	if len(got) == 0 {
+		return nil
+	}
 	defer r.hold(got)()
 	var all []taken
 	for _, m := range got {
@@ -197,8 +203,9 @@ func (r *Recorder) record(ctx context.Context, got []jetstream.Msg) error {
 	return nil
 }
 
-// hold keeps messages from going to another recorder, however long writing them takes, until release is called.
+// hold keeps messages from going to another recorder until release is called, or a transaction is stuck.
 func (r *Recorder) hold(got []jetstream.Msg) (release func()) {
+	r.works()
 	ctx, cancel := context.WithCancel(context.Background())
 	var holding sync.WaitGroup
 	holding.Go(func() {
@@ -210,12 +217,27 @@ func (r *Recorder) hold(got []jetstream.Msg) (release func()) {
 				return
 			case <-often.C:
 			}
+			if r.idle() > r.cfg.Patience+r.cfg.Again { // the store does not return in its time
+				return
+			}
 			for _, m := range got {
 				_ = m.InProgress() // of one that is written it is an error, and without a connection the message comes again
 			}
 		}
 	})
 	return func() { cancel(); holding.Wait() }
+}
+
+func (r *Recorder) works() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.worked = time.Now()
+}
+
+func (r *Recorder) idle() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.worked)
 }
 
 // read makes the batch of a message.
@@ -300,7 +322,8 @@ func (r *Recorder) write(ctx context.Context, all []taken) error {
 }
 
 func (r *Recorder) store(ctx context.Context, b *store.Batch) error {
-	ctx, cancel := context.WithTimeout(store.Own(ctx), writePatience)
+	r.works()
+	ctx, cancel := context.WithTimeout(store.Own(ctx), r.cfg.Patience)
 	defer cancel()
 	return r.cfg.Store.Write(ctx, b)
 }
