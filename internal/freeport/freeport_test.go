@@ -1,30 +1,88 @@
 package freeport_test
 
 import (
+	"context"
+	"fmt"
 	"net"
+	"os"
+	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/internal/freeport"
 )
 
-func TestTake(t *testing.T) {
-	ports, err := freeport.Take(50)
-	if err != nil || len(ports) != 50 {
-		t.Fatalf("%v, %v", ports, err)
+const takes = "FREEPORT_TAKES" // how many ports another process takes
+
+func TestMain(m *testing.M) {
+	n, err := strconv.Atoi(os.Getenv(takes))
+	if err != nil {
+		os.Exit(m.Run())
 	}
-	seen := map[int]bool{}
-	for _, port := range ports {
-		if port < 10_000 || port > 60_000 || seen[port] {
-			t.Errorf("%d", port)
-		}
-		seen[port] = true
-		ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	ports, err := freeport.Take(n)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(strings.Trim(fmt.Sprint(ports), "[]"))
+	_, _ = os.Stdin.Read(make([]byte, 1)) // it keeps them until its input ends
+}
+
+// Each port is given once, whichever processes ask, and can be listened on.
+func TestTake(t *testing.T) {
+	const processes, each = 4, 100
+	given := make([]string, processes)
+	for i := range given {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), takes+"="+strconv.Itoa(each))
+		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := ln.Close(); err != nil {
-			t.Error(err)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		text := make([]byte, 8*each)
+		n, err := out.Read(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given[i] = string(text[:n])
+		defer func() {
+			_ = in.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	ports, err := freeport.Take(each)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for _, text := range append(given, strings.Trim(fmt.Sprint(ports), "[]")) {
+		fields := strings.Fields(text)
+		if len(fields) != each {
+			t.Fatalf("%d ports", len(fields))
+		}
+		for _, f := range fields {
+			port, err := strconv.Atoi(f)
+			if err != nil || port < 11_000 || seen[port] {
+				t.Errorf("%s, %v", f, err)
+			}
+			seen[port] = true
+			ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", f))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := ln.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }
