@@ -6,7 +6,7 @@
 for (const frame of document.querySelectorAll("iframe")) {
   const inside = () => /** @type {typeof globalThis | null} */ (/** @type {unknown} */ (frame.contentWindow));
   const guard = () => {
-    const dialogs = inside()?.HTMLDialogElement.prototype;
+    const dialogs = frame.contentDocument && inside()?.HTMLDialogElement.prototype;
     const open = dialogs?.showModal;
     if (!dialogs || !open || open.name === "openAside") return;
     dialogs.showModal = function openAside() {
@@ -26,7 +26,7 @@ for (const frame of document.querySelectorAll("iframe")) {
     const buttons = frame.dataset.press && page.document.querySelectorAll(frame.dataset.press);
     for (const button of /** @type {Iterable<HTMLElement>} */ (buttons || [])) button.click();
   };
-  guard(); // the first page of a frame has the window of the empty page before it, and opens its dialogs before it has loaded
   frame.onload = ready;
+  guard(); // the first page of a frame has the window of the empty page before it, and opens its dialogs before it has loaded
   if (frame.contentDocument?.readyState === "complete" && frame.contentDocument.URL !== "about:blank") ready();
 }
