@@ -91,7 +91,14 @@ func Unstarted(tb testing.TB) *Server {
 		s.CloseClientConnections()
 		s.Close()
 		s.Cut()
-		s.execs.Wait()
+		ended := make(chan struct{})
+		go func() { s.execs.Wait(); close(ended) }()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			c := s.Counts()
+			tb.Errorf("fakekube: %d commands have begun, and %d ended", c.Commands, c.Ended)
+		}
 	})
 	return s
 }
