@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
 
 // patience is how long a test waits for what must come; only failures take it.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // A monitor is a hub with working encoders, behind an HTTP server.
 type monitor struct {

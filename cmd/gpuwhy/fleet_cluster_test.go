@@ -138,7 +138,7 @@ func TestFleetOfServersThatAreThere(t *testing.T) {
 		eventually(t, "news "+what, func() bool { return w.lives(now, node) })
 	}
 	live("at the start")
-	began := time.Now().Add(-5 * time.Second)
+	began := time.Now().Add(-5 * time.Second) // with the first readings
 	blink()
 	same("at the start")
 

@@ -380,7 +380,7 @@ func after(b []byte, text string) (int64, bool) {
 }
 
 // patience is how long a message may take; only failures take it.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // await waits until all viewers have a message.
 func (c *crowd) await(stamp int64) arrival {

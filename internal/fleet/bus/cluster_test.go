@@ -20,7 +20,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/freeport"
 )
 
-const patience = 40 * time.Second
+const patience = time.Minute
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()

@@ -40,7 +40,7 @@ import (
 )
 
 // long is how long a test waits for what has to happen.
-const long = 30 * time.Second
+const long = time.Minute
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
