@@ -281,7 +281,7 @@ func TestHangingGRPC(t *testing.T) {
 	s.hangs.Store(true)
 	s.on(m, "run/containerd/containerd.sock")
 	r := m.reader(ShowAll)
-	r.names.wait = time.Second // in which the question reaches it, also on a busy machine
+	r.names.wait = 3 * time.Second // in which the question reaches it, also on a busy machine
 	defer r.Close()
 	f := m.described(r)
 	if c := f.Container.Or(gpu.Container{}); c.ID != anID || c.Name.Present() {

@@ -202,7 +202,7 @@ func TestKubeletIsAskedNowAndThen(t *testing.T) {
 
 	m.now = m.now.Add(reservedEvery)
 	k.hangs.Store(true)
-	r.reservations.wait = 500 * time.Millisecond
+	r.reservations.wait = 2 * time.Second // in which the question reaches it, also on a busy machine
 	if got := m.reserved(r, someDevices())[0].Reservations; !got.Present() {
 		t.Errorf("silent for a moment: %v", got)
 	}

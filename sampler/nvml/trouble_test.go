@@ -327,14 +327,16 @@ func TestInitHangs(t *testing.T) {
 	if took := time.Since(begun); took < testDeadline || took > 10*testDeadline {
 		t.Errorf("the first Read took %v, want about the deadline of %v", took, testDeadline)
 	}
+	quickest := time.Hour // of some: a busy machine may hold up one
 	for range 5 {
 		begun = time.Now()
 		if _, err := try(t, s); !errors.Is(err, gpu.ErrNotAnswering) {
 			t.Errorf("while init hangs: %v", err)
 		}
-		if took := time.Since(begun); took > testDeadline {
-			t.Errorf("a later Read took %v: it waited for what hangs", took)
-		}
+		quickest = min(quickest, time.Since(begun))
+	}
+	if quickest > testDeadline/2 {
+		t.Errorf("later Reads took %v and more: they waited for what hangs", quickest)
 	}
 	if n := m.Calls("nvmlInit_v2"); n != 1 {
 		t.Errorf("%d calls of init while the first hangs", n)
