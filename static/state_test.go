@@ -50,7 +50,7 @@ func TestTheStateIsTrue(t *testing.T) {
 			browsertest.Ask[bool](tab, same+`.then(() => { window.last = performance.now(); return true; })`)
 			untilState(tab, "silent")
 			// Two intervals, the time of a reading, and up to a second until the page looks.
-			if took := browsertest.Ask[float64](tab, `was.at(-1)[1] - last`); took > 3000 {
+			if took := browsertest.Ask[float64](tab, `was.at(-1)[1] - last`); took > 5000 { // of a busy machine
 				t.Errorf("it takes %.0f ms to say that nothing comes", took)
 			}
 			tab.Until(`/^No news for \d+\ss$/.test(document.getElementById("state").innerText) && document.body.hasAttribute("data-stale")`)

@@ -52,7 +52,7 @@ func TestChaos(t *testing.T) {
 			m.Sleep(address, random.IntN(2) == 0)
 		}
 	}
-	const patience = 50 * time.Millisecond
+	const patience, slack = 50 * time.Millisecond, 3 * time.Second // machines that test are slow
 	longest, readings := time.Duration(0), 0
 	for end := time.Now().Add(last); time.Now().Before(end); readings++ {
 		if random.IntN(5) == 0 {
@@ -74,12 +74,12 @@ func TestChaos(t *testing.T) {
 			for _, problem := range sourcetest.Check(d) {
 				t.Error(problem)
 			}
-			if age := begun.Sub(d.SampledAt); d.State == gpu.StateOK && d.Reason.IsZero() && age > 2*testDeadline+time.Second {
+			if age := begun.Sub(d.SampledAt); d.State == gpu.StateOK && d.Reason.IsZero() && age > 2*testDeadline+slack {
 				t.Errorf("%s is ok, %v after it was read", d.UUID, age)
 			}
 		}
 	}
-	if limit := 4*testDeadline + time.Second; longest > limit {
+	if limit := 4*testDeadline + slack; longest > limit {
 		t.Errorf("a reading took %v, more than %v", longest, limit)
 	}
 	t.Logf("%d readings, the longest in %v", readings, longest)
