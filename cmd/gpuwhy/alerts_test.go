@@ -171,7 +171,7 @@ func (p *program) text(path string) string {
 func TestTheAlertOfALostGPUThatHangs(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
-	p := start(t, lib.Env(), fast, "--deadline=500ms")
+	p := start(t, lib.Env(), fast, "--deadline=1s")
 	v := p.dial()
 	v.await("both answer", func(u contract.Update) bool { return u.Answering == 2 })
 	m.GPU(1).Lost()

@@ -179,7 +179,7 @@ func TestAlertFiresOnceAndIsResolved(t *testing.T) {
 func TestAHangingDeviceHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
-	p := start(t, lib.Env(), fast, "--deadline=500ms")
+	p := start(t, lib.Env(), fast, "--deadline=1s")
 	p.await("both answer", func(u contract.Update) bool { return u.Answering == 2 })
 
 	m.GPU(1).Hang()

@@ -346,7 +346,7 @@ func (endless) Read(b []byte) (int, error) {
 func TestSlowBody(t *testing.T) {
 	h, doc, id := alerting(t)
 	ts := httptest.NewUnstartedServer(h)
-	ts.Config.ReadTimeout = 100 * time.Millisecond
+	ts.Config.ReadTimeout = time.Second
 	ts.Start()
 	defer ts.Close()
 	never, _ := io.Pipe()

@@ -112,7 +112,7 @@ func TestEachFileHangs(t *testing.T) {
 			c := m.Card(0, address, "amdgpu", navi31())
 			m.Card(1, "0000:0c:00.0", "amdgpu", phoenix())
 			cfg := config(t, m, nil)
-			cfg.Deadline = 300 * time.Millisecond
+			cfg.Deadline = 600 * time.Millisecond
 			s := New(cfg)
 			defer s.Close()
 			c.Hang(c.File(file))
@@ -141,7 +141,7 @@ func TestFdinfoHangs(t *testing.T) {
 	file := filepath.Join(m.Proc, "100/fdinfo/5")
 	m.Hang(file)
 	cfg := config(t, m, nil)
-	cfg.Deadline = 300 * time.Millisecond
+	cfg.Deadline = time.Second
 	s := New(cfg)
 	defer s.Close()
 	await(t, s, gpu.StateNotAnswering)

@@ -93,7 +93,7 @@ const (
 	// patient is for tests in which nothing hangs: a busy machine must not fail them.
 	patient = 20 * time.Second
 	// hurried is the deadline where something hangs.
-	hurried = 400 * time.Millisecond
+	hurried = 800 * time.Millisecond
 )
 
 // source is a source of a machine, which the test closes.
