@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 // Each port is given once, whichever processes ask, and can be listened on.
 func TestTake(t *testing.T) {
 	const processes, each = 4, 100
-	given := make([]string, processes)
-	for i := range given {
+	var given []string // the ports of each, as text
+	for range processes {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), takes+"="+strconv.Itoa(each))
 		in, err := cmd.StdinPipe()
@@ -52,7 +52,7 @@ func TestTake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		given[i] = string(text[:n])
+		given = append(given, string(text[:n]))
 		defer func() {
 			_ = in.Close()
 			if err := cmd.Wait(); err != nil {

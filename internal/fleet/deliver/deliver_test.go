@@ -748,7 +748,7 @@ type stuck struct {
 	until <-chan struct{}
 }
 
-func (s *stuck) Write(ctx context.Context, b *store.Batch) error {
+func (s *stuck) Write(ctx context.Context, _ *store.Batch) error {
 	s.once.Do(func() { close(s.asked) })
 	<-s.until
 	return ctx.Err()
