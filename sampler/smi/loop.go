@@ -27,7 +27,8 @@ type loop struct {
 	foreign  time.Time      // the newest line that nobody knows
 	err      *gpu.Advice    // what it said of the driver
 	badField string
-	stalled  bool
+	stalled  bool      // silent, or not long enough with lines again
+	back     time.Time // since when it has lines again; zero: it is silent, or never was
 }
 
 func (l *loop) id() string { return strings.Join(l.keys, ",") }
@@ -103,7 +104,7 @@ func (s *Source) start(l *loop, now time.Time) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop, l.running, l.began, l.q = stop, true, now, s.query
-	l.seen, l.err, l.badField, l.stalled = map[string]int{}, nil, "", false
+	l.seen, l.err, l.badField, l.stalled, l.back = map[string]int{}, nil, "", false, time.Time{}
 	args := []string{
 		"--query-gpu=" + l.q.names(), "--format=csv,noheader,nounits",
 		fmt.Sprintf("--loop-ms=%d", max(s.cfg.period().Milliseconds(), 1)),
@@ -157,7 +158,11 @@ func (s *Source) hear(l *loop, text string) {
 	s.rows[r.key] = h
 	s.dropTwin(h)
 	l.seen[r.key] = max(l.seen[r.key]+1, l.rounds()-1) // one that was away has not missed them
-	l.heard, l.barren, l.err, l.stalled = now, 0, nil, false
+	l.heard, l.barren, l.err = now, 0, nil
+	if l.stalled && l.back.IsZero() {
+		l.back = now
+	}
+	l.stalled = l.stalled && now.Sub(l.back) < sometimes // a device that answers now and then disturbs no others
 	l.silent.Reset(max(s.cfg.stall(), 2*h.spacing))
 	if s.trouble[r.key] != nil { // back: it keeps a loop of its own for a while
 		delete(s.trouble, r.key)
@@ -246,7 +251,7 @@ func (s *Source) stuckIn(l *loop) {
 		return
 	}
 	now := time.Now()
-	l.stalled = true
+	l.stalled, l.back = true, time.Time{}
 	members := l.keys
 	if members == nil {
 		members = s.listed()

@@ -353,29 +353,50 @@ func TestHang(t *testing.T) {
 		return err == nil &&
 			snap.Devices[1].SampledAt.After(begun)
 	})
-	m.Await("the command of the device to be given up", func() bool {
+	given := func() {
+		m.Await("the command of the device to be given up", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return slices.ContainsFunc(s.loops, func(l *loop) bool { return slices.Equal(l.keys, []string{hung}) && l.stalled && l.back.IsZero() })
+		})
+	}
+	past := func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return slices.ContainsFunc(s.loops, func(l *loop) bool { return slices.Equal(l.keys, []string{hung}) && l.stalled })
-	})
+		for key := range s.apart {
+			s.apart[key] = s.apart[key].Add(-sometimes)
+		}
+		for _, l := range s.loops {
+			if l.began = l.began.Add(-sometimes); !l.back.IsZero() {
+				l.back = l.back.Add(-sometimes)
+			}
+		}
+	}
+	given()
+	// It answers now and then: nothing begins anew for that.
+	past()
+	starts := m.Count("start --query-gpu")
+	for range 3 {
+		m.Heal("hang")
+		until(t, s, "both are ok", allOK)
+		m.Fault("hang " + hung)
+		given()
+	}
+	_, _ = try(t, s)
+	if loops, both := m.Count("start --query-gpu"), m.Count("pmon -s um -d 1 -i "+hung+","+other); loops != starts || both != 0 {
+		t.Errorf("for a device that answers now and then %d commands began, and pmon %d times", loops-starts, both)
+	}
+	// It answers again for a while.
 	m.Heal("hang")
 	until(t, s, "both are ok", allOK)
-	until(t, s, "processes of both", func(snap *gpu.Snapshot, err error) bool {
-		return allOK(snap, err) && snap.Devices[0].Processes.Present() && snap.Devices[1].Processes.Present() &&
-			m.Count("pmon -s um -d 1 -i "+hung+","+other) > 0
-	})
-	starts := m.Count("start --query-gpu")
-	s.mu.Lock()
-	for key := range s.apart { // a while passes
-		s.apart[key] = s.apart[key].Add(-sometimes)
-	}
-	for _, l := range s.loops {
-		l.began = l.began.Add(-sometimes)
-	}
-	s.mu.Unlock()
+	starts = m.Count("start --query-gpu")
+	past()
 	m.Await("one command for both", func() bool {
 		snap, err := try(t, s)
 		return allOK(snap, err) && len(s.loops) == 1 && m.Count("start --query-gpu") == starts+1
+	})
+	until(t, s, "processes of both", func(snap *gpu.Snapshot, err error) bool {
+		return allOK(snap, err) && snap.Devices[0].Processes.Present() && snap.Devices[1].Processes.Present()
 	})
 }
 
