@@ -5,22 +5,24 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport"
-	"k8s.io/client-go/transport/websocket"
 	"k8s.io/klog/v2"
 	"k8s.io/streaming/pkg/httpstream"
 )
 
 // exec runs a command in a container, and ends with it or with ctx. It closes stdin, if there is one. The command may live on
-// for a while once ctx has ended: it finds its input at an end. What it still prints is lost: the writers must bear
-// calls that come late.
+// for a while once ctx has ended: it finds its input at an end. What it still prints is lost: the writers must not
+// block, and must bear calls that come late.
 func (a *api) exec(ctx context.Context, t target, command []string, stdin *io.PipeReader, stdout, stderr io.Writer) error {
 	query := url.Values{"container": {t.container}, "command": command, "stdout": {"true"}, "stderr": {"true"}}
 	options := remotecommand.StreamOptions{Stdout: stdout, Stderr: stderr}
@@ -74,25 +76,37 @@ func (w *webSocket) StreamWithContext(ctx context.Context, options remotecommand
 	cfg := rest.CopyConfig(w.cfg)
 	cfg.WrapTransport = transport.Wrappers(func(dial http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
-			resp, err := dial.RoundTrip(r.WithContext(ctx))
-			if holder, ok := dial.(websocket.ConnectionHolder); ok && err == nil {
-				go cutOff(ctx, over, holder.Connection().NetConn().SetReadDeadline)
-			}
-			return resp, err
+			dialing, cancel := context.WithTimeout(ctx, longestDial)
+			defer cancel()
+			return dial.RoundTrip(r.WithContext(httptrace.WithClientTrace(dialing, &httptrace.ClientTrace{
+				GotConn: func(c httptrace.GotConnInfo) { go cutOff(ctx, over, c.Conn) },
+			})))
 		})
 	}, cfg.WrapTransport)
 	executor, err := remotecommand.NewWebSocketExecutor(cfg, http.MethodGet, w.at)
 	if err != nil {
 		return err
 	}
-	if err := executor.StreamWithContext(context.WithoutCancel(ctx), options); err != nil {
+	err = executor.StreamWithContext(context.WithoutCancel(ctx), options)
+	switch end, ends := ctx.Deadline(); {
+	case err == nil:
+		return nil
+	case ends && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(end): // the connection may know it before ctx does
+		return context.DeadlineExceeded
+	default:
 		return cmp.Or(ctx.Err(), err)
 	}
-	return nil
 }
 
-// cutOff lets a connection be read until ctx ends. Who reads sets deadlines as well, at the beginning and then now and then.
-func cutOff(ctx context.Context, over <-chan struct{}, setReadDeadline func(time.Time) error) {
+const (
+	// longestDial is how long it may take until a server answers that there is a stream.
+	longestDial = 30 * time.Second
+	// longestCut is how long a connection is made unreadable before it is closed. A stream has long begun then.
+	longestCut = time.Second
+)
+
+// cutOff lets a connection be read until ctx ends. Who reads sets deadlines as well, at the beginning and with each pong.
+func cutOff(ctx context.Context, over <-chan struct{}, conn net.Conn) {
 	select {
 	case <-over:
 		return
@@ -100,8 +114,11 @@ func cutOff(ctx context.Context, over <-chan struct{}, setReadDeadline func(time
 	}
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
-	for {
-		_ = setReadDeadline(time.Unix(1, 0)) // it fails where the connection is closed
+	for last := time.Now().Add(longestCut); ; {
+		_ = conn.SetReadDeadline(time.Unix(1, 0)) // it fails where the connection is closed
+		if time.Now().After(last) {
+			_ = conn.Close()
+		}
 		select {
 		case <-over:
 			return

@@ -1,0 +1,73 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1" //nolint:gosec // WebSocket has it
+	"encoding/base64"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// An exec ends with its context, whatever the server does. That nothing is left is seen at the end of all tests.
+func TestExecEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	pong, data := []byte{0x8a, 0}, []byte{0x82, 2, 1, 'x'}
+	for name, sends := range map[string][]byte{"never answers": nil, "sends pongs": pong, "sends data": data, "sends both": append(data, pong...)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := make(chan struct{})
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				c, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				close(asked)
+				if sends == nil {
+					_, _ = io.Copy(io.Discard, c)
+					return
+				}
+				upgrade(c, r)
+				go func() { _, _ = io.Copy(io.Discard, c) }()
+				for many := bytes.Repeat(sends, 10_000); err == nil; {
+					_, err = c.Write(many)
+				}
+			}))
+			defer s.Close()
+			a, err := newAPI(&Cluster{URL: s.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				done <- a.exec(ctx, target{namespace: "n", pod: "p", container: "c"}, []string{"sh"}, nil, io.Discard, io.Discard)
+			}()
+			<-asked
+			time.Sleep(100 * time.Millisecond) // in which much comes
+			cancel()
+			select {
+			case err := <-done:
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("it ended with %v", err)
+				}
+			case <-time.After(20 * time.Second): // pongs came for ever
+				t.Fatal("it does not end")
+			}
+		})
+	}
+}
+
+// upgrade answers as a server that speaks what kubelets do.
+func upgrade(c net.Conn, r *http.Request) {
+	sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // WebSocket has it
+	_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+		"Sec-WebSocket-Protocol: v5.channel.k8s.io\r\nSec-WebSocket-Accept: "+base64.StdEncoding.EncodeToString(sum[:])+"\r\n\r\n")
+}
