@@ -19,7 +19,7 @@ for (const frame of document.querySelectorAll("iframe")) {
   };
   const ready = () => {
     const page = inside();
-    if (!page?.document) return;
+    if (!page || !frame.contentDocument) return; // as with a page about an error
     guard();
     if (document.activeElement === frame) frame.blur(); // a dialog was open from the beginning
     page.scrollTo(0, page.document.getElementById(frame.dataset.at ?? "")?.getBoundingClientRect().top ?? 0);
