@@ -1,0 +1,70 @@
+// Package testkit waits in tests for what other goroutines and processes do. It is not in the product.
+//
+// A test passes on a machine that is busy or stops for seconds, since it waits for the event itself and never for a number
+// of milliseconds. How long a wait may take says nothing about how long the program takes: it only ends a test whose event
+// never comes.
+package testkit
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Patience ends a wait for an event that never comes. It is far longer than any machine needs, also one that is busy and
+// stopped several times meanwhile.
+const Patience = 3 * time.Minute
+
+const (
+	firstPause = time.Millisecond
+	lastPause  = 50 * time.Millisecond
+)
+
+// Until waits until holds returns true. It asks at once, then ever less often, down to every 50 ms. If that never happens
+// within [Patience], the test fails and says what it waited for and the state at the end: values, or functions without
+// arguments that Until calls then.
+//
+// Use it where the event can only be looked at, such as the answer of another process. Where a channel tells it, use
+// [Receive].
+func Until(tb testing.TB, what string, holds func() bool, state ...any) {
+	tb.Helper()
+	pause := firstPause
+	for end := time.Now().Add(Patience); !holds(); {
+		if time.Now().After(end) {
+			tb.Fatalf("after %v still not: %s%s", Patience, what, describe(state))
+		}
+		time.Sleep(pause)
+		pause = min(pause*2, lastPause)
+	}
+}
+
+// Receive returns the next value of the channel, or the zero value of one that is closed. If none comes within [Patience],
+// the test fails as in [Until].
+func Receive[T any](tb testing.TB, what string, from <-chan T, state ...any) T {
+	tb.Helper()
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	select {
+	case v := <-from:
+		return v
+	case <-late.C:
+		tb.Fatalf("after %v still not: %s%s", Patience, what, describe(state))
+		panic("not reached")
+	}
+}
+
+func describe(state []any) string {
+	var out strings.Builder
+	for _, s := range state {
+		switch s := s.(type) {
+		case func() string:
+			fmt.Fprintf(&out, "\n%s", s())
+		case func() any:
+			fmt.Fprintf(&out, "\n%+v", s())
+		default:
+			fmt.Fprintf(&out, "\n%+v", s)
+		}
+	}
+	return out.String()
+}
