@@ -18,7 +18,7 @@ export GOFLAGS
 override GOFLAGS += -trimpath
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo demo-fleet gallery screenshots looks test raced beside played test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd needs-cross needs-wine
+.PHONY: build run demo demo-fleet gallery screenshots looks test test-race test-plain flaky test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-test needs-chromium needs-cross needs-wine
 
 build: ## build bin/gpuwhy
 	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -43,38 +43,24 @@ looks: needs-chromium ## take pictures of every state of the pages, at four widt
 	@mkdir -p $(BIN)/looks
 	$(GO) test ./cmd/gpuwhy-gallery -run '^TestEveryState$$' -count 1 -timeout 30m -looks $(CURDIR)/$(BIN)/looks
 
-# Packages whose tests spend their time in a browser or in a program of their
-# own. The race detector sees neither, so these run without it; RACED runs some
-# of them once more with a program that has the race detector. The stories are
-# judged by what the program says, which the detector makes five times as dear
-# (213 s of CPU instead of 39): the tests of the same packages look for races.
-# Most packages wait for processes of their own, so six are tested at a time; those that
-# take longest (LONG, and the first two of OUTSIDE) begin first.
-# RANDOM has thousands of random machines, of which the detector gets a few. In
-# forecasts, views and contract nothing runs beside anything.
-# In bench, ratios of what processes cost are compared.
-# SQLite is C in the form of Go: under the detector its tests take twelve times
-# as long. So it sees those alone in which several read and write (BESIDE), also of
-# what is delivered, and of the packages that play much past a part of the random
-# tests, without a database.
-LONG    := ./internal/store/postgres ./internal/server ./sampler/intel ./sampler/smi ./sampler/amd
-OUTSIDE := ./cmd/gpuwhy ./cmd/gpuwhy-gallery ./static ./views ./internal/story ./internal/bench ./internal/contract ./internal/fleet/deliver ./internal/store/sqlite ./internal/record ./internal/past ./internal/forecast
-BESIDE  := ^TestStore$$/^(ReadersBesideAWriter|Canceled)$$|^(TestRemoved|TestDamageThatShowsLater|TestKilledBeforeTheAnswer|TestDatabaseAway)$$|^TestHoursAway$$/^SQLite$$
-PLAYED  := ^(TestSpansInSQLite|TestSessionsInSQLite|TestAnswersAreTrue|TestSessionsOfASimulation|TestTheAnswerOfThen)$$
-RANDOM  := ./internal/insight/explain
-RACED   := ^(TestTheEnd|TestTroubleFiresAlerts|TestAlertsSurviveARestart|TestAHangingDeviceHoldsNobodyUp)$$
+# The race detector makes tests several times as dear, and sees neither what another process does nor what one goroutine
+# does alone. Such tests stand in files that begin with '//go:build !race'; a package that has one is tested twice, with the
+# detector and without it. Nothing else has to be said of a package. Both parts run beside each other, as tests that compute
+# and tests that wait for other processes share the cores well.
+CORES   := $(shell getconf _NPROCESSORS_ONLN)
+PLAIN   = $(sort $(dir $(shell grep -rl --include='*_test.go' -x '//go:build !race' cmd deploy gpu hub internal sampler static views)))
 
-test: needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd ## all tests, with the race detector where it sees something; installs what they need
-	$(GO) test -race -p 6 -timeout 20m $(LONG) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(OUTSIDE))")
-	$(GO) test -timeout 20m -p 3 -parallel 4 $(OUTSIDE) $(RANDOM)
-	$(MAKE) --no-print-directory -j 3 -O raced beside played
+test: needs-test ## all tests, with the race detector where it sees something; installs what they need
+	$(MAKE) --no-print-directory -j 2 test-race test-plain
 
-raced:
-	$(GO) test -vet=off -race -timeout 20m -run '$(RACED)' ./cmd/gpuwhy
-beside:
-	$(GO) test -vet=off -race -timeout 20m -run '$(BESIDE)' ./internal/store/sqlite ./internal/fleet/deliver
-played:
-	$(GO) test -vet=off -race -timeout 20m -skip '$(PLAYED)' ./internal/record ./internal/past -rapid.checks=10
+test-race:
+	$(GO) test -race -p $$((2 * $(CORES))) -parallel $$((2 * $(CORES))) -timeout 30m ./...
+
+test-plain:
+	$(GO) test -p $(CORES) -parallel $$((2 * $(CORES))) -timeout 30m $(PLAIN:%=./%)
+
+flaky: needs-test ## each package's tests 30 times beside 2 and 8 busy processes, with stops of 1 to 3 s at random: lists what failed, with its seed; takes hours (FLAKY='-runs 5 ./sampler/...')
+	$(GO) run ./internal/testkit/flaky $(FLAKY)
 
 # The programs are kept outside of the tree, since kube-apiserver takes five minutes of two processors to build.
 KUBE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpuwhy-kube
@@ -98,7 +84,7 @@ cross: needs-cross ## build for arm64, Windows and macOS, and start the first un
 wine: needs-wine ## start the program for Windows under Wine, which is large; installs it
 	$(GO) test -tags cross -run '^TestWindows$$' -count 1 -timeout 20m ./cmd/gpuwhy
 
-soak: needs-chromium needs-nginx needs-postgres ## tests that take minutes: the page over 10,000 updates, nginx's 60 s, viewers that never read, faults at random (SOAK=duration), a database that can't be written, a database's writer and the program killed 200 times each, a PostgreSQL that is away for 5 min
+soak: needs-test ## tests that take minutes: the page over 10,000 updates, nginx's 60 s, viewers that never read, faults at random (SOAK=duration), a database that can't be written, a database's writer and the program killed 200 times each, a PostgreSQL that is away for 5 min
 	$(GO) test -tags soak -run '^TestSoak' -skip '^TestSoakFaults$$' -count 1 -v -timeout 0 -p 1 ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery
 	$(GO) test -race -tags soak -run '^TestSoakFaults$$' -count 1 -v -timeout 0 ./cmd/gpuwhy
 	$(GO) test -tags soak -run '^TestKilled$$' -count 1 -v -timeout 0 ./internal/store/sqlite
@@ -155,37 +141,15 @@ $(TOOLS)/golangci-lint: tools/go.mod tools/go.sum
 $(TOOLS)/helm: tools/helm/go.mod tools/helm/go.sum
 	$(GO) -C tools/helm build -o ../../$@ helm.sh/helm/v4/cmd/helm
 
-# Chromium shows the page in the tests. As root on Debian, make installs it.
+# tools/needs has what each tool is for.
+needs-test:
+	@tools/needs chromium prometheus nginx postgresql systemd
 needs-chromium:
-	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || tools/install chromium
-
-# A real Prometheus reads /metrics in the tests. Its service is not started.
-needs-prometheus:
-	@command -v prometheus >/dev/null && command -v promtool >/dev/null || tools/install prometheus
-
-# nginx is a proxy for gpuwhy in the tests. Only the tests start it.
-needs-nginx:
-	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || tools/install nginx-light
-
-# The tests start PostgreSQL with a cluster of their own. Debian's own is not made.
-needs-postgres:
-	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { tools/install postgresql-common && \
-	  echo 'create_main_cluster = false' >>/etc/postgresql-common/createcluster.conf && tools/install postgresql; }
-
-# systemd-analyze checks the unit; systemd itself need not run.
-needs-systemd:
-	@command -v systemd-analyze >/dev/null || tools/install systemd
-
-# QEMU plays an ARM processor, and Wine plays Windows. The compiler makes the part in C,
-# the linker a library that Wine lacks.
+	@tools/needs chromium
 needs-cross:
-	@command -v qemu-aarch64 >/dev/null || tools/install qemu-user
-	@command -v aarch64-linux-gnu-gcc >/dev/null && test -e /usr/aarch64-linux-gnu/include/stdlib.h || tools/install gcc-aarch64-linux-gnu libc6-dev-arm64-cross
-
-# Wine plays Windows. Go needs a library that it lacks, which the linker makes.
+	@tools/needs qemu arm
 needs-wine:
-	@command -v wine >/dev/null || tools/install wine wine64
-	@command -v x86_64-w64-mingw32-ld >/dev/null || tools/install binutils-mingw-w64-x86-64
+	@tools/needs wine mingw
 
 clean: ## remove what was built
 	rm -rf $(BIN)

@@ -116,7 +116,7 @@ func (p *proxy) start() {
 		p.t.Fatal(err)
 	}
 	if err := p.cmd.Start(); err != nil {
-		p.t.Fatalf("%v: make needs-nginx installs it on Debian", err)
+		p.t.Fatalf("%v: make needs-test installs it on Debian", err)
 	}
 	p.said = &logBuffer{}
 	lines := bufio.NewScanner(stderr)

@@ -58,6 +58,7 @@ var allowed = map[string][]string{
 	"internal/freeport":          {},
 	"internal/leaktest":          {},
 	"internal/testkit":           {},
+	"internal/testkit/flaky":     {},
 	"internal/insight/attribute": {"gpu", "internal/keep"},
 	"internal/insight/explain":   {"gpu", "internal/keep", "internal/lazy"},
 	"internal/insight":           {"gpu", "internal/insight/…"},

@@ -40,7 +40,7 @@ const (
 )
 
 // ErrMissing says that PostgreSQL is not installed.
-var ErrMissing = errors.New("PostgreSQL is not installed: 'make needs-postgres' installs it")
+var ErrMissing = errors.New("PostgreSQL is not installed: 'make needs-test' installs it")
 
 // Start makes a server and starts it with these settings, such as "fsync=on". Without any it writes nothing through to
 // the disk. The error is [ErrMissing] where there is no PostgreSQL.
