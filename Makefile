@@ -44,23 +44,27 @@ looks: needs-chromium ## take pictures of every state of the pages, at four widt
 	$(GO) test ./cmd/gpuwhy-gallery -run '^TestEveryState$$' -count 1 -timeout 30m -looks $(CURDIR)/$(BIN)/looks
 
 # The race detector makes tests several times as dear, and sees neither what another process does nor what one goroutine
-# does alone. Such tests stand in files that begin with '//go:build !race'; a package that has one is tested twice, with the
-# detector and without it. Nothing else has to be said of a package. Both parts run beside each other, as tests that compute
-# and tests that wait for other processes share the cores well.
+# does alone. Such tests stand in files that begin with '//go:build !race'. Random tests (rapid) try a tenth as often with the
+# detector. Packages that have either are tested once more without it; nothing else has to be said of a package. The
+# detector does not look into SQLite, which is C in the form of Go and ten times as slow with it. Both parts run beside
+# each other: tests that compute and tests that wait for other processes share the cores well.
 CORES   := $(shell getconf _NPROCESSORS_ONLN)
-PLAIN   = $(sort $(dir $(shell grep -rl --include='*_test.go' -x '//go:build !race' cmd deploy gpu hub internal sampler static views)))
+TWICE   := $(shell expr 2 '*' $(CORES))
+PLAIN    = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^(//go:build !race|.*"pgregory.net/rapid")$$' cmd deploy gpu hub internal sampler static views)))
+
+RACE     = -race -gcflags=modernc.org/...=-race=false
 
 test: needs-test ## all tests, with the race detector where it sees something; installs what they need
 	$(MAKE) --no-print-directory -j 2 test-race test-plain
 
 test-race:
-	$(GO) test -race -p $$((2 * $(CORES))) -parallel $$((2 * $(CORES))) -timeout 30m ./...
+	RAPID_CHECKS=10 $(GO) test $(RACE) -p $(TWICE) -parallel $(TWICE) -timeout 30m ./...
 
 test-plain:
-	$(GO) test -p $(CORES) -parallel $$((2 * $(CORES))) -timeout 30m $(PLAIN:%=./%)
+	$(GO) test -p $(CORES) -parallel $(TWICE) -timeout 30m $(PLAIN:%=./%)
 
 flaky: needs-test ## each package's tests 30 times beside 2 and 8 busy processes, with stops of 1 to 3 s at random: lists what failed, with its seed; takes hours (FLAKY='-runs 5 ./sampler/...')
-	$(GO) run ./internal/testkit/flaky $(FLAKY)
+	RAPID_CHECKS=10 $(GO) run ./internal/testkit/flaky -build '$(RACE)' -plain '$(PLAIN)' $(FLAKY)
 
 # The programs are kept outside of the tree, since kube-apiserver takes five minutes of two processors to build.
 KUBE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpuwhy-kube

@@ -12,18 +12,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // A binary is the tests of one package.
 type binary struct {
-	name string // of the package, and whether it has the race detector
+	name string // of the package, and whether it is built without the flags
 	path string
 	dir  string // of the package: its tests run there
 }
-
-// withoutRace begins a file of tests that is not compiled with the race detector.
-const withoutRace = "//go:build !race"
 
 // build compiles the tests of the packages.
 func build(ctx context.Context, o options, to string) (all []binary, err error) {
@@ -46,24 +44,19 @@ func build(ctx context.Context, o options, to string) (all []binary, err error) 
 		} else if err != nil {
 			return nil, err
 		}
-		files := append(p.TestGoFiles, p.XTestGoFiles...)
-		if len(files) == 0 {
+		if len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
 			continue
 		}
-		plain, err := needsPlain(p.Dir, files)
-		if err != nil {
-			return nil, err
+		variants := [][]string{o.build}
+		if slices.Contains(o.plain, p.Dir) && len(o.build) > 0 {
+			variants = append(variants, nil)
 		}
-		for _, race := range []bool{true, false} {
-			if race && !o.race || !race && o.race && !plain {
-				continue
-			}
+		for _, flags := range variants {
 			b := binary{name: p.ImportPath, dir: p.Dir}
-			args := []string{"test", "-c", "-vet=off"}
-			if race {
-				args = append(args, "-race")
-				b.name += " (race)"
+			if flags == nil && len(o.build) > 0 {
+				b.name += " (plain)"
 			}
+			args := append([]string{"test", "-c", "-vet=off"}, flags...)
 			b.path = filepath.Join(to, strings.NewReplacer("/", "_", " ", "", "(", "_", ")", "").Replace(b.name)+".test")
 			if out, err := exec.CommandContext(ctx, "go", append(args, "-o", b.path, p.ImportPath)...).CombinedOutput(); err != nil {
 				return nil, fmt.Errorf("go test -c %s: %w\n%s", p.ImportPath, err, out)
@@ -73,18 +66,4 @@ func build(ctx context.Context, o options, to string) (all []binary, err error) 
 			}
 		}
 	}
-}
-
-// needsPlain reports whether a file of tests is compiled without the race detector alone.
-func needsPlain(dir string, files []string) (bool, error) {
-	for _, name := range files {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			return false, err
-		}
-		if bytes.HasPrefix(text, []byte(withoutRace+"\n")) {
-			return true, nil
-		}
-	}
-	return false, nil
 }

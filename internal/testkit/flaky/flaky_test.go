@@ -27,7 +27,7 @@ func flaky(t *testing.T, args ...string) (failed int, said, logs string) {
 	t.Helper()
 	logs = t.TempDir()
 	var out bytes.Buffer
-	failed, err := start(t.Context(), append(args, "-logs", logs, "-race=false", "./testdata/shaky"), &out)
+	failed, err := start(t.Context(), append(args, "-logs", logs, "-build=", "./testdata/shaky"), &out)
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", args, err, &out)
 	}
@@ -45,6 +45,16 @@ func TestListsWhatFailed(t *testing.T) {
 	}
 	if failed, said, _ := flaky(t, "-runs=2", "-loads=0", "-seed=8"); failed != 0 || !strings.Contains(said, "0 of 2 failed") {
 		t.Errorf("%d failed, want none; it said\n%s", failed, said)
+	}
+}
+
+// A folder of -plain is tested with the flags and without them.
+func TestPlainToo(t *testing.T) {
+	var out bytes.Buffer
+	args := []string{"-runs=1", "-loads=0", "-stops=false", "-seed=8", "-build=-tags=some", "-plain=testdata/other testdata/shaky", "-logs=" + t.TempDir(), "./testdata/shaky"}
+	failed, err := start(t.Context(), args, &out)
+	if err != nil || failed != 0 || strings.Count(out.String(), "0 of 1 failed") != 2 || strings.Count(out.String(), "shaky (plain)") != 1 {
+		t.Errorf("%d failed, %v; it said\n%s", failed, err, &out)
 	}
 }
 

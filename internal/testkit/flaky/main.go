@@ -5,8 +5,7 @@
 //
 //	go run ./internal/testkit/flaky -runs 30 -loads 2,8 ./sampler/smi ./internal/store/...
 //
-// It builds each package's tests once: with the race detector, and again without it where a file of tests is only compiled
-// that way. Each run has a seed for the order of the tests and for the stops: -seed repeats both of a run that failed, as far
+// It builds each package's tests once: with the flags of -build, and those of the folders in -plain again without them. Each run has a seed for the order of the tests and for the stops: -seed repeats both of a run that failed, as far
 // as the machine does. What a failed run wrote is in a file of the folder that -logs names.
 package main
 
@@ -33,7 +32,8 @@ type options struct {
 	runs, beside int
 	loads        []int
 	seed         uint64
-	stops, race  bool
+	stops        bool
+	build, plain []string
 	run          string
 	timeout      time.Duration
 	logs         string
@@ -66,7 +66,8 @@ func start(ctx context.Context, args []string, out io.Writer) (failed int, err e
 	loads := flags.String("loads", "2,8", "how many busy processes run beside the tests, one number after another")
 	flags.Uint64Var(&o.seed, "seed", 0, "repeats a run: for the order of tests and the stops of each run; 0: another one for each")
 	flags.BoolVar(&o.stops, "stops", true, "stop the tests and their children for 1 to 3 s at random")
-	flags.BoolVar(&o.race, "race", true, "build the tests with the race detector too")
+	buildFlags := flags.String("build", "-race", "flags of go test for the tests, with spaces between")
+	plain := flags.String("plain", "", "folders whose tests also run built without these flags, with spaces between")
 	flags.StringVar(&o.run, "run", "", "only the tests that this pattern names, as of go test")
 	flags.DurationVar(&o.timeout, "timeout", time.Hour, "after how long a run has failed")
 	flags.StringVar(&o.logs, "logs", "artifacts/flaky", "the folder for what failed runs wrote")
@@ -84,6 +85,14 @@ func start(ctx context.Context, args []string, out io.Writer) (failed int, err e
 		o.packages = []string{"./..."}
 	}
 	o.beside, o.runs = max(o.beside, 1), max(o.runs, 1)
+	o.build = strings.Fields(*buildFlags)
+	for dir := range strings.FieldsSeq(*plain) {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return 0, err
+		}
+		o.plain = append(o.plain, abs)
+	}
 	if o.logs, err = filepath.Abs(o.logs); err != nil {
 		return 0, err
 	}
