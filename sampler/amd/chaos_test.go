@@ -81,7 +81,7 @@ func TestFaultsAtRandom(t *testing.T) {
 		}
 		if snap != nil {
 			for i := range snap.Devices {
-				for _, problem := range sourcetest.Check(&snap.Devices[i]) {
+				for _, problem := range sourcetest.Check(&snap.Devices[i], time.Now()) {
 					t.Errorf("%s of %s: %s", name, c.Address, problem)
 				}
 			}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
@@ -36,7 +38,7 @@ func TestConformance(t *testing.T) {
 	var opened func() []string
 	var text string
 	sourcetest.Run(t, sourcetest.Fixture{
-		New: func(t *testing.T) sampler.Source {
+		New: func(t *testing.T, clock *clockwork.FakeClock) sampler.Source {
 			m := drmtest.New(t)
 			f = &faults{}
 			cards = []*drmtest.Card{
@@ -45,11 +47,12 @@ func TestConformance(t *testing.T) {
 				m.Card(2, "0000:75:00.0", "amdgpu", mi300x()),
 			}
 			cfg := config(t, m, f)
-			cfg.Deadline = 2 * time.Second
+			cfg.Deadline, cfg.Clock = 2*time.Second, clock
 			return New(cfg)
 		},
-		Devices: 3,
-		Vendor:  gpu.AMD,
+		Devices:  3,
+		Deadline: 2 * time.Second,
+		Vendor:   gpu.AMD,
 		Idle: func(t *testing.T, uuid string) {
 			find(t, uuid).Set(map[string]string{"gpu_busy_percent": "0\n", "hwmon/hwmon4/pwm1": "0\n"})
 		},

@@ -1,6 +1,7 @@
 package amd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/jonboulle/clockwork"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
@@ -33,7 +36,9 @@ type Config struct {
 	Holders *drm.Holders
 	// Read reads a file; nil stands for drm.ReadFile. A recording listens or answers with it.
 	Read func(file string) ([]byte, error)
-	Log  *slog.Logger
+	// Clock is what the source knows the time by. Nil: the machine's clock.
+	Clock clockwork.Clock
+	Log   *slog.Logger
 }
 
 // A Source reads all cards of the amdgpu driver.
@@ -47,13 +52,14 @@ type Source struct {
 // New returns a source. Read looks for the driver and its cards each time, so both may come
 // and go.
 func New(cfg Config) *Source {
+	cfg.Clock = cmp.Or(cfg.Clock, clockwork.NewRealClock())
 	if cfg.Holders == nil {
 		cfg.Holders = drm.NewHolders(cfg.ProcRoot, cfg.SysfsRoot)
 	}
 	return &Source{
 		cfg:     cfg,
 		finder:  drm.NewFinder(cfg.SysfsRoot, cfg.Read),
-		set:     perdevice.New(cfg.Deadline, func() {}),
+		set:     perdevice.New(cfg.Clock, cfg.Deadline, func() {}),
 		devices: map[string]*device{},
 	}
 }

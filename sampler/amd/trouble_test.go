@@ -64,7 +64,7 @@ func TestCardFails(t *testing.T) {
 				t.Errorf("%s: %s (%v)", d.UUID, d.Reason.Text(), d.Reason.Err)
 			}
 			for _, d := range read(t, s).Devices {
-				for _, problem := range sourcetest.Check(&d) {
+				for _, problem := range sourcetest.Check(&d, time.Now()) {
 					t.Error(problem)
 				}
 				if d.State != gpu.StateOK && d.PCI != address {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 	"github.com/gpuwhy/gpuwhy/internal/leaktest"
@@ -21,10 +23,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
 
-func open(t *testing.T, name string) *replay.Source {
+func open(t *testing.T, name string, clock clockwork.Clock) *replay.Source {
 	t.Helper()
 	s, err := replay.Open(name, replay.Config{
-		Interval: 100 * time.Millisecond, Deadline: 10 * time.Second, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Interval: 100 * time.Millisecond, Deadline: 10 * time.Second, Clock: clock, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +41,7 @@ func TestConformance(t *testing.T) {
 			if _, err := os.Stat(name + "/" + recording.SysfsFile); err == nil && runtime.GOOS != "linux" {
 				t.Skip("files of Linux's /sys are read on Linux alone")
 			}
-			s := open(t, name)
+			s := open(t, name, nil)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			snap, err := s.Read(ctx)
@@ -66,9 +68,10 @@ func TestConformance(t *testing.T) {
 				t.Errorf("it does not say that it is recorded, but %s", snap.Kind())
 			}
 			sourcetest.Run(t, sourcetest.Fixture{
-				New:     func(t *testing.T) sampler.Source { return open(t, name) },
-				Devices: len(snap.Devices),
-				Vendor:  snap.Devices[0].Vendor,
+				New:      func(t *testing.T, clock *clockwork.FakeClock) sampler.Source { return open(t, name, clock) },
+				Devices:  len(snap.Devices),
+				Deadline: 10 * time.Second,
+				Vendor:   snap.Devices[0].Vendor,
 			})
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
@@ -189,7 +190,7 @@ func TestFaultsAtRandom(t *testing.T) {
 		}
 		if snap != nil {
 			for k := range snap.Devices {
-				for _, problem := range sourcetest.Check(&snap.Devices[k]) {
+				for _, problem := range sourcetest.Check(&snap.Devices[k], time.Now()) {
 					t.Errorf("reading %d, %s of %s: %s", i, name, c.Address, problem)
 				}
 			}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
@@ -24,7 +26,7 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	sourcetest.Run(t, sourcetest.Fixture{
-		New: func(t *testing.T) sampler.Source {
+		New: func(t *testing.T, clock *clockwork.FakeClock) sampler.Source {
 			m = drmtest.New(t)
 			kernel(m, "6.19.0-test")
 			cards = map[string]*drmtest.Card{}
@@ -33,15 +35,16 @@ func TestConformance(t *testing.T) {
 			}
 			m.Open(100, 7, "dri/renderD128", i915Client("0000:00:02.0", 3, 500, 0, "drm-resident-system0:\t64 MiB\n"))
 			m.Open(200, 8, "dri/card1", xeClient("0000:03:00.0", 4, 5, 90, 0, 1000, "drm-resident-vram0:\t2048 MiB\n"))
-			return sourceWithin(t, m, hurried)
+			return sourceWithin(t, m, hurried, func(c *Config) { c.Clock = clock })
 		},
-		Devices: 2,
-		Vendor:  gpu.Intel,
-		Idle:    func(*testing.T, string) { m.Exit(100) },
-		Hang:    func(_ *testing.T, uuid string) { m.Hang(cards[uuid].File(act[cards[uuid].Driver])) },
-		Release: func(_ *testing.T, uuid string) { m.Release(cards[uuid].File(act[cards[uuid].Driver]), "600\n") },
-		Lose:    func(_ *testing.T, uuid string) { cards[uuid].Unplug() },
-		Return:  func(_ *testing.T, uuid string) { cards[uuid].Plug() },
+		Devices:  2,
+		Deadline: hurried,
+		Vendor:   gpu.Intel,
+		Idle:     func(*testing.T, string) { m.Exit(100) },
+		Hang:     func(_ *testing.T, uuid string) { m.Hang(cards[uuid].File(act[cards[uuid].Driver])) },
+		Release:  func(_ *testing.T, uuid string) { m.Release(cards[uuid].File(act[cards[uuid].Driver]), "600\n") },
+		Lose:     func(_ *testing.T, uuid string) { cards[uuid].Unplug() },
+		Return:   func(_ *testing.T, uuid string) { cards[uuid].Plug() },
 		Sleep: func(t *testing.T, uuid string) {
 			cards[uuid].Sleep()
 			opened = drmtest.Watch(t, cards[uuid].Dir)

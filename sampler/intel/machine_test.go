@@ -102,10 +102,14 @@ func source(t *testing.T, m *drmtest.Machine) *Source {
 	return sourceWithin(t, m, patient)
 }
 
-func sourceWithin(t *testing.T, m *drmtest.Machine, deadline time.Duration) *Source {
+func sourceWithin(t *testing.T, m *drmtest.Machine, deadline time.Duration, change ...func(*Config)) *Source {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	s := New(Config{SysfsRoot: m.Sysfs, ProcRoot: m.Proc, Deadline: deadline, Log: log})
+	cfg := Config{SysfsRoot: m.Sysfs, ProcRoot: m.Proc, Deadline: deadline, Log: log}
+	for _, c := range change {
+		c(&cfg)
+	}
+	s := New(cfg)
 	t.Cleanup(func() {
 		_ = s.Close()
 		for s.set.Flying() > 0 {

@@ -170,7 +170,7 @@ func TestCards(t *testing.T) {
 					t.Errorf("%s is %q, want %q", id, got[id], want)
 				}
 			}
-			for _, problem := range sourcetest.Check(&d) {
+			for _, problem := range sourcetest.Check(&d, time.Now()) {
 				t.Error(problem)
 			}
 		})

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
@@ -40,7 +42,9 @@ type Config struct {
 	Holders *drm.Holders
 	// Read reads a file; nil stands for drm.ReadFile. A recording listens or answers with it.
 	Read func(file string) ([]byte, error)
-	Log  *slog.Logger
+	// Clock is what the source knows the time by. Nil: the machine's clock.
+	Clock clockwork.Clock
+	Log   *slog.Logger
 }
 
 // A Source reads all Intel GPUs of this machine.
@@ -53,6 +57,7 @@ type Source struct {
 
 // New returns a source. It looks for GPUs at each reading.
 func New(cfg Config) *Source {
+	cfg.Clock = cmp.Or(cfg.Clock, clockwork.NewRealClock())
 	if cfg.Holders == nil {
 		cfg.Holders = drm.NewHolders(cfg.ProcRoot, cfg.SysfsRoot)
 	}
@@ -62,7 +67,7 @@ func New(cfg Config) *Source {
 	return &Source{
 		cfg:    cfg,
 		finder: drm.NewFinder(cfg.SysfsRoot, cfg.Read),
-		set:    perdevice.New(cfg.Deadline, func() {}),
+		set:    perdevice.New(cfg.Clock, cfg.Deadline, func() {}),
 		cards:  map[string]*card{},
 	}
 }

@@ -123,7 +123,7 @@ func TestEachFile(t *testing.T) {
 					if d.State != gpu.StateOK {
 						t.Errorf("%s of %s: it is %s (%s)", what, file, d.State, d.Reason.Text())
 					}
-					for _, problem := range sourcetest.Check(&d) {
+					for _, problem := range sourcetest.Check(&d, time.Now()) {
 						t.Errorf("%s of %s: %s", what, file, problem)
 					}
 				}
@@ -334,7 +334,7 @@ func TestProcessesComeAndGo(t *testing.T) {
 		if d.State != gpu.StateOK {
 			t.Errorf("it is %s", d.State)
 		}
-		for _, problem := range sourcetest.Check(&d) {
+		for _, problem := range sourcetest.Check(&d, time.Now()) {
 			t.Error(problem)
 		}
 	}
@@ -450,7 +450,7 @@ func FuzzFile(f *testing.F) {
 		s := source(t, m)
 		read(t, s)
 		d := read(t, s)
-		for _, problem := range sourcetest.Check(&d) {
+		for _, problem := range sourcetest.Check(&d, time.Now()) {
 			t.Error(problem)
 		}
 		if v, ok := d.Power.Draw.Trusted(); ok && (math.IsNaN(float64(v)) || v < 0) {

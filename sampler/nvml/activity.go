@@ -57,7 +57,7 @@ func (d *device) compared(p *counters, take func(buffer nvml.GpmSample) code) gp
 		return gpu.AbsentActivity(c.quality())
 	}
 	last, next := p.buffers[0], p.buffers[1]
-	now := time.Now()
+	now := d.cfg.Clock.Now()
 	age := now.Sub(p.taken)
 	if age < soonest { // what the last comparison said stands
 		return p.said
@@ -206,7 +206,7 @@ func byCounters(r gpu.Reading[gpu.BytesPerSecond]) bool {
 }
 
 func (d *device) measureTraffic() {
-	t, now := &d.traffic, time.Now().UTC()
+	t, now := &d.traffic, d.cfg.Clock.Now().UTC()
 	rate := func(which nvml.PcieUtilCounter) gpu.Reading[gpu.BytesPerSecond] {
 		return reading(&d.handle, "nvmlDeviceGetPcieThroughput", at(which, nvml.Device.GetPcieThroughput), kilobytes)
 	}

@@ -3,6 +3,8 @@ package nvml
 import (
 	"log/slog"
 	"time"
+
+	"github.com/jonboulle/clockwork"
 )
 
 // Config is what a source needs. Only LibraryPath has a default.
@@ -25,5 +27,7 @@ type Config struct {
 	// does not count it, at most every 10 s. That blocks the driver for 20 ms
 	// in each direction.
 	PCIeThroughput bool
-	Log            *slog.Logger
+	// Clock is what the source knows the time by. Nil: the machine's clock.
+	Clock clockwork.Clock
+	Log   *slog.Logger
 }

@@ -5,6 +5,8 @@ package nvml
 import (
 	"testing"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
@@ -33,12 +35,13 @@ func conformance(t *testing.T, sysfs bool, change func(*Config)) {
 	}
 	asleep := 0 // the calls of the device when it fell asleep
 	f := sourcetest.Fixture{
-		New: func(t *testing.T) sampler.Source {
+		New: func(t *testing.T, clock *clockwork.FakeClock) sampler.Source {
 			m = machine(t, fakenvml.RTX4090(), fakenvml.H100())
-			return source(t, m, change)
+			return source(t, m, change, func(c *Config) { c.Clock = clock })
 		},
-		Devices: 2,
-		Vendor:  gpu.NVIDIA,
+		Devices:  2,
+		Deadline: testDeadline,
+		Vendor:   gpu.NVIDIA,
 		Idle: func(_ *testing.T, uuid string) {
 			d := find(uuid)
 			d.Set(fakenvml.Utilization, 0)

@@ -61,7 +61,7 @@ type failure struct {
 
 // read attaches the device if necessary, and reads all that is due.
 func (d *device) read() (gpu.Device, error) {
-	d.begin(time.Now())
+	d.begin(d.cfg.Clock.Now())
 	c := d.attached()
 	foreign := c != success && !c.failure()
 	if c == success {

@@ -32,17 +32,17 @@ func (d *device) readXIDs() {
 			break
 		}
 		if event.EventType&nvml.EventTypeXidCriticalError != 0 {
-			d.peers.of(event.Device, d.record).hear(int(event.EventData))
+			d.peers.of(event.Device, d.record).hear(int(event.EventData), d.cfg.Clock.Now())
 		}
 	}
 	*to = gpu.Of(d.heard())
 }
 
 // hear counts an error.
-func (r *record) hear(xid int) {
+func (r *record) hear(xid int, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.xids[xid] = gpu.XID{Code: xid, Count: r.xids[xid].Count + 1, Last: time.Now().UTC()}
+	r.xids[xid] = gpu.XID{Code: xid, Count: r.xids[xid].Count + 1, Last: now.UTC()}
 }
 
 // heard are all errors so far, by code; not nil.

@@ -5,7 +5,6 @@ package nvml
 import (
 	"encoding/binary"
 	"fmt"
-	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -24,9 +23,9 @@ func (d *device) readLinks() {
 		return
 	}
 	links := make([]gpu.Link, r.Count.Or(0))
-	begun := time.Now()
+	begun := d.cfg.Clock.Now()
 	for i := range links {
-		if time.Since(begun) > d.cfg.Deadline {
+		if d.cfg.Clock.Since(begun) > d.cfg.Deadline {
 			withdraw(&links[i], i, gpu.NotReported)
 			continue
 		}

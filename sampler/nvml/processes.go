@@ -40,7 +40,7 @@ func (d *device) readProcesses() {
 		r.Processes, r.ProcessesPartial = gpu.Absent[[]gpu.Process](c.quality()), gpu.Absent[bool](c.quality())
 		return
 	}
-	supported := d.takeSamples(time.Now())
+	supported := d.takeSamples(d.cfg.Clock.Now())
 	for i := range table.list {
 		p := &table.list[i]
 		p.Memory = nvidia.Within(p.Memory, r.Memory.Total)

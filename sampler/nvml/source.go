@@ -3,12 +3,15 @@
 package nvml
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/jonboulle/clockwork"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
@@ -59,14 +62,15 @@ type job struct {
 // New returns a source. Read loads the library, and looks for it again if it was not
 // there.
 func New(cfg Config) *Source {
+	cfg.Clock = cmp.Or(cfg.Clock, clockwork.NewRealClock())
 	s := &Source{
 		cfg:     cfg,
 		kernel:  nvidia.NewKernel(cfg.SysfsRoot, cfg.ProcRoot),
-		now:     time.Now,
+		now:     cfg.Clock.Now,
 		last:    map[string]gpu.Device{},
 		records: map[string]*record{},
 	}
-	s.set = perdevice.New(cfg.Deadline, s.settle)
+	s.set = perdevice.New(cfg.Clock, cfg.Deadline, s.settle)
 	return s
 }
 
@@ -292,7 +296,7 @@ func (s *Source) attach(ctx context.Context, cards []nvidia.Card) (*session, err
 			s.driver = sess.driver
 			return sess, nil
 		}
-		if !perdevice.Await(ctx, j.done, nil, j.began.Add(s.cfg.Deadline), true) {
+		if !perdevice.Await(ctx, s.cfg.Clock, j.done, nil, j.began.Add(s.cfg.Deadline), true) {
 			return nil, &gpu.Advice{
 				What: "the NVIDIA driver does not answer while its library is " + j.what,
 				Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
@@ -365,7 +369,7 @@ func (s *Source) startEnd() {
 
 // start starts a job. The caller holds mu.
 func (s *Source) start(what string, work func() error) {
-	j := &job{what: what, began: time.Now(), done: make(chan struct{})}
+	j := &job{what: what, began: s.cfg.Clock.Now(), done: make(chan struct{})}
 	s.job = j
 	go func() {
 		defer close(j.done)
@@ -411,12 +415,12 @@ func (s *Source) Close() error {
 	s.locked(func() { s.closed = true })
 	s.set.Close()
 	s.letGo()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := perdevice.WithTimeout(context.Background(), s.cfg.Clock, time.Second)
 	defer cancel()
 	for {
 		var j *job
 		s.locked(func() { j = s.job })
-		if j == nil || !perdevice.Await(ctx, j.done, nil, j.began.Add(s.cfg.Deadline), false) {
+		if j == nil || !perdevice.Await(ctx, s.cfg.Clock, j.done, nil, j.began.Add(s.cfg.Deadline), false) {
 			return nil
 		}
 	}

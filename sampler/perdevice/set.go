@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
@@ -31,6 +33,7 @@ type Device struct {
 
 // A Set reads devices, with at most one call at a time for each device.
 type Set struct {
+	clock    clockwork.Clock
 	deadline time.Duration
 	idle     func()
 	closing  chan struct{} // closed by Close
@@ -41,10 +44,10 @@ type Set struct {
 	flying int
 }
 
-// New returns a set that has read nothing. Whenever the last running call has ended, idle
-// is called on its goroutine.
-func New(deadline time.Duration, idle func()) *Set {
-	return &Set{deadline: deadline, idle: idle, closing: make(chan struct{}), slots: map[string]*slot{}}
+// New returns a set that has read nothing. All times and waits are the clock's. Whenever the
+// last running call has ended, idle is called on its goroutine.
+func New(clock clockwork.Clock, deadline time.Duration, idle func()) *Set {
+	return &Set{clock: clock, deadline: deadline, idle: idle, closing: make(chan struct{}), slots: map[string]*slot{}}
 }
 
 // Read starts a call for each device that has none running, and returns all
@@ -91,10 +94,10 @@ func (s *Set) start(d Device) {
 	switch {
 	case place.done != nil || s.closed:
 	case asleep:
-		place.sleep(time.Now())
+		place.sleep(s.clock.Now())
 	case d.Read == nil:
 	default:
-		place.begin(time.Now())
+		place.begin(s.clock.Now())
 		s.flying++
 		go s.call(place, d.Read)
 	}
@@ -103,7 +106,7 @@ func (s *Set) start(d Device) {
 func (s *Set) call(place *slot, read func() (gpu.Device, error)) {
 	d, err := read()
 	s.mu.Lock()
-	place.finish(time.Now(), s.deadline, d, err)
+	place.finish(s.clock.Now(), s.deadline, d, err)
 	s.flying--
 	last := s.flying == 0
 	s.mu.Unlock()
@@ -119,22 +122,22 @@ func (s *Set) wait(ctx context.Context, key string) {
 	done, known, until := place.done, place.State != "", place.began.Add(s.deadline)
 	s.mu.Unlock()
 	if done != nil {
-		Await(ctx, done, s.closing, until, !known)
+		Await(ctx, s.clock, done, s.closing, until, !known)
 	}
 }
 
 // Await waits until done is closed, and reports whether it is. It gives up when stop is
-// closed, when ctx is canceled and at the time until. Unless it is patient, it also gives
+// closed, when ctx is canceled and at the clock's time until. Unless it is patient, it also gives
 // up at the deadline of ctx.
-func Await(ctx context.Context, done, stop <-chan struct{}, until time.Time, patient bool) bool {
-	overdue := time.NewTimer(time.Until(until))
+func Await(ctx context.Context, clock clockwork.Clock, done, stop <-chan struct{}, until time.Time, patient bool) bool {
+	overdue := clock.NewTimer(clock.Until(until))
 	defer overdue.Stop()
 	ended := ctx.Done()
 	for {
 		select {
 		case <-done:
 			return true
-		case <-overdue.C:
+		case <-overdue.Chan():
 			return false
 		case <-stop:
 			return false
@@ -147,11 +150,32 @@ func Await(ctx context.Context, done, stop <-chan struct{}, until time.Time, pat
 	}
 }
 
+// WithTimeout is [context.WithTimeout] by a clock. Unlike those of package clockwork, its
+// contexts say at any time whether they have ended, also on a fake clock.
+func WithTimeout(ctx context.Context, clock clockwork.Clock, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := clockwork.WithTimeout(ctx, clock, d)
+	if _, fake := clock.(*clockwork.FakeClock); fake {
+		ctx = fakeContext{ctx}
+	}
+	return ctx, cancel
+}
+
+type fakeContext struct{ context.Context }
+
+func (c fakeContext) Err() error {
+	select {
+	case <-c.Done():
+		return c.Context.Err()
+	default:
+		return nil
+	}
+}
+
 // collect returns what is known of the devices now, and forgets all others.
 func (s *Set) collect(devices []Device) []gpu.Device {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now := s.clock.Now()
 	out := make([]gpu.Device, len(devices))
 	listed := make(map[string]bool, len(devices))
 	for i, d := range devices {

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 )
@@ -66,7 +68,7 @@ func (c *card) set(change func(*card)) {
 
 // newSet returns a set whose calls the test waits for at its end.
 func newSet(t *testing.T, deadline time.Duration) *Set {
-	s := New(deadline, func() {})
+	s := New(clockwork.NewRealClock(), deadline, func() {})
 	t.Cleanup(func() {
 		for s.Flying() > 0 {
 			time.Sleep(time.Second)
@@ -259,7 +261,7 @@ func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended []time.Duration
 		begun := time.Now()
-		s, c := New(testDeadline, func() { ended = append(ended, time.Since(begun)) }), &card{takes: time.Minute}
+		s, c := New(clockwork.NewRealClock(), testDeadline, func() { ended = append(ended, time.Since(begun)) }), &card{takes: time.Minute}
 		read(t, s, time.Second, c.device("a"), (&card{}).device("b"))
 		closed := time.Now()
 		s.Close()

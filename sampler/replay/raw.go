@@ -48,7 +48,7 @@ func openRaw(c *recording.Capture, cfg Config) (_ *raw, err error) {
 	if c.HasSMI() {
 		files := os.DirFS(filepath.Join(c.Dir, filepath.FromSlash(recording.SMIFolder)))
 		r.sources = append(r.sources, smi.New(smi.Config{
-			Run: smi.Recorded(files), Interval: cfg.Interval, Deadline: cfg.Deadline, Log: quiet(cfg.Log),
+			Run: smi.Recorded(files), Interval: cfg.Interval, Deadline: cfg.Deadline, Clock: cfg.Clock, Log: quiet(cfg.Log),
 		}))
 	}
 	sysfs, err := c.Tree(recording.SysfsFile)
@@ -80,12 +80,12 @@ func openRaw(c *recording.Capture, cfg Config) (_ *raw, err error) {
 	holders := drm.NewHolders(procRoot, sysRoot)
 	if has(sysfs, "bus/pci/drivers/amdgpu/") {
 		r.sources = append(r.sources, amd.New(amd.Config{
-			SysfsRoot: sysRoot, ProcRoot: procRoot, Deadline: cfg.Deadline, Holders: holders, Read: read, Log: quiet(cfg.Log),
+			SysfsRoot: sysRoot, ProcRoot: procRoot, Deadline: cfg.Deadline, Holders: holders, Read: read, Clock: cfg.Clock, Log: quiet(cfg.Log),
 		}))
 	}
 	if has(sysfs, "bus/pci/drivers/i915/") || has(sysfs, "bus/pci/drivers/xe/") {
 		r.sources = append(r.sources, intel.New(intel.Config{
-			SysfsRoot: sysRoot, ProcRoot: procRoot, Deadline: cfg.Deadline, Holders: holders, Read: read, Log: quiet(cfg.Log),
+			SysfsRoot: sysRoot, ProcRoot: procRoot, Deadline: cfg.Deadline, Holders: holders, Read: read, Clock: cfg.Clock, Log: quiet(cfg.Log),
 		}))
 	}
 	if len(r.sources) == 0 {

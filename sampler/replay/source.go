@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,14 +9,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/recording"
 )
 
 // Config is what a source needs.
 type Config struct {
-	// Now names the time of readings; nil: time.Now.
-	Now func() time.Time
+	// Clock names the time of readings. Nil: the machine's clock.
+	Clock clockwork.Clock
 	// Interval and Deadline are for the sources that read raw files.
 	Interval, Deadline time.Duration
 	Log                *slog.Logger
@@ -24,7 +27,7 @@ type Config struct {
 // A Source plays one capture.
 type Source struct {
 	capture *recording.Capture
-	now     func() time.Time
+	clock   clockwork.Clock
 	node    string
 	note    gpu.Advice
 	raw     *raw // nil where there are readings
@@ -45,10 +48,8 @@ func Open(dir string, cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	s := &Source{capture: c, now: cfg.Now, node: "recorded", gains: map[string][]float64{}}
+	cfg.Clock = cmp.Or(cfg.Clock, clockwork.NewRealClock())
+	s := &Source{capture: c, clock: cfg.Clock, node: "recorded", gains: map[string][]float64{}}
 	if c.Len() == 0 {
 		if s.raw, err = openRaw(c, cfg); err != nil {
 			return nil, err
@@ -126,7 +127,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 		s.mark(snap)
 		return snap, err
 	}
-	snap := s.play(s.now().UTC())
+	snap := s.play(s.clock.Now().UTC())
 	s.mark(snap)
 	if len(snap.Devices) > 0 || len(snap.Failures) == 0 {
 		return snap, nil

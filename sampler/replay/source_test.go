@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/recording"
@@ -64,14 +66,9 @@ func line(t *testing.T, s *gpu.Snapshot) string {
 	return string(b)
 }
 
-// A watch is a clock that a test moves.
-type watch struct{ time time.Time }
-
-func (w *watch) now() time.Time { return w.time }
-
-func open(t *testing.T, dir string, w *watch) *Source {
+func open(t *testing.T, dir string, clock clockwork.Clock) *Source {
 	t.Helper()
-	s, err := Open(dir, Config{Now: w.now, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	s, err := Open(dir, Config{Clock: clock, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +87,8 @@ func tenSeconds(t *testing.T) string {
 
 // The readings come at the pace at which they were recorded, with their times moved to now.
 func TestPace(t *testing.T) {
-	w := &watch{time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)}
-	s, began := open(t, tenSeconds(t), w), w.time
+	clock := clockwork.NewFakeClockAt(time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC))
+	s, began := open(t, tenSeconds(t), clock), clock.Now()
 	if s.Node() != "host-1" || s.Name() != gpu.SourceRecorded {
 		t.Errorf("node %q, name %q", s.Node(), s.Name())
 	}
@@ -103,7 +100,7 @@ func TestPace(t *testing.T) {
 		{0, 0, 0}, {900 * time.Millisecond, 0, 0}, {3500 * time.Millisecond, 3, 0}, {9900 * time.Millisecond, 9, 0},
 		{10 * time.Second, 0, 1}, {25 * time.Second, 5, 2}, {26 * time.Second, 6, 2},
 	} {
-		w.time = began.Add(tt.after)
+		clock.Advance(clock.Until(began.Add(tt.after)))
 		snap, err := s.Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -123,8 +120,8 @@ func TestPace(t *testing.T) {
 
 // What only grows does not run backwards when the recording begins anew.
 func TestCountersGrow(t *testing.T) {
-	w := &watch{time.Now()}
-	s := open(t, tenSeconds(t), w)
+	clock := clockwork.NewFakeClock()
+	s := open(t, tenSeconds(t), clock)
 	var energy gpu.Joules
 	var replays uint64
 	for range 45 {
@@ -138,7 +135,7 @@ func TestCountersGrow(t *testing.T) {
 		} else {
 			energy, replays = e, n
 		}
-		w.time = w.time.Add(time.Second)
+		clock.Advance(time.Second)
 	}
 	if energy < 1000+4*180 {
 		t.Errorf("%v J after four rounds of 180 J", energy)
@@ -147,8 +144,7 @@ func TestCountersGrow(t *testing.T) {
 
 // Every snapshot says that it is recorded, and is else as it was.
 func TestLabels(t *testing.T) {
-	w := &watch{time.Now()}
-	snap, err := open(t, tenSeconds(t), w).Read(t.Context())
+	snap, err := open(t, tenSeconds(t), clockwork.NewFakeClock()).Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +168,7 @@ func TestNoDevice(t *testing.T) {
 	r := reading(0)
 	r.Devices = nil
 	r.Failures = []gpu.Failure{{Source: gpu.SourceNVML, Since: then, Advice: gpu.Advice{What: "no library", Try: "install it", Err: gpu.ErrNoLibrary}}}
-	snap, err := open(t, write(t, line(t, r)), &watch{time.Now()}).Read(t.Context())
+	snap, err := open(t, write(t, line(t, r)), clockwork.NewFakeClock()).Read(t.Context())
 	if !errors.Is(err, gpu.ErrNoLibrary) || snap.Host == nil || len(snap.Failures) != 0 {
 		t.Errorf("%+v, %v", snap, err)
 	}
@@ -183,7 +179,7 @@ func TestBadLines(t *testing.T) {
 	lines := []string{
 		"not JSON", line(t, reading(0)), line(t, reading(0)), `{"Seq":7}`, line(t, reading(time.Second)), line(t, reading(2*time.Second))[:200],
 	}
-	s := open(t, write(t, lines...), &watch{time.Now()})
+	s := open(t, write(t, lines...), clockwork.NewFakeClock())
 	if s.capture.Len() != 2 || len(s.capture.Unread) != 4 {
 		t.Errorf("%d readings, unread are %q", s.capture.Len(), s.capture.Unread)
 	}
@@ -222,7 +218,7 @@ func TestNoCaptures(t *testing.T) {
 func TestConformance(t *testing.T) {
 	dir := tenSeconds(t)
 	sourcetest.Run(t, sourcetest.Fixture{
-		New:     func(t *testing.T) sampler.Source { return open(t, dir, &watch{time.Now()}) },
+		New:     func(t *testing.T, clock *clockwork.FakeClock) sampler.Source { return open(t, dir, clock) },
 		Devices: 1,
 		Vendor:  gpu.NVIDIA,
 	})
@@ -235,7 +231,7 @@ func TestFailuresKeepTheirOrder(t *testing.T) {
 	for _, what := range []string{"first", "second", "third"} {
 		r.Failures = append(r.Failures, gpu.Failure{Source: what, Since: then, Advice: gpu.Advice{What: what}})
 	}
-	snap, err := open(t, write(t, line(t, r)), &watch{then}).Read(t.Context())
+	snap, err := open(t, write(t, line(t, r)), clockwork.NewFakeClockAt(then)).Read(t.Context())
 	if snap == nil || err == nil {
 		t.Fatal(snap, err)
 	}

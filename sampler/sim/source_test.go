@@ -4,22 +4,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
 
 // A stage is a simulated machine whose schedule is moved to where a test wants
-// it. It runs on the real clock.
-type stage struct{ *Source }
+// it.
+type stage struct {
+	*Source
+	clock clockwork.Clock
+}
 
-func (s *stage) open(t *testing.T, profile string) {
+func (s *stage) open(t *testing.T, profile string, clock clockwork.Clock) {
 	t.Helper()
-	nodes, err := Nodes(profile, time.Now)
+	nodes, err := Nodes(profile, clock.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Source = nodes[0]
+	s.Source, s.clock = nodes[0], clock
 }
 
 func (s *stage) device(t *testing.T, uuid string) *device {
@@ -34,17 +39,17 @@ func (s *stage) device(t *testing.T, uuid string) *device {
 }
 
 // move makes it that second of the device's cycle.
-func (d *device) move(second int) {
-	d.offset += time.Duration(float64(second)*float64(time.Second)) - time.Duration(d.moment(time.Now()).second*float64(time.Second))
+func (s *stage) move(d *device, second int) {
+	d.offset += time.Duration(float64(second)*float64(time.Second)) - time.Duration(d.moment(s.clock.Now()).second*float64(time.Second))
 }
 
 // begins and ends move the device's schedule to a change of its state.
 func (s *stage) begins(state gpu.State) func(*testing.T, string) {
-	return func(t *testing.T, uuid string) { s.device(t, uuid).move(failingTimes(t, state).From) }
+	return func(t *testing.T, uuid string) { s.move(s.device(t, uuid), failingTimes(t, state).From) }
 }
 
 func (s *stage) ends(state gpu.State) func(*testing.T, string) {
-	return func(t *testing.T, uuid string) { s.device(t, uuid).move(failingTimes(t, state).To) }
+	return func(t *testing.T, uuid string) { s.move(s.device(t, uuid), failingTimes(t, state).To) }
 }
 
 func failingTimes(t *testing.T, state gpu.State) fault {
@@ -61,11 +66,11 @@ func failingTimes(t *testing.T, state gpu.State) fault {
 func TestFailingCardKeepsTheSourcesPromises(t *testing.T) {
 	s := &stage{}
 	sourcetest.Run(t, sourcetest.Fixture{
-		New: func(t *testing.T) sampler.Source {
-			s.open(t, "dgx-h100")
+		New: func(t *testing.T, clock *clockwork.FakeClock) sampler.Source {
+			s.open(t, "dgx-h100", clock)
 			// The failing card comes first, as it works.
 			s.devices[0], s.devices[7] = s.devices[7], s.devices[0]
-			s.devices[0].move(100)
+			s.move(s.devices[0], 100)
 			return s
 		},
 		Devices: 8,
@@ -82,15 +87,15 @@ func TestFailingCardKeepsTheSourcesPromises(t *testing.T) {
 func TestDesktopKeepsTheSourcesPromises(t *testing.T) {
 	s := &stage{}
 	sourcetest.Run(t, sourcetest.Fixture{
-		New:     func(t *testing.T) sampler.Source { s.open(t, "rtx-4090"); return s },
+		New:     func(t *testing.T, clock *clockwork.FakeClock) sampler.Source { s.open(t, "rtx-4090", clock); return s },
 		Devices: 1,
 		Vendor:  gpu.NVIDIA,
 		Idle: func(t *testing.T, uuid string) {
 			d := s.device(t, uuid)
-			tape := d.moment(time.Now()).tape
+			tape := d.moment(s.clock.Now()).tape
 			for second := cycleSeconds - 300; second < cycleSeconds-1; second++ {
 				if tape.samples[second].gpu == 0 && tape.samples[second+1].gpu == 0 {
-					d.move(second)
+					s.move(d, second)
 					return
 				}
 			}
@@ -102,7 +107,7 @@ func TestDesktopKeepsTheSourcesPromises(t *testing.T) {
 func TestFleetKeepsTheSourcesPromises(t *testing.T) {
 	s := &stage{}
 	sourcetest.Run(t, sourcetest.Fixture{
-		New:     func(t *testing.T) sampler.Source { s.open(t, "fleet:8"); return s },
+		New:     func(t *testing.T, clock *clockwork.FakeClock) sampler.Source { s.open(t, "fleet:8", clock); return s },
 		Devices: 8,
 		Vendor:  gpu.NVIDIA,
 	})

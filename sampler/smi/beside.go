@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
 // What runs beside the loops: pmon for the processes, and the XML.
@@ -76,7 +77,7 @@ func (s *Source) watch(now time.Time) {
 		args = append(args, "-i", ids)
 	}
 	s.spawn(ctx, "pmon", args, func(text string) {
-		if m.add(text, time.Now()) {
+		if m.add(text, s.cfg.Clock.Now()) {
 			m.lines++
 		} else if t, ok := sentenceOf(text); ok && t.unsupported {
 			m.off = true
@@ -94,7 +95,7 @@ func (s *Source) watch(now time.Time) {
 		if m.off = m.off || m.barren > 1; m.off {
 			pause = seldom
 		}
-		m.next = time.Now().Add(pause)
+		m.next = s.cfg.Clock.Now().Add(pause)
 		s.log.Debug("nvidia-smi pmon ended", "err", err, "supported", !m.off)
 	})
 }
@@ -124,7 +125,7 @@ func (s *Source) detail(now time.Time) {
 	if ids == "" && (len(s.loops) != 1 || s.loops[0].keys != nil) {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), lastRetry)
+	ctx, stop := perdevice.WithTimeout(context.Background(), s.cfg.Clock, lastRetry)
 	s.stopDetails = stop
 	s.flying++
 	s.lingering["xml"]++
@@ -136,7 +137,7 @@ func (s *Source) detail(now time.Time) {
 		defer stop()
 		out := &limited{most: longestXML}
 		err := s.run(ctx, out, io.Discard, args...)
-		at := time.Now()
+		at := s.cfg.Clock.Now()
 		doc, parseErr := parseXML(out.Bytes())
 		all := make(map[string]*details, len(doc.GPUs))
 		instances := false

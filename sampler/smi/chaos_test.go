@@ -71,7 +71,7 @@ func TestChaos(t *testing.T) {
 		}
 		for i := range snap.Devices {
 			d := &snap.Devices[i]
-			for _, problem := range sourcetest.Check(d) {
+			for _, problem := range sourcetest.Check(d, time.Now()) {
 				t.Error(problem)
 			}
 			if age := begun.Sub(d.SampledAt); d.State == gpu.StateOK && d.Reason.IsZero() && age > 2*testDeadline+slack {

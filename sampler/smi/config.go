@@ -5,6 +5,8 @@ import (
 	"io"
 	"log/slog"
 	"time"
+
+	"github.com/jonboulle/clockwork"
 )
 
 // Config is what a source needs. Only Run and Program have defaults.
@@ -28,7 +30,9 @@ type Config struct {
 	Deadline time.Duration
 	// PCIeThroughput reports the traffic over PCIe, measured each 10 s.
 	PCIeThroughput bool
-	Log            *slog.Logger
+	// Clock is what the source knows the time by. Nil: the machine's clock.
+	Clock clockwork.Clock
+	Log   *slog.Logger
 }
 
 // A Run runs nvidia-smi with some arguments, writes what it prints, and returns when it has

@@ -3,11 +3,15 @@ package smi
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
@@ -25,6 +29,7 @@ func conformance(t *testing.T, sysfs bool) {
 	}
 	var m *fakesmi.Machine
 	var s *Source
+	var clock *clockwork.FakeClock
 	address := func(uuid string) string {
 		for line := range strings.Lines(m.Read("query-gpu")) {
 			if values, ok := strings.CutPrefix(strings.TrimSpace(line), "uuid = "); ok {
@@ -41,21 +46,35 @@ func conformance(t *testing.T, sysfs bool) {
 	reads := func(uuid string) int { return m.Count(" " + address(uuid)) }
 	asleep := 0 // how often the device had been read when it fell asleep
 	f := sourcetest.Fixture{
-		New: func(t *testing.T) sampler.Source {
+		New: func(t *testing.T, c *clockwork.FakeClock) sampler.Source {
 			m = machine(t, "blackwell-570")
 			if sysfs {
 				m.PlugIn()
 			}
-			s = source(t, m)
+			clock = c
+			s = source(t, m, func(cfg *Config) { cfg.Clock = c })
 			return s
 		},
-		Devices: 2,
-		Vendor:  gpu.NVIDIA,
+		Devices:  2,
+		Deadline: testDeadline,
+		Vendor:   gpu.NVIDIA,
 		Idle: func(_ *testing.T, uuid string) {
 			m.Set(address(uuid), "utilization.gpu", "0 %")
 			m.Set(address(uuid), "fan.speed", "0 %")
 		},
-		Hang:    func(_ *testing.T, uuid string) { m.Fault("hang " + address(uuid)) },
+		Hang: func(t *testing.T, uuid string) {
+			held := "held query hang " + address(uuid)
+			before := m.Count(held)
+			m.Fault("hang " + address(uuid))
+			testkit.Until(t, "the loop to hang", func() bool { return m.Count(held) > before })
+			testkit.Until(t, "the device to have a loop of its own", func() bool {
+				clock.Advance(s.cfg.stall())
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return !s.apart[address(uuid)].IsZero()
+			})
+			pass(t, s, clock, time.Second, address(uuid)) // Read waits for loops that have just begun
+		},
 		Release: func(*testing.T, string) { m.Heal("hang") },
 		Lose:    func(_ *testing.T, uuid string) { m.Fault("lost " + address(uuid)) },
 		Return:  func(*testing.T, string) { m.Heal("lost") },
@@ -67,17 +86,16 @@ func conformance(t *testing.T, sysfs bool) {
 	}
 	if sysfs {
 		f.Sleep = func(t *testing.T, uuid string) {
-			m.Sleep(address(uuid), true)
 			// A command that runs keeps a real device awake: it does not fall asleep
 			// before a reading has ended the command.
-			for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
-				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			before := m.Running()
+			m.Sleep(address(uuid), true)
+			testkit.Until(t, "the commands that read it to end", func() bool {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				defer cancel()
 				_, _ = s.Read(ctx)
-				cancel()
-				if before := reads(uuid); settled(func() bool { return reads(uuid) == before }) {
-					break
-				}
-			}
+				return !slices.ContainsFunc(m.Running(), func(pid string) bool { return slices.Contains(before, pid) })
+			})
 			asleep = reads(uuid)
 		}
 		f.Wake = func(t *testing.T, uuid string) {
@@ -90,13 +108,22 @@ func conformance(t *testing.T, sysfs bool) {
 	sourcetest.Run(t, f)
 }
 
-// settled reports whether something holds for a while.
-func settled(holds func() bool) bool {
-	for range 20 {
-		if !holds() {
-			return false
-		}
-		time.Sleep(10 * time.Millisecond)
+// pass lets time pass on the clock, in steps after each of which all devices have a line but
+// some. So no loop is silent for long in between, however long a busy machine takes.
+func pass(tb testing.TB, s *Source, clock *clockwork.FakeClock, d time.Duration, but ...string) {
+	tb.Helper()
+	for end := clock.Now().Add(d); clock.Now().Before(end); {
+		clock.Advance(s.cfg.Deadline / 16)
+		now := clock.Now()
+		testkit.Until(tb, "lines of "+now.Format("15:04:05.000"), func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for key, h := range s.rows {
+				if h.at.Before(now) && !slices.Contains(but, key) {
+					return false
+				}
+			}
+			return true
+		})
 	}
-	return true
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
@@ -19,7 +21,7 @@ type loop struct {
 	running bool
 	began   time.Time
 	next    time.Time // when it may start again
-	silent  *time.Timer
+	silent  clockwork.Timer
 
 	seen     map[string]int // lines by device, in this run
 	heard    time.Time      // the newest line
@@ -112,7 +114,7 @@ func (s *Source) start(l *loop, now time.Time) {
 	if l.keys != nil {
 		args = append(args, "--id="+l.id())
 	}
-	l.silent = time.AfterFunc(5*s.cfg.Deadline, func() { s.stuckIn(l) })
+	l.silent = s.cfg.Clock.AfterFunc(5*s.cfg.Deadline, func() { s.stuckIn(l) })
 	s.spawn(ctx, l.id(), args, func(text string) { s.hear(l, text) }, func(err error) {
 		stop()
 		l.silent.Stop()
@@ -124,7 +126,7 @@ func (s *Source) start(l *loop, now time.Time) {
 		if l.barren == 0 {
 			pause = 0
 		}
-		l.next = time.Now().Add(pause)
+		l.next = s.cfg.Clock.Now().Add(pause)
 		if l.err == nil && err != nil {
 			l.err = exitOf(err)
 		}
@@ -142,7 +144,7 @@ func (s *Source) hear(l *loop, text string) {
 	if !slices.Contains(s.loops, l) {
 		return // it is being ended
 	}
-	now := time.Now()
+	now := s.cfg.Clock.Now()
 	r, ok := l.q.parse(text)
 	if !ok {
 		s.told(l, text, now)
@@ -250,7 +252,7 @@ func (s *Source) stuckIn(l *loop) {
 	if s.closed || !l.running || !slices.Contains(s.loops, l) {
 		return
 	}
-	now := time.Now()
+	now := s.cfg.Clock.Now()
 	l.stalled, l.back = true, time.Time{}
 	members := l.keys
 	if members == nil {

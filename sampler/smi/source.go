@@ -1,6 +1,7 @@
 package smi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/jonboulle/clockwork"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
@@ -72,12 +75,13 @@ type trouble struct {
 // New returns a source. Read starts the program, and looks for it again if it was not
 // there.
 func New(cfg Config) *Source {
+	cfg.Clock = cmp.Or(cfg.Clock, clockwork.NewRealClock())
 	s := &Source{
 		cfg:       cfg,
 		run:       cfg.Run,
 		log:       cfg.Log,
 		kernel:    nvidia.NewKernel(cfg.SysfsRoot, cfg.ProcRoot),
-		now:       time.Now,
+		now:       cfg.Clock.Now,
 		closing:   make(chan struct{}),
 		last:      map[string]gpu.Device{},
 		changed:   make(chan struct{}),
@@ -86,7 +90,7 @@ func New(cfg Config) *Source {
 	if s.run == nil {
 		s.run = Program(cfg.Program)
 	}
-	s.set = perdevice.New(cfg.Deadline, func() {})
+	s.set = perdevice.New(cfg.Clock, cfg.Deadline, func() {})
 	s.forget()
 	return s
 }
@@ -132,7 +136,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	devices := s.devices(ctx, cards)
 	out := s.set.Read(ctx, devices)
 	if s.settling() && !errors.Is(ctx.Err(), context.Canceled) {
-		more, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		more, cancel := perdevice.WithTimeout(context.WithoutCancel(ctx), s.cfg.Clock, time.Second)
 		defer cancel()
 		out = s.set.Read(more, s.devices(more, cards))
 	}
@@ -192,7 +196,7 @@ func (s *Source) snapshot(devices []gpu.Device) *gpu.Snapshot {
 // attach keeps the commands running, and waits until every device has had its first line
 // or can't have one.
 func (s *Source) attach(ctx context.Context, cards []nvidia.Card) error {
-	until := time.Now().Add(s.cfg.Deadline)
+	until := s.cfg.Clock.Now().Add(s.cfg.Deadline)
 	if patience, ok := ctx.Deadline(); ok && patience.After(until) {
 		until = patience
 	}
@@ -201,7 +205,7 @@ func (s *Source) attach(ctx context.Context, cards []nvidia.Card) error {
 		if ready || err != nil {
 			return err
 		}
-		if !perdevice.Await(ctx, changed, s.closing, until, true) {
+		if !perdevice.Await(ctx, s.cfg.Clock, changed, s.closing, until, true) {
 			s.mu.Lock()
 			known := len(s.rows) + len(s.trouble)
 			s.mu.Unlock()
@@ -222,7 +226,7 @@ func (s *Source) attach(ctx context.Context, cards []nvidia.Card) error {
 func (s *Source) tend(cards []nvidia.Card) (ready bool, changed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now := s.cfg.Clock.Now()
 	if s.closed {
 		return false, nil, &gpu.Advice{What: "gpuwhy is ending", Try: "start it again", Err: gpu.ErrNoDriver}
 	}
@@ -303,7 +307,7 @@ func (s *Source) ask() {
 	s.asking = true
 	var text strings.Builder
 	var failure *gpu.Advice
-	ctx, stop := context.WithTimeout(context.Background(), lastRetry)
+	ctx, stop := perdevice.WithTimeout(context.Background(), s.cfg.Clock, lastRetry)
 	s.stopAsking = stop
 	s.spawn(ctx, "help", []string{"--help-query-gpu"}, func(line string) {
 		if text.Len() < mostHelp {
@@ -333,7 +337,7 @@ func (s *Source) ask() {
 				Err:  errors.Join(gpu.ErrNoDriver, errEnded, err),
 			}
 		}
-		s.fail(failure, time.Now())
+		s.fail(failure, s.cfg.Clock.Now())
 	})
 }
 
@@ -467,7 +471,7 @@ func (s *Source) settling() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.loops, func(l *loop) bool {
-		begins := l.running && len(l.seen) == 0 && time.Since(l.began) < time.Second
+		begins := l.running && len(l.seen) == 0 && s.cfg.Clock.Since(l.began) < time.Second
 		return begins && len(l.keys) == 1 && !s.apart[l.keys[0]].IsZero()
 	})
 }
@@ -520,7 +524,7 @@ func (s *Source) identity(key string) gpu.Identity {
 // await returns the device's newest line, or the next where that is due before the time
 // or overdue.
 func (s *Source) await(key string, term int, patience time.Time) (gpu.Device, error) {
-	begun := time.Now()
+	begun := s.cfg.Clock.Now()
 	for {
 		d, changed, err := s.newest(key, term, begun, patience)
 		if changed == nil {
@@ -537,7 +541,7 @@ func (s *Source) await(key string, term int, patience time.Time) (gpu.Device, er
 func (s *Source) newest(key string, term int, begun, patience time.Time) (gpu.Device, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	now := s.cfg.Clock.Now()
 	h, t := s.rows[key], s.trouble[key]
 	switch {
 	case s.closed || term != s.term || s.asleep[key]:
@@ -576,12 +580,12 @@ func (s *Source) Close() error {
 	}
 	s.mu.Unlock()
 	s.set.Close()
-	until := time.Now().Add(time.Second)
+	until := s.cfg.Clock.Now().Add(time.Second)
 	for {
 		s.mu.Lock()
 		flying, changed := s.flying, s.changed
 		s.mu.Unlock()
-		if flying == 0 || !perdevice.Await(context.Background(), changed, nil, until, false) {
+		if flying == 0 || !perdevice.Await(context.Background(), s.cfg.Clock, changed, nil, until, false) {
 			return nil
 		}
 	}

@@ -21,7 +21,7 @@ func TestMachines(t *testing.T) {
 			snap := whole(t, source(t, machine(t, name)))
 			for i := range snap.Devices {
 				d := &snap.Devices[i]
-				for _, problem := range sourcetest.Check(d) {
+				for _, problem := range sourcetest.Check(d, time.Now()) {
 					t.Error(problem)
 				}
 				if d.PCI == "" || d.UUID[:4] != "GPU-" || !d.Thermal.GPU.Present() || !d.Memory.Total.Present() ||

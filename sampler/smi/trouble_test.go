@@ -766,7 +766,7 @@ func TestManyDevices(t *testing.T) {
 			t.Errorf("%s is there twice", d.UUID)
 		}
 		seen[d.UUID] = true
-		for _, problem := range sourcetest.Check(d) {
+		for _, problem := range sourcetest.Check(d, time.Now()) {
 			t.Error(problem)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 // Check returns what is wrong with a device, whatever source it comes from: a
 // value out of bounds that is not doubtful, a reading whose origin the catalog
 // does not know, readings of a device that has none to give, a state without a
-// reason.
-func Check(d *gpu.Device) []string {
-	c := &checker{uuid: d.UUID}
+// reason, a time after now.
+func Check(d *gpu.Device, now time.Time) []string {
+	c := &checker{uuid: d.UUID, now: now}
 	c.state(d)
 	for r := range catalog.All() {
 		r.Visit(d, func(part string, ref catalog.Ref) { c.reading(d.Origin(), r, part, ref) })
@@ -55,6 +55,7 @@ func (c *checker) parts(d *gpu.Device) {
 
 type checker struct {
 	uuid     string
+	now      time.Time
 	problems []string
 }
 
@@ -66,12 +67,11 @@ func (c *checker) expect(ok bool, format string, args ...any) {
 }
 
 func (c *checker) state(d *gpu.Device) {
-	now := time.Now()
-	c.expect(!d.Since.IsZero() && !d.Since.After(now), "%s since %v", d.State, d.Since)
+	c.expect(!d.Since.IsZero() && !d.Since.After(c.now), "%s since %v", d.State, d.Since)
 	switch d.State {
 	case gpu.StateOK:
 		c.expect(!d.SampledAt.IsZero() || !d.Reason.IsZero(), "ok without a reading or a reason")
-		c.expect(!d.SampledAt.After(now), "sampled in the future, at %v", d.SampledAt)
+		c.expect(!d.SampledAt.After(c.now), "sampled in the future, at %v", d.SampledAt)
 	case gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep:
 		c.expect(d.Reason.What != "", "%s without a reason", d.State)
 		readings := d.Readings

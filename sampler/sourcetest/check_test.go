@@ -65,7 +65,7 @@ func TestCheck(t *testing.T) {
 			now := time.Now()
 			d := gpu.Device{Identity: gpu.Identity{UUID: "GPU-1"}, State: gpu.StateOK, Since: now, SampledAt: now}
 			tt.change(&d)
-			problems := Check(&d)
+			problems := Check(&d, now)
 			if tt.want == "" && len(problems) > 0 {
 				t.Errorf("problems %q, want none", problems)
 			}

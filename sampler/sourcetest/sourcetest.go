@@ -3,13 +3,18 @@
 // source can read, recorded, made up or simulated.
 //
 //	sourcetest.Run(t, sourcetest.Fixture{
-//		New:     func(t *testing.T) sampler.Source { return nvml.New(…) },
-//		Devices: 2,
-//		Vendor:  gpu.NVIDIA,
+//		New:      func(t *testing.T, clock *clockwork.FakeClock) sampler.Source { return nvml.New(…) },
+//		Devices:  2,
+//		Vendor:   gpu.NVIDIA,
+//		Deadline: 2 * time.Second,
 //	})
 //
 // Hooks make things go wrong on the machine. If a hook is nil, the suite does not
 // test the promises about it.
+//
+// The source knows the time by a fake clock, which the suite moves. It stands still while
+// devices that are well are being read, so they are never late, however long a busy machine
+// takes for that. Deadlines pass when the suite says so.
 package sourcetest
 
 import (
@@ -22,25 +27,31 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jonboulle/clockwork"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
 // A Fixture is a source's machine. Devices are named by their UUID.
 type Fixture struct {
-	// New returns a source on a machine whose devices all answer. The
-	// suite closes it.
-	New func(t *testing.T) sampler.Source
+	// New returns a source on a machine whose devices all answer. All its times and
+	// deadlines are the clock's. The suite closes it.
+	New func(t *testing.T, clock *clockwork.FakeClock) sampler.Source
 	// Devices is how many the machine has.
 	Devices int
 	// Vendor is who made all of them; empty where it differs.
 	Vendor gpu.Vendor
+	// Deadline is the source's: a device that does not answer for that long is slow. Time
+	// passes in steps of a sixteenth of it. Zero: the source waits for no device.
+	Deadline time.Duration
 
 	// Idle makes a device idle: utilization 0, and what fans it has with a
 	// commanded speed of 0.
 	Idle func(t *testing.T, uuid string)
-	// Hang makes a device's driver calls hang, Release lets them go.
+	// Hang makes a device's driver calls hang, Release lets them go. Where the source reads
+	// the others only after a while then, Hang lets that pass on the clock.
 	Hang, Release func(t *testing.T, uuid string)
 	// Lose takes a device off the bus, Return brings it back.
 	Lose, Return func(t *testing.T, uuid string)
@@ -52,10 +63,11 @@ type Fixture struct {
 }
 
 const (
-	start      = 5 * time.Second        // for a first reading, which may load the driver
-	patience   = 200 * time.Millisecond // for readings after it
-	slack      = 2 * time.Second        // what they may take longer
-	eventually = 20 * time.Second       // a change is seen
+	// moment is how far readings are apart on the fake clock at least.
+	moment = time.Millisecond
+	// glance ends a Read in reality that waits for a device that hangs: time stands still, so
+	// its deadline does not. A device that is well and needs longer is read again.
+	glance = 20 * time.Millisecond
 )
 
 // Run runs the suite.
@@ -86,17 +98,23 @@ func Run(t *testing.T, f Fixture) {
 type subject struct {
 	*testing.T
 	Fixture
-	src   sampler.Source
-	first *gpu.Snapshot // its first reading, which is whole
+	deadline time.Duration
+	clock    *clockwork.FakeClock
+	src      sampler.Source
+	first    *gpu.Snapshot // its first reading, which is whole
 }
 
 func (f Fixture) open(t *testing.T) *subject {
 	t.Helper()
-	s := &subject{T: t, Fixture: f, src: f.New(t)}
+	clock := clockwork.NewFakeClock()
+	s := &subject{T: t, Fixture: f, deadline: f.Deadline, clock: clock, src: f.New(t, clock)}
+	if s.deadline == 0 {
+		s.deadline = time.Second
+	}
 	t.Cleanup(s.closeSource)
-	var err error
-	if s.first, err = s.read(start); !s.whole(s.first, err) {
-		t.Fatalf("the first reading is %s, %v; want %d devices that are ok", describe(s.first), err, f.Devices)
+	r := s.comesBack(func() reading { return s.readWith(t.Context()) })
+	if s.first = r.snap; !s.whole(r) {
+		t.Fatalf("the first reading is %s; want %d devices that are ok", r, f.Devices)
 	}
 	return s
 }
@@ -109,76 +127,148 @@ func (s *subject) expect(ok bool, format string, args ...any) {
 	}
 }
 
-func (s *subject) whole(snap *gpu.Snapshot, err error) bool {
-	return err == nil && len(snap.Devices) == s.Devices &&
-		!slices.ContainsFunc(snap.Devices, func(d gpu.Device) bool { return d.State != gpu.StateOK })
-}
-
 func (s *subject) closeSource() {
-	err := s.src.Close()
+	closed := make(chan error, 1)
+	go func() { closed <- s.src.Close() }()
+	err := testkit.Receive(s, "Close to come back", closed)
 	s.expect(err == nil, "Close: %v", err)
 }
 
-func (s *subject) read(patience time.Duration) (*gpu.Snapshot, error) {
-	ctx, cancel := context.WithTimeout(s.Context(), patience)
-	defer cancel()
-	return s.src.Read(ctx)
+// A reading is what Read returned.
+type reading struct {
+	snap *gpu.Snapshot
+	err  error
+	cut  bool // its context had ended
 }
 
-// again is a reading that has to succeed.
-func (s *subject) again() *gpu.Snapshot {
-	s.Helper()
-	snap, err := s.read(start)
-	if err != nil {
-		s.Fatal(err)
-	}
-	return snap
-}
-
-// await reads until the condition holds.
-func (s *subject) await(what string, holds func(*gpu.Snapshot, error) bool) {
-	s.Helper()
-	for end := time.Now().Add(eventually); ; time.Sleep(5 * time.Millisecond) {
-		snap, err := s.read(patience)
-		if holds(snap, err) {
-			return
-		}
-		if time.Now().After(end) {
-			s.Fatalf("after %v still not: %s; the last reading is %s, %v", eventually, what, describe(snap), err)
-		}
-	}
-}
-
-func describe(snap *gpu.Snapshot) string {
-	if snap == nil {
-		return "none"
-	}
+func (r reading) String() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%d devices:", len(snap.Devices))
-	for _, d := range snap.Devices {
-		fmt.Fprintf(&out, " %s %s (%s);", d.UUID, d.State, d.Reason.Text())
+	if r.snap == nil {
+		out.WriteString("none")
+	} else {
+		fmt.Fprintf(&out, "%d devices:", len(r.snap.Devices))
+		for _, d := range r.snap.Devices {
+			fmt.Fprintf(&out, " %s %s of %s (%s);", d.UUID, d.State, d.SampledAt.Format("15:04:05.000"), d.Reason.Text())
+		}
 	}
+	fmt.Fprintf(&out, " error: %v", r.err)
 	return out.String()
 }
 
-// find reads until the condition holds for the device, and checks it.
-func (s *subject) find(uuid, what string, holds func(*gpu.Device) bool) (found *gpu.Device) {
+func (s *subject) whole(r reading) bool {
+	return r.err == nil && len(r.snap.Devices) == s.Devices &&
+		!slices.ContainsFunc(r.snap.Devices, func(d gpu.Device) bool { return d.State != gpu.StateOK })
+}
+
+// dated is a context with a deadline on the fake clock.
+type dated struct {
+	context.Context
+	deadline time.Time
+}
+
+func (d dated) Deadline() (time.Time, bool) { return d.deadline, true }
+
+// readWith reads with a context that ends in reality, and has a deadline on the fake clock.
+func (s *subject) readWith(ctx context.Context) reading {
+	snap, err := s.src.Read(dated{ctx, s.clock.Now().Add(s.deadline)})
+	return reading{snap, err, ctx.Err() != nil}
+}
+
+// glanceAt waits for the devices, and not for long in reality.
+func (s *subject) glanceAt() reading {
+	ctx, cancel := context.WithTimeout(s.Context(), glance)
+	defer cancel()
+	return s.readWith(ctx)
+}
+
+// comesBack fails the test if the reading does not.
+func (s *subject) comesBack(read func() reading) reading {
 	s.Helper()
-	s.await(uuid+" "+what, func(snap *gpu.Snapshot, _ error) bool {
-		if snap == nil {
-			return false
-		}
-		d, ok := snap.Device(uuid)
-		found = d
-		return ok && holds(d)
+	done := make(chan reading, 1)
+	go func() { done <- read() }()
+	return testkit.Receive(s, "Read to come back", done)
+}
+
+func (s *subject) read() reading {
+	s.Helper()
+	return s.comesBack(s.glanceAt)
+}
+
+// live is a reading in which all devices are ok but one, with values of now. Time stands
+// still until there is one.
+func (s *subject) live(but string) *gpu.Snapshot {
+	s.Helper()
+	s.clock.Advance(moment)
+	now := s.clock.Now()
+	stale := func(d gpu.Device) bool {
+		return d.UUID != but && (d.State != gpu.StateOK || d.SampledAt.Before(now))
+	}
+	var last reading
+	testkit.Until(s, "a reading of "+now.Format("15:04:05.000")+" of all devices but "+but, func() bool {
+		last = s.read()
+		return last.err == nil && len(last.snap.Devices) == s.Devices && !slices.ContainsFunc(last.snap.Devices, stale)
+	}, func() string { return last.String() })
+	return last.snap
+}
+
+// again is another whole reading.
+func (s *subject) again() (snap *gpu.Snapshot) {
+	s.Helper()
+	s.await("another whole reading", func(r reading) bool {
+		snap = r.snap
+		return s.whole(r)
 	})
-	s.check(found)
-	return found
+	return snap
+}
+
+// await reads until the condition holds. Time passes while Read waits for no device.
+func (s *subject) await(what string, holds func(reading) bool) {
+	s.Helper()
+	var last reading
+	testkit.Until(s, what, func() bool {
+		last = s.read()
+		if !last.cut {
+			s.clock.Advance(s.deadline / 16)
+		}
+		return holds(last)
+	}, func() string { return last.String() })
+}
+
+// becomes waits until a device is in a state, and checks it. The others are live all the
+// time, of which little passes.
+func (s *subject) becomes(uuid string, state gpu.State) (d *gpu.Device) {
+	s.Helper()
+	testkit.Until(s, uuid+" is "+string(state), func() bool {
+		d, _ = s.live(uuid).Device(uuid)
+		if d != nil && d.State == state {
+			return true
+		}
+		s.clock.Advance(s.deadline / 100)
+		return false
+	}, func() any { return d })
+	s.check(d)
+	return d
+}
+
+// hangs waits until a device is not answering: after two deadlines, and no later. The others
+// are live all the time.
+func (s *subject) hangs(uuid string) *gpu.Device {
+	s.Helper()
+	step := s.deadline / 16
+	for range 2*16 + 2 {
+		if d, ok := s.live(uuid).Device(uuid); ok && d.State == gpu.StateNotAnswering {
+			s.check(d)
+			return d
+		}
+		s.clock.Advance(step)
+	}
+	s.Fatalf("%s hangs for more than two deadlines of %v, and is not %s", uuid, s.deadline, gpu.StateNotAnswering)
+	return nil
 }
 
 func (s *subject) check(d *gpu.Device) {
 	s.Helper()
-	for _, problem := range Check(d) {
+	for _, problem := range Check(d, s.clock.Now()) {
 		s.Error(problem)
 	}
 }
@@ -214,16 +304,17 @@ func (s *subject) bounds() {
 	}
 }
 
+// patience: Read comes back when its context ends, also where that is at once. Whether it
+// could read anything is not the question.
 func (s *subject) patience() {
+	s.Helper()
 	canceled, cancel := context.WithCancel(s.Context())
 	cancel()
 	short, cancel := context.WithTimeout(s.Context(), time.Millisecond)
 	defer cancel()
-	for what, ctx := range map[string]context.Context{"a canceled context": canceled, "a context of 1ms": short} {
-		begun := time.Now()
-		_, _ = s.src.Read(ctx) // whether it could read anything is not the question
-		took := time.Since(begun)
-		s.expect(took <= time.Millisecond+slack, "with %s Read took %v", what, took)
+	for _, ctx := range []context.Context{canceled, short} {
+		s.clock.Advance(moment)
+		s.comesBack(func() reading { return s.readWith(ctx) })
 	}
 }
 
@@ -240,82 +331,62 @@ func (s *subject) snapshotsStay() {
 
 // close: Close may come at any time, and neither it nor a Read hangs on it.
 func (s *subject) close() {
-	done := make(chan struct{}, 2)
+	read := make(chan struct{})
 	go func() {
+		defer close(read)
 		for range 5 {
-			_, _ = s.read(patience) // it may fail, and has to come back
+			s.glanceAt() // it may fail, and has to come back
 		}
-		done <- struct{}{}
 	}()
-	go func() {
-		s.closeSource()
-		done <- struct{}{}
-	}()
-	end := time.After(eventually)
-	for range 2 {
-		select {
-		case <-done:
-		case <-end:
-			s.Fatal("Close and Read at the same time do not come back")
-		}
-	}
+	s.closeSource()
+	testkit.Receive(s, "Read to come back beside Close", read)
 }
 
 func (s *subject) zero() {
 	uuid := s.first.Devices[0].UUID
 	s.Idle(s.T, uuid)
-	d := s.find(uuid, "has a reported utilization of 0", func(d *gpu.Device) bool {
-		return d.Utilization.GPU == gpu.Of[gpu.Percent](0)
-	})
-	for i, fan := range d.Fans.Fans {
-		s.expect(fan.Commanded.Or(-1) == 0, "fan %d is commanded to %v, want a reported 0", i, fan.Commanded)
-	}
+	var d *gpu.Device
+	moves := func(f gpu.Fan) bool { return f.Commanded.Or(-1) != 0 }
+	testkit.Until(s, "a reported utilization of 0, and fans that are commanded to a reported 0", func() bool {
+		d, _ = s.live("").Device(uuid)
+		s.clock.Advance(s.deadline / 16)
+		return d != nil && d.Utilization.GPU == gpu.Of[gpu.Percent](0) && !slices.ContainsFunc(d.Fans.Fans, moves)
+	}, func() string { return fmt.Sprintf("%v, %+v", d.Utilization.GPU, d.Fans.Fans) })
+	s.check(d)
 }
 
 // leaves: a device that can't be read for a while holds up neither Read nor the others,
 // and is live in the first reading after that.
 func (s *subject) leaves(state gpu.State, begin, end func(*testing.T, string)) {
-	uuid, since := s.first.Devices[0].UUID, s.first.Devices[0].Since
-	inState := func(state gpu.State) *gpu.Device {
-		s.Helper()
-		return s.find(uuid, "is "+string(state), func(d *gpu.Device) bool { return d.State == state })
-	}
+	uuid := s.first.Devices[0].UUID
+	s.live("")
+	left := s.clock.Now() // also of a call that runs now
 	begin(s.T, uuid)
-	left := time.Now()
-	s.readOthers(uuid)
-	d := inState(state)
-	s.expect(!d.Since.Before(left.Add(-slack)), "it is %s since %v, and was made so at %v", state, d.Since, left)
-	begun := time.Now()
-	s.readOthers(uuid)
+	s.live(uuid)
+	s.patience()
+	var d *gpu.Device
+	if state == gpu.StateNotAnswering {
+		d = s.hangs(uuid)
+	} else {
+		d = s.becomes(uuid, state)
+	}
+	s.expect(!d.Since.Before(left), "it is %s since %v, and was made so at %v", state, d.Since, left)
 
+	known := s.clock.Now() // also of a call that runs now, unless it hangs
+	s.live(uuid)
+	s.patience()
 	end(s.T, uuid)
-	d = inState(gpu.StateOK)
-	s.expect(d.Since.After(since), "it is back since %v, which is not after %v", d.Since, since)
-	s.expect(!d.SampledAt.Before(begun), "it is back with readings of %v, from before it came back", d.SampledAt)
-}
-
-// readOthers: a reading of all devices but one is live and in time.
-func (s *subject) readOthers(but string) {
-	s.Helper()
-	begun := time.Now()
-	snap, err := s.read(patience)
-	took := time.Since(begun)
-	if err != nil || took > patience+slack {
-		s.Fatalf("Read took %v without %s: %v", took, but, err)
-	}
-	for _, d := range snap.Devices {
-		live := d.State == gpu.StateOK && !d.SampledAt.Before(begun)
-		s.expect(live || d.UUID == but, "%s is %s, sampled at %v, without another device since %v",
-			d.UUID, d.State, d.SampledAt, begun)
-	}
+	d = s.becomes(uuid, gpu.StateOK)
+	s.expect(!d.Since.Before(left), "it is back since %v, and was made %s at %v", d.Since, state, left)
+	s.expect(!d.SampledAt.Before(known), "it is back with readings of %v, and was %s at %v", d.SampledAt, state, known)
 }
 
 func (s *subject) noDriver() {
 	s.Break(s.T)
 	var failure error
-	s.await("an error of the driver", func(snap *gpu.Snapshot, err error) bool {
-		failure = err
-		return err != nil && (snap == nil || len(snap.Devices) == 0)
+	s.await("an error of the driver", func(r reading) bool {
+		failure = r.err
+		return r.err != nil && (r.snap == nil || len(r.snap.Devices) == 0)
 	})
 	advice, ok := errors.AsType[*gpu.Advice](failure)
 	s.expect(ok && advice.What != "" && advice.Try != "", "the error %v says not what happened and what to try", failure)

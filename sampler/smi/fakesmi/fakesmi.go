@@ -235,7 +235,8 @@ func (m *Machine) change(do func()) {
 }
 
 // Log is what the commands did, one thing a line: a pid and "start" with the arguments, or
-// "read", "pmon" or "xml" with the address of the device that is being read.
+// "read", "pmon" or "xml" with the address of the device that is being read; where a fault holds it up, "held" with the
+// command, "query", "pmon", "xml" or "help", and the fault.
 func (m *Machine) Log() []string { return strings.Split(strings.TrimSpace(m.Read("log")), "\n") }
 
 // Count is how many lines of the log hold the text.

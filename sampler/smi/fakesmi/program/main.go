@@ -188,7 +188,11 @@ func (m *machine) broken() {
 
 // hold waits while a fault is there.
 func (m *machine) hold(word, about string) {
-	for held := slices.Contains(m.faults(word), about); held; held = slices.Contains(m.faults(word), about) {
+	held := func() bool { return slices.Contains(m.faults(word), about) }
+	if held() {
+		m.note(fmt.Sprintf("held %s %s %s", m.command(), word, about))
+	}
+	for held() {
 		time.Sleep(2 * time.Millisecond)
 		if os.Getppid() == 1 {
 			os.Exit(1)
