@@ -28,6 +28,7 @@ func accounted(t *testing.T, m *fakenvml.Machine, s *Source, readings int) (d *g
 		if s.session != nil {
 			delete(s.session.devices[0].due, "accounted processes")
 		}
+		pass(s, time.Millisecond)
 		before := m.GPU(0).Calls(accountingCalls...)
 		d = readOne(t, s)
 		if n := m.GPU(0).Calls(accountingCalls...) - before; n > 1 {
@@ -47,7 +48,7 @@ func ran(pid uint32, started time.Time, d time.Duration) fakenvml.Accounted {
 func TestAccounting(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090().With(fakenvml.Accounting, 1))
 	s := source(t, m)
-	now := time.Now().Truncate(time.Microsecond)
+	now := clockOf(s).Now().Truncate(time.Microsecond)
 	old, seen := ran(100, now.Add(-2*time.Hour), time.Hour), fakenvml.Accounted{PID: 200, Started: now.Add(-time.Hour), Running: true}
 	m.GPU(0).SetAccounted(old, seen)
 	m.GPU(0).SetProcesses(fakenvml.Process{PID: 200, Type: "compute", Memory: 1 << 30})
@@ -60,7 +61,7 @@ func TestAccounting(t *testing.T) {
 
 	m.GPU(0).SetProcesses()
 	s.session.devices[0].accounting.since = now.Add(-time.Minute)
-	now = time.Now().Truncate(time.Microsecond)
+	now = clockOf(s).Now().Truncate(time.Microsecond)
 	came := ran(300, now.Add(-3*time.Second), 2500*time.Millisecond)
 	short := fakenvml.Accounted{PID: 301, Memory: fakenvml.NotAvailable, Started: now.Add(-time.Second), Ran: 300 * time.Millisecond}
 	seen = ran(200, seen.Started, now.Sub(seen.Started))
@@ -79,7 +80,7 @@ func TestAccounting(t *testing.T) {
 	check("two came and went", want)
 
 	// The pids are used again: of one that was told, and of one that had ended before.
-	now = time.Now().Truncate(time.Microsecond)
+	now = clockOf(s).Now().Truncate(time.Microsecond)
 	again, again100 := ran(300, now.Add(-time.Millisecond), time.Millisecond), ran(100, now.Add(-time.Millisecond), time.Millisecond)
 	m.GPU(0).SetAccounted(again100, seen, again, short)
 	got := accounted(t, m, s, 30).Accounted.Or(nil)
@@ -134,7 +135,7 @@ func TestAccountingMany(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090().With(fakenvml.Accounting, 1).Without(fakenvml.AccountingSize))
 	s := source(t, m)
 	accounted(t, m, s, 3)
-	now := time.Now().Truncate(time.Microsecond)
+	now := clockOf(s).Now().Truncate(time.Microsecond)
 	all := []fakenvml.Accounted{
 		ran(0, now, time.Second), ran(1<<30, now, time.Second), ran(7, now.Add(time.Hour), time.Second), ran(8, time.UnixMicro(0), time.Second),
 		{PID: 9, Started: now, Ran: 200 * 365 * 24 * time.Hour},
@@ -161,7 +162,7 @@ func TestAccountingTurnedOff(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090().With(fakenvml.Accounting, 1))
 	s := source(t, m)
 	accounted(t, m, s, 3)
-	m.GPU(0).SetAccounted(ran(300, time.Now(), time.Second))
+	m.GPU(0).SetAccounted(ran(300, clockOf(s).Now(), time.Second))
 	if got := accounted(t, m, s, 3).Accounted.Or(nil); len(got) != 1 {
 		t.Fatalf("told: %+v", got)
 	}

@@ -12,14 +12,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// awaitRenewed returns when the counters have been renewed since a sample that
-// was taken before: the driver's time, for which there is nothing to wait for.
-func awaitRenewed() { <-time.After(soonest) }
-
 // later is a reading that is compared with the one before.
 func later(t *testing.T, s *Source) *gpu.Device {
 	t.Helper()
-	awaitRenewed()
+	pass(s, soonest)
 	return readOne(t, s)
 }
 

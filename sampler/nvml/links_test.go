@@ -4,8 +4,10 @@ package nvml
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jonboulle/clockwork"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
@@ -75,7 +77,17 @@ func TestLinksAreAskedSeldom(t *testing.T) {
 	}
 }
 
-// TestSlowLinks: 72 calls of which each is slow take no more than a deadline and a link.
+// A dawdling clock is a fifth of the test's deadline later whenever somebody asks how long
+// something has taken.
+type dawdling struct{ *clockwork.FakeClock }
+
+func (c dawdling) Since(t time.Time) time.Duration {
+	c.Advance(testDeadline / 5)
+	return c.FakeClock.Since(t)
+}
+
+// TestSlowLinks: 72 calls, of which the four for a link take a fifth of the deadline, end after
+// a deadline.
 func TestSlowLinks(t *testing.T) {
 	const call = "nvmlDeviceGetNvLinkErrorCounter"
 	m := machine(t, fakenvml.H100())
@@ -83,20 +95,20 @@ func TestSlowLinks(t *testing.T) {
 	readOne(t, s)
 	d, before := s.session.devices[0], m.Calls(call)
 	delete(d.due, "NVLink errors")
-	m.Slow(testDeadline/20, call)
+	d.cfg.Clock = dawdling{clockOf(s)}
 	got, err := d.read()
 	if err != nil {
 		t.Fatal(err)
 	}
 	links := got.NVLink.Links
-	if n := m.Calls(call) - before; n == 0 || n > 20+8 || len(links) != 18 {
-		t.Errorf("%d calls, %d links", n, len(links))
+	if n := m.Calls(call) - before; n != 5*4 || len(links) != 18 {
+		t.Errorf("%d calls, %d links; want those for 5 links within the deadline", n, len(links))
 	}
-	if a, z := links[0], links[17]; !a.CRCData.Present() || z.Index != 17 || z.Active != no[bool](gpu.NotReported) ||
+	if a, z := links[4], links[5]; !a.CRCData.Present() || z.Index != 5 || z.Active != no[bool](gpu.NotReported) ||
 		z.CRCData != no[uint64](gpu.NotReported) {
-		t.Errorf("the first is %+v, the last %+v", a, z)
+		t.Errorf("the last in time is %+v, the next %+v", a, z)
 	}
-	m.Heal()
+	d.cfg.Clock = s.cfg.Clock
 	delete(d.due, "NVLink errors")
 	if got := readOne(t, s).NVLink.Links[17]; !got.CRCData.Present() || !got.Version.Present() {
 		t.Errorf("then the last is %+v", got)

@@ -3,7 +3,6 @@
 package nvml
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/leaktest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -124,7 +126,8 @@ func setInstances(d *fakenvml.Device, instances ...migInstance) {
 	d.SetAll(values)
 }
 
-// source is a source of the machine, closed when the test ends.
+// source is a source of the machine, closed when the test ends. Time stands still for it and
+// for the driver until the test lets it pass, so a device that is well is never late.
 func source(tb testing.TB, m *fakenvml.Machine, change ...func(*Config)) *Source {
 	tb.Helper()
 	cfg := Config{
@@ -133,29 +136,80 @@ func source(tb testing.TB, m *fakenvml.Machine, change ...func(*Config)) *Source
 		ProcRoot:    m.ProcRoot,
 		Deadline:    testDeadline,
 		Window:      testWindow,
+		Clock:       clockwork.NewFakeClock(),
 		Log:         slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	}
 	for _, c := range change {
 		c(&cfg)
 	}
 	s := New(cfg)
+	drivers[s] = m
+	pass(s, 0)
 	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Errorf("Close: %v", err)
-		}
+		whileItHangs(tb, s, "Close to come back", func() {
+			if err := s.Close(); err != nil {
+				tb.Errorf("Close: %v", err)
+			}
+		})
+		delete(drivers, s)
 	})
 	return s
 }
 
+// drivers are the machines of the sources.
+var drivers = map[*Source]*fakenvml.Machine{}
+
+// pass lets time pass for a source and its driver.
+func pass(s *Source, d time.Duration) {
+	clockOf(s).Advance(d)
+	drivers[s].SetTime(clockOf(s).Now())
+}
+
+func clockOf(s *Source) *clockwork.FakeClock { return s.cfg.Clock.(*clockwork.FakeClock) }
+
 // withoutSysfs makes the kernel show no PCI devices, as under WSL.
 func withoutSysfs(c *Config) { c.SysfsRoot = c.SysfsRoot + "/none" }
 
-// try reads with the patience of a program that has time.
-func try(tb testing.TB, s *Source) (*gpu.Snapshot, error) {
+// whileItHangs waits until something is done. Time passes meanwhile, but only while there are
+// calls of the driver and all of them hang.
+func whileItHangs(tb testing.TB, s *Source, what string, do func()) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Second)
-	defer cancel()
-	return s.Read(ctx)
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+			calls := s.set.Flying()
+			s.locked(func() {
+				if s.job != nil {
+					calls++
+				}
+			})
+			if calls > 0 && drivers[s].Counters().Held == int64(calls) {
+				pass(s, s.cfg.Deadline/16)
+			}
+		}
+	}()
+	go func() {
+		defer close(done)
+		do()
+	}()
+	testkit.Receive(tb, what, done)
+	<-ended
+}
+
+// try reads, and waits for what hangs for as long as Read does.
+func try(tb testing.TB, s *Source) (snap *gpu.Snapshot, err error) {
+	tb.Helper()
+	whileItHangs(tb, s, "Read to come back", func() { snap, err = s.Read(tb.Context()) })
+	return snap, err
 }
 
 // read is a reading that has to succeed.
@@ -178,22 +232,18 @@ func readOne(tb testing.TB, s *Source) *gpu.Device {
 	return &snap.Devices[0]
 }
 
-// until reads until the condition holds.
-func until(tb testing.TB, s *Source, what string, holds func(*gpu.Snapshot, error) bool) *gpu.Snapshot {
+// until reads until the condition holds. Time passes between the readings.
+func until(tb testing.TB, s *Source, what string, holds func(*gpu.Snapshot, error) bool) (snap *gpu.Snapshot) {
 	tb.Helper()
-	end := time.Now().Add(time.Minute)
-	pause := time.NewTicker(2 * time.Millisecond)
-	defer pause.Stop()
-	for {
-		snap, err := try(tb, s)
-		if holds(snap, err) {
-			return snap
+	var err error
+	testkit.Until(tb, what, func() bool {
+		if snap, err = try(tb, s); holds(snap, err) {
+			return true
 		}
-		if time.Now().After(end) {
-			tb.Fatalf("never: %s; the last reading is %+v, %v", what, snap, err)
-		}
-		<-pause.C
-	}
+		pass(s, s.cfg.Deadline/4)
+		return false
+	}, func() string { return fmt.Sprintf("the last reading is %+v, %v", snap, err) })
+	return snap
 }
 
 func allOK(snap *gpu.Snapshot, err error) bool {

@@ -309,8 +309,8 @@ func samplesOfAClockSetBack(t *testing.T, before time.Time, by time.Duration) {
 func TestSamplesAcrossReadings(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
-	m.GPU(0).SetProcesses(fakenvml.Process{PID: 7, Type: "compute", Memory: 1, SM: 42, Sampled: time.Now().Add(-time.Second)})
-	m.GPU(0).Set("sample001", fmt.Sprint(8, time.Now().Add(-time.Hour).UnixMicro(), 99, 0, 0, 0)) // of a process that has ended
+	m.GPU(0).SetProcesses(fakenvml.Process{PID: 7, Type: "compute", Memory: 1, SM: 42, Sampled: clockOf(s).Now().Add(-time.Second)})
+	m.GPU(0).Set("sample001", fmt.Sprint(8, clockOf(s).Now().Add(-time.Hour).UnixMicro(), 99, 0, 0, 0)) // of a process that has ended
 	for range 2 {
 		p := readOne(t, s).Processes.Or(nil)
 		if len(p) != 1 || p[0].SM != gpu.Of(gpu.Percent(42)) {

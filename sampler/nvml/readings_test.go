@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -441,11 +442,19 @@ func TestFieldTypes(t *testing.T) {
 // TestSampledAt: a reading is as old as its beginning.
 func TestSampledAt(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
-	m.Slow(20*time.Millisecond, "nvmlDeviceGetPowerUsage")
-	begun := time.Now()
-	d := readOne(t, source(t, m))
-	if age := time.Since(d.SampledAt); age < 20*time.Millisecond || d.SampledAt.Before(begun) {
-		t.Errorf("sampled %v ago", age)
+	s := source(t, m)
+	begun := clockOf(s).Now()
+	m.Hang("nvmlDeviceGetPowerUsage")
+	read := make(chan *gpu.Snapshot)
+	go func() {
+		snap, _ := s.Read(t.Context())
+		read <- snap
+	}()
+	m.AwaitHeld(1)
+	pass(s, testDeadline/2)
+	m.Heal()
+	if d := testkit.Receive(t, "the reading", read).Devices[0]; !d.SampledAt.Equal(begun) {
+		t.Errorf("sampled at %v, %v after it began", d.SampledAt, d.SampledAt.Sub(begun))
 	}
 }
 

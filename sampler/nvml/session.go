@@ -37,7 +37,7 @@ func (s *Source) begin(l *library, cards []nvidia.Card, byIndex, proven bool) (*
 	}
 	count, c := invoke(l, "nvmlDeviceGetCount_v2", l.api, nvml.Interface.DeviceGetCount)
 	if c == success && count > 0 {
-		sess := &session{lib: l, driver: l.driver(), cards: nvidia.Addresses(cards), peers: &peers{records: map[unsafe.Pointer]*record{}}, began: s.now()}
+		sess := &session{lib: l, driver: l.driver(), cards: nvidia.Addresses(cards), peers: &peers{records: map[unsafe.Pointer]*record{}}, began: s.cfg.Clock.Now()}
 		sess.byAddress = !byIndex && (proven && len(cards) > 0 || addressable(cards, count)) // the keys stay
 		s.list(sess, cards, count)
 		if news := fmt.Sprint(sess.driver.Version, len(sess.devices)); s.announced != news {

@@ -109,28 +109,22 @@ func TestKnownWhileItHangs(t *testing.T) {
 	}
 }
 
-// clock is a time that a test moves.
-type clock struct{ now time.Time }
-
-func (c *clock) use(s *Source) { s.now = func() time.Time { return c.now } }
-
 // TestAllLostAreLookedForAgain: a library that found a device lost has to be
 // initialized anew to find it again, and is where no other device answers.
 func TestAllLostAreLookedForAgain(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
-	s, c := source(t, m), &clock{time.Now()}
-	c.use(s)
+	s := source(t, m)
 	read(t, s)
 	m.GPU(0).Lost()
 	m.GPU(1).Lost()
 	for range 3 {
 		read(t, s)
-		c.now = c.now.Add(seldom/3 - time.Second)
+		pass(s, seldom/3-time.Second)
 	}
 	if n := m.Calls("nvmlInit_v2"); n != 1 {
 		t.Errorf("%d initializations within the minute, want the first", n)
 	}
-	c.now = c.now.Add(time.Minute)
+	pass(s, time.Minute)
 	read(t, s)
 	snap := read(t, s)
 	if n := m.Calls("nvmlInit_v2"); n != 2 {
@@ -149,18 +143,18 @@ func TestFailingHoldsUpNobody(t *testing.T) {
 		for _, answer := range []int{int(gpuIsLost), int(timeout), int(unknown)} {
 			t.Run(fmt.Sprint(name, ", ", code(answer)), func(t *testing.T) {
 				m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
-				s, c := source(t, m, change), &clock{time.Now()}
-				c.use(s)
+				s := source(t, m, change)
 				read(t, s)
 				m.GPU(1).Answer(answer)
 				m.Hang("nvmlInit_v2")
 				attach := []string{"nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetHandleByIndex_v2"}
 				attached := m.GPU(1).Calls(attach...)
 				for minute := range 3 {
-					c.now = c.now.Add(seldom + time.Second)
+					pass(s, seldom+time.Second)
 					s.session.devices[1].again = time.Time{}
 					for range 2 {
-						begun, calls := time.Now(), m.GPU(1).Calls()
+						pass(s, time.Millisecond)
+						begun, calls := clockOf(s).Now(), m.GPU(1).Calls()
 						snap := read(t, s)
 						if d := snap.Devices[0]; d.State != gpu.StateOK || d.SampledAt.Before(begun) {
 							t.Fatalf("in minute %d the healthy card is %s, sampled at %v", minute, d.State, d.SampledAt)
@@ -189,29 +183,26 @@ func TestFailingHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// laptop is a machine whose only card may fall asleep, idle, with a source that
-// goes by the clock.
-func laptop(t *testing.T) (*fakenvml.Machine, *Source, *clock) {
+// laptop is a machine whose only card may fall asleep, idle, with a source.
+func laptop(t *testing.T) (*fakenvml.Machine, *Source) {
 	m := machine(t, fakenvml.RTX4090().With(keyDisplayActive, 0))
 	m.GPU(0).AllowSleep(true)
-	s, c := source(t, m), &clock{time.Now()}
-	c.use(s)
-	return m, s, c
+	return m, source(t, m)
 }
 
 // calm reads until the source lets go of the machine.
-func calm(t *testing.T, m *fakenvml.Machine, s *Source, c *clock) {
+func calm(t *testing.T, m *fakenvml.Machine, s *Source) {
 	t.Helper()
 	for range nvidia.CalmReadings {
 		readOne(t, s)
-		c.now = c.now.Add(nvidia.CalmTime / 2)
+		pass(s, nvidia.CalmTime/2)
 	}
 	awaitInitialized(m, 0)
 }
 
 func TestLeftAlone(t *testing.T) {
-	m, s, c := laptop(t)
-	calm(t, m, s, c)
+	m, s := laptop(t)
+	calm(t, m, s)
 	before := m.Calls()
 	d := readOne(t, s)
 	if d.State != gpu.StateOK || d.Reason.IsZero() || !d.SampledAt.IsZero() || d.UUID != m.GPU(0).UUID {
@@ -231,7 +222,7 @@ func TestLeftAlone(t *testing.T) {
 	if d := readOne(t, s); d.State != gpu.StateAsleep {
 		t.Errorf("asleep, it is %s", d.State)
 	}
-	c.now = c.now.Add(time.Hour)
+	pass(s, time.Hour)
 	if d := readOne(t, s); d.State != gpu.StateAsleep || m.Calls() != before {
 		t.Errorf("an hour later it is %s, after %d calls", d.State, m.Calls()-before)
 	}
@@ -247,15 +238,15 @@ func TestLeftAlone(t *testing.T) {
 // TestLeftAloneInVain: a card that stays awake is read again, and left alone
 // for longer next time.
 func TestLeftAloneInVain(t *testing.T) {
-	m, s, c := laptop(t)
-	calm(t, m, s, c)
+	m, s := laptop(t)
+	calm(t, m, s)
 	for _, pause := range []time.Duration{nvidia.FirstPause, 2 * nvidia.FirstPause, 4 * nvidia.FirstPause, nvidia.LongestPause, nvidia.LongestPause} {
 		before := m.Calls("nvmlDeviceGetPowerUsage")
-		c.now = c.now.Add(pause - nvidia.CalmTime/2 - time.Second)
+		pass(s, pause-nvidia.CalmTime/2-time.Second)
 		if d := readOne(t, s); d.Reason.IsZero() {
 			t.Fatalf("a second before %v have passed it is read", pause)
 		}
-		c.now = c.now.Add(nvidia.CalmTime/2 + time.Second)
+		pass(s, nvidia.CalmTime/2+time.Second)
 		if d := readOne(t, s); !d.Reason.IsZero() {
 			t.Fatalf("after %v it is not read: %s", pause, d.Reason.Text())
 		}
@@ -263,7 +254,7 @@ func TestLeftAloneInVain(t *testing.T) {
 			t.Errorf("read %d times after %v, want once", n, pause)
 		}
 		awaitInitialized(m, 0)
-		c.now = c.now.Add(nvidia.CalmTime / 2)
+		pass(s, nvidia.CalmTime/2)
 	}
 }
 
@@ -279,13 +270,13 @@ func TestNotLeftAlone(t *testing.T) {
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
-			m, s, c := laptop(t)
+			m, s := laptop(t)
 			change(m)
 			for range 20 {
 				if d := readOne(t, s); d.State != gpu.StateOK || d.SampledAt.IsZero() {
 					t.Fatalf("%s, sampled at %v", d.State, d.SampledAt)
 				}
-				c.now = c.now.Add(nvidia.CalmTime)
+				pass(s, nvidia.CalmTime)
 			}
 			if n := m.Calls("nvmlDeviceGetPowerUsage"); n < 20 {
 				t.Errorf("read %d times of 20", n)
@@ -301,11 +292,10 @@ func TestOtherCardWakes(t *testing.T) {
 	for _, d := range m.GPUs {
 		d.AllowSleep(true)
 	}
-	s, c := source(t, m), &clock{time.Now()}
-	c.use(s)
+	s := source(t, m)
 	for range nvidia.CalmReadings {
 		read(t, s)
-		c.now = c.now.Add(nvidia.CalmTime / 2)
+		pass(s, nvidia.CalmTime/2)
 	}
 	awaitInitialized(m, 0)
 	m.GPU(1).Sleep()

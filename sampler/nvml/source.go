@@ -27,7 +27,6 @@ type Source struct {
 	cfg    Config
 	kernel *nvidia.Kernel
 	set    *perdevice.Set
-	now    func() time.Time // for pauses
 
 	// Only Read changes these. A job that begins a session reads last, which changes
 	// only while there is a session.
@@ -66,7 +65,6 @@ func New(cfg Config) *Source {
 	s := &Source{
 		cfg:     cfg,
 		kernel:  nvidia.NewKernel(cfg.SysfsRoot, cfg.ProcRoot),
-		now:     cfg.Clock.Now,
 		last:    map[string]gpu.Device{},
 		records: map[string]*record{},
 	}
@@ -101,7 +99,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 		s.pauses = nvidia.Pauses{}
 		return s.leaveAlone(ctx, cards), nil
 	}
-	if s.pauses.Pausing(s.now(), cards) {
+	if s.pauses.Pausing(s.cfg.Clock.Now(), cards) {
 		return s.leaveAlone(ctx, cards), nil
 	}
 	sess, err := s.attach(ctx, cards)
@@ -149,7 +147,7 @@ func (s *Source) leaveAlone(ctx context.Context, cards []nvidia.Card) *gpu.Snaps
 // calls read the devices, unless the session waits for calls that run, to end then.
 func (s *Source) calls(sess *session) []perdevice.Device {
 	var held bool
-	s.locked(func() { held = s.ending && s.now().Before(s.held) })
+	s.locked(func() { held = s.ending && s.cfg.Clock.Now().Before(s.held) })
 	if !held {
 		return sess.calls
 	}
@@ -171,7 +169,7 @@ func (s *Source) judge(sess *session, cards []nvidia.Card, devices []gpu.Device)
 			}
 		}
 	}
-	now := s.now()
+	now := s.cfg.Clock.Now()
 	age := now.Sub(sess.began)
 	pause := s.pauses.Note(now, sess.mayDoze(cards, devices))
 	s.locked(func() { s.reading = false })
@@ -385,7 +383,7 @@ func (s *Source) start(what string, work func() error) {
 func (s *Source) finish(hold time.Duration) {
 	s.locked(func() {
 		if s.session != nil && !s.ending {
-			s.ending, s.held = true, s.now().Add(hold)
+			s.ending, s.held = true, s.cfg.Clock.Now().Add(hold)
 		}
 	})
 	s.letGo()

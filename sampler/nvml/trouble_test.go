@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
@@ -71,12 +72,11 @@ func TestOneLinePerDevice(t *testing.T) {
 		}
 		return gpus
 	}
-	open := func(t *testing.T) (*fakenvml.Machine, *Source, *recorder, *clock) {
-		m, log, c := machine(t, four()...), &recorder{}, &clock{time.Now()}
+	open := func(t *testing.T) (*fakenvml.Machine, *Source, *recorder) {
+		m, log := machine(t, four()...), &recorder{}
 		s := source(t, m, log.use)
-		c.use(s)
 		read(t, s)
-		return m, s, log, c
+		return m, s, log
 	}
 	check := func(t *testing.T, log *recorder, when string, begun, over int) {
 		t.Helper()
@@ -85,7 +85,7 @@ func TestOneLinePerDevice(t *testing.T) {
 		}
 	}
 	t.Run("a device", func(t *testing.T) {
-		m, s, log, _ := open(t)
+		m, s, log := open(t)
 		m.GPU(2).Answer(int(timeout))
 		for range 3 {
 			read(t, s)
@@ -96,13 +96,13 @@ func TestOneLinePerDevice(t *testing.T) {
 		check(t, log, "then", 1, 1)
 	})
 	t.Run("all devices, initialized anew", func(t *testing.T) {
-		m, s, log, c := open(t)
+		m, s, log := open(t)
 		for _, d := range m.GPUs {
 			d.Answer(int(timeout))
 		}
 		for range 8 {
 			read(t, s)
-			c.now = c.now.Add(seldom + time.Second)
+			pass(s, seldom+time.Second)
 		}
 		if n := m.Calls("nvmlInit_v2"); n < 3 {
 			t.Fatalf("%d initializations, want several", n)
@@ -113,11 +113,11 @@ func TestOneLinePerDevice(t *testing.T) {
 		check(t, log, "then", 4, 4)
 	})
 	t.Run("the driver is taken away", func(t *testing.T) {
-		m, s, log, c := open(t)
+		m, s, log := open(t)
 		for range 3 {
 			m.Unload()
 			until(t, s, "an error", func(_ *gpu.Snapshot, err error) bool { return err != nil })
-			c.now = c.now.Add(seldom + time.Second)
+			pass(s, seldom+time.Second)
 		}
 		check(t, log, "without the driver", 4, 0)
 		m.Load()
@@ -125,7 +125,7 @@ func TestOneLinePerDevice(t *testing.T) {
 		check(t, log, "with it", 4, 4)
 	})
 	t.Run("a few functions, asked now and then", func(t *testing.T) {
-		m, s, log, _ := open(t)
+		m, s, log := open(t)
 		m.GPU(0).Answer(int(unknown), "nvmlDeviceGetPowerUsage", "nvmlDeviceGetMigMode", "nvmlDeviceGetClockInfo")
 		s.session.devices[0].due["state"] = time.Time{}
 		for range 3 {
@@ -320,23 +320,14 @@ func TestInitHangs(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
 	m.Hang("nvmlInit_v2")
-	begun := time.Now()
-	if _, err := try(t, s); !errors.Is(err, gpu.ErrNotAnswering) || !strings.Contains(err.Error(), "while its library is being initialized") {
-		t.Errorf("while init hangs: %v", err)
-	}
-	if took := time.Since(begun); took < testDeadline || took > 10*testDeadline {
-		t.Errorf("the first Read took %v, want about the deadline of %v", took, testDeadline)
-	}
-	quickest := time.Hour // of some: a busy machine may hold up one
-	for range 5 {
-		begun = time.Now()
-		if _, err := try(t, s); !errors.Is(err, gpu.ErrNotAnswering) {
+	reads := func() {
+		if _, err := s.Read(t.Context()); !errors.Is(err, gpu.ErrNotAnswering) || !strings.Contains(err.Error(), "while its library is being initialized") {
 			t.Errorf("while init hangs: %v", err)
 		}
-		quickest = min(quickest, time.Since(begun))
 	}
-	if quickest > testDeadline/2 {
-		t.Errorf("later Reads took %v and more: they waited for what hangs", quickest)
+	waits(t, s, "the first Read", testDeadline, reads)
+	for range 5 {
+		waits(t, s, "a later Read", 0, reads)
 	}
 	if n := m.Calls("nvmlInit_v2"); n != 1 {
 		t.Errorf("%d calls of init while the first hangs", n)
@@ -357,7 +348,7 @@ func TestInitHangsAndNobodyWaits(t *testing.T) {
 	}()
 	m.AwaitHeld(1)
 	cancel()
-	if err := <-done; !errors.Is(err, gpu.ErrNotAnswering) {
+	if err := testkit.Receive(t, "Read to come back", done); !errors.Is(err, gpu.ErrNotAnswering) {
 		t.Errorf("after canceling: %v", err)
 	}
 }
@@ -569,14 +560,13 @@ func TestLostHalfway(t *testing.T) {
 // others takes the library away below it.
 func TestNoShutdownUnderACall(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
-	s, c := source(t, m), &clock{time.Now()}
-	c.use(s)
+	s := source(t, m)
 	read(t, s)
 	m.GPU(0).Hang()
 	m.GPU(1).Lost()
 	for range 3 {
 		read(t, s)
-		c.now = c.now.Add(2 * seldom)
+		pass(s, 2*seldom)
 	}
 	if n := m.Calls("nvmlShutdown"); n != 0 {
 		t.Errorf("the library was shut down %d times under a call", n)
@@ -584,7 +574,7 @@ func TestNoShutdownUnderACall(t *testing.T) {
 	m.GPU(0).Back()
 	m.GPU(0).Lost()
 	until(t, s, "the library is initialized anew", func(*gpu.Snapshot, error) bool {
-		c.now = c.now.Add(2 * seldom)
+		pass(s, 2*seldom)
 		return m.Calls("nvmlInit_v2") > 1
 	})
 }
@@ -654,7 +644,7 @@ func TestXIDs(t *testing.T) {
 	if d := readOne(t, s); d.Health.XIDs.Quality() != gpu.Good || len(d.Health.XIDs.Or(nil)) != 0 {
 		t.Errorf("at first %v, want a reported none", d.Health.XIDs)
 	}
-	begun := time.Now()
+	begun := clockOf(s).Now()
 	for _, code := range []int{79, 13, 13} {
 		m.GPU(0).RaiseXID(code)
 	}
@@ -764,10 +754,7 @@ func TestCloseWhileHanging(t *testing.T) {
 		read(t, s)
 		m.GPU(0).Hang()
 		read(t, s)
-		begun := time.Now()
-		if err := s.Close(); err != nil || time.Since(begun) > 10*testDeadline {
-			t.Errorf("Close: %v after %v", err, time.Since(begun))
-		}
+		closes(t, s, 0)
 		if m.Counters().Initialized != 1 {
 			t.Error("the library was shut down under a call")
 		}
@@ -784,9 +771,7 @@ func TestCloseWhileHanging(t *testing.T) {
 		if _, err := try(t, s); err == nil {
 			t.Fatal("it reads")
 		}
-		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		closes(t, s, 0)
 		m.Heal()
 		m.Await("a shutdown of what init brought in the end", func() bool { return m.Calls("nvmlShutdown") > 0 })
 	})
@@ -795,9 +780,41 @@ func TestCloseWhileHanging(t *testing.T) {
 		s := source(t, m)
 		read(t, s)
 		m.Hang("nvmlShutdown")
-		begun := time.Now()
-		if err := s.Close(); err != nil || time.Since(begun) > 10*time.Second {
-			t.Errorf("Close: %v after %v", err, time.Since(begun))
+		closes(t, s, testDeadline)
+	})
+}
+
+// waits checks for how long something waits on the clock, which stands still otherwise.
+func waits(t *testing.T, s *Source, what string, d time.Duration, do func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	if d > 0 {
+		timer := func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
+			defer cancel()
+			return clockOf(s).BlockUntilContext(ctx, 1) == nil
+		}
+		if !timer() {
+			t.Fatalf("%s does not wait", what)
+		}
+		if pass(s, d-1); !timer() {
+			t.Errorf("%s waits for less than %v", what, d)
+		}
+		pass(s, 1)
+	}
+	testkit.Receive(t, what+" to come back", done)
+}
+
+// closes checks for how long Close waits.
+func closes(t *testing.T, s *Source, d time.Duration) {
+	t.Helper()
+	waits(t, s, "Close", d, func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
 		}
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 const anyGPU = -1
@@ -89,6 +91,10 @@ func (m *Machine) Count(gpus int) { m.setFact("gpus", fmt.Sprint(gpus)) }
 // initialized before NVML_ERROR_UNKNOWN, as in a container that has lost its GPUs.
 func (m *Machine) Unload() { m.setFact("loaded", "0") }
 
+// SetTime makes the driver's clock stand still at a time. Without it, the driver goes by the
+// system's.
+func (m *Machine) SetTime(t time.Time) { m.setFact("time", fmt.Sprint(t.UnixMicro())) }
+
 // Load loads the driver.
 func (m *Machine) Load() { m.setFact("loaded", "1") }
 
@@ -108,18 +114,14 @@ func (m *Machine) Heal() { m.change(func() { m.rules = nil }) }
 
 // AwaitHeld waits until n calls hang.
 func (m *Machine) AwaitHeld(n int64) {
-	m.Await("calls to hang", func() bool { return m.Counters().Held >= n })
+	m.tb.Helper()
+	testkit.Until(m.tb, "calls to hang", func() bool { return m.Counters().Held >= n })
 }
 
 // Await waits until the machine is as the test wants it.
 func (m *Machine) Await(what string, done func() bool) {
 	m.tb.Helper()
-	const patience = time.Minute
-	for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			m.tb.Fatalf("fakenvml: waited %v for %s", patience, what)
-		}
-	}
+	testkit.Until(m.tb, what, done)
 }
 
 // plugIn makes the parts of /sys and /proc about the GPUs.

@@ -817,6 +817,16 @@ PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, "mps", nvmlProcessInfo_v1_t, 
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, "mps", nvmlProcessInfo_v2_t, sizeof *out)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, "mps", nvmlProcessInfo_t, third_row())
 
+// moment is the driver's time in microseconds: the machine's fact "time", or else the
+// system's.
+static unsigned long long moment(clockid_t system) {
+  const char *v = fact(now(), ANY, "time");
+  if (v) return strtoull(v, NULL, 10);
+  struct timespec t;
+  clock_gettime(system, &t);
+  return t.tv_sec * 1000000ull + t.tv_nsec / 1000;
+}
+
 // A sample is "pid time sm memory encoder decoder"; time is in microseconds
 // since 1970, 0 for this moment.
 nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizationSample_t *out, unsigned int *n, unsigned long long last_seen) {
@@ -824,9 +834,7 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizat
   const char *v;
   nvmlReturn_t ret = get(d, "samples", &v);
   if (ret != NVML_SUCCESS) return ret;
-  struct timespec t;
-  clock_gettime(CLOCK_REALTIME, &t);
-  unsigned long long this_moment = t.tv_sec * 1000000ull + t.tv_nsec / 1000;
+  unsigned long long this_moment = moment(CLOCK_REALTIME);
   unsigned int room = out ? *n : 0, found = 0;
   for (int i = 0;; i++) {
     char key[32];
@@ -929,9 +937,7 @@ static nvmlReturn_t sample_of(nvmlDevice_t d, int gi, nvmlGpmSample_t sample) {
   if (ret != NVML_SUCCESS) return ret;
   get_uint(d, "mig", &mig);
   if (!supported || (mig != 0) == (gi == ANY)) return NVML_ERROR_NOT_SUPPORTED;
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  *SAMPLE(sample) = (struct gpm_sample){HANDLE(d)->gpu, gi, t.tv_sec * 1000000ull + t.tv_nsec / 1000};
+  *SAMPLE(sample) = (struct gpm_sample){HANDLE(d)->gpu, gi, moment(CLOCK_MONOTONIC)};
   return NVML_SUCCESS;
 }
 
