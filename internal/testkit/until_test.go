@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
@@ -74,6 +76,60 @@ func TestReceive(t *testing.T) {
 		text, took := said(t, func(tb testing.TB) { testkit.Receive(tb, "nothing", make(chan int), "empty") })
 		if !strings.HasSuffix(text, "still not: nothing\nempty") || took < testkit.Patience {
 			t.Errorf("after %v it says %q", took, text)
+		}
+	})
+}
+
+func TestClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := testkit.NewClock()
+		check := func(when string, waited, settled bool) {
+			t.Helper()
+			synctest.Wait()
+			if c.Waited() != waited || c.Settled() != settled {
+				t.Errorf("%s somebody waits: %v, all have returned: %v; want %v, %v", when, c.Waited(), c.Settled(), waited, settled)
+			}
+		}
+		check("at first", false, true)
+		a, b := c.NewTimer(time.Second), c.NewTimer(time.Minute)
+		check("with two timers", true, true)
+		c.Advance(time.Second)
+		<-a.Chan()
+		a.Stop()
+		check("with the other", true, true)
+		b.Stop()
+		check("with both stopped", false, true)
+		b.Reset(time.Second)
+		check("with one again", true, true)
+		c.Advance(time.Second)
+		check("when it is due", false, true)
+
+		calls, goOn := 0, make(chan struct{})
+		var f clockwork.Timer
+		f = c.AfterFunc(time.Second, func() {
+			if calls++; calls == 1 {
+				f.Reset(time.Second)
+			}
+			<-goOn
+		})
+		check("with a function", false, true)
+		c.Advance(time.Second - 1)
+		check("before it is due", false, true)
+		c.Advance(1)
+		check("while it runs, set again", false, true)
+		goOn <- struct{}{}
+		check("when it has returned", false, true)
+		c.Advance(time.Second)
+		check("while it runs once more", false, false)
+		goOn <- struct{}{}
+		check("when it has returned once more", false, true)
+		f.Reset(time.Second)
+		f.Stop()
+		c.Advance(time.Second)
+		check("when it was stopped", false, true)
+		if calls != 2 {
+			t.Errorf("the function was called %d times, want 2", calls)
 		}
 	})
 }

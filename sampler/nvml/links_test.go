@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jonboulle/clockwork"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
@@ -79,11 +78,11 @@ func TestLinksAreAskedSeldom(t *testing.T) {
 
 // A dawdling clock is a fifth of the test's deadline later whenever somebody asks how long
 // something has taken.
-type dawdling struct{ *clockwork.FakeClock }
+type dawdling struct{ fakeClock }
 
 func (c dawdling) Since(t time.Time) time.Duration {
 	c.Advance(testDeadline / 5)
-	return c.FakeClock.Since(t)
+	return c.fakeClock.Since(t)
 }
 
 // TestSlowLinks: 72 calls, of which the four for a link take a fifth of the deadline, end after

@@ -136,7 +136,7 @@ func source(tb testing.TB, m *fakenvml.Machine, change ...func(*Config)) *Source
 		ProcRoot:    m.ProcRoot,
 		Deadline:    testDeadline,
 		Window:      testWindow,
-		Clock:       clockwork.NewFakeClock(),
+		Clock:       testkit.NewClock(),
 		Log:         slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	}
 	for _, c := range change {
@@ -146,11 +146,7 @@ func source(tb testing.TB, m *fakenvml.Machine, change ...func(*Config)) *Source
 	drivers[s] = m
 	pass(s, 0)
 	tb.Cleanup(func() {
-		whileItHangs(tb, s, "Close to come back", func() {
-			if err := s.Close(); err != nil {
-				tb.Errorf("Close: %v", err)
-			}
-		})
+		closes(tb, s)
 		delete(drivers, s)
 	})
 	return s
@@ -165,17 +161,22 @@ func pass(s *Source, d time.Duration) {
 	drivers[s].SetTime(clockOf(s).Now())
 }
 
-func clockOf(s *Source) *clockwork.FakeClock { return s.cfg.Clock.(*clockwork.FakeClock) }
+// A fakeClock is a clock that a test moves.
+type fakeClock interface {
+	clockwork.Clock
+	Advance(d time.Duration)
+}
+
+func clockOf(s *Source) fakeClock { return s.cfg.Clock.(fakeClock) }
 
 // withoutSysfs makes the kernel show no PCI devices, as under WSL.
 func withoutSysfs(c *Config) { c.SysfsRoot = c.SysfsRoot + "/none" }
 
-// whileItHangs waits until something is done. Time passes meanwhile, but only while there are
-// calls of the driver and all of them hang.
-func whileItHangs(tb testing.TB, s *Source, what string, do func()) {
+// waits waits until something is done that waits on the clock of a source. Time passes while it
+// does, and all calls of the driver that run hang. It returns how much passed.
+func waits(tb testing.TB, s *Source, what string, do func()) time.Duration {
 	tb.Helper()
-	done := make(chan struct{})
-	ended := make(chan struct{})
+	begun, done, ended := clockOf(s).Now(), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		tick := time.NewTicker(time.Millisecond)
@@ -185,15 +186,9 @@ func whileItHangs(tb testing.TB, s *Source, what string, do func()) {
 			case <-done:
 				return
 			case <-tick.C:
-			}
-			calls := s.set.Flying()
-			s.locked(func() {
-				if s.job != nil {
-					calls++
+				if clock, ok := s.cfg.Clock.(*testkit.Clock); ok && clock.Waited() && allHang(s) {
+					pass(s, s.cfg.Deadline/16)
 				}
-			})
-			if calls > 0 && drivers[s].Counters().Held == int64(calls) {
-				pass(s, s.cfg.Deadline/16)
 			}
 		}
 	}()
@@ -201,14 +196,36 @@ func whileItHangs(tb testing.TB, s *Source, what string, do func()) {
 		defer close(done)
 		do()
 	}()
-	testkit.Receive(tb, what, done)
+	testkit.Receive(tb, what+" to come back", done)
 	<-ended
+	return clockOf(s).Now().Sub(begun)
+}
+
+// allHang reports whether calls of the driver run, and all of them hang.
+func allHang(s *Source) bool {
+	calls := s.set.Flying()
+	s.locked(func() {
+		if s.job != nil {
+			calls++
+		}
+	})
+	return calls > 0 && drivers[s].Counters().Held == int64(calls)
+}
+
+// closes returns for how long Close waits.
+func closes(tb testing.TB, s *Source) time.Duration {
+	tb.Helper()
+	return waits(tb, s, "Close", func() {
+		if err := s.Close(); err != nil {
+			tb.Errorf("Close: %v", err)
+		}
+	})
 }
 
 // try reads, and waits for what hangs for as long as Read does.
 func try(tb testing.TB, s *Source) (snap *gpu.Snapshot, err error) {
 	tb.Helper()
-	whileItHangs(tb, s, "Read to come back", func() { snap, err = s.Read(tb.Context()) })
+	waits(tb, s, "Read", func() { snap, err = s.Read(tb.Context()) })
 	return snap, err
 }
 

@@ -320,14 +320,14 @@ func TestInitHangs(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
 	m.Hang("nvmlInit_v2")
-	reads := func() {
-		if _, err := s.Read(t.Context()); !errors.Is(err, gpu.ErrNotAnswering) || !strings.Contains(err.Error(), "while its library is being initialized") {
+	for i, want := range []time.Duration{testDeadline, 0, 0, 0} {
+		begun := clockOf(s).Now()
+		if _, err := try(t, s); !errors.Is(err, gpu.ErrNotAnswering) || !strings.Contains(err.Error(), "while its library is being initialized") {
 			t.Errorf("while init hangs: %v", err)
 		}
-	}
-	waits(t, s, "the first Read", testDeadline, reads)
-	for range 5 {
-		waits(t, s, "a later Read", 0, reads)
+		if took := clockOf(s).Since(begun); took != want {
+			t.Errorf("Read %d waited %v, want %v", i, took, want)
+		}
 	}
 	if n := m.Calls("nvmlInit_v2"); n != 1 {
 		t.Errorf("%d calls of init while the first hangs", n)
@@ -754,7 +754,9 @@ func TestCloseWhileHanging(t *testing.T) {
 		read(t, s)
 		m.GPU(0).Hang()
 		read(t, s)
-		closes(t, s, 0)
+		if took := closes(t, s); took != 0 {
+			t.Errorf("Close waited %v, want 0", took)
+		}
 		if m.Counters().Initialized != 1 {
 			t.Error("the library was shut down under a call")
 		}
@@ -771,7 +773,9 @@ func TestCloseWhileHanging(t *testing.T) {
 		if _, err := try(t, s); err == nil {
 			t.Fatal("it reads")
 		}
-		closes(t, s, 0)
+		if took := closes(t, s); took != 0 {
+			t.Errorf("Close waited %v, want 0", took)
+		}
 		m.Heal()
 		m.Await("a shutdown of what init brought in the end", func() bool { return m.Calls("nvmlShutdown") > 0 })
 	})
@@ -780,41 +784,8 @@ func TestCloseWhileHanging(t *testing.T) {
 		s := source(t, m)
 		read(t, s)
 		m.Hang("nvmlShutdown")
-		closes(t, s, testDeadline)
-	})
-}
-
-// waits checks for how long something waits on the clock, which stands still otherwise.
-func waits(t *testing.T, s *Source, what string, d time.Duration, do func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		do()
-	}()
-	if d > 0 {
-		timer := func() bool {
-			ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
-			defer cancel()
-			return clockOf(s).BlockUntilContext(ctx, 1) == nil
-		}
-		if !timer() {
-			t.Fatalf("%s does not wait", what)
-		}
-		if pass(s, d-1); !timer() {
-			t.Errorf("%s waits for less than %v", what, d)
-		}
-		pass(s, 1)
-	}
-	testkit.Receive(t, what+" to come back", done)
-}
-
-// closes checks for how long Close waits.
-func closes(t *testing.T, s *Source, d time.Duration) {
-	t.Helper()
-	waits(t, s, "Close", d, func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
+		if took := closes(t, s); took != testDeadline {
+			t.Errorf("Close waited %v, want %v", took, testDeadline)
 		}
 	})
 }

@@ -152,23 +152,28 @@ func Await(ctx context.Context, clock clockwork.Clock, done, stop <-chan struct{
 
 // WithTimeout is [context.WithTimeout] by a clock. Unlike those of package clockwork, its
 // contexts say at any time whether they have ended, also on a fake clock.
-func WithTimeout(ctx context.Context, clock clockwork.Clock, d time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := clockwork.WithTimeout(ctx, clock, d)
-	if _, fake := clock.(*clockwork.FakeClock); fake {
-		ctx = fakeContext{ctx}
+func WithTimeout(parent context.Context, clock clockwork.Clock, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	late := clock.AfterFunc(d, func() { cancel(context.DeadlineExceeded) })
+	return &timedContext{ctx, clock.Now().Add(d)}, func() {
+		late.Stop()
+		cancel(context.Canceled)
 	}
-	return ctx, cancel
 }
 
-type fakeContext struct{ context.Context }
+type timedContext struct {
+	context.Context
+	deadline time.Time
+}
 
-func (c fakeContext) Err() error {
-	select {
-	case <-c.Done():
-		return c.Context.Err()
-	default:
-		return nil
+func (c *timedContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+func (c *timedContext) Err() error {
+	err := c.Context.Err()
+	if err != nil && errors.Is(context.Cause(c.Context), context.DeadlineExceeded) {
+		return context.DeadlineExceeded
 	}
+	return err
 }
 
 // collect returns what is known of the devices now, and forgets all others.

@@ -279,3 +279,36 @@ func TestClose(t *testing.T) {
 		}
 	})
 }
+
+func TestWithTimeout(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ends func(clock *clockwork.FakeClock, cancel, cancelParent context.CancelFunc)
+		want error
+	}{
+		"not yet":            {func(clock *clockwork.FakeClock, _, _ context.CancelFunc) { clock.Advance(time.Minute - 1) }, nil},
+		"late":               {func(clock *clockwork.FakeClock, _, _ context.CancelFunc) { clock.Advance(time.Minute) }, context.DeadlineExceeded},
+		"canceled":           {func(_ *clockwork.FakeClock, cancel, _ context.CancelFunc) { cancel() }, context.Canceled},
+		"canceled, and late": {func(clock *clockwork.FakeClock, cancel, _ context.CancelFunc) { cancel(); clock.Advance(time.Hour) }, context.Canceled},
+		"its parent ended":   {func(_ *clockwork.FakeClock, _, cancel context.CancelFunc) { cancel() }, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clock := clockwork.NewFakeClock()
+				parent, cancelParent := context.WithCancel(t.Context())
+				defer cancelParent()
+				ctx, cancel := WithTimeout(parent, clock, time.Minute)
+				defer cancel()
+				if deadline, ok := ctx.Deadline(); !ok || !deadline.Equal(clock.Now().Add(time.Minute)) {
+					t.Errorf("the deadline is %v", deadline)
+				}
+				child, cancelChild := context.WithCancel(ctx)
+				defer cancelChild()
+				tt.ends(clock, cancel, cancelParent)
+				synctest.Wait()
+				if !errors.Is(ctx.Err(), tt.want) || (child.Err() == nil) != (tt.want == nil) {
+					t.Errorf("it ended with %v, its child with %v; want %v", ctx.Err(), child.Err(), tt.want)
+				}
+			})
+		})
+	}
+}
