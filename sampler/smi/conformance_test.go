@@ -73,7 +73,7 @@ func conformance(t *testing.T, sysfs bool) {
 				defer s.mu.Unlock()
 				return !s.apart[address(uuid)].IsZero()
 			})
-			pass(t, s, clock, time.Second, address(uuid)) // Read waits for loops that have just begun
+			pass(t, s, time.Second) // Read waits for loops that have just begun
 		},
 		Release: func(*testing.T, string) { m.Heal("hang") },
 		Lose:    func(_ *testing.T, uuid string) { m.Fault("lost " + address(uuid)) },
@@ -106,24 +106,4 @@ func conformance(t *testing.T, sysfs bool) {
 		}
 	}
 	sourcetest.Run(t, f)
-}
-
-// pass lets time pass on the clock, in steps after each of which all devices have a line but
-// some. So no loop is silent for long in between, however long a busy machine takes.
-func pass(tb testing.TB, s *Source, clock *clockwork.FakeClock, d time.Duration, but ...string) {
-	tb.Helper()
-	for end := clock.Now().Add(d); clock.Now().Before(end); {
-		clock.Advance(s.cfg.Deadline / 16)
-		now := clock.Now()
-		testkit.Until(tb, "lines of "+now.Format("15:04:05.000"), func() bool {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			for key, h := range s.rows {
-				if h.at.Before(now) && !slices.Contains(but, key) {
-					return false
-				}
-			}
-			return true
-		})
-	}
 }

@@ -439,7 +439,7 @@ func TestOutputLines(t *testing.T) {
 // checked is what is wrong with a device that was read.
 func checked(d gpu.Device) []string {
 	d.State, d.Since, d.SampledAt = gpu.StateOK, time.Unix(1, 0), time.Unix(1, 0)
-	return sourcetest.Check(&d, time.Now())
+	return sourcetest.Check(&d, d.SampledAt)
 }
 
 // Whatever a line says, what is read of it can be right or is doubtful, and reading it

@@ -12,13 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
 func record(t *testing.T, m *fakesmi.Machine) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{}
-	for _, p := range Record(t.Context(), Program(m.Program()), 20*time.Second, 1<<20) {
+	for _, p := range Record(t.Context(), Program(m.Program()), testkit.Patience, 1<<20) {
 		if p.Err != nil && p.Name != listFile {
 			t.Errorf("%s: %v", p.Name, p.Err)
 		}

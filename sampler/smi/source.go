@@ -26,8 +26,7 @@ type Source struct {
 	log     *slog.Logger
 	kernel  *nvidia.Kernel
 	set     *perdevice.Set
-	now     func() time.Time // for pauses
-	closing chan struct{}    // closed by Close
+	closing chan struct{} // closed by Close
 
 	// Only Read uses these.
 	pauses nvidia.Pauses
@@ -81,7 +80,6 @@ func New(cfg Config) *Source {
 		run:       cfg.Run,
 		log:       cfg.Log,
 		kernel:    nvidia.NewKernel(cfg.SysfsRoot, cfg.ProcRoot),
-		now:       cfg.Clock.Now,
 		closing:   make(chan struct{}),
 		last:      map[string]gpu.Device{},
 		changed:   make(chan struct{}),
@@ -122,7 +120,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 		s.letGo()
 		return s.leaveAlone(ctx, cards), nil
 	}
-	if s.pauses.Pausing(s.now(), cards) {
+	if s.pauses.Pausing(s.cfg.Clock.Now(), cards) {
 		s.letGo()
 		return s.leaveAlone(ctx, cards), nil
 	}
@@ -145,7 +143,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 			s.last[devices[i].Key] = d
 		}
 	}
-	if s.pauses.Note(s.now(), mayDoze(cards, out)) {
+	if s.pauses.Note(s.cfg.Clock.Now(), mayDoze(cards, out)) {
 		s.letGo()
 	}
 	return s.snapshot(out), nil

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -18,10 +19,11 @@ import (
 func TestMachines(t *testing.T) {
 	for _, name := range fakesmi.Names() {
 		t.Run(name, func(t *testing.T) {
-			snap := whole(t, source(t, machine(t, name)))
+			s := source(t, machine(t, name))
+			snap := whole(t, s)
 			for i := range snap.Devices {
 				d := &snap.Devices[i]
-				for _, problem := range sourcetest.Check(d, time.Now()) {
+				for _, problem := range sourcetest.Check(d, clockOf(s).Now()) {
 					t.Error(problem)
 				}
 				if d.PCI == "" || d.UUID[:4] != "GPU-" || !d.Thermal.GPU.Present() || !d.Memory.Total.Present() ||
@@ -61,7 +63,8 @@ func TestProcessesAndInstances(t *testing.T) {
 		"blackwell-570": {nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			snap := whole(t, source(t, machine(t, name)))
+			s := source(t, machine(t, name))
+			snap := whole(t, s)
 			for i := range want {
 				if got := text(&snap.Devices[i]); !slices.Equal(got, want[i]) {
 					t.Errorf("device %d has %q, want %q", i, got, want[i])
@@ -89,26 +92,30 @@ func TestProcessesAndInstances(t *testing.T) {
 
 // A command that hangs while the fields are asked for ends with the source.
 func TestCloseEndsTheFirstCommand(t *testing.T) {
-	began, ended := make(chan struct{}), make(chan struct{})
-	s := New(Config{
-		Deadline: 100 * time.Millisecond, Interval: time.Second, Log: slog.New(slog.DiscardHandler),
-		Run: func(ctx context.Context, _, _ io.Writer, _ ...string) error {
-			close(began)
-			<-ctx.Done()
-			close(ended)
-			return ctx.Err()
-		},
+	synctest.Test(t, func(t *testing.T) {
+		began, ended := make(chan struct{}), make(chan struct{})
+		s := New(Config{
+			Deadline: 10 * time.Second, Interval: time.Second, Log: slog.New(slog.DiscardHandler),
+			Run: func(ctx context.Context, _, _ io.Writer, _ ...string) error {
+				close(began)
+				<-ctx.Done()
+				close(ended)
+				return ctx.Err()
+			},
+		})
+		begun := time.Now()
+		if _, err := s.Read(t.Context()); err == nil || time.Since(begun) != 10*time.Second {
+			t.Errorf("%v after %v, though nothing has answered", err, time.Since(begun))
+		}
+		<-began
+		begun = time.Now()
+		if err := s.Close(); err != nil || time.Since(begun) > 0 {
+			t.Errorf("Close: %v after %v", err, time.Since(begun))
+		}
+		select {
+		case <-ended:
+		default:
+			t.Error("the command goes on")
+		}
 	})
-	if _, err := s.Read(t.Context()); err == nil {
-		t.Error("it is read, though nothing has answered")
-	}
-	<-began
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	select {
-	case <-ended:
-	default:
-		t.Error("the command goes on")
-	}
 }

@@ -1,20 +1,25 @@
 package smi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/executable"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
@@ -84,7 +89,7 @@ func TestNoProgram(t *testing.T) {
 	until(t, s, "the device is there", allOK)
 	// It goes away under us: the loop goes on.
 	m.Hide()
-	hidden := time.Now()
+	hidden := clockOf(s).Now()
 	until(t, s, "it is read all the same", func(snap *gpu.Snapshot, err error) bool {
 		return allOK(snap, err) && snap.Devices[0].SampledAt.After(hidden)
 	})
@@ -121,11 +126,8 @@ func TestSilence(t *testing.T) {
 	m := machine(t, "rtx4090-550")
 	m.Fault("silent ")
 	s := source(t, m)
-	begun := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), testDeadline/10)
-	defer cancel()
-	_, err := s.Read(ctx)
-	if took := time.Since(begun); !errors.Is(err, gpu.ErrNotAnswering) || took > 4*testDeadline {
+	_, err, took := readFor(t, s, testDeadline/10)
+	if !errors.Is(err, gpu.ErrNotAnswering) || took != testDeadline {
 		t.Errorf("%v after %v", err, took)
 	}
 	_ = adviceOf(t, err)
@@ -162,12 +164,9 @@ func TestEnds(t *testing.T) {
 				t.Fatalf("%+v, %v", snap, err)
 			}
 			m.Fault(fault)
-			m.Await("the loop to begin again", func() bool {
-				_, _ = try(t, s)
-				return m.Count("start --query-gpu") > 2
-			})
+			until(t, s, "the loop begins again", func(*gpu.Snapshot, error) bool { return m.Count("start --query-gpu") > 2 })
 			m.Heal(fault)
-			begun := time.Now()
+			begun := clockOf(s).Now()
 			until(t, s, "new readings", func(snap *gpu.Snapshot, err error) bool {
 				return allOK(snap, err) && snap.Devices[0].SampledAt.After(begun) && snap.Devices[1].SampledAt.After(begun)
 			})
@@ -189,10 +188,7 @@ func TestLostAtTheStart(t *testing.T) {
 			m.Fault(fault + " " + lost)
 			m.Fault("gone " + lost)
 			m.Fault("die")
-			m.Await("the loop to begin again", func() bool {
-				_, _ = try(t, s)
-				return m.Count("start --query-gpu") > 1
-			})
+			until(t, s, "the loop begins again", func(*gpu.Snapshot, error) bool { return m.Count("start --query-gpu") > 1 })
 			m.Heal("die")
 			snap := until(t, s, "one lost and one ok", func(snap *gpu.Snapshot, err error) bool {
 				return err == nil && len(snap.Devices) == 2 && snap.Devices[0].State == gpu.StateLost &&
@@ -205,7 +201,7 @@ func TestLostAtTheStart(t *testing.T) {
 			if snap.Devices[1].PCI != other {
 				t.Errorf("the other is at %s", snap.Devices[1].PCI)
 			}
-			begun := time.Now()
+			begun := clockOf(s).Now()
 			until(t, s, "the other goes on", func(snap *gpu.Snapshot, err error) bool {
 				return err == nil && snap.Devices[0].State == gpu.StateLost && snap.Devices[1].SampledAt.After(begun)
 			})
@@ -222,22 +218,14 @@ func TestLostAtTheStart(t *testing.T) {
 // for that device alone where another works.
 func TestLostUntilItBeginsAnew(t *testing.T) {
 	m := machine(t, "blackwell-570")
-	s := source(t, m, func(c *Config) { c.Deadline = 4 * time.Second }) // the other device is ok all the time, also on a busy machine
+	s := source(t, m)
 	_, _ = try(t, s)
 	lost := m.Addresses()[0]
 	m.Fault("lost " + lost)
 	until(t, s, "lost", func(snap *gpu.Snapshot, err error) bool { return err == nil && snap.Devices[0].State == gpu.StateLost })
-	pass := func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, l := range s.loops {
-			l.began = l.began.Add(-seldom)
-		}
-	}
 	for minute := range 3 {
-		pass()
-		m.Await("a loop for the lost device alone", func() bool {
-			snap, err := try(t, s)
+		pass(t, s, seldom)
+		until(t, s, "a loop begins for the lost device alone", func(snap *gpu.Snapshot, err error) bool {
 			if err != nil || snap.Devices[1].State != gpu.StateOK {
 				t.Fatalf("%+v, %v", snap, err)
 			}
@@ -312,69 +300,84 @@ func TestRefusedField(t *testing.T) {
 
 // A driver that takes its time is read at its own pace.
 func TestSlow(t *testing.T) {
-	m := machine(t, "blackwell-570")
-	m.Fault("slow 60")
-	s := source(t, m)
-	until(t, s, "both are ok", allOK)
-	old := 0
-	for range 20 {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		snap, err := s.Read(ctx)
-		cancel()
-		if !allOK(snap, err) {
-			old++
+	files := record(t, machine(t, "blackwell-570"))
+	synctest.Test(t, func(t *testing.T) {
+		answers := Recorded(files)
+		s := New(Config{
+			Interval: testInterval, Deadline: time.Second, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Run: func(ctx context.Context, stdout, stderr io.Writer, args ...string) error {
+				loops := func(arg string) bool { return strings.HasPrefix(arg, "--loop-ms=") }
+				if !slices.ContainsFunc(args, loops) {
+					return answers(ctx, stdout, stderr, args...)
+				}
+				var round bytes.Buffer
+				if err := answers(ctx, &round, stderr, slices.DeleteFunc(args, loops)...); err != nil {
+					return err
+				}
+				for {
+					for line := range strings.Lines(round.String()) {
+						select {
+						case <-time.After(60 * time.Millisecond):
+							_, _ = io.WriteString(stdout, line)
+						case <-ctx.Done():
+							return ctx.Err()
+						}
+					}
+				}
+			},
+		})
+		defer s.Close()
+		for i := range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			snap, err := s.Read(ctx)
+			cancel()
+			if !allOK(snap, err) {
+				t.Fatalf("reading %d: %+v, %v", i, snap, err)
+			}
+			for _, d := range snap.Devices {
+				if age := time.Since(d.SampledAt); age > 2*60*time.Millisecond {
+					t.Errorf("reading %d has a line of %v ago", i, age)
+				}
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
-	}
-	if old > 5 { // a machine that tests other things too may starve it
-		t.Errorf("%d of 20 readings were not of two devices that are ok", old)
-	}
+	})
 }
 
 // A device that hangs gets a command of its own; pmon and the XML go on without it, and it
 // shares a command again when it has answered for a while.
 func TestHang(t *testing.T) {
 	m := machine(t, "blackwell-570")
-	s := source(t, m, func(c *Config) { c.PCIeThroughput = true })
+	// Its command is given up after 20 s, and begun anew after 50.
+	s := source(t, m, func(c *Config) { c.PCIeThroughput, c.Deadline = true, 4*time.Second })
 	whole(t, s)
 	hung, other := m.Addresses()[0], m.Addresses()[1]
 	m.Fault("hang " + hung)
 	until(t, s, "not answering", func(snap *gpu.Snapshot, err error) bool {
 		return err == nil && snap.Devices[0].State == gpu.StateNotAnswering && snap.Devices[1].State == gpu.StateOK
 	})
-	m.Await("all three commands for the other alone", func() bool {
-		_, _ = try(t, s)
+	until(t, s, "all three commands begin for the other alone", func(*gpu.Snapshot, error) bool {
 		return m.Count("--id="+other) > 1 && m.Count("pmon -s um -d 1 -i "+other) > 0
 	})
 	until(t, s, "processes of the other", func(snap *gpu.Snapshot, err error) bool {
 		return err == nil && snap.Devices[1].Processes.Present() && snap.Devices[1].Activity.PCIeMeasured()
 	})
-	begun := time.Now()
+	begun := clockOf(s).Now()
 	until(t, s, "the other goes on", func(snap *gpu.Snapshot, err error) bool {
 		return err == nil &&
 			snap.Devices[1].SampledAt.After(begun)
 	})
 	given := func() {
-		m.Await("the command of the device to be given up", func() bool {
+		t.Helper()
+		until(t, s, "the command of the device is given up", func(*gpu.Snapshot, error) bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return slices.ContainsFunc(s.loops, func(l *loop) bool { return slices.Equal(l.keys, []string{hung}) && l.stalled && l.back.IsZero() })
 		})
 	}
-	past := func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for key := range s.apart {
-			s.apart[key] = s.apart[key].Add(-sometimes)
-		}
-		for _, l := range s.loops {
-			if l.began = l.began.Add(-sometimes); !l.back.IsZero() {
-				l.back = l.back.Add(-sometimes)
-			}
-		}
-	}
 	given()
 	// It answers now and then: nothing begins anew for that.
-	past()
+	pass(t, s, sometimes)
 	starts := m.Count("start --query-gpu")
 	for range 3 {
 		m.Heal("hang")
@@ -390,9 +393,8 @@ func TestHang(t *testing.T) {
 	m.Heal("hang")
 	until(t, s, "both are ok", allOK)
 	starts = m.Count("start --query-gpu")
-	past()
-	m.Await("one command for both", func() bool {
-		snap, err := try(t, s)
+	pass(t, s, sometimes)
+	until(t, s, "one command for both", func(snap *gpu.Snapshot, err error) bool {
 		return allOK(snap, err) && len(s.loops) == 1 && m.Count("start --query-gpu") == starts+1
 	})
 	until(t, s, "processes of both", func(snap *gpu.Snapshot, err error) bool {
@@ -433,7 +435,7 @@ func TestBeyondPmon(t *testing.T) {
 	until(t, s, "the XML is due soon", func(*gpu.Snapshot, error) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		left := time.Until(s.detailsDue)
+		left := s.cfg.Clock.Until(s.detailsDue)
 		return left > 0 && left <= sometimes
 	})
 }
@@ -450,7 +452,8 @@ func TestGroupEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
+	defer cancel()
+	ended := make(chan error, 1)
 	go func() { ended <- Program(script)(ctx, io.Discard, io.Discard, "-L") }()
 	pids := func() (out []string) {
 		for _, name := range []string{"child", "self"} {
@@ -460,23 +463,18 @@ func TestGroupEnds(t *testing.T) {
 		}
 		return out
 	}
-	for len(pids()) < 2 {
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Until(t, "the script and its child", func() bool { return len(pids()) == 2 })
 	cancel()
-	if err := <-ended; err == nil {
+	if err := testkit.Receive(t, "the command to end", ended); err == nil {
 		t.Error("a command that was killed has no error")
 	}
-	for _, pid := range pids() {
-		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-			stat, err := os.ReadFile("/proc/" + pid + "/stat")
-			if err != nil || pid == pids()[0] && strings.Contains(string(stat), ") Z ") { // an orphan is its reaper's
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%s is still there: %s", pid, stat)
-			}
-		}
+	for i, pid := range pids() {
+		var stat []byte
+		testkit.Until(t, pid+" is gone", func() (gone bool) {
+			var err error
+			stat, err = os.ReadFile("/proc/" + pid + "/stat")
+			return err != nil || i == 0 && strings.Contains(string(stat), ") Z ") // an orphan is its reaper's
+		}, func() string { return string(stat) })
 	}
 }
 
@@ -490,10 +488,9 @@ func TestNoZombies(t *testing.T) {
 	m.Fault("once")
 	for range 20 {
 		_, _ = try(t, s)
+		pass(t, s, step(s))
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closes(t, s, nothing)
 	for line := range strings.Lines(m.Read("log")) {
 		pid, _, _ := strings.Cut(line, " ")
 		stat, err := os.ReadFile("/proc/" + pid + "/stat")
@@ -580,17 +577,11 @@ func TestBeginsOnce(t *testing.T) {
 			m.PlugIn()
 			m.Sleep(m.Addresses()[0], sleeps)
 			m.Fault("silent ")
-			s := source(t, m, func(c *Config) { c.Deadline = 200 * time.Millisecond })
-			read := func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-				defer cancel()
-				if _, err := s.Read(ctx); !errors.Is(err, gpu.ErrNotAnswering) {
+			s := source(t, m)
+			for range 4 {
+				if _, err := try(t, s); !errors.Is(err, gpu.ErrNotAnswering) {
 					t.Errorf("%v", err)
 				}
-			}
-			m.Await("a loop to begin", func() bool { read(); return m.Count("start --query-gpu") > 0 })
-			for range 3 {
-				read()
 			}
 			if n := m.Count("start --query-gpu"); n != 1 {
 				t.Errorf("%d loops began, want 1", n)
@@ -612,11 +603,9 @@ func TestLeftAlone(t *testing.T) {
 	m.Set(address, "utilization.gpu", "0 %")
 	m.Write("pmon", strings.ReplaceAll(m.Read("pmon"), "9120     C", "9120     G"))
 	s := source(t, m)
-	now := time.Now()
-	s.now = func() time.Time { return now }
 	for range nvidia.CalmReadings {
 		whole(t, s)
-		now = now.Add(nvidia.CalmTime)
+		pass(t, s, nvidia.CalmTime/2)
 	}
 	m.Await("all commands to end", func() bool { return len(m.Running()) == 0 })
 	starts := m.Count("start")
@@ -665,11 +654,11 @@ func (e exitStatus) ExitStatus() int { return int(e) }
 // The commands can run elsewhere.
 func TestRunElsewhere(t *testing.T) {
 	m := machine(t, "a100-mig-535")
-	local, fails := Program(m.Program()), true
+	local, works := Program(m.Program()), atomic.Bool{}
 	s := source(t, m, func(c *Config) {
 		c.Program, c.SysfsRoot, c.ProcRoot = "/nowhere", "", ""
 		c.Run = func(ctx context.Context, stdout, stderr io.Writer, args ...string) error {
-			if fails {
+			if !works.Load() {
 				return fmt.Errorf("in the pod: %w", exitStatus(127))
 			}
 			return local(ctx, stdout, stderr, args...)
@@ -679,9 +668,7 @@ func TestRunElsewhere(t *testing.T) {
 	if _ = adviceOf(t, err); !errors.Is(err, gpu.ErrNoDriver) {
 		t.Errorf("%v", err)
 	}
-	s.mu.Lock()
-	fails = false
-	s.mu.Unlock()
+	works.Store(true)
 	until(t, s, "the devices", allOK)
 }
 
@@ -701,9 +688,8 @@ func TestCanNotBeEnded(t *testing.T) {
 		}
 	})
 	until(t, s, "ok", allOK)
-	begun := time.Now()
-	if err := s.Close(); err != nil || time.Since(begun) > 3*time.Second {
-		t.Errorf("Close: %v after %v", err, time.Since(begun))
+	if took := closes(t, s, func() bool { return len(m.Running()) == 0 }); took != time.Second {
+		t.Errorf("Close waited %v, want a second", took)
 	}
 	if _, err := try(t, s); err == nil {
 		t.Error("a closed source can be read")
@@ -755,10 +741,8 @@ func TestManyDevices(t *testing.T) {
 	}
 	files["query-gpu"] = []byte(fields.String())
 	m := endsAll(t, fakesmi.Make(t, files))
-	snap := until(t, source(t, m), "all are ok", func(snap *gpu.Snapshot, err error) bool {
-		return allOK(snap, err) &&
-			len(snap.Devices) == n
-	})
+	s := source(t, m)
+	snap := until(t, s, "all are ok", func(snap *gpu.Snapshot, err error) bool { return allOK(snap, err) && len(snap.Devices) == n })
 	seen := map[string]bool{}
 	for i := range snap.Devices {
 		d := &snap.Devices[i]
@@ -766,7 +750,7 @@ func TestManyDevices(t *testing.T) {
 			t.Errorf("%s is there twice", d.UUID)
 		}
 		seen[d.UUID] = true
-		for _, problem := range sourcetest.Check(d, time.Now()) {
+		for _, problem := range sourcetest.Check(d, clockOf(s).Now()) {
 			t.Error(problem)
 		}
 	}

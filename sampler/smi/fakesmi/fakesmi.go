@@ -44,9 +44,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/executable"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/captures"
 )
 
@@ -236,7 +236,8 @@ func (m *Machine) change(do func()) {
 
 // Log is what the commands did, one thing a line: a pid and "start" with the arguments, or
 // "read", "pmon" or "xml" with the address of the device that is being read; where a fault holds it up, "held" with the
-// command, "query", "pmon", "xml" or "help", and the fault.
+// command, "query", "pmon", "xml" or "help", and the fault, and "released" when it goes on. A loop "rests" while all its devices are
+// gone, and "goes on" when one is back.
 func (m *Machine) Log() []string { return strings.Split(strings.TrimSpace(m.Read("log")), "\n") }
 
 // Count is how many lines of the log hold the text.
@@ -254,8 +255,7 @@ func (m *Machine) Running() (pids []string) {
 	seen := map[string]bool{}
 	for _, line := range m.Log() {
 		pid, what, _ := strings.Cut(line, " ")
-		exe, err := os.Readlink(filepath.Join("/proc", pid, "exe"))
-		if err == nil && strings.HasPrefix(exe, m.dir) && !seen[pid] && strings.HasPrefix(what, "start") {
+		if strings.HasPrefix(what, "start") && !seen[pid] && m.runs(pid) {
 			seen[pid] = true
 			pids = append(pids, pid)
 		}
@@ -263,15 +263,38 @@ func (m *Machine) Running() (pids []string) {
 	return pids
 }
 
+func (m *Machine) runs(pid string) bool {
+	exe, err := os.Readlink(filepath.Join("/proc", pid, "exe"))
+	return err == nil && strings.HasPrefix(exe, m.dir)
+}
+
+// Held are the arguments of the commands that print nothing now: a fault holds them up, or they loop without a device. It
+// needs Linux.
+func (m *Machine) Held() (commands []string) {
+	args, held := map[string]string{}, map[string]bool{}
+	for _, line := range m.Log() {
+		pid, text, _ := strings.Cut(line, " ")
+		switch what, rest, _ := strings.Cut(text, " "); what {
+		case "start":
+			args[pid], held[pid] = rest, false
+		case "held", "rests":
+			held[pid] = true
+		case "released", "goes":
+			held[pid] = false
+		}
+	}
+	for pid, is := range held {
+		if is && m.runs(pid) {
+			commands = append(commands, args[pid])
+		}
+	}
+	return commands
+}
+
 // Await waits until the machine is as the test wants it.
 func (m *Machine) Await(what string, done func() bool) {
 	m.tb.Helper()
-	const patience = time.Minute
-	for end := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			m.tb.Fatalf("fakesmi: waited %v for %s", patience, what)
-		}
-	}
+	testkit.Until(m.tb, what, done)
 }
 
 // PlugIn makes the parts of /sys and /proc about the devices.

@@ -102,9 +102,10 @@ func fail(code int, text string) {
 }
 
 type machine struct {
-	dir  string
-	args []string
-	out  *bufio.Writer
+	dir   string
+	args  []string
+	out   *bufio.Writer
+	rests bool // it loops, and has no device
 }
 
 // option is the value of an option: "--id=1" or "-i 1".
@@ -189,14 +190,24 @@ func (m *machine) broken() {
 // hold waits while a fault is there.
 func (m *machine) hold(word, about string) {
 	held := func() bool { return slices.Contains(m.faults(word), about) }
-	if held() {
-		m.note(fmt.Sprintf("held %s %s %s", m.command(), word, about))
+	if !held() {
+		return
 	}
+	m.note(fmt.Sprintf("held %s %s %s", m.command(), word, about))
 	for held() {
 		time.Sleep(2 * time.Millisecond)
 		if os.Getppid() == 1 {
 			os.Exit(1)
 		}
+	}
+	m.note("released")
+}
+
+// rest notes when a loop begins and ends to have no device.
+func (m *machine) rest(rests bool) {
+	if rests != m.rests {
+		m.rests = rests
+		m.note(map[bool]string{true: "rests", false: "goes on"}[rests])
 	}
 }
 
@@ -301,12 +312,15 @@ func (m *machine) query(fields []string) {
 	for {
 		all = m.columns()
 		still := m.chosen(all)
+		rows := 0
 		for _, i := range begun {
 			if slices.Contains(still, i) {
 				m.row(all, fields, i)
+				rows++
 			}
 		}
 		m.flush()
+		m.rest(rows == 0)
 		if !loops || len(m.faults("once")) > 0 {
 			return
 		}
@@ -399,6 +413,7 @@ func (m *machine) pmon() {
 		all := m.columns()
 		chosen := m.chosen(all)
 		address, _ := find(all, "pci.bus_id")
+		devices := 0
 		for line := range strings.Lines(m.file("pmon")) {
 			first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 			i, err := strconv.Atoi(first)
@@ -410,6 +425,7 @@ func (m *machine) pmon() {
 				m.note("pmon " + short)
 				m.flush()
 				m.hold("hang", short)
+				devices++
 			}
 			fmt.Fprint(m.out, line)
 		}
@@ -417,6 +433,7 @@ func (m *machine) pmon() {
 		if _, limited := m.option("-c"); limited {
 			return
 		}
+		m.rest(devices == 0)
 		time.Sleep(pause)
 	}
 }
