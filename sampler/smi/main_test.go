@@ -1,13 +1,16 @@
 package smi
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,17 +72,65 @@ func source(tb testing.TB, m *fakesmi.Machine, change ...func(*Config)) *Source 
 	for _, c := range change {
 		c(&cfg)
 	}
+	if cfg.Run == nil {
+		cfg.Run = Program(cfg.Program)
+	}
+	w := &watch{machine: m, clock: cfg.Clock, run: cfg.Run, commands: map[*command]bool{}}
+	cfg.Run = w.watched
 	s := New(cfg)
-	machines[s] = m
+	watches[s] = w
 	tb.Cleanup(func() {
 		closes(tb, s, nothing)
-		delete(machines, s)
+		delete(watches, s)
 	})
 	return s
 }
 
-// machines are those of the sources.
-var machines = map[*Source]*fakesmi.Machine{}
+// watches are those of the sources.
+var watches = map[*Source]*watch{}
+
+// A watch watches the commands of a source.
+type watch struct {
+	machine *fakesmi.Machine
+	clock   clockwork.Clock
+	run     Run
+
+	mu       sync.Mutex
+	commands map[*command]bool // that run
+}
+
+// A command is one that runs.
+type command struct {
+	ctx   context.Context
+	args  string
+	heard time.Time // when the source had heard what it printed last
+}
+
+func (w *watch) watched(ctx context.Context, stdout, stderr io.Writer, args ...string) error {
+	c := &command{ctx: ctx, args: strings.Join(args, " ")}
+	w.change(func() { w.commands[c] = true })
+	defer w.change(func() { delete(w.commands, c) })
+	return w.run(ctx, &listener{w, c, stdout}, &listener{w, c, stderr}, args...)
+}
+
+func (w *watch) change(do func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	do()
+}
+
+// A listener notes when the source has heard something.
+type listener struct {
+	w  *watch
+	c  *command
+	to io.Writer
+}
+
+func (l *listener) Write(b []byte) (int, error) {
+	n, err := l.to.Write(b)
+	l.w.change(func() { l.c.heard = l.w.clock.Now() })
+	return n, err
+}
 
 // A fakeClock is a clock that a test moves.
 type fakeClock interface {
@@ -89,38 +140,27 @@ type fakeClock interface {
 
 func clockOf(s *Source) fakeClock { return s.cfg.Clock.(fakeClock) }
 
-// allHeard reports whether there is nothing to wait for but time: each command that runs has
-// printed something at this moment of the clock, which the source has heard, or is held up.
+// allHeard reports whether there is nothing to wait for but time: each loop that runs has printed
+// something at this moment of the clock, which the source has heard, or prints nothing because
+// of a fault, and no other command runs that is not held up.
 func allHeard(s *Source) bool {
-	clock, isOurs := s.cfg.Clock.(*testkit.Clock)
-	if isOurs && !clock.Settled() {
+	if clock, ok := s.cfg.Clock.(*testkit.Clock); ok && !clock.Settled() {
 		return false
 	}
-	held := machines[s].Held()
-	holds := func(of func(args string) bool) bool { return slices.ContainsFunc(held, of) }
+	w := watches[s]
+	held := w.machine.Held()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	now, known := s.cfg.Clock.Now(), 0
-	silent := func(runs, heard bool, of func(args string) bool) bool {
-		if runs {
-			known++
-		}
-		return runs && !heard && !holds(of)
-	}
-	for _, l := range s.loops {
-		its := func(args string) bool {
-			_, ids, _ := strings.Cut(args, "--id=")
-			return strings.HasPrefix(args, "--query-gpu") && ids == l.id()
-		}
-		if silent(l.running, l.heard.Equal(now) || l.foreign.Equal(now), its) {
+	flying := s.flying
+	s.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.commands {
+		loops := strings.Contains(c.args, "--loop-ms") || strings.HasPrefix(c.args, "pmon")
+		if c.ctx.Err() != nil || !(loops && c.heard.Equal(w.clock.Now())) && !slices.Contains(held, c.args) {
 			return false
 		}
 	}
-	of := func(words string) func(string) bool {
-		return func(args string) bool { return strings.HasPrefix(args, words) }
-	}
-	return !silent(s.asking, false, of("--help")) && !silent(s.stopDetails != nil, false, of("-q -x")) &&
-		!silent(s.pmon.running, s.pmon.at.Equal(now) || s.pmon.lines == 0 && !s.pmon.began.IsZero(), of("pmon")) && s.flying == known
+	return flying == len(w.commands) // none begins or ends
 }
 
 // step is how much time passes at once: less than a loop may be silent.
@@ -139,15 +179,19 @@ func pass(tb testing.TB, s *Source, d time.Duration) {
 
 // standing is what a test that waits in vain says of the source.
 func standing(s *Source) string {
-	held := machines[s].Held()
+	w := watches[s]
+	out := fmt.Sprintf("at %v, held up are %q", w.clock.Now(), w.machine.Held())
+	w.change(func() {
+		for c := range w.commands {
+			out += fmt.Sprintf("\n%s: heard at %v, %v", c.args, c.heard, c.ctx.Err())
+		}
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := fmt.Sprintf("at %v %d commands run; asking %v, details %v, pmon %v since %v", s.cfg.Clock.Now(), s.flying,
-		s.asking, s.stopDetails != nil, s.pmon.running, s.pmon.at)
 	for _, l := range s.loops {
-		out += fmt.Sprintf("\nloop of %q: runs %v since %v, seen %v, heard at %v, stalled %v, next %v", l.id(), l.running, l.began, l.seen, l.heard, l.stalled, l.next)
+		out += fmt.Sprintf("\nloop of %q: runs %v since %v, seen %v, stalled %v, next %v", l.id(), l.running, l.began, l.seen, l.stalled, l.next)
 	}
-	return fmt.Sprintf("%s\nheld up: %.60q", out, held)
+	return out
 }
 
 // waits waits until something is done that waits on the clock. Time passes while it does and is
