@@ -79,6 +79,7 @@ var allowed = map[string][]string{
 	"internal/store/frames":          {"internal/store"},
 	"internal/apidoc":                {"internal/contract"},
 	"internal/metrics":               {"gpu", "gpu/catalog", "internal/insight", "internal/negotiate"},
+	"internal/metrics/promtest":      {"internal/testkit"},
 	"sampler/smi":                    {"gpu", "internal/lazy", "sampler/nvidia", "sampler/perdevice"},
 	"sampler/smi/fakesmi":            {"internal/executable", "internal/testkit", "sampler/captures"},
 	"sampler/kube":                   {"gpu", "internal/lazy", "sampler/host", "sampler/smi"},

@@ -1,23 +1,19 @@
 package metrics
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,6 +23,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/metrics/promtest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 const (
@@ -37,20 +35,10 @@ const (
 // boardFiles are our boards: one for machines, one for a fleet of them.
 var boardFiles = []string{"../../deploy/grafana/gpuwhy.json", "../../deploy/grafana/gpuwhy-fleet.json"}
 
-// program finds one of Prometheus' programs.
-func program(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Fatalf("%s is missing; make test installs it, or on Debian: apt-get install --no-install-recommends prometheus", name)
-	}
-	return path
-}
-
 // promtool runs it and returns its exit status and all that it said.
 func promtool(t *testing.T, stdin string, args ...string) (status int, output string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program(t, "promtool"), args...)
+	cmd := exec.CommandContext(t.Context(), promtest.Program(t, "promtool"), args...)
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -299,86 +287,86 @@ var (
 
 // A real Prometheus scrapes us while the machine is well, while it is ill,
 // while it can't be read, and while we are down, and is asked for all that the
-// boards and the rules ask.
+// boards and the rules ask. The machine stays in each state until Prometheus'
+// own answers show that it has scraped it, and has evaluated the rules on it.
 func TestPrometheus(t *testing.T) {
-	m := &machine{scraped: make(chan struct{}, 1)}
-	m.set(wellMachine)
+	m := &machine{}
 	e, err := New(Config{
-		Newest: m.newest, Self: m.self, Interval: 5 * time.Second, Node: "desk", Version: "v1.2.3", Log: newLogger(t.Output()),
+		Newest: m.newest, Self: m.self, Interval: time.Minute, Node: "desk", Version: "v1.2.3", Log: newLogger(t.Output()),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.exporter = e
+	m.set(wellMachine)
 	srv := httptest.NewServer(m)
 	t.Cleanup(srv.Close)
 	p := startPrometheus(t, srv.Listener.Addr().String())
 
-	fired := map[string]bool{}
-	alerts := func() (names []string) {
-		for _, r := range rules(t) {
-			if p.query(t, r.Expr) > 0 {
-				names = append(names, r.Alert)
-				fired[r.Alert] = true
-			}
-		}
-		return names
-	}
-
-	m.wait(t, 5)
+	at := p.scraped(t, 0)
 	for _, file := range boardFiles {
 		b := ourBoard(t, file)
 		for _, panel := range b.Panels {
 			for _, target := range panel.Targets {
-				p.wantData(t, m, panel.Title, target.Expr, true)
+				p.wantData(t, at, panel.Title, target.Expr, true)
 			}
 		}
 		for _, v := range b.Templating.List {
 			if v.Type == "query" {
-				p.wantData(t, m, "variable "+v.Name, labelValues.ReplaceAllString(v.Definition, "group by ($2) ($1)"), true)
+				p.wantData(t, at, "variable "+v.Name, labelValues.ReplaceAllString(v.Definition, "group by ($2) ($1)"), true)
 			}
 		}
 	}
 	t.Run("what can't be right", func(t *testing.T) {
-		p.wantData(t, m, "the mark", `gpuwhy_gpu_reading_doubtful{metric="gpuwhy_gpu_temperature_celsius"}`, true)
+		p.wantData(t, at, "the mark", `gpuwhy_gpu_reading_doubtful{metric="gpuwhy_gpu_temperature_celsius"}`, true)
 		for _, name := range []string{"gpuwhy_gpu_temperature_celsius", "DCGM_FI_DEV_GPU_TEMP"} {
-			p.wantData(t, m, "the hottest", "max("+name+") < 500", true)
+			p.wantData(t, at, "the hottest", "max("+name+") < 500", true)
 		}
 	})
 	t.Run("NVIDIA's board", func(t *testing.T) {
 		for expr := range nvidiaBoard {
-			p.wantData(t, m, "12239", expr, true)
+			p.wantData(t, at, "12239", expr, true)
 		}
 	})
 	t.Run("NVIDIA's board without a Hopper", func(t *testing.T) {
-		m.set(desktopMachine)
-		defer m.set(wellMachine)
-		m.wait(t, 2)
+		at := p.scraped(t, m.set(desktopMachine))
 		for expr, want := range nvidiaBoard {
-			p.wantData(t, m, "12239", expr, want)
+			p.wantData(t, at, "12239", expr, want)
 		}
 	})
 	t.Run("rules", func(t *testing.T) {
-		p.wantRulesHealthy(t, m)
-		// One of the eight is lost, and the desktop is at its power limit.
-		// On a busy machine a scrape may come too late to count.
-		diff := cmp.Diff([]string{"GPULost", "GPUThrottledByPower"}, alerts())
-		for n := 0; n < 20 && diff != ""; n++ {
-			m.wait(t, 1)
-			diff = cmp.Diff([]string{"GPULost", "GPUThrottledByPower"}, alerts())
-		}
-		if diff != "" {
-			t.Errorf("while all is well:\n%s", diff)
-		}
-		for _, state := range []func(int) state{illMachine, unreadableMachine, goneMachine} {
-			m.set(state)
-			m.wait(t, 3)
-			alerts()
-		}
+		// Once there, these two stay for the minutes that they look back.
+		const power, memory = "GPUThrottledByPower", "GPUUncorrectedMemoryErrors"
+		never := map[string]bool{}
 		for _, r := range rules(t) {
-			if !fired[r.Alert] {
-				t.Errorf("%s: no data in any state of the machine: %s", r.Alert, r.Expr)
+			never[r.Alert] = true
+		}
+		for _, tt := range []struct {
+			name  string
+			state func(int) state
+			want  []string
+		}{
+			// One of the eight is lost, and the desktop is at its power limit.
+			{"well", wellMachine, []string{"GPULost", power}},
+			{"ill", illMachine, []string{
+				"GPUFanBlocked", "GPUFault", "GPUIdleButHeld", "GPULost", "GPUMemoryRepairPending", "GPUNotAnswering", "GPUPowerBrake", "GPURowRemapFailed",
+				"GPUThrottledByHeat", power, "GPUTooHot", memory, "GPUXid", "GPUXidOfProgram",
+			}},
+			{"unreadable", unreadableMachine, []string{"GPUNoSource", "GPUReadingsStale", power, memory}},
+			{"gone", goneMachine, []string{"GPUMonitorDown", power, memory}},
+		} {
+			m.set(tt.state)
+			var got []string
+			testkit.Until(t, "the alerts of a machine that is "+tt.name, func() bool {
+				got = p.alerts(t)
+				return slices.Equal(got, tt.want)
+			}, func() string { return cmp.Diff(tt.want, got) })
+			for _, name := range got {
+				delete(never, name)
 			}
+		}
+		for name := range never {
+			t.Errorf("%s: no data in any state of the machine", name)
 		}
 	})
 }
@@ -413,8 +401,12 @@ func wellMachine(n int) state {
 	nonsense.Clocks.EventReasons = gpu.DoubtfulOf(gpu.ReasonHardwareThermal)
 	s.Devices = append(s.Devices, nonsense)
 	self := healthy()
+	self.Viewers = n
 	return state{s, &self}
 }
+
+// scrapes is a metric of ours that has the number of the scrape here.
+const scrapes = "gpuwhy_viewers"
 
 // desktopMachine is the desktop alone.
 func desktopMachine(n int) state {
@@ -459,204 +451,124 @@ func goneMachine(int) state { return state{} }
 // A machine is scraped, and in another state each time.
 type machine struct {
 	exporter *Exporter
-	scraped  chan struct{} // a scrape has begun
+
+	scraping sync.Mutex // held during a scrape
+	now      state      // of the scrape
 
 	mu   sync.Mutex
-	n    int
+	n    int // scrapes that have begun
 	next func(n int) state
-	now  state
 }
 
-func (m *machine) set(next func(n int) state) {
+// set changes what the next scrapes show, and returns how many began before.
+func (m *machine) set(next func(n int) state) (before int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.next = next
+	return m.n
 }
 
-func (m *machine) newest() *insight.Fleet {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return fleetOf(m.now.snapshot)
-}
+func (m *machine) newest() *insight.Fleet { return fleetOf(m.now.snapshot) }
 
-func (m *machine) self() Self {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return *m.now.self
-}
+func (m *machine) self() Self { return *m.now.self }
 
 func (m *machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.scraping.Lock()
+	defer m.scraping.Unlock()
 	m.mu.Lock()
 	m.n++
 	m.now = m.next(m.n)
-	gone := m.now.snapshot == nil
 	m.mu.Unlock()
-	select {
-	case m.scraped <- struct{}{}:
-	default:
-	}
-	if gone {
+	if m.now.snapshot == nil {
 		http.Error(w, "gone", http.StatusServiceUnavailable)
 		return
 	}
 	m.exporter.ServeHTTP(w, r)
 }
 
-// wait returns when n scrapes that began after the call are in Prometheus'
-// store: it stores one before it begins the next.
-func (m *machine) wait(t *testing.T, n int) {
-	t.Helper()
-	select {
-	case <-m.scraped: // of before
-	default:
-	}
-	patience := time.After(time.Minute)
-	for range n + 2 {
-		select {
-		case <-m.scraped:
-		case <-patience:
-			t.Fatal("Prometheus does not scrape")
-		}
-	}
-}
-
 // A prom is a running Prometheus.
-type prom struct{ url string }
+type prom struct{ *promtest.Server }
 
-// startPrometheus starts one that scrapes a target four times a second and
-// evaluates our rules as often, and ends it with the test.
+// startPrometheus starts one that scrapes a target each second and evaluates
+// our rules as often. Its timeout can't be longer than that: a scrape may fail
+// on a busy machine, and another one follows.
 func startPrometheus(t *testing.T, target string) *prom {
 	t.Helper()
-	dir := t.TempDir()
 	abs, err := filepath.Abs(rulesFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := fmt.Sprintf(`
-global: {scrape_interval: 250ms, scrape_timeout: 250ms, evaluation_interval: 250ms}
+	return &prom{promtest.Start(t, fmt.Sprintf(`
+global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
 rule_files: [%q]
 scrape_configs:
   - job_name: gpuwhy
     static_configs: [{targets: [%q]}]
-`, abs, target)
-	configFile := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), program(t, "prometheus"),
-		"--config.file="+configFile, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address=127.0.0.1:0")
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	address := make(chan string, 1)
-	var log bytes.Buffer
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		defer close(address)
-		listening := regexp.MustCompile(`msg="Listening on" address=(\S+)`)
-		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			fmt.Fprintln(&log, lines.Text())
-			if m := listening.FindStringSubmatch(lines.Text()); m != nil {
-				address <- m[1]
+`, abs, target))}
+}
+
+// scraped waits until two of the scrapes that began after so many are in
+// Prometheus' store, near enough for what looks back a minute. It returns the
+// time of the second, at which the store has all of it.
+func (p *prom) scraped(t *testing.T, before int) (at string) {
+	t.Helper()
+	testkit.Until(t, "two scrapes within a minute", func() bool {
+		series := p.Query(t, scrapes+"[50s]", "")
+		if len(series) == 0 {
+			return false
+		}
+		values := slices.DeleteFunc(series[0].Values, func(v [2]any) bool {
+			n, err := strconv.Atoi(v[1].(string))
+			return err != nil || n <= before
+		})
+		if len(values) < 2 {
+			return false
+		}
+		at = strconv.FormatFloat(values[len(values)-1][0].(float64), 'f', 3, 64)
+		return true
+	})
+	return at
+}
+
+// alerts are the names of the rules that have found something when they were
+// evaluated last.
+func (p *prom) alerts(t *testing.T) (names []string) {
+	t.Helper()
+	var data struct {
+		Groups []struct {
+			Rules []struct {
+				Name, LastError string
+				Alerts          []any
 			}
 		}
-	}()
-	t.Cleanup(func() { // the test's context has ended, and with it Prometheus
-		<-read
-		if err := cmd.Wait(); t.Failed() {
-			t.Logf("Prometheus: %v\n%s", err, log.String())
+	}
+	p.Get(t, "/api/v1/rules", nil, &data)
+	known := 0
+	for _, g := range data.Groups {
+		for _, r := range g.Rules {
+			if known++; r.LastError != "" {
+				t.Fatalf("%s: %s", r.Name, r.LastError)
+			}
+			if len(r.Alerts) > 0 {
+				names = append(names, r.Name)
+			}
 		}
-	})
-	at, ok := <-address
-	if !ok {
-		t.Fatal("Prometheus ended at once")
 	}
-	return &prom{url: "http://" + at}
+	if known != len(rules(t)) {
+		t.Fatalf("%d rules, want %d", known, len(rules(t)))
+	}
+	slices.Sort(names)
+	return names
 }
 
-// get asks Prometheus' API and decodes what is under "data".
-func (p *prom) get(t *testing.T, path string, values url.Values, data any) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+path+"?"+values.Encode(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Close = true
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	answer := struct {
-		Status, Error string
-		Data          any
-	}{Data: data}
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
-		t.Fatal(err)
-	}
-	if answer.Status != "success" {
-		t.Fatalf("%s %v: %s", path, values, answer.Error)
-	}
-}
-
-// query returns how many series an expression gives now.
-func (p *prom) query(t *testing.T, expr string) int {
-	t.Helper()
-	var data struct{ Result []any }
-	p.get(t, "/api/v1/query", url.Values{"query": {expr}}, &data)
-	return len(data.Result)
-}
-
-// wantData checks that an expression gives data, or doesn't. On a busy machine
-// a scrape may have timed out, so it looks again after further ones.
-func (p *prom) wantData(t *testing.T, m *machine, where, expr string, want bool) {
+// wantData checks that an expression gives data at a time, or doesn't.
+func (p *prom) wantData(t *testing.T, at, where, expr string, want bool) {
 	t.Helper()
 	expr = variables.Replace(expr)
 	if strings.Contains(strings.ReplaceAll(expr, `"$1"`, ""), "$") {
 		t.Errorf("%s: a variable is left in %s", where, expr)
 	}
-	for range 3 {
-		if p.query(t, expr) > 0 == want {
-			return
-		}
-		m.wait(t, 2)
-	}
-	t.Errorf("%s: data %v, want %v: %s", where, !want, want, expr)
-}
-
-// wantRulesHealthy waits until each rule has been evaluated, and checks that
-// none failed.
-func (p *prom) wantRulesHealthy(t *testing.T, m *machine) {
-	t.Helper()
-	for {
-		var data struct {
-			Groups []struct {
-				Rules []struct{ Name, Health, LastError string }
-			}
-		}
-		p.get(t, "/api/v1/rules", nil, &data)
-		health := map[string]string{}
-		for _, g := range data.Groups {
-			for _, r := range g.Rules {
-				health[r.Name] = r.Health
-				if r.LastError != "" {
-					t.Errorf("%s: %s", r.Name, r.LastError)
-				}
-			}
-		}
-		if len(health) != len(rules(t)) {
-			t.Fatalf("%d rules, want %d", len(health), len(rules(t)))
-		}
-		if !slices.Contains(slices.Collect(maps.Values(health)), "unknown") {
-			return
-		}
-		m.wait(t, 1)
+	if len(p.Query(t, expr, at)) > 0 != want {
+		t.Errorf("%s: data %v, want %v: %s", where, !want, want, expr)
 	}
 }
