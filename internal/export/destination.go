@@ -58,8 +58,9 @@ type destination struct {
 	version string
 	log     *slog.Logger
 	client  *http.Client
-	first   time.Duration // firstWait, but in tests
 	wake    chan struct{} // has a value when there may be something to send
+	// patience, firstWait and goodbye, but in tests
+	patience, first, goodbye time.Duration
 
 	mu     sync.Mutex
 	queue  []*batch
@@ -73,7 +74,8 @@ func newDestination(of Destination, clock clock.Clock, version string, log *slog
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
 	transport.MaxIdleConnsPerHost = 1
 	return &destination{
-		Destination: of, clock: clock, version: version, log: log, first: firstWait, wake: make(chan struct{}, 1), now: State{Name: of.Name},
+		Destination: of, clock: clock, version: version, log: log, wake: make(chan struct{}, 1), now: State{Name: of.Name},
+		patience: patience, first: firstWait, goodbye: goodbye,
 		client: &http.Client{
 			Transport: transport,
 			// What is sent, and its credentials, go where people said and nowhere else.
@@ -136,7 +138,7 @@ func (d *destination) run(ctx context.Context) {
 	defer cancel()
 	defer d.client.CloseIdleConnections()
 	defer context.AfterFunc(ctx, func() {
-		last := time.AfterFunc(goodbye, cancel)
+		last := time.AfterFunc(d.goodbye, cancel)
 		context.AfterFunc(sending, func() { last.Stop() })
 	})()
 	for wait := d.first; ; {
@@ -222,7 +224,7 @@ type failure struct {
 
 // send sends a request. rejected are the samples of it that were not taken, if the receiver says how many.
 func (d *destination) send(ctx context.Context, body []byte) (rejected int, err *failure) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, d.patience)
 	defer cancel()
 	req, wrong := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
 	if wrong != nil {

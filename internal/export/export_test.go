@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/proto/otlp/common/v1"
@@ -27,6 +28,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
@@ -43,7 +45,7 @@ func server(node string, at time.Time) *gpu.Snapshot {
 	return &s
 }
 
-// newPusher makes a Pusher whose destinations try again soon.
+// newPusher makes a Pusher whose destinations try again soon and have as long as they need. It sends nothing by itself, see observeNow.
 func newPusher(tb testing.TB, log io.Writer, all ...Destination) *Pusher {
 	tb.Helper()
 	logger := slog.New(slog.NewTextHandler(log, nil))
@@ -54,9 +56,9 @@ func newPusher(tb testing.TB, log io.Writer, all ...Destination) *Pusher {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := New(Config{Destinations: all, Metrics: of, Interval: time.Minute, Node: "hub", Version: "v1", Log: logger})
+	p := New(Config{Destinations: all, Metrics: of, Interval: 1000 * time.Hour, Node: "hub", Version: "v1", Log: logger})
 	for _, d := range p.all {
-		d.first = time.Millisecond
+		d.patience, d.first, d.goodbye = testkit.Patience, time.Millisecond, testkit.Patience
 	}
 	return p
 }
@@ -85,16 +87,6 @@ func (p *Pusher) observeNow(s *gpu.Snapshot) {
 	defer p.mu.Unlock()
 	if len(p.with) > 0 {
 		p.flush()
-	}
-}
-
-// until waits for what is to come.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it did not come: " + what)
-		}
 	}
 }
 
@@ -200,7 +192,7 @@ func TestOTLP(t *testing.T) {
 	first.Devices[1].Thermal.GPU = gpu.DoubtfulOf(gpu.Celsius(500))
 	first.Devices[2].Power.Draw = gpu.Absent[gpu.Watts](gpu.Stale)
 	p.observeNow(first)
-	until(t, "the first request", func() bool { return r.count() == 1 })
+	testkit.Until(t, "the first request", func() bool { return r.count() == 1 })
 
 	temperatures := r.points("hw.temperature")
 	if n := len(r.points("gpuwhy_gpu_temperature_celsius")); n != 7 {
@@ -257,7 +249,7 @@ func TestOTLP(t *testing.T) {
 	second.Devices = slices.Delete(second.Devices, 3, 4)
 	p.setClock(clockAt(second.Time))
 	p.observeNow(second)
-	until(t, "the second request", func() bool { return r.count() == 2 })
+	testkit.Until(t, "the second request", func() bool { return r.count() == 2 })
 	times := map[string][]point{}
 	for _, e := range r.points("hw.energy") {
 		times[e.attributes["hw.id"]] = append(times[e.attributes["hw.id"]], e)
@@ -359,7 +351,7 @@ func TestAnswers(t *testing.T) {
 			stop := running(t, p)
 			p.observeNow(server("node-1", time.Now()))
 			var s State
-			until(t, "the end of the batch", func() bool { s = p.States()[0]; return s.Waiting == 0 })
+			testkit.Until(t, "the end of the batch", func() bool { s = p.States()[0]; return s.Waiting == 0 })
 			if n := r.count(); n != c.requests {
 				t.Errorf("%d requests, want %d", n, c.requests)
 			}
@@ -378,7 +370,7 @@ func TestAnswers(t *testing.T) {
 			if name == "refused" { // once, however often
 				p.setClock(clockAt(time.Now().Add(time.Minute)))
 				p.observeNow(server("node-1", time.Now().Add(time.Minute)))
-				until(t, "the second batch", func() bool { return p.States()[0].Waiting == 0 && r.count() == 2 })
+				testkit.Until(t, "the second batch", func() bool { return p.States()[0].Waiting == 0 && r.count() == 2 })
 				stop()
 				if n := strings.Count(log.String(), "level=WARN"); n != 1 {
 					t.Errorf("told %d times:\n%s", n, log.String())
@@ -400,6 +392,7 @@ func TestBoundedQueue(t *testing.T) {
 	}
 	var log bytes.Buffer
 	p := newPusher(t, &log, all...)
+	p.all[0].goodbye = time.Millisecond
 	stop := running(t, p)
 	b := &batch{body: make([]byte, mostWaiting/4), samples: 3}
 	for range 10 {
@@ -412,13 +405,46 @@ func TestBoundedQueue(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	until(t, "what is away is told", func() bool { return p.States()[1].Err != nil })
+	testkit.Until(t, "what is away is told", func() bool { return p.States()[1].Err != nil })
 	stop()
 	for _, text := range []string{log.String(), p.States()[1].Err.Error(), p.States()[1].Name} {
 		if strings.Contains(text, "secret") {
 			t.Errorf("it shows a secret: %s", text)
 		}
 	}
+}
+
+// deaf is a receiver that takes a request and never answers.
+type deaf struct{}
+
+func (deaf) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// A receiver that never answers has its time for each request, and no more than a second at the end.
+func TestReceiverThatNeverAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPusher(t, t.Output(), Destination{Name: "deaf", format: remoteWrite, url: "http://deaf.example.org"})
+		d := p.all[0]
+		d.client.Transport, d.patience, d.goodbye = deaf{}, patience, goodbye
+		stop := running(t, p)
+		p.observeNow(server("node-1", time.Now()))
+		time.Sleep(patience - time.Millisecond)
+		if s := p.States()[0]; s.Err != nil || s.Waiting == 0 {
+			t.Errorf("before its time is over: %+v", s)
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if s := p.States()[0]; s.Err == nil || !strings.Contains(s.Err.Error(), "does not answer in time") || s.Waiting == 0 {
+			t.Errorf("when its time is over: %+v", s)
+		}
+		begun := time.Now()
+		stop()
+		if took := time.Since(begun); took != goodbye {
+			t.Errorf("the end took %v", took)
+		}
+	})
 }
 
 // A fleet says in one request what its nodes say in an interval; what is large is divided.
@@ -446,7 +472,7 @@ func TestOneRequestAnInterval(t *testing.T) {
 		t.Errorf("%d requests of 24 nodes", n)
 	}
 	running(t, p)
-	until(t, "all requests", func() bool { return p.States()[0].Waiting == 0 })
+	testkit.Until(t, "all requests", func() bool { return p.States()[0].Waiting == 0 })
 	noneTwice(t, r)
 	for _, data := range r.requests {
 		if n := proto.Size(data); n > 2*mostInRequest {
@@ -471,7 +497,7 @@ func TestSilent(t *testing.T) {
 	}
 	p.mu.Unlock()
 	running(t, p)
-	until(t, "the request", func() bool { return r.count() > 0 })
+	testkit.Until(t, "the request", func() bool { return r.count() > 0 })
 	gauges := r.points("gpuwhy_gpu_utilization_ratio")
 	if len(gauges) != 16 || gauges[15].GetFlags() == 0 || gauges[15].GetTimeUnixNano() <= gauges[0].GetTimeUnixNano() {
 		t.Errorf("%d points of a node that became silent", len(gauges))

@@ -1,103 +1,28 @@
 package export
 
 import (
-	"bufio"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/metrics/promtest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
-
-// startPrometheus starts one that takes remote write and scrapes nothing, and ends it with the test.
-func startPrometheus(t *testing.T) (address string) {
-	t.Helper()
-	path, err := exec.LookPath("prometheus")
-	if err != nil {
-		t.Fatal("prometheus is missing; make test installs it, or on Debian: apt-get install --no-install-recommends prometheus")
-	}
-	dir := t.TempDir()
-	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, []byte("global: {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), path, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address=127.0.0.1:0", "--web.enable-remote-write-receiver")
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 10 * time.Second
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	found, read := make(chan string, 1), make(chan struct{})
-	go func() {
-		defer close(read)
-		defer close(found)
-		listening := regexp.MustCompile(`msg="Listening on" address=(\S+)`)
-		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			if m := listening.FindStringSubmatch(lines.Text()); m != nil {
-				found <- m[1]
-			}
-		}
-	}()
-	t.Cleanup(func() { <-read; _ = cmd.Wait() }) // the test's context has ended, and with it Prometheus
-	at, ok := <-found
-	if !ok {
-		t.Fatal("Prometheus ended at once")
-	}
-	// It listens before it takes series.
-	until(t, "Prometheus is ready", func() bool {
-		res, err := http.Get("http://" + at + "/-/ready")
-		if err != nil {
-			return false
-		}
-		res.Body.Close()
-		return res.StatusCode == http.StatusOK
-	})
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	return "http://" + at
-}
-
-type sample struct {
-	Metric map[string]string
-	Value  [2]any
-}
-
-func query(t *testing.T, address, expr string, at time.Time) (out []sample) {
-	t.Helper()
-	values := url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}
-	res, err := http.Get(address + "/api/v1/query?" + values.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	var answer struct {
-		Status string
-		Data   struct{ Result []sample }
-	}
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || answer.Status != "success" {
-		t.Fatalf("%s: %v %+v", expr, err, answer)
-	}
-	return answer.Data.Result
-}
 
 // A real Prometheus takes what is sent, has what /metrics has, and knows when a series has ended.
 func TestPrometheus(t *testing.T) {
-	address := startPrometheus(t)
-	all, err := RemoteWrite([]string{address + "/api/v1/write"}, "")
+	prometheus := promtest.Start(t, "global: {}\n", "--web.enable-remote-write-receiver")
+	query := func(expr string, at time.Time) []promtest.Series {
+		t.Helper()
+		return prometheus.Query(t, expr, strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64))
+	}
+	all, err := RemoteWrite([]string{prometheus.URL + "/api/v1/write"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +30,7 @@ func TestPrometheus(t *testing.T) {
 	stop := running(t, p)
 	taken := func() {
 		t.Helper()
-		until(t, "Prometheus has taken all", func() bool { return p.States()[0].Waiting == 0 })
+		testkit.Until(t, "Prometheus has taken all", func() bool { return p.States()[0].Waiting == 0 })
 		if s := p.States()[0]; s.Err != nil || s.Failed+s.Dropped > 0 {
 			t.Fatalf("%+v", s)
 		}
@@ -118,7 +43,7 @@ func TestPrometheus(t *testing.T) {
 
 	// All that /metrics has of the node, and no more.
 	got := map[string]int{}
-	for _, s := range query(t, address, `count by (__name__) ({node="node-1"})`, at) {
+	for _, s := range query(`count by (__name__) ({node="node-1"})`, at) {
 		n, err := strconv.Atoi(s.Value[1].(string))
 		if err != nil {
 			t.Fatal(err)
@@ -139,16 +64,16 @@ func TestPrometheus(t *testing.T) {
 	if len(got) != len(want) || len(want) < 40 {
 		t.Errorf("%d names, want %d", len(got), len(want))
 	}
-	one := query(t, address, `gpuwhy_gpu_power_watts{uuid="`+first.Devices[0].UUID+`"}`, at)
+	one := query(`gpuwhy_gpu_power_watts{uuid="`+first.Devices[0].UUID+`"}`, at)
 	power, _ := first.Devices[0].Power.Draw.Get()
 	if len(one) != 1 || one[0].Value[1] != strconv.FormatFloat(float64(power), 'g', -1, 64) || one[0].Metric["instance"] != "node-1" || one[0].Metric["job"] != "gpuwhy" {
 		t.Errorf("the power: %+v, want %v", one, power)
 	}
-	if n := len(query(t, address, `DCGM_FI_DEV_GPU_TEMP{hostname="node-1"}`, at)); n != 8 {
+	if n := len(query(`DCGM_FI_DEV_GPU_TEMP{hostname="node-1"}`, at)); n != 8 {
 		t.Errorf("%d temperatures under DCGM's name", n)
 	}
 	sampled := float64(first.Devices[0].SampledAt.UnixMilli()) / 1000
-	if s := query(t, address, `timestamp(gpuwhy_gpu_power_watts{uuid="`+first.Devices[0].UUID+`"})`, at); len(s) != 1 || s[0].Value[1] != strconv.FormatFloat(sampled, 'f', -1, 64) {
+	if s := query(`timestamp(gpuwhy_gpu_power_watts{uuid="`+first.Devices[0].UUID+`"})`, at); len(s) != 1 || s[0].Value[1] != strconv.FormatFloat(sampled, 'f', -1, 64) {
 		t.Errorf("the time of a reading: %+v, want %v", s, sampled)
 	}
 
@@ -166,17 +91,17 @@ func TestPrometheus(t *testing.T) {
 		`{uuid="` + gone + `"}`:            0,
 		`gpuwhy_gpu_power_watts offset 5s`: 8, // what was, was
 	} {
-		if n := len(query(t, address, expr, second.Time)); n != want {
+		if n := len(query(expr, second.Time)); n != want {
 			t.Errorf("%s: %d series, want %d", expr, n, want)
 		}
 	}
 
-	if n := len(query(t, address, `gpuwhy_build_info{node="hub",version="v1"}`, time.Now().Add(time.Second))); n != 1 {
+	if n := len(query(`gpuwhy_build_info{node="hub",version="v1"}`, time.Now().Add(time.Second))); n != 1 {
 		t.Errorf("%d series say what the program is", n)
 	}
 
 	stop()
-	if s := query(t, address, `{job="gpuwhy"}`, time.Now().Add(time.Second)); len(s) != 0 {
+	if s := query(`{job="gpuwhy"}`, time.Now().Add(time.Second)); len(s) != 0 {
 		t.Errorf("%d series go on after the end, such as %v", len(s), s[0].Metric)
 	}
 	if s := p.States()[0]; s.Err != nil || s.Waiting > 0 {
