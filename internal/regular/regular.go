@@ -23,8 +23,12 @@ var ErrLong = errors.New("it is too long")
 // is gone.
 var ErrSlow = errors.New("the disk does not answer")
 
-// patience is how long a disk may take.
-const patience = 5 * time.Second
+// patience is how long a disk may take, and looks how often that is measured: of the time in which this program
+// is stopped, one of them passes at most. The disk may have answered meanwhile.
+const (
+	patience = 5 * time.Second
+	looks    = 10
+)
 
 // InTime does what a dead mount might hold for ever. After 5 s it returns [ErrSlow],
 // and do goes on by itself.
@@ -38,13 +42,17 @@ func InTime[T any](do func() (T, error)) (T, error) {
 		value, err := do()
 		done <- result{value, err}
 	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-time.After(patience):
-		var none T
-		return none, ErrSlow
+	passes := time.NewTicker(patience / looks)
+	defer passes.Stop()
+	for range looks {
+		select {
+		case r := <-done:
+			return r.value, r.err
+		case <-passes.C:
+		}
 	}
+	var none T
+	return none, ErrSlow
 }
 
 // Read reads a regular file of at most so many bytes, within 5 s. Errors are

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
@@ -40,6 +42,26 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// What takes less than 5 s is waited for, and what takes longer is not.
+func TestInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			takes, waits time.Duration
+			err          error
+		}{
+			{0, 0, nil}, {5*time.Second - 1, 5*time.Second - 1, nil}, {time.Hour, 5 * time.Second, regular.ErrSlow},
+		} {
+			begun := time.Now()
+			_, err := regular.InTime(func() (int, error) { time.Sleep(tt.takes); return 1, nil })
+			if waited := time.Since(begun); waited != tt.waits || !errors.Is(err, tt.err) {
+				t.Errorf("of %v it waits %v, and says %v", tt.takes, waited, err)
+			}
+		}
+		time.Sleep(time.Hour) // the last of them ends
+	})
 }
 
 // A file on a mount whose server never answers is given up.
