@@ -252,7 +252,9 @@ func TestAnswersThatHang(t *testing.T) {
 }
 
 // What ends the one who reads is not lost with the goroutine that asks.
-func TestReadersThatEnd(t *testing.T) {
+func TestReadersThatEnd(t *testing.T) { synctest.Test(t, readersThatEnd) }
+
+func readersThatEnd(t *testing.T) {
 	l := &store.Later{Open: func(context.Context) (store.Store, error) { return &stuck{Store: storetest.NewModel(), rows: 3}, nil }}
 	for name, ends := range map[string]func(){"panic": func() { panic(http.ErrAbortHandler) }, "exit": runtime.Goexit} {
 		said, went := make(chan any, 1), false
@@ -274,6 +276,10 @@ func TestReadersThatEnd(t *testing.T) {
 
 // Who leaves in the midst of an answer, as a client does whose context ends and who can't be written to, leaves as it chose to.
 func TestReadersThatEndWithTheirContext(t *testing.T) {
+	synctest.Test(t, readersThatEndWithTheirContext)
+}
+
+func readersThatEndWithTheirContext(t *testing.T) {
 	l := &store.Later{Open: func(context.Context) (store.Store, error) { return &stuck{Store: storetest.NewModel(), rows: 3}, nil }}
 	for range 200 {
 		ctx, cancel := context.WithCancel(t.Context())
