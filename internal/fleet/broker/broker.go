@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -37,7 +38,8 @@ const (
 	maxStore       = 4 << 30 // bytes on disk, for all streams and what writing them takes
 	maxMemory      = 64 << 20
 	maxConnections = 1000
-	startPatience  = 30 * time.Second
+	// startPatience is how long the server may take to start, and patience how long a client has for each step of signing in.
+	startPatience, patience = 30 * time.Second, 5 * time.Second
 	// certLife is that of the server's certificate, which is made at each start, and anew when a third is left.
 	certLife = 90 * 24 * time.Hour
 	// How often the server looks whether a command has changed the authority, and the certificate ends.
@@ -53,6 +55,8 @@ type Config struct {
 	Log    *slog.Logger
 	// Free is how many bytes may still be written to the disk of a folder; nil where that is found by writing alone.
 	Free func(dir string) (uint64, error)
+	// Patience is how long a client has for each step of signing in, and the server for an answer; 0: five seconds.
+	Patience time.Duration
 }
 
 // A Broker is a server that runs.
@@ -76,6 +80,7 @@ type Broker struct {
 // Start starts a server, and returns once programs can connect. Errors that people can do something about are a
 // [gpu.Advice].
 func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
+	cfg.Patience = cmp.Or(cfg.Patience, patience)
 	if cfg.Dir == "" {
 		return nil, &gpu.Advice{What: "the server of a fleet keeps keys and messages, and has no place for them", Try: "give --state-dir a folder, or leave out --fleet-listen"}
 	}
@@ -110,7 +115,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if err := b.certify(d, cfg.Listen); err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
 	}
-	if err := b.serve(ctx, cfg.Listen, claims); err != nil {
+	if err := b.serve(ctx, cfg.Listen, cfg.Patience, claims); err != nil {
 		return nil, err
 	}
 	creds := b.Credentials()
@@ -123,7 +128,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 			return nil, fmt.Errorf("the server of the fleet: %w", err)
 		}
 	}
-	if b.bus, err = bus.Open(bus.Config{Name: "gpuwhy server", Credentials: creds, InProcess: b.server, Log: b.log}); err != nil {
+	if b.bus, err = bus.Open(bus.Config{Name: "gpuwhy server", Credentials: creds, InProcess: b.server, Log: b.log, Patience: cfg.Patience}); err != nil {
 		return nil, err
 	}
 	if err := b.bus.Prepare(ctx, bus.Limits{}); err != nil {
@@ -136,7 +141,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 }
 
 // serve starts the server itself.
-func (b *Broker) serve(ctx context.Context, listen string, claims *claims) error {
+func (b *Broker) serve(ctx context.Context, listen string, patience time.Duration, claims *claims) error {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q is no address and port", listen), Try: "give the likes of :4222", Err: err}
@@ -169,7 +174,7 @@ func (b *Broker) serve(ctx context.Context, listen string, claims *claims) error
 	options := &natsserver.Options{
 		ServerName: "gpuwhy", Host: host, Port: int(number), NoSigs: true, MaxConn: maxConnections, MaxPayload: 1 << 20,
 		JetStream: true, StoreDir: b.store(), JetStreamMaxStore: maxStore, JetStreamMaxMemory: maxMemory,
-		TLS: true, TLSTimeout: 5, AuthTimeout: 5,
+		TLS: true, TLSTimeout: patience.Seconds(), AuthTimeout: patience.Seconds(),
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return b.cert.Load(), nil },
@@ -186,8 +191,8 @@ func (b *Broker) serve(ctx context.Context, listen string, claims *claims) error
 	b.said = &logger{log: b.log, often: rate.NewLimiter(rate.Every(10*time.Second), 5)}
 	b.server.SetLoggerV2(b.said, false, false, false)
 	b.server.Start()
-	if !b.server.ReadyForConnections(startPatience) || b.said.fatal.Load() != nil {
-		what := "it is not ready after " + startPatience.String()
+	if !b.server.ReadyForConnections(max(startPatience, patience)) || b.said.fatal.Load() != nil {
+		what := "it is not ready after " + max(startPatience, patience).String()
 		if text := b.said.fatal.Load(); text != nil {
 			what = *text
 		}

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -18,24 +17,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/leaktest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
 
-const patience = time.Minute
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not after %v: %s", patience, what)
-		}
-	}
-}
-
 func start(t *testing.T, dir, listen string) *Broker {
 	t.Helper()
-	b, err := Start(t.Context(), Config{Dir: dir, Listen: listen})
+	b, err := Start(t.Context(), Config{Dir: dir, Listen: listen, Patience: testkit.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +60,7 @@ func member(t *testing.T, b *Broker, kind Kind, name string) *bus.Bus {
 
 func connect(t *testing.T, addr net.Addr, text string, kind Kind, name string) *bus.Bus {
 	t.Helper()
-	cfg := bus.Config{URLs: []string{"tls://" + addr.String()}, Credentials: credentials(t, text), Name: name}
+	cfg := bus.Config{URLs: []string{"tls://" + addr.String()}, Credentials: credentials(t, text), Name: name, Patience: testkit.Patience}
 	if kind == Node {
 		cfg.Node = name
 	}
@@ -80,7 +69,7 @@ func connect(t *testing.T, addr net.Addr, text string, kind Kind, name string) *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeAll(t, c) })
-	until(t, "connected", func() bool { return c.State().Connected })
+	testkit.Until(t, "connected", func() bool { return c.State().Connected })
 	return c
 }
 
@@ -89,8 +78,7 @@ func TestNodeMayDoItsOwn(t *testing.T) {
 	b := start(t, t.TempDir(), "127.0.0.1:0")
 	const name = "lab:gpu 1.é"
 	node, hub, recorder := member(t, b, Node, name), member(t, b, Hub, "hub-1"), member(t, b, Recorder, "rec-1")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := t.Context()
 	if err := hub.Prepare(ctx, bus.Limits{}); err != nil {
 		t.Fatal(err)
 	}
@@ -107,13 +95,8 @@ func TestNodeMayDoItsOwn(t *testing.T) {
 	if err := node.Conn().Publish(bus.Live(name), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case subject := <-live:
-		if subject != bus.Live(name) {
-			t.Errorf("got %s", subject)
-		}
-	case <-ctx.Done():
-		t.Fatal("no live value came")
+	if subject := testkit.Receive(t, "a live value", live); subject != bus.Live(name) {
+		t.Errorf("got %s", subject)
 	}
 	if err := node.Put(ctx, name, []byte("whole")); err != nil {
 		t.Fatal(err)
@@ -143,26 +126,22 @@ func TestNodeMayDoItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = watcher.Stop() }()
-	select {
-	case entry := <-watcher.Updates():
-		if entry == nil || entry.Key() != bus.Token(name) || string(entry.Value()) != "whole" {
-			t.Errorf("watched %v", entry)
-		}
-	case <-ctx.Done():
-		t.Fatal("the bucket's watcher is silent")
+	entry := testkit.Receive(t, "a value of the bucket", watcher.Updates())
+	if entry == nil || entry.Key() != bus.Token(name) || string(entry.Value()) != "whole" {
+		t.Errorf("watched %v", entry)
 	}
 	events, err := hub.JetStream().OrderedConsumer(ctx, bus.EventStream, jetstream.OrderedConsumerConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := events.Next(jetstream.FetchMaxWait(patience)); err != nil || m.Subject() != bus.Event(name) {
+	if m, err := events.Next(jetstream.FetchMaxWait(testkit.Patience)); err != nil || m.Subject() != bus.Event(name) {
 		t.Errorf("event: %v, %v", m, err)
 	}
 	past, err := recorder.JetStream().CreateOrUpdateConsumer(ctx, bus.PastStream, jetstream.ConsumerConfig{Durable: "recorders", AckPolicy: jetstream.AckExplicitPolicy})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := past.Next(jetstream.FetchMaxWait(patience))
+	m, err := past.Next(jetstream.FetchMaxWait(testkit.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,8 +160,7 @@ func TestNodeMayDoNothingElse(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir(), "127.0.0.1:0")
 	bad, good := member(t, b, Node, "bad"), member(t, b, Node, "good")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := t.Context()
 	if err := good.Put(ctx, "good", []byte("whole")); err != nil {
 		t.Fatal(err)
 	}
@@ -202,13 +180,8 @@ func TestNodeMayDoNothingElse(t *testing.T) {
 		if err := bad.Conn().Flush(); err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case err := <-denied:
-			if !errors.Is(err, nats.ErrPermissionViolation) {
-				t.Errorf("%s: %v", what, err)
-			}
-		case <-ctx.Done():
-			t.Fatalf("%s: it was allowed", what)
+		if err := testkit.Receive(t, "that it is not allowed: "+what, denied); !errors.Is(err, nats.ErrPermissionViolation) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 	for _, subject := range []string{
@@ -287,8 +260,7 @@ func TestServerMayPublish(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := t.Context()
 	if answer, err := hub.Conn().RequestWithContext(ctx, bus.Ask(name), nil); err != nil || string(answer.Data) != "yes" {
 		t.Errorf("answer %v, %v", answer, err)
 	}
@@ -298,13 +270,8 @@ func TestServerMayPublish(t *testing.T) {
 	if err := server.Conn().Publish(bus.Live(name), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case subject := <-live:
-		if subject != bus.Live(name) {
-			t.Errorf("got %s", subject)
-		}
-	case <-ctx.Done():
-		t.Error("no live value came")
+	if subject := testkit.Receive(t, "a live value", live); subject != bus.Live(name) {
+		t.Errorf("got %s", subject)
 	}
 }
 
@@ -313,8 +280,7 @@ func TestRemove(t *testing.T) {
 	dir := t.TempDir()
 	b := start(t, dir, "127.0.0.1:0")
 	gone, stays := member(t, b, Node, "gone"), member(t, b, Node, "stays")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := t.Context()
 	for name, c := range map[string]*bus.Bus{"gone": gone, "stays": stays} {
 		if err := c.Put(ctx, name, []byte("x")); err != nil {
 			t.Fatal(err)
@@ -327,7 +293,7 @@ func TestRemove(t *testing.T) {
 	if err := command.Remove("gone"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "revoked", func() bool {
+	testkit.Until(t, "revoked", func() bool {
 		s := gone.State()
 		return !s.Connected && s.Err != nil && strings.Contains(s.Err.What, "revoked")
 	})
@@ -336,7 +302,7 @@ func TestRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "out of the bucket", func() bool {
+	testkit.Until(t, "out of the bucket", func() bool {
 		_, err := bucket.Get(ctx, bus.Token("gone"))
 		return errors.Is(err, jetstream.ErrKeyNotFound)
 	})
@@ -374,18 +340,17 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir, addr := t.TempDir(), fmt.Sprintf("127.0.0.1:%d", ports[0])
-	first, err := Start(t.Context(), Config{Dir: dir, Listen: addr})
+	first, err := Start(t.Context(), Config{Dir: dir, Listen: addr, Patience: testkit.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
 	node := member(t, first, Node, "n")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := t.Context()
 	if err := node.Put(ctx, "n", []byte("kept")); err != nil {
 		t.Fatal(err)
 	}
 	closeAll(t, first)
-	until(t, "the loss is seen", func() bool { s := node.State(); return !s.Connected && s.Err != nil && s.Err.Try != "" })
+	testkit.Until(t, "the loss is seen", func() bool { s := node.State(); return !s.Connected && s.Err != nil && s.Err.Try != "" })
 	if err := first.Authority().Remove("nobody"); err == nil {
 		t.Error("nobody was removed")
 	}
@@ -393,7 +358,7 @@ func TestRestart(t *testing.T) {
 		t.Error(err)
 	}
 	second := start(t, dir, addr)
-	until(t, "connected again", func() bool { return node.State().Connected })
+	testkit.Until(t, "connected again", func() bool { return node.State().Connected })
 	hub := member(t, second, Hub, "h")
 	bucket, err := hub.JetStream().KeyValue(ctx, bus.Bucket)
 	if err != nil {
@@ -481,12 +446,12 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, err := bus.Open(bus.Config{URLs: []string{tt.url}, Credentials: credentials(t, tt.creds), Node: "n"})
+			c, err := bus.Open(bus.Config{URLs: []string{tt.url}, Credentials: credentials(t, tt.creds), Node: "n", Patience: testkit.Patience})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer closeAll(t, c)
-			until(t, tt.want, func() bool {
+			testkit.Until(t, tt.want, func() bool {
 				s := c.State()
 				return !s.Connected && s.Err != nil && strings.Contains(s.Err.What, tt.want) && s.Err.Try != "" && !c.Conn().IsClosed()
 			})

@@ -32,6 +32,8 @@ type Config struct {
 	Log  *slog.Logger // nil: nowhere
 	// InProcess connects to a server in this program, and no URL is used.
 	InProcess nats.InProcessConnProvider
+	// Patience is how long servers have for a connection, and for each answer; 0: five seconds.
+	Patience time.Duration
 
 	// Pauses of tests; zero for those below.
 	shortest, seldom, check time.Duration
@@ -44,9 +46,8 @@ const (
 	longestPause  = 15 * time.Second
 	seldomPause   = time.Minute
 
-	connectPatience = 5 * time.Second
-	closePatience   = 2 * time.Second
-	apiPatience     = 5 * time.Second
+	patience      = 5 * time.Second
+	closePatience = 2 * time.Second
 	// A server that is gone without a word is known to be after two of these.
 	pingInterval = 10 * time.Second
 
@@ -94,12 +95,13 @@ func Open(cfg Config) (*Bus, error) {
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
+	b.cfg.Patience = cmp.Or(cfg.Patience, patience)
 	b.cfg.shortest = cmp.Or(cfg.shortest, shortestPause)
 	b.cfg.seldom = cmp.Or(cfg.seldom, seldomPause)
 	b.cfg.check = cmp.Or(cfg.check, checkPause)
 	options := []nats.Option{
 		nats.Name(cfg.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
-		nats.CustomReconnectDelay(b.pause), nats.Timeout(connectPatience), nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(2),
+		nats.CustomReconnectDelay(b.pause), nats.Timeout(b.cfg.Patience), nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(2),
 		nats.ReconnectBufSize(-1), // what is published while there is no connection is an error at once, not late news
 		nats.SyncQueueLen(pendingMessages), nats.PermissionErrOnSubscribe(true),
 		nats.ConnectHandler(b.connected), nats.ReconnectHandler(b.connected), nats.DisconnectErrHandler(b.disconnected),
@@ -133,7 +135,7 @@ func Open(cfg Config) (*Bus, error) {
 	if b.conn, err = nats.Connect(servers, options...); err != nil {
 		return nil, &gpu.Advice{What: "the connection to the fleet can't be set up", Try: "see --fleet and --fleet-credentials", Err: err}
 	}
-	if b.js, err = jetstream.New(b.conn, jetstream.WithDefaultTimeout(apiPatience)); err != nil {
+	if b.js, err = jetstream.New(b.conn, jetstream.WithDefaultTimeout(b.cfg.Patience)); err != nil {
 		b.conn.Close()
 		return nil, fmt.Errorf("JetStream: %w", err)
 	}
@@ -198,10 +200,10 @@ func (b *Bus) Subscribe(subject string, receive nats.MsgHandler) (*nats.Subscrip
 }
 
 // Put makes a value a node's state in the bucket, and returns once that is kept. A node may do nothing else with the
-// bucket, so that it can't ask for it as jetstream.KeyValue does. It waits for five seconds at most: an answer that was
-// lost with a connection never comes.
+// bucket, so that it can't ask for it as jetstream.KeyValue does. It waits for no longer than its patience: an answer that
+// was lost with a connection never comes.
 func (b *Bus) Put(ctx context.Context, node string, value []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.Patience)
 	defer cancel()
 	_, err := b.js.Publish(ctx, Key(node), value)
 	b.Note(err)

@@ -108,7 +108,7 @@ func (b *Bus) prepare(ctx context.Context, want jetstream.StreamConfig, limits *
 }
 
 func (b *Bus) tryPrepare(ctx context.Context, want jetstream.StreamConfig, limits *Limits) error {
-	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.Patience)
 	defer cancel()
 	stream, err := b.js.Stream(ctx, want.Name)
 	switch {
@@ -209,7 +209,7 @@ func (b *Bus) checkAll() {
 
 // checkOnce is an error where a stream is not there, or has no majority of its servers.
 func (b *Bus) checkOnce() error {
-	ctx, cancel := context.WithTimeout(b.ctx, apiPatience)
+	ctx, cancel := context.WithTimeout(b.ctx, b.cfg.Patience)
 	defer cancel()
 	for _, name := range []string{BucketStream, EventStream, PastStream} {
 		stream, err := b.js.Stream(ctx, name)
