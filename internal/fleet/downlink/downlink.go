@@ -72,7 +72,8 @@ type Downlink struct {
 
 	handing sync.Mutex // held while the functions of Config are called
 
-	texts gpu.Shared
+	packers wire.Packers
+	texts   gpu.Shared
 
 	mu      sync.Mutex
 	nodes   map[string]*remote

@@ -8,13 +8,11 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -23,60 +21,28 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/natstest"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/talk"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/wire"
-	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-const patience = time.Minute
-
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", patience, what)
-		}
-	}
+// virtualClock is the clock of a machine that started an hour ago, in virtual time.
+func virtualClock() clock.Clock {
+	started := time.Now().Add(-time.Hour)
+	return clock.Of(time.Now, func() time.Duration { return time.Since(started) })
 }
 
-// startServer starts a NATS that keeps its messages in a folder.
-func startServer(t *testing.T, dir string, port int) *server.Server {
+func connect(t *testing.T, server *natstest.Server) *bus.Bus {
 	t.Helper()
-	if port == 0 {
-		ports, err := freeport.Take(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		port = ports[0]
-	}
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true, JetStreamMaxStore: 4 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	if !s.ReadyForConnections(patience) {
-		t.Fatal("NATS does not start")
-	}
-	t.Cleanup(func() { stopServer(s) })
-	return s
-}
-
-func stopServer(s *server.Server) {
-	s.Shutdown()
-	s.WaitForShutdown()
-}
-
-func connect(t *testing.T, url string) *bus.Bus {
-	t.Helper()
-	b, err := bus.Open(bus.Config{URLs: []string{url}, Name: t.Name(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	b, err := bus.Open(bus.Config{InProcess: server, Name: t.Name(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	eventually(t, "a connection", func() bool { return b.State().Connected })
+	testkit.Until(t, "a connection", func() bool { return b.State().Connected })
 	return b
 }
 
@@ -107,9 +73,9 @@ func (s *screen) seen() []string {
 }
 
 // show starts a hub.
-func show(t *testing.T, url string, of clock.Clock) *screen {
+func show(t *testing.T, server *natstest.Server, of clock.Clock) *screen {
 	t.Helper()
-	s := &screen{bus: connect(t, url), nodes: map[string]*insight.Moment{}, alerts: map[string]*alert.Report{}}
+	s := &screen{bus: connect(t, server), nodes: map[string]*insight.Moment{}, alerts: map[string]*alert.Report{}}
 	locked := func(f func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -173,14 +139,14 @@ type agent struct {
 	stop   func()
 }
 
-const interval = 100 * time.Millisecond
+const interval = time.Second
 
 // start starts an agent.
-func start(t *testing.T, url string) *agent {
+func start(t *testing.T, server *natstest.Server) *agent {
 	t.Helper()
-	a := &agent{bus: connect(t, url), alerts: alert.New(nil)}
+	a := &agent{bus: connect(t, server), alerts: alert.New(nil)}
 	a.Uplink = uplink.New(uplink.Config{
-		Bus: a.bus, Version: "1.2.3", Interval: interval, Alerts: a.alerts, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Bus: a.bus, Version: "1.2.3", Interval: interval, Alerts: a.alerts, Clock: virtualClock(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Refresh: func(_ context.Context, node string) (*insight.Moment, error) {
 			m := machine(node)
 			m.Snapshot.Seq = 4711
@@ -233,39 +199,40 @@ func (a *agent) lives(t *testing.T, node string, change func(*insight.Moment)) (
 	})
 }
 
-func TestHubs(t *testing.T) {
-	s := startServer(t, t.TempDir(), 0)
-	url := s.ClientURL()
-	first := show(t, url, clock.Clock{})
-	a := start(t, url)
+func TestHubs(t *testing.T) { natstest.Virtual(t, hubs) }
+
+func hubs(t *testing.T) {
+	s := natstest.InProcess(t)
+	first := show(t, s, virtualClock())
+	a := start(t, s)
 	stop := a.lives(t, "lab:gpu-1.example.org", nil)
 	a.lives(t, "gpu-2", nil)
-	eventually(t, "both machines", func() bool { return first.node("lab:gpu-1.example.org") != nil && first.node("gpu-2") != nil })
+	testkit.Until(t, "both machines", func() bool { return first.node("lab:gpu-1.example.org") != nil && first.node("gpu-2") != nil })
 	seen := first.node("gpu-2")
-	eventually(t, "newer readings", func() bool { return first.node("gpu-2").Snapshot.Time.After(seen.Snapshot.Time) })
+	testkit.Until(t, "newer readings", func() bool { return first.node("gpu-2").Snapshot.Time.After(seen.Snapshot.Time) })
 	if l := first.node("gpu-2").Link; !l.Remote || l.Version != "1.2.3" || !l.Silent.IsZero() || len(l.Notes) > 0 {
 		t.Errorf("its link is %+v", l)
 	}
 	kept(t, first, "lab:gpu-1.example.org")
 	stop() // it says nothing
-	eventually(t, "that it is silent", func() bool { return !first.node("lab:gpu-1.example.org").Link.Silent.IsZero() })
+	testkit.Until(t, "that it is silent", func() bool { return !first.node("lab:gpu-1.example.org").Link.Silent.IsZero() })
 	silent := first.node("lab:gpu-1.example.org")
 	if silent.Link.Why.IsZero() || silent.Answer.Headline == "" || len(silent.Snapshot.Devices) == 0 {
 		t.Errorf("of a silent machine this is left: %+v, %q", silent.Link, silent.Answer.Headline)
 	}
-	second := show(t, url, clock.Clock{}) // a hub that starts now has both, and so has one that was started anew
-	eventually(t, "both machines at another hub", func() bool { return second.node("lab:gpu-1.example.org") != nil && second.node("gpu-2") != nil })
-	eventually(t, "that it is silent there too", func() bool { return !second.node("lab:gpu-1.example.org").Link.Silent.IsZero() })
-	eventually(t, "readings of the other", func() bool { return second.State().Silent == 1 })
+	second := show(t, s, virtualClock()) // a hub that starts now has both, and so has one that was started anew
+	testkit.Until(t, "both machines at another hub", func() bool { return second.node("lab:gpu-1.example.org") != nil && second.node("gpu-2") != nil })
+	testkit.Until(t, "that it is silent there too", func() bool { return !second.node("lab:gpu-1.example.org").Link.Silent.IsZero() })
+	testkit.Until(t, "readings of the other", func() bool { return second.State().Silent == 1 })
 	if state := second.State(); state.Nodes != 2 || len(state.Refused) != 0 || state.Err != nil {
 		t.Errorf("%+v", state)
 	}
 	a.lives(t, "lab:gpu-1.example.org", nil)
-	eventually(t, "that it is back", func() bool {
+	testkit.Until(t, "that it is back", func() bool {
 		return first.node("lab:gpu-1.example.org").Link.Silent.IsZero() && second.node("lab:gpu-1.example.org").Link.Silent.IsZero()
 	})
 	a.stop() // it says that it ends
-	eventually(t, "that both have ended", func() bool {
+	testkit.Until(t, "that both have ended", func() bool {
 		l := second.node("gpu-2").Link
 		return !l.Silent.IsZero() && strings.Contains(l.Why.What, "was ended") && !first.node("lab:gpu-1.example.org").Link.Silent.IsZero()
 	})
@@ -273,9 +240,11 @@ func TestHubs(t *testing.T) {
 
 // Each node is asked for its recent past once it has come, and once more when it has come back. One that has none, or one that can't be read, harms
 // no other.
-func TestRecentPast(t *testing.T) {
-	s := startServer(t, t.TempDir(), 0)
-	a := start(t, s.ClientURL())
+func TestRecentPast(t *testing.T) { natstest.Virtual(t, recentPast) }
+
+func recentPast(t *testing.T) {
+	s := natstest.InProcess(t)
+	a := start(t, s)
 	stop := a.lives(t, "first", nil)
 	a.lives(t, "none", nil)
 	a.lives(t, "bad", nil)
@@ -285,7 +254,7 @@ func TestRecentPast(t *testing.T) {
 		many = append(many, node+` {"node":"`+node+`"}`)
 		a.lives(t, node, nil)
 	}
-	hub := show(t, s.ClientURL(), clock.Clock{})
+	hub := show(t, s, virtualClock())
 	heard := func() []string {
 		hub.mu.Lock()
 		defer hub.mu.Unlock()
@@ -293,13 +262,12 @@ func TestRecentPast(t *testing.T) {
 	}
 	const first = `first {"node":"first"}`
 	want := append([]string{`bad "bad"`, first}, many...)
-	// On a machine that is busy any of them may be silent for a while, and is asked once more then.
-	eventually(t, "the past of all", func() bool { return slices.Equal(slices.Compact(heard()), want) })
+	testkit.Until(t, "the past of all", func() bool { return slices.Equal(slices.Compact(heard()), want) })
 	stop()
-	eventually(t, "that it is silent", func() bool { return !hub.node("first").Link.Silent.IsZero() })
+	testkit.Until(t, "that it is silent", func() bool { return !hub.node("first").Link.Silent.IsZero() })
 	before := len(heard())
 	a.lives(t, "first", nil)
-	eventually(t, "the past of one that is back", func() bool {
+	testkit.Until(t, "the past of one that is back", func() bool {
 		got := heard()
 		return len(got) > before && slices.Equal(slices.Compact(slices.Clone(got)), want)
 	})
@@ -308,11 +276,13 @@ func TestRecentPast(t *testing.T) {
 	}
 }
 
-func TestQuestions(t *testing.T) {
-	s := startServer(t, t.TempDir(), 0)
-	hub, a := show(t, s.ClientURL(), clock.Clock{}), start(t, s.ClientURL())
+func TestQuestions(t *testing.T) { natstest.Virtual(t, questions) }
+
+func questions(t *testing.T) {
+	s := natstest.InProcess(t)
+	hub, a := show(t, s, virtualClock()), start(t, s)
 	a.lives(t, "gpu-1", func(m *insight.Moment) { m.Snapshot.Devices[0].Utilization.GPU = gpu.Of[gpu.Percent](99) })
-	eventually(t, "the machine", func() bool { return hub.node("gpu-1") != nil })
+	testkit.Until(t, "the machine", func() bool { return hub.node("gpu-1") != nil })
 	m, err := hub.Refresh(t.Context(), "gpu-1")
 	if err != nil || m.Snapshot.Seq != 4711 || !m.Link.Remote {
 		t.Errorf("a reading that begins now is %+v, %v", m, err)
@@ -329,7 +299,7 @@ func TestQuestions(t *testing.T) {
 		}
 		return nil
 	}
-	eventually(t, "its alert", func() bool { return standing() != nil })
+	testkit.Until(t, "its alert", func() bool { return standing() != nil })
 	of := standing()
 	if len(of.Processes) == 0 || of.Is == "" || of.Device.UUID != m.Snapshot.Devices[0].UUID || !of.Value.Present() {
 		t.Errorf("less of it came than there is: %+v", of)
@@ -338,14 +308,14 @@ func TestQuestions(t *testing.T) {
 	if err != nil || len(out.Changes) != 1 || out.Changes[0].Acknowledged == nil {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	eventually(t, "that it is acknowledged", func() bool { return standing().Acknowledged != nil })
+	testkit.Until(t, "that it is acknowledged", func() bool { return standing().Acknowledged != nil })
 	if _, err := hub.Order(t.Context(), "gpu-1", &alert.Order{Acknowledge: "none"}); !errors.Is(err, alert.ErrUnknown) {
 		t.Errorf("an alert that is none: %v", err)
 	}
 	if _, err := hub.Order(t.Context(), "gpu-1", &alert.Order{Silence: []alert.Silence{{Rule: "["}}}); err == nil {
 		t.Error("a silence with a bad pattern is made")
 	}
-	eventually(t, "its events", func() bool { return len(hub.seen()) == 2 })
+	testkit.Until(t, "its events", func() bool { return len(hub.seen()) == 2 })
 	if got := hub.seen(); !strings.HasPrefix(got[0], "fired busy-") || !strings.HasPrefix(got[1], "marked busy-") {
 		t.Errorf("%q", got)
 	}
@@ -355,7 +325,7 @@ func TestQuestions(t *testing.T) {
 func kept(t *testing.T, hub *screen, node string) jetstream.KeyValue {
 	t.Helper()
 	var kv jetstream.KeyValue
-	eventually(t, "the state that is kept", func() bool {
+	testkit.Until(t, "the state that is kept", func() bool {
 		var err error
 		if kv, err = hub.bus.JetStream().KeyValue(t.Context(), bus.Bucket); err == nil {
 			_, err = kv.Get(t.Context(), bus.Token(node))
@@ -366,14 +336,13 @@ func kept(t *testing.T, hub *screen, node string) jetstream.KeyValue {
 }
 
 // Events come to each hub once and in order, whatever is started anew in between.
-func TestEventsOnce(t *testing.T) {
-	dir := t.TempDir()
-	s := startServer(t, dir, 0)
-	port := s.Addr().String()[strings.LastIndexByte(s.Addr().String(), ':')+1:]
-	url := s.ClientURL()
-	first, a := show(t, url, clock.Clock{}), start(t, url)
+func TestEventsOnce(t *testing.T) { natstest.Virtual(t, eventsOnce) }
+
+func eventsOnce(t *testing.T) {
+	s := natstest.InProcess(t)
+	first, a := show(t, s, virtualClock()), start(t, s)
 	a.lives(t, "gpu-1", nil)
-	eventually(t, "the machine", func() bool { return first.node("gpu-1") != nil })
+	testkit.Until(t, "the machine", func() bool { return first.node("gpu-1") != nil })
 	var want []string
 	told := 0
 	tell := func(n int) {
@@ -385,37 +354,35 @@ func TestEventsOnce(t *testing.T) {
 		}
 	}
 	tell(20)
-	eventually(t, "20 events", func() bool { return len(first.seen()) == 20 })
-	second := show(t, url, clock.Clock{})
-	eventually(t, "20 old events", func() bool { second.mu.Lock(); defer second.mu.Unlock(); return len(second.old) == 20 })
-	stopServer(s)
+	testkit.Until(t, "20 events", func() bool { return len(first.seen()) == 20 })
+	second := show(t, s, virtualClock())
+	testkit.Until(t, "20 old events", func() bool { second.mu.Lock(); defer second.mu.Unlock(); return len(second.old) == 20 })
+	s.Stop()
 	tell(20)
-	again, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	startServer(t, dir, again)
-	eventually(t, "events of the time without NATS", func() bool { return len(first.seen()) == 40 && len(second.seen()) == 20 })
+	s.Start()
+	testkit.Until(t, "events of the time without NATS", func() bool { return len(first.seen()) == 40 && len(second.seen()) == 20 })
 	tell(5)
-	eventually(t, "the last events", func() bool { return len(first.seen()) >= 45 && len(second.seen()) >= 25 })
+	testkit.Until(t, "the last events", func() bool { return len(first.seen()) >= 45 && len(second.seen()) >= 25 })
 	if got := first.seen(); !slices.Equal(got, want) {
 		t.Errorf("the first hub has %q", got)
 	}
 	if got := second.seen(); !slices.Equal(got, want[20:]) {
 		t.Errorf("the second hub has %q", got)
 	}
-	eventually(t, "newer readings", func() bool { return time.Since(second.node("gpu-1").Snapshot.Time) < time.Second })
+	testkit.Until(t, "newer readings", func() bool { return time.Since(second.node("gpu-1").Snapshot.Time) < time.Second })
 }
 
 // What can't be taken of one machine is counted and told, and harms no other.
-func TestBadMessages(t *testing.T) {
-	s := startServer(t, t.TempDir(), 0)
-	hub, a := show(t, s.ClientURL(), clock.Clock{}), start(t, s.ClientURL())
+func TestBadMessages(t *testing.T) { natstest.Virtual(t, badMessages) }
+
+func badMessages(t *testing.T) {
+	s := natstest.InProcess(t)
+	hub, a := show(t, s, virtualClock()), start(t, s)
 	a.lives(t, "good", nil)
-	eventually(t, "the good machine", func() bool { return hub.node("good") != nil })
+	testkit.Until(t, "the good machine", func() bool { return hub.node("good") != nil })
 	encoded := func(node string, sent time.Time) []byte {
 		m := machine(node)
-		text, err := wire.NewEncoder().EncodeWhole(&wire.State{Hello: wire.Hello{Version: "1.2.3", Sent: sent, Interval: interval}, Moment: m})
+		text, err := wire.NewEncoder(nil).EncodeWhole(&wire.State{Hello: wire.Hello{Version: "1.2.3", Sent: sent, Interval: interval}, Moment: m})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -434,11 +401,11 @@ func TestBadMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "that they are counted", func() bool {
+	testkit.Until(t, "that they are counted", func() bool {
 		refused := hub.State().Refused
 		return refused["garbage"] == 1 && refused[".."] == 1 && refused["liar"] == 2 && refused["future"] == 1
 	})
-	eventually(t, "that it is on the screen", func() bool { return hub.node("future") != nil })
+	testkit.Until(t, "that it is on the screen", func() bool { return hub.node("future") != nil })
 	if hub.node("garbage") != nil {
 		t.Error("whoever sends garbage is on the screen")
 	}
@@ -449,13 +416,15 @@ func TestBadMessages(t *testing.T) {
 		t.Errorf("%v, %q", refused, hub.seen())
 	}
 	before := hub.node("good").Snapshot.Time
-	eventually(t, "newer readings of the good machine", func() bool { return hub.node("good").Snapshot.Time.After(before) })
+	testkit.Until(t, "newer readings of the good machine", func() bool { return hub.node("good").Snapshot.Time.After(before) })
 }
 
 // Two programs of one name, a clock that differs and a machine with a new name are told, not merged.
-func TestDoubtfulMachines(t *testing.T) {
-	s := startServer(t, t.TempDir(), 0)
-	hub := show(t, s.ClientURL(), clock.Of(func() time.Time { return time.Now().Add(-37 * time.Second) }, clock.Clock{}.Elapsed))
+func TestDoubtfulMachines(t *testing.T) { natstest.Virtual(t, doubtfulMachines) }
+
+func doubtfulMachines(t *testing.T) {
+	s := natstest.InProcess(t)
+	hub := show(t, s, clock.Of(func() time.Time { return time.Now().Add(-37 * time.Second) }, virtualClock().Elapsed))
 	notes := func(node string) string {
 		m := hub.node(node)
 		if m == nil {
@@ -467,12 +436,12 @@ func TestDoubtfulMachines(t *testing.T) {
 		}
 		return string(text)
 	}
-	one := start(t, s.ClientURL())
+	one := start(t, s)
 	one.lives(t, "twin", func(m *insight.Moment) { m.Snapshot.Devices[0].Name = "one" })
-	eventually(t, "the clock", func() bool { return strings.Contains(notes("twin"), "37s ahead") })
-	two := start(t, s.ClientURL())
+	testkit.Until(t, "the clock", func() bool { return strings.Contains(notes("twin"), "37s ahead") })
+	two := start(t, s)
 	two.lives(t, "twin", func(m *insight.Moment) { m.Snapshot.Devices[0].Name = "two" })
-	eventually(t, "that there are two", func() bool { return strings.Contains(notes("twin"), "two programs publish as twin") })
+	testkit.Until(t, "that there are two", func() bool { return strings.Contains(notes("twin"), "two programs publish as twin") })
 	for range 20 { // from then on the first is shown
 		if name := hub.node("twin").Snapshot.Devices[0].Name; name != "one" {
 			t.Fatalf("%q is shown", name)
@@ -481,32 +450,34 @@ func TestDoubtfulMachines(t *testing.T) {
 	}
 	two.stop()
 	same := func(m *insight.Moment) { m.Snapshot.Devices[0].UUID = "GPU-the-same" }
-	three := start(t, s.ClientURL())
+	three := start(t, s)
 	stop := three.lives(t, "old-name", same)
-	eventually(t, "the machine", func() bool { return hub.node("old-name") != nil })
+	testkit.Until(t, "the machine", func() bool { return hub.node("old-name") != nil })
 	stop()
 	three.lives(t, "new-name", same)
-	eventually(t, "that it has a new name", func() bool { return strings.Contains(notes("new-name"), "also listed by old-name") })
+	testkit.Until(t, "that it has a new name", func() bool { return strings.Contains(notes("new-name"), "also listed by old-name") })
 }
 
 // A machine that is taken out vanishes from all hubs.
-func TestTakenOut(t *testing.T) {
-	s := startServer(t, t.TempDir(), 0)
-	hub, a := show(t, s.ClientURL(), clock.Clock{}), start(t, s.ClientURL())
+func TestTakenOut(t *testing.T) { natstest.Virtual(t, takenOut) }
+
+func takenOut(t *testing.T) {
+	s := natstest.InProcess(t)
+	hub, a := show(t, s, virtualClock()), start(t, s)
 	stop := a.lives(t, "gpu-1", nil)
-	eventually(t, "the machine", func() bool { return hub.node("gpu-1") != nil })
+	testkit.Until(t, "the machine", func() bool { return hub.node("gpu-1") != nil })
 	kv := kept(t, hub, "gpu-1")
 	stop()
 	if err := kv.Delete(t.Context(), bus.Token("gpu-1")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "that it is gone", func() bool { return hub.node("gpu-1") == nil && hub.State().Nodes == 0 })
+	testkit.Until(t, "that it is gone", func() bool { return hub.node("gpu-1") == nil && hub.State().Nodes == 0 })
 	hub.mu.Lock()
 	if !slices.Equal(hub.gone, []string{"gpu-1"}) {
 		t.Errorf("%q are gone", hub.gone)
 	}
 	hub.mu.Unlock()
-	late, err := wire.NewEncoder().EncodeWhole(&wire.State{Hello: wire.Hello{Version: "1.2.3", Sent: time.Now(), Interval: interval}, Moment: machine("gpu-1")})
+	late, err := wire.NewEncoder(nil).EncodeWhole(&wire.State{Hello: wire.Hello{Version: "1.2.3", Sent: time.Now(), Interval: interval}, Moment: machine("gpu-1")})
 	if err == nil {
 		err = hub.bus.Conn().Publish(bus.Live("gpu-1"), late) // was on its way when it was taken out
 	}
@@ -516,7 +487,7 @@ func TestTakenOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a later message", func() bool { return hub.State().Refused["gpu-2"] == 1 })
+	testkit.Until(t, "a later message", func() bool { return hub.State().Refused["gpu-2"] == 1 })
 	if hub.node("gpu-1") != nil || hub.State().Nodes != 0 {
 		t.Error("it is back by a message that was late")
 	}
@@ -524,32 +495,37 @@ func TestTakenOut(t *testing.T) {
 	if err := hub.bus.Put(t.Context(), "gpu-1", late); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "that it is back", func() bool { return hub.node("gpu-1") != nil })
+	testkit.Until(t, "that it is back", func() bool { return hub.node("gpu-1") != nil })
 }
 
 // A node says nothing of others: alerts of another, alerts of the future, and more messages than a machine has to say are refused.
-func TestHostileMachine(t *testing.T) {
-	s := startServer(t, t.TempDir(), 0)
-	hub, a := show(t, s.ClientURL(), clock.Clock{}), start(t, s.ClientURL())
+func TestHostileMachine(t *testing.T) { natstest.Virtual(t, hostileMachine) }
+
+func hostileMachine(t *testing.T) {
+	s := natstest.InProcess(t)
+	hub, a := show(t, s, virtualClock()), start(t, s)
 	a.lives(t, "good", nil)
-	eventually(t, "the good machine", func() bool { return hub.node("good") != nil })
+	testkit.Until(t, "the good machine", func() bool { return hub.node("good") != nil })
 	report, err := talk.MarshalReport(&alert.Report{Standing: []alert.Alert{{ID: "x", Device: gpu.Identity{Node: "good"}, Message: "FORGED"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoder := wire.NewEncoder()
-	tell := func(sent time.Time) {
+	encoder := wire.NewEncoder(nil)
+	evil := func(sent time.Time) []byte {
 		text, err := encoder.EncodeWhole(&wire.State{
 			Hello: wire.Hello{Version: "1.2.3", Sent: sent, Interval: interval}, Moment: machine("evil"), Extra: map[string]json.RawMessage{talk.Alerts: report},
 		})
-		if err == nil {
-			err = hub.bus.Conn().Publish(bus.Live("evil"), text)
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
+		return text
 	}
-	tell(time.Now())
+	tell := func(text []byte) {
+		if err := hub.bus.Conn().Publish(bus.Live("evil"), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell(evil(time.Now()))
 	late, err := talk.MarshalEvent("1", &alert.Change{News: alert.Over, Alert: alert.Alert{ID: "y", Device: gpu.Identity{Node: "evil"}, Time: time.Now().Add(time.Hour)}})
 	if err != nil {
 		t.Fatal(err)
@@ -557,13 +533,14 @@ func TestHostileMachine(t *testing.T) {
 	if _, err := hub.bus.JetStream().Publish(t.Context(), bus.Event("evil"), late, jetstream.WithMsgID("1")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "that both are refused", func() bool { return hub.State().Refused["evil"] == 2 })
+	testkit.Until(t, "that both are refused", func() bool { return hub.State().Refused["evil"] == 2 })
+	again := evil(time.Now())
 	for range 400 {
-		tell(time.Now())
+		tell(again)
 	}
-	eventually(t, "that most are passed over", func() bool { return hub.State().Refused["evil"] > 300 })
+	testkit.Until(t, "that most are passed over", func() bool { return hub.State().Refused["evil"] > 300 })
 	before := hub.node("good").Snapshot.Time
-	eventually(t, "newer readings of the good machine", func() bool { return hub.node("good").Snapshot.Time.After(before) })
+	testkit.Until(t, "newer readings of the good machine", func() bool { return hub.node("good").Snapshot.Time.After(before) })
 	hub.mu.Lock()
 	defer hub.mu.Unlock()
 	if hub.alerts["evil"] != nil || len(hub.events)+len(hub.old) > 0 {
@@ -572,11 +549,13 @@ func TestHostileMachine(t *testing.T) {
 }
 
 // A clock that is set back makes no machine silent.
-func TestClockSetBack(t *testing.T) {
-	s := startServer(t, t.TempDir(), 0)
-	hub := show(t, s.ClientURL(), clock.Clock{})
-	encoder := wire.NewEncoder()
-	eventually(t, "a reading of before and one of after", func() bool {
+func TestClockSetBack(t *testing.T) { natstest.Virtual(t, clockSetBack) }
+
+func clockSetBack(t *testing.T) {
+	s := natstest.InProcess(t)
+	hub := show(t, s, virtualClock())
+	encoder := wire.NewEncoder(nil)
+	testkit.Until(t, "a reading of before and one of after", func() bool {
 		sent := time.Now()
 		if hub.node("m") != nil {
 			sent = sent.Add(-time.Hour)

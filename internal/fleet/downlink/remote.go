@@ -104,7 +104,7 @@ type run struct {
 }
 
 // decode reads a message of the node. The caller holds its lock.
-func (r *remote) decode(message []byte, current string, texts *gpu.Shared) (*wire.State, error) {
+func (r *remote) decode(message []byte, current string, packers *wire.Packers, texts *gpu.Shared) (*wire.State, error) {
 	instance, err := wire.InstanceOf(message)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (r *remote) decode(message []byte, current string, texts *gpu.Shared) (*wir
 			return r.decoders[i].decoder.Decode(message)
 		}
 	}
-	fresh := run{instance, wire.NewDecoder(r.name, texts)}
+	fresh := run{instance, wire.NewDecoder(r.name, packers, texts)}
 	state, err := fresh.decoder.Decode(message)
 	if err == nil {
 		at := 0
@@ -154,7 +154,7 @@ func (d *Downlink) receive(name string, message []byte, written time.Time) {
 	d.mu.Lock()
 	current := r.hello.Instance
 	d.mu.Unlock()
-	state, err := r.decode(message, current, &d.texts)
+	state, err := r.decode(message, current, &d.packers, &d.texts)
 	switch {
 	case errors.Is(err, wire.ErrNoBase):
 		d.askWhole(r)
@@ -599,7 +599,7 @@ func (d *Downlink) Refresh(ctx context.Context, node string) (*insight.Moment, e
 	if err != nil {
 		return nil, err
 	}
-	s, err := wire.NewDecoder(node, &d.texts).Decode(a.State)
+	s, err := wire.NewDecoder(node, &d.packers, &d.texts).Decode(a.State)
 	if err != nil {
 		d.refuse(node, err)
 		return nil, fmt.Errorf("the answer of %s can't be read: %w", node, err)

@@ -57,7 +57,8 @@ type Config struct {
 // An Uplink publishes what one program reads. Its methods may be called at the same time.
 type Uplink struct {
 	Config
-	hello wire.Hello
+	hello   wire.Hello
+	packers wire.Packers
 
 	mu       sync.Mutex
 	nodes    map[string]*node
@@ -265,7 +266,7 @@ type node struct {
 
 // publish sends a node's Moments until ctx ends.
 func (n *node) publish(ctx context.Context) {
-	n.encoder = wire.NewEncoder()
+	n.encoder = wire.NewEncoder(&n.packers)
 	var keeping sync.WaitGroup
 	keeping.Go(func() { n.keep(ctx) })
 	defer keeping.Wait()
@@ -426,7 +427,7 @@ func (n *node) reply(ctx context.Context, q *talk.Question) (a talk.Reply, err e
 		if err != nil {
 			return a, err
 		}
-		a.State, _, err = n.encode(wire.NewEncoder(), m, true, false)
+		a.State, _, err = n.encode(wire.NewEncoder(&n.packers), m, true, false)
 		return a, err
 	case talk.Whole:
 		select {

@@ -28,7 +28,7 @@ func BenchmarkEncode(b *testing.B) {
 	for _, of := range benched {
 		b.Run(of.name, func(b *testing.B) {
 			all := states(b, of.profile)
-			e := wire.NewEncoder()
+			e := wire.NewEncoder(nil)
 			message, err := e.EncodeWhole(all[0])
 			if err != nil {
 				b.Fatal(err)
@@ -52,7 +52,7 @@ func BenchmarkEncode(b *testing.B) {
 func BenchmarkEncodeWhole(b *testing.B) {
 	for _, of := range benched {
 		b.Run(of.name, func(b *testing.B) {
-			all, e := states(b, of.profile), wire.NewEncoder()
+			all, e := states(b, of.profile), wire.NewEncoder(nil)
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := e.EncodeWhole(all[0]); err != nil {
@@ -66,7 +66,7 @@ func BenchmarkEncodeWhole(b *testing.B) {
 // messages are the whole state, and deltas beside it.
 func messages(b *testing.B, profile string) (node string, all [][]byte) {
 	b.Helper()
-	e := wire.NewEncoder()
+	e := wire.NewEncoder(nil)
 	for _, s := range states(b, profile) {
 		message, _, err := e.Encode(s)
 		if err != nil {
@@ -81,7 +81,7 @@ func BenchmarkDecode(b *testing.B) {
 	for _, of := range benched {
 		b.Run(of.name, func(b *testing.B) {
 			node, all := messages(b, of.profile)
-			d := wire.NewDecoder(node, new(gpu.Shared))
+			d := wire.NewDecoder(node, nil, new(gpu.Shared))
 			if _, err := d.Decode(all[0]); err != nil {
 				b.Fatal(err)
 			}
@@ -111,7 +111,7 @@ func BenchmarkHeldByHub(b *testing.B) {
 	var names []string
 	var sent [][][]byte
 	for _, node := range played(b, fmt.Sprintf("fleet:%d", nodes*8), 7, 5*time.Second) {
-		e, all := wire.NewEncoder(), [][]byte(nil)
+		e, all := wire.NewEncoder(nil), [][]byte(nil)
 		for _, m := range node {
 			message, _, err := e.Encode(stateOf(m))
 			if err != nil {
@@ -124,10 +124,10 @@ func BenchmarkHeldByHub(b *testing.B) {
 	var held float64
 	for b.Loop() {
 		before := live()
-		shared := new(gpu.Shared)
+		packers, shared := new(wire.Packers), new(gpu.Shared)
 		decoders, newest := make([]*wire.Decoder, nodes), make([]*wire.State, nodes)
 		for i := range decoders {
-			decoders[i] = wire.NewDecoder(names[i], shared)
+			decoders[i] = wire.NewDecoder(names[i], packers, shared)
 			for _, message := range sent[i] {
 				s, err := decoders[i].Decode(message)
 				if err != nil {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -10,9 +11,10 @@ import (
 
 // A Decoder reads the states of one node. One goroutine at a time uses it.
 type Decoder struct {
-	node   string
-	shared *gpu.Shared
-	base   *base // nil: none yet
+	node    string
+	packers *Packers
+	shared  *gpu.Shared
+	base    *base // nil: none yet
 }
 
 // A base is a whole state, packed: it takes a tenth of its record.
@@ -22,10 +24,10 @@ type base struct {
 	frame    []byte
 }
 
-// NewDecoder returns a Decoder of the node of that key. All Decoders of a hub have one Shared, so that what nodes have in common is
-// in memory once; nil: nothing is shared.
-func NewDecoder(node string, shared *gpu.Shared) *Decoder {
-	return &Decoder{node: node, shared: shared}
+// NewDecoder returns a Decoder of the node of that key. All Decoders of a hub have the same Packers (nil: it has its own) and one Shared,
+// so that what nodes have in common is in memory once (nil: nothing is shared).
+func NewDecoder(node string, packers *Packers, shared *gpu.Shared) *Decoder {
+	return &Decoder{node: node, packers: cmp.Or(packers, new(Packers)), shared: shared}
 }
 
 // Decode reads a message. It keeps nothing of its bytes. The errors are those above, and none of them changes anything: the
@@ -61,8 +63,8 @@ func (d *Decoder) Decode(message []byte) (*State, error) {
 }
 
 func (d *Decoder) record(h *header, frame []byte, beside *base) (*record, error) {
-	p := borrow()
-	defer p.giveBack()
+	p := d.packers.borrow()
+	defer d.packers.giveBack(p)
 	text, err := p.unpack(h, frame, beside)
 	if err != nil {
 		return nil, err

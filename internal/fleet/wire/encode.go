@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 
@@ -9,6 +10,7 @@ import (
 
 // An Encoder writes the states of one node, for one run of the program. One goroutine at a time uses it.
 type Encoder struct {
+	packers  *Packers
 	instance string
 	number   uint64 // of the last whole state; 0: none
 	size     int    // of its message
@@ -16,8 +18,10 @@ type Encoder struct {
 	text     []byte // room for the next
 }
 
-// NewEncoder returns an Encoder of a new run.
-func NewEncoder() *Encoder { return &Encoder{instance: rand.Text()} }
+// NewEncoder returns an Encoder of a new run. All Encoders of a program have the same Packers; nil: it has its own.
+func NewEncoder(packers *Packers) *Encoder {
+	return &Encoder{packers: cmp.Or(packers, new(Packers)), instance: rand.Text()}
+}
 
 // Instance is the run that its messages name.
 func (e *Encoder) Instance() string { return e.instance }
@@ -57,8 +61,8 @@ func (e *Encoder) encode(s *State, kind kind) ([]byte, error) {
 		h.number++
 		beside = nil
 	}
-	p := borrow()
-	defer p.giveBack()
+	p := e.packers.borrow()
+	defer e.packers.giveBack(p)
 	message, err := p.pack(h.append(nil), e.text, beside)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -24,19 +25,24 @@ type packer struct {
 	text    []byte
 }
 
-// idle are packers that nobody uses now, as many as can work at once.
-var idle = make(chan *packer, runtime.GOMAXPROCS(0))
+// Packers pack and unpack for many nodes. They keep memory for as many messages as can be worked on at once. The zero is ready, and many
+// goroutines may use it.
+type Packers struct {
+	once sync.Once
+	idle chan *packer // that nobody uses now
+}
 
-func borrow() *packer {
+func (all *Packers) borrow() *packer {
+	all.once.Do(func() { all.idle = make(chan *packer, runtime.GOMAXPROCS(0)) })
 	select {
-	case p := <-idle:
+	case p := <-all.idle:
 		return p
 	default:
 		return new(packer)
 	}
 }
 
-func (p *packer) giveBack() {
+func (all *Packers) giveBack(p *packer) {
 	if cap(p.base) > keptBuffer {
 		p.base = nil
 	}
@@ -44,7 +50,7 @@ func (p *packer) giveBack() {
 		p.text = nil
 	}
 	select {
-	case idle <- p:
+	case all.idle <- p:
 	default:
 	}
 }

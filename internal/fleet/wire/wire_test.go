@@ -164,7 +164,7 @@ func TestAHubTellsTheSame(t *testing.T) {
 			t.Parallel()
 			var here, hub []*insight.Moment
 			for _, node := range played(t, profile, tt.moments, tt.step) {
-				e, d := wire.NewEncoder(), wire.NewDecoder(node[0].Snapshot.Node, shared)
+				e, d := wire.NewEncoder(nil), wire.NewDecoder(node[0].Snapshot.Node, nil, shared)
 				deltas := 0
 				for _, m := range node {
 					want := stateOf(m)
@@ -202,7 +202,7 @@ func TestEveryMachineGoesThere(t *testing.T) {
 	}
 	for _, s := range machines {
 		want := stateOf(insight.Of(s))
-		e, d := wire.NewEncoder(), wire.NewDecoder(s.Node, nil)
+		e, d := wire.NewEncoder(nil), wire.NewDecoder(s.Node, nil, nil)
 		for i := range 2 {
 			got, isWhole := there(t, e, d, want)
 			const seen = 64 // devices whose records a packer looks back over
@@ -238,12 +238,12 @@ func TestADeltaIsBesideItsOwnWholeState(t *testing.T) {
 		}
 		return message
 	}
-	e, d := wire.NewEncoder(), wire.NewDecoder(name, nil)
+	e, d := wire.NewEncoder(nil), wire.NewDecoder(name, nil, nil)
 	first, late := encode(e, 0, true), encode(e, 1, false)
 	beside := encode(e, 2, false)
 	second := again(e, 3)
 	newer := encode(e, 4, false)
-	other := wire.NewEncoder() // of another run, with the same numbers
+	other := wire.NewEncoder(nil) // of another run, with the same numbers
 	otherFirst, otherDelta := encode(other, 0, true), encode(other, 1, false)
 	for i, tt := range []struct {
 		message []byte
@@ -267,7 +267,7 @@ func TestADeltaIsBesideItsOwnWholeState(t *testing.T) {
 // A delta that would save little is not made.
 func TestWhatIsAllNewIsWhole(t *testing.T) {
 	t.Parallel()
-	e := wire.NewEncoder()
+	e := wire.NewEncoder(nil)
 	a, b := insight.Of(fixture.Workstation()), insight.Of(fixture.Server())
 	for i, tt := range []struct {
 		m     *insight.Moment
@@ -302,7 +302,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 		{torn, nil, "Text"},
 		{many, wire.ErrTooLarge, "2000 labels"},
 	} {
-		e := wire.NewEncoder()
+		e := wire.NewEncoder(nil)
 		if _, _, err := e.Encode(tt.state); err == nil || tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%v, want one that says %q", err, tt.says)
 		}
@@ -331,7 +331,7 @@ func sealed(t *testing.T, minor int, file string, change func(string) string) []
 // Two minor versions apart work together.
 func TestOfAnOlderMinorVersion(t *testing.T) {
 	t.Parallel()
-	s, err := wire.NewDecoder("c:desk", nil).Decode(sealed(t, 0, "older.json", nil))
+	s, err := wire.NewDecoder("c:desk", nil, nil).Decode(sealed(t, 0, "older.json", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +347,7 @@ func TestOfAnOlderMinorVersion(t *testing.T) {
 
 func TestOfANewerMinorVersion(t *testing.T) {
 	t.Parallel()
-	s, err := wire.NewDecoder("c:desk", nil).Decode(sealed(t, 7, "newer.json", nil))
+	s, err := wire.NewDecoder("c:desk", nil, nil).Decode(sealed(t, 7, "newer.json", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +372,7 @@ func TestOfANewerMinorVersion(t *testing.T) {
 func TestWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	m := insight.Of(fixture.Server())
-	e, d := wire.NewEncoder(), wire.NewDecoder(m.Snapshot.Node, nil)
+	e, d := wire.NewEncoder(nil), wire.NewDecoder(m.Snapshot.Node, nil, nil)
 	first, _, err := e.Encode(stateOf(m))
 	if err != nil {
 		t.Fatal(err)
@@ -447,7 +447,7 @@ func TestWhatIsRefused(t *testing.T) {
 // Whatever is sent: it is refused or read, and the next good delta is read as it was.
 func FuzzDecode(f *testing.F) {
 	node := played(f, "dgx-h100", 2, 5*time.Second)[0]
-	e := wire.NewEncoder()
+	e := wire.NewEncoder(nil)
 	first, _, err := e.Encode(stateOf(node[0]))
 	if err != nil {
 		f.Fatal(err)
@@ -468,7 +468,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	shared := new(gpu.Shared)
 	f.Fuzz(func(t *testing.T, message []byte, record bool) {
-		d := wire.NewDecoder(node[0].Snapshot.Node, shared)
+		d := wire.NewDecoder(node[0].Snapshot.Node, nil, shared)
 		if _, err := d.Decode(first); err != nil {
 			t.Fatal(err)
 		}
