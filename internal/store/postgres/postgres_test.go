@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -13,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres/pgtest"
 	"github.com/gpuwhy/gpuwhy/internal/store/storetest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // shared is the server of all tests that don't stop it; nil where there is no PostgreSQL.
@@ -48,8 +50,10 @@ func server(t testing.TB) *pgtest.Server {
 	return shared
 }
 
+// open opens a store that gives the server minutes, if it does not say how long.
 func open(t testing.TB, c postgres.Config) *postgres.Store {
 	t.Helper()
+	c.Patience = cmp.Or(c.Patience, testkit.Patience)
 	s, err := postgres.Open(c)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +69,7 @@ func open(t testing.TB, c postgres.Config) *postgres.Store {
 func TestPromises(t *testing.T) {
 	srv := server(t)
 	storetest.Run(t, func(t *testing.T) store.Store {
-		s, err := postgres.Open(postgres.Config{URL: srv.Schema(), Owner: "here"})
+		s, err := postgres.Open(postgres.Config{URL: srv.Schema(), Owner: "here", Patience: testkit.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,8 +42,11 @@ const (
 // ErrMissing says that PostgreSQL is not installed.
 var ErrMissing = errors.New("PostgreSQL is not installed: 'make needs-test' installs it")
 
+// long is how many seconds a step of the server may take on a machine that is busy or stops.
+const long = "600"
+
 // Start makes a server and starts it with these settings, such as "fsync=on". Without any it writes nothing through to
-// the disk. The error is [ErrMissing] where there is no PostgreSQL.
+// the disk, and does nothing by itself that holds locks. The error is [ErrMissing] where there is no PostgreSQL.
 func Start(ctx context.Context, settings ...string) (s *Server, err error) {
 	bin, err := programs()
 	if err != nil {
@@ -54,7 +57,7 @@ func Start(ctx context.Context, settings ...string) (s *Server, err error) {
 		return nil, err
 	}
 	if len(settings) == 0 {
-		settings = []string{"fsync=off", "full_page_writes=off"}
+		settings = []string{"fsync=off", "full_page_writes=off", "autovacuum=off", "authentication_timeout=" + long}
 	}
 	s = &Server{dir: dir, bin: bin, settings: settings}
 	defer func() {
@@ -136,7 +139,7 @@ func (s *Server) initialize(ctx context.Context) error {
 		return err
 	}
 	// The server ends with this program, however that ends: then there is nothing more to read. It outlives a context.
-	stop := s.command("pg_ctl", "-D", s.data(), "-m", "immediate", "stop")
+	stop := s.command("pg_ctl", "-D", s.data(), "-t", long, "-m", "immediate", "stop")
 	s.guard = exec.Command("sh", append([]string{"-c", `cat; "$@"; rm -rf "$DIR"`, "sh"}, stop...)...)
 	s.guard.Env = append(os.Environ(), "DIR="+s.dir)
 	alive, err := s.guard.StdinPipe()
@@ -153,25 +156,12 @@ func (s *Server) Run(ctx context.Context) error {
 		"listen_addresses=127.0.0.1", "unix_socket_directories=" + s.dir, "logging_collector=off",
 	}, s.settings...)
 	options := "-p " + strconv.Itoa(s.port) + " -c " + strings.Join(settings, " -c ")
-	return s.run(ctx, s.command("pg_ctl", "-D", s.data(), "-w", "-s", "-l", filepath.Join(s.dir, "log"), "-o", options, "start"))
+	return s.run(ctx, s.command("pg_ctl", "-D", s.data(), "-w", "-t", long, "-s", "-l", filepath.Join(s.dir, "log"), "-o", options, "start"))
 }
 
 // Halt stops the server at once, as a crash would.
 func (s *Server) Halt(ctx context.Context) error {
-	return s.run(ctx, s.command("pg_ctl", "-D", s.data(), "-m", "immediate", "-s", "-w", "stop"))
-}
-
-// Signal sends a signal, such as "STOP", to all processes of the server.
-func (s *Server) Signal(ctx context.Context, signal string) error {
-	pids, err := s.Processes()
-	if err != nil {
-		return err
-	}
-	c := []string{"kill", "-" + signal}
-	for _, pid := range pids {
-		c = append(c, strconv.Itoa(pid))
-	}
-	return s.run(ctx, c)
+	return s.run(ctx, s.command("pg_ctl", "-D", s.data(), "-t", long, "-m", "immediate", "-s", "-w", "stop"))
 }
 
 // Processes are the pids of the server, the first of which has started the others.
@@ -245,10 +235,10 @@ func (s *Server) Close() error {
 	return errors.Join(s.alive.Close(), s.guard.Wait())
 }
 
-// URL is the address of a database as the role.
+// URL is the address of a database as the role. Who connects has minutes for it.
 func (s *Server) URL(database, role string) string {
 	host := net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
-	u := url.URL{Scheme: "postgres", User: url.User(role), Host: host, Path: "/" + database, RawQuery: "sslmode=disable"}
+	u := url.URL{Scheme: "postgres", User: url.User(role), Host: host, Path: "/" + database, RawQuery: "sslmode=disable&connect_timeout=" + long}
 	return u.String()
 }
 
