@@ -8,7 +8,6 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -22,85 +21,53 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 	"github.com/klauspost/compress/zstd"
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
-	"github.com/gpuwhy/gpuwhy/internal/freeport"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/natstest"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/record"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres/pgtest"
 	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
-
-// long is how long a test waits for what has to happen.
-const long = time.Minute
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(long); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not in time: " + what)
-		}
-	}
-}
 
 func logger(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
 
 // A broker is a NATS server of its own, with JetStream in a folder.
-type broker struct {
-	*server.Server
-	dir  string
-	port int
-}
+type broker struct{ *natstest.Server }
 
-func startBroker(t *testing.T, dir string, port int) *broker {
+func startBroker(t *testing.T) broker {
 	t.Helper()
-	if port == 0 {
-		ports, err := freeport.Take(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		port = ports[0]
-	}
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true, JetStreamMaxStore: 64 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(long) {
-		t.Fatal("the NATS server does not start")
-	}
-	return &broker{s, dir, s.Addr().(*net.TCPAddr).Port}
+	return broker{natstest.InProcess(t)}
 }
 
 // connect is a connection as package bus makes it.
-func (b *broker) connect(t *testing.T, node string) *bus.Bus {
+func (b broker) connect(t *testing.T, node string) *bus.Bus {
 	t.Helper()
-	c, err := bus.Open(bus.Config{URLs: []string{b.ClientURL()}, Name: "test", Node: node, Log: logger(t)})
+	c, err := bus.Open(bus.Config{InProcess: b.Server, Name: "test", Node: node, Patience: testkit.Patience, Log: logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	until(t, "a connection", c.Conn().IsConnected)
+	testkit.Until(t, "a connection", c.Conn().IsConnected)
 	return c
 }
 
-func newBroker(t *testing.T) *broker {
+func newBroker(t *testing.T) broker {
 	t.Helper()
-	b := startBroker(t, t.TempDir(), 0)
+	b := startBroker(t)
 	b.prepare(t, bus.Limits{})
 	return b
 }
 
-func (b *broker) prepare(t *testing.T, limits bus.Limits) {
+func (b broker) prepare(t *testing.T, limits bus.Limits) {
 	t.Helper()
 	if err := b.connect(t, "").Prepare(t.Context(), limits); err != nil {
 		t.Fatal(err)
@@ -108,13 +75,22 @@ func (b *broker) prepare(t *testing.T, limits bus.Limits) {
 }
 
 // waits is how many messages the stream has.
-func (b *broker) waits(t *testing.T, js jetstream.JetStream) uint64 {
+func (b broker) waits(t *testing.T, js jetstream.JetStream) uint64 {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), bus.PastStream)
 	if err != nil {
 		return 1 // it can't be said now
 	}
 	return stream.CachedInfo().State.Msgs
+}
+
+// virtual runs a test in virtual time that begins now, where no store may be on a server.
+func virtual(t *testing.T, test func(t *testing.T)) {
+	now := time.Now()
+	natstest.Virtual(t, func(t *testing.T) {
+		time.Sleep(time.Until(now))
+		test(t)
+	})
 }
 
 // An agent is a machine that is simulated, with a store and an outbox.
@@ -217,7 +193,7 @@ func (a *agent) live(span time.Duration) {
 	ctx, cancel := context.WithCancel(a.t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(ctx) }()
-	until(a.t, "all is written", func() bool { return r.State().Waiting == record.Counts{} && r.State().Batches > 0 })
+	testkit.Until(a.t, "all is written", func() bool { return r.State().Waiting == record.Counts{} && r.State().Batches > 0 })
 	cancel()
 	<-done
 	if s := r.State(); s.Err != nil || s.Dropped != (record.Counts{}) {
@@ -226,15 +202,25 @@ func (a *agent) live(span time.Duration) {
 }
 
 // send sends until all is sent.
-func (a *agent) send(b *broker) {
+func (a *agent) send(b broker) {
 	a.t.Helper()
 	stop := a.sending(b)
-	until(a.t, "all is sent", func() bool { return a.outbox.State().Waiting == 0 })
+	a.sent()
 	stop()
 }
 
+// sent waits until all is sent, and returns the outbox's state.
+func (a *agent) sent() (s deliver.State) {
+	a.t.Helper()
+	testkit.Until(a.t, "all is sent, and all is well", func() bool {
+		s = a.outbox.State()
+		return s.Waiting == 0 && s.Sent > 0 && s.Err == nil
+	}, func() any { return s })
+	return s
+}
+
 // sending sends until stop is called.
-func (a *agent) sending(b *broker) (stop func()) {
+func (a *agent) sending(b broker) (stop func()) {
 	c := b.connect(a.t, a.node.Node())
 	ctx, cancel := context.WithCancel(a.t.Context())
 	done := make(chan struct{})
@@ -242,13 +228,13 @@ func (a *agent) sending(b *broker) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-func recorder(t *testing.T, b *broker, s store.Store) (r *deliver.Recorder, stop func()) {
+func recorder(t *testing.T, b broker, s store.Store) (r *deliver.Recorder, stop func()) {
 	t.Helper()
-	return recorderThat(t, b, s, 0, 0)
+	return recorderThat(t, b, s, 0)
 }
 
-// recorderThat is one whose messages come again after so long, and whose store has so long for a transaction.
-func recorderThat(t *testing.T, b *broker, s store.Store, again, patience time.Duration) (r *deliver.Recorder, stop func()) {
+// recorderThat is one whose messages come again after so long.
+func recorderThat(t *testing.T, b broker, s store.Store, again time.Duration) (r *deliver.Recorder, stop func()) {
 	t.Helper()
 	retention, err := record.ParseRetention(record.DefaultRetention)
 	if err != nil {
@@ -256,7 +242,7 @@ func recorderThat(t *testing.T, b *broker, s store.Store, again, patience time.D
 	}
 	r = deliver.NewRecorder(deliver.RecorderConfig{
 		Store: s, Retention: retention, JetStream: b.connect(t, "").JetStream(), Stream: bus.PastStream, NodeOf: nodeOf, Log: logger(t), Now: time.Now,
-		Again: again, Patience: patience,
+		Again: again,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -267,36 +253,43 @@ func recorderThat(t *testing.T, b *broker, s store.Store, again, patience time.D
 	return r, stop
 }
 
+// well waits until a recorder says that all is well, and returns its state.
+func well(t *testing.T, r *deliver.Recorder) (s deliver.RecorderState) {
+	t.Helper()
+	testkit.Until(t, "the recorder is well", func() bool { s = r.State(); return s.Err == nil }, func() any { return s })
+	return s
+}
+
 func nodeOf(subject string) (string, error) {
 	return bus.NodeOf(subject[strings.LastIndexByte(subject, '.')+1:])
 }
 
 // taken waits until the recorders have written all.
-func (b *broker) taken(t *testing.T) {
+func (b broker) taken(t *testing.T) {
 	t.Helper()
 	js := b.connect(t, "").JetStream()
-	until(t, "all is taken", func() bool { return b.waits(t, js) == 0 })
+	testkit.Until(t, "all is taken", func() bool { return b.waits(t, js) == 0 })
 }
 
 // stores are those of a fleet.
 func stores(t *testing.T, test func(t *testing.T, open func() store.Store)) {
 	t.Run("SQLite", func(t *testing.T) {
-		t.Parallel()
-		s, err := sqlite.Open(t.Context(), sqlite.Options{File: filepath.Join(t.TempDir(), "fleet.db"), Log: logger(t), Now: time.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		test(t, func() store.Store { return s })
+		virtual(t, func(t *testing.T) {
+			s, err := sqlite.Open(t.Context(), sqlite.Options{File: filepath.Join(t.TempDir(), "fleet.db"), Log: logger(t), Now: time.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			test(t, func() store.Store { return s })
+		})
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		t.Parallel()
 		if shared == nil {
 			t.Skip(pgtest.ErrMissing)
 		}
 		url := shared.Schema()
 		test(t, func() store.Store {
-			s, err := postgres.Open(postgres.Config{URL: url})
+			s, err := postgres.Open(postgres.Config{URL: url, Patience: testkit.Patience})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -426,7 +419,6 @@ func same(t *testing.T, a *agent, s store.Store) {
 // Hours without NATS, restarts in between, two nodes whose messages are mixed, and two recorders of which one ends: the fleet's store
 // has what the nodes have, neither more nor less.
 func TestHoursAway(t *testing.T) {
-	t.Parallel()
 	stores(t, func(t *testing.T, open func() store.Store) {
 		b := newBroker(t)
 		agents := []*agent{away(t, 0), away(t, 1)}
@@ -435,12 +427,11 @@ func TestHoursAway(t *testing.T) {
 		for _, a := range agents {
 			defer a.sending(b)()
 		}
-		until(t, "some is written", func() bool { return one.State().Written > 0 })
+		testkit.Until(t, "some is written", func() bool { return one.State().Written > 0 })
 		two, _ := recorder(t, b, open())
 		stop()
 		for _, a := range agents {
-			until(t, "all is sent", func() bool { return a.outbox.State().Waiting == 0 })
-			if s := a.outbox.State(); s.Err != nil || s.Lost != (deliver.Lost{}) || s.Bytes != 0 || s.Sent == 0 {
+			if s := a.sent(); s.Lost != (deliver.Lost{}) || s.Bytes != 0 {
 				t.Errorf("the outbox: %+v", s)
 			}
 		}
@@ -448,16 +439,17 @@ func TestHoursAway(t *testing.T) {
 		for _, a := range agents {
 			same(t, a, first)
 		}
-		for _, r := range []*deliver.Recorder{one, two} {
-			if s := r.State(); s.Err != nil || len(s.Refused) != 0 || s.Old != 0 {
-				t.Errorf("a recorder: %+v", s)
-			}
+		if s := one.State(); s.Err != nil || len(s.Refused) != 0 || s.Old != 0 {
+			t.Errorf("the recorder that has ended: %+v", s)
+		}
+		if s := well(t, two); len(s.Refused) != 0 || s.Old != 0 {
+			t.Errorf("the other one: %+v", s)
 		}
 	})
 }
 
 // publish sends parcels as they come, with the numbers that they have.
-func publish(t *testing.T, b *broker, parcels []store.Parcel) {
+func publish(t *testing.T, b broker, parcels []store.Parcel) {
 	t.Helper()
 	js := b.connect(t, "").JetStream()
 	for _, p := range parcels {
@@ -479,7 +471,6 @@ func (a *agent) parcels() []store.Parcel {
 
 // What is delivered twice, by two recorders, and in any order, is stored once, and as it was last.
 func TestTwiceInAnyOrder(t *testing.T) {
-	t.Parallel()
 	stores(t, func(t *testing.T, open func() store.Store) {
 		b, a := newBroker(t), away(t, 0)
 		all := a.parcels()
@@ -497,9 +488,21 @@ func TestTwiceInAnyOrder(t *testing.T) {
 }
 
 // An agent that is killed after the stream has taken its parcels, and before it knows, sends them again.
-func TestKilledBeforeTheAnswer(t *testing.T) {
-	t.Parallel()
+func TestKilledBeforeTheAnswer(t *testing.T) { virtual(t, killedBeforeTheAnswer) }
+
+func killedBeforeTheAnswer(t *testing.T) {
 	b, a := newBroker(t), away(t, 0)
+	// However long it takes to send them again, the stream knows what it has.
+	js := b.connect(t, "").JetStream()
+	stream, err := js.Stream(t.Context(), bus.PastStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := stream.CachedInfo().Config
+	config.Duplicates = time.Hour
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
 	fleet := newAgent(t, 2).sqlite // a database
 	before, err := os.ReadFile(a.file)
 	if err != nil {
@@ -507,7 +510,6 @@ func TestKilledBeforeTheAnswer(t *testing.T) {
 	}
 	sent := len(a.parcels())
 	a.send(b)
-	js := b.connect(t, "").JetStream()
 	if n := b.waits(t, js); n != uint64(sent) {
 		t.Fatalf("the stream has %d of %d parcels", n, sent)
 	}
@@ -531,12 +533,13 @@ func TestKilledBeforeTheAnswer(t *testing.T) {
 }
 
 // A stream that is full, and servers that are away and come back, keep parcels in the outbox.
-func TestStreamFullAndAway(t *testing.T) {
-	t.Parallel()
-	b, a := startBroker(t, t.TempDir(), 0), away(t, 1)
+func TestStreamFullAndAway(t *testing.T) { virtual(t, streamFullAndAway) }
+
+func streamFullAndAway(t *testing.T) {
+	b, a := startBroker(t), away(t, 1)
 	b.prepare(t, bus.Limits{PastNode: 5})
 	defer a.sending(b)()
-	until(t, "the stream is full", func() bool {
+	testkit.Until(t, "the stream is full", func() bool {
 		s := a.outbox.State()
 		return s.Err != nil && strings.Contains(s.Err.Error(), "the stream of the past is full") && s.Waiting > 0 && !s.Since.IsZero()
 	})
@@ -544,23 +547,19 @@ func TestStreamFullAndAway(t *testing.T) {
 	if n := b.waits(t, js); n != 5 {
 		t.Fatalf("the stream has %d messages", n)
 	}
-	port := b.port
-	b.Shutdown()
-	b.WaitForShutdown()
-	b = startBroker(t, b.dir, port)
+	b.Stop()
+	b.Start()
 	fleet := newAgent(t, 2).sqlite
 	recorder(t, b, fleet)
-	until(t, "all is sent", func() bool { return a.outbox.State().Waiting == 0 })
+	a.sent()
 	b.taken(t)
 	same(t, a, fleet)
-	if s := a.outbox.State(); s.Err != nil {
-		t.Error(s.Err)
-	}
 }
 
 // What can't be read, or is of another node, or of the future, is refused and counted, and keeps nothing else.
-func TestBadMessages(t *testing.T) {
-	t.Parallel()
+func TestBadMessages(t *testing.T) { virtual(t, badMessages) }
+
+func badMessages(t *testing.T) {
 	b, a := newBroker(t), away(t, 0)
 	all := a.parcels()
 	encoder, err := zstd.NewWriter(nil)
@@ -596,9 +595,9 @@ func TestBadMessages(t *testing.T) {
 	r, _ := recorder(t, b, fleet)
 	b.taken(t)
 	same(t, a, fleet)
-	s := r.State()
-	if s.Refused["bad"] != uint64(refused) || len(s.Refused) != 1 || s.Err != nil {
-		t.Errorf("refused: %v, %v", s.Refused, s.Err)
+	s := well(t, r)
+	if s.Refused["bad"] != uint64(refused) || len(s.Refused) != 1 {
+		t.Errorf("refused: %v", s.Refused)
 	}
 	if p := pastOf(t, fleet, "bad"); len(p.Events) != 1 || len(p.Devices) != 1 || len(p.Frames) != 0 {
 		t.Errorf("of the bad node: %s", p.counts())
@@ -606,8 +605,9 @@ func TestBadMessages(t *testing.T) {
 }
 
 // An outbox that is too small gives up snapshots first, then readings; what it has lost is counted, and the rest is delivered.
-func TestOutboxTooSmall(t *testing.T) {
-	t.Parallel()
+func TestOutboxTooSmall(t *testing.T) { virtual(t, outboxTooSmall) }
+
+func outboxTooSmall(t *testing.T) {
 	b, a := newBroker(t), newAgent(t, 0)
 	a.live(12 * time.Minute)
 	whole := a.outbox.State().Bytes
@@ -653,15 +653,16 @@ func (f *failing) Write(ctx context.Context, b *store.Batch) error {
 }
 
 // While the database is away, all waits in the stream.
-func TestDatabaseAway(t *testing.T) {
-	t.Parallel()
+func TestDatabaseAway(t *testing.T) { virtual(t, databaseAway) }
+
+func databaseAway(t *testing.T) {
 	b, a := newBroker(t), away(t, 0)
 	fleet := newAgent(t, 2).sqlite
 	f := &failing{Store: fleet}
 	f.away.Store(true)
 	r, _ := recorder(t, b, f)
 	a.send(b)
-	until(t, "a state that says so", func() bool { return errors.Is(r.State().Err, store.ErrGone) })
+	testkit.Until(t, "a state that says so", func() bool { return errors.Is(r.State().Err, store.ErrGone) })
 	js := b.connect(t, "").JetStream()
 	if n := b.waits(t, js); n < 3 {
 		t.Errorf("%d messages wait", n)
@@ -669,19 +670,21 @@ func TestDatabaseAway(t *testing.T) {
 	f.away.Store(false)
 	b.taken(t)
 	same(t, a, fleet)
-	until(t, "a state that is well", func() bool { s := r.State(); return s.Err == nil && len(s.Refused) == 0 })
+	if s := well(t, r); len(s.Refused) != 0 {
+		t.Errorf("refused: %v", s.Refused)
+	}
 }
 
 // What a recorder took that was lost goes to another one.
-func TestRecorderLost(t *testing.T) {
-	t.Parallel()
+func TestRecorderLost(t *testing.T) { virtual(t, recorderLost) }
+
+func recorderLost(t *testing.T) {
 	b, a := newBroker(t), away(t, 0)
-	const again = 2 * time.Second
 	fleet := newAgent(t, 2).sqlite
-	_, stop := recorderThat(t, b, fleet, 2*time.Minute, 0) // the consumer is there, as an older program made it
+	_, stop := recorderThat(t, b, fleet, 2*time.Minute) // the consumer is there, as an older program made it
 	js := b.connect(t, "").JetStream()
 	var consumer jetstream.Consumer
-	until(t, "a consumer", func() (is bool) {
+	testkit.Until(t, "a consumer", func() (is bool) {
 		var err error
 		consumer, err = js.Consumer(t.Context(), bus.PastStream, "recorders")
 		return err == nil
@@ -699,7 +702,7 @@ func TestRecorderLost(t *testing.T) {
 	if lost != 5 {
 		t.Fatalf("%d messages are lost", lost)
 	}
-	recorderThat(t, b, fleet, again, 0)
+	recorder(t, b, fleet)
 	b.taken(t)
 	same(t, a, fleet)
 }
@@ -718,20 +721,15 @@ func (s *slowly) Write(ctx context.Context, b *store.Batch) error {
 }
 
 // A message does not go to another recorder while the first one writes it, though its database takes longer than recorders are waited for.
-func TestSlowDatabase(t *testing.T) {
-	t.Parallel()
+func TestSlowDatabase(t *testing.T) { virtual(t, slowDatabase) }
+
+func slowDatabase(t *testing.T) {
 	b, a := newBroker(t), away(t, 0)
-	// A message may be a second old when the first hears that it is held, and that is said each third of this.
-	const again = 4 * time.Second
-	s := &slowly{Store: newAgent(t, 2).sqlite, takes: again + again/2}
+	s := &slowly{Store: newAgent(t, 2).sqlite, takes: 50 * time.Second} // recorders are waited for for 30 s
 	a.send(b)
 	for range 2 {
-		r, _ := recorderThat(t, b, s, again, 0)
-		defer func() {
-			if err := r.State().Err; err != nil {
-				t.Error(err)
-			}
-		}()
+		r, _ := recorder(t, b, s)
+		defer func() { well(t, r) }()
 	}
 	b.taken(t)
 	same(t, a, s.Store)
@@ -755,17 +753,18 @@ func (s *stuck) Write(ctx context.Context, _ *store.Batch) error {
 }
 
 // A recorder whose database does not return keeps nothing from the others.
-func TestStuckDatabase(t *testing.T) {
-	t.Parallel()
+func TestStuckDatabase(t *testing.T) { virtual(t, stuckDatabase) }
+
+func stuckDatabase(t *testing.T) {
 	b, a := newBroker(t), away(t, 0)
 	until := make(chan struct{})
 	s := &stuck{Store: newAgent(t, 2).sqlite, asked: make(chan struct{}), until: until}
-	recorderThat(t, b, s, 2*time.Second, time.Second)
+	recorder(t, b, s)
 	t.Cleanup(func() { close(until) })
 	a.send(b)
 	<-s.asked
 	fleet := newAgent(t, 2).sqlite
-	recorderThat(t, b, fleet, 2*time.Second, 0)
+	recorder(t, b, fleet)
 	b.taken(t)
 	same(t, a, fleet)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// RecorderConfig is what a Recorder needs. Again and Patience have a default.
+// RecorderConfig is what a Recorder needs. Again has a default.
 type RecorderConfig struct {
 	Store     store.Store // of the past of all nodes
 	Retention store.Retention
@@ -30,8 +30,6 @@ type RecorderConfig struct {
 	Now    func() time.Time
 	// Again is how long a message stays with a recorder of which nothing is heard, before another one gets it; 0: 30 s.
 	Again time.Duration
-	// Patience is how long the store may take for one transaction; 0: a minute.
-	Patience time.Duration
 }
 
 const (
@@ -41,7 +39,7 @@ const (
 	messagesAtOnce, bytesAtOnce = 64, 4 << 20
 	// again is the default of Again. Most connections are there again sooner; after longer, messages may be written twice, which changes nothing.
 	again = 30 * time.Second
-	// writePatience is the default of Patience.
+	// writePatience is how long the store may take for one transaction.
 	writePatience = time.Minute
 	// waiting is how long the stream is asked for more.
 	waiting = time.Second
@@ -76,7 +74,7 @@ type RecorderState struct {
 
 // NewRecorder makes a recorder, which does nothing before [Recorder.Run].
 func NewRecorder(cfg RecorderConfig) *Recorder {
-	cfg.Again, cfg.Patience = cmp.Or(cfg.Again, again), cmp.Or(cfg.Patience, writePatience)
+	cfg.Again = cmp.Or(cfg.Again, again)
 	return &Recorder{cfg: cfg, log: cfg.Log.With("part", "recorder"), codec: newCodec(), state: RecorderState{Refused: map[string]uint64{}}}
 }
 
@@ -217,7 +215,7 @@ func (r *Recorder) hold(got []jetstream.Msg) (release func()) {
 				return
 			case <-often.C:
 			}
-			if r.idle() > r.cfg.Patience+r.cfg.Again { // the store does not return in its time
+			if r.idle() > writePatience+r.cfg.Again { // the store does not return in its time
 				return
 			}
 			for _, m := range got {
@@ -323,7 +321,7 @@ func (r *Recorder) write(ctx context.Context, all []taken) error {
 
 func (r *Recorder) store(ctx context.Context, b *store.Batch) error {
 	r.works()
-	ctx, cancel := context.WithTimeout(store.Own(ctx), r.cfg.Patience)
+	ctx, cancel := context.WithTimeout(store.Own(ctx), writePatience)
 	defer cancel()
 	return r.cfg.Store.Write(ctx, b)
 }
