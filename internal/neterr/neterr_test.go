@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 )
 
@@ -21,7 +22,11 @@ func TestErrors(t *testing.T) {
 	if err := ln.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, refused := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	ports, err := freeport.Take(1) // which no other program listens on meanwhile
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, refused := new(net.Dialer).DialContext(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", ports[0]))
 	tests := map[string]func(error) bool{
 		"in use": neterr.InUse, "forbidden": neterr.Forbidden, "refused": neterr.Refused,
 		"no network": neterr.NoNetwork, "no host": neterr.NoHost, "cut": neterr.Cut,

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
@@ -157,8 +159,11 @@ func TestFailures(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	r := newReceiver(t, answering(200, "ok"))
-	r.Close()
+	ports, err := freeport.Take(1) // which no other program listens on meanwhile
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &receiver{Server: &httptest.Server{URL: fmt.Sprintf("http://127.0.0.1:%d", ports[0])}}
 	for _, address := range []string{
 		"generic://" + r.host() + "/x?disabletls=yes", "discord://token@123456789", "zulip://bot@zulip.example.org:key@zulip.example.org/?stream=gpus",
 		"telegram://110201543:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw-@telegram?chats=42", "gotify://" + r.host() + "/A-very-good.one?disabletls=yes",
