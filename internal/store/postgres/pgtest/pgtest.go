@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ func Start(ctx context.Context, settings ...string) (s *Server, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if err := s.initialize(ctx); err != nil {
+	if err := errors.Join(s.watch(), s.initialize(ctx)); err != nil {
 		return nil, err
 	}
 	if err := s.Run(ctx); err != nil {
@@ -138,10 +139,16 @@ func (s *Server) initialize(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(access), 0o600); err != nil {
 		return err
 	}
-	// The server ends with this program, however that ends: then there is nothing more to read. It outlives a context.
+	return nil
+}
+
+// watch has the server ended, and its folder removed, when this program ends, however that happens: then there is nothing more
+// to read. It outlives a context, and what ends all of the program's process group, as an interrupt at the terminal does.
+func (s *Server) watch() error {
 	stop := s.command("pg_ctl", "-D", s.data(), "-t", long, "-m", "immediate", "stop")
 	s.guard = exec.Command("sh", append([]string{"-c", `cat; "$@"; rm -rf "$DIR"`, "sh"}, stop...)...)
 	s.guard.Env = append(os.Environ(), "DIR="+s.dir)
+	s.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	alive, err := s.guard.StdinPipe()
 	if err != nil {
 		return err
