@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
@@ -24,6 +25,8 @@ type api struct {
 	cfg  *rest.Config
 	http *http.Client
 	base string // without a slash at its end
+	// clock says when something is asked, and how long a node may take. Requests to the server itself have the system's time.
+	clock clockwork.Clock
 }
 
 const userAgent = "gpuwhy"
@@ -63,7 +66,7 @@ func newAPI(c *Cluster) (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api{cfg: cfg, http: client, base: strings.TrimSuffix(base.String(), "/")}, nil
+	return &api{cfg: cfg, http: client, base: strings.TrimSuffix(base.String(), "/"), clock: clockwork.NewRealClock()}, nil
 }
 
 // close ends the connections that nobody uses.
@@ -223,9 +226,9 @@ func (c *collection[T]) follow(ctx context.Context, a *api) {
 		}
 		if err == nil {
 			c.state(nil)
-			began := time.Now()
+			began := a.clock.Now()
 			version, err = c.watch(ctx, a, version)
-			if time.Since(began) > lastPause {
+			if a.clock.Since(began) > lastPause {
 				pause = 0
 			}
 		}
@@ -239,7 +242,7 @@ func (c *collection[T]) follow(ctx context.Context, a *api) {
 		}
 		// One that ended as it should goes on at once, unless it does so at once.
 		pause = min(max(2*pause, firstPause), lastPause)
-		if !sleep(ctx, jitter(pause)) {
+		if !a.sleep(ctx, jitter(pause)) {
 			return
 		}
 	}
@@ -251,11 +254,11 @@ func jitter(d time.Duration) time.Duration {
 }
 
 // sleep reports whether the time has passed before ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
+func (a *api) sleep(ctx context.Context, d time.Duration) bool {
+	t := a.clock.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-t.Chan():
 		return true
 	case <-ctx.Done():
 		return false

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
@@ -22,6 +24,10 @@ type Clusters struct {
 // New returns the clusters of a file. Nothing is asked until Run is called. It returns an error where the file names
 // others that can't be read, such as a kubeconfig.
 func New(file *File, log *slog.Logger) (*Clusters, error) {
+	return newClusters(file, log, clockwork.NewRealClock())
+}
+
+func newClusters(file *File, log *slog.Logger, clock clockwork.Clock) (*Clusters, error) {
 	c := &Clusters{}
 	for i := range file.Clusters {
 		cfg := &file.Clusters[i]
@@ -29,6 +35,7 @@ func New(file *File, log *slog.Logger) (*Clusters, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cluster %s: %w", cfg.ID, err)
 		}
+		a.clock = clock
 		c.all = append(c.all, newCluster(cfg, a, log.With("cluster", cfg.ID)))
 	}
 	return c, nil
@@ -124,7 +131,7 @@ func newCluster(cfg *Cluster, a *api, log *slog.Logger) *cluster {
 		cfg: cfg, api: a, log: log, slots: make(chan struct{}, cfg.MaxExecs), dirty: make(chan struct{}, 1),
 		nodes: map[string]*node{}, pods: map[string]map[string]*pod{}, errs: map[string]error{}, listed: map[string]bool{},
 		lacking: map[target]bool{}, joined: map[string]*member{}, rights: map[string]*right{},
-		is: Starting, since: time.Now(), advice: gpu.Advice{What: "the cluster has not answered yet", Try: "wait a moment"},
+		is: Starting, since: a.clock.Now(), advice: gpu.Advice{What: "the cluster has not answered yet", Try: "wait a moment"},
 	}
 }
 
@@ -195,7 +202,7 @@ func (c *cluster) run(ctx context.Context, join func(Node) (leave func())) {
 		case <-c.dirty:
 		}
 		c.reconcile(ctx, join)
-		if !sleep(ctx, collecting) { // changes come together
+		if !c.api.sleep(ctx, collecting) { // changes come together
 			c.leaveAll()
 			return
 		}
@@ -309,7 +316,7 @@ func (c *cluster) admit(ctx context.Context, name string, pods []*pod, join func
 			all, _, err := list[pod](ctx, c.api, "/api/v1/pods", url.Values{"fieldSelector": {"spec.nodeName=" + name}}, mostKnown)
 			return all, err
 		}},
-		now: time.Now, known: map[int]*process{},
+		now: c.api.clock.Now, known: map[int]*process{},
 	}
 	con := &console{
 		cfg: c.cfg, api: c.api, slots: c.slots, log: log, where: m.where, changed: make(chan struct{}, 1),
@@ -451,7 +458,7 @@ func (c *cluster) judge(pods int) {
 		is, advice = c.is, c.advice // not all is listed yet
 	}
 	if is != c.is {
-		c.since = time.Now()
+		c.since = c.api.clock.Now()
 		if is == OK {
 			c.log.Info("the cluster can be read", "nodes", offering)
 		} else if is != Starting {
@@ -467,7 +474,7 @@ func (c *cluster) stateNow() State {
 	defer c.mu.Unlock()
 	s := State{Cluster: c.cfg.ID, Is: c.is, Since: c.since, Nodes: len(c.joined), Advice: c.advice}
 	for _, m := range c.joined {
-		if m.src.console.advice(time.Now()) != nil {
+		if m.src.console.advice(c.api.clock.Now()) != nil {
 			s.Failing++
 		}
 	}

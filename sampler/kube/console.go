@@ -141,7 +141,7 @@ func (c *console) Run(ctx context.Context, stdout, _ io.Writer, args ...string) 
 func (c *console) enter(j *job) (answered bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
+	now := c.now()
 	if !j.repeats {
 		a := c.answers[j.key]
 		if a == nil {
@@ -181,6 +181,15 @@ func (c *console) wake() {
 }
 
 func (c *console) paceNow() time.Duration { return time.Duration(c.pace.Load()) }
+
+func (c *console) now() time.Time { return c.api.clock.Now() }
+
+// untilDeadline is ctx that is also canceled when a node must have answered.
+func (c *console) untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	t := c.api.clock.AfterFunc(c.cfg.Deadline, cancel)
+	return ctx, func() { t.Stop(); cancel() }
+}
 
 // advice is why nothing can be executed now; nil: it can, or is worth a try.
 func (c *console) advice(now time.Time) *gpu.Advice {
@@ -239,9 +248,9 @@ func (c *console) due(now time.Time, grid bool) (all []command) {
 func (c *console) run(ctx context.Context) {
 	defer c.hangUp()
 	c.setPace()
-	next := time.Now().Add(jitter(c.paceNow()) / 2)
+	next := c.now().Add(jitter(c.paceNow()) / 2)
 	for {
-		t := time.NewTimer(time.Until(next))
+		t := c.api.clock.NewTimer(c.api.clock.Until(next))
 		grid := false
 		select {
 		case <-ctx.Done():
@@ -249,13 +258,13 @@ func (c *console) run(ctx context.Context) {
 			return
 		case <-c.changed:
 			t.Stop()
-			if !sleep(ctx, collecting) {
+			if !c.api.sleep(ctx, collecting) {
 				return
 			}
-		case <-t.C:
+		case <-t.Chan():
 			grid = true
 		}
-		now := time.Now()
+		now := c.now()
 		if !now.Before(next) {
 			grid = true
 			for next = next.Add(c.paceNow()); !next.After(now); {
@@ -287,7 +296,7 @@ func (c *console) run(ctx context.Context) {
 		}
 		c.judge(ctx, at, err)
 		if before := c.paceNow(); c.setPace() != before {
-			next = time.Now().Add(c.paceNow())
+			next = c.now().Add(c.paceNow())
 		}
 	}
 }
@@ -295,7 +304,7 @@ func (c *console) run(ctx context.Context) {
 // setPace sets the pace of the way in which commands are executed now.
 func (c *console) setPace() time.Duration {
 	pace := c.cfg.Interval
-	if !c.loops(time.Now()) {
+	if !c.loops(c.now()) {
 		pace = c.cfg.ExecInterval
 	}
 	c.pace.Store(int64(pace))
@@ -338,7 +347,7 @@ func (c *console) judge(ctx context.Context, at target, err error) {
 	c.failures++
 	c.mu.Lock()
 	known := c.failure != nil && c.failure.What == why.What
-	c.failure, c.retry = why, time.Now().Add(pause)
+	c.failure, c.retry = why, c.now().Add(pause)
 	c.mu.Unlock()
 	if !known {
 		c.log.Warn("nvidia-smi can't be executed on the node", "what", why.What, "try", why.Try)
@@ -365,7 +374,7 @@ func (c *console) round(ctx context.Context, at target, commands []command) erro
 	switch {
 	case c.noShell:
 		return c.each(ctx, at, r)
-	case c.loops(time.Now()):
+	case c.loops(c.now()):
 		return c.through(ctx, at, r)
 	default:
 		return c.once(ctx, at, r)
@@ -395,12 +404,12 @@ func (c *console) once(ctx context.Context, at target, r *round) error {
 	for i := range r.commands {
 		args = append(args, r.commands[i].String())
 	}
-	limit, cancel := context.WithTimeout(ctx, c.cfg.Deadline)
+	limit, cancel := c.untilDeadline(ctx)
 	defer cancel()
 	out := r.output(mark)
 	err := c.api.exec(limit, at, args, nil, out, out)
 	out.end()
-	if errors.Is(err, context.DeadlineExceeded) || limit.Err() != nil {
+	if limit.Err() != nil {
 		err = context.DeadlineExceeded
 	}
 	if withoutShell(err, out.said()) {
@@ -433,7 +442,7 @@ func (c *console) each(ctx context.Context, at target, r *round) error {
 		if r.commands[i].args[0] == processList {
 			continue
 		}
-		limit, cancel := context.WithTimeout(ctx, c.cfg.Deadline)
+		limit, cancel := c.untilDeadline(ctx)
 		out := &output{print: r.print, id: id, begun: true, mark: []byte("\x00")}
 		err := c.api.exec(limit, at, append([]string{"nvidia-smi"}, r.commands[i].args...), nil, out, out)
 		expired := limit.Err() != nil
@@ -569,7 +578,7 @@ func (r *round) ended(id, code int) {
 
 // finish takes the end of a command.
 func (c *console) finish(key string, text []byte, err error, late bool) {
-	now := time.Now()
+	now := c.now()
 	c.mu.Lock()
 	if a := c.answers[key]; a != nil {
 		a.text, a.err, a.at, a.wanted = text, err, now, false

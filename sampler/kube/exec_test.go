@@ -11,7 +11,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // An exec ends with its context, whatever the server does. That nothing is left is seen at the end of all tests.
@@ -21,7 +22,7 @@ func TestExecEndsWithItsContext(t *testing.T) {
 	for name, sends := range map[string][]byte{"never answers": nil, "sends pongs": pong, "sends data": data, "sends both": append(data, pong...)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			asked := make(chan struct{})
+			come := make(chan struct{}) // closed when the client has had much
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				c, _, err := http.NewResponseController(w).Hijack()
 				if err != nil {
@@ -29,15 +30,21 @@ func TestExecEndsWithItsContext(t *testing.T) {
 					return
 				}
 				defer c.Close()
-				close(asked)
 				if sends == nil {
+					close(come)
 					_, _ = io.Copy(io.Discard, c)
 					return
 				}
+				if err = c.(*net.TCPConn).SetWriteBuffer(16 << 10); err != nil {
+					t.Error(err)
+				}
 				upgrade(c, r)
 				go func() { _, _ = io.Copy(io.Discard, c) }()
-				for many := bytes.Repeat(sends, 10_000); err == nil; {
-					_, err = c.Write(many)
+				many := bytes.Repeat(sends, 32<<10/len(sends))
+				for i := 0; err == nil; i++ {
+					if _, err = c.Write(many); i == 12 { // more than fits in between
+						close(come)
+					}
 				}
 			}))
 			defer s.Close()
@@ -50,16 +57,10 @@ func TestExecEndsWithItsContext(t *testing.T) {
 			go func() {
 				done <- a.exec(ctx, target{namespace: "n", pod: "p", container: "c"}, []string{"sh"}, nil, io.Discard, io.Discard)
 			}()
-			<-asked
-			time.Sleep(100 * time.Millisecond) // in which much comes
+			testkit.Receive(t, "the server is asked, and sends much", come)
 			cancel()
-			select {
-			case err := <-done:
-				if !errors.Is(err, context.Canceled) {
-					t.Errorf("it ended with %v", err)
-				}
-			case <-time.After(20 * time.Second): // pongs came for ever
-				t.Fatal("it does not end")
+			if err := testkit.Receive(t, "the exec ends", done); !errors.Is(err, context.Canceled) {
+				t.Errorf("it ended with %v", err)
 			}
 		})
 	}

@@ -115,7 +115,7 @@ func (c *cluster) missing(ctx context.Context, namespace string) (verbs []string
 	c.mu.Lock()
 	known := c.rights[namespace]
 	c.mu.Unlock()
-	if known != nil && time.Since(known.at) < longPause {
+	if known != nil && c.api.clock.Since(known.at) < longPause {
 		return known.missing
 	}
 	type attributes struct {
@@ -146,7 +146,7 @@ func (c *cluster) missing(ctx context.Context, namespace string) (verbs []string
 		}
 	}
 	c.mu.Lock()
-	c.rights[namespace] = &right{missing: verbs, at: time.Now()}
+	c.rights[namespace] = &right{missing: verbs, at: c.api.clock.Now()}
 	c.mu.Unlock()
 	return verbs
 }

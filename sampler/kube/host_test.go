@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/kube/fakekube"
@@ -37,14 +36,14 @@ while IFS= read -r line; do case "$line" in "$l "*) printf '%s\n' "$line";; esac
 		body["metadata"].(map[string]any)["uid"] = uid
 		body["status"].(map[string]any)["containerStatuses"] = []any{map[string]any{"name": "trainer", "containerID": "containerd://" + id, "image": "train:7"}}
 	})
-	f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
+	f := watch(t, parsed(t, s.URL, ""))
 	snap := f.well("gpu-1")
 	n, _ := f.node("gpu-1")
 	processes := snap.Devices[0].Processes.Or(nil)
 	if len(processes) == 0 {
 		t.Fatal("the machine has no process")
 	}
-	await(t, "the process has a pod", func() bool {
+	f.until("the process has a pod", func() bool {
 		f.well("gpu-1")
 		n.Host.Describe(t.Context(), processes)
 		pod := processes[0].Facts.Pod.Or(zeroPod)

@@ -9,11 +9,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/kube/fakekube"
 )
 
@@ -22,7 +22,7 @@ func TestModes(t *testing.T) {
 	for _, mode := range []Mode{Loop, Once, Auto} {
 		t.Run(string(mode), func(t *testing.T) {
 			s, m := lab(t)
-			f := watch(t, quick(parsed(t, s.URL, "mode: "+string(mode)+"\n"), 100*time.Millisecond))
+			f := watch(t, parsed(t, s.URL, "mode: "+string(mode)+"\n"))
 			snap := f.well("gpu-1")
 			d := snap.Devices[0]
 			if snap.Source != gpu.SourceKubernetes || d.Source != gpu.SourceKubernetes || d.Name != "NVIDIA GeForce RTX 4090" {
@@ -32,12 +32,13 @@ func TestModes(t *testing.T) {
 			f.reads("gpu-1", "another temperature", func(snap *gpu.Snapshot, err error) bool {
 				return err == nil && len(snap.Devices) > 0 && snap.Devices[0].Thermal.GPU.Or(0) == 83
 			})
+			f.until("many commands are executed", func() bool { return m.Count(" start ") >= 20 }) // at most four at a time
 			if counts := s.Counts(); mode == Once == (counts.Execs < 4) {
 				t.Errorf("%s: %+v", mode, counts)
 			}
 			f.is(OK)
 			f.end()
-			await(t, "everything ends in the container", func() bool { c := s.Counts(); return c.Ended == c.Commands })
+			f.until("everything ends in the container", func() bool { c := s.Counts(); return c.Ended == c.Commands })
 		})
 	}
 }
@@ -46,7 +47,7 @@ func TestModes(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	s, m := lab(t)
 	folder := filepath.Dir(m.Program())
-	f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
+	f := watch(t, parsed(t, s.URL, ""))
 	f.well("gpu-1")
 	pod := func(change ...func(map[string]any)) { s.Pod("gpu-operator", "driver-1", "gpu-1", folder, change...) }
 	for _, tt := range []struct {
@@ -82,7 +83,7 @@ func TestTrouble(t *testing.T) {
 // A cluster says what is wrong with it as a whole.
 func TestConditions(t *testing.T) {
 	s := fakekube.New(t)
-	f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
+	f := watch(t, parsed(t, s.URL, ""))
 	f.is(NoGPUNodes)
 	s.Node("cpu-1", fakekube.Capacity(map[string]any{"cpu": "4", "nvidia.com/gpu": "0"}))
 	s.Node("gpu-1", fakekube.Capacity(map[string]any{"nvidia.com/mig-1g.10gb": "7"}))
@@ -96,8 +97,8 @@ func TestConditions(t *testing.T) {
 	f.well("gpu-1")
 	s.Remove("nodes", "", "gpu-1")
 	f.is(NoGPUNodes)
-	await(t, "it leaves", func() bool { _, there := f.node("gpu-1"); return !there })
-	await(t, "its commands end", func() bool { return len(m.Running()) == 0 })
+	f.until("it leaves", func() bool { _, there := f.node("gpu-1"); return !there })
+	f.until("its commands end", func() bool { return len(m.Running()) == 0 })
 
 	s.Deny("list nodes", true)
 	s.Deny("watch nodes", true)
@@ -111,7 +112,7 @@ func TestConditions(t *testing.T) {
 // An API server that goes away and comes back is told, and reading goes on by itself.
 func TestServerAway(t *testing.T) {
 	s, _ := lab(t)
-	f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
+	f := watch(t, parsed(t, s.URL, ""))
 	f.well("gpu-1")
 	s.Away(true)
 	f.is(Unreachable)
@@ -130,7 +131,7 @@ func TestTokenRotates(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	write(t, token, "first")
 	s.Tokens("first")
-	f := watch(t, quick(parsed(t, s.URL, "token_file: "+token+"\nmode: once\n"), 50*time.Millisecond))
+	f := watch(t, parsed(t, s.URL, "token_file: "+token+"\nmode: once\n"))
 	f.well("gpu-1")
 	s.Tokens("second")
 	s.CloseClientConnections()
@@ -180,12 +181,10 @@ func goneAdvice(t *testing.T, cfg *Cluster, at target) {
 		t.Fatal(err)
 	}
 	defer a.close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	if err = a.exec(ctx, at, []string{"true"}, nil, io.Discard, io.Discard); err == nil {
+	if err = a.exec(t.Context(), at, []string{"true"}, nil, io.Discard, io.Discard); err == nil {
 		t.Fatal("it is executed")
 	}
-	said := newCluster(cfg, a, slog.New(slog.DiscardHandler)).explain(ctx, at, err)
+	said := newCluster(cfg, a, slog.New(slog.DiscardHandler)).explain(t.Context(), at, err)
 	if !strings.Contains(said.What, "restarting or gone") || !errors.Is(said, gpu.ErrNoDriver) {
 		t.Errorf("%v: %s", err, said.Text())
 	}
@@ -197,7 +196,7 @@ func TestGone(t *testing.T) {
 	_, folder := machine(t, "rtx4090-550")
 	s.Node("gpu-2")
 	s.Pod("nvidia-gpu-operator", "driver-2", "gpu-2", folder, fakekube.Labels(map[string]any{"app.kubernetes.io/component": "nvidia-driver", "app": "nvidia-gpu-driver-ubuntu22.04-7c6"}))
-	f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
+	f := watch(t, parsed(t, s.URL, ""))
 	f.well("gpu-1")
 	f.well("gpu-2")
 	s.Away(true)
@@ -205,7 +204,7 @@ func TestGone(t *testing.T) {
 	s.Compact()
 	lists := s.Counts().Lists
 	s.Away(false)
-	await(t, "gpu-2 leaves", func() bool { _, there := f.node("gpu-2"); return !there })
+	f.until("gpu-2 leaves", func() bool { _, there := f.node("gpu-2"); return !there })
 	if s.Counts().Lists == lists {
 		t.Error("it left without a list")
 	}
@@ -216,12 +215,12 @@ func TestGone(t *testing.T) {
 func TestFallsBack(t *testing.T) {
 	for name, spoil := range map[string]func(*fakekube.Server){
 		"no input":        func(s *fakekube.Server) { s.NoInput(true) },
-		"streams are cut": func(s *fakekube.Server) { s.Lasts(30 * time.Millisecond) },
+		"streams are cut": func(s *fakekube.Server) { s.Breaks(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := lab(t)
 			spoil(s)
-			f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
+			f := watch(t, parsed(t, s.URL, ""))
 			f.well("gpu-1")
 		})
 	}
@@ -231,11 +230,17 @@ func TestFallsBack(t *testing.T) {
 func TestMute(t *testing.T) {
 	s, _ := lab(t)
 	s.Mute(true)
-	file := quick(parsed(t, s.URL, ""), 50*time.Millisecond)
-	file.Clusters[0].Deadline = 3 * time.Second
-	f := watch(t, file)
-	_ = f.says("gpu-1", "has not answered within 3s")
+	f := watch(t, parsed(t, s.URL, ""))
+	f.until("a stream opens", func() bool { return s.Counts().Execs == 1 })
+	was := f.step
+	f.step = deadline
+	_ = f.says("gpu-1", "has not answered within 24h")
+	if counts := s.Counts(); counts.Execs < 2 {
+		t.Errorf("%+v: it is said before an exec of its own is tried", counts)
+	}
+	f.step = was
 	s.Mute(false)
+	s.Cut()
 	f.well("gpu-1")
 }
 
@@ -254,15 +259,15 @@ func TestGivenUpAsItBegins(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- a.exec(ctx, at, []string{"sh"}, nil, io.Discard, io.Discard) }()
-		for s.Counts().Execs <= i {
+		for s.Counts().Execs <= i && len(done) == 0 { // to cancel it at once
 			runtime.Gosched()
 		}
 		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
+		if err := testkit.Receive(t, "the exec ends", done); !errors.Is(err, context.Canceled) {
 			t.Fatalf("it ended with %v", err)
 		}
 	}
-	await(t, "nothing is left", func() bool { return goleak.Find(before) == nil })
+	testkit.Until(t, "nothing is left", func() bool { return goleak.Find(before) == nil }, func() any { return goleak.Find(before) })
 }
 
 // Clouds without a pod of the driver have others that can run nvidia-smi, by the order of the list.
@@ -274,7 +279,7 @@ func TestOtherPods(t *testing.T) {
 	s.Pod("kube-system", "installer", "gpu-1", empty, fakekube.Labels(map[string]any{"k8s-app": "nvidia-driver-installer"}), fakekube.Container("pause", true, 0, "running"))
 	s.Pod("kube-system", "plugin", "gpu-1", folder, fakekube.Labels(map[string]any{"k8s-app": "nvidia-gpu-device-plugin"}), fakekube.Container("nvidia-gpu-device-plugin", true, 0, "running"))
 	s.Pod("kube-system", "other", "gpu-1", empty, fakekube.Labels(map[string]any{"k8s-app": "dns"}))
-	f := watch(t, quick(parsed(t, s.URL, ""), 50*time.Millisecond))
+	f := watch(t, parsed(t, s.URL, ""))
 	f.well("gpu-1")
 }
 

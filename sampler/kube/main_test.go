@@ -4,35 +4,46 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/leaktest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/kube/fakekube"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
 func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
 
-// A fleet collects the nodes that join.
+// A fleet collects the nodes that join. While a test waits, their clock moves, by a step between two looks.
 type fleet struct {
 	tb    testing.TB
-	mu    sync.Mutex
-	nodes map[string]Node
-	left  []string
+	clock clockwork.Clock
+	step  time.Duration
 	all   *Clusters
 	end   func()
+	last  map[string]reading // of each node, by until
+
+	mu    sync.Mutex
+	nodes map[string]Node
 }
+
+// deadline is that of a node in a test: longer than the steps of a whole wait, so that no node that answers meets it.
+const deadline = 24 * time.Hour
 
 // parsed is a file with a cluster at the server.
 func parsed(tb testing.TB, server, more string) *File {
 	tb.Helper()
-	text := "clusters:\n- id: lab\n  url: " + server + "\n  interval: 1s\n  exec_interval: 1s\n  deadline: 10s\n"
+	text := "clusters:\n- id: lab\n  url: " + server + "\n  interval: 1s\n  exec_interval: 1s\n"
 	for line := range strings.Lines(more) {
 		text += "  " + line
 	}
@@ -40,25 +51,23 @@ func parsed(tb testing.TB, server, more string) *File {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return file
-}
-
-// quick makes the intervals as short as tests want them.
-func quick(file *File, interval time.Duration) *File {
-	for i := range file.Clusters {
-		file.Clusters[i].Interval, file.Clusters[i].ExecInterval = interval, interval
-	}
+	file.Clusters[0].Deadline = deadline
 	return file
 }
 
 func watch(tb testing.TB, file *File) *fleet {
 	tb.Helper()
+	return watchBy(tb, file, clockwork.NewFakeClock())
+}
+
+func watchBy(tb testing.TB, file *File, clock clockwork.Clock) *fleet {
+	tb.Helper()
 	log := slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
-	all, err := New(file, log)
+	all, err := newClusters(file, log, clock)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f := &fleet{tb: tb, nodes: map[string]Node{}, all: all}
+	f := &fleet{tb: tb, clock: clock, step: time.Second, last: map[string]reading{}, nodes: map[string]Node{}, all: all}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -69,11 +78,7 @@ func watch(tb testing.TB, file *File) *fleet {
 	}()
 	f.end = sync.OnceFunc(func() {
 		cancel()
-		select {
-		case <-done:
-		case <-time.After(30 * time.Second):
-			tb.Error("Run does not end")
-		}
+		testkit.Receive(tb, "Run ends", done)
 	})
 	tb.Cleanup(f.end)
 	return f
@@ -87,7 +92,6 @@ func (f *fleet) join(n Node) func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.nodes, n.Name)
-		f.left = append(f.left, n.Name)
 	}
 }
 
@@ -98,37 +102,50 @@ func (f *fleet) node(name string) (Node, bool) {
 	return n, ok
 }
 
-// await polls until something holds.
-func await(tb testing.TB, what string, holds func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(60 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatalf("never: %s", what)
-		}
-	}
+// A reading is what a node's source returned.
+type reading struct {
+	snap *gpu.Snapshot
+	err  error
 }
 
-// reads reads a node until the condition holds.
+// until waits for an event. Meanwhile it moves the clock, and reads all nodes, as a sampler does.
+func (f *fleet) until(what string, holds func() bool) {
+	f.tb.Helper()
+	fake, _ := f.clock.(*clockwork.FakeClock)
+	testkit.Until(f.tb, what, func() bool {
+		f.mu.Lock()
+		nodes := slices.Collect(maps.Values(f.nodes))
+		f.mu.Unlock()
+		clear(f.last)
+		for _, n := range nodes {
+			snap, err := n.Source.Read(canceled(f.tb))
+			f.last[n.Name] = reading{snap, err}
+		}
+		if holds() {
+			return true
+		}
+		if fake != nil {
+			fake.Advance(f.step)
+		}
+		return false
+	}, func() any { return f.last }, func() any { return f.all.State() })
+}
+
+// reads waits until a reading of a node is as the test wants it.
 func (f *fleet) reads(name, what string, holds func(*gpu.Snapshot, error) bool) *gpu.Snapshot {
 	f.tb.Helper()
-	var snap *gpu.Snapshot
-	var err error
-	defer func() {
-		if f.tb.Failed() {
-			f.tb.Logf("the last reading of %s: %+v, %v; %+v", name, snap, err, f.all.State())
-		}
-	}()
-	await(f.tb, name+": "+what, func() bool {
-		n, there := f.node(name)
-		if !there {
-			return false
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-		defer cancel()
-		snap, err = n.Source.Read(ctx)
-		return holds(snap, err)
+	f.until(name+": "+what, func() bool {
+		r, there := f.last[name]
+		return there && holds(r.snap, r.err)
 	})
-	return snap
+	return f.last[name].snap
+}
+
+// canceled is a context with which a source returns what it has, without a wait.
+func canceled(tb testing.TB) context.Context {
+	ctx, cancel := context.WithCancel(tb.Context())
+	cancel()
+	return ctx
 }
 
 // well reads a node until all its devices are read, with their processes.
@@ -165,7 +182,7 @@ func (f *fleet) says(name, what string) *gpu.Advice {
 func (f *fleet) is(want Condition) State {
 	f.tb.Helper()
 	var s State
-	await(f.tb, "the cluster is "+string(want), func() bool {
+	f.until("the cluster is "+string(want), func() bool {
 		s = f.all.State()[0]
 		return s.Is == want
 	})
@@ -179,7 +196,6 @@ func (f *fleet) is(want Condition) State {
 func machine(tb testing.TB, name string) (*fakesmi.Machine, string) {
 	tb.Helper()
 	m := fakesmi.New(tb, name)
-	m.Fault("pmon-ms 20")
 	return m, filepath.Dir(m.Program())
 }
 

@@ -2,9 +2,4 @@
 
 package kube
 
-import "time"
-
-const (
-	manyPods     = 500
-	manyInterval = 30 * time.Second
-)
+const manyPods = 500

@@ -54,12 +54,12 @@ func (s *Source) Name() string { return gpu.SourceKubernetes }
 
 // Read returns the newest reading of every device, as [smi.Source.Read] does, or says why the node can't be read.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
-	if why := s.console.advice(time.Now()); why != nil {
+	if why := s.console.advice(s.console.now()); why != nil {
 		return nil, why
 	}
 	snap, err := s.smi.Read(ctx)
 	if err != nil {
-		if why := s.console.advice(time.Now()); why != nil { // what began the failure says more
+		if why := s.console.advice(s.console.now()); why != nil { // what began the failure says more
 			err = why
 		}
 	}

@@ -33,6 +33,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/freeport"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
@@ -105,7 +106,7 @@ func (s *realServer) serve() {
 		"--kubelet-client-certificate", s.file("client.crt"), "--kubelet-client-key", s.file("client.key"),
 		"--kubelet-certificate-authority", s.file("ca.crt"), "--kubelet-preferred-address-types", "InternalIP",
 		"--audit-policy-file", s.file("policy"), "--audit-log-path", s.file("audit"))
-	await(s.t, "the API server is ready", func() bool {
+	testkit.Until(s.t, "the API server is ready", func() bool {
 		resp, err := s.admin.do(s.t.Context(), http.MethodGet, "/readyz", nil, nil)
 		if err == nil {
 			_ = resp.Body.Close()
@@ -387,7 +388,7 @@ func (s *realServer) streams(verb string) (n int) {
 
 func (s *realServer) watch(t *testing.T, token, more string) *fleet {
 	t.Helper()
-	return watch(t, quick(parsed(t, s.url, "ca_file: "+s.file("ca.crt")+"\ntoken_file: "+token+"\n"+more), 100*time.Millisecond))
+	return watch(t, parsed(t, s.url, "ca_file: "+s.file("ca.crt")+"\ntoken_file: "+token+"\n"+more))
 }
 
 // What fakekube plays is as a real API server does it: who may do what, watches, and exec through its translator of streams.
@@ -449,8 +450,8 @@ func TestRealServer(t *testing.T) {
 		s.pod("driver-1", "gpu-1", folder)
 		f.well("gpu-1")
 		s.remove("/api/v1/nodes/gpu-1")
-		await(t, "it leaves", func() bool { _, there := f.node("gpu-1"); return !there })
-		await(t, "its commands end", func() bool { return len(m.Running()) == 0 })
+		f.until("it leaves", func() bool { _, there := f.node("gpu-1"); return !there })
+		f.until("its commands end", func() bool { return len(m.Running()) == 0 })
 		s.node("gpu-1")
 		f.well("gpu-1")
 	})
@@ -521,7 +522,7 @@ func TestRealServer(t *testing.T) {
 		s.end()
 		f.is(Unreachable)
 		_ = f.says("gpu-1", "can't be")
-		await(t, "its commands end", func() bool { return len(m.Running()) == 0 })
+		f.until("its commands end", func() bool { return len(m.Running()) == 0 })
 		s.serve()
 		f.is(OK)
 		f.well("gpu-1")
@@ -557,7 +558,7 @@ func (s *realServer) reads(t *testing.T, m *fakesmi.Machine, token string, mode 
 	if s.streams(verb) == before || s.streams(other) != not {
 		t.Errorf("%d streams with %s, %d with %s", s.streams(verb)-before, verb, s.streams(other)-not, other)
 	}
-	await(t, "nothing is left in the container", func() bool { return len(m.Running()) == 0 })
+	f.until("nothing is left in the container", func() bool { return len(m.Running()) == 0 })
 }
 
 func (s *realServer) refuses(t *testing.T, token, says string) {

@@ -1,130 +1,121 @@
 package kube
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/kube/fakekube"
+	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-// fleetOf is a cluster of many nodes, each with a pod. Their nvidia-smi is a script that prints what the fake one of a
-// machine with two GPUs has printed: starting a program for each would measure this machine.
-func fleetOf(tb testing.TB, nodes int) *fakekube.Server {
+// fleetOf is a cluster of many nodes, each with a pod that has the same nvidia-smi.
+func fleetOf(tb testing.TB, nodes int) (*fakekube.Server, *quickSMI) {
 	tb.Helper()
 	s := fakekube.New(tb)
-	folder := quickSMI(tb)
+	smi := newQuickSMI(tb)
 	for i := range nodes {
 		name := fmt.Sprintf("gpu-%03d", i)
 		s.Node(name)
-		s.Pod("gpu-operator", "driver-"+name, name, folder)
+		s.Pod("gpu-operator", "driver-"+name, name, smi.dir)
 	}
-	return s
+	return s, smi
 }
 
-// quickSMI is an nvidia-smi that a shell runs without another program. It prints what the fake one of a machine does.
-func quickSMI(tb testing.TB) string {
+// A quickSMI is an nvidia-smi that a shell runs without another program: starting one for each node would measure this machine.
+type quickSMI struct {
+	tb      testing.TB
+	dir     string
+	machine *fakesmi.Machine  // the fake nvidia-smi that has printed what this one prints
+	files   map[string]string // with what is printed, by arguments
+}
+
+func newQuickSMI(tb testing.TB) *quickSMI {
 	tb.Helper()
-	m, folder := machine(tb, "rtx4090-550")
-	s := fakekube.New(tb)
-	s.Node("one")
-	s.Pod("gpu-operator", "one", "one", folder)
-	f := watch(tb, quick(parsed(tb, s.URL, "mode: loop\n"), 50*time.Millisecond))
-	f.well("one")
-	dir := tb.TempDir()
+	s, m := lab(tb)
+	f := watch(tb, parsed(tb, s.URL, "mode: loop\n"))
+	f.well("gpu-1")
+	f.end()
+	q := &quickSMI{tb: tb, dir: tb.TempDir(), machine: m, files: map[string]string{}}
 	program := "#!/bin/sh\ncase \"$*\" in\n"
 	for i, start := range m.Log() {
 		_, args, ok := strings.Cut(start, " start ")
-		if !ok || strings.Contains(program, "'"+args+"'") {
+		if !ok || q.files[args] != "" {
 			continue
 		}
-		text, err := exec.CommandContext(tb.Context(), m.Program(), strings.Fields(args)...).Output()
-		if err != nil {
-			tb.Fatalf("%s: %v", args, err)
-		}
-		file := filepath.Join(dir, fmt.Sprint(i))
-		write(tb, file, string(text))
-		program += "'" + args + "') while IFS= read -r l; do printf '%s\\n' \"$l\"; done <" + file + " ;;\n"
+		q.files[args] = filepath.Join(q.dir, fmt.Sprint(i))
+		program += "'" + args + "') while IFS= read -r l; do printf '%s\\n' \"$l\"; done <" + q.files[args] + " ;;\n"
 	}
-	f.end()
-	write(tb, filepath.Join(dir, "nvidia-smi"), program+"*) exit 2 ;;\nesac\n")
-	if err := os.Chmod(filepath.Join(dir, "nvidia-smi"), 0o755); err != nil { //nolint:gosec // a program
+	q.update()
+	write(tb, filepath.Join(q.dir, "nvidia-smi"), program+"*) exit 2 ;;\nesac\n")
+	if err := os.Chmod(filepath.Join(q.dir, "nvidia-smi"), 0o755); err != nil { //nolint:gosec // a program
 		tb.Fatal(err)
 	}
-	return dir
+	return q
 }
 
-// Many nodes are all read, within the interval, with no more execs at once than allowed: counted by the server.
-func TestManyPods(t *testing.T) {
-	const nodes, most = manyPods, 16
-	s := fleetOf(t, nodes)
-	file := parsed(t, s.URL, "mode: once\n")
-	file.Clusters[0].ExecInterval = manyInterval
-	f := watch(t, file)
-	read := f.readAll(nodes)
-	if counts := s.Counts(); counts.Most > most || counts.Most < most/2 {
-		t.Errorf("%d execs at once, want %d at most, and most of the time", counts.Most, most)
-	}
-	for name, at := range read {
-		if at.IsZero() {
-			t.Errorf("%s has not been read", name)
+// update lets it print what the machine's prints now.
+func (q *quickSMI) update() {
+	q.tb.Helper()
+	for args, file := range q.files {
+		text, err := exec.CommandContext(q.tb.Context(), q.machine.Program(), strings.Fields(args)...).Output()
+		if err != nil {
+			q.tb.Fatalf("%s: %v", args, err)
 		}
+		write(q.tb, file, string(text))
 	}
-	s.Forget()
+}
+
+// Many nodes are all read, once in an interval, with as many execs at once as allowed: counted by the server.
+func TestManyPods(t *testing.T) {
+	const most, interval = 16, time.Minute
+	s, smi := fleetOf(t, manyPods)
+	file := parsed(t, s.URL, "mode: once\n")
+	file.Clusters[0].ExecInterval = interval
+	release := s.Hold()
+	f := watch(t, file)
+	f.step = interval / 10
+	f.until("as many execs begin as may", func() bool { return s.Counts().Most >= most })
+	release()
+	f.readAll(manyPods, func(*gpu.Device) bool { return true })
+	if counts := s.Counts(); counts.Most != most {
+		t.Errorf("%d execs at once, want %d", counts.Most, most)
+	}
+
 	// Each is read once more, with one exec each: what is repeated comes in the rounds of the interval.
-	began := time.Now()
-	later := f.readAfter(nodes, began)
+	smi.machine.Set(smi.machine.Addresses()[0], "temperature.gpu", "83")
+	smi.update()
+	s.Forget()
+	began := f.clock.Now()
+	f.readAll(manyPods, func(d *gpu.Device) bool { return d.Thermal.GPU.Or(0) == 83 })
+	rounds := 2 + int(f.clock.Since(began)/interval) // with those that have begun before, and those at the end
 	counts := s.Counts()
-	t.Logf("%d nodes again after %v: %d execs, %d at once", len(later), time.Since(began).Round(time.Second), counts.Execs, counts.Most)
-	if counts.Most > most || counts.Execs > 2*nodes+most {
+	t.Logf("%d nodes again after %v: %d execs, %d at once", manyPods, f.clock.Since(began), counts.Execs, counts.Most)
+	if counts.Most > most || counts.Execs > rounds*manyPods {
 		t.Errorf("%+v", counts)
 	}
 }
 
-// readAll reads all nodes at the same time until each has had a reading.
-func (f *fleet) readAll(nodes int) map[string]time.Time { return f.readAfter(nodes, time.Time{}) }
-
-// readAfter reads all nodes until each has had a reading that was made after a time.
-func (f *fleet) readAfter(nodes int, after time.Time) map[string]time.Time {
+// readAll waits until the newest reading of each node has a device of which something holds.
+func (f *fleet) readAll(nodes int, holds func(*gpu.Device) bool) {
 	f.tb.Helper()
-	at := map[string]time.Time{}
-	await(f.tb, fmt.Sprintf("%d nodes are read", nodes), func() bool {
-		f.mu.Lock()
-		var left []Node
-		for name, n := range f.nodes {
-			if at[name].IsZero() {
-				left = append(left, n)
+	f.until(fmt.Sprintf("%d nodes are read", nodes), func() bool {
+		for _, r := range f.last {
+			if r.err != nil || len(r.snap.Devices) == 0 || !holds(&r.snap.Devices[0]) {
+				return false
 			}
 		}
-		count := len(f.nodes)
-		f.mu.Unlock()
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for _, n := range left {
-			all.Go(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
-				defer cancel()
-				snap, err := n.Source.Read(ctx)
-				if err != nil || snap == nil || len(snap.Devices) == 0 || !snap.Devices[0].SampledAt.After(after) {
-					return
-				}
-				mu.Lock()
-				at[n.Name] = snap.Devices[0].SampledAt
-				mu.Unlock()
-			})
-		}
-		all.Wait()
-		return count == nodes && len(at) == nodes
+		return len(f.last) == nodes
 	})
-	return at
 }
 
 // What a node costs: CPU of this process (with the fake API server, which is in it) for a round, and memory.
@@ -132,13 +123,13 @@ func BenchmarkNodes(b *testing.B) {
 	for _, mode := range []Mode{Loop, Once} {
 		b.Run(string(mode), func(b *testing.B) {
 			const nodes = 50
-			s := fleetOf(b, nodes)
-			file := quick(parsed(b, s.URL, "mode: "+string(mode)+"\n"), 2*time.Second)
+			s, _ := fleetOf(b, nodes)
+			file := parsed(b, s.URL, "mode: "+string(mode)+"\n")
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
-			f := watch(b, file)
-			f.readAll(nodes)
+			f := watchBy(b, file, clockwork.NewRealClock())
+			f.readAll(nodes, func(*gpu.Device) bool { return true })
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			start := cpu()
@@ -164,11 +155,4 @@ func cpu() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// canceled is a context with which a source returns what it has.
-func canceled(tb testing.TB) context.Context {
-	ctx, cancel := context.WithCancel(tb.Context())
-	cancel()
-	return ctx
 }

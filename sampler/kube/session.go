@@ -43,7 +43,7 @@ func (c *console) open(ctx context.Context, at target) *session {
 	reader, writer := io.Pipe()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it is ended by end
 	s := &session{
-		at: at, began: time.Now(), lasts: jitter(oftenAsked), stdin: writer, cancel: cancel, done: make(chan struct{}),
+		at: at, began: c.now(), lasts: jitter(oftenAsked), stdin: writer, cancel: cancel, done: make(chan struct{}),
 	}
 	s.out = &output{
 		mark: []byte(mark),
@@ -110,14 +110,14 @@ var errMute = errors.New("the stream says nothing")
 
 // through executes a round in the session, or in a new one where that has ended.
 func (c *console) through(ctx context.Context, at target, r *round) error {
-	if c.s != nil && time.Since(c.s.began) > c.s.lasts {
+	if c.s != nil && c.now().Sub(c.s.began) > c.s.lasts {
 		c.hangUp()
 	}
 	for attempt := 1; ; attempt++ {
 		fresh := c.s == nil || c.s.ended()
 		if c.s != nil && fresh {
 			c.hangUp()
-			if !c.loops(time.Now()) {
+			if !c.loops(c.now()) {
 				return c.once(ctx, at, r)
 			}
 		}
@@ -131,7 +131,7 @@ func (c *console) through(ctx context.Context, at target, r *round) error {
 			return c.each(ctx, at, r)
 		case errors.Is(err, errMute) && c.cfg.Mode == Auto:
 			c.hangUp()
-			c.broken, c.onceTill = 0, time.Now().Add(onceFor)
+			c.broken, c.onceTill = 0, c.now().Add(onceFor)
 			c.log.Info("a stream says nothing; each reading is an exec of its own for a while", "pod", at.pod)
 			return c.once(ctx, at, r)
 		case fresh || attempt > 1:
@@ -148,7 +148,7 @@ func (c *console) note(s *session) {
 		return
 	}
 	if c.broken++; c.broken > 1 && c.cfg.Mode == Auto {
-		c.broken, c.onceTill = 0, time.Now().Add(onceFor)
+		c.broken, c.onceTill = 0, c.now().Add(onceFor)
 		c.log.Info("streams don't hold; each reading is an exec of its own for a while", "pod", s.at.pod, "err", s.err)
 	}
 }
@@ -169,7 +169,7 @@ func (c *console) send(ctx context.Context, at target, r *round, fresh bool) err
 	for i := range r.commands {
 		lines = append(append(lines, r.commands[i].String()...), '\n')
 	}
-	deadline := time.NewTimer(c.cfg.Deadline)
+	deadline := c.api.clock.NewTimer(c.cfg.Deadline)
 	defer deadline.Stop()
 	written := make(chan struct{})
 	go func() {
@@ -187,7 +187,7 @@ func (c *console) send(ctx context.Context, at target, r *round, fresh bool) err
 		}
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-deadline.C:
+	case <-deadline.Chan():
 		err = context.DeadlineExceeded
 	}
 	if err == nil {

@@ -18,9 +18,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // A Server is an API server. Several goroutines may call its methods.
@@ -38,8 +39,9 @@ type Server struct {
 	denied  map[string]bool
 	away    bool
 	mute    bool          // exec opens, and nothing is executed
+	held    chan struct{} // exec waits until it is closed; nil: it does not wait
 	noInput bool          // exec has no standard input
-	lasts   time.Duration // of an exec with an input; 0: as long as it likes
+	breaks  bool          // an exec ends when something comes on its input
 	folders map[string]string
 	conns   map[int]func() // ends an exec
 	counts  Counts
@@ -93,12 +95,7 @@ func Unstarted(tb testing.TB) *Server {
 		s.Cut()
 		ended := make(chan struct{})
 		go func() { s.execs.Wait(); close(ended) }()
-		select {
-		case <-ended:
-		case <-time.After(time.Minute):
-			c := s.Counts()
-			tb.Errorf("fakekube: %d commands have begun, and %d ended", c.Commands, c.Ended)
-		}
+		testkit.Receive(tb, "fakekube: all execs and their commands end", ended, func() any { return s.Counts() })
 	})
 	return s
 }
@@ -291,11 +288,18 @@ func (s *Server) Away(yes bool) {
 // Mute makes exec open and do nothing.
 func (s *Server) Mute(yes bool) { s.set(func() { s.mute = yes }) }
 
+// Hold makes each exec wait that begins from now on. All of them go on with what they are to execute once release is called.
+func (s *Server) Hold() (release func()) {
+	held := make(chan struct{})
+	s.set(func() { s.held = held })
+	return func() { s.set(func() { s.held = nil }); close(held) }
+}
+
 // NoInput takes the standard input away from what is executed.
 func (s *Server) NoInput(yes bool) { s.set(func() { s.noInput = yes }) }
 
-// Lasts ends each exec that has a standard input after a while.
-func (s *Server) Lasts(d time.Duration) { s.set(func() { s.lasts = d }) }
+// Breaks ends each exec when something comes on its standard input.
+func (s *Server) Breaks(yes bool) { s.set(func() { s.breaks = yes }) }
 
 func (s *Server) set(do func()) {
 	s.mu.Lock()
@@ -536,7 +540,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	s.counts.Streams++
 	s.now++
 	s.counts.Most = max(s.counts.Most, s.now)
-	mute, noInput, lasts := s.mute, s.noInput, s.lasts
+	mute, held, input := s.mute, s.held, inputKind{none: s.noInput || q.Get("stdin") == "", breaks: s.breaks}
 	s.mu.Unlock()
 	defer s.set(func() {
 		delete(s.conns, id)
@@ -545,9 +549,12 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	// An exec is over when its end is told: what the connection still takes is nobody's.
 	over := sync.OnceFunc(func() { s.set(func() { s.now-- }) })
 	defer over()
-	if lasts > 0 && r.URL.Query().Get("stdin") != "" {
-		end := time.AfterFunc(lasts, func() { _ = conn.CloseNow() })
-		defer end.Stop()
+	if held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return
+		}
 	}
 	if mute {
 		for {
@@ -556,16 +563,19 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	s.command(ctx, conn, q["command"], folder, q.Get("stdin") != "" && !noInput, over)
+	s.command(ctx, conn, q["command"], folder, input, over)
 }
+
+// An inputKind is what the standard input of an exec is like.
+type inputKind struct{ none, breaks bool }
 
 // command runs a command on this machine. It goes on when the connection ends, as in a container: only its
 // standard input is at its end then.
-func (s *Server) command(ctx context.Context, conn *websocket.Conn, command []string, folder string, input bool, over func()) {
+func (s *Server) command(ctx context.Context, conn *websocket.Conn, command []string, folder string, input inputKind, over func()) {
 	path := folder + ":" + os.Getenv("PATH")
 	program, err := lookUp(command[0], path)
 	if err != nil {
-		s.end(conn, status(http.StatusInternalServerError, "InternalError",
+		s.end(ctx, conn, status(http.StatusInternalServerError, "InternalError",
 			fmt.Sprintf("error executing command in container: exec: %q: executable file not found in $PATH", command[0])))
 		return
 	}
@@ -576,13 +586,13 @@ func (s *Server) command(ctx context.Context, conn *websocket.Conn, command []st
 		s.tb.Errorf("fakekube: %v", err)
 		return
 	}
-	cmd.Stdout, cmd.Stderr = &channel{conn, stdout}, &channel{conn, stderr}
+	cmd.Stdout, cmd.Stderr = &channel{ctx, conn, stdout}, &channel{ctx, conn, stderr}
 	if err := cmd.Start(); err != nil {
 		s.tb.Errorf("fakekube: %v", err)
 		return
 	}
 	s.set(func() { s.counts.Commands++ })
-	if !input {
+	if input.none {
 		_ = in.Close()
 	}
 	var reads sync.WaitGroup
@@ -598,6 +608,10 @@ func (s *Server) command(ctx context.Context, conn *websocket.Conn, command []st
 				return
 			}
 			if len(text) > 0 && text[0] == stdin {
+				if input.breaks {
+					_ = conn.CloseNow()
+					return
+				}
 				_, _ = in.Write(text[1:])
 			}
 		}
@@ -610,7 +624,7 @@ func (s *Server) command(ctx context.Context, conn *websocket.Conn, command []st
 		result = status(0, "NonZeroExitCode", "command terminated with non-zero exit code")
 		result["details"] = map[string]any{"causes": []any{map[string]any{"reason": "ExitCode", "message": strconv.Itoa(exit.ExitCode())}}}
 	}
-	s.end(conn, result)
+	s.end(ctx, conn, result)
 	reads.Wait()
 }
 
@@ -624,16 +638,15 @@ func lookUp(program, path string) (string, error) {
 	return "", exec.ErrNotFound
 }
 
-func (s *Server) end(conn *websocket.Conn, result map[string]any) {
+func (s *Server) end(ctx context.Context, conn *websocket.Conn, result map[string]any) {
 	text, _ := json.Marshal(result)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
 	_ = conn.Write(ctx, websocket.MessageBinary, append([]byte{failed}, text...))
 	_ = conn.Close(websocket.StatusNormalClosure, "")
 }
 
 // A channel is one of a stream's.
 type channel struct {
+	ctx  context.Context //nolint:containedctx // of the exec
 	conn *websocket.Conn
 	id   byte
 }
@@ -642,9 +655,7 @@ var _ io.Writer = (*channel)(nil)
 
 // Write sends, as a pipe that nobody reads: what is written later is lost, and the writer ends.
 func (c *channel) Write(b []byte) (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := c.conn.Write(ctx, websocket.MessageBinary, append([]byte{c.id}, b...)); err != nil {
+	if err := c.conn.Write(c.ctx, websocket.MessageBinary, append([]byte{c.id}, b...)); err != nil {
 		return 0, err
 	}
 	return len(b), nil
