@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -76,9 +75,7 @@ func (w *webSocket) StreamWithContext(ctx context.Context, options remotecommand
 	cfg := rest.CopyConfig(w.cfg)
 	cfg.WrapTransport = transport.Wrappers(func(dial http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
-			dialing, cancel := context.WithTimeout(ctx, longestDial)
-			defer cancel()
-			return dial.RoundTrip(r.WithContext(httptrace.WithClientTrace(dialing, &httptrace.ClientTrace{
+			return dial.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 				GotConn: func(c httptrace.GotConnInfo) { go cutOff(ctx, over, c.Conn) },
 			})))
 		})
@@ -87,44 +84,37 @@ func (w *webSocket) StreamWithContext(ctx context.Context, options remotecommand
 	if err != nil {
 		return err
 	}
-	err = executor.StreamWithContext(context.WithoutCancel(ctx), options)
-	switch end, ends := ctx.Deadline(); {
-	case err == nil:
+	if err = executor.StreamWithContext(context.WithoutCancel(ctx), options); err == nil {
 		return nil
-	case ends && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(end): // the connection may know it before ctx does
-		return context.DeadlineExceeded
-	default:
-		return cmp.Or(ctx.Err(), err)
 	}
+	return cmp.Or(ctx.Err(), err)
 }
 
+// A connection is made unreadable this often before it is closed. A stream has long begun then, also where the machine
+// stood still meanwhile: that is no tick.
 const (
-	// longestDial is how long it may take until a server answers that there is a stream.
-	longestDial = 30 * time.Second
-	// longestCut is how long a connection is made unreadable before it is closed. A stream has long begun then.
-	longestCut = time.Second
+	mostCuts  = 100
+	cutPeriod = 10 * time.Millisecond
 )
 
-// cutOff lets a connection be read until ctx ends. Who reads sets deadlines as well, at the beginning and with each pong.
+// cutOff lets a connection be read until ctx ends. Its reader sets deadlines as well, at the beginning and with each pong.
 func cutOff(ctx context.Context, over <-chan struct{}, conn net.Conn) {
 	select {
 	case <-over:
 		return
 	case <-ctx.Done():
 	}
-	again := time.NewTicker(10 * time.Millisecond)
+	again := time.NewTicker(cutPeriod)
 	defer again.Stop()
-	for last := time.Now().Add(longestCut); ; {
+	for range mostCuts {
 		_ = conn.SetReadDeadline(time.Unix(1, 0)) // it fails where the connection is closed
-		if time.Now().After(last) {
-			_ = conn.Close()
-		}
 		select {
 		case <-over:
 			return
 		case <-again.C:
 		}
 	}
+	_ = conn.Close()
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
