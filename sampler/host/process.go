@@ -115,14 +115,22 @@ func (r *Reader) describe(pid int, now time.Time) gpu.ProcessFacts {
 // shareOfCore is that of a process which uses so many ticks a second.
 func shareOfCore(ticks float64) gpu.Percent { return gpu.Percent(100 * ticks / ticksPerSecond) }
 
-// noteBoot calculates the boot time, which changes only when someone sets the clock.
-func (r *Reader) noteBoot(now time.Time) {
-	const right = time.Second
-	up, err := r.uptime()
-	if err != nil {
-		return
+// noteBoot calculates the boot time, which changes only when someone sets the clock. It looks
+// again if this program or the machine stood still while it looked at the two clocks.
+func (r *Reader) noteBoot() {
+	const right, together = time.Second, 100 * time.Millisecond
+	var boot time.Time
+	for range 3 {
+		now := r.now()
+		up, err := r.uptime()
+		if err != nil {
+			return
+		}
+		if boot = now.Add(-up).UTC().Round(tick); r.now().Sub(now) < together {
+			break
+		}
 	}
-	if boot := now.Add(-up).UTC().Round(tick); boot.Sub(r.boot).Abs() >= right {
+	if boot.Sub(r.boot).Abs() >= right {
 		r.boot = boot
 	}
 }
@@ -275,7 +283,7 @@ func (r *Reader) sweep(now time.Time) {
 		})
 		return
 	}
-	r.noteBoot(now)
+	r.noteBoot()
 	r.names.forget(now)
 	for pid, p := range r.known {
 		if p.asked {
