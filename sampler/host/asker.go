@@ -26,20 +26,24 @@ var errUnknown = errors.New("the service knows nothing about that")
 // keeps what they say. One goroutine asks one question at a time: a dead socket costs its
 // deadline once.
 type asker[K comparable, V any] struct {
-	what   string           // what is asked, for the log
-	ways   func(K) []way[V] // the likeliest first
-	keep   time.Duration    // an answer
-	wait   time.Duration    // for an answer
-	log    *slog.Logger
-	ctx    context.Context // ends with close
-	stop   context.CancelFunc
-	failed map[string]failure // the ways, until they answer; only the goroutine that works uses it
+	what string           // what is asked, for the log
+	ways func(K) []way[V] // the likeliest first
+	keep time.Duration    // an answer
+	log  *slog.Logger
+	// timeout limits a question.
+	timeout timeout
+	ctx     context.Context // ends with close
+	stop    context.CancelFunc
+	failed  map[string]failure // the ways, until they answer; only the goroutine that works uses it
 
 	mu      sync.Mutex
 	working chan struct{} // closed when the work is done; nil while nobody works
 	queue   []K
 	known   map[K]*known[V]
 }
+
+// A timeout is context.WithTimeout, or a test's.
+type timeout func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 
 // A way is one place to ask. Ask returns errUnknown if the service does not know, and
 // fs.ErrNotExist if there is no such service.
@@ -65,7 +69,7 @@ type failure struct {
 
 func newAsker[K comparable, V any](what string, keep time.Duration, log *slog.Logger, ways func(K) []way[V]) *asker[K, V] {
 	a := &asker[K, V]{
-		what: what, ways: ways, keep: keep, wait: askFor, log: log,
+		what: what, ways: ways, keep: keep, log: log, timeout: context.WithTimeout,
 		known: map[K]*known[V]{}, failed: map[string]failure{},
 	}
 	a.ctx, a.stop = context.WithCancel(context.Background())
@@ -132,7 +136,7 @@ func (a *asker[K, V]) ask(key K, now time.Time) (value V, err error) {
 			failed = errors.Join(failed, f.err)
 			continue
 		}
-		ctx, cancel := context.WithTimeout(a.ctx, a.wait)
+		ctx, cancel := a.timeout(a.ctx, askFor)
 		value, err = w.ask(ctx, w.path)
 		cancel()
 		switch {

@@ -1,16 +1,19 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/leaktest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -23,6 +26,8 @@ type machine struct {
 	t    *testing.T
 	root string
 	now  time.Time
+	// giveUp ends what is waited for now: no time passes by itself.
+	giveUp atomic.Pointer[context.CancelFunc]
 }
 
 // newMachine makes a machine that has been up for a thousand seconds, in the
@@ -57,8 +62,21 @@ func newMachine(t *testing.T) *machine {
 func (m *machine) reader(show ShowCommands) *Reader {
 	r := newReader(m.root, m.root+"/sys", show, slog.New(slog.NewTextHandler(m.t.Output(), nil)))
 	r.now = func() time.Time { return m.now }
-	r.names.wait, r.reservations.wait = time.Minute, time.Minute // for a busy machine; tests of the wait set their own
+	r.names.timeout, r.reservations.timeout, r.sensors.timeout = m.timeout, m.timeout, m.timeout
 	return r
+}
+
+func (m *machine) timeout(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	m.giveUp.Store(&cancel)
+	return ctx, cancel
+}
+
+// pass lets the deadline of a question pass that has come to a service.
+func (m *machine) pass(comes <-chan struct{}) {
+	m.t.Helper()
+	testkit.Receive(m.t, "the question comes", comes)
+	(*m.giveUp.Load())()
 }
 
 func (m *machine) write(name, text string) {

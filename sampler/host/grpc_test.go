@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	containerd "github.com/containerd/containerd/api/services/containers/v1"
@@ -50,8 +51,9 @@ type criServer struct {
 	sandboxes  []*runtimev1.PodSandbox
 	// fails is what it says to everything; nil: all is well.
 	fails error
-	// hangs: it answers when the one who asks has gone.
+	// hangs: it answers when the one who asks has gone, which is told that the question has come.
 	hangs atomic.Bool
+	comes chan struct{}
 	// deaf: it lists everything, whatever it is asked for.
 	deaf  bool
 	asked atomic.Int32
@@ -60,6 +62,7 @@ type criServer struct {
 func (s *criServer) ListContainers(ctx context.Context, r *runtimev1.ListContainersRequest) (*runtimev1.ListContainersResponse, error) {
 	s.asked.Add(1)
 	if s.hangs.Load() {
+		s.comes <- struct{}{}
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
@@ -277,12 +280,13 @@ func TestContainerdNamespaces(t *testing.T) {
 // is left alone for a while.
 func TestHangingGRPC(t *testing.T) {
 	m := newSocketMachine(t, "k8s-guaranteed-systemd-v2")
-	s := &criServer{containers: []*runtimev1.Container{criContainer(anID)}}
+	s := &criServer{containers: []*runtimev1.Container{criContainer(anID)}, comes: make(chan struct{}, 1)}
 	s.hangs.Store(true)
 	s.on(m, "run/containerd/containerd.sock")
 	r := m.reader(ShowAll)
-	r.names.wait = 3 * time.Second // in which the question reaches it, also on a busy machine
 	defer r.Close()
+	facts(t, r, 10) // the test would hang here
+	m.pass(s.comes)
 	f := m.described(r)
 	if c := f.Container.Or(gpu.Container{}); c.ID != anID || c.Name.Present() {
 		t.Errorf("container = %+v", c)
@@ -294,11 +298,39 @@ func TestHangingGRPC(t *testing.T) {
 		t.Errorf("asked %d times within its rest", n)
 	}
 	s.hangs.Store(false)
-	r.names.wait = time.Minute
 	m.now = m.now.Add(restFor)
 	if c := m.described(r).Container.Or(gpu.Container{}); c.Name != gpu.Of("cuda") {
 		t.Errorf("well again: %+v", c)
 	}
+}
+
+// A question has a deadline, after which the next is asked.
+func TestDeadlineOfQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		a := newAsker("it", time.Hour, slog.New(slog.DiscardHandler), func(key string) []way[string] {
+			return []way[string]{{"a way", "", func(ctx context.Context, _ string) (string, error) {
+				if asked = append(asked, key); key == "a mute one" {
+					<-ctx.Done()
+				}
+				return key, ctx.Err()
+			}}, {"another", "", func(context.Context, string) (string, error) { return "", errUnknown }}}
+		})
+		defer a.close()
+		begun := time.Now()
+		for _, key := range []string{"a good one", "a mute one"} {
+			a.of(key, begun)
+		}
+		if err := a.settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begun); took != askFor || !slices.Equal(asked, []string{"a good one", "a mute one"}) {
+			t.Errorf("asked %q in %v, want both in %v", asked, took, askFor)
+		}
+		if f := a.failed["a way"]; !errors.Is(f.err, context.DeadlineExceeded) || !f.until.Equal(begun.Add(restFor)) {
+			t.Errorf("it failed with %v until %v", f.err, f.until)
+		}
+	})
 }
 
 // A folder that is closed to us is tried once a minute, not once for each

@@ -92,7 +92,7 @@ func newReader(root, sysfs string, show ShowCommands, log *slog.Logger) *Reader 
 		uid:          os.Geteuid(),
 		now:          time.Now,
 		users:        users{passwd: root + "/etc/passwd"},
-		sensors:      sensors{sysfs: sysfs},
+		sensors:      sensors{sysfs: sysfs, timeout: context.WithTimeout},
 		names:        newAsker("names of containers", namesFor, log, func(c containerKey) []way[answer] { return c.ways(root) }),
 		reservations: newAsker("reservations of GPUs", reservedEvery, log, func(struct{}) []way[holders] { return kubelets(root) }),
 		known:        map[int]*process{},

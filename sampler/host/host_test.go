@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 func readHost(t testing.TB, r *Reader) gpu.Host {
@@ -254,8 +256,7 @@ func TestReadAfterContextEnds(t *testing.T) {
 
 // The machine that the test runs on: what must hold anywhere.
 func TestReadThisMachine(t *testing.T) {
-	r := thisMachine(ShowOwn)
-	h := readHost(t, r)
+	h, r := readThisMachine(t, thisMachine)
 	if h.CPU.Present() || h.Self.CPU.Present() {
 		t.Errorf("rates at the first reading: %v, %v", h.CPU, h.Self.CPU)
 	}
@@ -276,14 +277,33 @@ func TestReadThisMachine(t *testing.T) {
 			t.Errorf("network = %+v", n)
 		}
 	}
-	deadline := time.Now().Add(10 * time.Second)
-	for !h.CPU.Present() || !h.Self.CPU.Present() {
-		if time.Now().After(deadline) {
-			t.Fatalf("no rates after ten seconds: %v, %v", h.CPU, h.Self.CPU)
-		}
-		h = readHost(t, r)
-	}
-	if cpu := h.CPU.Or(0); cpu <= 0 || cpu > 100 {
+	readRates(t, r)
+}
+
+// readThisMachine returns a whole first reading: where somebody takes a disk away meanwhile, it is not.
+func readThisMachine(t *testing.T, newReader func(ShowCommands) *Reader) (h gpu.Host, r *Reader) {
+	t.Helper()
+	var err error
+	testkit.Until(t, "a whole reading", func() bool {
+		r = newReader(ShowOwn)
+		h, err = r.Read(t.Context())
+		return err == nil
+	}, func() any { return err })
+	return h, r
+}
+
+// readRates reads until there are rates, which this process has by its reading.
+func readRates(t *testing.T, r *Reader) {
+	t.Helper()
+	now := r.now()
+	r.now = func() time.Time { now = now.Add(time.Second); return now }
+	var h gpu.Host
+	var err error
+	testkit.Until(t, "rates", func() bool {
+		h, err = r.Read(t.Context())
+		return h.CPU.Or(0) > 0 && h.Self.CPU.Or(0) > 0
+	}, func() string { return fmt.Sprintf("%v, %v, %v", h.CPU, h.Self.CPU, err) })
+	if cpu := h.CPU.Or(0); cpu > 100 {
 		t.Errorf("CPU = %v", cpu)
 	}
 }

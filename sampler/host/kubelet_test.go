@@ -17,6 +17,7 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // A kubelet lists who holds what.
@@ -27,16 +28,13 @@ type kubelet struct {
 	hangs atomic.Bool
 	empty atomic.Bool // it has let everything go
 	asked atomic.Int32
-	// comes has who asks; nil: nobody looks.
-	comes chan struct{}
+	comes chan struct{} // told of a question that hangs
 }
 
 func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
 	k.asked.Add(1)
-	if k.comes != nil {
-		k.comes <- struct{}{}
-	}
 	if k.hangs.Load() {
+		k.comes <- struct{}{}
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
@@ -179,7 +177,7 @@ func TestClosedKubeletSocket(t *testing.T) {
 // nothing up, and what it said before holds for a while.
 func TestKubeletIsAskedNowAndThen(t *testing.T) {
 	m := newSocketMachine(t, "root-v2")
-	k := &kubelet{pods: []*podresources.PodResources{holding("train-0", "cuda", "nvidia.com/gpu", "GPU-a")}}
+	k := &kubelet{pods: []*podresources.PodResources{holding("train-0", "cuda", "nvidia.com/gpu", "GPU-a")}, comes: make(chan struct{}, 1)}
 	k.on(m, kubeletSocket)
 	r := m.reader(ShowAll)
 	defer r.Close()
@@ -202,7 +200,8 @@ func TestKubeletIsAskedNowAndThen(t *testing.T) {
 
 	m.now = m.now.Add(reservedEvery)
 	k.hangs.Store(true)
-	r.reservations.wait = 2 * time.Second // in which the question reaches it, also on a busy machine
+	r.Reserve(someDevices())
+	m.pass(k.comes)
 	if got := m.reserved(r, someDevices())[0].Reservations; !got.Present() {
 		t.Errorf("silent for a moment: %v", got)
 	}
@@ -212,6 +211,8 @@ func TestKubeletIsAskedNowAndThen(t *testing.T) {
 		t.Errorf("a silent kubelet is asked again within its rest: %d times", n)
 	}
 	m.now = m.now.Add(reservedFor)
+	r.Reserve(someDevices())
+	m.pass(k.comes)
 	if got := m.reserved(r, someDevices())[0].Reservations; got.Present() || k.asked.Load() != 4 {
 		t.Errorf("silent for minutes: %v, asked %d times", got, k.asked.Load())
 	}
@@ -250,9 +251,8 @@ func TestCloseEndsTheKubeletsQuestion(t *testing.T) {
 	k.hangs.Store(true)
 	k.on(m, kubeletSocket)
 	r := m.reader(ShowAll)
-	r.reservations.wait = time.Hour
 	r.Reserve(someDevices()) // the test would hang here
-	<-k.comes
+	testkit.Receive(t, "the question comes", k.comes)
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}

@@ -33,6 +33,7 @@ const (
 // never answers holds up another reading, or another chip.
 type sensors struct {
 	sysfs   string // where it is
+	timeout timeout
 	list    task[listed]
 	adopted time.Time // which list the chips are of
 	err     error     // of that list
@@ -70,7 +71,7 @@ type sensor struct {
 // readSensors reads the machine's own fans and temperatures.
 func (r *Reader) readSensors(ctx context.Context, h *gpu.Host) error {
 	now := r.now()
-	ctx, cancel := context.WithTimeout(ctx, sensorsPatience)
+	ctx, cancel := r.sensors.timeout(ctx, sensorsPatience)
 	defer cancel()
 	err := r.sensors.look(ctx, now)
 	r.sensors.ask(ctx, now)
