@@ -161,29 +161,30 @@ func (r *Recorder) resumeSession(before store.Session) {
 	old := *was     // by the clock as it was when this run began
 	was.move(n.set) // and as it is now
 	for _, s := range x.live {
-		if was.same(s, r.longest()) {
+		first := n.beginning(s, s.Begin.Equal(x.began))
+		switch was.recognize(&first, false, r.unwatched()) {
+		case own:
 			r.join(was, s.Session)
 			s.Session = after(was.Session, s.Session)
 			return
-		}
-	}
-	for _, s := range x.live { // nobody knows yet when its process began
-		if s.look > 0 && s.PID == was.PID && s.start.IsZero() && !was.start.IsZero() && sameBoot(s.Boot, was.Boot) && s.rival == nil {
-			was.waits, s.rival = true, was
-			remove(&r.out, r.out.sessions, s.SessionKey, sizeOfSession)
-			x.live = slices.Concat([]*session{was}, r.parts(was), x.live)
-			return
+		case undecided:
+			if s.rival == nil {
+				was.Outcome, was.waits, was.waited, s.rival = store.Unseen, true, 1, was
+				remove(&r.out, r.out.sessions, s.SessionKey, sizeOfSession)
+				x.live = slices.Insert(x.live, 0, was)
+				return
+			}
 		}
 	}
 	for _, s := range r.out.sessions { // that has ended meanwhile
-		later := &session{Session: s, start: s.Started}
-		switch {
-		case s.Key != before.Key:
-		case was.same(later, r.longest()):
-			r.join(was, s)
-			return
-		case old.same(later, r.longest()):
-			r.join(&old, s)
+		if s.Key != before.Key || s.Outcome == store.Open {
+			continue
+		}
+		then := old
+		then.move(s.From.Sub(s.Begin)) // by the clock as it was when that ended
+		first := n.beginning(&session{Session: s, start: startOf(&s)}, s.Begin.Equal(x.began))
+		if then.recognize(&first, false, r.unwatched()) != another {
+			r.join(&then, s)
 			return
 		}
 	}
@@ -194,19 +195,6 @@ func (r *Recorder) resumeSession(before store.Session) {
 		return
 	}
 	x.live = append(x.live, was)
-}
-
-// parts are what was seen in this run of a process that may be that of a session of before, and was lost sight of.
-func (r *Recorder) parts(of *session) (parts []*session) {
-	for _, e := range r.out.sessions {
-		if e.Key == of.Key && e.PID == of.PID && e.Started.IsZero() && sameBoot(e.Boot, of.Boot) && !e.From.Before(of.To) {
-			parts = append(parts, &session{Session: e, look: 1, rival: of})
-		}
-	}
-	for _, p := range parts {
-		remove(&r.out, r.out.sessions, p.SessionKey, sizeOfSession)
-	}
-	return parts
 }
 
 // startOf is the start of a session's process by the clock as it was set when the session was written; zero: not known.
@@ -221,18 +209,6 @@ func startOf(s *store.Session) time.Time {
 func (r *Recorder) join(before *session, s store.Session) {
 	remove(&r.out, r.out.sessions, s.SessionKey, sizeOfSession)
 	r.out.session(after(before.Session, s))
-}
-
-// same reports whether another session that began later is of the same process.
-func (s *session) same(later *session, longest time.Duration) bool {
-	if s.PID != later.PID || !sameBoot(s.Boot, later.Boot) {
-		return false
-	}
-	if s.start.IsZero() || later.start.IsZero() { // then only that nothing lies between them tells
-		gap := later.From.Sub(s.To)
-		return gap >= 0 && gap <= longest
-	}
-	return later.start.Sub(s.start).Abs() <= sameStart
 }
 
 // resumeCause goes on with a cause, or ends it. While gpuwhy looked, it stood: its end would have been written.

@@ -78,6 +78,7 @@ type node struct {
 	breaks  int
 	set     time.Duration // of the clock, in all
 	boot    string
+	booted  time.Time // when the machine was started; zero: not known
 	framed  time.Time // when a snapshot was kept last
 
 	devices map[string]*device // by UUID; "" is the machine
@@ -109,7 +110,7 @@ func (r *Recorder) Observe(m *insight.Moment) {
 	n.moments++
 	r.keepFrame(n, s, at)
 	if s.Host != nil {
-		n.boot = s.Host.Boot
+		n.noteHost(s.Host, at)
 		r.observeMachine(n, s, at)
 	}
 	for i := range s.Devices {
@@ -212,6 +213,14 @@ func (r *Recorder) follow(n *node, s *gpu.Snapshot, at time.Time) (gap bool) {
 
 // longest is the longest time between two readings that follow one another.
 func (r *Recorder) longest() time.Duration { return r.cfg.Interval * 5 / 2 }
+
+// noteHost notes in which run of the machine its processes are.
+func (n *node) noteHost(h *gpu.Host, at time.Time) {
+	n.boot, n.booted = h.Boot, time.Time{}
+	if up, ok := h.Uptime.Trusted(); ok {
+		n.booted = at.Add(-up)
+	}
+}
 
 func (r *Recorder) keepFrame(n *node, s *gpu.Snapshot, at time.Time) {
 	if since := at.Sub(n.framed); since >= 0 && since < framesEvery-early {

@@ -16,16 +16,13 @@ import (
 // counted from the machine's start, which is known to a second.
 const sameStart = 2 * time.Second
 
-// undecided is for how many looks a session of an earlier run waits while a process has its pid, and nobody knows yet when that
-// began: the first reading of a run may not say so.
-const undecided = 10
-
 // methodMixed is the method of joules that were divided in more than one way.
 const methodMixed = "mixed"
 
 // sessions are those of one device. A look is a list of its processes.
 type sessions struct {
 	looks  int
+	began  time.Time // the first look of this run, by the clock as it was set then
 	looked time.Time // the newest look; zero before the first
 	breaks int       // of the node's readings, at that
 	lost   bool      // since then the device did not answer
@@ -40,10 +37,11 @@ type session struct {
 	store.Session
 	start time.Time // of the process, by the clock as it is set now; zero: not known
 	look  int       // the number of the newest look that has it; 0: none of this run
+	gone  bool      // the machine has no such process any more: only the driver lists it
 
 	waited int      // looks in which it was undecided whether the process with its pid is its own
 	waits  bool     // it was so in the newest
-	rival  *session // of an earlier run that may be of the same process; nil: there is none
+	rival  *session // an earlier one that may be of the same process; nil: there is none
 }
 
 // held reports whether it may turn out to be a part of another session: it is not written before.
@@ -94,25 +92,29 @@ func (r *Recorder) observeSessions(n *node, d *device, m *insight.Moment, i int,
 	}
 	passed := at.Sub(x.looked)
 	follows := x.looks > 0 && x.breaks == n.breaks && passed > 0 && passed <= r.longest()
-	x.looks++
+	if x.looks++; x.looks == 1 {
+		x.began = at
+	}
 	method := string(m.Attribution[i].Power.Method)
 	for _, s := range x.live {
-		same := follows && s.look == x.looks-1
-		s.waits = false
-		if p := x.of(s, n.boot, same || s.look == 0 && at.Sub(s.To).Abs() <= r.longest()); p != nil {
-			if s.look == 0 && x.absorb(s) {
-				same = follows && s.look == x.looks-1
-			}
-			p.taken = true
-			s.meet(p, at)
-			if same {
-				s.count(p, passed, method)
-			}
-			s.look = x.looks
-		} else if s.look == 0 && x.untold(s, n.boot) && s.waited < undecided {
-			s.waits = true
-			s.waited++
+		unbroken := follows && s.look == x.looks-1
+		p, goesOn := r.find(n, x, s, m.Snapshot.Host != nil, unbroken, at)
+		if !goesOn {
+			continue
 		}
+		if s.waited > 0 {
+			x.absorb(s)
+			unbroken, s.waited = follows && s.look == x.looks-1, 0
+		}
+		if p == nil {
+			continue
+		}
+		p.taken = true
+		s.meet(p, at)
+		if unbroken {
+			s.count(p, passed, method)
+		}
+		s.look = x.looks
 	}
 	for j := range x.seen {
 		if p := &x.seen[j]; !p.taken {
@@ -128,6 +130,32 @@ func (r *Recorder) observeSessions(n *node, d *device, m *insight.Moment, i int,
 	x.looked, x.breaks, x.lost = at, n.breaks, false
 }
 
+// find finds the process of a session in the newest look, and says whether the session goes on. If its process has gone while it waited,
+// it goes on up to the look that had the process last.
+func (r *Recorder) find(n *node, x *sessions, s *session, hostRead, unbroken bool, at time.Time) (p *seen, goesOn bool) {
+	waited := s.waits
+	s.waits = false
+	j, listed := x.found[s.PID]
+	if !listed {
+		return nil, waited
+	}
+	if p = &x.seen[j]; p.taken {
+		return nil, false
+	}
+	sighting := n.sighting(p.process, hostRead, at)
+	switch s.recognize(&sighting, unbroken, r.unwatched()) {
+	case another:
+		return nil, false
+	case undecided:
+		if s.rival == nil && s.waited < mostWaits {
+			s.waits = true
+			s.waited++
+			return nil, false
+		}
+	}
+	return p, true
+}
+
 // settleSessions writes the sessions of the newest look, and ends those that are not in it.
 func (r *Recorder) settleSessions(x *sessions, follows bool) {
 	on := x.live[:0]
@@ -136,11 +164,18 @@ func (r *Recorder) settleSessions(x *sessions, follows bool) {
 		case s.rival != nil && s.look == absorbed:
 			continue
 		case s.waits, s.held():
+			if s.waits && s.waited == 1 { // if it turns out to have ended, this is how
+				s.Outcome = store.Unseen
+				if x.lost && s.look > 0 {
+					s.Outcome = store.GPULost
+				}
+			}
 			on = append(on, s)
 			continue
 		case s.look == x.looks:
 			s.Outcome = store.Open
 			on = append(on, s)
+		case s.waited > 0: // its process was another one
 		case s.look == 0:
 			s.Outcome = store.Unseen
 		case x.lost:
@@ -228,34 +263,8 @@ func trusted[T ~float64 | ~uint64](r gpu.Reading[T], most float64) float64 {
 	return math.NaN()
 }
 
-// of finds the process of a session in the newest list; nil where it is not there any more, or the pid is that of another.
-// follows says whether the session was seen just before: then it is the same also where no start is known.
-func (x *sessions) of(s *session, boot string, follows bool) *seen {
-	j, listed := x.found[s.PID]
-	if !listed || x.seen[j].taken || !sameBoot(s.Boot, boot) {
-		return nil
-	}
-	started, known := x.seen[j].process.Facts.Started.Get()
-	switch {
-	case known && !s.start.IsZero():
-		follows = started.Sub(s.start).Abs() <= sameStart
-	case known && started.Before(s.From.Add(-sameStart)): // it had the pid when the session began
-		follows = true
-	}
-	if !follows {
-		return nil
-	}
-	return &x.seen[j]
-}
-
 // absorbed is the look of a session that has become a part of another one.
 const absorbed = -1
-
-// untold reports whether a process has the session's pid, and nothing is known yet of when it began.
-func (x *sessions) untold(s *session, boot string) bool {
-	j, listed := x.found[s.PID]
-	return listed && !x.seen[j].taken && sameBoot(s.Boot, boot) && !s.start.IsZero() && !x.seen[j].process.Facts.Started.Present()
-}
 
 // waiting is the session that waits for what is told of a process; nil: there is none.
 func (x *sessions) waiting(pid int) *session {
@@ -267,18 +276,15 @@ func (x *sessions) waiting(pid int) *session {
 	return nil
 }
 
-// absorb makes what was seen of a session's process, while nobody knew that it is the same, a part of it.
-func (x *sessions) absorb(s *session) (some bool) {
+// absorb makes what was seen of a session's process, while it was undecided whether that is its own, a part of the session.
+func (x *sessions) absorb(s *session) {
 	for _, part := range x.live {
-		if part.rival == s && part.look != absorbed {
+		if part.look != absorbed && part.rival != nil && (part.rival == s || part.rival.look == absorbed) {
 			s.Session, s.look = after(s.Session, part.Session), part.look
-			part.look, some = absorbed, true
+			part.look = absorbed
 		}
 	}
-	return some
 }
-
-func sameBoot(a, b string) bool { return a == b || a == "" || b == "" }
 
 // meet notes that the process was seen, and what is known of it.
 func (s *session) meet(p *seen, at time.Time) {
@@ -287,6 +293,7 @@ func (s *session) meet(p *seen, at time.Time) {
 	}
 	s.To = at
 	f := &p.process.Facts
+	s.gone = !f.Exists.Or(true)
 	if started, ok := f.Started.Get(); ok {
 		s.start = started
 	}
