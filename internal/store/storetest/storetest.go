@@ -432,6 +432,16 @@ func theLaterTakesThePlace(t *testing.T, s store.Store) {
 	write(t, s, &store.Batch{Sessions: []store.Session{again}, Causes: []store.Cause{same}})
 	equal(t, "sessions", []store.Session{later, again}, read(t, s.Sessions(t.Context(), store.Query{})))
 	equal(t, "causes", []store.Cause{b.Causes[0], same}, read(t, s.Causes(t.Context(), store.Query{})))
+	// A session of a process whose start is not known is found again as it is, and stays one as it goes on.
+	hidden := session(gpu1, 7, at(0), at(time.Minute))
+	hidden.Boot, hidden.Started, hidden.Outcome = "", time.Time{}, store.Open
+	write(t, s, &store.Batch{Sessions: []store.Session{hidden}})
+	found := read(t, s.Sessions(t.Context(), store.Query{Open: true}))
+	equal(t, "open sessions", []store.Session{hidden}, found)
+	found[0].To = at(7 * time.Hour)
+	write(t, s, &store.Batch{Sessions: found})
+	hidden.To = found[0].To
+	equal(t, "sessions", []store.Session{hidden}, read(t, s.Sessions(t.Context(), store.Query{Keys: []store.Key{gpu1}})))
 }
 
 // What is delivered may come again, and after what is newer: then the newer stays, whatever the order is in which it comes.
