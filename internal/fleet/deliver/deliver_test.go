@@ -104,6 +104,7 @@ type agent struct {
 	store  store.Store
 	stage  *insight.Stage
 	bytes  int64 // of the outbox at most
+	hides  bool  // each device has one process, of which the machine tells nothing
 }
 
 func newAgent(t *testing.T, n int) *agent {
@@ -187,6 +188,10 @@ func (a *agent) live(span time.Duration) {
 		s.Node = a.node.Node()
 		for i := range s.Devices {
 			s.Devices[i].Node, s.Devices[i].Index = s.Node, i
+			if a.hides {
+				s.Devices[i].State, s.Devices[i].SampledAt = gpu.StateOK, s.Time
+				s.Devices[i].Processes = gpu.Of([]gpu.Process{{PID: 1<<22 + i, Type: gpu.TypeCompute}})
+			}
 		}
 		r.Observe(a.stage.Next(s))
 	}
@@ -414,6 +419,42 @@ func same(t *testing.T, a *agent, s store.Store) {
 	each(t, "cause", want.Causes, got.Causes)
 	each(t, "event", want.Events, got.Events)
 	t.Logf("%s: %s", a.node.Node(), got.counts())
+}
+
+// In the store of a fleet, too, a process that the machine hides goes on with its session after the agent did not run for a while.
+func TestAHiddenProcessGoesOn(t *testing.T) {
+	t.Parallel()
+	stores(t, func(t *testing.T, open func() store.Store) {
+		b, a, fleet := newBroker(t), machine(t, 0), open()
+		a.hides = true
+		recorder(t, b, fleet)
+		const away = 10 * time.Minute
+		for run := range 3 {
+			if run > 0 {
+				a.now = a.now.Add(away)
+			}
+			a.open()
+			a.live(2 * time.Minute)
+			a.send(b)
+			if run < 2 {
+				if err := a.sqlite.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		t.Cleanup(func() { _ = a.sqlite.Close() })
+		b.taken(t)
+		same(t, a, fleet)
+		sessions := pastOf(t, fleet, a.node.Node()).Sessions
+		for _, s := range sessions {
+			if gap := s.To.Sub(s.From) - s.Seen; gap < 2*away || gap > 2*away+time.Minute {
+				t.Errorf("nobody looked for %v: %+v", gap, s)
+			}
+		}
+		if len(sessions) != 8 {
+			t.Errorf("eight processes have %d sessions", len(sessions))
+		}
+	})
 }
 
 // Hours without NATS, restarts in between, two nodes whose messages are mixed, and two recorders of which one ends: the fleet's store
