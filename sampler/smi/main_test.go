@@ -270,6 +270,11 @@ func until(tb testing.TB, s *Source, what string, holds func(*gpu.Snapshot, erro
 // whole is a reading with the processes, which come a little after the rest.
 func whole(tb testing.TB, s *Source) *gpu.Snapshot {
 	tb.Helper()
+	until(tb, s, "a whole round of pmon", func(*gpu.Snapshot, error) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.pmon.off || !s.pmon.lastAt.IsZero() // a first round counts while it is being printed
+	})
 	return until(tb, s, "a whole reading", isWhole)
 }
 

@@ -603,11 +603,12 @@ func TestLeftAlone(t *testing.T) {
 	m.Set(address, "utilization.gpu", "0 %")
 	m.Write("pmon", strings.ReplaceAll(m.Read("pmon"), "9120     C", "9120     G"))
 	s := source(t, m)
-	for range nvidia.CalmReadings {
-		whole(t, s)
-		pass(t, s, nvidia.CalmTime/2)
+	whole(t, s)
+	begun := clockOf(s).Now()
+	until(t, s, "all commands end", func(*gpu.Snapshot, error) bool { return len(m.Running()) == 0 })
+	if took := clockOf(s).Since(begun); took > nvidia.CalmTime+time.Second {
+		t.Errorf("it was left alone %v after it was idle, want %v", took, nvidia.CalmTime)
 	}
-	m.Await("all commands to end", func() bool { return len(m.Running()) == 0 })
 	starts := m.Count("start")
 	snap, err := try(t, s)
 	if err != nil || snap.Devices[0].State != gpu.StateOK || snap.Devices[0].Reason.IsZero() ||

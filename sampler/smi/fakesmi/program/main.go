@@ -20,7 +20,7 @@ func main() {
 		fail(255, err.Error())
 	}
 	m := &machine{dir: filepath.Dir(self), args: os.Args[1:]}
-	m.out = bufio.NewWriter(&spoiler{m: m})
+	m.out = bufio.NewWriterSize(&spoiler{m: m}, 1<<16) // a round at once, unless a fault holds it up
 	m.note("start " + strings.Join(m.args, " "))
 	m.play()
 	m.out.Flush()
@@ -74,9 +74,13 @@ type spoiler struct {
 func (s *spoiler) Write(b []byte) (int, error) {
 	s.rest += string(b)
 	kinds := s.m.spoilt()
+	var out strings.Builder
 	for {
 		line, rest, whole := strings.Cut(s.rest, "\n")
 		if !whole {
+			if _, err := io.WriteString(os.Stdout, out.String()); err != nil {
+				return 0, err
+			}
 			return len(b), nil
 		}
 		s.rest = rest
@@ -90,9 +94,7 @@ func (s *spoiler) Write(b []byte) (int, error) {
 				line += "\nWARNING: infoROM is corrupted at gpu 0000:01:00.0, # pid 7, 8"
 			}
 		}
-		if _, err := io.WriteString(os.Stdout, line+"\n"); err != nil {
-			return 0, err
-		}
+		out.WriteString(line + "\n")
 	}
 }
 
@@ -193,6 +195,7 @@ func (m *machine) hold(word, about string) {
 	if !held() {
 		return
 	}
+	m.flush()
 	m.note(fmt.Sprintf("held %s %s %s", m.command(), word, about))
 	for held() {
 		time.Sleep(2 * time.Millisecond)
@@ -363,9 +366,9 @@ func (m *machine) row(all []column, fields []string, i int) {
 	address, _ := find(all, "pci.bus_id")
 	short := strings.ToLower(strings.TrimPrefix(address.values[i], "0000"))
 	m.note("read " + short)
-	m.flush()
 	m.hold("hang", short)
 	for _, f := range m.faults("slow") {
+		m.flush()
 		ms, _ := strconv.Atoi(f)
 		time.Sleep(time.Duration(ms) * time.Millisecond)
 	}
@@ -423,7 +426,6 @@ func (m *machine) pmon() {
 			if err == nil && i < len(address.values) {
 				short := strings.ToLower(strings.TrimPrefix(address.values[i], "0000"))
 				m.note("pmon " + short)
-				m.flush()
 				m.hold("hang", short)
 				devices++
 			}
@@ -449,7 +451,6 @@ func (m *machine) xml() {
 			if skip = !slices.Contains(chosen, i); !skip {
 				short := strings.ToLower(strings.TrimPrefix(address.values[i], "0000"))
 				m.note("xml " + short)
-				m.flush()
 				m.hold("hang", short)
 			}
 		}
