@@ -29,7 +29,7 @@ var allowed = map[string][]string{
 	"sampler/nvml":          {"gpu", "sampler/nvidia", "sampler/perdevice"},
 	"sampler/nvml/fakenvml": {"internal/testkit"},
 	"sampler/drm":           {"gpu"},
-	"sampler/drm/drmtest":   {"internal/testkit", "sampler/captures", "sampler/recording"},
+	"sampler/drm/drmtest":   {"gpu", "internal/testkit", "sampler/captures", "sampler/recording"},
 	"sampler/amd":           {"gpu", "sampler/drm", "sampler/perdevice"},
 	"sampler/intel":         {"gpu", "sampler/drm", "sampler/perdevice"},
 	"sampler/sim":           {"gpu"},

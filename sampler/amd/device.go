@@ -28,7 +28,6 @@ const (
 type device struct {
 	card   drm.Card
 	cfg    Config
-	now    func() time.Time
 	log    *slog.Logger
 	meter  *drm.Meter
 	slept  atomic.Bool // since the last reading
@@ -91,8 +90,8 @@ func newDevice(cfg Config, c drm.Card) *device {
 		read = drm.ReadFile
 	}
 	d := &device{
-		card: c, cfg: cfg, now: time.Now, log: cfg.Log.With("device", c.Address),
-		meter:    drm.NewMeter(cfg.ProcRoot, cfg.Read),
+		card: c, cfg: cfg, log: cfg.Log.With("device", c.Address),
+		meter:    drm.NewMeter(cfg.Clock, cfg.ProcRoot, cfg.Read),
 		identity: c.Identity(gpu.AMD, gpu.SourceAMD, nameByID(&c)),
 		files:    &tally{read: read},
 		due:      map[string]time.Time{},
@@ -121,7 +120,7 @@ func (d *device) driver() drm.Folder { return drm.Folder{Path: d.card.Device.Pat
 
 // read reads all that is due, unless the card is left alone.
 func (d *device) read() (gpu.Device, error) {
-	now := d.now()
+	now := d.cfg.Clock.Now()
 	if d.slept.Swap(false) {
 		d.rest.Awake()
 		clear(d.due)

@@ -91,7 +91,7 @@ func testProcesses(t *testing.T, vcn, video string) {
 		t.Errorf("partial is %v", first.ProcessesPartial)
 	}
 
-	time.Sleep(300 * time.Millisecond)
+	clockOf(s).Advance(300 * time.Millisecond)
 	// more than can be
 	m.Open(201, 10, "dri/renderD128", client(2, vram, ran("gfx", time.Minute), ran("compute", time.Minute)))
 	m.Open(202, 10, "dri/renderD128", client(3, vram, ran("enc", time.Second)))
@@ -201,8 +201,7 @@ func TestDescriptorIsReadOnce(t *testing.T) {
 		}
 		return drm.ReadFile(file)
 	}
-	s := New(cfg)
-	defer s.Close()
+	s := openSource(t, cfg)
 	if only(t, s); reads.Load() != 1 {
 		t.Errorf("it was read %d times", reads.Load())
 	}
@@ -216,8 +215,7 @@ func TestWithoutProc(t *testing.T) {
 	kfdUser(m, 203, 4711, fmt.Sprint(512*mib))
 	cfg := config(t, m, nil)
 	cfg.Holders = drm.NewHolders(m.Proc+"/nothing", m.Sysfs)
-	s := New(cfg)
-	defer s.Close()
+	s := openSource(t, cfg)
 	if got := processes(only(t, s)); got != "203 compute 536870912 gpu not_supported enc not_supported dec not_supported video not_supported" {
 		t.Errorf("it has %s", got)
 	}

@@ -381,7 +381,7 @@ func (d *device) metrics() metrics {
 		if err == nil {
 			return m
 		}
-		if d.isDue("metrics", d.now(), seldom) {
+		if d.isDue("metrics", d.cfg.Clock.Now(), seldom) {
 			d.log.Debug("the table gpu_metrics is not read", "err", err)
 		}
 		err = nil

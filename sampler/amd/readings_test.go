@@ -166,8 +166,7 @@ func TestBadFiles(t *testing.T) {
 			m, f := drmtest.New(t), &faults{}
 			c := m.Card(0, "0000:03:00.0", "amdgpu", navi31())
 			lines := func() map[string]string {
-				s := New(config(t, m, f))
-				defer s.Close()
+				s := newSource(t, m, f)
 				all := map[string]string{}
 				for line := range strings.Lines(facts(only(t, s))) {
 					id, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -286,15 +285,13 @@ func TestDue(t *testing.T) {
 	c := m.Card(0, "0000:75:00.0", "amdgpu", mi300x())
 	s := newSource(t, m, f)
 	only(t, s)
-	now := time.Now()
-	s.devices["0000:75:00.0"].now = func() time.Time { return now }
 	c.Set(map[string]string{"ras/umc_err_count": "ue: 0\nce: 99\n", "serial_number": "2\n", "gpu_busy_percent": "1\n"})
 	for _, tt := range []struct {
 		after  time.Duration
 		errors uint64
 		serial string
 	}{{0, 12, "692251001234"}, {sometimes, 99, "692251001234"}, {seldom, 99, "2"}} {
-		now = now.Add(tt.after)
+		clockOf(s).Advance(tt.after)
 		d := only(t, s)
 		if d.Health.CorrectedVolatile.Or(0) != tt.errors || d.Serial.Or("") != tt.serial || d.Utilization.GPU.Or(0) != 1 {
 			t.Errorf("after %v more: %v errors, number %v, busy %v", tt.after, d.Health.CorrectedVolatile, d.Serial, d.Utilization.GPU)

@@ -55,6 +55,7 @@ func New(cfg Config) *Source {
 	cfg.Clock = cmp.Or(cfg.Clock, clockwork.NewRealClock())
 	if cfg.Holders == nil {
 		cfg.Holders = drm.NewHolders(cfg.ProcRoot, cfg.SysfsRoot)
+		cfg.Holders.Clock = cfg.Clock
 	}
 	return &Source{
 		cfg:     cfg,

@@ -3,7 +3,6 @@
 package amd
 
 import (
-	"context"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -16,8 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/leaktest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 	"github.com/gpuwhy/gpuwhy/sampler/recording"
@@ -149,14 +151,22 @@ func (f *faults) read(file string) ([]byte, error) {
 
 // newSource returns a source of a machine, closed at the end of the test.
 func newSource(t *testing.T, m *drmtest.Machine, f *faults) *Source {
-	s := New(config(t, m, f))
-	t.Cleanup(func() { _ = s.Close() })
+	return openSource(t, config(t, m, f))
+}
+
+func openSource(t *testing.T, cfg Config) *Source {
+	s := New(cfg)
+	t.Cleanup(func() {
+		_ = s.Close() // it never fails
+		testkit.Until(t, "no card is read any more", func() bool { return s.set.Flying() == 0 })
+	})
 	return s
 }
 
+// config is of a source whose time passes as the test says.
 func config(t *testing.T, m *drmtest.Machine, f *faults) Config {
 	cfg := Config{
-		SysfsRoot: m.Sysfs, ProcRoot: m.Proc, Deadline: 10 * time.Second,
+		SysfsRoot: m.Sysfs, ProcRoot: m.Proc, Deadline: 2 * time.Second, Clock: clockwork.NewFakeClock(),
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	if f != nil {
@@ -165,12 +175,13 @@ func config(t *testing.T, m *drmtest.Machine, f *faults) Config {
 	return cfg
 }
 
+// clockOf is the clock of a source.
+func clockOf(s *Source) *clockwork.FakeClock { return s.cfg.Clock.(*clockwork.FakeClock) }
+
 // read reads a source that must answer.
 func read(t *testing.T, s *Source) *gpu.Snapshot {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	snap, err := s.Read(ctx)
+	snap, err := drmtest.Read(t, s)
 	if err != nil {
 		t.Fatal(err)
 	}

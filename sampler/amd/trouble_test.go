@@ -3,7 +3,6 @@
 package amd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,19 +21,14 @@ import (
 
 const address = "0000:03:00.0"
 
-// await reads until the first device is in a state.
-func await(t *testing.T, s *Source, state gpu.State) *gpu.Device {
+// first reads the first device, which must be in a state.
+func first(t *testing.T, s *Source, state gpu.State) *gpu.Device {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		snap, err := s.Read(ctx)
-		cancel()
-		if err == nil && snap.Devices[0].State == state {
-			return &snap.Devices[0]
-		}
+	d := &read(t, s).Devices[0]
+	if d.State != state {
+		t.Errorf("the device is %s (%s), want %s", d.State, d.Reason.Text(), state)
 	}
-	t.Fatalf("the device is never %s", state)
-	return nil
+	return d
 }
 
 // A card whose readings all fail says why, and is back when they work again.
@@ -57,14 +51,14 @@ func TestCardFails(t *testing.T) {
 			c := m.Card(0, address, "amdgpu", navi31())
 			m.Card(1, "0000:0c:00.0", "amdgpu", phoenix())
 			s := newSource(t, m, f)
-			await(t, s, gpu.StateOK)
+			first(t, s, gpu.StateOK)
 			f.set(c.Dir, tt.errno)
-			d := await(t, s, tt.state)
+			d := first(t, s, tt.state)
 			if d.Reason.What != tt.what || d.Reason.Try == "" || !errors.Is(&d.Reason, tt.is) || d.UUID != "GPU-4c1a9f7e0b35d262" {
 				t.Errorf("%s: %s (%v)", d.UUID, d.Reason.Text(), d.Reason.Err)
 			}
 			for _, d := range read(t, s).Devices {
-				for _, problem := range sourcetest.Check(&d, time.Now()) {
+				for _, problem := range sourcetest.Check(&d, clockOf(s).Now()) {
 					t.Error(problem)
 				}
 				if d.State != gpu.StateOK && d.PCI != address {
@@ -72,7 +66,7 @@ func TestCardFails(t *testing.T) {
 				}
 			}
 			f.set(c.Dir, 0)
-			if d := await(t, s, gpu.StateOK); d.Thermal.GPU != gpu.Of[gpu.Celsius](51) {
+			if d := first(t, s, gpu.StateOK); d.Thermal.GPU != gpu.Of[gpu.Celsius](51) {
 				t.Errorf("back, it has %v", d.Thermal.GPU)
 			}
 		})
@@ -111,22 +105,17 @@ func TestEachFileHangs(t *testing.T) {
 			m := drmtest.New(t)
 			c := m.Card(0, address, "amdgpu", navi31())
 			m.Card(1, "0000:0c:00.0", "amdgpu", phoenix())
-			cfg := config(t, m, nil)
-			cfg.Deadline = 600 * time.Millisecond
-			s := New(cfg)
-			defer s.Close()
+			s := newSource(t, m, nil)
+			read(t, s)
 			c.Hang(c.File(file))
-			d := await(t, s, gpu.StateNotAnswering)
-			if !errors.Is(&d.Reason, gpu.ErrNotAnswering) {
+			clockOf(s).Advance(seldom) // all files are read again
+			snap := drmtest.Hangs(t, s, clockOf(s), s.cfg.Deadline, 0)
+			if d := &snap.Devices[0]; !errors.Is(&d.Reason, gpu.ErrNotAnswering) {
 				t.Errorf("the reason is %s", d.Reason.Text())
 			}
-			begun := time.Now()
-			other := read(t, s).Devices[1]
-			if took := time.Since(begun); took > 3*time.Second || other.State != gpu.StateOK || other.SampledAt.Before(begun) {
-				t.Errorf("beside it, reading took %v: %s, sampled at %v", took, other.State, other.SampledAt)
-			}
+			read(t, s) // nobody waits for it any more
 			c.Release(c.File(file), navi31()[file])
-			await(t, s, gpu.StateOK)
+			drmtest.Answers(t, s)
 		})
 	}
 }
@@ -136,20 +125,18 @@ func TestFdinfoHangs(t *testing.T) {
 	m := drmtest.New(t)
 	m.Card(0, address, "amdgpu", navi31())
 	m.Card(1, "0000:0c:00.0", "amdgpu", phoenix())
-	m.Open(100, 5, "dri/renderD128", "")
+	info := client(1, vram, ran("gfx", time.Second))
+	m.Open(100, 5, "dri/renderD128", info)
 	m.Open(101, 5, "dri/renderD129", "drm-driver:\tamdgpu\ndrm-pdev:\t0000:0c:00.0\ndrm-client-id:\t1\ndrm-engine-gfx:\t1 ns\n")
 	file := filepath.Join(m.Proc, "100/fdinfo/5")
+	s := newSource(t, m, nil)
+	read(t, s)
 	m.Hang(file)
-	cfg := config(t, m, nil)
-	cfg.Deadline = time.Second
-	s := New(cfg)
-	defer s.Close()
-	await(t, s, gpu.StateNotAnswering)
-	if d := read(t, s).Devices[1]; d.State != gpu.StateOK || len(d.Processes.Or(nil)) != 1 {
-		t.Errorf("the other card is %s with %v", d.State, d.Processes)
+	if other := drmtest.Hangs(t, s, clockOf(s), s.cfg.Deadline, 0).Devices[1]; len(other.Processes.Or(nil)) != 1 {
+		t.Errorf("the other card has %v", other.Processes)
 	}
-	m.Release(file, "")
-	await(t, s, gpu.StateOK)
+	m.Release(file, info)
+	drmtest.Answers(t, s)
 }
 
 // Cards come and go between two readings.
@@ -192,8 +179,7 @@ func TestCardVanishesWhileRead(t *testing.T) {
 		}
 		return drm.ReadFile(file)
 	}
-	s := New(cfg)
-	defer s.Close()
+	s := openSource(t, cfg)
 	if d := only(t, s); d.State != gpu.StateLost || d.Reason.What == "" {
 		t.Errorf("it is %s: %s", d.State, d.Reason.Text())
 	}
@@ -314,11 +300,9 @@ func TestIdleIsLeftAlone(t *testing.T) {
 	c := m.Card(0, address, "amdgpu", laptop())
 	s := newSource(t, m, nil)
 	only(t, s)
-	now := time.Now()
-	s.devices[address].now = func() time.Time { return now }
 	alone := func(seconds int) (n int) {
 		for range seconds {
-			now = now.Add(time.Second)
+			clockOf(s).Advance(time.Second)
 			opened := drmtest.Watch(t, c.Dir)
 			d := only(t, s)
 			left := d.Reason.What == drm.LeftAlone.What
@@ -339,7 +323,7 @@ func TestIdleIsLeftAlone(t *testing.T) {
 		t.Errorf("idle, it was left alone in %d of 30 readings", n)
 	}
 	c.Set(map[string]string{"gpu_busy_percent": "50\n"})
-	now = now.Add(time.Hour)
+	clockOf(s).Advance(time.Hour)
 	if n := alone(30); n != 0 {
 		t.Errorf("at work, it was left alone in %d readings", n)
 	}
@@ -376,10 +360,8 @@ func TestWakesInAPause(t *testing.T) {
 	c := m.Card(0, address, "amdgpu", laptop())
 	s := newSource(t, m, nil)
 	only(t, s)
-	now := time.Now()
-	s.devices[address].now = func() time.Time { return now }
 	for only(t, s).Reason.IsZero() {
-		now = now.Add(time.Second)
+		clockOf(s).Advance(time.Second)
 	}
 	c.Sleep()
 	if d := only(t, s); d.State != gpu.StateAsleep {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/jonboulle/clockwork"
 )
 
 const (
@@ -26,8 +28,10 @@ const (
 // Processes without an open card are looked at when they are new, and then every five
 // seconds: a process that opens its first card late is found that much later.
 type Holders struct {
+	// Clock is what it knows the time by: the machine's, unless it is changed before the first Find.
+	Clock clockwork.Clock
+
 	proc, sysfs string
-	now         func() time.Time
 
 	mu   sync.Mutex
 	done chan struct{} // closed when the walk that is under way ends; nil: none is
@@ -90,7 +94,7 @@ func HostPIDs(proc string) bool {
 
 // NewHolders returns holders below the roots of procfs and sysfs, such as "/proc" and "/sys".
 func NewHolders(proc, sysfs string) *Holders {
-	return &Holders{proc: proc, sysfs: sysfs, now: time.Now, known: map[int]*seen{}}
+	return &Holders{Clock: clockwork.NewRealClock(), proc: proc, sysfs: sysfs, known: map[int]*seen{}}
 }
 
 // Find walks /proc, unless a walk has just been made or is under way. It waits for that as
@@ -98,7 +102,7 @@ func NewHolders(proc, sysfs string) *Holders {
 // Many goroutines may call it.
 func (h *Holders) Find(wait time.Duration) *Held {
 	h.mu.Lock()
-	if h.done == nil && (h.last == nil || h.now().Sub(h.last.At).Abs() >= walkEvery) {
+	if h.done == nil && (h.last == nil || h.Clock.Since(h.last.At).Abs() >= walkEvery) {
 		done := make(chan struct{})
 		h.done = done
 		go func() {
@@ -114,11 +118,11 @@ func (h *Holders) Find(wait time.Duration) *Held {
 	if done == nil {
 		return last
 	}
-	late := time.NewTimer(wait)
+	late := h.Clock.NewTimer(wait)
 	defer late.Stop()
 	select {
 	case <-done:
-	case <-late.C:
+	case <-late.Chan():
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,7 +130,7 @@ func (h *Holders) Find(wait time.Duration) *Held {
 }
 
 func (h *Holders) walk() *Held {
-	now := h.now()
+	now := h.Clock.Now()
 	held := &Held{At: now, byNode: map[string][]Descriptor{}}
 	dir, err := os.Open(h.proc)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
@@ -18,7 +20,7 @@ import (
 type Meter struct {
 	proc    string
 	read    func(string) ([]byte, error)
-	now     func() time.Time
+	clock   clockwork.Clock
 	clients map[client]*counts
 }
 
@@ -44,8 +46,8 @@ type count struct {
 
 // NewMeter returns a meter of processes below a root of procfs, whose files are read by
 // read, see [Folder].
-func NewMeter(proc string, read func(file string) ([]byte, error)) *Meter {
-	return &Meter{proc: proc, read: read, now: time.Now, clients: map[client]*counts{}}
+func NewMeter(clock clockwork.Clock, proc string, read func(file string) ([]byte, error)) *Meter {
+	return &Meter{clock: clock, proc: proc, read: read, clients: map[client]*counts{}}
 }
 
 // Usage is what is used of a card.
@@ -198,7 +200,7 @@ func (m *Meter) count(id client, info Info) *counts {
 	if c.used {
 		return c
 	}
-	now := m.now()
+	now := m.clock.Now()
 	c.used, c.usage = true, map[string]gpu.Percent{}
 	for name, e := range info.Engines {
 		last := c.engines[name]

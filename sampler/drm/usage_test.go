@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 )
@@ -110,14 +112,14 @@ type clocked struct {
 	*drmtest.Machine
 	*Holders
 	*Meter
-	now time.Time
+	*clockwork.FakeClock
 }
 
 func newClocked(t *testing.T) *clocked {
 	m := drmtest.New(t)
-	c := &clocked{m, NewHolders(m.Proc, m.Sysfs), NewMeter(m.Proc, nil), time.Now()}
-	c.Holders.now = func() time.Time { return c.now }
-	c.Meter.now = c.Holders.now
+	clock := clockwork.NewFakeClock()
+	c := &clocked{m, NewHolders(m.Proc, m.Sysfs), NewMeter(clock, m.Proc, nil), clock}
+	c.Holders.Clock = clock
 	return c
 }
 
@@ -129,7 +131,7 @@ func (c *clocked) read() Usage {
 }
 
 func (c *clocked) after(d time.Duration) Usage {
-	c.now = c.now.Add(d)
+	c.Advance(d)
 	return c.read()
 }
 
@@ -194,7 +196,7 @@ func TestOpenedForOthers(t *testing.T) {
 	}
 	c.Exit(100)
 	c.Exit(101)
-	c.now = c.now.Add(time.Second)
+	c.Advance(time.Second)
 	if all := c.read().Processes; len(all) != 1 || all[0].Memory["vram"] != 2<<20 {
 		t.Errorf("alone it has %+v", all)
 	}
@@ -240,9 +242,9 @@ func TestCycles(t *testing.T) {
 		lines := fmt.Sprintf("drm-cycles-rcs:\t%d\ndrm-total-cycles-rcs:\t%d", busy, total)
 		c.Open(100, 5, "dri/card0", info(1, lines))
 		if i == 3 {
-			c.now = c.now.Add(catchUp)
+			c.Advance(catchUp)
 			c.after(time.Second)
-			c.now = c.now.Add(catchUp)
+			c.Advance(catchUp)
 		}
 		got := gpu.Percent(-1)
 		if v, ok := c.after(time.Second).Engines["rcs"]; ok {
@@ -301,21 +303,21 @@ func TestWalk(t *testing.T) {
 	if c.Find(time.Minute) != held {
 		t.Error("two readings at the same moment have two walks")
 	}
-	c.now = c.now.Add(youngFor)
+	c.Advance(youngFor)
 	c.Find(time.Minute)
 	c.Open(101, 6, "dri/card0", info(2))
-	c.now = c.now.Add(time.Second)
+	c.Advance(time.Second)
 	if got := c.Find(time.Minute).Of("card0"); len(got) != 0 {
 		t.Errorf("an old process was looked at again at once: %v", got)
 	}
-	c.now = c.now.Add(lookAgain)
+	c.Advance(lookAgain)
 	if got := c.Find(time.Minute).Of("card0"); len(got) != 1 {
 		t.Errorf("an old process was not looked at again: %v", got)
 	}
 	if err := os.RemoveAll(c.Proc); err != nil {
 		t.Fatal(err)
 	}
-	c.now = c.now.Add(time.Second)
+	c.Advance(time.Second)
 	if held := c.Find(time.Minute); held.Err == nil || len(held.Of("card0")) != 0 {
 		t.Errorf("without /proc: %+v", held)
 	}

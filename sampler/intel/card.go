@@ -31,7 +31,6 @@ type card struct {
 	log        *slog.Logger
 	identity   gpu.Identity
 	integrated bool
-	now        func() time.Time
 
 	gone  bool        // the kernel does not list it; read does not look at it
 	slept atomic.Bool // since the last reading
@@ -54,7 +53,7 @@ type card struct {
 }
 
 func newCard(found drm.Card, cfg *Config) *card {
-	c := &card{Card: found, key: found.Address + " " + found.Driver, cfg: cfg, now: time.Now}
+	c := &card{Card: found, key: found.Address + " " + found.Driver, cfg: cfg}
 	c.log = cfg.Log.With("device", found.Address)
 	c.integrated = integrated(found.Product, found.Address)
 	c.Device.Read = c.readFile
@@ -96,7 +95,7 @@ func (c *card) asleep() bool {
 
 // read reads all that is due, unless the card is left alone.
 func (c *card) read() (gpu.Device, error) {
-	now := c.now()
+	now := c.cfg.Clock.Now()
 	if c.slept.Swap(false) {
 		c.rest.Awake()
 		c.forget()

@@ -35,10 +35,10 @@ func TestConformance(t *testing.T) {
 			}
 			m.Open(100, 7, "dri/renderD128", i915Client("0000:00:02.0", 3, 500, 0, "drm-resident-system0:\t64 MiB\n"))
 			m.Open(200, 8, "dri/card1", xeClient("0000:03:00.0", 4, 5, 90, 0, 1000, "drm-resident-vram0:\t2048 MiB\n"))
-			return sourceWithin(t, m, hurried, func(c *Config) { c.Clock = clock })
+			return source(t, m, func(c *Config) { c.Clock = clock })
 		},
 		Devices:  2,
-		Deadline: hurried,
+		Deadline: deadline,
 		Vendor:   gpu.Intel,
 		Idle:     func(*testing.T, string) { m.Exit(100) },
 		Hang:     func(_ *testing.T, uuid string) { m.Hang(cards[uuid].File(act[cards[uuid].Driver])) },

@@ -3,7 +3,6 @@
 package intel
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/leaktest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 )
@@ -89,47 +91,34 @@ func xeClient(address string, id, rcs, ccs, vcs, total uint64, memory string) st
 		id, address, memory, rcs, total, ccs, vcs)
 }
 
-const (
-	// patient is for tests in which nothing hangs: a busy machine must not fail them.
-	patient = 20 * time.Second
-	// hurried is the deadline where something hangs.
-	hurried = 800 * time.Millisecond
-)
+// deadline is that of a card. It passes when a test says so.
+const deadline = 2 * time.Second
 
-// source is a source of a machine, which the test closes.
-func source(t *testing.T, m *drmtest.Machine) *Source {
+// source is a source of a machine, which the test closes. Its time passes as the test says.
+func source(t *testing.T, m *drmtest.Machine, change ...func(*Config)) *Source {
 	t.Helper()
-	return sourceWithin(t, m, patient)
-}
-
-func sourceWithin(t *testing.T, m *drmtest.Machine, deadline time.Duration, change ...func(*Config)) *Source {
-	t.Helper()
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	cfg := Config{SysfsRoot: m.Sysfs, ProcRoot: m.Proc, Deadline: deadline, Log: log}
+	cfg := Config{
+		SysfsRoot: m.Sysfs, ProcRoot: m.Proc, Deadline: deadline, Clock: clockwork.NewFakeClock(),
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
 	for _, c := range change {
 		c(&cfg)
 	}
 	s := New(cfg)
 	t.Cleanup(func() {
-		_ = s.Close()
-		for s.set.Flying() > 0 {
-			time.Sleep(time.Millisecond)
-		}
+		_ = s.Close() // it never fails
+		testkit.Until(t, "no card is read any more", func() bool { return s.set.Flying() == 0 })
 	})
 	return s
 }
 
-func try(t *testing.T, s *Source) (*gpu.Snapshot, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patient)
-	defer cancel()
-	return s.Read(ctx)
-}
+// clockOf is the clock of a source.
+func clockOf(s *Source) *clockwork.FakeClock { return s.cfg.Clock.(*clockwork.FakeClock) }
 
 // read reads the only card.
 func read(t *testing.T, s *Source) gpu.Device {
 	t.Helper()
-	snap, err := try(t, s)
+	snap, err := drmtest.Read(t, s)
 	if err != nil || len(snap.Devices) != 1 {
 		t.Fatalf("%+v, %v; want one GPU", snap, err)
 	}
@@ -146,11 +135,9 @@ func cards(t *testing.T, m *drmtest.Machine) []drm.Card {
 	return all
 }
 
-// clock is a time that a test moves.
-type clock struct{ now time.Time }
-
-func (c *clock) use(s *Source) {
-	for _, card := range s.cards {
-		card.now = func() time.Time { return c.now }
-	}
+// after reads the only card once some time has passed, in which there is a new walk over /proc.
+func after(t *testing.T, s *Source, d time.Duration) gpu.Device {
+	t.Helper()
+	clockOf(s).Advance(d)
+	return read(t, s)
 }

@@ -154,11 +154,7 @@ func TestCards(t *testing.T) {
 					t.Errorf("the first speed of a fan is %v, a mean of an unknown time", fan.RPM)
 				}
 			}
-			(&clock{time.Now().Add(10 * time.Second)}).use(s)
-			// By the first reading's own time, of which some has passed.
-			for _, card := range s.cards {
-				card.draw.at = card.now().Add(-10 * time.Second)
-			}
+			clockOf(s).Advance(10 * time.Second)
 			card.Set(tt.then)
 			if name == "UHD 770, i915" {
 				m.Write(filepath.Join(m.Sysfs, "class/powercap/intel-rapl:0:1/energy_uj"), "30000000\n")
@@ -170,7 +166,7 @@ func TestCards(t *testing.T) {
 					t.Errorf("%s is %q, want %q", id, got[id], want)
 				}
 			}
-			for _, problem := range sourcetest.Check(&d, time.Now()) {
+			for _, problem := range sourcetest.Check(&d, clockOf(s).Now()) {
 				t.Error(problem)
 			}
 		})

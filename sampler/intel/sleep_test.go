@@ -22,7 +22,7 @@ func TestAsleep(t *testing.T) {
 	ofCard, ofProc := drmtest.Watch(t, c.Dir), drmtest.Watch(t, m.Proc)
 	s := source(t, m)
 	for range 3 {
-		d := again(t, s)
+		d := after(t, s, time.Second)
 		if d.State != gpu.StateAsleep || d.UUID != "PCI-0000:03:00.0" || d.Name != "Intel Arc B580" || !d.SampledAt.IsZero() {
 			t.Errorf("%s %q is %s", d.UUID, d.Name, d.State)
 		}
@@ -56,34 +56,32 @@ func TestOneAsleep(t *testing.T) {
 	opened := drmtest.Watch(t, m.Proc)
 	s := source(t, m)
 	for range 2 {
-		snap, err := try(t, s)
+		snap, err := drmtest.Read(t, s)
 		if err != nil || snap.Devices[0].State != gpu.StateOK || snap.Devices[1].State != gpu.StateAsleep {
 			t.Fatalf("%+v, %v", snap, err)
 		}
-		time.Sleep(260 * time.Millisecond)
+		clockOf(s).Advance(time.Second)
 	}
 	if files := opened(); slices.Contains(files, "100/fdinfo/7") || !slices.Contains(files, "100/fdinfo/8") {
 		t.Errorf("%v were opened", files)
 	}
 }
 
-// laptop has a card that may fall asleep and is idle, with a source that goes by the clock.
-func laptop(t *testing.T) (*drmtest.Card, *Source, *clock) {
+// laptop has a card that may fall asleep and is idle, and has been read once.
+func laptop(t *testing.T) (*drmtest.Card, *Source) {
 	m := drmtest.New(t)
 	c := arcB580(m)
 	c.Set(map[string]string{"power/control": "auto\n"})
-	s, now := source(t, m), &clock{time.Now()}
+	s := source(t, m)
 	read(t, s)
-	now.use(s)
-	return c, s, now
+	return c, s
 }
 
 // calm reads until the card is left alone.
-func calm(t *testing.T, s *Source, now *clock) {
+func calm(t *testing.T, s *Source) {
 	t.Helper()
 	for range 10 {
-		now.now = now.now.Add(5 * time.Second)
-		if d := read(t, s); d.Reason == drm.LeftAlone {
+		if d := after(t, s, 5*time.Second); d.Reason == drm.LeftAlone {
 			return
 		}
 	}
@@ -91,8 +89,8 @@ func calm(t *testing.T, s *Source, now *clock) {
 }
 
 func TestLeftAlone(t *testing.T) {
-	c, s, now := laptop(t)
-	calm(t, s, now)
+	c, s := laptop(t)
+	calm(t, s)
 	opened := drmtest.Watch(t, c.Dir)
 	d := read(t, s)
 	if d.State != gpu.StateOK || d.Reason != drm.LeftAlone || !d.SampledAt.IsZero() || d.Thermal.GPU.Quality() != gpu.Stale {
@@ -123,17 +121,16 @@ func TestLeftAlone(t *testing.T) {
 // TestLeftAloneInVain: a card that stays awake, and that nobody has open, is read once
 // after a pause, and left alone for longer then.
 func TestLeftAloneInVain(t *testing.T) {
-	_, s, now := laptop(t)
-	calm(t, s, now)
-	now.now = now.now.Add(-5 * time.Second) // to when the pause began
+	_, s := laptop(t)
+	calm(t, s)
+	passed := 5 * time.Second // since the pause began
 	for _, pause := range []time.Duration{20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute,
 		2 * time.Minute} {
-		now.now = now.now.Add(pause - time.Second)
-		if d := read(t, s); d.Reason != drm.LeftAlone {
+		if d := after(t, s, pause-passed-time.Second); d.Reason != drm.LeftAlone {
 			t.Fatalf("a second before %v have passed it is read", pause)
 		}
-		now.now = now.now.Add(time.Second)
-		if d := read(t, s); !d.Reason.IsZero() {
+		passed = 0
+		if d := after(t, s, time.Second); !d.Reason.IsZero() {
 			t.Fatalf("after %v it is not read: %s", pause, d.Reason.Text())
 		}
 	}
@@ -147,22 +144,20 @@ func TestNotLeftAlone(t *testing.T) {
 	}
 	for name, files := range tests {
 		t.Run(name, func(t *testing.T) {
-			c, s, now := laptop(t)
+			c, s := laptop(t)
 			c.Set(files)
 			for range 12 {
-				now.now = now.now.Add(10 * time.Second)
-				if d := read(t, s); d.SampledAt.IsZero() {
+				if d := after(t, s, 10*time.Second); d.SampledAt.IsZero() {
 					t.Fatalf("it is left alone: %s", d.Reason.Text())
 				}
 			}
 		})
 	}
 	t.Run("works", func(t *testing.T) {
-		c, s, now := laptop(t)
+		c, s := laptop(t)
 		for i := range uint64(8) {
-			now.now = now.now.Add(10 * time.Second)
 			c.Open(100, 7, "dri/renderD129", xeClient("0000:03:00.0", 3, 50*i, 0, 0, 100+100*i, ""))
-			if d := again(t, s); d.SampledAt.IsZero() {
+			if d := after(t, s, 10*time.Second); d.SampledAt.IsZero() {
 				t.Fatalf("it is left alone: %s", d.Reason.Text())
 			}
 		}

@@ -60,6 +60,7 @@ func New(cfg Config) *Source {
 	cfg.Clock = cmp.Or(cfg.Clock, clockwork.NewRealClock())
 	if cfg.Holders == nil {
 		cfg.Holders = drm.NewHolders(cfg.ProcRoot, cfg.SysfsRoot)
+		cfg.Holders.Clock = cfg.Clock
 	}
 	if cfg.Read == nil {
 		cfg.Read = drm.ReadFile

@@ -49,7 +49,7 @@ func TestNoGPU(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := drmtest.New(t)
 			tt.make(m)
-			snap, err := try(t, source(t, m))
+			snap, err := drmtest.Read(t, source(t, m))
 			advice, ok := errors.AsType[*gpu.Advice](err)
 			if !ok || snap != nil || !errors.Is(err, tt.want) || !strings.Contains(advice.What, tt.what) || advice.Try == "" {
 				t.Errorf("%v, %v; want %v with %q", snap, err, tt.want, tt.what)
@@ -123,7 +123,7 @@ func TestEachFile(t *testing.T) {
 					if d.State != gpu.StateOK {
 						t.Errorf("%s of %s: it is %s (%s)", what, file, d.State, d.Reason.Text())
 					}
-					for _, problem := range sourcetest.Check(&d, time.Now()) {
+					for _, problem := range sourcetest.Check(&d, clockOf(s).Now()) {
 						t.Errorf("%s of %s: %s", what, file, problem)
 					}
 				}
@@ -196,50 +196,22 @@ func TestEachFileHangs(t *testing.T) {
 		"tile0/gt0/freq0/act_freq", "tile0/gt0/freq0/throttle/status", "tile0/gt1/gtidle/idle_residency_ms",
 		"hwmon/hwmon3/energy1_input", "hwmon/hwmon3/temp2_input", "hwmon/hwmon3/temp3_input", "hwmon/hwmon3/fan1_input",
 	}
-	before := runtime.NumGoroutine()
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			m := drmtest.New(t)
 			uhd770(m)
 			card := arcB580(m)
-			s := sourceWithin(t, m, hurried)
-			if _, err := try(t, s); err != nil {
-				t.Fatal(err)
-			}
+			s := source(t, m)
+			drmtest.Answers(t, s)
 			good, err := os.ReadFile(card.File(file))
 			if err != nil {
 				t.Fatal(err)
 			}
 			m.Hang(card.File(file))
-			for end := time.Now().Add(time.Minute); ; {
-				begun := time.Now()
-				snap, err := try(t, s)
-				if err != nil || snap.Devices[0].State != gpu.StateOK || snap.Devices[0].SampledAt.Before(begun) {
-					t.Fatalf("the other card is %+v, %v", snap, err)
-				}
-				if snap.Devices[1].State == gpu.StateNotAnswering {
-					break
-				}
-				if time.Now().After(end) {
-					t.Fatal("the card never hangs")
-				}
-			}
+			drmtest.Hangs(t, s, clockOf(s), deadline, 1)
 			m.Release(card.File(file), string(good))
-			for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-				snap, err := try(t, s)
-				if err == nil && snap.Devices[1].State == gpu.StateOK {
-					return
-				}
-				if time.Now().After(end) {
-					t.Fatalf("the card is not back: %+v, %v", snap, err)
-				}
-			}
+			drmtest.Answers(t, s)
 		})
-	}
-	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-		}
 	}
 }
 
@@ -250,33 +222,13 @@ func TestProcfsHangs(t *testing.T) {
 	arcB580(m)
 	info := xeClient("0000:03:00.0", 3, 1, 0, 0, 100, "")
 	m.Open(100, 7, "dri/renderD129", info)
-	s := sourceWithin(t, m, hurried)
-	if _, err := try(t, s); err != nil {
-		t.Fatal(err)
-	}
+	s := source(t, m)
+	drmtest.Answers(t, s)
 	file := filepath.Join(m.Proc, "100/fdinfo/7")
 	m.Hang(file)
-	for end := time.Now().Add(time.Minute); ; {
-		snap, err := try(t, s)
-		if err != nil || snap.Devices[0].State != gpu.StateOK {
-			t.Fatalf("%+v, %v", snap, err)
-		}
-		if snap.Devices[1].State == gpu.StateNotAnswering {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the card never hangs")
-		}
-	}
+	drmtest.Hangs(t, s, clockOf(s), deadline, 1)
 	m.Release(file, info)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if snap, err := try(t, s); err == nil && snap.Devices[1].State == gpu.StateOK {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal("the card is not back")
-		}
-	}
+	drmtest.Answers(t, s)
 }
 
 // TestVanishes: a card that is taken out is lost, stays so, and is new when it is put back;
@@ -330,11 +282,11 @@ func TestProcessesComeAndGo(t *testing.T) {
 	}()
 	s := source(t, m)
 	for range 8 {
-		d := again(t, s)
+		d := after(t, s, time.Second)
 		if d.State != gpu.StateOK {
 			t.Errorf("it is %s", d.State)
 		}
-		for _, problem := range sourcetest.Check(&d, time.Now()) {
+		for _, problem := range sourcetest.Check(&d, clockOf(s).Now()) {
 			t.Error(problem)
 		}
 	}
@@ -450,7 +402,7 @@ func FuzzFile(f *testing.F) {
 		s := source(t, m)
 		read(t, s)
 		d := read(t, s)
-		for _, problem := range sourcetest.Check(&d, time.Now()) {
+		for _, problem := range sourcetest.Check(&d, clockOf(s).Now()) {
 			t.Error(problem)
 		}
 		if v, ok := d.Power.Draw.Trusted(); ok && (math.IsNaN(float64(v)) || v < 0) {
@@ -516,9 +468,7 @@ func TestBeyondSense(t *testing.T) {
 	c := arcB580(m)
 	s := source(t, m)
 	read(t, s)
-	for _, card := range s.cards {
-		card.draw.at = card.draw.at.Add(-10 * time.Second)
-	}
+	clockOf(s).Advance(10 * time.Second)
 	c.Set(map[string]string{"tile0/gt0/freq0/act_freq": "8516\n", "hwmon/hwmon3/temp2_input": "255000\n",
 		"hwmon/hwmon3/energy1_input": "15000000000\n"})
 	d := read(t, s)

@@ -23,7 +23,7 @@ func (c *card) readUse(now time.Time) {
 	bound, bounded := c.idling.busy(c.parts, now)
 	held := c.cfg.Holders.Find(c.patience())
 	const old = 10 * time.Second
-	if held == nil || time.Since(held.At) > old {
+	if held == nil || now.Sub(held.At) > old {
 		c.unread(gpu.NotReported)
 		return
 	}
@@ -32,7 +32,7 @@ func (c *card) readUse(now time.Time) {
 		return
 	}
 	if c.use.meter == nil {
-		c.use.meter = drm.NewMeter(c.cfg.ProcRoot, c.Device.Read)
+		c.use.meter = drm.NewMeter(c.cfg.Clock, c.cfg.ProcRoot, c.Device.Read)
 	}
 	open := held.Of(c.Nodes...)
 	usage := c.use.meter.Read(c.Address, open)

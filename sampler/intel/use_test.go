@@ -13,13 +13,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 )
 
-// again waits until there is a new walk over /proc, and reads.
-func again(t *testing.T, s *Source) gpu.Device {
-	t.Helper()
-	time.Sleep(260 * time.Millisecond)
-	return read(t, s)
-}
-
 func TestProcessesOfXe(t *testing.T) {
 	m := drmtest.New(t)
 	arcB580(m)
@@ -45,7 +38,7 @@ func TestProcessesOfXe(t *testing.T) {
 	open(2000, 110, 2010, 610) // 10 % of the 3D engine, 50 % of four for computing, 30 % of two for video
 	inherited := xeClient(at, 4, 0, 2010, 0, 2000, "drm-resident-vram0:\t2048 MiB\ndrm-resident-stolen:\t0\n")
 	m.Open(201, 8, "dri/card1", inherited)
-	d = again(t, s)
+	d = after(t, s, time.Second)
 	if d.Utilization.GPU != gpu.Of[gpu.Percent](50) {
 		t.Errorf("the utilization is %v", d.Utilization.GPU)
 	}
@@ -64,22 +57,22 @@ func TestProcessesOfXe(t *testing.T) {
 		t.Errorf("the processes are\n%s, want\n%s", got, want)
 	}
 	open(3000, 110, 2010, 610)
-	if d = again(t, s); d.Utilization.GPU != gpu.Of[gpu.Percent](0) {
+	if d = after(t, s, time.Second); d.Utilization.GPU != gpu.Of[gpu.Percent](0) {
 		t.Errorf("at rest the utilization is %v", d.Utilization.GPU)
 	}
 	m.Open(600, 7, "dri/renderD129", xeClient(at, 9, 900, 0, 0, 3000, "")) // a program that has just begun
-	if d = again(t, s); d.Utilization.GPU != (gpu.Reading[gpu.Percent]{}) {
+	if d = after(t, s, time.Second); d.Utilization.GPU != (gpu.Reading[gpu.Percent]{}) {
 		t.Errorf("beside work that is not measured yet the utilization is %v", d.Utilization.GPU)
 	}
 	m.Exit(600)
 	open(4000, 10, 10, 10) // counters that jump back
-	if d = again(t, s); d.Utilization.GPU.Or(0) != 0 {
+	if d = after(t, s, time.Second); d.Utilization.GPU.Or(0) != 0 {
 		t.Errorf("after a jump back the utilization is %v", d.Utilization.GPU)
 	}
 	for _, pid := range []int{100, 200, 300, 400, 500} {
 		m.Exit(pid)
 	}
-	d = again(t, s)
+	d = after(t, s, time.Second)
 	nobody := d.Processes.Present() && len(d.Processes.Or(nil)) == 0
 	if !nobody || d.Utilization.GPU != gpu.Of[gpu.Percent](0) || d.Memory.Used != gpu.Of[gpu.Bytes](0) {
 		t.Errorf("without a process: %v, %v, %v", d.Utilization.GPU, d.Processes, d.Memory.Used)
@@ -103,16 +96,16 @@ func TestProcessesOfI915(t *testing.T) {
 	m.Open(101, 8, "dri/renderD128", i915Client(at, 3, 500, 0, memory)) // inherited
 	s := source(t, m)
 	read(t, s)
-	busy := uint64(2 * time.Second) // more than can have passed, and less than four times that
+	const used = 500 + uint64(time.Second/2)
 	for pid, fd := range map[int]int{100: 7, 101: 8} {
-		m.Open(pid, fd, "dri/renderD128", i915Client(at, 3, 500+busy/4, 0, memory))
+		m.Open(pid, fd, "dri/renderD128", i915Client(at, 3, used, 0, memory))
 	}
-	m.Open(100, 8, "dri/renderD128", i915Client(at, 3, 500+busy/4, 0, memory))
-	d := again(t, s)
-	if d.Utilization.GPU != gpu.Of[gpu.Percent](100) {
+	m.Open(100, 8, "dri/renderD128", i915Client(at, 3, used, 0, memory))
+	d := after(t, s, time.Second)
+	if d.Utilization.GPU != gpu.Of[gpu.Percent](50) {
 		t.Errorf("the utilization is %v", d.Utilization.GPU)
 	}
-	if want := "100 graphics 100 134217728; 101 graphics 100 134217728; "; lines(d) != want {
+	if want := "100 graphics 50 134217728; 101 graphics 50 134217728; "; lines(d) != want {
 		t.Errorf("the processes are %s, want %s", lines(d), want)
 	}
 	if d.Shared.Unified != gpu.Of(true) || d.Shared.Used != gpu.Of[gpu.Bytes](128<<20) || d.Utilization.Video != gpu.Of[gpu.Percent](0) {
@@ -137,8 +130,8 @@ func TestOldKernels(t *testing.T) {
 			m.Open(100, 7, "dri/renderD128", info)
 			s := source(t, m)
 			read(t, s)
-			again(t, s)
-			if d := again(t, s); d.Utilization.GPU.Quality() != gpu.NotSupported {
+			after(t, s, time.Second)
+			if d := after(t, s, time.Second); d.Utilization.GPU.Quality() != gpu.NotSupported {
 				t.Errorf("the utilization is %v", d.Utilization.GPU)
 			} else if silent := d.Processes.Quality() == gpu.NotSupported; silent != (name == "i915 before 5.19") {
 				t.Errorf("the processes are %v", d.Processes)
@@ -166,35 +159,31 @@ func TestNotAllMayBeRead(t *testing.T) {
 	namespace("pid:[4026532448]")
 	s := source(t, m)
 	idle := "drm/card0/gt/gt0/rc6_residency_ms"
-	snap, err := try(t, s)
+	snap, err := drmtest.Read(t, s)
 	if err != nil || len(snap.Notes) != 1 {
 		t.Fatalf("notes %v, %v; want one", snap, err)
 	}
-	now := &clock{time.Now()}
-	now.use(s)
-	again(t, s)
-	now.now = now.now.Add(time.Second)
+	after(t, s, time.Second)
 	c.Set(map[string]string{idle: "100100\n"})
-	d := again(t, s)
+	d := after(t, s, time.Second)
 	if d.Utilization.GPU.Quality() != gpu.NotPermitted || len(d.Processes.Or(nil)) != 1 {
 		t.Errorf("awake, the utilization is %v, the processes %v", d.Utilization.GPU, d.Processes)
 	}
 	if d.ProcessesPartial != gpu.Of(true) || d.Utilization.Video.Quality() != gpu.NotPermitted || d.Shared.Used.Quality() != gpu.NotPermitted {
 		t.Errorf("partial is %v, video %v, of the machine's memory %v", d.ProcessesPartial, d.Utilization.Video, d.Shared.Used)
 	}
-	now.now = now.now.Add(time.Second)
 	c.Set(map[string]string{idle: "101100\n"})
-	if d = again(t, s); d.Utilization.GPU != gpu.Of[gpu.Percent](0) {
+	if d = after(t, s, time.Second); d.Utilization.GPU != gpu.Of[gpu.Percent](0) {
 		t.Errorf("in its idle state, the utilization is %v", d.Utilization.GPU)
 	}
 	m.Exit(100)
-	if d = again(t, s); d.Processes.Quality() != gpu.NotPermitted {
+	if d = after(t, s, time.Second); d.Processes.Quality() != gpu.NotPermitted {
 		t.Errorf("the processes are %v", d.Processes)
 	}
 	namespace("pid:[4026531836]")
 	m.Open(100, 7, "dri/renderD128", i915Client("0000:00:02.0", 3, 500, 0, "drm-resident-system0:\t1 MiB\n"))
-	again(t, s)
-	if d = again(t, s); d.Utilization.GPU != gpu.Of[gpu.Percent](0) {
+	after(t, s, time.Second)
+	if d = after(t, s, time.Second); d.Utilization.GPU != gpu.Of[gpu.Percent](0) {
 		t.Errorf("with all processes, the utilization is %v", d.Utilization.GPU)
 	}
 }

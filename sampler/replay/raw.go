@@ -78,6 +78,7 @@ func openRaw(c *recording.Capture, cfg Config) (_ *raw, err error) {
 	}
 	read := proc.Reader(procRoot, sysfs.Reader(sysRoot, drm.ReadFile))
 	holders := drm.NewHolders(procRoot, sysRoot)
+	holders.Clock = cfg.Clock
 	if has(sysfs, "bus/pci/drivers/amdgpu/") {
 		r.sources = append(r.sources, amd.New(amd.Config{
 			SysfsRoot: sysRoot, ProcRoot: procRoot, Deadline: cfg.Deadline, Holders: holders, Read: read, Clock: cfg.Clock, Log: quiet(cfg.Log),

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // A Machine has its own roots of sysfs and procfs.
@@ -66,15 +68,15 @@ func (m *Machine) Release(file, text string) {
 	was := file + ".released"
 	m.must(os.Rename(file, was))
 	m.Write(file, text)
-	for {
-		// Nobody waits for it any more when it can't be opened.
+	testkit.Until(m.t, "nobody waits for "+file, func() bool {
 		fd, err := syscall.Open(was, syscall.O_WRONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
-			break
+			return true // nobody reads it
 		}
-		_, _ = syscall.Write(fd, []byte(text)) // who waits may have gone
+		_, _ = syscall.Write(fd, []byte(text)) // who waited may have gone
 		_ = syscall.Close(fd)
-	}
+		return false
+	})
 	m.must(os.Remove(was))
 }
 

@@ -1,0 +1,77 @@
+package drmtest
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
+)
+
+// A Source reads the cards of a machine, and knows the time by a clock that the test moves.
+type Source interface {
+	Read(ctx context.Context) (*gpu.Snapshot, error)
+}
+
+// Read reads once, and waits for all cards.
+func Read(tb testing.TB, s Source) (*gpu.Snapshot, error) {
+	tb.Helper()
+	var snap *gpu.Snapshot
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		snap, err = s.Read(tb.Context())
+	}()
+	testkit.Receive(tb, "Read to come back", done)
+	return snap, err
+}
+
+// Live waits for a reading of now in which all cards are ok, but for the one at a place, which may hang.
+func Live(tb testing.TB, s Source, clock *clockwork.FakeClock, but int) (snap *gpu.Snapshot) {
+	tb.Helper()
+	clock.Advance(time.Millisecond)
+	now := clock.Now()
+	canceled, cancel := context.WithCancel(tb.Context())
+	cancel() // so that no card is waited for
+	var err error
+	testkit.Until(tb, "all other cards are read", func() bool {
+		snap, err = s.Read(canceled)
+		if err != nil {
+			return false
+		}
+		others := slices.Delete(slices.Clone(snap.Devices), but, but+1)
+		return !slices.ContainsFunc(others, func(d gpu.Device) bool { return d.State != gpu.StateOK || d.SampledAt.Before(now) })
+	}, func() any { return err }, func() any { return snap })
+	return snap
+}
+
+// Hangs waits until the card at a place is not answering, two of its deadlines after it began to hang. The others are live
+// all the time.
+func Hangs(tb testing.TB, s Source, clock *clockwork.FakeClock, deadline time.Duration, place int) *gpu.Snapshot {
+	tb.Helper()
+	const steps = 16 // of a deadline
+	for range 2*steps + 2 {
+		if snap := Live(tb, s, clock, place); snap.Devices[place].State == gpu.StateNotAnswering {
+			return snap
+		}
+		clock.Advance(deadline / steps)
+	}
+	tb.Fatalf("the card at place %d hangs for more than two deadlines of %v, and answers", place, deadline)
+	return nil
+}
+
+// Answers waits until all cards are ok, which a card is some readings after it hung.
+func Answers(tb testing.TB, s Source) (snap *gpu.Snapshot) {
+	tb.Helper()
+	var err error
+	testkit.Until(tb, "all cards answer", func() bool {
+		snap, err = Read(tb, s)
+		return err == nil && !slices.ContainsFunc(snap.Devices, func(d gpu.Device) bool { return d.State != gpu.StateOK })
+	}, func() any { return err }, func() any { return snap })
+	return snap
+}
