@@ -6,6 +6,7 @@ package capture
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,9 @@ type Options struct {
 	// of the user and of the machine.
 	User, Host string
 	Log        *slog.Logger
+
+	// rawTime is for each of nvidia-smi's commands, and for the files of all cards of a vendor. Only tests set it.
+	rawTime time.Duration
 }
 
 // A Summary says what was recorded.
@@ -67,6 +71,7 @@ func Record(ctx context.Context, o Options) (*Summary, error) {
 	if o.Most == 0 {
 		o.Most = recording.MaxReadings
 	}
+	o.rawTime = cmp.Or(o.rawTime, 10*time.Second)
 	r := &recorder{Options: o, mask: newMask(o.Names), manifest: recording.Manifest{
 		Format: recording.Format, Made: recording.ByMachine, Gpuwhy: o.Version, Every: o.Every.String(), Sources: o.Sources,
 		Began: time.Now().UTC().Truncate(time.Second),

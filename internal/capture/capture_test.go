@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jonboulle/clockwork"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/leaktest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/amd"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 	"github.com/gpuwhy/gpuwhy/sampler/recording"
@@ -59,7 +61,7 @@ func newStage(t *testing.T) *stage {
 // reading is a snapshot with secrets.
 func (s *stage) reading(t *testing.T, n int) *gpu.Snapshot {
 	log := slog.New(slog.DiscardHandler)
-	source := amd.New(amd.Config{SysfsRoot: s.Sysfs, ProcRoot: s.Proc, Deadline: 10 * time.Second, Log: log})
+	source := amd.New(amd.Config{SysfsRoot: s.Sysfs, ProcRoot: s.Proc, Deadline: 10 * time.Second, Clock: clockwork.NewFakeClock(), Log: log})
 	defer source.Close()
 	snap, err := source.Read(t.Context())
 	if err != nil {
@@ -100,6 +102,7 @@ func (s *stage) options(t *testing.T, ctx context.Context, end func(), readings 
 		Dir: filepath.Join(t.TempDir(), "capture"), Every: time.Second, Version: "1.2.3", Sources: []string{"auto"},
 		Vendors: []gpu.Vendor{gpu.AMD, gpu.Intel, gpu.NVIDIA}, SysfsRoot: s.Sysfs, ProcRoot: s.Proc,
 		NvidiaSMI: smi.Program(s.smi.Program()), User: "alice", Host: "wonderland", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		rawTime: testkit.Patience,
 		Next: func(context.Context) (*gpu.Snapshot, error) {
 			if n++; n > readings {
 				end()
@@ -206,7 +209,9 @@ func TestWhatIsRecordedIsPlayed(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, recording.ReadingsFile)); err != nil {
 		t.Fatal(err)
 	}
-	source, err := replay.Open(dir, replay.Config{Interval: 20 * time.Millisecond, Deadline: 10 * time.Second, Log: slog.New(slog.DiscardHandler)})
+	source, err := replay.Open(dir, replay.Config{
+		Interval: 20 * time.Millisecond, Deadline: 10 * time.Second, Clock: clockwork.NewFakeClock(), Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

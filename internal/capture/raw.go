@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/amd"
@@ -24,9 +23,8 @@ import (
 )
 
 const (
-	rawTime     = 10 * time.Second // for each of nvidia-smi's commands, and for the files of all cards
-	mostPrinted = 4 << 20          // bytes of one command
-	mostFiles   = 8 << 20          // bytes of the files of all cards
+	mostPrinted = 4 << 20 // bytes of one command
+	mostFiles   = 8 << 20 // bytes of the files of all cards
 )
 
 // recordRaw writes what the sources are made of. What can't be had is missing, and said.
@@ -75,7 +73,7 @@ func (r *recorder) recordSMI(ctx context.Context, first *gpu.Snapshot) error {
 	if len(cards) == 0 && !slices.ContainsFunc(first.Devices, of) {
 		return nil
 	}
-	all := smi.Record(ctx, r.NvidiaSMI, rawTime, mostPrinted)
+	all := smi.Record(ctx, r.NvidiaSMI, r.rawTime, mostPrinted)
 	var log bytes.Buffer
 	texts := map[string]string{}
 	// The table by fields first: it says which words are serial numbers.
@@ -174,13 +172,14 @@ func (l *listener) listen(ctx context.Context, vendor gpu.Vendor, o Options) {
 		Close() error
 	}
 	var drivers []string
+	holders := drm.NewHolders(l.proc, l.sysfs)
 	switch vendor {
 	case gpu.AMD:
 		drivers = []string{"amdgpu"}
-		s = amd.New(amd.Config{SysfsRoot: l.sysfs, ProcRoot: l.proc, Deadline: rawTime, Read: l.read, Log: o.Log})
+		s = amd.New(amd.Config{SysfsRoot: l.sysfs, ProcRoot: l.proc, Deadline: o.rawTime, Holders: holders, Read: l.read, Log: o.Log})
 	case gpu.Intel:
 		drivers = []string{"i915", "xe"}
-		s = intel.New(intel.Config{SysfsRoot: l.sysfs, ProcRoot: l.proc, Deadline: rawTime, Read: l.read, Log: o.Log})
+		s = intel.New(intel.Config{SysfsRoot: l.sysfs, ProcRoot: l.proc, Deadline: o.rawTime, Holders: holders, Read: l.read, Log: o.Log})
 	default:
 		return
 	}
@@ -191,7 +190,8 @@ func (l *listener) listen(ctx context.Context, vendor gpu.Vendor, o Options) {
 	for i := range cards {
 		l.plug(&cards[i])
 	}
-	limit, cancel := context.WithTimeout(ctx, rawTime)
+	holders.Find(o.rawTime) // a reading does not wait for long until it is known who has the cards open
+	limit, cancel := context.WithTimeout(ctx, o.rawTime)
 	defer cancel()
 	_, _ = s.Read(limit) // what failed is in the tree
 	_ = s.Close()        // it holds nothing
