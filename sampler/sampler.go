@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -87,6 +88,8 @@ const (
 	pace = 250 * time.Millisecond // between two readings, at least
 	// The machine and its processes are read about so often, and at each reading where the interval is longer.
 	hostEvery = time.Second
+	// While reading them takes too long, they are as they were read last, for so long.
+	hostKept = 10 * time.Second
 	// A reading waits a quarter of the interval for a slow device, within
 	// these bounds.
 	maxPatience   = time.Second
@@ -434,7 +437,8 @@ func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot, asked bool) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(s.cfg.Interval, maxPatience))
 	defer cancel()
-	last, now := s.around, time.Now()
+	before, now := s.around, time.Now()
+	last := before
 	due := asked || len(snap.Devices) == 0 || last.read.IsZero() || last.breaks != snap.Breaks ||
 		now.Sub(last.read) > hostEvery-s.cfg.Interval/2 // the reading that comes next to it
 	if due {
@@ -467,6 +471,10 @@ func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot, asked bool) 
 		})
 		if errors.Is(err, errSlow) {
 			s.logHost(fmt.Errorf("reading the host's own figures: %w", err))
+			if before.host != nil && before.breaks == snap.Breaks && now.Sub(before.read) <= hostKept {
+				s.around = before.only(facts)
+				s.around.describe(snap)
+			}
 			return
 		}
 		if due {
@@ -480,15 +488,27 @@ func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot, asked bool) 
 	if last.facts = facts; ctx.Err() == nil {
 		s.around = last
 	}
-	snap.Host, snap.Devices = last.host, slices.Clone(snap.Devices)
+	last.describe(snap)
+}
+
+// describe puts what is known of the machine and its processes into a snapshot.
+func (a *around) describe(snap *gpu.Snapshot) {
+	snap.Host, snap.Devices = a.host, slices.Clone(snap.Devices)
 	for i := range snap.Devices {
 		processes := gpu.Map(snap.Devices[i].Processes, slices.Clone[[]gpu.Process])
 		for j := range processes.Or(nil) {
 			p := &processes.Or(nil)[j]
-			p.Facts = facts[p.PID]
+			p.Facts = a.facts[p.PID]
 		}
 		snap.Devices[i].Processes = processes
 	}
+}
+
+// only is the same without processes that are gone: one that comes with such a pid may be another.
+func (a around) only(pids map[int]gpu.ProcessFacts) around {
+	a.facts = maps.Clone(a.facts)
+	maps.DeleteFunc(a.facts, func(pid int, _ gpu.ProcessFacts) bool { _, there := pids[pid]; return !there })
+	return a
 }
 
 func (s *Sampler) logHost(err error) {

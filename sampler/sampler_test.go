@@ -667,6 +667,29 @@ func TestAHangingHostHoldsNobodyUp(t *testing.T) {
 	})
 }
 
+// A machine that is busy takes long to be read now and then: names and figures are those of before, with their time, and not for
+// long.
+func TestASlowHostStaysForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host := &fakeHost{hang: make(chan struct{}, 1)}
+		host.hang <- struct{}{} // it hangs from the second time on
+		_, out := start(t, host, &fakeSource{name: "nvml", answer: answers(withProcess(device("a", "")))})
+		time.Sleep(2 * time.Second)
+		first := out.last().Host.SampledAt
+		for _, stays := range []bool{true, true, false} { // 5, 10 and 15 s after it was read
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			snap := out.last()
+			if named := snap.Devices[0].Processes.Or(nil)[0].Facts.Name.Present(); named != stays || (snap.Host != nil) != stays {
+				t.Errorf("reading %d at %v: named %t, host %+v, want %t", snap.Seq, snap.Time.Sub(first), named, snap.Host, stays)
+			} else if stays && !snap.Host.SampledAt.Equal(first) {
+				t.Errorf("the host is of %v, want %v", snap.Host.SampledAt, first)
+			}
+		}
+		close(host.hang)
+	})
+}
+
 func TestASimulatedHostIsNotMixedWithThisOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := withProcess(device("a", ""))
