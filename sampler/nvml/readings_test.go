@@ -73,7 +73,7 @@ func TestIdleCard(t *testing.T) {
 			Virtualization: gpu.Of("none"), ComputePartition: no[string](gpu.NotSupported), MemoryPartition: no[string](gpu.NotSupported),
 		},
 		Processes: gpu.Of([]gpu.Process{{
-			PID: 1612, Type: gpu.TypeGraphics, Memory: gpu.Of(gpu.Bytes(262 * mib)), SM: zero, MemoryBandwidth: zero, Encoder: zero, Decoder: zero,
+			PID: fakenvml.NoProcess, Type: gpu.TypeGraphics, Memory: gpu.Of(gpu.Bytes(262 * mib)), SM: zero, MemoryBandwidth: zero, Encoder: zero, Decoder: zero,
 			Video: no[gpu.Percent](gpu.NotSupported),
 		}}),
 		ProcessesPartial: gpu.Of(false),

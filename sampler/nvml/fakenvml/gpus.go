@@ -41,6 +41,10 @@ func Error(code int) string { return fmt.Sprintf("!%d", code) }
 // A GPU describes a device at the beginning.
 type GPU map[Key]string
 
+// NoProcess is the one pid that gpuwhy takes and no process has: Linux gives lower ones alone. The processes of the models
+// have it. A test of what the machine knows of a process starts one and uses its pid.
+const NoProcess = 1 << 22
+
 // The models have a reading a line, as in the state file that the library reads.
 var (
 	//go:embed models/rtx4090.txt
