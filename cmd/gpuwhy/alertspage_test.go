@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -20,7 +21,7 @@ func hotCard(t *testing.T, args ...string) (*program, *fakenvml.Machine, contrac
 	lib, m := machine(t, fakenvml.RTX4090())
 	m.GPU(0).Set(fakenvml.Temperature, 88)
 	m.GPU(0).SetProcesses()
-	rules := rulesFile(t, "rules: [{name: hot, above: 80, hold: 0s, clear: 0s, cooldown: 0s, enabled: true}, {name: too_hot, enabled: false}, {name: high_gpu_usage, enabled: false}, {name: lost, enabled: false}]")
+	rules := rulesFile(t, hotRules)
 	p := start(t, lib.Env(), append([]string{fast, "--alert-rules=" + rules}, args...)...)
 	return p, m, p.dial().nextAlert("it is hot", func(a contract.Alert) bool { return a.Rule == "hot" && a.State == "firing" })
 }
@@ -32,7 +33,13 @@ func (p *program) alerts() (list contract.Alerts) {
 	return list
 }
 
-func click(sel string) chromedp.Action[chromedp.Void] { return chromedp.Click(chromedp.CSS(sel)) }
+// click presses an element that can be seen. The mouse does not: a browser that has not drawn a page yet drops what is pressed.
+func click(t *testing.T, b *browsertest.Tab, sel string) {
+	t.Helper()
+	testkit.Until(t, "it can be pressed: "+sel, func() bool {
+		return browsertest.Ask[bool](b, fmt.Sprintf(`((e) => e?.checkVisibility({ visibilityProperty: true }) === true && (e.click(), true))(document.querySelector(%q))`, sel))
+	})
+}
 
 // press presses the first button of that text.
 func press(b *browsertest.Tab, in, label string) {
@@ -69,7 +76,7 @@ func TestThePageOfAlerts(t *testing.T) {
 		t.Errorf("the API: %+v", a)
 	}
 	visit(second, "alerts?only=acknowledged")
-	second.Do(click(".al summary"))
+	click(t, second, ".al summary")
 	press(second, ".al", "Take the acknowledgment back")
 	says(second, "No alert is like that.", true)
 
@@ -85,7 +92,7 @@ func TestThePageOfAlerts(t *testing.T) {
 
 	// A silence of more.
 	visit(tab, "alerts?tab=silenced")
-	tab.Do(click("#new-silence summary"))
+	click(t, tab, "#new-silence summary")
 	browsertest.Ask[bool](tab, `((f) => { f.rule.value = "hot"; f.comment.value = "half a sentence"; f.duration_seconds.value = "604800"; return true; })(document.querySelector("#new-silence form"))`)
 	press(tab, "#new-silence", "Silence")
 	tab.Until(`document.querySelector("#silences").textContent.includes("made by local owner: half a sentence")`)
@@ -119,7 +126,9 @@ func TestOthersAnswersShowUp(t *testing.T) {
 		b.Until(fmt.Sprintf(`document.querySelector("main").textContent.replaceAll("\u00a0", " ").includes(%q)`, text))
 	}
 	const comment = "#new-silence [name=comment]"
-	second.Do(click("#new-silence summary"), chromedp.Focus(chromedp.CSS(comment)), chromedp.SendKeys(chromedp.CSS(comment), "half a sen"))
+	click(t, second, "#new-silence summary")
+	second.Settle()
+	second.Do(chromedp.Focus(chromedp.CSS(comment)), chromedp.SendKeys(chromedp.CSS(comment), "half a sen"))
 	says(front, "GPU 0 is at 88 °C. Above 80 °C.")
 	// The answer comes after what is shown, when the row has gone.
 	browsertest.Ask[bool](tab, `(({ fetch }) => { window.fetch = async (...asked) => {
@@ -164,14 +173,15 @@ func TestAlertsWithoutJavaScript(t *testing.T) {
 	t.Parallel()
 	p, _, fired := hotCard(t, "--allow-host=gpubox.test")
 	b := browsertest.Open(t, 1440, 900, chromedp.Flag("host-resolver-rules", "MAP gpubox.test 127.0.0.1"))
-	t.Cleanup(func() { b.Quiet("Cross-Origin-Opener-Policy header has been ignored") }) // as it is on plain HTTP
+	t.Cleanup(func() { b.Quiet(leaves, "Cross-Origin-Opener-Policy header has been ignored") }) // as it is on plain HTTP
 	browsertest.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	site := strings.Replace(p.url, "127.0.0.1", "gpubox.test", 1)
 	// sends presses what sends a form, and waits for what only the page has to
 	// which its answer leads.
 	sends := func(press, then, path string) {
 		t.Helper()
-		b.Do(click(press), chromedp.WaitReady(chromedp.CSS(then)))
+		click(t, b, press)
+		b.Do(chromedp.WaitReady(chromedp.CSS(then)))
 		if at := browsertest.Ask[string](b, `location.pathname + location.search`); at != path {
 			t.Errorf("%s leads to %s, want %s", press, at, path)
 		}
@@ -183,7 +193,7 @@ func TestAlertsWithoutJavaScript(t *testing.T) {
 		t.Errorf("acknowledged: %+v", a)
 	}
 	b.Visit(site + "alerts?only=acknowledged")
-	b.Do(click(".al summary"))
+	click(t, b, ".al summary")
 	sends("[action$='/unacknowledge'] button", gone, "/alerts?only=acknowledged")
 	b.Visit(site + "alerts")
 	sends(".al > form [formaction$='/silence']", gone, "/alerts")
@@ -209,7 +219,7 @@ func TestSeveralAlertsAtOnce(t *testing.T) {
 	for i := range 3 {
 		m.GPU(i).Set(fakenvml.Temperature, 88)
 	}
-	rules := rulesFile(t, "rules: [{name: hot, above: 80, hold: 0s, enabled: true}, {name: too_hot, enabled: false}, {name: high_gpu_usage, enabled: false}]")
+	rules := rulesFile(t, hotRules)
 	p := start(t, lib.Env(), fast, "--alert-rules="+rules)
 	p.dial().nextAlert("all are hot", func(contract.Alert) bool { return len(p.alerts().Alerts) == 3 })
 	b := browsertest.Open(t, 390, 844)
@@ -221,11 +231,14 @@ func TestSeveralAlertsAtOnce(t *testing.T) {
 	if n := count(".al"); n != 3 || browsertest.Ask[bool](b, `document.querySelector("#chosen button").checkVisibility({ visibilityProperty: true })`) {
 		t.Fatalf("%d alerts, or one can answer those chosen while none is", n)
 	}
-	b.Do(click(".al:nth-child(2) input[type=checkbox]"), click("#chosen [formaction$='/silence']"), chromedp.WaitReady(chromedp.CSS("#alert-groups .al:nth-child(2):last-child")))
+	click(t, b, ".al:nth-child(2) input[type=checkbox]")
+	click(t, b, "#chosen [formaction$='/silence']")
+	b.Do(chromedp.WaitReady(chromedp.CSS("#alert-groups .al:nth-child(2):last-child")))
 	if list := p.alerts(); len(list.Silences) != 1 || list.Alerts[1].SilencedUntil == nil || list.Alerts[0].SilencedUntil != nil {
 		t.Errorf("silenced: %+v", list.Silences)
 	}
-	b.Do(click("#shown button"), chromedp.WaitReady(chromedp.CSS("#no-alert:not([hidden])")))
+	click(t, b, "#shown button")
+	b.Do(chromedp.WaitReady(chromedp.CSS("#no-alert:not([hidden])")))
 	for i, a := range p.alerts().Alerts {
 		if (a.Acknowledged != nil) != (i != 1) {
 			t.Errorf("alert %d: %+v", i, a.Acknowledged)

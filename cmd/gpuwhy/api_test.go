@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
-	"github.com/coder/websocket"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
@@ -220,7 +218,10 @@ func TestEveryEventIsAsDocumented(t *testing.T) {
 			v.send(`{"event":"subscribe","id":"d","data":{"delta":true}}`)
 			asked = true
 		}
-		text := v.readRaw()
+		text, err := v.read()
+		if err != nil {
+			t.Fatal(err)
+		}
 		var m message
 		if err := json.Unmarshal(text, &m); err != nil {
 			t.Fatal(err)
@@ -237,18 +238,6 @@ func TestEveryEventIsAsDocumented(t *testing.T) {
 	if answer, _ := p.fetch("/ws", http.Header{"Host": {strings.TrimPrefix(ends, "http://")}}); answer.StatusCode != http.StatusUpgradeRequired {
 		t.Errorf("a GET that is no handshake: %d", answer.StatusCode)
 	}
-}
-
-// readRaw returns the next message as it came.
-func (v *viewer) readRaw() []byte {
-	v.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	kind, text, err := v.conn.Read(ctx)
-	if err != nil || kind != websocket.MessageText {
-		v.t.Fatalf("a message of kind %v: %v", kind, err)
-	}
-	return text
 }
 
 // The documents open in a browser, ask nobody else for anything, and trying an
@@ -269,8 +258,8 @@ func TestTheDocumentsOpenInABrowser(t *testing.T) {
 		}
 		return tab
 	}
-	check("/redoc", `document.getElementById("get-api-gpu-metrics-id") !== null && document.querySelectorAll("h3").length > 60`).Quiet()
-	check("/docs/events", `document.getElementById("message-gpu_status") !== null && document.getElementById("limits") !== null`).Quiet()
+	check("/redoc", `document.getElementById("get-api-gpu-metrics-id") !== null && document.querySelectorAll("h3").length > 60`).Quiet(leaves)
+	check("/docs/events", `document.getElementById("message-gpu_status") !== null && document.getElementById("limits") !== null`).Quiet(leaves)
 
 	// The viewer keeps its parts in shadow trees.
 	const request = `document.querySelector("rapi-doc").shadowRoot?.querySelector("[id='get-/gpu/info'] api-request")?.shadowRoot`
@@ -278,7 +267,7 @@ func TestTheDocumentsOpenInABrowser(t *testing.T) {
 	browsertest.Ask[any](docs, request+`.querySelector("[part~=btn-try]").click()`)
 	docs.Until(`/Status:.*200/i.test(` + request + `.textContent)`)
 	docs.Until(`[...` + request + `.querySelectorAll("*")].some((e) => /pynvml_installed/.test(e.textContent + (e.shadowRoot?.textContent ?? "")))`)
-	docs.Quiet()
+	docs.Quiet(leaves)
 }
 
 // The headers that all answers have are there once, also where /ws refuses what is no WebSocket.

@@ -22,11 +22,15 @@ func server8(b *testing.B) *fakenvml.Library {
 	for i := range gpus {
 		gpus[i] = fakenvml.H100().At(i + 1)
 	}
+	var pids []uint32
+	for range 4 {
+		pids = append(pids, uint32(processNamed(b, "worker")))
+	}
 	lib, m := machine(b, gpus...)
 	for _, g := range m.GPUs {
 		var list []fakenvml.Process
-		for i := range 4 {
-			list = append(list, fakenvml.Process{PID: uint32(os.Getpid() + i), Type: "compute", Memory: 1 << 30, SM: 20})
+		for _, pid := range pids {
+			list = append(list, fakenvml.Process{PID: pid, Type: "compute", Memory: 1 << 30, SM: 20})
 		}
 		g.SetProcesses(list...)
 	}

@@ -18,9 +18,12 @@ const live = `document.getElementById("state")?.dataset.state === "live"`
 func quietTab(t testing.TB, width, height int, more ...browsertest.Option) *browsertest.Tab {
 	t.Helper()
 	b := browsertest.Open(t, width, height, more...)
-	t.Cleanup(func() { b.Quiet() })
+	t.Cleanup(func() { b.Quiet(leaves) })
 	return b
 }
+
+// leaves is what the browser says where a page goes before it is connected, as on a slow machine.
+const leaves = "WebSocket is closed before the connection is established"
 
 func shows(text string) string {
 	return `document.body.innerText.includes("` + text + `")`
@@ -52,7 +55,7 @@ func TestThePageFollowsTheDriverWithoutAReload(t *testing.T) {
 	if !browsertest.Ask[bool](tab, `window.loadedOnce === true`) {
 		t.Error("the page was loaded again")
 	}
-	tab.Quiet()
+	tab.Quiet(leaves)
 }
 
 func TestThePageFindsARestartedServerAgain(t *testing.T) {
@@ -74,7 +77,7 @@ func TestThePageFindsARestartedServerAgain(t *testing.T) {
 	if again.url != p.url {
 		t.Errorf("the second one is at %s", again.url)
 	}
-	tab.Quiet("WebSocket connection to", "ERR_CONNECTION_REFUSED") // while it was away
+	tab.Quiet("WebSocket connection to", "ERR_CONNECTION_REFUSED", "Failed to fetch") // while it was away
 }
 
 func TestThePageSaysWhyThereIsNoGPUAndGoesLive(t *testing.T) {
@@ -93,7 +96,7 @@ func TestThePageSaysWhyThereIsNoGPUAndGoesLive(t *testing.T) {
 	}
 	tab.Until(shows("RTX 4090"))
 	tab.Until("!" + shows("simulate:"))
-	tab.Quiet()
+	tab.Quiet(leaves)
 }
 
 // A link to this moment shows later what is shown now.

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -14,10 +15,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 	"github.com/gpuwhy/gpuwhy/sampler/recording"
@@ -36,15 +37,13 @@ func recordUntil(t *testing.T, dir string, readings int, env []string, args ...s
 		t.Fatal(err)
 	}
 	defer func() { _ = cmd.Process.Kill() }() // it has ended, unless the test has failed
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	testkit.Until(t, fmt.Sprintf("there are %d readings", readings), func() bool {
 		text, err := os.ReadFile(filepath.Join(dir, recording.ReadingsFile))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) || time.Now().After(end) {
-			t.Fatalf("there are no %d readings: %v\n%s", readings, err, &log)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
 		}
-		if bytes.Count(text, []byte("\n")) >= readings {
-			break
-		}
-	}
+		return bytes.Count(text, []byte("\n")) >= readings
+	}, &log)
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +63,7 @@ func TestCaptureAndReplay(t *testing.T) {
 	lib, m := machine(t, fakenvml.RTX4090().At(0x41))
 	others := drmtest.In(t, m.SysfsRoot, m.ProcRoot)
 	others.Load("radeon-rx-7900-xtx")
-	others.Open(4242, 7, "dri/renderD128", "drm-driver:\tamdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t7\n")
+	others.Open(fakenvml.NoProcess, 7, "dri/renderD128", "drm-driver:\tamdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t7\n")
 	m.GPU(0).Set(fakenvml.Temperature, 71)
 	program := fakesmi.New(t, "rtx4090-550")
 	dir := filepath.Join(t.TempDir(), "capture")
@@ -117,7 +116,7 @@ func TestCaptureAndReplay(t *testing.T) {
 			t.Fatalf("there is no %s in the recording", g.UUID)
 		}
 		if g.Source != gpu.SourceRecorded || g.Name != d.Name || g.Temperature.GPU != d.Thermal.GPU || g.Utilization.GPU != d.Utilization.GPU ||
-			len(g.Fans) != len(d.Fans.Fans) || g.SampledAt == nil || *g.SampledAt < time.Now().UTC().Add(-patience).Format(time.RFC3339) {
+			len(g.Fans) != len(d.Fans.Fans) || g.SampledAt == nil || !moment(t, g.SampledAt).After(c.Ended) {
 			t.Errorf("%+v is played, of %+v", g, d)
 		}
 	}

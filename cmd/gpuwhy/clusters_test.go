@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/kube/fakekube"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
@@ -30,8 +31,8 @@ func TestClusters(t *testing.T) {
 		_, body := p.fetch("/", http.Header{"Accept": {"text/html"}})
 		return string(body)
 	}
-	eventually(t, "that the cluster has no GPU", func() bool { return strings.Contains(health(), `"cluster lab":{"state":"failed"`) })
-	eventually(t, "the same on the page", func() bool { return strings.Contains(page(), "lab") && strings.Contains(page(), "nvidia.com/gpu") })
+	testkit.Until(t, "the cluster has no GPU", func() bool { return strings.Contains(health(), `"cluster lab":{"state":"failed"`) })
+	testkit.Until(t, "the same on the page", func() bool { return strings.Contains(page(), "lab") && strings.Contains(page(), "nvidia.com/gpu") })
 
 	nodes := func() (all []struct {
 		Node    string            `json:"node_name"`
@@ -48,11 +49,11 @@ func TestClusters(t *testing.T) {
 		node["metadata"].(map[string]any)["labels"] = map[string]any{"rack": "r7", "nvidia.com/gpu.present": "true"}
 	})
 	s.Pod("gpu-operator", "driver-1", "gpu-1", filepath.Dir(m.Program()))
-	eventually(t, "its node", func() bool { all := nodes(); return len(all) == 1 && len(all[0].GPUs) == 1 })
+	testkit.Until(t, "its node", func() bool { all := nodes(); return len(all) == 1 && len(all[0].GPUs) == 1 })
 	if n := nodes()[0]; n.Node != "gpu-1" || n.Cluster != "lab" || n.Labels["rack"] != "r7" {
 		t.Errorf("%+v", n)
 	}
-	eventually(t, "that the cluster is well", func() bool { return strings.Contains(health(), `"cluster lab":{"state":"ok"`) })
+	testkit.Until(t, "the cluster is well", func() bool { return strings.Contains(health(), `"cluster lab":{"state":"ok"`) })
 	var one map[string]any
 	if status := p.get("/node/lab:gpu-1/api/gpu/summary", &one); status != 200 || one["node"] != "lab:gpu-1" {
 		t.Errorf("%d, %v", status, one["node"])
@@ -65,5 +66,5 @@ func TestClusters(t *testing.T) {
 		t.Errorf("another cluster: %d", status)
 	}
 	s.Remove("nodes", "", "gpu-1")
-	eventually(t, "that it has gone", func() bool { return len(nodes()) == 0 && !strings.Contains(page(), "lab:gpu-1") })
+	testkit.Until(t, "it has gone", func() bool { return len(nodes()) == 0 && !strings.Contains(page(), "lab:gpu-1") })
 }

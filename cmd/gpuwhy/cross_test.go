@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
@@ -53,7 +54,7 @@ func (f *foreign) command(ctx context.Context, args ...string) *exec.Cmd {
 // run runs it to its end.
 func (f *foreign) run(args ...string) string {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(f.t.Context(), testkit.Patience)
 	defer cancel()
 	cmd := f.command(ctx, args...)
 	var stderr bytes.Buffer
@@ -168,7 +169,7 @@ func TestWindows(t *testing.T) {
 		t.Errorf("parts %v", parts)
 	}
 	// A second one says who has the port.
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	address := strings.Trim(strings.TrimPrefix(p.url, "http:"), "/")
 	if out, err := f.command(ctx, "serve", "--listen="+address).CombinedOutput(); err == nil || !bytes.Contains(out, []byte("another program listens")) {

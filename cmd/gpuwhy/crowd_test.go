@@ -16,12 +16,14 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // connect opens /ws from an address of this machine, or returns the refusal.
-func (p *program) connect(from string, header http.Header) (status int, detail string, viewer *websocket.Conn) {
+func (p *program) connect(from string, header http.Header) (status int, detail string, v *viewer) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	transport := &http.Transport{DialContext: dialer.DialContext}
@@ -29,8 +31,7 @@ func (p *program) connect(from string, header http.Header) (status int, detail s
 	conn, answer, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(p.url, "http")+"ws",
 		&websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, HTTPHeader: header})
 	if err == nil {
-		p.t.Cleanup(func() { conn.CloseNow() })
-		return answer.StatusCode, "", conn
+		return answer.StatusCode, "", p.views(conn)
 	}
 	if answer == nil {
 		p.t.Fatalf("dial from %s: %v", from, err)
@@ -49,13 +50,13 @@ func (p *program) connect(from string, header http.Header) (status int, detail s
 func TestViewersOfAnAddress(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "--source=simulate:rtx-4090", "--max-viewers-per-address=3")
-	var last *websocket.Conn
+	var last *viewer
 	for range 3 {
-		status, detail, viewer := p.connect("127.0.0.1", nil)
+		status, detail, v := p.connect("127.0.0.1", nil)
 		if status != http.StatusSwitchingProtocols {
 			t.Fatalf("%d: %s", status, detail)
 		}
-		last = viewer
+		last = v
 	}
 	for _, header := range []http.Header{nil, {"X-Forwarded-For": {"192.0.2.1"}}, {"Forwarded": {"for=192.0.2.1"}}, {"X-Real-Ip": {"192.0.2.1"}}} {
 		status, detail, _ := p.connect("127.0.0.1", header)
@@ -70,15 +71,11 @@ func TestViewersOfAnAddress(t *testing.T) {
 	if refused := regexp.MustCompile(`(?m)^gpuwhy_viewers_refused_total\{.*\} 4$`); !refused.Match(body) {
 		t.Error("/metrics has not the four viewers that were refused")
 	}
-	last.CloseNow()
-	for begun := time.Now(); ; { // until its place is free again
-		status, detail, _ := p.connect("127.0.0.1", nil)
-		if status == http.StatusSwitchingProtocols {
-			break
-		} else if time.Since(begun) > patience {
-			t.Fatalf("who left still has its place: %s", detail)
-		}
-	}
+	last.conn.CloseNow()
+	testkit.Until(t, "the place of who left is free", func() bool {
+		status, _, _ := p.connect("127.0.0.1", nil)
+		return status == http.StatusSwitchingProtocols
+	})
 }
 
 // Behind a proxy that is trusted, it is its clients that are counted.
@@ -123,7 +120,7 @@ func TestHalfOpenConnections(t *testing.T) {
 		t.Errorf("among silent connections an answer is %d", status)
 	}
 	for _, conn := range silent[:80] { // the first had to leave at once
-		if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(testkit.Patience)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := conn.Read(make([]byte, 1)); err == nil {
@@ -144,16 +141,15 @@ func TestHalfOpenConnections(t *testing.T) {
 	}()
 	every := time.NewTicker(200 * time.Millisecond)
 	defer every.Stop()
-	late := time.After(patience)
-	for rest := "GET /" + strings.Repeat("a", 10_000); ; rest = rest[1:] {
-		select {
-		case err := <-cut:
-			t.Log(err)
-			return
-		case <-late:
-			t.Fatal("who sends a request byte by byte stays connected")
-		case <-every.C:
-			_, _ = io.WriteString(slow, rest[:1]) // it fails once it was cut
+	go func() {
+		for rest := "GET /" + strings.Repeat("a", 10_000); ; rest = rest[1:] {
+			if _, err := io.WriteString(slow, rest[:1]); err != nil {
+				return // it was cut
+			}
+			<-every.C
 		}
+	}()
+	if err := testkit.Receive(t, "the end of a request that comes byte by byte", cut); err != nil {
+		t.Log(err)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // The program sends its series, says where that fails, and shows no secret.
@@ -52,24 +52,19 @@ func TestSeriesAreSent(t *testing.T) {
 	p := start(t, nil, append(flags, "--source=simulate:rtx-4090", "--interval=250ms", "--state-dir="+nowhere)...)
 	until := func(what string, is func(contract.Part, string) bool) {
 		t.Helper()
-		for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		var part contract.Part
+		testkit.Until(t, what, func() bool {
 			var health contract.MonitorHealth
 			p.get("/api/health", &health)
-			part := health.Parts["export"]
-			_, text := p.fetch("/metrics", nil)
-			said := string(text)
-			for _, text := range []string{said, p.log.String(), p.text("/about")} {
+			part = health.Parts["export"]
+			_, metrics := p.fetch("/metrics", nil)
+			for _, text := range []string{string(metrics), p.log.String(), p.text("/about")} {
 				if strings.Contains(text, secret) {
 					t.Fatalf("it shows a secret:\n%s", text)
 				}
 			}
-			if is(part, said) {
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%s: %+v", what, part)
-			}
-		}
+			return is(part, string(metrics))
+		}, func() any { return part })
 	}
 	until("it says that it is not let in", func(part contract.Part, said string) bool {
 		return part.State == "failed" && part.LastError != nil && strings.Contains(*part.LastError, "credentials") &&

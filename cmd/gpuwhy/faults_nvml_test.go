@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
@@ -61,7 +62,7 @@ func makeWorkshop(t *testing.T, shown bool, without ...string) *workshop {
 		others = drmtest.In(t, m.SysfsRoot, m.ProcRoot)
 	}
 	w.amd = others.Card(2, amdAt, "amdgpu", drmtest.Navi31())
-	others.Open(4242, 5, "dri/renderD130", "drm-driver:\tamdgpu\ndrm-pdev:\t"+amdAt+
+	others.Open(os.Getpid(), 5, "dri/renderD130", "drm-driver:\tamdgpu\ndrm-pdev:\t"+amdAt+
 		"\ndrm-client-id:\t7\ndrm-memory-vram:\t65536 KiB\ndrm-engine-gfx:\t1000 ns\n")
 	w.intel = drmtest.ArcB580(others)
 	// Then the reasons are read, too.
@@ -212,21 +213,21 @@ func (w *workshop) strike(f, fault string, code int) string {
 		before = calls()
 		w.nvidia.Together(func() { d.Back(); begin() })
 	}
-	w.fault(whom)
 	w.until(f+" is called", func(*contract.Update) bool { return calls() > before })
-	ok := func(g *contract.UpdateGPU) bool { return g.State == "ok" && moment(w.T, g.SampledAt).After(w.began) }
+	ok := func(g *contract.UpdateGPU) bool { return g.State == "ok" && w.fresh(g) }
 	switch fault {
 	case "slow":
+		w.mark()
 		w.until(f+" is slow and the GPU is read", is(whom, ok))
+		w.heard(0)
 	case "hangs":
 		w.until(f+" hangs", func(u *contract.Update) bool {
 			return !is(whom, func(g *contract.UpdateGPU) bool { return g.State == "ok" && g.StateReason == "" })(u)
 		})
-		w.heard(2 * int(hurried/(250*1e6)))
+		w.heard(int(hurried / (250 * time.Millisecond)))
 	default:
 		w.heard(2)
 	}
-	w.heard(0)
 	outcome := w.words(whom)
 	w.said(whom)
 	w.nvidia.Heal()

@@ -8,11 +8,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres/pgtest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -45,7 +45,7 @@ func newCluster(t *testing.T) *cluster {
 			c.stop(i)
 		}
 	})
-	eventually(t, "that the servers know each other", func() bool {
+	testkit.Until(t, "the servers know each other", func() bool {
 		return slices.ContainsFunc(c.servers[:], func(s *natsserver.Server) bool { return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3 })
 	})
 	return c
@@ -73,7 +73,7 @@ func (c *cluster) serve(i int) {
 	s.SetLogger(why, false, false)
 	s.Start()
 	c.servers[i] = s
-	if !s.ReadyForConnections(patience / 3) {
+	if !s.ReadyForConnections(testkit.Patience) {
 		c.t.Fatalf("server %d does not start: %v", i+1, why.text.Load())
 	}
 }
@@ -121,24 +121,24 @@ func TestFleetOfServersThatAreThere(t *testing.T) {
 		for _, heat := range []uint64{90, 50} {
 			n := len(own.heard(node, "hot"))
 			card.GPU(0).Set(fakenvml.Temperature, heat)
-			eventually(t, "the alert, or its end", func() bool { return len(own.heard(node, "hot")) > n })
+			testkit.Until(t, "the alert, or its end", func() bool { return len(own.heard(node, "hot")) > n })
 		}
 	}
 	same := func(what string) {
 		t.Helper()
 		want := own.heard(node, "hot")
-		eventually(t, "as many events "+what, func() bool { return len(w.heard(node, "hot")) >= len(want) })
+		testkit.Until(t, "as many events "+what, func() bool { return len(w.heard(node, "hot")) >= len(want) })
 		if got := w.heard(node, "hot"); !slices.Equal(got, want) {
 			t.Errorf("%s the hub told\n%q, want\n%q", what, got, want)
 		}
 	}
 	live := func(what string) {
 		t.Helper()
-		now := time.Now()
-		eventually(t, "news "+what, func() bool { return w.lives(now, node) })
+		testkit.Until(t, "news "+what, w.news(node))
 	}
 	live("at the start")
-	began := time.Now().Add(-5 * time.Second) // with the first readings
+	testkit.Until(t, "the machine itself", func() bool { return own.lives(node) })
+	began := own.lastOf(node).Timestamp
 	blink()
 	same("at the start")
 
@@ -147,7 +147,7 @@ func TestFleetOfServersThatAreThere(t *testing.T) {
 	live("without a server")
 	blink()
 	same("without a server")
-	_ = recorders[0].stop(syscall.SIGKILL) // it ends as one that was killed
+	recorders[0].kill()
 	blink()
 	c.serve(lost)
 	recorders = append(recorders, record())
@@ -156,18 +156,12 @@ func TestFleetOfServersThatAreThere(t *testing.T) {
 	same("with all servers")
 
 	card.GPU(0).SetProcesses() // its session ends
-	agent.remembered()
-	until := time.Now().Add(-time.Second)
+	until := agent.remembered()
 	differs := ""
-	defer func() {
-		if t.Failed() {
-			t.Logf("of the past of the machine, the database has %s", differs)
-		}
-	}()
-	eventually(t, "the past of the machine", func() bool {
+	testkit.Until(t, "the past of the machine", func() bool {
 		differs = samePast(hub, agent, "/node/"+node, began, until)
 		return differs == ""
-	})
+	}, func() string { return "the database has " + differs })
 	for _, p := range recorders[1:] {
 		if err := p.stop(syscall.SIGTERM); err != nil {
 			t.Errorf("a recorder ended with %v", err)

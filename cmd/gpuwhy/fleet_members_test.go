@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // Machines leave a fleet in all ways there are, and others of another age speak in it.
@@ -28,7 +29,7 @@ func TestFleetMembers(t *testing.T) {
 	}
 	agents["gone"] = f.agent("gone", nil, "--source=simulate:rtx-4090", "--state-dir=none", "--fleet-credentials="+creds)
 	w := hub.watch()
-	eventually(t, "all of them", func() bool { return w.lives(time.Time{}, "server", "stays", "ended", "killed", "gone") })
+	testkit.Until(t, "all of them", func() bool { return w.lives("server", "stays", "ended", "killed", "gone") })
 	why := func(node, says string) func() bool {
 		return func() bool { u, _ := w.of(node); return u.SilentSince != "" && strings.Contains(u.Reason, says) }
 	}
@@ -38,23 +39,18 @@ func TestFleetMembers(t *testing.T) {
 		if err := agents["ended"].stop(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
-		eventually(t, "that it was ended", why("ended", "the gpuwhy of that machine was ended"))
-		if err := agents["killed"].stop(syscall.SIGKILL); err == nil {
-			t.Error("it was not killed")
-		}
-		eventually(t, "that nothing comes", why("killed", "nothing has come from that machine"))
+		testkit.Until(t, "it was ended", why("ended", "the gpuwhy of that machine was ended"))
+		agents["killed"].kill()
+		testkit.Until(t, "nothing comes", why("killed", "nothing has come from that machine"))
 	})
 	story("revoked", func(t *testing.T) {
 		if r := command(t, nil, "fleet", "remove", "gone", "--state-dir="+f.state); r.code != exitOK {
 			t.Fatalf("%+v", r)
 		}
 		agents["gone"].log.await(t, "revoked")
-		part := agents["gone"].part("fleet", "failed")
-		if part.LastError == nil || !strings.Contains(*part.LastError, "revoked") || !strings.Contains(*part.LastError, "join") {
-			t.Errorf("the machine says of itself: %+v", part)
-		}
+		agents["gone"].part("fleet", "failed", "revoked", "join")
 		for _, p := range []*program{hub, f.server} {
-			eventually(t, "that it is gone", func() bool {
+			testkit.Until(t, "it is gone", func() bool {
 				var nodes []contract.ClusterNode
 				p.get("/api/v1/gpu/nodes", &nodes)
 				for _, n := range nodes {
@@ -65,8 +61,7 @@ func TestFleetMembers(t *testing.T) {
 				return len(nodes) == 4
 			})
 		}
-		now := time.Now()
-		eventually(t, "that others go on", func() bool { return w.lives(now, "stays", "server") })
+		testkit.Until(t, "others go on", w.news("stays", "server"))
 		text, err := os.ReadFile(f.joins("gone"))
 		if err == nil {
 			err = os.WriteFile(creds, text, 0o600)
@@ -76,8 +71,7 @@ func TestFleetMembers(t *testing.T) {
 		}
 		_ = agents["gone"].stop(syscall.SIGTERM)
 		agents["gone"] = f.agent("gone", nil, "--source=simulate:rtx-4090", "--state-dir=none", "--fleet-credentials="+creds)
-		now = time.Now()
-		eventually(t, "that it is back", func() bool { return w.lives(now, "gone") })
+		testkit.Until(t, "it is back", w.news("gone"))
 	})
 	story("old", func(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join("..", "..", "internal", "fleet", "wire", "testdata", "older.json"))
@@ -90,16 +84,20 @@ func TestFleetMembers(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		eventually(t, "a connection", func() bool { return b.State().Connected })
+		testkit.Until(t, "a connection", func() bool { return b.State().Connected })
 		send := func(major byte) {
 			t.Helper()
 			if err := b.Put(t.Context(), "c:desk", sealed(t, major, text)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		send(1)
-		eventually(t, "the machine", func() bool { u, ok := w.of("c:desk"); return ok && len(u.GPUs) == 1 })
-		if u, _ := w.of("c:desk"); u.SilentSince != "" || value(t, "temperature", u.GPUs[0].Temperature.GPU) != 71 || !strings.Contains(u.Why, "train.py") {
+		var u contract.Update
+		testkit.Until(t, "the machine", func() bool {
+			send(1) // again, since it would be silent soon
+			u, _ = w.of("c:desk")
+			return len(u.GPUs) == 1 && u.SilentSince == ""
+		}, func() any { return u })
+		if value(t, "temperature", u.GPUs[0].Temperature.GPU) != 71 || !strings.Contains(u.Why, "train.py") {
 			t.Errorf("of an older version: %+v", u)
 		}
 		send(2)
@@ -113,14 +111,14 @@ func TestFleetMembers(t *testing.T) {
 				t.Log(page)
 			}
 		}()
-		eventually(t, "that another version is told at the machine", said)
+		testkit.Until(t, "another version is told at the machine", said)
 		hub.log.await(t, "speaks version 2.0")
 		for range 20 {
 			if err := b.Conn().Publish(bus.Live("c:desk"), sealed(t, 2, text)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		eventually(t, "that each was counted", func() bool {
+		testkit.Until(t, "each was counted", func() bool {
 			_, metrics := hub.fetch("/metrics", nil)
 			return strings.Contains(string(metrics), `gpuwhy_fleet_messages_refused_total{node="hub",sender="c:desk"} 21`)
 		})

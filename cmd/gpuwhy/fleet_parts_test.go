@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
@@ -94,22 +94,13 @@ func stories(t *testing.T) func(name string, tell func(*testing.T)) {
 	}
 }
 
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience / 3); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("it never came to this: %s", what)
-		}
-	}
-}
-
 // A watcher is a viewer that remembers what it was told.
 type watcher struct {
 	*viewer
 	mu      sync.Mutex
 	newest  map[string]contract.Update // by node
-	updates map[string]int
+	live    map[string]contract.Update // the newest while the node was not silent
+	updates map[string]int             // how many of these there were, each of a newer reading
 	alerts  []contract.Alert
 	replies map[string][]contract.Update // by id
 	ended   error
@@ -118,12 +109,13 @@ type watcher struct {
 // watch begins to look on.
 func (p *program) watch() *watcher {
 	p.t.Helper()
-	w := &watcher{viewer: p.dial(), newest: map[string]contract.Update{}, updates: map[string]int{}, replies: map[string][]contract.Update{}}
+	w := &watcher{viewer: p.dial(), newest: map[string]contract.Update{}, live: map[string]contract.Update{}, updates: map[string]int{}, replies: map[string][]contract.Update{}}
 	go func() {
 		for {
-			m, err := w.read()
+			a := <-w.come
+			err := a.err
 			if err == nil {
-				err = w.note(&m)
+				err = w.note(a.text)
 			}
 			if err != nil {
 				w.mu.Lock()
@@ -136,7 +128,11 @@ func (p *program) watch() *watcher {
 	return w
 }
 
-func (w *watcher) note(m *message) error {
+func (w *watcher) note(text []byte) error {
+	var m message
+	if err := json.Unmarshal(text, &m); err != nil {
+		return err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch m.Event {
@@ -146,7 +142,10 @@ func (w *watcher) note(m *message) error {
 			return err
 		}
 		w.newest[u.Node] = u
-		w.updates[u.Node]++
+		if u.SilentSince == "" && u.Timestamp > w.live[u.Node].Timestamp {
+			w.live[u.Node] = u
+			w.updates[u.Node]++
+		}
 		if m.ID != nil {
 			w.replies[string(m.ID)] = append(w.replies[string(m.ID)], u)
 		}
@@ -187,16 +186,35 @@ func (w *watcher) heard(node, rule string) (all []string) {
 	return all
 }
 
-// lives reports whether news of all nodes come that began after a time.
-func (w *watcher) lives(since time.Time, nodes ...string) bool {
-	for _, node := range nodes {
-		u, ok := w.of(node)
-		at, err := time.Parse(time.RFC3339, u.Timestamp)
-		if !ok || err != nil || at.Before(since) || u.SilentSince != "" {
-			return false
-		}
+// lives reports whether all nodes are there, and not silent.
+func (w *watcher) lives(nodes ...string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !slices.ContainsFunc(nodes, func(node string) bool { return !w.goesOn(node) })
+}
+
+// goesOn reports whether the newest of a node is that it is there. Who calls has w.mu.
+func (w *watcher) goesOn(node string) bool {
+	return w.newest[node].Node != "" && w.newest[node].SilentSince == ""
+}
+
+// news reports whether two newer readings of all nodes have come since now: the first may have been made before.
+func (w *watcher) news(nodes ...string) func() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := maps.Clone(w.updates)
+	return func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return !slices.ContainsFunc(nodes, func(node string) bool { return !w.goesOn(node) || w.updates[node] < before[node]+2 })
 	}
-	return true
+}
+
+// lastOf is the newest update of a node while it was not silent.
+func (w *watcher) lastOf(node string) contract.Update {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.live[node]
 }
 
 // tell logs what a viewer of a hub knows.

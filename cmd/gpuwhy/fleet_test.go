@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nkeys"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/executable"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // What join-command prints does in a real shell what it says, whatever the machine is called; and what it wrote lets the
@@ -72,11 +72,7 @@ func TestFleetJoin(t *testing.T) {
 	defer c.Close()
 	wait := func(what string, ok func(bus.State) bool) {
 		t.Helper()
-		for end := time.Now().Add(patience); !ok(c.State()); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: %+v", what, c.State())
-			}
-		}
+		testkit.Until(t, what, func() bool { return ok(c.State()) }, func() any { return c.State() })
 	}
 	wait("connected", func(s bus.State) bool { return s.Connected })
 	if err := c.Put(t.Context(), key, []byte("x")); err != nil {
@@ -202,10 +198,7 @@ func TestDemoFleet(t *testing.T) {
 		}
 	})
 	var got []string
-	for end := time.Now().Add(patience); len(got) < 3; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it shows %q\n%s", got, p.log)
-		}
+	testkit.Until(t, "it shows three machines", func() bool {
 		var seen struct {
 			Source  string
 			Devices []struct{ Node string }
@@ -220,7 +213,8 @@ func TestDemoFleet(t *testing.T) {
 		if len(got) > 0 && seen.Source != "simulated" {
 			t.Fatalf("its devices are %q", seen.Source)
 		}
-	}
+		return len(got) >= 3
+	}, func() any { return got }, p.log)
 	slices.Sort(got)
 	if want := []string{"hall:dgx-1", "hall:gpu-17", "lab:ada"}; !slices.Equal(got, want) {
 		t.Errorf("it shows %q, want %q", got, want)
@@ -260,9 +254,5 @@ func TestFirstMachine(t *testing.T) {
 	for _, p := range []*program{first, hub} {
 		p.await("the first machine", func(u contract.Update) bool { return len(u.GPUs) == 1 && u.Node == "lab:gpu-1" })
 	}
-	var health contract.MonitorHealth
-	first.get("/api/health", &health)
-	if part := health.Parts["fleet"]; part.State != "ok" || part.LastError != nil {
-		t.Errorf("the fleet at its server: %+v, %v", part, part.LastError)
-	}
+	first.part("fleet", "ok")
 }

@@ -4,7 +4,8 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"testing"
-	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // Beside a large heap less garbage waits for its collection.
@@ -16,14 +17,10 @@ func TestGarbageBesideALargeHeap(t *testing.T) {
 	collectSooner()
 	held := make([]byte, 2*largeHeap)
 	share := []metrics.Sample{{Name: "/gc/gogc:percent"}}
-	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	testkit.Until(t, "less garbage waits", func() bool {
 		runtime.GC()
 		metrics.Read(share)
-		if share[0].Value.Uint64() == littleGarbage {
-			break
-		} else if time.Since(begun) > patience {
-			t.Fatalf("%d %%", share[0].Value.Uint64())
-		}
-	}
+		return share[0].Value.Uint64() == littleGarbage
+	}, func() any { return share[0].Value.Uint64() })
 	runtime.KeepAlive(held)
 }

@@ -26,7 +26,7 @@ func TestTheDatabase(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, historyFile)
 	p := start(t, lib.Env(), fast, "--state-dir="+dir)
-	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
+	p.await("it answers, and the machine is known", func(u contract.Update) bool { return u.Answering == 1 && u.Host != nil })
 	p.remembered()
 	ask := func(where string, args ...string) result {
 		t.Helper()

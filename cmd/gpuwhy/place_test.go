@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -21,19 +20,14 @@ func TestSnapshotShowsWhereProcessesRun(t *testing.T) {
 	}
 }
 
-// The test's own process is itself, and one that has ended holds memory that
+// The test's own process is itself, and one that does not exist holds memory that
 // is nobody's.
 func TestSnapshotTellsTheLivingFromTheDead(t *testing.T) {
 	t.Parallel()
-	ended := exec.CommandContext(t.Context(), "true")
-	if err := ended.Run(); err != nil {
-		t.Fatal(err)
-	}
-	dead := ended.Process.Pid
 	lib, m := machine(t, fakenvml.H100())
 	m.GPU(0).SetProcesses(
 		fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 1 << 30, SM: 12},
-		fakenvml.Process{PID: uint32(dead), Type: "compute", Memory: 2 << 30},
+		fakenvml.Process{PID: fakenvml.NoProcess, Type: "compute", Memory: 2 << 30},
 	)
 	r := command(t, lib.Env(), "snapshot", "--json")
 	var u contract.Update
@@ -55,13 +49,13 @@ func TestSnapshotTellsTheLivingFromTheDead(t *testing.T) {
 			if p.Name == "" || p.User == nil || !p.StartedAt.Present() || p.Exists == nil || !*p.Exists || value(t, "watts", p.Power) <= 0 {
 				t.Errorf("our own process: %+v", p)
 			}
-		case dead:
+		case fakenvml.NoProcess:
 			if p.Name != "" || p.Exists == nil || *p.Exists {
 				t.Errorf("a process that has ended: %+v", p)
 			}
 		}
 	}
-	if o := g.Attribution.Orphans; len(o) != 1 || o[0].PID != dead || value(t, "memory", o[0].UsedMemory) != 2048 {
+	if o := g.Attribution.Orphans; len(o) != 1 || o[0].PID != fakenvml.NoProcess || value(t, "memory", o[0].UsedMemory) != 2048 {
 		t.Errorf("orphans = %+v", o)
 	}
 	if r := command(t, lib.Env(), "snapshot"); !strings.Contains(r.stdout, "no such process") {

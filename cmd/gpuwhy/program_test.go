@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,6 +25,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -42,11 +44,17 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		// What the drivers of the machine that tests have written is no part of a test.
-		// Nor is what another program keeps.
-		if err := errors.Join(os.Setenv("GPUWHY_KERNEL_LOG", os.DevNull), os.Setenv("GPUWHY_STATE_DIR", nowhere)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
+		for name, value := range map[string]string{
+			// What the drivers of the machine that tests have written is no part of a test, nor what another program keeps.
+			"GPUWHY_KERNEL_LOG": os.DevNull, "GPUWHY_STATE_DIR": nowhere,
+			// The programs of tests may stand still for seconds, and their devices are well all the same. A test of devices
+			// that are not gives a deadline of its own.
+			"GPUWHY_DEADLINE": "1m",
+		} {
+			if err := os.Setenv(name, value); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
 		}
 		defer browsertest.Close()
 		binary = filepath.Join(dir, "gpuwhy")
@@ -59,10 +67,6 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// patience ends a wait for something that does not happen. It is no expectation
-// of how long something takes: a test must also pass on a busy machine.
-const patience = 3 * time.Minute
-
 // program is a gpuwhy that runs.
 type program struct {
 	t   testing.TB
@@ -74,42 +78,20 @@ type program struct {
 
 // logBuffer collects what a program writes.
 type logBuffer struct {
-	mu    sync.Mutex
-	buf   bytes.Buffer
-	grown chan struct{} // closed by the next Write; nil where nobody waits
+	mu  sync.Mutex
+	buf bytes.Buffer
 }
 
 func (b *logBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.grown != nil {
-		close(b.grown)
-		b.grown = nil
-	}
 	return b.buf.Write(p)
 }
 
 // await waits until the program has written the text.
 func (b *logBuffer) await(t testing.TB, text string) {
 	t.Helper()
-	late := time.After(patience)
-	for {
-		b.mu.Lock()
-		if strings.Contains(b.buf.String(), text) {
-			b.mu.Unlock()
-			return
-		}
-		if b.grown == nil {
-			b.grown = make(chan struct{})
-		}
-		grown := b.grown
-		b.mu.Unlock()
-		select {
-		case <-grown:
-		case <-late:
-			t.Fatalf("it did not write %q:\n%s", text, b)
-		}
-	}
+	testkit.Until(t, fmt.Sprintf("it writes %q", text), func() bool { return strings.Contains(b.String(), text) }, b)
 }
 
 func (b *logBuffer) String() string {
@@ -191,13 +173,22 @@ func (p *program) stop(signal os.Signal) error {
 	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.t.Fatal(err)
 	}
-	select {
-	case err := <-p.end:
-		return err
-	case <-time.After(patience):
-		_ = p.cmd.Process.Kill() // the test has failed already
-		p.t.Fatalf("it did not end after %v", signal)
-		return nil
+	return testkit.Receive(p.t, fmt.Sprint("it ends after the signal ", signal), p.end)
+}
+
+// kill ends the program as a power cut would.
+func (p *program) kill() {
+	p.t.Helper()
+	if err := p.stop(syscall.SIGKILL); err == nil {
+		p.t.Error("a program that was killed has ended well")
+	}
+}
+
+// reload sends the signal on which rules of alerts are read again.
+func (p *program) reload() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		p.t.Fatal(err)
 	}
 }
 
@@ -215,7 +206,7 @@ func (p *program) get(path string, into any) int {
 
 func (p *program) fetch(path string, header http.Header) (*http.Response, []byte) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(p.url, "/")+path, nil)
 	if err != nil {
@@ -237,7 +228,7 @@ func (p *program) fetch(path string, header http.Header) (*http.Response, []byte
 	return answer, body
 }
 
-// await reads snapshots as they come over the socket until one satisfies the
+// await reads snapshots as they come over a socket until one satisfies the
 // condition, and returns it.
 func (p *program) await(what string, condition func(contract.Update) bool) contract.Update {
 	p.t.Helper()
@@ -246,11 +237,21 @@ func (p *program) await(what string, condition func(contract.Update) bool) contr
 	return v.await(what, condition)
 }
 
-// viewer is a client of /ws.
+// viewer is a client of /ws. It takes each message at once, as a page does: the hub drops viewers that don't.
 type viewer struct {
 	t    testing.TB
 	conn *websocket.Conn
+	come chan arrival
 }
+
+// An arrival is what came next: a message, or the end of the connection.
+type arrival struct {
+	text []byte
+	err  error
+}
+
+// mostUnread is how many messages wait for a test to read them: more than come while it runs.
+const mostUnread = 1 << 14
 
 type message struct {
 	Event string          `json:"event"`
@@ -260,33 +261,59 @@ type message struct {
 
 func (p *program) dial() *viewer {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(p.url, "http")+"ws", nil)
 	if err != nil {
 		p.t.Fatalf("dial: %v", err)
 	}
-	conn.SetReadLimit(64 << 20)
-	p.t.Cleanup(func() { conn.CloseNow() })
-	return &viewer{p.t, conn}
+	return p.views(conn)
 }
 
-func (v *viewer) read() (message, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	_, data, err := v.conn.Read(ctx)
-	if err != nil {
-		return message{}, err
+// views makes a viewer of a connection.
+func (p *program) views(conn *websocket.Conn) *viewer {
+	conn.SetReadLimit(64 << 20)
+	v := &viewer{p.t, conn, make(chan arrival, mostUnread)}
+	ended := make(chan struct{})
+	p.t.Cleanup(func() {
+		conn.CloseNow()
+		<-ended
+	})
+	go func() {
+		defer close(ended)
+		for {
+			_, text, err := conn.Read(context.Background()) // until it is closed
+			v.come <- arrival{text, err}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return v
+}
+
+// read returns the next message as it came.
+func (v *viewer) read() ([]byte, error) {
+	v.t.Helper()
+	a := testkit.Receive(v.t, "a message", v.come)
+	return a.text, a.err
+}
+
+// message returns the next message.
+func (v *viewer) message() (m message, err error) {
+	v.t.Helper()
+	text, err := v.read()
+	if err == nil {
+		err = json.Unmarshal(text, &m)
 	}
-	var m message
-	return m, json.Unmarshal(data, &m)
+	return m, err
 }
 
 // next returns the next message of an event, whatever comes between.
 func (v *viewer) next(event string, into any) message {
 	v.t.Helper()
 	for {
-		m, err := v.read()
+		m, err := v.message()
 		if err != nil {
 			v.t.Fatalf("waiting for %s: %v", event, err)
 		}
@@ -304,24 +331,58 @@ func (v *viewer) next(event string, into any) message {
 
 func (v *viewer) send(text string) {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	if err := v.conn.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
 		v.t.Fatal(err)
 	}
 }
 
-func (v *viewer) await(what string, condition func(contract.Update) bool) contract.Update {
+func (v *viewer) await(what string, condition func(contract.Update) bool) (u contract.Update) {
 	v.t.Helper()
-	deadline := time.Now().Add(patience)
-	var u contract.Update
-	for time.Now().Before(deadline) {
-		v.next("gpu_status_update", &u)
-		if condition(u) {
+	for late := time.After(testkit.Patience); ; {
+		u = contract.Update{}
+		if v.next("gpu_status_update", &u); condition(u) {
 			return u
 		}
+		select {
+		case <-late:
+			v.t.Fatalf("in no snapshot %s; the last:\n%+v", what, u)
+		default:
+		}
 	}
-	v.t.Fatalf("no snapshot in %v in which %s; the last:\n%+v", patience, what, u)
+}
+
+// request asks for a reading of this moment, and returns it. Those that come before it are passed to each.
+func (v *viewer) request(id string, each ...func(contract.Update)) (u contract.Update) {
+	v.t.Helper()
+	refused := ""
+	testkit.Until(v.t, "the answer to request_gpu_update", func() bool {
+		v.send(fmt.Sprintf(`{"event":"request_gpu_update","id":%q}`, id))
+		for {
+			m, err := v.message()
+			if err != nil {
+				v.t.Fatal(err)
+			}
+			answers := string(m.ID) == strconv.Quote(id)
+			switch {
+			case m.Event == "gpu_status_update":
+				u = contract.Update{}
+				if err := json.Unmarshal(m.Data, &u); err != nil {
+					v.t.Fatal(err)
+				}
+				if answers {
+					return true
+				}
+				for _, f := range each {
+					f(u)
+				}
+			case answers: // it was asked for too often
+				refused = string(m.Data)
+				return false
+			}
+		}
+	}, &refused)
 	return u
 }
 
@@ -345,4 +406,17 @@ func value[T ~float64 | gpu.Bytes](t testing.TB, what string, r gpu.Reading[T]) 
 		return amount.MiB()
 	}
 	return float64(v)
+}
+
+// moment is a time as on the wire; zero for null.
+func moment(t testing.TB, text *string) time.Time {
+	t.Helper()
+	if text == nil {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, *text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
 }

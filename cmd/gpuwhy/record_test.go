@@ -15,6 +15,7 @@ import (
 
 // A recorder needs a fleet and a database, and says so.
 func TestRecordNeedsAFleet(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		args []string
 		says string

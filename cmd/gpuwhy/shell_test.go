@@ -10,15 +10,18 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // What is around all pages works by keyboard: the palette, the dialog of a process and the choice of colors.
 func TestShellByKeyboard(t *testing.T) {
+	t.Parallel()
 	p := start(t, nil, fast, "--source=simulate:dgx-h100")
 	tab := browsertest.Open(t, 1440, 900)
 	tab.Visit(p.url)
 	live := `document.getElementById("state").dataset.state === "live"`
 	tab.Until(live)
+	tab.Settle() // a browser drops what is pressed before it has drawn the page
 	tab.Do(chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 	tab.Until(`document.querySelector("#palette[open] [role=option]") !== null && document.activeElement.closest("#palette") !== null`)
 	tab.Do(chromedp.KeyEvent("vllm"))
@@ -32,6 +35,7 @@ func TestShellByKeyboard(t *testing.T) {
 	if got := browsertest.Ask[string](tab, `document.querySelector("#process-acts a").getAttribute("href")`); !strings.HasPrefix(got, "/gpu/GPU-") {
 		t.Errorf("the process leads to %q", got)
 	}
+	tab.Settle()
 	tab.Do(chromedp.KeyEvent(kb.Escape))
 	tab.Until(`document.querySelector("#process") === null && location.search === ""`)
 
@@ -53,15 +57,17 @@ func TestShellByKeyboard(t *testing.T) {
 	if got := browsertest.Ask[string](tab, background); got != "rgb(11, 13, 14)" {
 		t.Errorf("another page is %s", got)
 	}
+	tab.Settle()
 	tab.Do(chromedp.Click(`.top > div > [data-theme-next]`))
 	if browsertest.Ask[bool](tab, `"theme" in document.documentElement.dataset`) {
 		t.Error("the system's colors do not come back")
 	}
-	tab.Quiet()
+	tab.Quiet(leaves)
 }
 
 // A page says within two intervals that its server stands still, and that it is gone; so does the page of alerts.
 func TestStateOfAServerThatHangs(t *testing.T) {
+	t.Parallel()
 	p := start(t, nil, fast, "--source=simulate:rtx-4090")
 	for _, page := range []string{"", "alerts", "processes", "about"} {
 		tab := browsertest.Open(t, 1440, 900)
@@ -72,10 +78,12 @@ func TestStateOfAServerThatHangs(t *testing.T) {
 			return fmt.Sprintf(`document.getElementById("state").innerText.includes(%q)`, word)
 		}
 		tab.Until(shown("Live"))
-		if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		tab.Until(state + ` === "silent" && ` + shown("No news") + ` && getComputedStyle(document.querySelector("main")).filter === "grayscale(1)"`)
+		testkit.Until(t, "the page says that there is no news", func() bool {
+			if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil { // once more: others may let it go on
+				t.Fatal(err)
+			}
+			return browsertest.Ask[bool](tab, state+` === "silent" && `+shown("No news")+` && getComputedStyle(document.querySelector("main")).filter === "grayscale(1)"`)
+		})
 		if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}

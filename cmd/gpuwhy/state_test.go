@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -64,9 +65,7 @@ func TestStateDirectoryIsLocked(t *testing.T) {
 	if again.code != exitError || !strings.Contains(again.stderr, "another gpuwhy, process ") || !strings.Contains(again.stderr, "--state-dir of its own") {
 		t.Errorf("the second one: %+v", again)
 	}
-	if err := first.stop(syscall.SIGKILL); err == nil {
-		t.Error("it was not killed")
-	}
+	first.kill()
 	start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir) // a lock dies with its program
 }
 
@@ -79,13 +78,13 @@ func TestWhatIsAcknowledgedSurvivesAKill(t *testing.T) {
 		p.get("/api/silences", &list)
 		return list
 	}
+	p := begin()
 	for round := range 3 {
-		p := begin()
 		status, made := p.silence()
 		if status != http.StatusCreated {
 			t.Fatalf("status %d", status)
 		}
-		_ = p.stop(syscall.SIGKILL) // it ends as one that was killed
+		p.kill()
 		p = begin()
 		if list := silences(p); len(list.Silences) != 1 || list.Silences[0].ID != made.ID {
 			t.Fatalf("round %d: after the kill there are %+v, and there was %+v", round, list, made)
@@ -93,12 +92,11 @@ func TestWhatIsAcknowledgedSurvivesAKill(t *testing.T) {
 		if status := p.ask(http.MethodDelete, "/api/silences/"+made.ID, "", nil); status != http.StatusNoContent {
 			t.Fatalf("status %d", status)
 		}
-		_ = p.stop(syscall.SIGKILL) // as above
+		p.kill()
 		p = begin()
 		if list := silences(p); len(list.Silences) != 0 {
 			t.Fatalf("round %d: a silence that was ended came back: %+v", round, list)
 		}
-		_ = p.stop(syscall.SIGKILL) // as above
 	}
 }
 
@@ -134,10 +132,8 @@ func TestAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.log.await(t, "a restart loses nothing any more")
-	if h := health(); h.Status != "ok" || h.Reason != "" {
-		t.Errorf("when there is space again: %+v", h)
-	}
-	_ = p.stop(syscall.SIGKILL) // it ends as one that was killed
+	testkit.Until(t, "its health is good", func() bool { h = health(); return h.Status == "ok" && h.Reason == "" }, func() any { return h })
+	p.kill()
 	p = start(t, nil, "--source=simulate:rtx-4090", "--history=off", "--state-dir="+dir)
 	var list contract.Silences
 	if p.get("/api/silences", &list); len(list.Silences) != 1 || list.Silences[0].ID != made.ID {
@@ -167,9 +163,7 @@ func TestPipesInPlaceOfFiles(t *testing.T) {
 	if err := syscall.Mkfifo(address, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	p.reload()
 	p.log.await(t, "it is no regular file")
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Errorf("at the end: %v", err)

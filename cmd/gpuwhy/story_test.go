@@ -6,13 +6,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -53,9 +54,7 @@ func TestTheStoryEndToEnd(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
 	phone := newReceiver(t, 2)
-	rules := rulesFile(t, fmt.Sprintf(`
-rules:
-  - {name: high_gpu_usage, hold: 2s, clear: 2s, notify: [phone]}
+	rules := rulesFile(t, onlyRules("{name: high_gpu_usage, hold: 0s, clear: 0s, notify: [phone]}")+fmt.Sprintf(`
 targets:
   - {name: phone, url: '%s'}
 group_wait: 0s
@@ -72,6 +71,7 @@ public_url: https://gpus.example.org/
 	}
 	tab.Until(why("is idle at 0 %"))
 
+	bot.comesToWork(m)
 	toWork(m)
 	tab.Until(why(self(t)))
 	tab.Until(why("busy at 97 %"))
@@ -80,7 +80,7 @@ public_url: https://gpus.example.org/
 	bot.next(contract.HighGPUUsage, &fired)
 
 	var told map[string]string
-	if err := json.Unmarshal([]byte(<-phone.messages), &told); err != nil {
+	if err := json.Unmarshal([]byte(testkit.Receive(t, "a message", phone.messages)), &told); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"97 %", self(t), "https://gpus.example.org/"} {
@@ -115,14 +115,14 @@ public_url: https://gpus.example.org/
 		t.Errorf("%s is over, %s fired", over.ID, fired.ID)
 	}
 	tab.Until(`!document.querySelector("#alerts").textContent.includes("for your information")`)
-	if text := <-phone.messages; !strings.Contains(text, "The alert is over") {
+	if text := testkit.Receive(t, "the message of the end", phone.messages); !strings.Contains(text, "The alert is over") {
 		t.Errorf("the end is told so: %q", text)
 	}
 	var list contract.Alerts
 	if p.get("/api/alerts", &list); len(list.Alerts) != 0 || len(list.Past) != 1 || list.Past[0].ID != fired.ID {
 		t.Errorf("it fired more than once: %+v", list)
 	}
-	p.awaitMetrics(bot,
+	p.awaitMetrics(
 		`gpuwhy_alerts_firing{node="vm",rule="high_gpu_usage",severity="info"} 0`,
 		`gpuwhy_notifications_total{node="vm",target="phone",result="failed"} 2`,
 		`gpuwhy_notifications_total{node="vm",target="phone",result="sent"} 2`,
@@ -132,25 +132,16 @@ public_url: https://gpus.example.org/
 		t.Errorf("one message too many: %q", more)
 	default:
 	}
-	tab.Quiet()
+	tab.Quiet(leaves)
 }
 
-// awaitMetrics waits until /metrics has the lines, from reading to reading.
-func (p *program) awaitMetrics(v *viewer, lines ...string) {
+// awaitMetrics waits until /metrics has the lines.
+func (p *program) awaitMetrics(lines ...string) {
 	p.t.Helper()
 	var missing []string
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	testkit.Until(p.t, "/metrics has all lines", func() bool {
 		_, text := p.fetch("/metrics", nil)
-		missing = missing[:0]
-		for _, line := range lines {
-			if !strings.Contains(string(text), "\n"+line+"\n") {
-				missing = append(missing, line)
-			}
-		}
-		if len(missing) == 0 {
-			return
-		}
-		v.next("gpu_status_update", nil)
-	}
-	p.t.Errorf("/metrics lacks %q", missing)
+		missing = slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.Contains(string(text), "\n"+line+"\n") })
+		return len(missing) == 0
+	}, func() string { return fmt.Sprintf("it lacks %q", missing) })
 }
