@@ -207,6 +207,9 @@ const (
 
 var pingFrame = []byte{0x89, 0} // final fragment, opcode 9, no payload
 
+// pongFrame answers a ping, which has 125 bytes at most.
+func pongFrame(payload []byte) []byte { return append([]byte{0x8a, byte(len(payload))}, payload...) }
+
 // appendHeader appends the header of an unmasked text frame (RFC 6455, 5.2).
 func appendHeader(b []byte, size int) []byte {
 	switch {

@@ -22,12 +22,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/leaktest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
-
-// patience is how long a test waits for what must come; only failures take it.
-const patience = time.Minute
 
 // A monitor is a hub with working encoders, behind an HTTP server.
 type monitor struct {
@@ -123,19 +121,23 @@ func signedIn(h http.Handler) http.Handler {
 
 func (m *monitor) stop(tb testing.TB) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := m.Shutdown(ctx, "the test is over"); err != nil {
+	if err := m.Shutdown(context.Background(), "the test is over"); err != nil {
 		tb.Errorf("Shutdown: %v", err)
 	}
 	m.Wait()
 }
 
 // start runs a hub on a loopback listener until the test ends. set may change
-// its configuration.
+// its configuration. Its clients may be slow, as they are where the machine is busy: what the
+// hub does about that is for [startPiped].
 func start(tb testing.TB, set func(*hub.Config), read ...reader) *monitor {
 	tb.Helper()
-	m := newMonitor(tb, set, read...)
+	m := newMonitor(tb, func(cfg *hub.Config) {
+		cfg.PingEvery, cfg.WriteTimeout = 2*time.Hour, time.Hour
+		if set != nil {
+			set(cfg)
+		}
+	}, read...)
 	server := httptest.NewServer(m.routes())
 	m.url, m.client = server.URL+"/ws", server.Client()
 	tb.Cleanup(func() {
@@ -223,7 +225,7 @@ func (m message) String() string { return fmt.Sprintf("%s id=%s %s", m.Event, m.
 
 func dial(tb testing.TB, m *monitor) *client {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	ctx, cancel := context.WithTimeout(tb.Context(), testkit.Patience)
 	defer cancel()
 	conn, _, err := websocket.Dial(ctx, m.url, &websocket.DialOptions{HTTPClient: m.client}) //nolint:bodyclose // Dial says that nobody needs to
 	if err != nil {
@@ -249,7 +251,7 @@ func (c *client) send(text string) {
 
 func (c *client) write(kind websocket.MessageType, b []byte) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	if err := c.conn.Write(ctx, kind, b); err != nil {
 		c.t.Fatalf("writing: %v", err)
@@ -257,7 +259,7 @@ func (c *client) write(kind websocket.MessageType, b []byte) {
 }
 
 func (c *client) read() (m message, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	kind, b, err := c.conn.Read(ctx)
 	if err != nil {

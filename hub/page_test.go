@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // pages answers what it was asked.
@@ -36,7 +37,7 @@ func pages(asked *atomic.Int64) func(*hub.Config) {
 // dialPage connects for a page.
 func dialPage(t *testing.T, m *monitor, query string) *client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	conn, _, err := websocket.Dial(ctx, m.url+"?"+query, &websocket.DialOptions{HTTPClient: m.client}) //nolint:bodyclose // Dial says that nobody needs to
 	if err != nil {

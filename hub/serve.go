@@ -125,6 +125,7 @@ func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
 	conn, err := websocket.Accept(up, r, &websocket.AcceptOptions{
 		OriginPatterns:  v.hub.cfg.Origins,
 		CompressionMode: websocket.CompressionNoContextTakeover,
+		OnPingReceived:  v.pinged,
 		OnPongReceived:  func(context.Context, []byte) { v.unanswered.Store(false) },
 	})
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -21,6 +21,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // errorData is the data of the error event.
@@ -253,6 +254,12 @@ func TestConnectingWhileAnnouncing(t *testing.T) {
 	all.Wait()
 }
 
+// untilCounted waits for the number of messages, each of which is counted once it is written: a client may have it before.
+func (m *monitor) untilCounted(t *testing.T, messages uint64) {
+	t.Helper()
+	testkit.Until(t, fmt.Sprint(messages, " messages are counted"), func() bool { return m.Stats().Messages >= messages }, func() any { return m.Stats() })
+}
+
 func TestEncodedOncePerFilter(t *testing.T) {
 	const viewers, frames = 100, 5
 	m := start(t, nil)
@@ -274,12 +281,8 @@ func TestEncodedOncePerFilter(t *testing.T) {
 		t.Errorf("%d frames for %d viewers with %d filters were encoded %d times, want %d", frames, viewers, len(filters), got, want)
 	}
 	want := uint64(viewers * (2 + frames))
-	s := m.Stats()
-	// A message is counted once it is written: a client may have it before.
-	for end := time.Now().Add(patience); s.Messages < want && time.Now().Before(end); s = m.Stats() {
-		runtime.Gosched()
-	}
-	if s.Viewers != viewers || s.Messages != want || s.Published != frames || s.Skipped != 0 {
+	m.untilCounted(t, want)
+	if s := m.Stats(); s.Viewers != viewers || s.Messages != want || s.Published != frames || s.Skipped != 0 {
 		t.Errorf("stats are %+v, want %d messages", s, want)
 	}
 }
@@ -319,25 +322,31 @@ func TestSharedRefresh(t *testing.T) {
 
 func TestMessageLimit(t *testing.T) {
 	const limit = 16 << 10
-	m := start(t, nil)
-	other := connect(t, m)
+	synctest.Test(t, func(t *testing.T) { // the hub waits 5 s for who writes on and has not read its goodbye
+		m := startPiped(t, nil)
+		other := connect(t, m)
 
-	c := connect(t, m)
-	fits := `{"event":"unsubscribe","id":1}`
-	c.send(fits + strings.Repeat(" ", limit-len(fits)))
-	c.want("subscribed")
-	for _, size := range []int{limit + 1, 4 << 20} {
 		c := connect(t, m)
-		// The connection may end while this is written.
-		_ = c.conn.Write(t.Context(), websocket.MessageText, []byte(strings.Repeat(" ", size)))
-		c.wantClose(websocket.StatusMessageTooBig)
-	}
+		fits := `{"event":"unsubscribe","id":1}`
+		c.send(fits + strings.Repeat(" ", limit-len(fits)))
+		c.want("subscribed")
+		for _, size := range []int{limit + 1, 4 << 20} {
+			c := connect(t, m)
+			var writing sync.WaitGroup
+			writing.Go(func() {
+				// The connection may end while this is written.
+				_ = c.conn.Write(t.Context(), websocket.MessageText, []byte(strings.Repeat(" ", size)))
+			})
+			c.wantClose(websocket.StatusMessageTooBig)
+			writing.Wait()
+		}
 
-	m.publish(snapshot(1))
-	other.wantFrame(1)
-	if got := m.Stats().Ended["too_big"]; got != 2 {
-		t.Errorf("%d viewers sent too much, want 2", got)
-	}
+		m.publish(snapshot(1))
+		other.wantFrame(1)
+		if got := m.Stats().Ended["too_big"]; got != 2 {
+			t.Errorf("%d viewers sent too much, want 2", got)
+		}
+	})
 }
 
 // problem asks for /ws with the given headers, and returns the answer, which
@@ -440,25 +449,27 @@ func TestOrigins(t *testing.T) {
 }
 
 func TestShutdown(t *testing.T) {
-	m := start(t, nil)
-	clients := []*client{connect(t, m), connect(t, m)}
-	long := strings.Repeat("ä", 100)
-	done := make(chan error)
-	go func() { done <- m.Shutdown(context.Background(), long) }()
-	for _, c := range clients {
-		if got, want := c.wantClose(websocket.StatusGoingAway), long[:122]; got != want {
-			t.Errorf("the reason is %q, want %q", got, want)
+	synctest.Test(t, func(t *testing.T) { // who does not answer the goodbye within 5 s is cut off
+		m := startPiped(t, nil)
+		clients := []*client{connect(t, m), connect(t, m)}
+		long := strings.Repeat("ä", 100)
+		done := make(chan error)
+		go func() { done <- m.Shutdown(context.Background(), long) }()
+		for _, c := range clients {
+			if got, want := c.wantClose(websocket.StatusGoingAway), long[:122]; got != want {
+				t.Errorf("the reason is %q, want %q", got, want)
+			}
 		}
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if detail := m.problem(t, http.StatusServiceUnavailable, handshakeHeaders()); !strings.Contains(detail, "shutting down") {
-		t.Errorf("the detail is %q", detail)
-	}
-	if diff := cmp.Diff(map[string]uint64{"shutting_down": 2}, m.Stats().Ended); diff != "" {
-		t.Error(diff)
-	}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if detail := m.problem(t, http.StatusServiceUnavailable, handshakeHeaders()); !strings.Contains(detail, "shutting down") {
+			t.Errorf("the detail is %q", detail)
+		}
+		if diff := cmp.Diff(map[string]uint64{"shutting_down": 2}, m.Stats().Ended); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
 // dialRaw returns a connection after its handshake, of which the answer is still
@@ -479,7 +490,7 @@ func dialRaw(t *testing.T, m *monitor) net.Conn {
 }
 
 func readUntil(conn net.Conn, text string) error {
-	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(testkit.Patience)); err != nil {
 		return err
 	}
 	var got []byte

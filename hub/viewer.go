@@ -40,10 +40,11 @@ type viewer struct {
 
 	turn       turn        // of the hub's turns
 	later      *time.Timer // of who serves it: for a page that was rendered a moment before
-	pinged     bool        // of who serves it: a ping was sent, and the timer is for its answer
+	awaitsPong bool        // of who serves it: a ping was sent, and the timer is for its answer
 	pinging    *time.Timer
 	pingDue    atomic.Bool
-	unanswered atomic.Bool // a ping was sent, and no pong has come since
+	unanswered atomic.Bool            // a ping was sent, and no pong has come since
+	pong       atomic.Pointer[[]byte] // the payload of the client's last ping, while it has no answer
 
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
@@ -211,6 +212,9 @@ func (v *viewer) next() (message, bool) {
 	if v.pingDue.Swap(false) && v.ping() {
 		return message{head: pingFrame}, true
 	}
+	if payload := v.pong.Swap(nil); payload != nil {
+		return message{head: pongFrame(*payload)}, true
+	}
 	msg, ok := v.mail.next(now)
 	if ok && msg.kind == kindReply {
 		<-v.slots
@@ -242,6 +246,15 @@ func (v *viewer) sent(err error) bool {
 	return false
 }
 
+// pinged answers a ping in the viewer's next turn; of several, the last one (RFC 6455, 5.5.3). The WebSocket library would
+// end the connection of a viewer that does not take the message before within 5 s.
+func (v *viewer) pinged(_ context.Context, payload []byte) (answer bool) {
+	own := bytes.Clone(payload)
+	v.pong.Store(&own)
+	v.wake()
+	return false
+}
+
 func (v *viewer) pingIsDue() {
 	v.pingDue.Store(true)
 	v.wake()
@@ -251,15 +264,15 @@ func (v *viewer) pingIsDue() {
 func (v *viewer) ping() bool {
 	answer := v.hub.cfg.WriteTimeout
 	switch {
-	case v.pinged && v.unanswered.Load():
+	case v.awaitsPong && v.unanswered.Load():
 		v.end(notAnswering)
 		return false
-	case v.pinged:
-		v.pinged = false
+	case v.awaitsPong:
+		v.awaitsPong = false
 		v.pinging.Reset(max(0, v.hub.cfg.PingEvery-answer))
 		return false
 	default:
-		v.pinged = true
+		v.awaitsPong = true
 		v.unanswered.Store(true)
 		v.pinging.Reset(answer)
 		return true

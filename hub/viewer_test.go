@@ -204,6 +204,27 @@ func TestPings(t *testing.T) {
 	})
 }
 
+// A viewer that does not read may ping: the answer comes once it has taken the message before.
+func TestAPingBeforeAMessageIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := startPiped(t, nil)
+		c := connect(t, m)
+		m.publish(snapshot(1))
+		synctest.Wait() // it is being written
+		pong := make(chan error, 1)
+		go func() { pong <- c.conn.Ping(t.Context()) }()
+		time.Sleep(9 * time.Second)
+		c.wantFrame(1)
+		go func() { _, _ = c.read() }() // so that the answer is read
+		if err := <-pong; err != nil {
+			t.Errorf("the ping: %v", err)
+		}
+		if s := m.Stats(); s.Viewers != 1 {
+			t.Errorf("stats are %+v", s)
+		}
+	})
+}
+
 func TestRateLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startPiped(t, func(cfg *hub.Config) {

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
@@ -105,13 +104,9 @@ func TestCompressedMessages(t *testing.T) {
 			return fmt.Appendf(nil, `{"seq":%d,"filling":%q}`, of.Snapshot.Seq, strings.Repeat("8 GPUs ", 10_000)), nil
 		}
 	})
-	sent := func(messages int) (bytes uint64) { // counted after a client has them
+	sent := func(messages int) (bytes uint64) {
 		t.Helper()
-		for end := time.Now().Add(patience); m.Stats().Messages < uint64(messages); time.Sleep(time.Millisecond) { //nolint:gosec // a small number
-			if time.Now().After(end) {
-				t.Fatalf("%d messages were counted, want %d", m.Stats().Messages, messages)
-			}
-		}
+		m.untilCounted(t, uint64(messages)) //nolint:gosec // a small number
 		return m.Stats().Bytes
 	}
 	sizes := map[websocket.CompressionMode]uint64{}
@@ -132,7 +127,7 @@ func TestCompressedMessages(t *testing.T) {
 		m.publish(snapshot(uint64(len(sizes) + 10)))
 		c.wantFrame(uint64(len(sizes) + 10))
 		sizes[mode] = sent(3*len(sizes)+3) - before
-		if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
+		if err := conn.CloseNow(); err != nil {
 			t.Error(err)
 		}
 	}
