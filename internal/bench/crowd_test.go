@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // A crowdConfig says what the viewers of one process do, each from an address of its own.
@@ -379,23 +381,20 @@ func after(b []byte, text string) (int64, bool) {
 	return n, found && err == nil
 }
 
-// patience is how long a message may take; only failures take it.
-const patience = time.Minute
-
 // await waits until all viewers have a message.
 func (c *crowd) await(stamp int64) arrival {
 	begun := time.Now()
-	late := time.AfterFunc(patience, c.came.Broadcast)
+	late := time.AfterFunc(testkit.Patience, c.came.Broadcast)
 	defer late.Stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
 		a := c.arrivals[stamp]
-		if a != nil && (a.Count == len(c.viewers) || time.Since(begun) >= patience) {
+		if a != nil && (a.Count == len(c.viewers) || time.Since(begun) >= testkit.Patience) {
 			delete(c.arrivals, stamp)
 			return *a
 		}
-		if time.Since(begun) >= patience {
+		if time.Since(begun) >= testkit.Patience {
 			return arrival{Stamp: stamp}
 		}
 		c.came.Wait()

@@ -24,6 +24,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
@@ -219,7 +220,7 @@ func newWitness(tb testing.TB, addr, path string) *witness {
 
 // saw waits until the page has all that was published up to a time, and reports whether it came.
 func (w *witness) saw(at time.Time) bool {
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(50 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < testkit.Patience; time.Sleep(50 * time.Millisecond) {
 		w.mu.Lock()
 		seen := slices.ContainsFunc(w.seen, func(s sight) bool { return s.taken >= at.UnixMilli() })
 		w.mu.Unlock()

@@ -89,7 +89,7 @@ func BenchmarkComingAndGoing(b *testing.B) {
 			peak = max(peak, s.server.anonymous())
 		}
 		cpu += s.server.cpu() - before
-		for begun := time.Now(); s.server.descriptors() > descriptors && time.Since(begun) < patience; {
+		for begun := time.Now(); s.server.descriptors() > descriptors && time.Since(begun) < time.Minute; {
 			time.Sleep(100 * time.Millisecond)
 		}
 		var h health

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // built is the program.
@@ -72,13 +73,10 @@ func BenchmarkSummaryToConstant(b *testing.B) {
 		}
 		return summary, len(body)
 	}
-	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		if summary, _ := ask(); summary.Answering > 0 {
-			break
-		} else if time.Since(begun) > patience {
-			b.Fatal("no GPU answers")
-		}
-	}
+	testkit.Until(b, "a GPU answers", func() bool {
+		summary, _ := ask()
+		return summary.Answering > 0
+	})
 	time.Sleep(6 * time.Second) // the next reading says more
 	_, size := ask()
 	var at hello
@@ -151,9 +149,7 @@ func BenchmarkTick(b *testing.B) {
 			f.cpu = append(f.cpu, (program.cpu()-before).Seconds()*1e6/float64(got.Messages))
 			f.bytes = append(f.bytes, float64(got.Bytes)/float64(got.Messages))
 			crowd.end()
-			for begun := time.Now(); program.descriptors() > descriptors+10 && time.Since(begun) < patience; {
-				time.Sleep(100 * time.Millisecond)
-			}
+			testkit.Until(b, "the viewers are gone", func() bool { return program.descriptors() <= descriptors+10 })
 		}
 	}
 	for _, f := range forms {

@@ -27,6 +27,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // An agentsConfig says which nodes a process publishes.
@@ -46,7 +47,7 @@ func runNATS(dir string) error {
 		return err
 	}
 	s.Start()
-	if !s.ReadyForConnections(patience) {
+	if !s.ReadyForConnections(testkit.Patience) {
 		return errors.New("NATS does not start")
 	}
 	return converse(s.ClientURL(), func([]string) (any, error) {
@@ -159,7 +160,7 @@ func newStation(tb testing.TB, binary, url string, nodes int) *station {
 			s.start = time.Since(begun)
 			return s
 		}
-		if time.Since(begun) > 4*patience {
+		if time.Since(begun) > 2*testkit.Patience {
 			tb.Fatalf("the hub has %d of %d nodes: %v", summary.NodeCount, nodes, err)
 		}
 		time.Sleep(50 * time.Millisecond)

@@ -35,6 +35,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
@@ -43,6 +44,7 @@ const (
 	kindRaw      = "raw"      // one ready frame, with one write call for each viewer, from as many goroutines as processors
 	kindNaive    = "naive"    // the library's Write for each viewer, each in its goroutine, each with its own encoding
 	kindHub      = "hub"      // gpuwhy's
+	kindPatient  = "patient"  // gpuwhy's, for which no viewer is too slow, as viewers are where the machine is busy
 	kindConstant = "constant" // no WebSocket: net/http with an answer that never changes
 )
 
@@ -76,7 +78,9 @@ func runServer(kind string, size int) error {
 	case kindNaive:
 		publish = serveNaive(listener)
 	case kindHub:
-		publish = serveHub(listener)
+		publish = serveHub(listener, 0, 0)
+	case kindPatient:
+		publish = serveHub(listener, 2*time.Hour, time.Hour)
 	case kindConstant:
 		serveConstant(listener, size)
 	default:
@@ -295,7 +299,7 @@ func serveNaive(l net.Listener) publisher {
 				if err != nil {
 					panic(err) // strings can always be marshaled
 				}
-				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 				defer cancel()
 				_ = conn.Write(ctx, websocket.MessageText, text) // an error ends CloseRead too
 			}()
@@ -305,11 +309,12 @@ func serveNaive(l net.Listener) publisher {
 }
 
 // serveHub is gpuwhy's hub with encoders that cost little.
-func serveHub(l net.Listener) publisher {
+func serveHub(l net.Listener, pingEvery, writeTimeout time.Duration) publisher {
 	var size atomic.Int64
 	h := hub.New(hub.Config{
 		MaxViewers: maxViewers,
-		Log:        slog.New(slog.DiscardHandler),
+		PingEvery:  pingEvery, WriteTimeout: writeTimeout,
+		Log: slog.New(slog.DiscardHandler),
 		Encode: func(m *insight.Moment, _ auth.Audience, _ func(*gpu.Device) bool) ([]byte, error) {
 			return json.Marshal(newData(int64(m.Snapshot.Seq), int(size.Load())))
 		},
