@@ -23,6 +23,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
@@ -32,8 +33,8 @@ const base = "/gpu-why/"
 var birth = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
 // A site is the program itself, with made-up readings. What its clock names stands still but where a test
-// moves it, so that a page is the same each time that it is rendered. Beside it are the
-// modules as they are written.
+// moves it, so that a page is the same each time that it is rendered. So does the clock of its pages'
+// scripts ([browsertest.Tab.Pass]). Beside it are the modules as they are written.
 type site struct {
 	*app.App
 	URL     string
@@ -44,6 +45,7 @@ type site struct {
 	away   atomic.Bool                  // it answers nothing
 	refuse atomic.Bool                  // it takes no socket
 	former atomic.Pointer[http.Handler] // answers all but sockets, if there is one
+	driven atomic.Bool                  // time elapses as pass says, and not otherwise
 	sent   atomic.Int64
 
 	mu      sync.Mutex
@@ -57,11 +59,18 @@ type site struct {
 func newSite(tb testing.TB, interval ...time.Duration) *site {
 	tb.Helper()
 	s, began := &site{tb: tb, now: birth, sockets: map[net.Conn]struct{}{}}, time.Now()
+	elapsed := func() time.Duration {
+		passed := s.time().Sub(birth)
+		if s.driven.Load() {
+			return passed
+		}
+		return passed + time.Since(began)
+	}
 	served := httptest.NewUnstartedServer(s)
 	s.opt = app.Options{
 		Version: "v1", Address: server.Address{Listen: served.Listener.Addr().String(), BasePath: base}, MaxViewers: 100,
 		Interval: append(interval, time.Second)[0], Deadline: time.Second, AlertUtilization: 50,
-		Clock: clock.Of(s.time, func() time.Duration { return s.time().Sub(birth) + time.Since(began) }),
+		Clock: clock.Of(s.time, elapsed),
 	}
 	s.begin()
 	served.Config.ConnState = s.follow
@@ -216,6 +225,7 @@ const quick = `Math.random = () => 0;`
 func (s *site) open(tb testing.TB, page string, width, height int, before ...string) *browsertest.Tab {
 	tb.Helper()
 	tab := browsertest.Open(tb, width, height)
+	tab.StopClock()
 	for _, script := range append([]string{wire, quick}, before...) {
 		tab.Before(script)
 	}
@@ -229,8 +239,8 @@ func untilState(tab *browsertest.Tab, state string) {
 	tab.Until(fmt.Sprintf(`document.getElementById("state").dataset.state === %q`, state))
 }
 
-// same compares the page as it is with the one that the server would send now, once it is as new as
-// that: to the letter, but for what is the scripts' own.
+// same compares the page as it is with the one that the server would send now, if it is as new as
+// that soon: to the letter, but for what is the scripts' own.
 const same = `(async () => {
   const { rewriteMoments } = await import("` + base + `source/moments.js");
   const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -242,8 +252,8 @@ const same = `(async () => {
     if (!answer.ok && document.getElementById("state")?.dataset.state === "gone") return "";
     served = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (answer.ok && versionOf(served) === versionOf(document)) break;
-    if (i === 300) return "it stays at " + versionOf(document) + ", " + document.getElementById("state")?.dataset.state + " " + JSON.stringify(wire) + ", and is now " + (answer.ok ? versionOf(served) : answer.status);
-    await sleep(Math.min(2 + i, 100));
+    if (i === 20) return "it is at " + versionOf(document) + ", " + document.getElementById("state")?.dataset.state + " " + JSON.stringify(wire) + ", and is now " + (answer.ok ? versionOf(served) : answer.status);
+    await sleep(2 + i);
   }
   rewriteMoments(served);
   const lines = (doc) => {
@@ -266,10 +276,14 @@ const same = `(async () => {
   return found.join("\n");
 })()`
 
-// sameAsServed reports whether the page is what the server would send now.
+// sameAsServed reports whether the page is what the server would send now, once it is as new as that.
 func sameAsServed(t *testing.T, tab *browsertest.Tab) bool {
 	t.Helper()
-	diff := browsertest.Ask[string](tab, same)
+	diff := ""
+	testkit.Until(t, "the page is as new as what the server sends", func() bool {
+		diff = browsertest.Ask[string](tab, same)
+		return !strings.HasPrefix(diff, "it is at ")
+	}, func() string { return diff })
 	if diff != "" {
 		t.Errorf("%s is not what the server sends:\n%s", browsertest.Ask[string](tab, `location.pathname + location.search`), diff)
 	}

@@ -8,12 +8,15 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
 )
 
 func TestMain(m *testing.M) {
@@ -25,11 +28,20 @@ func TestMain(m *testing.M) {
 // live is when a page follows the server.
 const live = `document.getElementById("state").dataset.state === "live"`
 
+// openTab opens a tab in which no page finds that its server takes too long: the
+// clock of its scripts stands still.
+func openTab(t testing.TB, width, height int) *browsertest.Tab {
+	t.Helper()
+	b := browsertest.Open(t, width, height)
+	b.StopClock()
+	return b
+}
+
 // quietTab is a tab that must have said nothing, and have asked no other host,
 // when the test ends.
-func quietTab(t testing.TB, width, height int, more ...browsertest.Option) *browsertest.Tab {
+func quietTab(t testing.TB, width, height int) *browsertest.Tab {
 	t.Helper()
-	b := browsertest.Open(t, width, height, more...)
+	b := openTab(t, width, height)
 	t.Cleanup(func() { b.Quiet() })
 	return b
 }
@@ -63,14 +75,26 @@ func accessible(t *testing.T, b *browsertest.Tab, width int64, look string) {
 	}
 }
 
-// startGallery serves the gallery until the test ends, and returns where it is.
-func startGallery(t *testing.T) string {
+// startGallery serves the gallery until the test ends, and returns where it is. However long the test takes, its
+// machines stay as they are when somebody first looks at them.
+func startGallery(t *testing.T) (address string) {
 	t.Helper()
+	address, _ = playGallery(t)
+	return address
+}
+
+// playGallery is [startGallery] of machines for which time goes on as the test says, from one afternoon on.
+func playGallery(t *testing.T) (address string, pass func(time.Duration)) {
+	t.Helper()
+	var passed atomic.Int64
+	now := func() time.Time {
+		return time.Date(2026, time.May, 12, 15, 4, 5, 0, time.UTC).Add(time.Duration(passed.Load()))
+	}
 	ctx, end := context.WithCancel(context.Background())
 	said, says := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := run(ctx, []string{"--listen=127.0.0.1:0"}, says, t.Output())
+		err := run(ctx, []string{"--listen=127.0.0.1:0"}, clock.Of(now, clock.Program().Elapsed), says, t.Output())
 		ended <- errors.Join(err, says.Close())
 	}()
 	t.Cleanup(func() {
@@ -84,7 +108,7 @@ func startGallery(t *testing.T) string {
 	if err != nil || !ok {
 		t.Fatalf("it said %q: %v", line, err)
 	}
-	return address
+	return address, func(d time.Duration) { passed.Add(int64(d)) }
 }
 
 // A stop is what has the focus after a press of the Tab key.

@@ -102,7 +102,7 @@ func allComponents(t *testing.T) (names []string) {
 // them; the gallery presses what the state needs pressed. A page that jumps to a
 // heading or opens a dialog neither scrolls the gallery nor takes its focus.
 func TestTheGalleryHasEveryStateInAFrame(t *testing.T) {
-	b := browsertest.Open(t, 1440, 900)
+	b := openTab(t, 1440, 900)
 	b.Visit(startGallery(t))
 	for _, s := range everyState() {
 		frame := fmt.Sprintf(`document.getElementById(%q)`, s.ID+"-frame")
@@ -127,7 +127,7 @@ func TestTheGalleryHasEveryStateInAFrame(t *testing.T) {
 
 // A page opens its dialog before its frame has loaded.
 func TestADialogOfAFrameThatLoadsTakesNoFocus(t *testing.T) {
-	b := browsertest.Open(t, 1440, 900)
+	b := openTab(t, 1440, 900)
 	b.Visit(startGallery(t))
 	const frame = `document.getElementById("ended-frame")`
 	browsertest.Ask[float64](b, `(document.querySelectorAll("iframe:not(#ended-frame)").forEach((f) => f.remove()), `+

@@ -21,12 +21,13 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	err := run(ctx, os.Args[1:], clock.Clock{}, os.Stdout, os.Stderr)
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "gpuwhy-gallery:", err)
@@ -34,9 +35,9 @@ func main() {
 	}
 }
 
-// run serves the gallery until ctx ends.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	opt := app.Options{Version: "gallery", MaxViewers: 1000, Node: "gallery", Deadline: 2 * time.Second, AlertUtilization: 50}
+// run serves the gallery until ctx ends. Its machines live by the clock.
+func run(ctx context.Context, args []string, by clock.Clock, stdout, stderr io.Writer) error {
+	opt := app.Options{Version: "gallery", MaxViewers: 1000, Node: "gallery", Deadline: 2 * time.Second, AlertUtilization: 50, Clock: by}
 	flags := flag.NewFlagSet("gpuwhy-gallery", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&opt.Listen, "listen", "127.0.0.1:8003", "address to serve on; port 0 takes a free one")
@@ -64,6 +65,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	fmt.Fprintf(stdout, "gpuwhy gallery: http://%s%s\n", ln.Addr(), opt.BasePath)
 	srv := server.HTTPServer(g, log)
+	srv.ReadHeaderTimeout, srv.ReadTimeout, srv.WriteTimeout = 0, 0, 0  // a browser may stop in its debugger
 	srv.BaseContext = func(net.Listener) context.Context { return ctx } // sockets end with it
 	defer context.AfterFunc(ctx, func() { srv.Close() })()
 	err = srv.Serve(ln)

@@ -117,7 +117,7 @@ func BenchmarkThePast(b *testing.B) {
 // BenchmarkThePastIsDrawn is how long a day of eight GPUs takes until it is drawn, at 1440 × 900: all of it, the server and the network
 // included, and of it the time from the first byte to the picture; and the same where another span takes the place of one in the page.
 func BenchmarkThePastIsDrawn(b *testing.B) {
-	tab := quietTab(b, 1440, 900)
+	tab := browsertest.Open(b, 1440, 900)
 	address := aDayInAFile(b)
 	sums := map[string]float64{}
 	n := 0.0
@@ -156,7 +156,7 @@ func durations(tab *browsertest.Tab) map[string]float64 {
 
 // From the page of now, the story of the last night is two clicks away.
 func TestLastNightIsFound(t *testing.T) {
-	b := browsertest.Open(t, 1440, 900)
+	b := openTab(t, 1440, 900)
 	b.Visit(startGallery(t) + "state/past-one/")
 	click := func(selector string) {
 		browsertest.Ask[bool](b, fmt.Sprintf(`(document.querySelector(%q).click(), true)`, selector))

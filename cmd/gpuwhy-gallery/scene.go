@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/app"
@@ -69,7 +67,7 @@ type playing struct {
 
 // perform begins a scene with its past.
 func perform(of *scene, opt app.Options, log *slog.Logger) (*playing, error) {
-	p := &playing{scene: of, opt: opt, born: time.Now().UTC()}
+	p := &playing{scene: of, opt: opt, born: opt.Clock.Now().UTC()}
 	nodes := []string{madeUp}
 	var err error
 	if of.nodes > 0 {
@@ -149,12 +147,14 @@ func (s source) Read(context.Context) (*gpu.Snapshot, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all, err := s.snapshots(time.Now().UTC(), false)
+	all, err := s.snapshots(s.now(), false)
 	if err != nil {
 		return nil, err
 	}
 	return all[max(slices.IndexFunc(all, func(of *gpu.Snapshot) bool { return of.Node == s.node }), 0)], nil
 }
+
+func (p *playing) now() time.Time { return p.opt.Clock.Now().UTC() }
 
 // empty reports whether there is never a reading.
 func (p *playing) empty() bool { return p.actor == nil && p.base == nil && p.fleet == nil }
@@ -255,7 +255,7 @@ func (p *playing) run(ctx context.Context) error {
 			if p.still > 0 || p.Hub.Stats().Viewers == 0 {
 				continue
 			}
-			if err := p.show(time.Now().UTC(), false); err != nil {
+			if err := p.show(p.now(), false); err != nil {
 				return errors.Join(err, p.Shutdown(context.WithoutCancel(ctx)))
 			}
 		}
@@ -267,7 +267,7 @@ func (p *playing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, p.opt.BasePath)
 	if p.still == 0 && !strings.HasPrefix(path, "static/") {
 		page := path != "ws" && !strings.HasPrefix(path, "api/")
-		if err := p.show(time.Now().UTC(), page); err != nil {
+		if err := p.show(p.now(), page); err != nil {
 			http.Error(w, "this scene can't go on", http.StatusInternalServerError)
 			return
 		}
@@ -293,21 +293,14 @@ func refusing(sockets, pages bool) func(http.Handler) http.Handler {
 	}
 }
 
-// mute accepts WebSockets, and sends nothing.
+// mute does not answer requests for a socket.
 func mute(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/ws") {
 			next.ServeHTTP(w, r)
 			return
 		}
-		conn, err := websocket.Accept(w, r, nil)
-		if err != nil {
-			return // it has been answered
-		}
-		defer conn.CloseNow()
-		for err == nil {
-			_, _, err = conn.Read(r.Context())
-		}
+		<-r.Context().Done() // the client has left
 	})
 }
 

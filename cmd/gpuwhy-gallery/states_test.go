@@ -217,7 +217,7 @@ func TestEveryState(t *testing.T) {
 		maps.Copy(seen, names)
 	}
 	t.Run("the gallery itself", func(t *testing.T) {
-		b := browsertest.Open(t, 1440, 900)
+		b := openTab(t, 1440, 900)
 		b.Visit(address)
 		see(componentsIn(t, b))
 		accessible(t, b, 1440, "light")
@@ -229,7 +229,7 @@ func TestEveryState(t *testing.T) {
 		for _, s := range everyState() {
 			t.Run(s.ID, func(t *testing.T) {
 				t.Parallel()
-				b := browsertest.Open(t, 1440, 900)
+				b := openTab(t, 1440, 900)
 				enter(b, address, &s)
 				if *looks != "" {
 					takePictures(t, b, s.ID)

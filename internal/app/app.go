@@ -5,6 +5,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,9 +44,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/kube"
 )
 
-// goodbye bounds how long viewers and answers under way have at the end.
-const goodbye = time.Second
-
 // Options are the settings of the program that serves. The caller has checked them.
 type Options struct {
 	Version string
@@ -70,7 +68,8 @@ type Options struct {
 
 	Export []export.Destination // where series are sent; none: nowhere
 
-	Clock clock.Clock // the machine's, but in tests
+	Goodbye time.Duration // how long viewers and answers under way have at the end, 1 s by default
+	Clock   clock.Clock   // the machine's, but in tests
 }
 
 // App is the program that serves. Its parts can be used before and while it
@@ -384,7 +383,7 @@ func (a *App) observe(moments []*insight.Moment) {
 // Shutdown says goodbye to viewers and waits for requests to end. Run calls it, once.
 func (a *App) Shutdown(ctx context.Context) error {
 	close(a.ending)
-	ctx, cancel := context.WithTimeout(ctx, goodbye)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.opt.Goodbye, time.Second))
 	defer cancel()
 	var g errgroup.Group
 	g.Go(func() error {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -19,6 +20,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
@@ -86,7 +88,7 @@ func (b *busyCard) turnOff() {
 	b.off = true
 }
 
-// A timed program is the whole of it, with a clock that the test sets.
+// A timed program is the whole of it in a bubble of [synctest], with a clock that the test sets.
 type timed struct {
 	*App
 	t     *testing.T
@@ -117,10 +119,9 @@ func startTimed(t *testing.T, c *testClock, dir string) *timed {
 	if p.App, err = New(opt, []*Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil))); err != nil {
 		t.Fatal(err)
 	}
-	ln := httptest.NewUnstartedServer(nil).Listener
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx, ln, nil) }()
+	go func() { ended <- p.Run(ctx, nil, nil) }()
 	p.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -135,7 +136,7 @@ func startTimed(t *testing.T, c *testClock, dir string) *timed {
 // rules of alerts.
 func (p *timed) readings(n int) (last *insight.Moment) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.t.Context(), testkit.Patience)
 	defer cancel()
 	for m := range p.Hub.Feed(ctx) {
 		if last = m; n == 0 {
@@ -188,95 +189,99 @@ func moment(t *testing.T, text string) time.Time {
 // old as they are, and nothing began in the future.
 func TestClockIsSetAndTheMachineSleeps(t *testing.T) {
 	t.Parallel()
-	p := startTimed(t, newClock(), t.TempDir())
-	p.readings(4)
-	p.silence(`{"rule": "ecc", "duration_seconds": 7200}`)
-	p.silence(`{"rule": "lost", "duration_seconds": 8640000}`)
-	for _, step := range []struct {
-		what       string
-		set, slept time.Duration
-	}{
-		{"the clock is set forward", 8 * time.Hour, 0},
-		{"it is set back", -7 * time.Hour, 0},
-		{"the machine sleeps", 0, 8 * time.Hour},
-		{"the clock is set back", -11 * time.Hour, 0},
-		{"it is set back to before the start", -24 * time.Hour, 0},
-		{"it sleeps, and the clock is set right", 30 * time.Hour, time.Hour},
-	} {
-		before := p.alerts()
-		p.clock.change(step.set, step.slept)
-		m := p.readings(3)
-		after := p.alerts()
-		if len(after.Alerts) != 1 || after.Alerts[0].Rule != "at_once" {
-			t.Fatalf("%s: these alerts stand: %+v", step.what, after.Alerts)
-		}
-		short := 1 // which is over after the machine has slept
-		if p.clock.slept > 0 {
-			short = 0
-		}
-		if len(after.Silences) != 1+short {
-			t.Fatalf("%s: these silences are in force: %+v", step.what, after.Silences)
-		}
-		if x := after.Silences[short]; moment(t, x.Since).After(p.clock.now()) || moment(t, x.Until).Sub(moment(t, x.Since)) != 2400*time.Hour {
-			t.Errorf("%s: at %v a silence is %+v", step.what, p.clock.now(), x)
-		}
-		was, is := moment(t, before.Alerts[0].Since), moment(t, after.Alerts[0].Since)
-		if moved := is.Sub(was) - step.set; moved.Abs() > 3*time.Second {
-			t.Errorf("%s: the alert began at %v, and before at %v", step.what, is, was)
-		}
-		if now := p.clock.now(); is.After(now) || moment(t, after.Timestamp).After(now) {
-			t.Errorf("%s at %v: since %v, as of %s", step.what, now, is, after.Timestamp)
-		}
-		causes := m.Answer.Causes()
-		for i := range causes {
-			if since := causes[i].Since; since.After(m.Snapshot.Time.Add(time.Second)) || since.Before(m.Snapshot.Time.Add(-time.Minute-p.clock.slept)) && !since.IsZero() {
-				t.Errorf("%s: at %v something is so since %v", step.what, m.Snapshot.Time, since)
+	synctest.Test(t, func(t *testing.T) {
+		p := startTimed(t, newClock(), t.TempDir())
+		p.readings(4)
+		p.silence(`{"rule": "ecc", "duration_seconds": 7200}`)
+		p.silence(`{"rule": "lost", "duration_seconds": 8640000}`)
+		for _, step := range []struct {
+			what       string
+			set, slept time.Duration
+		}{
+			{"the clock is set forward", 8 * time.Hour, 0},
+			{"it is set back", -7 * time.Hour, 0},
+			{"the machine sleeps", 0, 8 * time.Hour},
+			{"the clock is set back", -11 * time.Hour, 0},
+			{"it is set back to before the start", -24 * time.Hour, 0},
+			{"it sleeps, and the clock is set right", 30 * time.Hour, time.Hour},
+		} {
+			before := p.alerts()
+			p.clock.change(step.set, step.slept)
+			m := p.readings(3)
+			after := p.alerts()
+			if len(after.Alerts) != 1 || after.Alerts[0].Rule != "at_once" {
+				t.Fatalf("%s: these alerts stand: %+v", step.what, after.Alerts)
+			}
+			short := 1 // which is over after the machine has slept
+			if p.clock.slept > 0 {
+				short = 0
+			}
+			if len(after.Silences) != 1+short {
+				t.Fatalf("%s: these silences are in force: %+v", step.what, after.Silences)
+			}
+			if x := after.Silences[short]; moment(t, x.Since).After(p.clock.now()) || moment(t, x.Until).Sub(moment(t, x.Since)) != 2400*time.Hour {
+				t.Errorf("%s: at %v a silence is %+v", step.what, p.clock.now(), x)
+			}
+			was, is := moment(t, before.Alerts[0].Since), moment(t, after.Alerts[0].Since)
+			if moved := is.Sub(was) - step.set; moved.Abs() > time.Second {
+				t.Errorf("%s: the alert began at %v, and before at %v", step.what, is, was)
+			}
+			if now := p.clock.now(); is.After(now) || moment(t, after.Timestamp).After(now) {
+				t.Errorf("%s at %v: since %v, as of %s", step.what, now, is, after.Timestamp)
+			}
+			causes := m.Answer.Causes()
+			for i := range causes {
+				if since := causes[i].Since; since.After(m.Snapshot.Time.Add(time.Second)) || since.Before(m.Snapshot.Time.Add(-time.Minute-p.clock.slept)) && !since.IsZero() {
+					t.Errorf("%s: at %v something is so since %v", step.what, m.Snapshot.Time, since)
+				}
+			}
+			for _, d := range m.Snapshot.Devices {
+				if d.Since.After(m.Snapshot.Time) {
+					t.Errorf("%s at %v: %s is %s since %v", step.what, m.Snapshot.Time, d.Name, d.State, d.Since)
+				}
+			}
+			times := p.Recent.View(nil).Times
+			for i := range times {
+				if times[i].After(p.clock.now()) || i > 0 && !times[i].After(times[i-1]) {
+					t.Errorf("%s: the past has the times %v", step.what, times)
+					break
+				}
+			}
+			var health contract.MonitorHealth
+			if p.get("/api/health", &health); health.UptimeSeconds < 0 || health.UptimeSeconds > p.clock.elapsed().Seconds() {
+				t.Errorf("%s: it has run for %v s", step.what, health.UptimeSeconds)
 			}
 		}
-		for _, d := range m.Snapshot.Devices {
-			if d.Since.After(m.Snapshot.Time) {
-				t.Errorf("%s at %v: %s is %s since %v", step.what, m.Snapshot.Time, d.Name, d.State, d.Since)
-			}
+		p.card.turnOff()
+		p.readings(3)
+		over := p.alerts()
+		if len(over.Alerts) != 0 || len(over.Past) != 1 {
+			t.Fatalf("after the work: %+v", over)
 		}
-		times := p.Recent.View(nil).Times
-		for i := range times {
-			if times[i].After(p.clock.now()) || i > 0 && !times[i].After(times[i-1]) {
-				t.Errorf("%s: the past has the times %v", step.what, times)
-				break
-			}
+		if lasted := moment(t, over.Past[0].Timestamp).Sub(moment(t, over.Past[0].Since)); lasted <= 0 || strings.Contains(over.Past[0].Message, "after 0 s") {
+			t.Errorf("it lasted for %v: %s", lasted, over.Past[0].Message)
 		}
-		var health contract.MonitorHealth
-		if p.get("/api/health", &health); health.UptimeSeconds < 0 || health.UptimeSeconds > (p.clock.slept+patience).Seconds() {
-			t.Errorf("%s: it has run for %v s", step.what, health.UptimeSeconds)
-		}
-	}
-	p.card.turnOff()
-	p.readings(3)
-	over := p.alerts()
-	if len(over.Alerts) != 0 || len(over.Past) != 1 {
-		t.Fatalf("after the work: %+v", over)
-	}
-	if lasted := moment(t, over.Past[0].Timestamp).Sub(moment(t, over.Past[0].Since)); lasted <= 0 || strings.Contains(over.Past[0].Message, "after 0 s") {
-		t.Errorf("it lasted for %v: %s", lasted, over.Past[0].Message)
-	}
+	})
 }
 
 // A restart with a clock that is behind, which is set right then, ends no silence.
 func TestSilencesOfAClockThatIsBehind(t *testing.T) {
 	t.Parallel()
-	c, dir := newClock(), t.TempDir()
-	p := startTimed(t, c, dir)
-	p.readings(1)
-	p.silence(`{"rule": "at_once", "duration_seconds": 7200}`)
-	p.stop()
-	c.change(-24*time.Hour, 0)
-	p = startTimed(t, c, dir)
-	p.readings(2)
-	c.change(24*time.Hour, 0)
-	p.readings(3)
-	if silences := p.alerts().Silences; len(silences) != 1 || moment(t, silences[0].Until).Sub(c.now()) < time.Hour {
-		t.Errorf("at %v: %+v", c.now(), silences)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c, dir := newClock(), t.TempDir()
+		p := startTimed(t, c, dir)
+		p.readings(1)
+		p.silence(`{"rule": "at_once", "duration_seconds": 7200}`)
+		p.stop()
+		c.change(-24*time.Hour, 0)
+		p = startTimed(t, c, dir)
+		p.readings(2)
+		c.change(24*time.Hour, 0)
+		p.readings(3)
+		if silences := p.alerts().Silences; len(silences) != 1 || moment(t, silences[0].Until).Sub(c.now()) < time.Hour {
+			t.Errorf("at %v: %+v", c.now(), silences)
+		}
+	})
 }
 
 // A silence that was made while the clock was ahead begins when that is mended, and
@@ -284,31 +289,33 @@ func TestSilencesOfAClockThatIsBehind(t *testing.T) {
 func TestSilencesOfAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {
-		c, dir := newClock(), t.TempDir()
-		c.change(365*24*time.Hour, 0)
-		p := startTimed(t, c, dir)
-		p.readings(2)
-		p.silence(`{"rule": "at_once", "duration_seconds": 7200}`)
-		if restart {
-			p.stop()
-		}
-		c.change(-365*24*time.Hour, 0)
-		for range 2 { // and after that nothing makes it longer
-			if restart {
-				p = startTimed(t, c, dir)
-			}
+		synctest.Test(t, func(t *testing.T) {
+			c, dir := newClock(), t.TempDir()
+			c.change(365*24*time.Hour, 0)
+			p := startTimed(t, c, dir)
 			p.readings(2)
-			silences := p.alerts().Silences
-			if len(silences) != 1 {
-				t.Fatalf("restarted: %v: %+v", restart, silences)
-			}
-			since, until := moment(t, silences[0].Since), moment(t, silences[0].Until)
-			if now := p.clock.now(); since.After(now) || until.Sub(since) != 2*time.Hour || until.After(now.Add(2*time.Hour)) {
-				t.Errorf("restarted: %v: at %v the silence is from %v to %v", restart, now, since, until)
-			}
+			p.silence(`{"rule": "at_once", "duration_seconds": 7200}`)
 			if restart {
 				p.stop()
 			}
-		}
+			c.change(-365*24*time.Hour, 0)
+			for range 2 { // and after that nothing makes it longer
+				if restart {
+					p = startTimed(t, c, dir)
+				}
+				p.readings(2)
+				silences := p.alerts().Silences
+				if len(silences) != 1 {
+					t.Fatalf("restarted: %v: %+v", restart, silences)
+				}
+				since, until := moment(t, silences[0].Since), moment(t, silences[0].Until)
+				if now := p.clock.now(); since.After(now) || until.Sub(since) != 2*time.Hour || until.After(now.Add(2*time.Hour)) {
+					t.Errorf("restarted: %v: at %v the silence is from %v to %v", restart, now, since, until)
+				}
+				if restart {
+					p.stop()
+				}
+			}
+		})
 	}
 }

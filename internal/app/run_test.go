@@ -23,12 +23,10 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
-
-// patience ends a wait for something that does not happen.
-const patience = 3 * time.Minute
 
 // A running program is the whole of it, in this process, on a simulated machine.
 type running struct {
@@ -38,7 +36,8 @@ type running struct {
 	stop   func() // ends it and waits for that
 }
 
-// run runs the program until the test ends.
+// run runs the program until the test ends. No device and no viewer is too slow for it, as they may be where the
+// machine is busy.
 func run(t *testing.T, opt Options) *running {
 	t.Helper()
 	nodes, err := sim.Nodes("dgx-h100", time.Now)
@@ -47,7 +46,8 @@ func run(t *testing.T, opt Options) *running {
 	}
 	source := nodes[0]
 	opt.Listen, opt.BasePath, opt.MaxViewers = "127.0.0.1:0", "/", 100
-	opt.Interval, opt.Deadline, opt.AlertUtilization = 250*time.Millisecond, time.Second, 50
+	opt.Interval, opt.AlertUtilization = 250*time.Millisecond, 50
+	opt.Deadline, opt.Goodbye = testkit.Patience, testkit.Patience
 	in := &Inputs{Node: source.Node(), Origin: "simulate:dgx-h100", Sources: []sampler.Source{source}}
 	a, err := New(opt, []*Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
@@ -121,22 +121,29 @@ func (p *running) viewer() *websocket.Conn {
 // await reads messages until one is as it should be.
 func (p *running) await(conn *websocket.Conn, what string, is func(event, id string, data []byte) bool) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	if err := read(conn, is); err != nil {
+		p.t.Fatalf("waiting until %s: %v", what, err)
+	}
+}
+
+// read reads messages until one is as it should be.
+func read(conn *websocket.Conn, is func(event, id string, data []byte) bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	for {
 		_, text, err := conn.Read(ctx)
 		if err != nil {
-			p.t.Fatalf("waiting until %s: %v", what, err)
+			return err
 		}
 		var m struct {
 			Event    string
 			ID, Data json.RawMessage
 		}
 		if err := json.Unmarshal(text, &m); err != nil {
-			p.t.Fatal(err)
+			return err
 		}
 		if is(m.Event, string(m.ID), m.Data) {
-			return
+			return nil
 		}
 	}
 }
@@ -177,6 +184,9 @@ func TestTheWholeProgram(t *testing.T) {
 					t.Error(err)
 				}
 			}
+			if err := read(viewers[i], func(event, id string, _ []byte) bool { return event == "gpu_status_update" && id == "1" }); err != nil {
+				t.Errorf("waiting for an answer: %v", err)
+			}
 		})
 		for _, path := range []string{"", "alerts", "gpu/0", "metrics", "api/gpu/summary", "api/gpu/why", "api/gpu/recent", "api/alerts", "health/detailed", "docs/events"} {
 			asking.Go(func() {
@@ -187,9 +197,6 @@ func TestTheWholeProgram(t *testing.T) {
 		}
 	}
 	asking.Wait()
-	for _, v := range viewers {
-		p.await(v, "its question is answered", func(event, id string, _ []byte) bool { return event == "gpu_status_update" && id == "1" })
-	}
 	for _, v := range viewers {
 		v.CloseNow()
 	}
@@ -208,7 +215,7 @@ func TestTheWholeProgram(t *testing.T) {
 	if status, text := p.ask(http.MethodPost, "api/alerts/"+alert.ID+"/acknowledge", `{"comment":"known"}`, nil); status != http.StatusOK {
 		t.Errorf("acknowledge: %d: %s", status, text)
 	}
-	<-told
+	testkit.Receive(t, "a message to the phone", told)
 	// A target that is dead is on /metrics, by its name alone.
 	lines := []*regexp.Regexp{
 		regexp.MustCompile(`(?m)^gpuwhy_notifications_total\{node="[^"]*",target="dead",result="sent"\} 0$`),
@@ -224,14 +231,11 @@ func TestTheWholeProgram(t *testing.T) {
 	write("rules: [{name: busy, watch: utilization, above: 0, hold: 0s}, {name: warm, watch: temperature, above: 1, hold: 0s}]")
 	p.reload <- syscall.SIGHUP
 	p.await(first, "the new rule fires", is("warm", "firing"))
+	left := make(chan error, 1)
+	go func() { left <- read(first, func(string, string, []byte) bool { return false }) }()
 	p.stop()
-	var goodbye websocket.CloseError
-	for err := error(nil); !errors.As(err, &goodbye); {
-		if _, _, err = first.Read(t.Context()); err != nil && !errors.As(err, &goodbye) {
-			t.Fatal(err)
-		}
-	}
-	if goodbye.Code != websocket.StatusGoingAway || goodbye.Reason == "" {
+	goodbye, ok := errors.AsType[websocket.CloseError](testkit.Receive(t, "a goodbye", left))
+	if !ok || goodbye.Code != websocket.StatusGoingAway || goodbye.Reason == "" {
 		t.Errorf("the viewer got %v, want 1001 and a reason", goodbye)
 	}
 

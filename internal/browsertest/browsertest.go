@@ -12,6 +12,7 @@ package browsertest
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"net/url"
 	"slices"
@@ -25,11 +26,9 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
-)
 
-// patience ends a step that hangs. It is no expectation of how long a step
-// takes: a test must also pass on a machine that is busy with other work.
-const patience = 2 * time.Minute
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
+)
 
 type browser struct {
 	once sync.Once
@@ -43,9 +42,12 @@ var shared browser
 // Close ends the browser that the tests of a package share, if one was started.
 func Close() { shared.close() }
 
+// start starts the browser. On a machine that is busy or stops for seconds, none of its processes gives up on another: by
+// default a new one ends if the browser does not answer it within 15 s.
 func (b *browser) start(more ...Option) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(patience))
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-gpu-watchdog", true), chromedp.Flag("ipc-connection-timeout", "600"))
 	ctx, _ := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
 	b.ctx, _ = chromedp.NewContext(ctx)
 	b.err = chromedp.Do(b.ctx)
@@ -62,6 +64,8 @@ func (b *browser) close() {
 type Tab struct {
 	t   testing.TB
 	ctx context.Context
+
+	passed time.Duration // how far Pass has moved the clock of its pages
 
 	mu      sync.Mutex
 	said    []string        // on the console
@@ -125,7 +129,7 @@ func listen[E any](b *Tab, events iter.Seq2[E, error], keep func(E)) {
 // run ends the test if a step fails or hangs.
 func run[T any](b *Tab, what string, step func(context.Context) (T, error)) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, testkit.Patience)
 	defer cancel()
 	v, err := step(ctx)
 	if err != nil {
@@ -158,19 +162,51 @@ func Ask[T any](b *Tab, expression string) T {
 // Until waits until a JavaScript condition holds in the page.
 func (b *Tab) Until(condition string) {
 	b.t.Helper()
-	// The page itself polls, and a page that must not run scripts never does.
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	for {
-		_, err := chromedp.Run(ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(2*patience)))
-		if err == nil {
-			return
+	testkit.Until(b.t, condition, func() bool {
+		// The page itself polls, and a page that must not run scripts never does.
+		ctx, cancel := context.WithTimeout(b.ctx, testkit.Patience)
+		defer cancel()
+		_, err := chromedp.Run(ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(0)))
+		if b.ctx.Err() != nil {
+			b.t.Fatalf("%s: %v", condition, err) // the browser has ended
 		}
-		if ctx.Err() != nil {
-			b.t.Fatalf("%s: %v; the page shows:\n%s", condition, err, Ask[string](b, `document.body?.innerText.slice(0, 1000) ?? "nothing"`))
-		}
-		time.Sleep(10 * time.Millisecond) // another page replaces this one, and there is nothing to ask
-	}
+		return err == nil // or another page replaces this one, and there is nothing to ask
+	}, func() string {
+		return "the page shows:\n" + Ask[string](b, `document.body?.innerText.slice(0, 1000) ?? "nothing"`)
+	})
+}
+
+// stillClock is a clock for the scripts of a page that only [Tab.Pass] moves. It counts how often intervals have run.
+const stillClock = `window.stillClock = { begun: %d, passed: 0, runs: new Map() };
+performance.now = () => 1_000_000 + stillClock.passed;
+Date.now = () => stillClock.begun + stillClock.passed;
+{
+  const [begin, end] = [setInterval, clearInterval], { runs } = stillClock;
+  window.setInterval = (f, ...more) => {
+    const id = begin((...of) => { f(...of); if (runs.has(id)) runs.set(id, runs.get(id) + 1); }, ...more);
+    runs.set(id, 0);
+    return id;
+  };
+  window.clearInterval = (id) => { runs.delete(id); end(id); };
+}`
+
+// StopClock makes time stand still for the scripts of pages that are visited from now on: what they measure by
+// performance.now or Date.now passes with [Tab.Pass] alone. So no script finds that the server has taken too long because
+// the machine is busy. Timers go by the machine's clock: what a script does after a while is done sooner or later.
+func (b *Tab) StopClock() {
+	b.t.Helper()
+	b.Before(fmt.Sprintf(stillClock, time.Now().UnixMilli()))
+}
+
+// Pass moves the clock of [Tab.StopClock]. It returns once all that the page does at intervals was done at the new time.
+func (b *Tab) Pass(d time.Duration) {
+	b.t.Helper()
+	b.passed += d
+	move := fmt.Sprintf(`stillClock.passed = %d`, b.passed.Milliseconds())
+	b.Before(move) // in the pages after this one
+	Ask[bool](b, `(`+move+`, stillClock.before = new Map(stillClock.runs), true)`)
+	// A page that has replaced this one meanwhile began at the new time.
+	b.Until(`[...stillClock.before ?? []].every(([id, n]) => !stillClock.runs.has(id) || stillClock.runs.get(id) > n)`)
 }
 
 // Settle waits until the page has drawn its current state.

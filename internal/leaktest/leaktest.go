@@ -8,19 +8,19 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// patience is how long goroutines may take to end after the last test. Some end with a heartbeat, of 5 s, and machines are busy or stop.
-const patience = 3 * time.Minute
-
 // Run runs the tests and returns their exit status: 1 where they pass and leave goroutines behind, which it writes to standard error.
+// Goroutines may take a while to end after the last test, as some do with a heartbeat.
 func Run(m *testing.M) int {
 	if code := m.Run(); code != 0 {
 		return code
 	}
-	err := goleak.Find()
-	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); err = goleak.Find() {
-		time.Sleep(100 * time.Millisecond)
+	err := goleak.Find() // which itself waits a moment
+	for end := time.Now().Add(testkit.Patience); err != nil && time.Now().Before(end); {
+		err = goleak.Find()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -69,39 +70,42 @@ func TestClusterNames(t *testing.T) {
 // An answer about the snapshot may be kept until the next reading is due, and
 // not a moment longer; what may change in between is asked for each time.
 func TestCacheFitsTheInterval(t *testing.T) {
-	for _, tt := range []struct {
-		age, interval time.Duration
-		want          string
-	}{
-		{0, time.Minute, "private, max-age=59"},
-		{18500 * time.Millisecond, time.Minute, "private, max-age=41"},
-		{59500 * time.Millisecond, time.Minute, "no-cache"},
-		{61 * time.Second, time.Minute, "no-cache"},
-		{0, 250 * time.Millisecond, "no-cache"},
-		{-time.Hour, time.Minute, "no-cache"}, // the clock was set back
-	} {
-		st, h := serving(t, func(c *Config) { c.Monitor.Interval = tt.interval })
-		check := func(path, want string) {
-			t.Helper()
-			if got := get(h, path).Header().Get("Cache-Control"); got != want {
-				t.Errorf("%v old, each %v: %s has %q, want %q", tt.age, tt.interval, path, got, want)
-			}
-		}
-		check("/api/gpu/devices", "no-cache")
-		snap := fixture.Workstation()
-		snap.Time = time.Now().Add(-tt.age)
-		st.show(t, snap)
-		for _, path := range []string{
-			"/", "/gpu/info", "/gpu/metrics", "/gpu/metrics/0", "/api/gpu/devices", "/api/v1/monitoring/gpu-metrics",
-			"/api/v1/gpu/nodes", "/api/v1/gpu/nodes/workstation", "/api/v1/gpu/processes", "/api/v1/gpu/summary",
+	synctest.Test(t, func(t *testing.T) { // no time passes while it is asked
+		for _, tt := range []struct {
+			age, interval time.Duration
+			want          string
+		}{
+			{0, time.Minute, "private, max-age=60"},
+			{time.Nanosecond, time.Minute, "private, max-age=59"},
+			{18500 * time.Millisecond, time.Minute, "private, max-age=41"},
+			{59500 * time.Millisecond, time.Minute, "no-cache"},
+			{61 * time.Second, time.Minute, "no-cache"},
+			{0, 250 * time.Millisecond, "no-cache"},
+			{-time.Hour, time.Minute, "no-cache"}, // the clock was set back
 		} {
-			check(path, tt.want)
+			st, h := serving(t, func(c *Config) { c.Monitor.Interval = tt.interval })
+			check := func(path, want string) {
+				t.Helper()
+				if got := get(h, path).Header().Get("Cache-Control"); got != want {
+					t.Errorf("%v old, each %v: %s has %q, want %q", tt.age, tt.interval, path, got, want)
+				}
+			}
+			check("/api/gpu/devices", "no-cache")
+			snap := fixture.Workstation()
+			snap.Time = time.Now().Add(-tt.age)
+			st.show(t, snap)
+			for _, path := range []string{
+				"/", "/gpu/info", "/gpu/metrics", "/gpu/metrics/0", "/api/gpu/devices", "/api/v1/monitoring/gpu-metrics",
+				"/api/v1/gpu/nodes", "/api/v1/gpu/nodes/workstation", "/api/v1/gpu/processes", "/api/v1/gpu/summary",
+			} {
+				check(path, tt.want)
+			}
+			for _, path := range []string{"/api/gpu/summary", "/api/gpu/metrics", "/api/gpu/recent", "/openapi.json", "/docs"} {
+				check(path, "no-cache")
+			}
+			check("/health", "no-store")
 		}
-		for _, path := range []string{"/api/gpu/summary", "/api/gpu/metrics", "/api/gpu/recent", "/openapi.json", "/docs"} {
-			check(path, "no-cache")
-		}
-		check("/health", "no-store")
-	}
+	})
 }
 
 // A source that failed is tried again before the next reading.
