@@ -89,8 +89,7 @@ wine: needs-wine ## start the program for Windows under Wine, which is large; in
 	$(GO) test -tags cross -run '^TestWindows$$' -count 1 -timeout 20m ./cmd/gpuwhy
 
 soak: needs-test ## tests that take minutes: the page over 10,000 updates, nginx's 60 s, viewers that never read, faults at random (SOAK=duration), a database that can't be written, a database's writer and the program killed 200 times each, a PostgreSQL that is away for 5 min
-	$(GO) test -tags soak -run '^TestSoak' -skip '^TestSoakFaults$$' -count 1 -v -timeout 0 -p 1 ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery
-	$(GO) test -race -tags soak -run '^TestSoakFaults$$' -count 1 -v -timeout 0 ./cmd/gpuwhy
+	$(GO) test -tags soak -run '^TestSoak' -count 1 -v -timeout 0 -p 1 ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery
 	$(GO) test -tags soak -run '^TestKilled$$' -count 1 -v -timeout 0 ./internal/store/sqlite
 	$(GO) test -tags soak -run '^TestKillsOfTheProgram$$' -count 1 -v -timeout 0 -parallel 8 ./cmd/gpuwhy
 

@@ -1,4 +1,4 @@
-//go:build screenshots
+//go:build !race && screenshots
 
 package main
 

@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -108,7 +110,7 @@ func TestTroubleFiresAlerts(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.H100(), fakenvml.RTX4090().At(2))
 	rules := rulesFile(t, onlyRules("{name: hot, above: 80, hold: 0s, clear: 0s, enabled: true, severity: critical}", "{name: lost, clear: 0s}", "{name: xid}"))
-	p := start(t, lib.Env(), fast, "--alert-rules="+rules)
+	p := startRaced(t, lib.Env(), fast, "--alert-rules="+rules)
 	v := p.dial()
 	v.await("both answer", func(u contract.Update) bool { return u.Answering == 2 })
 	state := func(rule, state string) func(contract.Alert) bool {
@@ -266,7 +268,7 @@ func TestAlertsSurviveARestart(t *testing.T) {
 	m.GPU(0).Set(fakenvml.Temperature, 88)
 	dir := t.TempDir()
 	args := []string{fast, "--history=off", "--state-dir=" + dir, "--alert-rules=" + rulesFile(t, onlyRules("{name: hot, above: 80, hold: 0s, clear: 0s, enabled: true}"))}
-	p := start(t, lib.Env(), args...)
+	p := startRaced(t, lib.Env(), args...)
 	fired := p.dial().nextAlert("it is hot", func(a contract.Alert) bool { return a.Rule == "hot" })
 	p.ask("POST", "/api/alerts/"+fired.ID+"/acknowledge", `{"by":"ann"}`, nil)
 	p.ask("POST", "/api/silences", `{"rule":"ecc","duration_seconds":3600}`, nil)
@@ -274,7 +276,7 @@ func TestAlertsSurviveARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	p = start(t, lib.Env(), args...)
+	p = startRaced(t, lib.Env(), args...)
 	v := p.dial()
 	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 	var list contract.Alerts
@@ -294,7 +296,7 @@ func TestAlertsSurviveARestart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "alerts.json"), []byte(`{"version":1,`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p = start(t, lib.Env(), args...)
+	p = startRaced(t, lib.Env(), args...)
 	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 	if !strings.Contains(p.log.String(), `what="alerts and silences"`) {
 		t.Error("nothing is said of a damaged file")

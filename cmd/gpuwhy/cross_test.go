@@ -1,4 +1,4 @@
-//go:build cross
+//go:build !race && cross
 
 package main
 

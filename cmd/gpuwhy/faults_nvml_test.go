@@ -1,4 +1,4 @@
-//go:build linux
+//go:build !race && linux
 
 package main
 
@@ -33,18 +33,18 @@ type workshop struct {
 
 // newWorkshop: of NVIDIA a desktop card, one with counters, one in MIG mode and a desktop
 // card more; a card of AMD and one of Intel.
-func newWorkshop(t *testing.T, without ...string) *workshop {
+func newWorkshop(t *testing.T, begin starter, without ...string) *workshop {
 	t.Helper()
-	return makeWorkshop(t, true, without...)
+	return makeWorkshop(t, begin, true, without...)
 }
 
 // newWorkshopWithout is a machine whose kernel does not show the cards of NVIDIA.
 func newWorkshopWithout(t *testing.T) *workshop {
 	t.Helper()
-	return makeWorkshop(t, false)
+	return makeWorkshop(t, start, false)
 }
 
-func makeWorkshop(t *testing.T, shown bool, without ...string) *workshop {
+func makeWorkshop(t *testing.T, begin starter, shown bool, without ...string) *workshop {
 	t.Helper()
 	lib := fakenvml.Build(t, without...)
 	mig := fakenvml.H100().At(0x83).With("mig", 1)
@@ -68,7 +68,7 @@ func makeWorkshop(t *testing.T, shown bool, without ...string) *workshop {
 	// Then the reasons are read, too.
 	w.intel.Set(map[string]string{"tile0/gt0/freq0/throttle/status": "1\n"})
 	w.arc = w.intel.Files()
-	w.stand = newStand(t, lib.Env(), "--pcie-throughput", "--sysfs-root="+others.Sysfs, "--proc-root="+others.Proc)
+	w.stand = newStand(t, begin, lib.Env(), "--pcie-throughput", "--sysfs-root="+others.Sysfs, "--proc-root="+others.Proc)
 	w.well(gpusOfAll)
 	w.keepAccount()
 	return w

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build !race && linux
 
 package main
 
@@ -23,7 +23,7 @@ type asked struct {
 	n int // GPUs
 }
 
-func newAsked(t *testing.T, faults ...string) *asked {
+func newAsked(t *testing.T, begin starter, faults ...string) *asked {
 	t.Helper()
 	m := fakesmi.New(t, "blackwell-570")
 	m.PlugIn()
@@ -31,7 +31,7 @@ func newAsked(t *testing.T, faults ...string) *asked {
 	for _, f := range faults {
 		m.Fault(f)
 	}
-	s := newStand(t, nil, "--source=nvidia-smi,amd", "--nvidia-smi="+m.Program(),
+	s := newStand(t, begin, nil, "--source=nvidia-smi,amd", "--nvidia-smi="+m.Program(),
 		"--sysfs-root="+m.SysfsRoot, "--proc-root="+m.ProcRoot)
 	s.allowed["nvidia"] = 40 // nvidia-smi is a program that may stand still, too
 	a := &asked{s, m, len(m.Addresses()) + 1}

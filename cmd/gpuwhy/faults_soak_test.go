@@ -1,4 +1,4 @@
-//go:build soak && linux
+//go:build !race && soak && linux
 
 package main
 
@@ -30,12 +30,12 @@ func TestSoakFaults(t *testing.T) {
 	}
 	t.Run("library", func(t *testing.T) {
 		t.Parallel()
-		w := newWorkshop(t)
+		w := newWorkshop(t, startRaced)
 		soak(w.stand, span, w.randomFault, w.healAll, gpusOfAll)
 	})
 	t.Run("nvidia-smi", func(t *testing.T) {
 		t.Parallel()
-		a := newAsked(t)
+		a := newAsked(t, startRaced)
 		soak(a.stand, span, a.randomFault, a.healAll, a.n)
 	})
 }

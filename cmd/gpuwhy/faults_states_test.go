@@ -1,4 +1,4 @@
-//go:build linux
+//go:build !race && linux
 
 package main
 
@@ -188,7 +188,7 @@ func failing(t *testing.T) (all []statement) {
 		if err := lib.Hide(); err != nil {
 			t.Fatal(err)
 		}
-		s := newStand(t, nil, "--source=nvml", "--nvml-library="+lib.Path(), "--sysfs-root="+m.SysfsRoot)
+		s := newStand(t, start, nil, "--source=nvml", "--nvml-library="+lib.Path(), "--sysfs-root="+m.SysfsRoot)
 		says := strings.ReplaceAll(s.failure("was not found"), lib.Path(), "libnvidia-ml.so.1")
 		all = append(all, statement{"library missing", "failure", says})
 		if err := lib.Show(); err != nil {
@@ -199,12 +199,12 @@ func failing(t *testing.T) (all []statement) {
 	t.Run("unusable library", func(t *testing.T) {
 		lib := fakenvml.Build(t, "nvmlInit_v2")
 		m := lib.Machine(t, fakenvml.RTX4090())
-		s := newStand(t, nil, "--source=nvml", "--nvml-library="+lib.Path(), "--sysfs-root="+m.SysfsRoot)
+		s := newStand(t, start, nil, "--source=nvml", "--nvml-library="+lib.Path(), "--sysfs-root="+m.SysfsRoot)
 		says := strings.ReplaceAll(s.failure("lacks nvmlInit_v2"), lib.Path(), "libnvidia-ml.so.1")
 		all = append(all, statement{"library without what every driver has", "failure", says})
 	})
 	t.Run("older library", func(t *testing.T) {
-		w := newWorkshop(t, "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetTemperatureV", "nvmlDeviceGetNumFans",
+		w := newWorkshop(t, start, "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetTemperatureV", "nvmlDeviceGetNumFans",
 			"nvmlDeviceGetFanSpeedRPM", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetComputeRunningProcesses_v3",
 			"nvmlDeviceGetComputeRunningProcesses_v2",
 			"nvmlGpmQueryDeviceSupport", "nvmlDeviceGetJpgUtilization")
@@ -221,7 +221,7 @@ func failing(t *testing.T) (all []statement) {
 		}
 		gpus[15] = gpus[15].With(fakenvml.UUID, gpus[14][fakenvml.UUID])
 		m := lib.Machine(t, gpus...)
-		s := newStand(t, lib.Env(), "--source=nvml", "--sysfs-root="+m.SysfsRoot, "--proc-root="+m.ProcRoot)
+		s := newStand(t, start, lib.Env(), "--source=nvml", "--sysfs-root="+m.SysfsRoot, "--proc-root="+m.ProcRoot)
 		s.until("they are read", func(u *contract.Update) bool { return u.Answering == 16 })
 		whom := at(m.GPU(3).PCI)
 		s.fault(whom)

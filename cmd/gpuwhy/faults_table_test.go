@@ -1,4 +1,4 @@
-//go:build linux
+//go:build !race && linux
 
 package main
 
@@ -33,7 +33,7 @@ func TestFaults(t *testing.T) { //nolint:tparallel // what follows the subtests 
 	t.Run("each", func(t *testing.T) {
 		t.Run("states", func(t *testing.T) {
 			t.Parallel()
-			w := newWorkshop(t)
+			w := newWorkshop(t, start)
 			for i := range troubles {
 				if everyFault || !troubles[i].more {
 					state(w.suffer(&troubles[i]))
@@ -46,7 +46,7 @@ func TestFaults(t *testing.T) { //nolint:tparallel // what follows the subtests 
 		})
 		t.Run("nvidia-smi", func(t *testing.T) {
 			t.Parallel()
-			a := newAsked(t)
+			a := newAsked(t, start)
 			for _, f := range smiTroubles {
 				if f.more && !everyFault {
 					continue
@@ -61,7 +61,7 @@ func TestFaults(t *testing.T) { //nolint:tparallel // what follows the subtests 
 		if !everyFault {
 			t.Run("some", func(t *testing.T) {
 				t.Parallel()
-				someFaults(newWorkshop(t), functions, amdFiles, intelFiles)
+				someFaults(newWorkshop(t, start), functions, amdFiles, intelFiles)
 			})
 		} else {
 			everything(t, functions, amdFiles, intelFiles, commands)
@@ -107,7 +107,7 @@ func everything(t *testing.T, functions, amdFiles, intelFiles, commands *table) 
 		for part := range slices.Chunk(used, len(used)/2+1) {
 			t.Run("functions/"+f.name, func(t *testing.T) {
 				t.Parallel()
-				w := newWorkshop(t)
+				w := newWorkshop(t, start)
 				for _, name := range part {
 					functions.put(name, f.name, w.strike(name, f.name, f.code))
 				}
@@ -123,9 +123,9 @@ func everything(t *testing.T, functions, amdFiles, intelFiles, commands *table) 
 			t.Parallel()
 			for _, f := range smiFaults {
 				if c == "query" || c == "xml" {
-					commands.put(c, f, strikeCommand(newAsked(t), c, f))
+					commands.put(c, f, strikeCommand(newAsked(t, start), c, f))
 				} else { // the others are begun once, or seldom after they failed
-					commands.put(c, f, strikeCommand(newAsked(t, spoils(c, f)), c, f))
+					commands.put(c, f, strikeCommand(newAsked(t, start, spoils(c, f)), c, f))
 				}
 			}
 		})
@@ -134,7 +134,7 @@ func everything(t *testing.T, functions, amdFiles, intelFiles, commands *table) 
 		for vendor, into := range map[string]*table{"AMD": amdFiles, "Intel": intelFiles} {
 			t.Run(vendor+" files/"+strings.ReplaceAll(fault, "^", ""), func(t *testing.T) {
 				t.Parallel()
-				w := newWorkshop(t)
+				w := newWorkshop(t, start)
 				c := newFiled(w, w.amd)
 				if vendor == "Intel" {
 					c = newFiled(w, w.intel)

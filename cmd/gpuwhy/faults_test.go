@@ -1,4 +1,4 @@
-//go:build linux
+//go:build !race && linux
 
 package main
 
@@ -47,9 +47,9 @@ const (
 	standsStill, recovers = hurried / 2, 12
 )
 
-func newStand(t *testing.T, env []string, args ...string) *stand {
+func newStand(t *testing.T, begin starter, env []string, args ...string) *stand {
 	t.Helper()
-	p := start(t, env, append([]string{fast, "--deadline=" + hurried.String(), "--log-level=error"}, args...)...)
+	p := begin(t, env, append([]string{fast, "--deadline=" + hurried.String(), "--log-level=error"}, args...)...)
 	return &stand{T: t, p: p, v: p.dial(), astray: map[string]int{}, allowed: map[string]int{}}
 }
 

@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -165,7 +167,7 @@ func TestAlertFiresOnceAndIsResolved(t *testing.T) {
 func TestAHangingDeviceHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
-	p := start(t, lib.Env(), fast, "--deadline=1s")
+	p := startRaced(t, lib.Env(), fast, "--deadline=1s")
 	p.await("both answer", func(u contract.Update) bool { return u.Answering == 2 })
 
 	m.GPU(1).Hang()
@@ -307,7 +309,7 @@ func TestTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		lib, _ := machine(t, fakenvml.RTX4090())
-		p := start(t, lib.Env(), fast, "--state-dir="+t.TempDir())
+		p := startRaced(t, lib.Env(), fast, "--state-dir="+t.TempDir())
 		v := p.dial()
 		v.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 		if err := p.stop(signal); err != nil {

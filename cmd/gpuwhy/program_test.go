@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -29,12 +31,23 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// The tests drive the real program. TestMain builds it once, with the race
-// detector if the tests have it.
-var (
-	binary     string
-	buildFlags []string
-)
+// binary is the real program, which the tests drive. TestMain builds it.
+var binary string
+
+// racedBinary is the same with the race detector, for tests in which much of it happens at once. It is built for the first of
+// them, with make test's own flags.
+var racedBinary = sync.OnceValues(func() (string, error) {
+	path := binary + "-race"
+	return path, buildProgram(path, "-race", "-gcflags=modernc.org/...=-race=false")
+})
+
+func buildProgram(path string, flags ...string) error {
+	args := append(append([]string{"build", "-o", path}, flags...), ".")
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+}
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -58,9 +71,8 @@ func TestMain(m *testing.M) {
 		}
 		defer browsertest.Close()
 		binary = filepath.Join(dir, "gpuwhy")
-		args := append([]string{"build", "-o", binary}, buildFlags...)
-		if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+		if err := buildProgram(binary); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		return m.Run()
@@ -104,10 +116,29 @@ func (b *logBuffer) String() string {
 // and waits until it says where it is. It ends with the test.
 func start(t testing.TB, env []string, args ...string) *program {
 	t.Helper()
-	if !strings.Contains(strings.Join(args, " "), "--listen") {
-		args = append(args, "--listen", "127.0.0.1:0")
+	return launch(t, gpuwhy(env, onFreePort(args)...))
+}
+
+// startRaced is start of the program with the race detector. The test fails if the detector finds anything.
+func startRaced(t testing.TB, env []string, args ...string) *program {
+	t.Helper()
+	path, err := racedBinary()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return launch(t, gpuwhy(env, args...))
+	cmd := gpuwhy(env, onFreePort(args)...)
+	cmd.Path, cmd.Args[0] = path, path
+	return launch(t, cmd)
+}
+
+// A starter is start or startRaced.
+type starter func(t testing.TB, env []string, args ...string) *program
+
+func onFreePort(args []string) []string {
+	if strings.Contains(strings.Join(args, " "), "--listen") {
+		return args
+	}
+	return append(args, "--listen", "127.0.0.1:0")
 }
 
 func gpuwhy(env []string, args ...string) *exec.Cmd {

@@ -1,4 +1,4 @@
-//go:build linux && soak
+//go:build !race && linux && soak
 
 package bench
 
