@@ -148,8 +148,9 @@ func TestAnotherVersionIsNotLoaded(t *testing.T) {
 	s.cut()
 	tab.Until(`sessionStorage.loads === "2" && document.getElementById("state")?.dataset.state === "lost" && document.body.hasAttribute("data-stale") && /again in 30\ss/.test(document.getElementById("state").innerText)`)
 	for range 3 {
+		came := browsertest.Ask[int](tab, `wire.whole`)
 		s.next(s.example("eight"))
-		tab.Settle()
+		tab.Until(fmt.Sprintf(`wire.whole > %d`, came))
 	}
 	if n := browsertest.Ask[string](tab, `sessionStorage.loads + document.body.dataset.version`); n != "2v1" {
 		t.Errorf("loads and version are %s", n)

@@ -204,7 +204,7 @@ func (b *Tab) Pass(d time.Duration) {
 	b.passed += d
 	move := fmt.Sprintf(`stillClock.passed = %d`, b.passed.Milliseconds())
 	b.Before(move) // in the pages after this one
-	Ask[bool](b, `(`+move+`, stillClock.before = new Map(stillClock.runs), true)`)
+	b.Until(`(` + move + `, stillClock.before = new Map(stillClock.runs), true)`)
 	// A page that has replaced this one meanwhile began at the new time.
 	b.Until(`[...stillClock.before ?? []].every(([id, n]) => !stillClock.runs.has(id) || stillClock.runs.get(id) > n)`)
 }
