@@ -413,7 +413,7 @@ func (v *viewer) request(id string, each ...func(contract.Update)) (u contract.U
 				return false
 			}
 		}
-	}, &refused)
+	}, func() string { return refused })
 	return u
 }
 
