@@ -55,7 +55,8 @@ type Config struct {
 	Log    *slog.Logger
 	// Free is how many bytes may still be written to the disk of a folder; nil where that is found by writing alone.
 	Free func(dir string) (uint64, error)
-	// Patience is how long a client has for each step of signing in, and the server for an answer; 0: five seconds.
+	// Patience is how long a client has for each step of signing in and to take what is sent, and the server for an answer; 0: five
+	// seconds, and ten to take what is sent.
 	Patience time.Duration
 }
 
@@ -174,7 +175,7 @@ func (b *Broker) serve(ctx context.Context, listen string, patience time.Duratio
 	options := &natsserver.Options{
 		ServerName: "gpuwhy", Host: host, Port: int(number), NoSigs: true, MaxConn: maxConnections, MaxPayload: 1 << 20,
 		JetStream: true, StoreDir: b.store(), JetStreamMaxStore: maxStore, JetStreamMaxMemory: maxMemory,
-		TLS: true, TLSTimeout: patience.Seconds(), AuthTimeout: patience.Seconds(),
+		TLS: true, TLSTimeout: patience.Seconds(), AuthTimeout: patience.Seconds(), WriteDeadline: max(natsserver.DEFAULT_FLUSH_DEADLINE, patience),
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return b.cert.Load(), nil },

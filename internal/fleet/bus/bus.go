@@ -101,7 +101,7 @@ func Open(cfg Config) (*Bus, error) {
 	b.cfg.check = cmp.Or(cfg.check, checkPause)
 	options := []nats.Option{
 		nats.Name(cfg.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
-		nats.CustomReconnectDelay(b.pause), nats.Timeout(b.cfg.Patience), nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(2),
+		nats.CustomReconnectDelay(b.pause), nats.Timeout(b.cfg.Patience), nats.PingInterval(max(pingInterval, b.cfg.Patience)), nats.MaxPingsOutstanding(2),
 		nats.ReconnectBufSize(-1), // what is published while there is no connection is an error at once, not late news
 		nats.SyncQueueLen(pendingMessages), nats.PermissionErrOnSubscribe(true),
 		nats.ConnectHandler(b.connected), nats.ReconnectHandler(b.connected), nats.DisconnectErrHandler(b.disconnected),

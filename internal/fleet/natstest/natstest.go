@@ -15,10 +15,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// Start starts a server and ends it with the test, if [Stop] did not.
+// Start starts a server, which gives clients minutes, and ends it with the test, if [Stop] did not.
 func Start(tb testing.TB, o *server.Options) *server.Server {
 	tb.Helper()
-	o.NoLog, o.NoSigs, o.AuthTimeout = true, true, testkit.Patience.Seconds()
+	o.NoLog, o.NoSigs, o.AuthTimeout, o.WriteDeadline = true, true, testkit.Patience.Seconds(), testkit.Patience
 	s, err := server.NewServer(o)
 	if err != nil {
 		tb.Fatal(err)
