@@ -60,7 +60,8 @@ func TestProcessesOfXe(t *testing.T) {
 	if d = after(t, s, time.Second); d.Utilization.GPU != gpu.Of[gpu.Percent](0) {
 		t.Errorf("at rest the utilization is %v", d.Utilization.GPU)
 	}
-	m.Open(600, 7, "dri/renderD129", xeClient(at, 9, 900, 0, 0, 3000, "")) // a program that has just begun
+	open(3500, 110, 2010, 610)
+	m.Open(600, 7, "dri/renderD129", xeClient(at, 9, 900, 0, 0, 3500, "")) // a program that has just begun
 	if d = after(t, s, time.Second); d.Utilization.GPU != (gpu.Reading[gpu.Percent]{}) {
 		t.Errorf("beside work that is not measured yet the utilization is %v", d.Utilization.GPU)
 	}

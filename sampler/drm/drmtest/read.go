@@ -20,12 +20,15 @@ type Source interface {
 // Read reads once, and waits for all cards.
 func Read(tb testing.TB, s Source) (*gpu.Snapshot, error) {
 	tb.Helper()
-	var snap *gpu.Snapshot
-	var err error
+	return readWith(tb.Context(), tb, s)
+}
+
+func readWith(ctx context.Context, tb testing.TB, s Source) (snap *gpu.Snapshot, err error) {
+	tb.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		snap, err = s.Read(tb.Context())
+		snap, err = s.Read(ctx)
 	}()
 	testkit.Receive(tb, "Read to come back", done)
 	return snap, err
@@ -40,7 +43,7 @@ func Live(tb testing.TB, s Source, clock *clockwork.FakeClock, but int) (snap *g
 	cancel() // so that no card is waited for
 	var err error
 	testkit.Until(tb, "all other cards are read", func() bool {
-		snap, err = s.Read(canceled)
+		snap, err = readWith(canceled, tb, s)
 		if err != nil {
 			return false
 		}

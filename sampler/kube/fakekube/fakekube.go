@@ -54,6 +54,7 @@ type Server struct {
 // Counts are what the server was asked for.
 type Counts struct {
 	Execs, Most           int // in all, and at the same time
+	Running               int // now, of these
 	Lists, Watches        int
 	Unauthorized, Spdy    int
 	Commands              int // that have begun
@@ -324,7 +325,9 @@ func (s *Server) Cut() {
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.counts
+	c := s.counts
+	c.Running = s.now
+	return c
 }
 
 // Forget begins to count anew.
