@@ -1,3 +1,5 @@
+//go:build !race
+
 package past
 
 import (
@@ -7,40 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
-
-// live reads a simulated machine each 5 s, as gpuwhy does, and calls said with each Moment. It returns what a store keeps of it.
-func live(t testing.TB, profile string, from time.Time, of time.Duration, said func(*insight.Moment)) (string, *insight.Stage, []store.Frame) {
-	now := from
-	nodes, err := sim.Nodes(profile, func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
-	var frames []store.Frame
-	stage := insight.NewStage()
-	for ; now.Before(from.Add(of)); now = now.Add(5 * time.Second) {
-		snap, err := nodes[0].Read(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		snap.Node = nodes[0].Node()
-		for i := range snap.Devices {
-			snap.Devices[i].Node, snap.Devices[i].Index = snap.Node, i
-		}
-		m := stage.Next(snap)
-		record, err := gpu.MarshalRecord(m.Snapshot)
-		if err != nil {
-			t.Fatal(err)
-		}
-		frames = append(frames, store.Frame{Node: snap.Node, Time: now, Record: record})
-		said(m)
-	}
-	return nodes[0].Node(), stage, frames
-}
 
 // said is an answer without the durations in it: what gpuwhy has seen for longer than [before] is not known for how long.
 func said(m *insight.Moment) (out []string) {

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
 // cpu is the processor time of this program until now.
@@ -183,4 +184,33 @@ func BenchmarkWhy(b *testing.B) {
 			b.ReportMetric(float64((cpu()-begun).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 		})
 	}
+}
+
+// live reads a simulated machine each 5 s, as gpuwhy does, and calls said with each Moment. It returns what a store keeps of it.
+func live(t testing.TB, profile string, from time.Time, of time.Duration, said func(*insight.Moment)) (string, *insight.Stage, []store.Frame) {
+	now := from
+	nodes, err := sim.Nodes(profile, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var frames []store.Frame
+	stage := insight.NewStage()
+	for ; now.Before(from.Add(of)); now = now.Add(5 * time.Second) {
+		snap, err := nodes[0].Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap.Node = nodes[0].Node()
+		for i := range snap.Devices {
+			snap.Devices[i].Node, snap.Devices[i].Index = snap.Node, i
+		}
+		m := stage.Next(snap)
+		record, err := gpu.MarshalRecord(m.Snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		frames = append(frames, store.Frame{Node: snap.Node, Time: now, Record: record})
+		said(m)
+	}
+	return nodes[0].Node(), stage, frames
 }

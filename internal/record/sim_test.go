@@ -1,3 +1,5 @@
+//go:build !race
+
 package record
 
 import (
@@ -13,37 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
-
-// A simulated machine is read at any time.
-type simulated struct {
-	t     testing.TB
-	now   time.Time
-	nodes []*sim.Source
-}
-
-func simulate(t testing.TB, profile string, at time.Time) *simulated {
-	x := &simulated{t: t, now: at}
-	var err error
-	if x.nodes, err = sim.Nodes(profile, func() time.Time { return x.now }); err != nil {
-		t.Fatal(err)
-	}
-	return x
-}
-
-// read reads a node, as a sampler does.
-func (x *simulated) read(node *sim.Source) *gpu.Snapshot {
-	s, err := node.Read(x.t.Context())
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	s.Node = node.Node()
-	for i := range s.Devices {
-		s.Devices[i].Node, s.Devices[i].Index = s.Node, i
-	}
-	return s
-}
 
 // What is kept of the simulator's processes is what they did, second by second.
 func TestSessionsOfASimulation(t *testing.T) {
