@@ -52,8 +52,10 @@ func TestDaysFollowOneAnother(t *testing.T) {
 		}
 		lengths[ends.Sub(begins)]++
 		for day := range 4 {
-			if begins := Day(at, day); !Day(at, day+1).Equal(Day(begins, 1)) || !Day(begins, 0).Equal(begins) {
-				t.Fatalf("day %d after %v begins at %v, and the next at %v and %v", day, at, begins, Day(at, day+1), Day(begins, 1))
+			begins, next := Day(at, day), Day(at, day+1)
+			leftOut := next.Equal(begins) && at.Location().String() == "Pacific/Apia" // 2011-12-30
+			if !leftOut && !next.Equal(Day(begins, 1)) || !Day(begins, 0).Equal(begins) {
+				t.Fatalf("day %d after %v begins at %v, and the next at %v and %v", day, at, begins, next, Day(begins, 1))
 			}
 		}
 		month, next := Month(at, 0), Month(at, 1)

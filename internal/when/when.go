@@ -334,7 +334,8 @@ func daysBefore(t time.Time, years, days int) time.Time {
 	return clock{hour: hour, minute: minute, second: second}.on(day, 0).Add(time.Duration(t.Nanosecond()))
 }
 
-// Day is when a day of the zone of t begins, so many days after the day of t.
+// Day is when a day of the zone of t begins, so many days after the day of t. A day that the zone left out, as Samoa did at
+// the end of 2011, begins with the day after it.
 func Day(t time.Time, days int) time.Time { return clock{}.on(t, days) }
 
 // Month is when a month of the zone of t begins, so many months after the month of t.
