@@ -4,7 +4,6 @@ package bench
 
 import (
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"testing"
 )
@@ -41,9 +40,6 @@ func excess(s, raw *side) (names []string) {
 // The hub costs little more than a server that only writes ready frames, and what is
 // naive would be noticed.
 func TestFanOutIsCheap(t *testing.T) {
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		t.Skip("the race detector has memory and time of its own")
-	}
 	kinds := []string{kindRaw, kindNaive, kindPatient}
 	sides := fanOut(t, kinds, 200, 16_000, 3, 40)
 	raw, naive := sides[kindRaw], sides[kindNaive]
