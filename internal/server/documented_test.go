@@ -1,11 +1,12 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
-	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -160,35 +161,34 @@ func machinesOf() map[string][]*gpu.Snapshot {
 	}
 }
 
-// Every answer about every machine is what the document says.
-func TestAnswersAreDocumented(t *testing.T) {
-	d := newDocumented(t)
-	for name, snaps := range machinesOf() {
-		st, h := serving(t, func(c *Config) { c.Monitor.Several = len(snaps) > 1 })
-		if snaps != nil {
-			st.show(t, snaps...)
-		}
-		for path, item := range d.paths {
-			if item["get"] == nil {
-				continue
-			}
-			queries := []string{""}
-			for _, p := range item["get"].Parameters {
-				if p.In == "query" {
-					queries = append(queries, "?"+p.Name+"=local", "?"+p.Name+"=other", "?"+p.Name+"=0", "?"+p.Name+"=a;b")
-				}
-			}
-			for _, values := range [][]string{
-				{"{id}", "0", "{cluster}", "local", "{node}", "workstation"},
-				{"{id}", "5", "{cluster}", "local", "{node}", "dgx-1"},
-				{"{id}", "99", "{cluster}", "other", "{node}", "other"},
-				{"{id}", "zero", "{cluster}", "x y", "{node}", "x y"},
-			} {
-				address := (&url.URL{Path: strings.NewReplacer(values...).Replace(path)}).String()
-				for _, query := range queries {
-					t.Run(name+" "+address+query, func(t *testing.T) { d.check(t, http.MethodGet, path, get(h, address+query)) })
-				}
-			}
-		}
+// compile reads the schema of a file in testdata, which refers to others there.
+func compile(t testing.TB, name string) *jsonschema.Schema {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer file.Close()
+	document, err := jsonschema.UnmarshalJSON(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("https://example.org/"+name, document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("https://example.org/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func unmarshal(t testing.TB, text []byte) any {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatalf("%v in %.200s", err, text)
+	}
+	return v
 }

@@ -1,3 +1,5 @@
+//go:build !race
+
 package server
 
 import (
@@ -6,8 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,38 +18,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 )
-
-// compile reads the schema of a file in testdata, which refers to others there.
-func compile(t testing.TB, name string) *jsonschema.Schema {
-	t.Helper()
-	file, err := os.Open(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	document, err := jsonschema.UnmarshalJSON(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("https://example.org/"+name, document); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := compiler.Compile("https://example.org/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return schema
-}
-
-func unmarshal(t testing.TB, text []byte) any {
-	t.Helper()
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatalf("%v in %.200s", err, text)
-	}
-	return v
-}
 
 // Each field says what it is, each number its unit, each parameter what it
 // does.

@@ -155,8 +155,10 @@ func source(tb testing.TB, m *fakenvml.Machine, change ...func(*Config)) *Source
 // drivers are the machines of the sources.
 var drivers = map[*Source]*fakenvml.Machine{}
 
-// pass lets time pass for a source and its driver.
+// pass lets time pass for a source and its driver, once all calls have ended but for those that hang: an answer that is still on
+// its way must not miss its deadline by that.
 func pass(s *Source, d time.Duration) {
+	drivers[s].Await("calls to end or hang", func() bool { return inFlight(s) == drivers[s].Counters().Held })
 	clockOf(s).Advance(d)
 	drivers[s].SetTime(clockOf(s).Now())
 }
@@ -203,13 +205,19 @@ func waits(tb testing.TB, s *Source, what string, do func()) time.Duration {
 
 // allHang reports whether calls of the driver run, and all of them hang.
 func allHang(s *Source) bool {
+	calls := inFlight(s)
+	return calls > 0 && drivers[s].Counters().Held == calls
+}
+
+// inFlight is how many calls of the library have not returned.
+func inFlight(s *Source) int64 {
 	calls := s.set.Flying()
 	s.locked(func() {
 		if s.job != nil {
 			calls++
 		}
 	})
-	return calls > 0 && drivers[s].Counters().Held == int64(calls)
+	return int64(calls)
 }
 
 // closes returns for how long Close waits.
