@@ -27,6 +27,8 @@ type loop struct {
 	heard    time.Time      // the newest line
 	barren   int            // runs in a row without a line
 	foreign  time.Time      // the newest line that nobody knows
+	strange  int            // how many lines of this run nobody knows
+	quote    string         // the first of them, or of the run before
 	err      *gpu.Advice    // what it said of the driver
 	badField string
 	stalled  bool      // silent, or not long enough with lines again
@@ -107,6 +109,7 @@ func (s *Source) start(l *loop, now time.Time) {
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop, l.running, l.began, l.q = stop, true, now, s.query
 	l.seen, l.err, l.badField, l.stalled, l.back = map[string]int{}, nil, "", false, time.Time{}
+	l.strange = 0
 	args := []string{
 		"--query-gpu=" + l.q.names(), "--format=csv,noheader,nounits",
 		fmt.Sprintf("--loop-ms=%d", max(s.cfg.period().Milliseconds(), 1)),
@@ -154,7 +157,8 @@ func (s *Source) hear(l *loop, text string) {
 		return
 	}
 	h := &heard{row: r, at: now}
-	if before := s.rows[r.key]; before != nil && l.seen[r.key] > 0 {
+	before := s.rows[r.key]
+	if before != nil && l.seen[r.key] > 0 {
 		h.spacing = min(now.Sub(before.at), s.cfg.Deadline)
 	}
 	s.rows[r.key] = h
@@ -171,7 +175,11 @@ func (s *Source) hear(l *loop, text string) {
 		s.apart[r.key] = now
 	}
 	delete(s.unlisted, r.key)
-	s.count = r.count
+	if r.unread == "" {
+		s.count = r.count
+	} else if before != nil && before.unread == "" {
+		s.detailsDue = now // which has its readings in another form
+	}
 	if v := r.driver.Or(""); v != "" && v != s.driver.Version.Or("") {
 		s.driver.Version = r.driver
 		s.log.Info("the NVIDIA driver answers", "driver", v, "devices", r.count)
@@ -203,7 +211,9 @@ func (s *Source) told(l *loop, text string, now time.Time) {
 	switch {
 	case !ok:
 		if text = clean(text); text != "" {
-			l.foreign = now
+			if l.foreign, l.strange = now, l.strange+1; l.strange == 1 {
+				l.quote = text
+			}
 			s.note(text)
 		}
 	case t.field != "":

@@ -90,13 +90,14 @@ func TestKnownFields(t *testing.T) {
 	}
 }
 
-// lineOf is a line of a query in which every field is a number, but some.
+// lineOf is a line of a query in which every field has a value of its form, but some.
 func lineOf(q query, fields map[string]string) string {
 	parts := []string{"0", "GPU-1", "550.1", "2"}
 	for _, f := range q {
 		v, ok := fields[f.names[0]]
 		if !ok {
-			v = "1"
+			of := []value{"1", "Disabled", "P0", "0x0", "Default", "None"}
+			v = string(of[slices.IndexFunc(of, f.form)])
 		}
 		parts = append(parts, v)
 	}

@@ -15,9 +15,11 @@ const (
 	Lost          Kind = "lost"
 	NotAnswering  Kind = "not_answering"
 	Asleep        Kind = "asleep"
-	NoReadings    Kind = "no_readings"         // it answers, and reports nothing now
+	NoReadings    Kind = "no_readings"         // it answers, and reports nothing now or ever
+	NeedsAction   Kind = "needs_action"        // its driver asks for a reset or the like
 	StuckCounter  Kind = "busy_counter_stuck"  // "100 % busy" with nothing running
 	FanFailing    Kind = "fan_failing"         // it does not turn as commanded
+	FanUnreadable Kind = "fan_unreadable"      // the driver fails to read a fan
 	FanByHand     Kind = "fan_set_by_hand"     // it does not follow the temperature
 	Work          Kind = "work"                // somebody uses the device
 	CoolingDown   Kind = "cooling_down"        // work has ended, its heat has not
@@ -122,6 +124,7 @@ type DeviceAnswer struct {
 	hasFan   bool // that reports its speed
 	off      bool // the fan is
 	led      bool // it was told of first
+	needs    bool // its driver asks for something to be done
 	working  bool
 	unknown  bool // whether it works
 	loud     bool // it is near its limit of heat, or its fan is fast

@@ -23,9 +23,11 @@ type rule struct {
 // The rules about a device that answers, in the order of a sentence. They don't know of one another.
 var rules = []rule{
 	{NoReadings, noReadings},
+	{NeedsAction, needsAction},
 	{StuckCounter, stuckCounter},
 	{Frozen, frozen},
 	{FanFailing, fanFailing},
+	{FanUnreadable, fanUnreadable},
 	{FanByHand, fanByHand},
 	{LimitedByHeat, when((*device).tooHot, limitedByHeat)},
 	{HotForPower, when((*device).muchHotter, hotForPower)},
@@ -191,12 +193,16 @@ func (d *device) explain() DeviceAnswer {
 		out.quiet = first.Kind == Idle && first.Case == "idle" && !(d.util >= strong) && !(d.fan >= 45)
 		out.hasFan = has(d.fan)
 		out.off = d.fan == 0 && !(d.rpm > 0)
+		out.needs = d.State == gpu.StateOK && slices.ContainsFunc(out.Causes, func(c Cause) bool { return c.Kind == NeedsAction })
 		out.loud = d.State == gpu.StateOK && (d.fan >= fast || d.temp >= d.slowdown-10 || d.reasons&reasonsOfHeat != 0)
 	}
 	out.Cooling, out.Cooled = d.cooldowns()
 	out.loudness = d.loudness()
 	if badFan && (slices.ContainsFunc(out.Causes, func(c Cause) bool { return c.Kind == FanFailing || c.Kind == FanByHand })) {
 		out.loudness++
+	}
+	if out.needs { // what is broken leads
+		out.loudness += 20
 	}
 	return out
 }
