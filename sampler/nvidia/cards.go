@@ -16,8 +16,8 @@ type Kernel struct {
 	Devices string
 
 	sysfs, proc string
-	ours        map[string]bool    // by address: whether it is a GPU that is visible here
-	missing     map[string]missing // by address, at the last reading
+	ours        map[string]bool     // by address: whether it is a GPU that is visible here
+	missing     map[string]unlisted // by address, at the last reading
 	looks       looks
 }
 

@@ -19,8 +19,8 @@ const (
 	looksAgain = 30 * time.Second
 )
 
-// A missing card is one that the driver should list.
-type missing struct {
+// An unlisted card is one that the driver should list.
+type unlisted struct {
 	since time.Time
 	kind  gpu.FaultKind // what the kernel's log says of it; empty: nothing
 	last  time.Time     // when it said so
@@ -57,16 +57,16 @@ func (k *Kernel) Missing(now time.Time, cards []Card, devices []gpu.Device, know
 		}
 		listed[devices[i].PCI] = true
 	}
-	all := map[string]missing{}
+	all := map[string]unlisted{}
 	for _, c := range cards {
 		if !listed[c.Address] && !c.Asleep() {
-			all[c.Address] = missing{}
+			all[c.Address] = unlisted{}
 		}
 	}
 	if k.Suspects != nil {
 		for _, s := range k.Suspects() {
 			if !listed[s.PCI] {
-				all[s.PCI] = missing{kind: s.Kind, last: s.Last}
+				all[s.PCI] = unlisted{kind: s.Kind, last: s.Last}
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func (k *Kernel) Missing(now time.Time, cards []Card, devices []gpu.Device, know
 }
 
 // reason is why a missing card is lost.
-func (m *missing) reason(address string) gpu.Advice {
+func (m *unlisted) reason(address string) gpu.Advice {
 	if m.kind != "" {
 		what, try := m.kind.Meaning()
 		return gpu.Advice{What: "the kernel's log says of the card at " + address + ": " + what, Try: strings.ToLower(try[:1]) + strings.TrimSuffix(try[1:], "."), Err: gpu.ErrNotListed}

@@ -103,8 +103,10 @@ func (d *device) says() (kinds []gpu.FaultKind) {
 	if d.asks.kind != "" {
 		kinds = append(kinds, d.asks.kind)
 	}
-	if d.reset && d.asks.kind != gpu.FaultNeedsReset {
-		kinds = append(kinds, gpu.FaultNeedsReset)
+	for _, f := range d.failing { // as their last calls said, which need not be of this reading
+		if f.code == resetRequired && !slices.Contains(kinds, gpu.FaultNeedsReset) {
+			kinds = append(kinds, gpu.FaultNeedsReset)
+		}
 	}
 	if d.fanFails {
 		kinds = append(kinds, gpu.FaultFanUnreadable)
@@ -125,8 +127,11 @@ func (d *device) readAsks() {
 		return n, c
 	}
 	action, c := field(nvml.FI_DEV_GET_GPU_RECOVERY_ACTION)
-	if c == success {
+	switch c {
+	case success:
 		d.asks = asks{known: true, kind: nvidia.NeedsByNumber(uint32(min(action, math.MaxUint32)))}
+	case resetRequired:
+		d.asks = asks{known: true, kind: gpu.FaultNeedsReset}
 	}
 	if !c.older() {
 		return
@@ -235,8 +240,12 @@ func (d *device) identify() {
 	if id.PCI != "" {
 		provisional = gpu.UUIDAt(id.PCI)
 	}
-	uuid, _ := nvidia.UUID(text("nvmlDeviceGetUUID", nvml.Device.GetUUID).Or(""))
-	id.UUID = cmp.Or(uuid, id.UUID, provisional)
+	id.UUID = cmp.Or(id.UUID, provisional)
+	if said, c := ask(h, "nvmlDeviceGetUUID", nvml.Device.GetUUID); c == success {
+		if uuid, usable := nvidia.UUID(said); usable {
+			id.UUID = uuid
+		}
+	}
 	id.Name = text("nvmlDeviceGetName", nvml.Device.GetName).Or("NVIDIA GPU")
 	id.VendorIndex = reading(h, "nvmlDeviceGetIndex", nvml.Device.GetIndex, plain[int])
 	if !id.VendorIndex.Present() && d.before.VendorIndex.Present() {

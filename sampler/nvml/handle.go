@@ -17,13 +17,12 @@ type handle struct {
 	lib *library
 	dev nvml.Device
 
-	began    time.Time // of this reading, as are all up to failing
+	began    time.Time // of this reading, as are the next three
 	fatal    code      // that ended it, since the device is lost or the driver gone
 	answered int       // calls that show that the device works
 	refused  code      // of the last other call
 	core     code      // of the last core reading that failed
 	worked   bool      // a core reading has succeeded
-	reset    bool      // a call said that the device must be reset
 
 	// failing are the functions whose last call failed, also those of the device's
 	// instances. Each name begins with who: "" for the device, "MIG 0 " for an instance.
@@ -34,7 +33,7 @@ type handle struct {
 // begin forgets the results of the last reading.
 func (h *handle) begin(now time.Time) {
 	h.fatal, h.answered, h.refused, h.began = success, 0, success, now
-	h.core, h.worked, h.reset = success, false, false
+	h.core, h.worked = success, false
 }
 
 // core are the functions of which a device that works answers one.
@@ -72,7 +71,6 @@ func (h *handle) note(f *function, symbol string, c code) {
 			h.core = c
 		}
 	}
-	h.reset = h.reset || c == resetRequired
 	switch {
 	case c == functionNotFound:
 	case c == gpuIsLost, c == uninitialized, c == driverNotLoaded, c == versionMismatch:

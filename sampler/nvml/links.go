@@ -134,9 +134,7 @@ func linkAddress(p nvml.PciInfo) gpu.Reading[string] {
 func fieldValue(h *handle, field uint32) (nvml.FieldValue, code) {
 	one := []nvml.FieldValue{{FieldId: field}}
 	_, c := ask(h, "nvmlDeviceGetFieldValues", alone(func(dev nvml.Device) nvml.Return { return dev.GetFieldValues(one) }))
-	c = fieldCode(c, one[0])
-	h.reset = h.reset || c == resetRequired
-	return one[0], c
+	return one[0], fieldCode(c, one[0])
 }
 
 // fieldValues fills fields in, if there are any.

@@ -15,6 +15,7 @@ type field struct {
 	core  bool
 	set   func(d *gpu.Device, v value)
 	form  func(v value) bool                             // what its values look like, where they are there
+	text  bool                                           // of which any may hold a comma
 	asks  func(v value) (kind gpu.FaultKind, known bool) // what the driver asks for; nil: it is a reading
 }
 
@@ -28,6 +29,13 @@ func of(names string, set func(d *dev, v value)) field {
 // formed is a field with another form.
 func formed(form func(v value) bool, f field) field {
 	f.form = form
+	return f
+}
+
+// freeText is a field with any text.
+func freeText(names string, set func(d *dev, v value)) field {
+	f := formed(isText, of(names, set))
+	f.text = true
 	return f
 }
 
@@ -71,8 +79,8 @@ func core(f field) field {
 
 // fields are all that a device's line has, beside those that say which device it is.
 var fields = []field{
-	formed(isText, of("serial", func(d *dev, v value) { d.Serial = name(v) })),
-	formed(isText, of("vbios_version", func(d *dev, v value) { d.VBIOS = name(v) })),
+	freeText("serial", func(d *dev, v value) { d.Serial = name(v) }),
+	freeText("vbios_version", func(d *dev, v value) { d.VBIOS = name(v) }),
 	core(of("utilization.gpu", func(d *dev, v value) { d.Utilization.GPU = share(v) })),
 	of("utilization.memory", func(d *dev, v value) { d.Utilization.Memory = share(v) }),
 	of("utilization.encoder", func(d *dev, v value) { d.Utilization.Encoder = share(v) }),
@@ -254,7 +262,9 @@ func (q query) match(parts []string) (values []string, ok bool) {
 	}
 	for i := 0; more > 0 && i < len(forms); i++ {
 		joined := slices.Concat(parts[:i:i], []string{strings.Join(parts[i:i+more+1], ", ")}, parts[i+more+1:])
-		fits := true
+		// The fields of free text: the driver's version, those of the query, and the name.
+		free := i == 2 || i == len(forms)-2 || i >= len(begins) && i < len(begins)+len(q) && q[i-len(begins)].text
+		fits := free || value(joined[i]).excuse()
 		for k, form := range forms {
 			v := value(joined[k])
 			fits = fits && (form(v) || v.excuse())
@@ -371,15 +381,15 @@ func (q query) fill(r *row, values []string) error {
 	if !works && !m.Total.Present() {
 		d.Shared.Unified = gpu.Absent[bool](gpu.NotReported)
 	}
-	checked(d)
+	crossCheck(d)
 	return nil
 }
 
 // fanField is the field of the fan's speed.
 const fanField = "fan.speed"
 
-// checked compares readings with each other.
-func checked(d *gpu.Device) {
+// crossCheck compares readings with each other.
+func crossCheck(d *gpu.Device) {
 	m := &d.Memory
 	for _, part := range []*gpu.Reading[gpu.Bytes]{&m.Used, &m.Free, &m.Reserved} {
 		*part = nvidia.Within(*part, m.Total)

@@ -96,8 +96,7 @@ func lineOf(q query, fields map[string]string) string {
 	for _, f := range q {
 		v, ok := fields[f.names[0]]
 		if !ok {
-			of := []value{"1", "Disabled", "P0", "0x0", "Default", "None"}
-			v = string(of[slices.IndexFunc(of, f.form)])
+			v = string(usual(f))
 		}
 		parts = append(parts, v)
 	}
@@ -108,6 +107,12 @@ func lineOf(q query, fields map[string]string) string {
 		}
 	}
 	return strings.Join(append(parts, end...), ", ")
+}
+
+// usual is a value of the field's form.
+func usual(f field) value {
+	of := []value{"1", "Disabled", "P0", "0x0", "Default", "None"}
+	return of[slices.IndexFunc(of, f.form)]
 }
 
 var all = query(fields)
@@ -149,7 +154,7 @@ func TestOneBadField(t *testing.T) {
 				t.Fatalf("%s is %q: %v, %v", f.names[0], bad, ok, r.err)
 			}
 			changed := r.device
-			f.set(&changed, "1")
+			f.set(&changed, usual(f))
 			changed.Power.Draw, changed.Memory, changed.Identity = healthy.device.Power.Draw, healthy.device.Memory, healthy.device.Identity
 			if diff := cmp.Diff(fmt.Sprintf("%+v", healthy.device), fmt.Sprintf("%+v", changed)); diff != "" {
 				t.Errorf("%s is %q, and more changed:\n%s", f.names[0], bad, diff)
@@ -504,7 +509,7 @@ func FuzzPmon(f *testing.F) {
 		}
 		d := gpu.Device{}
 		d.Source, d.UUID, d.VendorIndex, d.Memory.Total = gpu.SourceNvidiaSMI, "GPU-1", gpu.Of(0), gpu.Of(gpu.Bytes(1<<34))
-		round, _ := r.newest(at)
+		round, _ := r.newest(at.Add(quiet))
 		setProcesses(&d, gpu.Of(r.processes(round, &d)))
 		for _, problem := range checked(d) {
 			t.Error(problem)

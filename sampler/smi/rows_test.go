@@ -15,7 +15,7 @@ import (
 
 // A comma in a value moves no other value: the line is read in the one way in which it can be meant, or not at all.
 func TestValuesWithCommas(t *testing.T) {
-	good := map[string]string{"temperature.gpu": "61", "fan.speed": "40", "power.draw": "97.43", "memory.free": "15260", "serial": "[N/A]", "vbios_version": "95.02"}
+	good := map[string]string{"temperature.gpu": "61", "fan.speed": "40", "power.draw": "97.43", "memory.free": "15260", "serial": "[N/A]", "vbios_version": "95.02", "memory.total": "24564", "power.max_limit": "450"}
 	with := func(changes map[string]string) map[string]string {
 		out := map[string]string{}
 		for _, m := range []map[string]string{good, changes} {
@@ -85,6 +85,7 @@ func TestValuesWithCommas(t *testing.T) {
 func TestUnreadRowHasTheXML(t *testing.T) {
 	m := machine(t, "blackwell-570")
 	first, other := m.Addresses()[0], m.Addresses()[1]
+	m.Write("query.xml", strings.ReplaceAll(m.Read("query.xml"), "<fan_speed>", "<fb_memory_usage><total>97887 MiB</total><used>3 MiB</used></fb_memory_usage><fan_speed>"))
 	m.Set(first, "serial", "1790425, 000000")
 	m.Set(first, "temperature.gpu", "77")
 	m.Set(other, "temperature.gpu", "78")

@@ -403,9 +403,12 @@ func (s *Source) judge(l *loop, now time.Time) *gpu.Advice {
 	failure := l.err
 	if failure == nil && l.barren > 2 {
 		failure = &gpu.Advice{
-			What: "nvidia-smi ends without an answer" + quoting(l.quote),
+			What: "nvidia-smi ends without an answer",
 			Try:  "run it by hand, and look for lines with NVRM in the kernel log (dmesg)",
 			Err:  errors.Join(gpu.ErrNoDriver, errEnded),
+		}
+		if l.quote != "" {
+			failure = misunderstood(l.quote)
 		}
 	}
 	switch {

@@ -56,6 +56,8 @@ type gpuElement struct {
 		Slowdown  value `xml:"gpu_temp_slow_threshold"`
 		MemoryMax value `xml:"gpu_temp_max_mem_threshold"`
 		Target    value `xml:"gpu_target_temperature"`
+		GPU       value `xml:"gpu_temp"`
+		Memory    value `xml:"memory_temp"`
 	} `xml:"temperature"`
 	MaxVideo  value `xml:"max_clocks>video_clock"`
 	MIG       value `xml:"mig_mode>current_mig"`
@@ -80,7 +82,7 @@ type lineElements struct {
 	VBIOS       string        `xml:"vbios_version"`
 	Fan         value         `xml:"fan_speed"`
 	State       value         `xml:"performance_state"`
-	Memory      memoryElement `xml:"fb_memory_usage"`
+	Framebuffer memoryElement `xml:"fb_memory_usage"`
 	GPUShare    value         `xml:"utilization>gpu_util"`
 	MemoryShare value         `xml:"utilization>memory_util"`
 	Encoder     value         `xml:"utilization>encoder_util"`
@@ -96,16 +98,12 @@ type lineElements struct {
 	MaxMemory   value         `xml:"max_clocks>mem_clock"`
 	Power       powerElement  `xml:"gpu_power_readings"`
 	OldPower    powerElement  `xml:"power_readings"`
-	Heat        struct {
-		GPU    value `xml:"gpu_temp"`
-		Memory value `xml:"memory_temp"`
-	} `xml:"temperature"`
-	ECC        value `xml:"ecc_mode>current_ecc"`
-	ECCPending value `xml:"ecc_mode>pending_ecc"`
-	Persistent value `xml:"persistence_mode"`
-	Compute    value `xml:"compute_mode"`
-	Display    value `xml:"display_active"`
-	MIGPending value `xml:"mig_mode>pending_mig"`
+	ECC         value         `xml:"ecc_mode>current_ecc"`
+	ECCPending  value         `xml:"ecc_mode>pending_ecc"`
+	Persistent  value         `xml:"persistence_mode"`
+	Compute     value         `xml:"compute_mode"`
+	Display     value         `xml:"display_active"`
+	MIGPending  value         `xml:"mig_mode>pending_mig"`
 }
 
 type powerElement struct {
@@ -256,8 +254,8 @@ func (x *details) row(r *row) {
 	u := &d.Utilization
 	u.GPU, u.Memory, u.Encoder, u.Decoder = share(orNone(e.GPUShare)), share(orNone(e.MemoryShare)), share(orNone(e.Encoder)), share(orNone(e.Decoder))
 	u.JPEG, u.OFA = share(orNone(e.JPEG)), share(orNone(e.OFA))
-	d.Memory = e.Memory.memory()
-	d.Thermal.GPU, d.Thermal.Memory = degrees(orNone(e.Heat.GPU)), degrees(orNone(e.Heat.Memory))
+	d.Memory = e.Framebuffer.memory()
+	d.Thermal.GPU, d.Thermal.Memory = degrees(orNone(x.Temperature.GPU)), degrees(orNone(x.Temperature.Memory))
 	setFan(d, orNone(e.Fan))
 	now, old := &e.Power, &e.OldPower
 	d.Power.Draw = watts(first(now.Draw, now.Instant, old.Draw))
@@ -272,7 +270,7 @@ func (x *details) row(r *row) {
 	m := &d.Modes
 	m.Persistence, m.Compute, m.DisplayActive = flag(orNone(e.Persistent)), computeMode(orNone(e.Compute)), flag(orNone(e.Display))
 	m.MIG, m.MIGPending = flag(orNone(x.MIG)), flag(orNone(e.MIGPending))
-	checked(d)
+	crossCheck(d)
 	if e.Fan != "" && e.Fan.failed() {
 		r.says = append(r.says, gpu.FaultFanUnreadable)
 	}

@@ -124,7 +124,6 @@ type DeviceAnswer struct {
 	hasFan   bool // that reports its speed
 	off      bool // the fan is
 	led      bool // it was told of first
-	needs    bool // its driver asks for something to be done
 	working  bool
 	unknown  bool // whether it works
 	loud     bool // it is near its limit of heat, or its fan is fast
@@ -132,6 +131,11 @@ type DeviceAnswer struct {
 
 // Works reports whether somebody's work was seen on a device, and whether that can be told.
 func (a *DeviceAnswer) Works() (works, known bool) { return a.working, !a.unknown }
+
+// needs reports whether its driver asks for something to be done.
+func (a *DeviceAnswer) needs() bool {
+	return slices.ContainsFunc(a.Causes, func(c Cause) bool { return c.Kind == NeedsAction })
+}
 
 // A Cooldown is how a device gets cool and quiet after work.
 type Cooldown struct {

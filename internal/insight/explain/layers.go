@@ -406,7 +406,7 @@ func (a *Answer) layer() {
 		}
 		a.Past = pastTense(a.Headline)
 	}
-	if lead.Device.State != gpu.StateOK || lead.needs && !lead.working { // what is heard is another's
+	if lead.Device.State != gpu.StateOK || lead.needs() && !lead.working { // what is heard is another's
 		if i := slices.IndexFunc(a.ranked, func(d *DeviceAnswer) bool { return d.working && d != lead && d.Device.State == gpu.StateOK }); i >= 0 {
 			rest = append(rest, strings.TrimRight(a.ranked[i].Headline, "."))
 		}

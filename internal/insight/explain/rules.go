@@ -193,7 +193,6 @@ func (d *device) explain() DeviceAnswer {
 		out.quiet = first.Kind == Idle && first.Case == "idle" && !(d.util >= strong) && !(d.fan >= 45)
 		out.hasFan = has(d.fan)
 		out.off = d.fan == 0 && !(d.rpm > 0)
-		out.needs = d.State == gpu.StateOK && slices.ContainsFunc(out.Causes, func(c Cause) bool { return c.Kind == NeedsAction })
 		out.loud = d.State == gpu.StateOK && (d.fan >= fast || d.temp >= d.slowdown-10 || d.reasons&reasonsOfHeat != 0)
 	}
 	out.Cooling, out.Cooled = d.cooldowns()
@@ -201,7 +200,7 @@ func (d *device) explain() DeviceAnswer {
 	if badFan && (slices.ContainsFunc(out.Causes, func(c Cause) bool { return c.Kind == FanFailing || c.Kind == FanByHand })) {
 		out.loudness++
 	}
-	if out.needs { // what is broken leads
+	if out.needs() { // what is broken leads
 		out.loudness += 20
 	}
 	return out
