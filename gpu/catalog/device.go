@@ -28,7 +28,7 @@ const (
 var (
 	ofXID    = Origins{gpu.SourceNVML: "nvmlEventTypeXidCriticalError, /dev/kmsg", gpu.SourceNvidiaSMI: "/dev/kmsg"}
 	ofXIDLog = Origins{gpu.SourceNVML: "/dev/kmsg", gpu.SourceNvidiaSMI: "/dev/kmsg"}
-	ofFault  = Origins{gpu.SourceAMD: "/dev/kmsg", gpu.SourceIntel: "/dev/kmsg", gpu.SourceNVML: "nvmlDeviceGetFieldValues (GET_GPU_RECOVERY_ACTION), /dev/kmsg", gpu.SourceNvidiaSMI: "--query-gpu=gpu_recovery_action, /dev/kmsg"}
+	ofFault  = Origins{gpu.SourceAMD: "/dev/kmsg", gpu.SourceIntel: "/dev/kmsg", gpu.SourceNVML: "nvmlDeviceGetFieldValues, /dev/kmsg", gpu.SourceNvidiaSMI: "--query-gpu=gpu_recovery_action, /dev/kmsg"}
 )
 
 type (

@@ -144,8 +144,8 @@ var meansOf = map[Watch]means{
 	PowerShare:        {measure: powerShare, culprits: workers},
 	Fan:               {culprits: workers},
 	FanFailing:        {measure: fanFailing, began: fanFailedAt},
-	FanUnreadable:     {measure: standing(isUnreadableFan)},
-	NeedsAction:       {measure: standing(gpu.FaultKind.AsksForAction), more: asked},
+	FanUnreadable:     {measure: driverSays(isUnreadableFan)},
+	NeedsAction:       {measure: driverSays(gpu.FaultKind.AsksForAction), more: asked},
 	ThrottledByHeat:   {measure: reasons(gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal), culprits: workers},
 	ThrottledByPower:  {measure: reasons(gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake), culprits: workers},
 	XID:               {measure: xids, more: newestXID},
@@ -342,8 +342,8 @@ func ofProgram(f gpu.Fault) bool { return f.Kind == gpu.FaultPage }
 // noEvent reports whether a fault is none that is counted: a program's own mistake, or what stands.
 func noEvent(f gpu.Fault) bool { return ofProgram(f) || f.Kind.Stands() }
 
-// standing is whether the driver says something that stands. It is known where the device answers and its faults are.
-func standing(wanted func(gpu.FaultKind) bool) func(*look) (float64, bool) {
+// driverSays is whether the driver says something that stands. It is known where the device answers and its faults are.
+func driverSays(wanted func(gpu.FaultKind) bool) func(*look) (float64, bool) {
 	return func(s *look) (float64, bool) {
 		if s.d.State != gpu.StateOK {
 			return 0, false
