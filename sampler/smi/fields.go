@@ -254,11 +254,15 @@ func (q query) forms() []func(value) bool {
 
 // match makes the values of a line those of the fields. Where a value holds commas there are more parts than fields: then all
 // of them must look like the values of their fields in one way of putting the parts together, and in no other.
-func (q query) match(parts []string) (values []string, ok bool) {
+// A name that is known already is taken for that, so that a bad value beside it costs itself alone.
+func (q query) match(parts []string, name string) (values []string, ok bool) {
 	forms := q.forms()
 	more := len(parts) - len(forms)
 	if more == 0 {
 		return parts, true
+	}
+	if begin := len(forms) - len(ends); more > 0 && name != "" && strings.Join(parts[begin:len(parts)-1], ", ") == name {
+		return append(parts[:begin:begin], name, parts[len(parts)-1]), true
 	}
 	for i := 0; more > 0 && i < len(forms); i++ {
 		joined := slices.Concat(parts[:i:i], []string{strings.Join(parts[i:i+more+1], ", ")}, parts[i+more+1:])
@@ -280,8 +284,14 @@ func (q query) match(parts []string) (values []string, ok bool) {
 	return values, ok
 }
 
-// parse reads a line. It is not ok where the line is none of this query.
+// parse reads a line of a device of which nothing is known.
 func (q query) parse(line string) (r row, ok bool) {
+	return q.read(line, func(string) string { return "" })
+}
+
+// read reads a line. It is not ok where the line is none of this query. nameOf is the name of the device with a UUID; empty
+// where it is not known.
+func (q query) read(line string, nameOf func(uuid string) string) (r row, ok bool) {
 	parts := split(line)
 	first, last := len(begins), len(begins)+len(q)
 	if len(parts) < last+len(ends) {
@@ -316,7 +326,7 @@ func (q query) parse(line string) (r row, ok bool) {
 	gpu.Withdraw(&d.Serial, gpu.NotSupported)
 	gpu.Withdraw(&d.VBIOS, gpu.NotSupported)
 	gpu.Withdraw(&d.Architecture, gpu.NotReported) // the XML has it
-	values, matched := q.match(parts)
+	values, matched := q.match(parts, nameOf(d.UUID))
 	if !matched {
 		gpu.Withdraw(&d.Readings, gpu.NotReported)
 		r.unread, r.err = clean(line), unmatched(line)

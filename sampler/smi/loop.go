@@ -148,7 +148,7 @@ func (s *Source) hear(l *loop, text string) {
 		return // it is being ended
 	}
 	now := s.cfg.Clock.Now()
-	r, ok := l.q.parse(text)
+	r, ok := l.q.read(text, s.nameOf)
 	if !ok {
 		s.told(l, text, now)
 		return
@@ -185,6 +185,21 @@ func (s *Source) hear(l *loop, text string) {
 		s.log.Info("the NVIDIA driver answers", "driver", v, "devices", r.count)
 	}
 	s.forgetUnlisted(l)
+}
+
+// nameOf is the name of the device with a UUID, as the XML or a line before had it; empty where that is not known.
+func (s *Source) nameOf(uuid string) string {
+	for _, x := range s.details {
+		if strings.TrimSpace(x.UUID) == uuid {
+			return clean(x.Name)
+		}
+	}
+	for _, h := range s.rows {
+		if h.device.UUID == uuid && h.unread == "" && h.device.Name != unnamed {
+			return h.device.Name
+		}
+	}
+	return ""
 }
 
 // dropTwin: of two lines with one UUID the later is an error of the driver; it gets the

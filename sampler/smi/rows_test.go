@@ -81,6 +81,21 @@ func TestValuesWithCommas(t *testing.T) {
 	}
 }
 
+// A name that is known tells where the values end, so that a bad value costs itself alone.
+func TestAKnownNameWithCommas(t *testing.T) {
+	line := lineOf(all, map[string]string{"name": "A, B", "pstate": "a sentence", "temperature.gpu": "61"})
+	if r, ok := all.parse(line); !ok || r.unread == "" {
+		t.Errorf("without the name: %q", r.unread)
+	}
+	r, ok := all.read(line, func(uuid string) string { return map[string]string{"GPU-1": "A, B"}[uuid] })
+	if !ok || r.unread != "" || r.device.Name != "A, B" || r.device.Thermal.GPU != gpu.Of(gpu.Celsius(61)) || r.device.Clocks.PerformanceState.Present() {
+		t.Errorf("%q, %q, %v", r.unread, r.device.Name, r.device.Thermal.GPU)
+	}
+	if r, ok := all.read(line, func(string) string { return "C, D" }); !ok || r.unread == "" {
+		t.Errorf("with the name of another: %q", r.device.Name)
+	}
+}
+
 // A row that can't be matched has the readings of the XML, and its own again once it can be.
 func TestUnreadRowHasTheXML(t *testing.T) {
 	m := machine(t, "blackwell-570")

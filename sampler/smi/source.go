@@ -67,6 +67,9 @@ type Source struct {
 	noted       string             // the last line in the log that nobody knows
 }
 
+// longestUnread is how old the XML may be where it stands in for a line: it is asked for each 10 s.
+const longestUnread = 3 * sometimes / 2
+
 // A trouble is why a device can't be read.
 type trouble struct {
 	err   *gpu.Advice
@@ -615,7 +618,7 @@ func (s *Source) newest(key string, term int, begun, patience time.Time) (gpu.De
 		return gpu.Device{}, s.changed, nil
 	case h.at.Before(begun) && (!h.fresh(now, s.cfg.period()) || h.due(s.cfg.period()).Before(patience)):
 		return gpu.Device{}, s.changed, nil
-	case h.err != nil && (h.unread == "" || s.detailsOf(h) == nil || now.Sub(s.detailsOf(h).at) > 3*sometimes):
+	case h.err != nil && (h.unread == "" || s.detailsOf(h) == nil || now.Sub(s.detailsOf(h).at) > longestUnread):
 		return gpu.Device{}, nil, h.err
 	default:
 		return s.compose(h, now), nil, nil
