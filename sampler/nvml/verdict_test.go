@@ -171,3 +171,31 @@ func TestACardOffTheBus(t *testing.T) {
 		t.Errorf("%s since %v: %q", d.State, d.Since, d.Reason.What)
 	}
 }
+
+// A GPU of which the driver offers nothing but who it is, or its memory, is read all the same: Orin, and a part of a GPU in a
+// virtual machine.
+func TestADriverThatOffersNothing(t *testing.T) {
+	bare := fakenvml.GPU{fakenvml.UUID: "11112222-3333-4444-8555-666677778888", fakenvml.Name: "Orin (nvgpu)", fakenvml.PCI: "0000:00:00.0"}
+	part := bare.With("memory_total", 24<<30).With("memory_used", 1204<<20)
+	for what, c := range map[string]struct {
+		gpu    fakenvml.GPU
+		memory string
+	}{
+		"nothing":      {bare, "not_supported"},
+		"memory alone": {part, "25769803776"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			d := readOne(t, source(t, machine(t, c.gpu), withoutSysfs))
+			if d.State != gpu.StateOK || d.UUID != bare[fakenvml.UUID] || d.Memory.Total.String() != c.memory {
+				t.Errorf("%s: %s %q, memory %v", what, d.State, d.UUID, d.Memory.Total)
+			}
+			for name, q := range map[string]gpu.Quality{
+				"utilization": d.Utilization.GPU.Quality(), "temperature": d.Thermal.GPU.Quality(), "power": d.Power.Draw.Quality(), "fan": d.Fans.Commanded().Quality(),
+			} {
+				if q != gpu.NotSupported {
+					t.Errorf("%s: %s is %v", what, name, q)
+				}
+			}
+		})
+	}
+}
