@@ -53,7 +53,8 @@ type Device struct {
 	Since time.Time // when State began; for StateOK, when the device was first seen or came back
 	// Reason says why State is not StateOK, and what to do. In StateOK it is set
 	// while a source leaves the readings out, such as to let the device fall asleep,
-	// and while the device is slow ([ErrSlow]); SampledAt says how old its readings are.
+	// while the device is slow ([ErrSlow]; SampledAt says how old its readings are), and while
+	// its driver asks for something to be done about it ([ErrNeedsAction]).
 	Reason    Advice
 	SampledAt time.Time // when the reading of the values below began; zero where there are none
 	// IdleFloor is the lowest steady draw without work. No source reports it:
@@ -119,7 +120,21 @@ func UUIDOfIndex(source string, index int) string { return fmt.Sprintf("%s-index
 
 // OneDevice reports whether a UUID is that of one device wherever it is, and not made of its place in a machine.
 func OneDevice(uuid string) bool {
-	return strings.HasPrefix(uuid, "GPU-") || strings.HasPrefix(uuid, "MIG-")
+	return strings.HasPrefix(uuid, "GPU-") || strings.HasPrefix(uuid, "MIG-") || bareUUID(uuid)
+}
+
+// bareUUID reports whether a text is 32 hexadecimal digits in groups, as the GPUs of Orin and Thor have it.
+func bareUUID(s string) bool {
+	if len(s) != len("00000000-0000-0000-0000-000000000000") {
+		return false
+	}
+	for i, c := range []byte(s) {
+		switch group := i == 8 || i == 13 || i == 18 || i == 23; {
+		case group && c != '-', !group && !strings.ContainsRune("0123456789abcdefABCDEF", rune(c)):
+			return false
+		}
+	}
+	return true
 }
 
 // Readings are what a device reports, group by group.
@@ -353,8 +368,9 @@ type Health struct {
 	// and before that as far back as the kernel's log goes. NotPermitted where neither the
 	// driver nor the log tells of any, and the log may not be read; NotSupported of others' devices.
 	XIDs Reading[[]XID]
-	// Faults are what the drivers of AMD and Intel wrote into the kernel's log, by kind.
-	// NotPermitted where it may not be read, NotSupported where there is none, and of NVIDIA's devices.
+	// Faults are what the drivers wrote into the kernel's log without a code, by kind, and of NVIDIA's devices
+	// what the driver itself asks for ([FaultKind.Stands]). NotPermitted where the log may not be read,
+	// NotSupported where there is none, and nothing else tells.
 	Faults Reading[[]Fault]
 }
 

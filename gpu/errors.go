@@ -12,12 +12,15 @@ var (
 	ErrSlow            = errors.New("slow to answer")              // it answers, after its deadline
 	ErrNoDevices       = errors.New("the driver finds no device")  // and answers
 	ErrNoCard          = errors.New("no card of this vendor is in the machine")
+	ErrNeedsAction     = errors.New("the driver asks for something to be done about the device")
+	ErrNotListed       = errors.New("the driver does not list a card that the kernel has")
 	ErrForeignPIDs     = errors.New("pids are of another namespace") // so that none can be looked up
 )
 
 // sentinels are all errors above.
 var sentinels = []error{
-	ErrNoDriver, ErrNoLibrary, ErrVersionMismatch, ErrNotPermitted, ErrNotAnswering, ErrSlow, ErrNoDevices, ErrNoCard, ErrForeignPIDs,
+	ErrNoDriver, ErrNoLibrary, ErrVersionMismatch, ErrNotPermitted, ErrNotAnswering, ErrSlow, ErrNoDevices, ErrNoCard,
+	ErrNeedsAction, ErrNotListed, ErrForeignPIDs,
 }
 
 // Advice is an error for people: what happened and what to do. It is found

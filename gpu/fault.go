@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A FaultKind is what went wrong, for drivers that have no codes for it.
+// A FaultKind is what went wrong, where the driver has no code for it.
 type FaultKind string
 
 // The kinds of fault. Their names are promises to clients.
@@ -20,14 +20,55 @@ const (
 	FaultPage        FaultKind = "page_fault"   // a program used an address that it may not use
 	FaultMemory      FaultKind = "memory_error" // that could not be corrected
 	FaultOffBus      FaultKind = "off_bus"      // gone from the bus
+	FaultInitFailed  FaultKind = "init_failed"  // the driver could not start the device
 )
+
+// The kinds that stand: such a fault is in the list for as long as the driver says so, and no longer.
+const (
+	FaultNeedsReset      FaultKind = "needs_reset"           // the driver asks for a reset of the device
+	FaultNeedsRestart    FaultKind = "needs_restart"         // the driver asks for a restart of the machine
+	FaultNeedsDrain      FaultKind = "needs_drain"           // the driver asks to end the work that reaches the device from others
+	FaultNeedsLaterReset FaultKind = "needs_drain_and_reset" // the driver asks for a reset once the work on it has ended
+	FaultNeedsAction     FaultKind = "needs_action"          // the driver asks for something that gpuwhy does not know
+	FaultFanUnreadable   FaultKind = "fan_unreadable"        // the driver fails to read a fan that the device has
+)
+
+// Stands reports whether a fault of this kind is a state, and not an event: it is listed while the driver says so.
+func (k FaultKind) Stands() bool { return k.AsksForAction() || k == FaultFanUnreadable }
+
+// AsksForAction reports whether a fault of this kind is the driver's own verdict that somebody must act.
+func (k FaultKind) AsksForAction() bool {
+	switch k {
+	case FaultNeedsReset, FaultNeedsRestart, FaultNeedsDrain, FaultNeedsLaterReset, FaultNeedsAction:
+		return true
+	default:
+		return false
+	}
+}
+
+// Standing are the faults that stand now, by kind; none where it is not known.
+func (h *Health) Standing() (out []Fault) {
+	for _, f := range h.Faults.Or(nil) {
+		if f.Kind.Stands() {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// A Suspect is a place on the bus whose device a driver's messages in the kernel's log call broken.
+type Suspect struct {
+	PCI  string    // as in [Identity]
+	Kind FaultKind // [FaultOffBus] or [FaultInitFailed]
+	Last time.Time // when the newest message was
+}
 
 // A Fault counts what went wrong on a device, of one kind.
 type Fault struct {
 	Kind    FaultKind
 	Count   uint64
 	Earlier uint64    // of Count, how many were before gpuwhy began
-	Last    time.Time // of the newest
+	Last    time.Time // of the newest; of a kind that stands, since when it does
 	Engine  string    // of the newest, as the driver calls it: "gfx_0.0.0", "rcs0"; empty where it says none
 	Culprit Culprit   // of the newest
 }

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"errors"
 	"iter"
 	"slices"
 	"time"
@@ -47,9 +48,10 @@ type Status string
 const (
 	StatusStarting Status = "starting" // no reading yet, nor the verdict that none can be had
 	StatusOK       Status = "ok"       // every device answers, or sleeps
-	StatusDegraded Status = "degraded" // a device does not answer or is lost, or a source failed beside another
-	StatusNoGPU    Status = "no_gpu"   // no device could be found; Failures says what was tried
-	StatusSilent   Status = "silent"   // of a node of a fleet: nothing comes of it any more. No snapshot is it by itself
+	// A device does not answer, is lost, or must be reset or the like as its driver says; or a source failed beside another.
+	StatusDegraded Status = "degraded"
+	StatusNoGPU    Status = "no_gpu" // no device could be found; Failures says what was tried
+	StatusSilent   Status = "silent" // of a node of a fleet: nothing comes of it any more. No snapshot is it by itself
 )
 
 // A Snapshot is everything that was read at one moment.
@@ -75,13 +77,15 @@ type Snapshot struct {
 
 // Status sums the snapshot up; a nil one says that nothing was read yet.
 func (s *Snapshot) Status() Status {
-	silent := func(d Device) bool { return d.State == StateNotAnswering || d.State == StateLost }
+	broken := func(d Device) bool {
+		return d.State == StateNotAnswering || d.State == StateLost || errors.Is(&d.Reason, ErrNeedsAction)
+	}
 	switch {
 	case s == nil:
 		return StatusStarting
 	case len(s.Devices) == 0:
 		return StatusNoGPU
-	case len(s.Failures) > 0, slices.ContainsFunc(s.Devices, silent):
+	case len(s.Failures) > 0, slices.ContainsFunc(s.Devices, broken):
 		return StatusDegraded
 	default:
 		return StatusOK

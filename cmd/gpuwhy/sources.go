@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/sampler"
@@ -133,11 +134,14 @@ func readInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 	}
 	local := host.New(cfg.SysfsRoot, host.ShowCommands(cfg.ShowCommands), log.With("part", "host"))
 	// The origin is "auto" for every source, since it is the same machine.
-	in := &app.Inputs{Node: cfg.name(), Origin: sourceAuto, Host: local, Sources: newSources(cfg, log)}
-	in.Guessed = slices.Contains(cfg.Source, sourceAuto)
+	in := &app.Inputs{Node: cfg.name(), Origin: sourceAuto, Host: local}
+	var suspects func() []gpu.Suspect
 	if cfg.KernelLog != "" {
-		in.KernelLog = kernellog.New(kernellog.Config{Path: cfg.KernelLog, Log: log.With("part", "kernellog")})
+		kernel := kernellog.New(kernellog.Config{Path: cfg.KernelLog, Log: log.With("part", "kernellog")})
+		in.KernelLog, suspects = kernel, kernel.Suspects
 	}
+	in.Sources = newSources(cfg, suspects, log)
+	in.Guessed = slices.Contains(cfg.Source, sourceAuto)
 	if hint := local.Hint(); !hint.IsZero() {
 		in.Notes = append(in.Notes, hint)
 	}
@@ -145,21 +149,22 @@ func readInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 }
 
 // newSources returns the sources that are asked for. Both ways to read NVIDIA's devices are
-// one source: the program is read where the library can't be loaded.
-func newSources(cfg *Config, log *slog.Logger) (all []sampler.Source) {
+// one source: the program is read where the library can't be loaded. suspects are the cards that the
+// kernel's log calls broken; nil where nobody reads it.
+func newSources(cfg *Config, suspects func() []gpu.Suspect, log *slog.Logger) (all []sampler.Source) {
 	named := func(name string) bool {
 		return slices.Contains(cfg.Source, name) || slices.Contains(cfg.Source, sourceAuto)
 	}
 	switch {
 	case named(sourceNVML) && named(sourceSMI) && !isLinux:
-		all = append(all, &nvidia.Either{Library: newSMI(cfg, log), SysfsRoot: cfg.SysfsRoot})
+		all = append(all, &nvidia.Either{Library: newSMI(cfg, suspects, log), SysfsRoot: cfg.SysfsRoot})
 	case named(sourceNVML) && named(sourceSMI):
-		program := func() nvidia.Source { return newSMI(cfg, log) }
-		all = append(all, &nvidia.Either{Library: newNVML(cfg, log), Program: program, SysfsRoot: cfg.SysfsRoot})
+		program := func() nvidia.Source { return newSMI(cfg, suspects, log) }
+		all = append(all, &nvidia.Either{Library: newNVML(cfg, suspects, log), Program: program, SysfsRoot: cfg.SysfsRoot})
 	case named(sourceNVML):
-		all = append(all, newNVML(cfg, log))
+		all = append(all, newNVML(cfg, suspects, log))
 	case named(sourceSMI):
-		all = append(all, newSMI(cfg, log))
+		all = append(all, newSMI(cfg, suspects, log))
 	}
 	holders := drm.NewHolders(cfg.ProcRoot, cfg.SysfsRoot)
 	var devices string // the device files are those of the real sysfs
@@ -188,11 +193,12 @@ func newSources(cfg *Config, log *slog.Logger) (all []sampler.Source) {
 	return all
 }
 
-func newNVML(cfg *Config, log *slog.Logger) *nvml.Source {
+func newNVML(cfg *Config, suspects func() []gpu.Suspect, log *slog.Logger) *nvml.Source {
 	return nvml.New(nvml.Config{
 		LibraryPath: cfg.NVMLLibrary,
 		SysfsRoot:   cfg.SysfsRoot,
 		ProcRoot:    cfg.ProcRoot,
+		Suspects:    suspects,
 		Deadline:    cfg.Deadline,
 		// The window covers the work between two readings. At short intervals it
 		// covers the driver's own samples, which are up to a second apart.
@@ -203,11 +209,12 @@ func newNVML(cfg *Config, log *slog.Logger) *nvml.Source {
 	})
 }
 
-func newSMI(cfg *Config, log *slog.Logger) *smi.Source {
+func newSMI(cfg *Config, suspects func() []gpu.Suspect, log *slog.Logger) *smi.Source {
 	return smi.New(smi.Config{
 		Program:        cfg.NvidiaSMI,
 		SysfsRoot:      cfg.SysfsRoot,
 		ProcRoot:       cfg.ProcRoot,
+		Suspects:       suspects,
 		Interval:       cfg.Interval,
 		Deadline:       cfg.Deadline,
 		PCIeThroughput: cfg.PCIeThroughput,

@@ -21,14 +21,14 @@ const (
 	noParted   = "the product can't be divided into partitions"
 	noMeans    = "the product is older than Hopper, or it is the instance's first reading"
 	noXID      = "gpuwhy can't listen to the driver's events, nor read the kernel's log"
-	noFault    = "gpuwhy can't read the kernel's log, or the device is NVIDIA's"
+	noFault    = "gpuwhy can't read the kernel's log, and the driver does not say what it asks for"
 )
 
 // What tells of errors.
 var (
 	ofXID    = Origins{gpu.SourceNVML: "nvmlEventTypeXidCriticalError, /dev/kmsg", gpu.SourceNvidiaSMI: "/dev/kmsg"}
 	ofXIDLog = Origins{gpu.SourceNVML: "/dev/kmsg", gpu.SourceNvidiaSMI: "/dev/kmsg"}
-	ofFault  = Origins{gpu.SourceAMD: "/dev/kmsg", gpu.SourceIntel: "/dev/kmsg"}
+	ofFault  = Origins{gpu.SourceAMD: "/dev/kmsg", gpu.SourceIntel: "/dev/kmsg", gpu.SourceNVML: "nvmlDeviceGetFieldValues, /dev/kmsg", gpu.SourceNvidiaSMI: "--query-gpu=gpu_recovery_action, /dev/kmsg"}
 )
 
 type (
@@ -481,15 +481,15 @@ var Groups = []Group{
 		fault("fault.count", func(f *gpu.Fault) Ref { return new(gpu.Of(f.Count)) }, from(ofFault),
 			fact("count", "Times", ""),
 			metric("gpuwhy_gpu_fault_errors_total",
-				"Hangs, resets and errors of an AMD or Intel device, by kind, as far back as the kernel's log goes."),
+				"Hangs, resets and errors without a code, by kind, as far back as the kernel's log goes; and, as 1 or more, what an NVIDIA driver asks for while it does."),
 			absent(noFault+", or there was none of this kind"), always, otel("hw.errors")),
 		fault("fault.last", func(f *gpu.Fault) Ref { return moment(f.Last) }, from(ofFault),
 			fact("last", "Last", ""),
 			metric("gpuwhy_gpu_fault_last_timestamp_seconds", "When the newest fault of this kind was."),
 			absent(noFault+", or there was none of this kind"), always),
 		of("health.faults", func(d *dev) Ref { return &d.Health.Faults }, from(ofFault),
-			fact("health.faults", "Hangs, resets and errors", "As far back as the kernel’s log goes. NVIDIA’s driver has codes instead."),
-			metric("gpuwhy_gpu_faults_total", "Hangs, resets and errors of an AMD or Intel device, of all kinds; 0 while there were none."),
+			fact("health.faults", "Hangs, resets and errors", "As far back as the kernel’s log goes. NVIDIA’s driver has codes for most, and says here what it asks for."),
+			metric("gpuwhy_gpu_faults_total", "Hangs, resets and errors without a code, of all kinds; 0 while there were none."),
 			absent(noFault), always),
 	),
 	group("Modes",

@@ -34,11 +34,13 @@ const (
 	FanFailing        Watch = "fan_failing"        // a fan does not turn as it is told to
 	ThrottledByHeat   Watch = "throttled_by_heat"
 	ThrottledByPower  Watch = "throttled_by_power"
-	XID               Watch = "xid"       // errors that the driver reported
-	Fault             Watch = "fault"     // hangs, resets and errors of AMD's and Intel's devices
-	ECC               Watch = "ecc"       // uncorrected memory errors
-	RowRemap          Watch = "row_remap" // memory that waits to be replaced, or can't be
-	Lost              Watch = "lost"      // gone from the bus
+	XID               Watch = "xid"            // errors that the driver reported
+	Fault             Watch = "fault"          // hangs, resets and errors without a code
+	NeedsAction       Watch = "needs_action"   // the driver asks for a reset or the like
+	FanUnreadable     Watch = "fan_unreadable" // the driver fails to read a fan
+	ECC               Watch = "ecc"            // uncorrected memory errors
+	RowRemap          Watch = "row_remap"      // memory that waits to be replaced, or can't be
+	Lost              Watch = "lost"           // gone from the bus
 	NotAnswering      Watch = "not_answering"
 	DriverGone        Watch = "driver_gone"   // a source that worked fails; about the machine
 	NodeSilent        Watch = "node_silent"   // nothing comes from the gpuwhy that reads a node of the fleet; about the machine
@@ -142,6 +144,8 @@ var meansOf = map[Watch]means{
 	PowerShare:        {measure: powerShare, culprits: workers},
 	Fan:               {culprits: workers},
 	FanFailing:        {measure: fanFailing, began: fanFailedAt},
+	FanUnreadable:     {measure: driverSays(isUnreadableFan)},
+	NeedsAction:       {measure: driverSays(gpu.FaultKind.AsksForAction), more: asked},
 	ThrottledByHeat:   {measure: reasons(gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal), culprits: workers},
 	ThrottledByPower:  {measure: reasons(gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake), culprits: workers},
 	XID:               {measure: xids, more: newestXID},
@@ -325,7 +329,7 @@ func faults(s *look) (float64, bool) {
 	list, ok := s.d.Health.Faults.Trusted()
 	var n uint64
 	for _, f := range list {
-		if !ofProgram(f) {
+		if !noEvent(f) {
 			n += f.Count - f.Earlier
 		}
 	}
@@ -335,9 +339,36 @@ func faults(s *look) (float64, bool) {
 // ofProgram reports whether a program's own mistake causes such a fault: no rule counts it.
 func ofProgram(f gpu.Fault) bool { return f.Kind == gpu.FaultPage }
 
+// noEvent reports whether a fault is none that is counted: a program's own mistake, or what stands.
+func noEvent(f gpu.Fault) bool { return ofProgram(f) || f.Kind.Stands() }
+
+// driverSays is whether the driver says something that stands. It is known where the device answers and its faults are.
+func driverSays(wanted func(gpu.FaultKind) bool) func(*look) (float64, bool) {
+	return func(s *look) (float64, bool) {
+		if s.d.State != gpu.StateOK {
+			return 0, false
+		}
+		return is(len(standingOf(s.d, wanted)) > 0), s.d.Health.Faults.Present()
+	}
+}
+
+func standingOf(d *gpu.Device, wanted func(gpu.FaultKind) bool) []gpu.Fault {
+	return slices.DeleteFunc(d.Health.Standing(), func(f gpu.Fault) bool { return !wanted(f.Kind) })
+}
+
+// asked is what the driver asks for, and what to do.
+func asked(s *look) (text, advice string) {
+	for _, f := range standingOf(s.d, gpu.FaultKind.AsksForAction) {
+		return f.Kind.Meaning()
+	}
+	return "", ""
+}
+
+func isUnreadableFan(k gpu.FaultKind) bool { return k == gpu.FaultFanUnreadable }
+
 // newestFault names the newest of the faults that are counted.
 func newestFault(s *look) (text, advice string) {
-	counted := slices.DeleteFunc(slices.Clone(s.d.Health.Faults.Or(nil)), ofProgram)
+	counted := slices.DeleteFunc(slices.Clone(s.d.Health.Faults.Or(nil)), noEvent)
 	if len(counted) == 0 {
 		return "", ""
 	}

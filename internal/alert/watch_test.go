@@ -163,6 +163,24 @@ func TestWatches(t *testing.T) {
 				"the first came just now.",
 			over: "GPU 0 (Card) had 2 hangs, resets or errors, and no more for 4 min. The alert is over.",
 		},
+		NeedsAction: {
+			rule: func(r *Rule) { r.Hold = 30 * time.Second },
+			wrong: func(d *gpu.Device) {
+				d.Health.Faults = gpu.Of([]gpu.Fault{{Kind: gpu.FaultNeedsReset, Count: 1, Last: start}, {Kind: gpu.FaultOffBus, Count: 1, Earlier: 1}})
+			},
+			absent: func(d *gpu.Device) { d.Health.Faults = gpu.Reading[[]gpu.Fault]{} },
+			fired:  "GPU 0 (Card) needs somebody to act, its driver says: the driver asks for a reset of the GPU; this began 30 s ago.",
+			over:   "GPU 0 (Card) needs nobody to act any more, its driver says. The alert is over after 4 min.",
+		},
+		FanUnreadable: {
+			rule: func(r *Rule) { r.Hold = 30 * time.Second },
+			wrong: func(d *gpu.Device) {
+				d.Health.Faults = gpu.Of([]gpu.Fault{{Kind: gpu.FaultFanUnreadable, Count: 1, Last: start}})
+			},
+			absent: func(d *gpu.Device) { d.State = gpu.StateNotAnswering },
+			fired:  "GPU 0 (Card) has a fan that the driver can't read; this began 30 s ago.",
+			over:   "GPU 0 (Card) has a fan that can be read again. The alert is over after 4 min.",
+		},
 		ECC: {
 			rule:   func(r *Rule) { r.Clear = 4 * time.Minute },
 			wrong:  func(d *gpu.Device) { d.Health.UncorrectedVolatile = gpu.Of[uint64](1) },

@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"sampler":               {"gpu", "internal/clock"},
 	"sampler/perdevice":     {"gpu"},
 	"sampler/kernellog":     {"gpu", "internal/lazy"},
-	"sampler/nvidia":        {"gpu", "sampler/drm"},
+	"sampler/nvidia":        {"gpu", "internal/lazy", "sampler/drm"},
 	"sampler/nvml":          {"gpu", "sampler/nvidia", "sampler/perdevice"},
 	"sampler/nvml/fakenvml": {"internal/testkit"},
 	"sampler/drm":           {"gpu"},

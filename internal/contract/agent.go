@@ -287,7 +287,7 @@ type Health struct {
 	MemoryHealth
 	// Errors that NVIDIA's driver reported, by code. Null where nobody can know them; empty where there were none.
 	XIDs []XID `json:"xids" null:"yes"`
-	// What went wrong on an AMD or Intel GPU, by kind. Null where nobody can know it; empty where nothing did.
+	// What went wrong without a code, by kind, and what an NVIDIA driver asks for. Null where nobody can know it; empty where nothing did.
 	Faults []Fault `json:"faults" null:"yes"`
 }
 
@@ -317,10 +317,11 @@ type XID struct {
 	ErrorEvents
 }
 
-// Fault counts one kind of thing that went wrong on a GPU, as its driver wrote into the kernel's log.
+// Fault counts one kind of thing that went wrong on a GPU, as its driver wrote into the kernel's log, or is what the driver
+// asks for: then it is there as long as that stands.
 type Fault struct {
-	Kind   string `json:"kind" enum:"engine_hang,engine_reset,device_reset,reset_failed,wedged,page_fault,memory_error,off_bus"` // what went wrong
-	Engine Text   `json:"engine"`                                                                                                // of the newest, as the driver calls it, such as "gfx_0.0.0"
+	Kind   string `json:"kind" enum:"engine_hang,engine_reset,device_reset,reset_failed,wedged,page_fault,memory_error,off_bus,init_failed,needs_reset,needs_restart,needs_drain,needs_drain_and_reset,needs_action,fan_unreadable"` // what went wrong
+	Engine Text   `json:"engine"`                                                                                                                                                                                                    // of the newest, as the driver calls it, such as "gfx_0.0.0"
 	ErrorEvents
 }
 

@@ -314,7 +314,8 @@ func reasons(s *gpu.Snapshot) (texts []string) {
 	}
 	for i := range s.Devices {
 		d := &s.Devices[i]
-		failing := d.State == gpu.StateLost || d.State == gpu.StateNotAnswering || errors.Is(&d.Reason, gpu.ErrSlow)
+		failing := d.State == gpu.StateLost || d.State == gpu.StateNotAnswering || errors.Is(&d.Reason, gpu.ErrSlow) ||
+			errors.Is(&d.Reason, gpu.ErrNeedsAction)
 		if failing && !failed[d.Reason.What] {
 			texts = append(texts, "GPU "+strconv.Itoa(d.Index)+": "+stateText(d))
 		}

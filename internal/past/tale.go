@@ -208,7 +208,7 @@ func cooling(who string, least, most time.Duration) string {
 func (t *Tale) weight() float64 {
 	w := t.Lasted.Seconds() * float64(len(t.Keys))
 	switch explain.Kind(t.Kind) {
-	case explain.Lost, explain.NotAnswering, explain.FanFailing:
+	case explain.Lost, explain.NotAnswering, explain.NeedsAction, explain.FanFailing, explain.FanUnreadable:
 		return w + 1e9
 	case explain.Work:
 		return w * (0.1 + float64(t.utilization.Or(0))/100)

@@ -15,6 +15,8 @@ const (
 	// together is how long after a line that does not say which device it is about the
 	// driver may say so, and after an event at whose work it was.
 	together = 10 * time.Second
+	// follows is how long after a line of NVIDIA's driver that names a device lines without a name are about it.
+	follows = time.Second
 
 	mostDevices = 64   // of which only lines of the log tell
 	mostCodes   = 64   // of a device, likewise
@@ -27,7 +29,11 @@ const (
 // writes several.
 var incident = map[gpu.FaultKind]time.Duration{
 	gpu.FaultPage: time.Second, gpu.FaultResetFailed: together, gpu.FaultWedged: together, gpu.FaultOffBus: together,
+	gpu.FaultInitFailed: together,
 }
+
+// fallenOff is the XID that says what [gpu.FaultOffBus] says; of both together the XID is told.
+const fallenOff = 79
 
 // code is an XID or a kind of fault.
 type code struct {
@@ -70,6 +76,7 @@ type ledger struct {
 	pending []*pending
 	// newest is where to write at whose work the newest event of a driver was.
 	newest map[string]newest
+	named  newest // the device that NVIDIA's driver named last
 }
 
 type newest struct {
@@ -115,7 +122,14 @@ func (l *ledger) full(pci string, c code) bool {
 
 // hear takes an event of the log.
 func (l *ledger) hear(e event, at time.Time) {
+	if e.driver == "nvidia" && e.pci == "" && at.Sub(l.named.at).Abs() <= follows {
+		e.pci = l.named.pci
+	}
+	if e.driver == "nvidia" && e.pci != "" {
+		l.named = newest{pci: e.pci, at: at}
+	}
 	switch {
+	case e.names:
 	case e.xid == 0 && e.kind == "":
 		n := l.newest[e.driver]
 		fits := n.culprit != nil && *n.culprit == gpu.Culprit{} && at.Sub(n.at) <= together && (e.pci == "" || n.pci == "" || e.pci == n.pci)
@@ -151,6 +165,9 @@ func (l *ledger) count(e event, at time.Time) {
 	if l.full(e.pci, c) {
 		return
 	}
+	if l.sameTrouble(e, at) {
+		return
+	}
 	t := l.device(e.pci).tally(c)
 	defer func(before time.Time) { t.line = later(before, at) }(t.line)
 	if again := incident[e.kind]; again > 0 && !t.line.IsZero() && at.Sub(t.line) <= again {
@@ -173,6 +190,53 @@ func (l *ledger) count(e event, at time.Time) {
 	if e.xid != 0 && !at.Before(l.began.Add(-slack)) && len(t.open) < mostOpen {
 		t.open = append(t.open, at)
 	}
+}
+
+// sameTrouble reports whether an event is told of already, in other words: NVIDIA's driver writes both XID 79 and that
+// the device has fallen off the bus. Where the words came first, the XID takes their place.
+func (l *ledger) sameTrouble(e event, at time.Time) bool {
+	d := l.device(e.pci)
+	near := func(c code) bool {
+		t := d.tallies[c]
+		return t != nil && (at.Sub(t.line).Abs() <= together || at.Sub(t.last).Abs() <= together)
+	}
+	words := code{kind: gpu.FaultOffBus}
+	switch {
+	case e.driver != "nvidia":
+	case e.kind == gpu.FaultOffBus:
+		return near(code{xid: fallenOff})
+	case e.xid == fallenOff && near(words):
+		if t := d.tallies[words]; t.count <= 1 {
+			delete(d.tallies, words)
+		} else {
+			t.count--
+			t.earlier = min(t.earlier, t.count)
+		}
+	}
+	return false
+}
+
+// Suspects are the devices of which the log says that they are off the bus, or could not be started, by address.
+func (l *Log) Suspects() (out []gpu.Suspect) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for pci, d := range l.devices {
+		var s gpu.Suspect
+		for c, t := range d.tallies {
+			kind := c.kind
+			if c.xid == fallenOff {
+				kind = gpu.FaultOffBus
+			}
+			if (kind == gpu.FaultOffBus || kind == gpu.FaultInitFailed) && t.count > 0 && !t.last.Before(s.Last) {
+				s = gpu.Suspect{PCI: pci, Kind: kind, Last: t.last.UTC()}
+			}
+		}
+		if s.PCI != "" {
+			out = append(out, s)
+		}
+	}
+	slices.SortFunc(out, func(a, b gpu.Suspect) int { return cmp.Compare(a.PCI, b.PCI) })
+	return out
 }
 
 // settles reports whether a source has told of an event that the log shows only now. The
@@ -292,6 +356,9 @@ func (l *Log) write(d *gpu.Device) (missing bool) {
 	case d.Vendor == gpu.NVIDIA:
 		slices.SortFunc(xids, func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) })
 		d.Health.XIDs = list(l.state, d.Health.XIDs, xids)
+		faults = append(faults, d.Health.Standing()...) // of which the source tells
+		slices.SortFunc(faults, func(a, b gpu.Fault) int { return cmp.Compare(a.Kind, b.Kind) })
+		d.Health.Faults = list(l.state, d.Health.Faults, faults)
 		return d.State == gpu.StateOK && !d.Health.XIDs.Present() // its driver may not have been asked yet
 	default:
 		slices.SortFunc(faults, func(a, b gpu.Fault) int { return cmp.Compare(a.Kind, b.Kind) })

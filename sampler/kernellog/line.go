@@ -22,6 +22,9 @@ type event struct {
 	engine  string
 	culprit gpu.Culprit
 
+	// names says that the line only says which device the lines after it are about.
+	names bool
+
 	earlier bool // it was in the log before gpuwhy began
 }
 
@@ -35,6 +38,14 @@ const (
 var (
 	xidLine = lazy.Pattern(`^NVRM: Xid \((?:PCI:)?` + address + `(?:\.[0-7])?(?: [^()]*)?\): (\d{1,4})(?:,\s*(.*))?$`)
 	xidWho  = lazy.Pattern(`^pid='?(\d+|<unknown>)'?(?:, name=(.*?))?(?:,|$)`)
+
+	// What NVIDIA's driver writes without an XID. The address is in the same message, or in one before it.
+	ofNVIDIA = lazy.Pattern(`^NVRM: `)
+	anywhere = lazy.Pattern(`(?:^|[\s:(])` + address + `(\.[0-7])?(?:[\s:,)]|$)`)
+	fallen   = lazy.Pattern(`(?i)fallen off the bus`)
+	// nv_open_device, nvidia_open and nvidia_frontend_open are how a program opens a card, which starts it.
+	unstarted = lazy.Pattern(`(?i)\bRmInitAdapter\b[^:]* failed|\brm_init_adapter\b[^:]* failed|\b(?:nv|nvidia)_(?:\w+_)?open(?:_\w+)?\b.*\bfailed`)
+	named     = lazy.Pattern(`^NVRM: (?:The NVIDIA )?GPU (?:at )?(?:PCI:)?` + address)
 
 	addressed = lazy.Pattern(`^(amdgpu|i915|xe) ` + address + `(\.[0-7]): (.*)$`)
 	// Older kernels don't say which device: the function that wrote the line says which driver.
@@ -89,10 +100,14 @@ var rules = []rule{
 
 // parse returns what a message of the kernel says of a device, if it says anything.
 func parse(text string) (e event, ok bool) {
+	whole := text
 	text, _, _ = strings.Cut(text, "\n") // what follows explains it
 	text = strings.TrimSpace(text)
 	if m := xidLine.FindStringSubmatch(text); m != nil {
 		return parseXID(m[1], m[2], m[3])
+	}
+	if ofNVIDIA.MatchString(text) {
+		return parseNVRM(whole)
 	}
 	if m := addressed.FindStringSubmatch(text); m != nil {
 		e.driver, e.pci, text = m[1], strings.ToLower(m[2]+m[3]), m[4]
@@ -131,6 +146,25 @@ func parseXID(pci, code, rest string) (e event, ok bool) {
 		e.culprit = culprit(m[2], m[1])
 	}
 	return e, e.xid > 0
+}
+
+// parseNVRM reads a message of NVIDIA's driver without an XID, which can have several lines.
+func parseNVRM(text string) (e event, ok bool) {
+	e.driver = "nvidia"
+	if m := anywhere.FindStringSubmatch(text); m != nil {
+		e.pci = strings.ToLower(m[1]) + ".0" // a GPU is function 0 of its card
+	}
+	switch {
+	case fallen.MatchString(text):
+		e.kind = gpu.FaultOffBus
+	case unstarted.MatchString(text):
+		e.kind = gpu.FaultInitFailed
+	case e.pci != "" && named.MatchString(text):
+		e.names = true
+	default:
+		return event{}, false
+	}
+	return e, true
 }
 
 const (

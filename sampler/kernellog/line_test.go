@@ -46,7 +46,27 @@ var lineTests = []struct {
 	},
 	{"NVRM: Xid (PCI:0000:01:00): 0, nothing", event{}},
 	{"NVRM: Xid error: xyz, invalid data", event{}},
-	{"NVRM: GPU at PCI:0000:81:00: GPU-71dcdf29-68ae-87d1-b57b-86d9f8f01ffc", event{}},
+	{"NVRM: GPU at PCI:0000:81:00: GPU-71dcdf29-68ae-87d1-b57b-86d9f8f01ffc", event{driver: "nvidia", pci: "0000:81:00.0", names: true}},
+
+	// Without an XID.
+	{
+		"NVRM: The NVIDIA GPU 0000:b3:00.0\nNVRM: (PCI ID: 10de:26b5) installed in this system has\nNVRM: fallen off the bus and is not responding to commands.",
+		event{driver: "nvidia", pci: "0000:b3:00.0", kind: gpu.FaultOffBus},
+	},
+	{"NVRM: The NVIDIA GPU 0000:B3:00.0", event{driver: "nvidia", pci: "0000:b3:00.0", names: true}},
+	{"NVRM: (PCI ID: 10de:26b5) installed in this system has", event{}},
+	{"NVRM: fallen off the bus and is not responding to commands.", event{driver: "nvidia", kind: gpu.FaultOffBus}},
+	{"NVRM: GPU 0000:08:00.0: GPU has fallen off the bus.", event{driver: "nvidia", pci: "0000:08:00.0", kind: gpu.FaultOffBus}},
+	{"NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x26:0x65:1239)", event{driver: "nvidia", pci: "0000:01:00.0", kind: gpu.FaultInitFailed}},
+	{"NVRM: GPU 000f:01:00.0: rm_init_adapter failed, device minor number 0", event{driver: "nvidia", pci: "000f:01:00.0", kind: gpu.FaultInitFailed}},
+	{"NVRM: RmInitAdapter failed! (0x30:0xffff:660)", event{driver: "nvidia", kind: gpu.FaultInitFailed}},
+	{"NVRM: rm_init_adapter failed for device bearing minor number 0", event{driver: "nvidia", kind: gpu.FaultInitFailed}},
+	{"NVRM: nvidia_frontend_open: minor 0, module->open() failed, error -5", event{driver: "nvidia", kind: gpu.FaultInitFailed}},
+	{"NVRM: nvidia_open: device 0000:01:00.0 failed", event{driver: "nvidia", pci: "0000:01:00.0", kind: gpu.FaultInitFailed}},
+	{"NVRM: The NVIDIA probe routine failed for 1 device(s).", event{}},
+	{"NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15", event{}},
+	{"NVRM: failed to copy vbios to system memory.", event{}},
+	{"python: GPU has fallen off the bus", event{}},
 	{"nvidia-nvswitch3: SXid (PCI:0000:4e:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)", event{}},
 	{"foo: NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.", event{}},
 

@@ -1,5 +1,5 @@
 // Package kernellog reads from the kernel's log what drivers report of GPUs: the XIDs of
-// NVIDIA's driver, and hangs, resets and errors of amdgpu, i915 and xe. It knows what the
+// NVIDIA's driver and what it writes without one, and hangs, resets and errors of amdgpu, i915 and xe. It knows what the
 // drivers write, and which events a source has told of already. When it is read, and which
 // devices there are, is left to package sampler.
 //

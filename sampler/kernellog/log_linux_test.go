@@ -599,3 +599,79 @@ func TestTheMachinesLog(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What NVIDIA's driver writes without an XID is a fault of the card that it names, and one trouble counts once.
+func TestNVIDIAWithoutAnXID(t *testing.T) {
+	t.Parallel()
+	const fell, xid79 = "NVRM: GPU 0000:01:00.0: GPU has fallen off the bus.", "NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+	for name, tt := range map[string]struct {
+		lines    []string
+		want     string // of the first card
+		suspects string
+	}{
+		"in one message": {[]string{
+			`NVRM: The NVIDIA GPU 0000:01:00.0\x0aNVRM: (PCI ID: 10de:26b5) installed in this system has\x0aNVRM: fallen off the bus and is not responding to commands.`,
+			"NVRM: The NVIDIA probe routine failed for 1 device(s).",
+		}, "off_bus 1", "0000:01:00.0 off_bus"},
+		"in three messages": {[]string{
+			"NVRM: The NVIDIA GPU 0000:01:00.0", "NVRM: (PCI ID: 10de:26b5) installed in this system has", "NVRM: fallen off the bus and is not responding to commands.",
+		}, "off_bus 1", "0000:01:00.0 off_bus"},
+		"with an XID before it": {[]string{xid79, fell}, "xid 79", "0000:01:00.0 off_bus"},
+		"with an XID after it":  {[]string{fell, xid79}, "xid 79", "0000:01:00.0 off_bus"},
+		"alone":                 {[]string{fell}, "off_bus 1", "0000:01:00.0 off_bus"},
+		"not started": {[]string{
+			"NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x26:0x65:1239)", "NVRM: GPU 0000:01:00.0: rm_init_adapter failed, device minor number 0",
+		}, "init_failed 1", "0000:01:00.0 init_failed"},
+		"not started, by an older driver": {[]string{
+			"NVRM: GPU at 0000:01:00.0: GPU-71dcdf29-68ae-87d1-b57b-86d9f8f01ffc", "NVRM: RmInitAdapter failed! (0x30:0xffff:660)",
+			"NVRM: rm_init_adapter failed for device bearing minor number 0", "NVRM: nvidia_frontend_open: minor 0, module->open() failed, error -5",
+		}, "init_failed 1", "0000:01:00.0 init_failed"},
+		"nobody knows which": {[]string{"NVRM: RmInitAdapter failed! (0x30:0xffff:660)"}, "", ""},
+		"of a program":       {[]string{"NVRM: Xid (PCI:0000:01:00): 31, pid=7, name=python3, Ch 1"}, "xid 31", ""},
+	} {
+		m := newMachine(t, card(gpu.NVIDIA, card0), card(gpu.NVIDIA, card1))
+		m.look(0)
+		for i, line := range tt.lines {
+			m.write(time.Second+time.Duration(i)*time.Millisecond, line)
+		}
+		m.look(5 * time.Second)
+		seen := m.look(30 * time.Second)
+		var said []string
+		for _, x := range seen[0].Health.XIDs.Or(nil) {
+			said = append(said, fmt.Sprint("xid ", x.Code))
+		}
+		for _, f := range seen[0].Health.Faults.Or(nil) {
+			said = append(said, fmt.Sprint(f.Kind, " ", f.Count))
+		}
+		if got := strings.Join(said, ", "); got != tt.want || !seen[0].Health.Faults.Present() {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+		if other := &seen[1].Health; len(other.XIDs.Or(nil))+len(other.Faults.Or(nil)) != 0 {
+			t.Errorf("%s: the other card has %v, %v", name, other.XIDs, other.Faults)
+		}
+		var suspects []string
+		for _, s := range m.log.Suspects() {
+			suspects = append(suspects, s.PCI+" "+string(s.Kind))
+		}
+		if got := strings.Join(suspects, ", "); got != tt.suspects {
+			t.Errorf("%s: the suspects are %q, want %q", name, got, tt.suspects)
+		}
+	}
+}
+
+// What the source itself tells of a card that stands stays beside what the log has.
+func TestStandingFaultsStay(t *testing.T) {
+	t.Parallel()
+	asks := card(gpu.NVIDIA, card0)
+	asks.Health.Faults = gpu.Of([]gpu.Fault{{Kind: gpu.FaultNeedsReset, Count: 1, Last: noon}})
+	m := newMachine(t, asks)
+	m.look(0)
+	m.write(time.Second, "NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x26:0x65:1239)")
+	for range 2 {
+		seen := m.look(5 * time.Second)
+		want := []gpu.Fault{{Kind: gpu.FaultInitFailed, Count: 1, Last: noon.Add(time.Second)}, {Kind: gpu.FaultNeedsReset, Count: 1, Last: noon}}
+		if diff := cmp.Diff(want, seen[0].Health.Faults.Or(nil)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+}

@@ -10,13 +10,20 @@ import (
 
 // A Kernel reads what the system knows about PCI devices, which wakes no GPU.
 type Kernel struct {
+	// Suspects are the cards that the kernel's log calls broken. Nil: nobody has read it.
+	Suspects func() []gpu.Suspect
+	// Devices is where the device nodes are: "/dev".
+	Devices string
+
 	sysfs, proc string
-	ours        map[string]bool // by address: whether it is a GPU that is visible here
+	ours        map[string]bool     // by address: whether it is a GPU that is visible here
+	missing     map[string]unlisted // by address, at the last reading
+	looks       looks
 }
 
 // NewKernel returns one that reads below the folders where /sys and /proc are.
 func NewKernel(sysfs, proc string) *Kernel {
-	return &Kernel{sysfs: sysfs, proc: proc, ours: map[string]bool{}}
+	return &Kernel{sysfs: sysfs, proc: proc, Devices: "/dev", ours: map[string]bool{}}
 }
 
 // A Card is a GPU that the NVIDIA driver serves, as the kernel lists it.

@@ -69,6 +69,9 @@ func Idle(d *gpu.Device) bool {
 	if d.State == gpu.StateAsleep {
 		return true
 	}
+	if len(d.Health.Standing()) > 0 {
+		return false // whoever looks must be able to see that it is over
+	}
 	busy, ok := d.Utilization.GPU.Get()
 	processes, listed := d.Processes.Get()
 	return d.State == gpu.StateOK && ok && busy == 0 && listed && !d.Modes.DisplayActive.Or(false) &&

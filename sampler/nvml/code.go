@@ -30,6 +30,7 @@ const (
 	driverNotLoaded  = code(nvml.ERROR_DRIVER_NOT_LOADED)
 	functionNotFound = code(nvml.ERROR_FUNCTION_NOT_FOUND)
 	gpuIsLost        = code(nvml.ERROR_GPU_IS_LOST)
+	resetRequired    = code(nvml.ERROR_RESET_REQUIRED)
 	versionMismatch  = code(nvml.ERROR_LIB_RM_VERSION_MISMATCH)
 	argumentVersion  = code(nvml.ERROR_ARGUMENT_VERSION_MISMATCH)
 	unknown          = code(nvml.ERROR_UNKNOWN)
@@ -60,7 +61,7 @@ var codes = map[code]struct {
 	noPermission:                        {name: "no permission", Advice: nvidia.NotPermitted, err: gpu.ErrNotPermitted},
 	unknown:                             {name: "unknown error", Advice: nvidia.Unknown},
 	code(nvml.ERROR_OPERATING_SYSTEM):   {name: "blocked by the operating system", Advice: nvidia.Unknown},
-	code(nvml.ERROR_RESET_REQUIRED):     {name: "reset required", Advice: nvidia.ResetRequired},
+	resetRequired:                       {name: "reset required", Advice: nvidia.ResetRequired},
 	code(nvml.ERROR_INSUFFICIENT_POWER): {name: "insufficient external power", Advice: nvidia.Underpowered},
 	timeout:                             {name: "timeout", Advice: nvidia.Timeout, err: gpu.ErrNotAnswering},
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // Config is what a source needs. Only LibraryPath has a default.
@@ -15,6 +17,8 @@ type Config struct {
 	// SysfsRoot and ProcRoot are where the kernel lists PCI devices, such as
 	// "/sys" and "/proc".
 	SysfsRoot, ProcRoot string
+	// Suspects are the cards that the kernel's log calls broken; see nvidia.Kernel. Nil: nobody reads it.
+	Suspects func() []gpu.Suspect
 	// Deadline is the time after which a driver call counts as hanging.
 	Deadline time.Duration
 	// Window is how long a sample of what a process uses is current. It should

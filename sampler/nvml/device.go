@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
 // device reads one device of a session. One goroutine at a time calls it.
@@ -31,6 +33,8 @@ type device struct {
 	readings  gpu.Readings
 	due       map[string]time.Time  // when to ask again for what is not asked at each reading
 	policies  []gpu.Reading[string] // of the fans
+	asks      asks
+	fanFails  bool // the driver fails to read a fan that it has
 	instances []*instance
 	table     processTable
 	samples   samples
@@ -47,6 +51,7 @@ type device struct {
 // record is what is kept of a device from one session to the next.
 type record struct {
 	logged     []string // the failing functions of the last log message
+	verdicts   nvidia.Verdicts
 	accounting accounting
 
 	mu   sync.Mutex
@@ -81,7 +86,67 @@ func (d *device) read() (gpu.Device, error) {
 		}
 		return heard, why
 	}
-	return gpu.Device{Identity: d.identity, Readings: d.readings, Accounted: d.accounting.reading(d.began)}, nil
+	out := gpu.Device{Identity: d.identity, Readings: d.readings, Accounted: d.accounting.reading(d.began)}
+	d.verdicts.Note(d.began, d.asks.known, d.says()...)
+	d.verdicts.Describe(&out)
+	return out, nil
+}
+
+// asks is what the driver asks for, as it said last.
+type asks struct {
+	known bool // it can say that it asks for nothing
+	kind  gpu.FaultKind
+}
+
+// says is what the driver says of the device that stands.
+func (d *device) says() (kinds []gpu.FaultKind) {
+	if d.asks.kind != "" {
+		kinds = append(kinds, d.asks.kind)
+	}
+	for _, f := range d.failing { // as their last calls said, which need not be of this reading
+		if f.code == resetRequired && !slices.Contains(kinds, gpu.FaultNeedsReset) {
+			kinds = append(kinds, gpu.FaultNeedsReset)
+		}
+	}
+	if d.fanFails {
+		kinds = append(kinds, gpu.FaultFanUnreadable)
+	}
+	return kinds
+}
+
+// readAsks asks which recovery the driver asks for. Drivers before the 570 series say whether a reset is needed, or needed
+// once the work has ended; those before the 535 series say nothing.
+func (d *device) readAsks() {
+	d.asks = asks{}
+	field := func(id uint32) (n uint64, c code) {
+		v, c := fieldValue(&d.handle, id)
+		n, ok := fieldInteger(v)
+		if c == success && !ok {
+			c = notSupported
+		}
+		return n, c
+	}
+	action, c := field(nvml.FI_DEV_GET_GPU_RECOVERY_ACTION)
+	switch c {
+	case success:
+		d.asks = asks{known: true, kind: nvidia.NeedsByNumber(uint32(min(action, math.MaxUint32)))}
+	case resetRequired:
+		d.asks = asks{known: true, kind: gpu.FaultNeedsReset}
+	}
+	if !c.older() {
+		return
+	}
+	for _, old := range []struct {
+		field uint32
+		kind  gpu.FaultKind
+	}{{nvml.FI_DEV_DRAIN_AND_RESET_STATUS, gpu.FaultNeedsLaterReset}, {nvml.FI_DEV_RESET_STATUS, gpu.FaultNeedsReset}} {
+		if needed, c := field(old.field); c == success {
+			d.asks.known = true
+			if needed == 1 {
+				d.asks.kind = old.kind
+			}
+		}
+	}
 }
 
 // readDue reads what is due, and returns why the reading as a whole failed.
@@ -175,7 +240,12 @@ func (d *device) identify() {
 	if id.PCI != "" {
 		provisional = gpu.UUIDAt(id.PCI)
 	}
-	id.UUID = text("nvmlDeviceGetUUID", nvml.Device.GetUUID).Or(cmp.Or(id.UUID, provisional))
+	id.UUID = cmp.Or(id.UUID, provisional)
+	if said, c := ask(h, "nvmlDeviceGetUUID", nvml.Device.GetUUID); c == success {
+		if uuid, usable := nvidia.UUID(said); usable {
+			id.UUID = uuid
+		}
+	}
 	id.Name = text("nvmlDeviceGetName", nvml.Device.GetName).Or("NVIDIA GPU")
 	id.VendorIndex = reading(h, "nvmlDeviceGetIndex", nvml.Device.GetIndex, plain[int])
 	if !id.VendorIndex.Present() && d.before.VendorIndex.Present() {

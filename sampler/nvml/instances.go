@@ -41,7 +41,7 @@ func (d *device) listInstances() {
 			continue
 		}
 		in := &instance{handle: handle{lib: d.lib, dev: dev, began: d.began, failing: d.failing, who: fmt.Sprint(instancePrefix, i, " ")}}
-		if in.identify() {
+		if in.identify(d.identity.UUID) {
 			d.instances = append(d.instances, in)
 		}
 	}
@@ -52,12 +52,13 @@ func (d *device) listInstances() {
 }
 
 // identify reads who the instance is; false if it no longer exists.
-func (in *instance) identify() bool {
+func (in *instance) identify(device string) bool {
 	h := &in.handle
-	uuid, c := ask(h, "nvmlDeviceGetUUID", nvml.Device.GetUUID)
+	text, c := ask(h, "nvmlDeviceGetUUID", nvml.Device.GetUUID)
 	if c != success {
 		return false
 	}
+	uuid, usable := nvidia.UUID(text)
 	name := textOf(ask(h, "nvmlDeviceGetName", nvml.Device.GetName))
 	attributes, c := ask(h, "nvmlDeviceGetAttributes_v2", nvml.Device.GetAttributes)
 	in.facts = gpu.Instance{
@@ -69,6 +70,9 @@ func (in *instance) identify() bool {
 		Multiprocessors:   converted(attributes.MultiprocessorCount, c, plain[int]),
 		MemorySlices:      converted(attributes.GpuInstanceSliceCount, c, plain[int]),
 		ComputeSliceCount: converted(attributes.ComputeInstanceSliceCount, c, plain[int]),
+	}
+	if !usable { // as drivers before the 470 series made it
+		in.facts.UUID = fmt.Sprintf("MIG-%s/%d/%d", device, in.facts.GPUInstance.Or(0), in.facts.ComputeInstance.Or(0))
 	}
 	return true
 }

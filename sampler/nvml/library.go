@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"strings"
 	"sync"
 	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
 // libraryPaths: first what the system's loader finds, then containers, WSL and NixOS.
@@ -158,7 +158,7 @@ func (l *library) shutdown() {
 
 func (l *library) driver() gpu.Driver {
 	text := func(symbol string, call func(nvml.Interface) (string, nvml.Return)) gpu.Reading[string] {
-		return textOf(invoke(l, symbol, l.api, call))
+		return versionOf(invoke(l, symbol, l.api, call))
 	}
 	cuda, c := invoke(l, "nvmlSystemGetCudaDriverVersion_v2", l.api, nvml.Interface.SystemGetCudaDriverVersion_v2)
 	return gpu.Driver{
@@ -171,10 +171,16 @@ func (l *library) driver() gpu.Driver {
 	}
 }
 
+// textOf is a text that the driver gives, fit for people: some give bytes that are none.
 func textOf(s string, c code) gpu.Reading[string] {
-	s = strings.TrimSpace(s)
-	known := s != "" && !strings.EqualFold(s, "N/A")
-	return converted(s, c, func(s string) gpu.Reading[string] { return reported(known, s) })
+	text, ok := nvidia.Text(s)
+	return converted(text, c, func(s string) gpu.Reading[string] { return reported(ok, s) })
+}
+
+// versionOf is a version without what some drivers write behind it.
+func versionOf(s string, c code) gpu.Reading[string] {
+	version, ok := nvidia.Version(s)
+	return converted(version, c, func(s string) gpu.Reading[string] { return reported(ok, s) })
 }
 
 // The adapters below give the binding's methods the shape that invoke needs.

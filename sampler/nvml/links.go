@@ -5,6 +5,7 @@ package nvml
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -160,5 +161,17 @@ func fieldNumber(v nvml.FieldValue) (n uint32, ok bool) {
 		return binary.NativeEndian.Uint32(v.Value[:]), true
 	default:
 		return 0, false
+	}
+}
+
+// fieldInteger is the number of a field that may have 64 bits; not ok where it is less than 0 or no whole number.
+func fieldInteger(v nvml.FieldValue) (n uint64, ok bool) {
+	switch nvml.ValueType(v.ValueType) {
+	case nvml.VALUE_TYPE_UNSIGNED_LONG, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG, nvml.VALUE_TYPE_SIGNED_LONG_LONG:
+		n = binary.NativeEndian.Uint64(v.Value[:])
+		return n, n <= math.MaxInt64
+	default:
+		small, ok := fieldNumber(v)
+		return uint64(small), ok && small <= math.MaxInt32
 	}
 }

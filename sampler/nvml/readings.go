@@ -86,6 +86,7 @@ func (d *device) readState() {
 	r.Modes.MIGPending = converted(mig.b, c, on)
 
 	d.listInstances()
+	d.readAsks()
 	d.policies = nil // readFans asks for them again
 }
 
@@ -229,16 +230,21 @@ func limitDegrees(v uint32) gpu.Reading[gpu.Celsius] {
 func (d *device) readFans() {
 	h := &d.handle
 	count, one := fanCount(h)
+	d.fanFails = false
 	d.readings.Fans = gpu.Fans{Count: count, Combined: gpu.Map(count, func(int) bool { return one })}
 	for i := range d.readings.Fans.Count.Or(0) {
+		commanded, c := ask(h, "nvmlDeviceGetFanSpeed_v2", at(i, nvml.Device.GetFanSpeed_v2))
 		fan := gpu.Fan{
-			Commanded: reading(h, "nvmlDeviceGetFanSpeed_v2", at(i, nvml.Device.GetFanSpeed_v2), speed),
+			Commanded: converted(commanded, c, speed),
 			RPM:       fanRPM(h, i),
 			Target:    reading(h, "nvmlDeviceGetTargetFanSpeed", at(i, nvml.Device.GetTargetFanSpeed), speed),
 		}
 		if !fan.Commanded.Present() && i == 0 {
-			fan.Commanded = reading(h, "nvmlDeviceGetFanSpeed", nvml.Device.GetFanSpeed, speed)
+			if commanded, of := ask(h, "nvmlDeviceGetFanSpeed", nvml.Device.GetFanSpeed); of != functionNotFound {
+				fan.Commanded, c = converted(commanded, of, speed), of
+			}
 		}
+		d.fanFails = d.fanFails || !c.answered() && c != resetRequired && h.fatal == success
 		if i == len(d.policies) {
 			policy := reading(h, "nvmlDeviceGetFanControlPolicy_v2", at(i, nvml.Device.GetFanControlPolicy_v2), policyName)
 			d.policies = append(d.policies, policy)

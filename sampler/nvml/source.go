@@ -68,6 +68,7 @@ func New(cfg Config) *Source {
 		last:    map[string]gpu.Device{},
 		records: map[string]*record{},
 	}
+	s.kernel.Suspects = cfg.Suspects
 	s.set = perdevice.New(cfg.Clock, cfg.Deadline, s.settle)
 	return s
 }
@@ -104,13 +105,39 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	}
 	sess, err := s.attach(ctx, cards)
 	if err == nil {
-		return s.judge(sess, cards, s.set.Read(ctx, s.calls(sess)))
+		snap, err := s.judge(sess, cards, s.set.Read(ctx, s.calls(sess)))
+		return s.complete(snap, err, cards)
 	}
 	s.set.Forget()
+	if errors.Is(err, gpu.ErrNoDevices) {
+		if snap, err := s.complete(nil, err, cards); err == nil {
+			return snap, nil
+		}
+	}
+	if len(s.last) == 0 {
+		err = s.kernel.Explain(err)
+	}
 	if asleep := slices.DeleteFunc(slices.Clone(cards), awake); len(asleep) > 0 {
 		return s.leaveAlone(ctx, asleep), err
 	}
 	return nil, err
+}
+
+// complete adds the cards that the driver should list and does not. Where there is nothing but those, the driver's list
+// is empty, and they are why.
+func (s *Source) complete(snap *gpu.Snapshot, err error, cards []nvidia.Card) (*gpu.Snapshot, error) {
+	if err != nil && !errors.Is(err, gpu.ErrNoDevices) {
+		return snap, err
+	}
+	var devices []gpu.Device
+	if snap != nil {
+		devices = snap.Devices
+	}
+	missing := s.kernel.Missing(s.cfg.Clock.Now(), cards, devices, s.identity)
+	if len(missing) == 0 {
+		return snap, err
+	}
+	return s.snapshot(append(devices, missing...)), nil
 }
 
 // identity is what the card reported of itself, or what the kernel knows of it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
@@ -178,7 +179,7 @@ func (s *Source) takeDetails(all map[string]*details, cuda string, at time.Time)
 	}
 	for key, x := range all {
 		s.details[key] = x
-		if flag(x.MIG).Or(false) {
+		if h := s.rows[key]; flag(x.MIG).Or(false) || h != nil && h.unread != "" {
 			pause = sometimes
 		}
 		if s.rows[key] == nil && s.trouble[key] == nil && !s.asleep[key] && !s.unlisted[key] && key != "" { // it came
@@ -201,30 +202,63 @@ func (s *Source) takeDetails(all map[string]*details, cuda string, at time.Time)
 // compose makes a device of its newest line, the XML and the processes. The caller holds
 // the lock.
 func (s *Source) compose(h *heard, now time.Time) gpu.Device {
-	d := h.device
+	r, x := h.row, s.detailsOf(h)
+	r.says = slices.Clone(r.says)
+	d := &r.device
 	d.SampledAt = h.at
 	d.Fans.Fans = slices.Clone(d.Fans.Fans)
-	x := s.details[h.key]
-	if x != nil && x.UUID != "" && strings.HasPrefix(h.device.UUID, "GPU-") && strings.TrimSpace(x.UUID) != h.device.UUID {
-		x = nil // of a card that was there before
+	if x != nil && h.unread != "" { // the line can't be read, and the document can
+		x.row(&r)
+		d.SampledAt, d.DriverVersion = x.at, s.driver.Version
 	}
+	s.judgeDevice(&r, x, now)
 	if x == nil {
-		unread(&d)
-		setProcesses(&d, s.processes(&d, nil, now))
-		return d
+		unread(d)
+		setProcesses(d, s.processes(d, nil, now))
+		return *d
 	}
-	x.fill(&d)
+	x.fill(d)
 	if s.cfg.PCIeThroughput {
 		x.traffic(&d.Activity)
 	}
 	if now.Sub(x.at) > 3*seldom {
-		staleDetails(&d)
+		staleDetails(d)
 	}
 	if d.Modes.MIG.Or(false) {
 		d.Instances = slices.Clone(x.instances)
 	}
-	setProcesses(&d, s.processes(&d, x, now))
-	return d
+	setProcesses(d, s.processes(d, x, now))
+	return *d
+}
+
+// detailsOf is what the XML said of the device; nil where there has been none, or it was of a card that was there before.
+func (s *Source) detailsOf(h *heard) *details {
+	x := s.details[h.key]
+	if x != nil && x.UUID != "" && h.device.UUID != gpu.UUIDAt(h.device.PCI) && strings.TrimSpace(x.UUID) != h.device.UUID {
+		return nil
+	}
+	return x
+}
+
+// judgeDevice writes into a device what the driver says of it that stands.
+func (s *Source) judgeDevice(r *row, x *details, now time.Time) {
+	says, known := r.says, r.known
+	if x != nil && !known && now.Sub(x.at) <= 3*seldom {
+		more, is := x.says()
+		for _, kind := range more {
+			if !slices.Contains(says, kind) {
+				says = append(says, kind)
+			}
+		}
+		known = is
+	}
+	v := s.verdicts[r.key]
+	if v == nil {
+		v = &nvidia.Verdicts{}
+		s.verdicts[r.key] = v
+	}
+	v.Note(now, known, says...)
+	v.Describe(&r.device)
 }
 
 // setProcesses sets the processes, which are all that there are.

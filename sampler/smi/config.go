@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jonboulle/clockwork"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // Config is what a source needs. Only Run and Program have defaults.
@@ -19,6 +21,8 @@ type Config struct {
 	// SysfsRoot and ProcRoot are where the kernel lists PCI devices, such as "/sys" and
 	// "/proc". Empty where the program runs on another machine.
 	SysfsRoot, ProcRoot string
+	// Suspects are the cards that the kernel's log calls broken; see nvidia.Kernel. Nil: nobody reads it.
+	Suspects func() []gpu.Suspect
 	// Interval is the time between two readings. The commands print more often where it is
 	// longer than a second: each tenth of it, but not more often than each second, nor
 	// less often than each 10 s. So a reading is that old at most.

@@ -20,9 +20,11 @@
 // # Trust
 //
 // The output is for people and changes between versions. A value that can't be read costs
-// its own reading, a line that is cut or foreign costs itself. Fields that hold free text
-// stand where a comma in them does no harm. Whatever is neither data nor a known sentence
-// is logged at level debug.
+// its own reading, a line that is cut or foreign costs itself. Where a value holds a comma, a line has more
+// parts than fields: they are put together in the one way in which all of them look like values
+// of their fields, and where there is none, or several, the device has the readings of the XML
+// until lines can be matched again. Whatever is neither data nor a known sentence
+// is logged at level debug; where nothing else comes, it is quoted in the error.
 //
 // # What is not as with the library
 //

@@ -14,13 +14,61 @@ type field struct {
 	names []string
 	core  bool
 	set   func(d *gpu.Device, v value)
+	form  func(v value) bool                             // what its values look like, where they are there
+	text  bool                                           // of which any may hold a comma
+	asks  func(v value) (kind gpu.FaultKind, known bool) // what the driver asks for; nil: it is a reading
 }
 
 type dev = gpu.Device
 
-// of is a field by its names, the newest first.
+// of is a field by its names, the newest first. It has a number.
 func of(names string, set func(d *dev, v value)) field {
-	return field{names: strings.Fields(names), set: set}
+	return field{names: strings.Fields(names), set: set, form: isNumber}
+}
+
+// formed is a field with another form.
+func formed(form func(v value) bool, f field) field {
+	f.form = form
+	return f
+}
+
+// freeText is a field with any text.
+func freeText(names string, set func(d *dev, v value)) field {
+	f := formed(isText, of(names, set))
+	f.text = true
+	return f
+}
+
+// asking is a field with what the driver asks for.
+func asking(names string, form func(v value) bool, asks func(v value) (gpu.FaultKind, bool)) field {
+	return field{names: strings.Fields(names), form: form, asks: asks, set: func(*dev, value) {}}
+}
+
+func isNumber(v value) bool { _, ok := v.number(); return ok }
+func isFlag(v value) bool   { return flag(v).Present() }
+func isState(v value) bool {
+	return strings.HasPrefix(strings.TrimSpace(string(v)), "P") && len(v) <= len("P15")
+}
+func isSet(v value) bool {
+	return reasons(v).Present() || strings.HasPrefix(strings.TrimSpace(string(v)), "0x")
+}
+func isText(value) bool   { return true }
+func isMode(v value) bool { return computeMode(v).Present() }
+
+func isAction(v value) bool {
+	kind, known := nvidia.NeedsByWords(string(v))
+	return known && kind != gpu.FaultNeedsAction
+}
+
+// yes is an old field of a recovery: "Yes" asks for it.
+func yes(kind gpu.FaultKind) func(value) (gpu.FaultKind, bool) {
+	return func(v value) (gpu.FaultKind, bool) {
+		needed := flag(v)
+		if needed.Or(false) {
+			return kind, true
+		}
+		return "", needed.Present()
+	}
 }
 
 // core is a field of which a device that works reports one.
@@ -31,8 +79,8 @@ func core(f field) field {
 
 // fields are all that a device's line has, beside those that say which device it is.
 var fields = []field{
-	of("serial", func(d *dev, v value) { d.Serial = name(v) }),
-	of("vbios_version", func(d *dev, v value) { d.VBIOS = name(v) }),
+	freeText("serial", func(d *dev, v value) { d.Serial = name(v) }),
+	freeText("vbios_version", func(d *dev, v value) { d.VBIOS = name(v) }),
 	core(of("utilization.gpu", func(d *dev, v value) { d.Utilization.GPU = share(v) })),
 	of("utilization.memory", func(d *dev, v value) { d.Utilization.Memory = share(v) }),
 	of("utilization.encoder", func(d *dev, v value) { d.Utilization.Encoder = share(v) }),
@@ -49,7 +97,7 @@ var fields = []field{
 	core(of("temperature.gpu", func(d *dev, v value) { d.Thermal.GPU = degrees(v) })),
 	of("temperature.gpu.tlimit", func(d *dev, v value) { d.Thermal.Margin = degrees(v) }),
 	of("temperature.memory", func(d *dev, v value) { d.Thermal.Memory = degrees(v) }),
-	of("fan.speed", setFan),
+	of(fanField, setFan),
 	core(of("power.draw", func(d *dev, v value) { d.Power.Draw = watts(v) })),
 	of("enforced.power.limit", func(d *dev, v value) { d.Power.EnforcedLimit = watts(v) }),
 	of("power.default_limit", func(d *dev, v value) { d.Power.DefaultLimit = watts(v) }),
@@ -62,24 +110,27 @@ var fields = []field{
 	of("clocks.max.graphics clocks.max.gr", func(d *dev, v value) { d.Clocks.MaxGraphics = megahertz(v) }),
 	of("clocks.max.sm", func(d *dev, v value) { d.Clocks.MaxSM = megahertz(v) }),
 	of("clocks.max.memory clocks.max.mem", func(d *dev, v value) { d.Clocks.MaxMemory = megahertz(v) }),
-	of("pstate", func(d *dev, v value) { d.Clocks.PerformanceState = state(v) }),
-	of("clocks_event_reasons.active clocks_throttle_reasons.active",
-		func(d *dev, v value) { d.Clocks.EventReasons = reasons(v) }),
+	formed(isState, of("pstate", func(d *dev, v value) { d.Clocks.PerformanceState = state(v) })),
+	formed(isSet, of("clocks_event_reasons.active clocks_throttle_reasons.active",
+		func(d *dev, v value) { d.Clocks.EventReasons = reasons(v) })),
 	of("pcie.link.gen.gpucurrent pcie.link.gen.current", func(d *dev, v value) { d.PCIe.Generation = count[int](v) }),
 	of("pcie.link.gen.max", func(d *dev, v value) { d.PCIe.MaxGeneration = count[int](v) }),
 	of("pcie.link.width.current", func(d *dev, v value) { d.PCIe.Width = count[int](v) }),
 	of("pcie.link.width.max", func(d *dev, v value) { d.PCIe.MaxWidth = count[int](v) }),
-	of("ecc.mode.current", func(d *dev, v value) { d.Health.ECCMode = flag(v) }),
-	of("ecc.mode.pending", func(d *dev, v value) { d.Health.ECCModePending = flag(v) }),
+	formed(isFlag, of("ecc.mode.current", func(d *dev, v value) { d.Health.ECCMode = flag(v) })),
+	formed(isFlag, of("ecc.mode.pending", func(d *dev, v value) { d.Health.ECCModePending = flag(v) })),
 	of("ecc.errors.corrected.volatile.total", func(d *dev, v value) { d.Health.CorrectedVolatile = count[uint64](v) }),
 	of("ecc.errors.uncorrected.volatile.total", func(d *dev, v value) { d.Health.UncorrectedVolatile = count[uint64](v) }),
 	of("ecc.errors.corrected.aggregate.total", func(d *dev, v value) { d.Health.CorrectedAggregate = count[uint64](v) }),
 	of("ecc.errors.uncorrected.aggregate.total", func(d *dev, v value) { d.Health.UncorrectedAggregate = count[uint64](v) }),
-	of("persistence_mode", func(d *dev, v value) { d.Modes.Persistence = flag(v) }),
-	of("compute_mode", func(d *dev, v value) { d.Modes.Compute = computeMode(v) }),
-	of("display_active", func(d *dev, v value) { d.Modes.DisplayActive = flag(v) }),
-	of("mig.mode.current", func(d *dev, v value) { d.Modes.MIG = flag(v) }),
-	of("mig.mode.pending", func(d *dev, v value) { d.Modes.MIGPending = flag(v) }),
+	formed(isFlag, of("persistence_mode", func(d *dev, v value) { d.Modes.Persistence = flag(v) })),
+	formed(isMode, of("compute_mode", func(d *dev, v value) { d.Modes.Compute = computeMode(v) })),
+	formed(isFlag, of("display_active", func(d *dev, v value) { d.Modes.DisplayActive = flag(v) })),
+	formed(isFlag, of("mig.mode.current", func(d *dev, v value) { d.Modes.MIG = flag(v) })),
+	formed(isFlag, of("mig.mode.pending", func(d *dev, v value) { d.Modes.MIGPending = flag(v) })),
+	asking("gpu_recovery_action", isAction, func(v value) (gpu.FaultKind, bool) { return nvidia.NeedsByWords(string(v)) }),
+	asking("reset_status.reset_required gpu_reset_status.reset_required", isFlag, yes(gpu.FaultNeedsReset)),
+	asking("reset_status.drain_and_reset_recommended gpu_reset_status.drain_and_reset_recommended", isFlag, yes(gpu.FaultNeedsLaterReset)),
 }
 
 // setFan: nvidia-smi has one speed of a device, whatever the number of its fans.
@@ -104,8 +155,8 @@ func setMemory(d *gpu.Device, v value) {
 	}
 }
 
-// The fields that every line begins with, and the two that it ends with. A name may hold a
-// comma, and a whole bus address shows that the line was not cut.
+// The fields that every line begins with, and the two that it ends with. A whole bus address
+// shows that the line was not cut.
 var (
 	begins = []string{"index", "uuid", "driver_version", "count"}
 	ends   = []string{"name", "pci.bus_id"}
@@ -162,13 +213,86 @@ type row struct {
 	key    string // its bus address, or where it has none its UUID
 	device gpu.Device
 	err    error // why the device as a whole can't be read
+	// unread is the line where its values can't be matched with the fields: then only the device is known that it is
+	// about.
+	unread string
+	says   []gpu.FaultKind // what the driver says that stands
+	known  bool            // whether it can say that it asks for nothing
 }
 
-const uuidBegins = "GPU-"
+// split are the values of a line. A comma within brackets is part of a text of the driver.
+func split(line string) []string {
+	var parts []string
+	depth, begin := 0, 0
+	for i := range len(line) {
+		switch {
+		case line[i] == '[':
+			depth++
+		case line[i] == ']':
+			depth = max(depth-1, 0)
+		case depth == 0 && strings.HasPrefix(line[i:], ", "):
+			parts = append(parts, line[begin:i])
+			begin = i + len(", ")
+		}
+	}
+	if depth > 0 { // one that does not end
+		return strings.Split(line, ", ")
+	}
+	return append(parts, line[begin:])
+}
 
-// parse reads a line. It is not ok where the line is none of this query.
+// forms are those of all fields, in the order of a line.
+func (q query) forms() []func(value) bool {
+	name := func(v value) bool { return !isNumber(v) }
+	place := func(v value) bool { _, ok := busAddress(v); return ok }
+	all := []func(value) bool{isNumber, func(v value) bool { return nvidia.IsUUID(string(v)) }, isText, isNumber}
+	for _, f := range q {
+		all = append(all, f.form)
+	}
+	return append(all, name, place)
+}
+
+// match makes the values of a line those of the fields. Where a value holds commas there are more parts than fields: then all
+// of them must look like the values of their fields in one way of putting the parts together, and in no other.
+// A name that is known already is taken for that, so that a bad value beside it costs itself alone.
+func (q query) match(parts []string, name string) (values []string, ok bool) {
+	forms := q.forms()
+	more := len(parts) - len(forms)
+	if more == 0 {
+		return parts, true
+	}
+	if begin := len(forms) - len(ends); more > 0 && name != "" && strings.Join(parts[begin:len(parts)-1], ", ") == name {
+		return append(parts[:begin:begin], name, parts[len(parts)-1]), true
+	}
+	for i := 0; more > 0 && i < len(forms); i++ {
+		joined := slices.Concat(parts[:i:i], []string{strings.Join(parts[i:i+more+1], ", ")}, parts[i+more+1:])
+		// The fields of free text: the driver's version, those of the query, and the name.
+		free := i == 2 || i == len(forms)-2 || i >= len(begins) && i < len(begins)+len(q) && q[i-len(begins)].text
+		fits := free || value(joined[i]).excuse()
+		for k, form := range forms {
+			v := value(joined[k])
+			fits = fits && (form(v) || v.excuse())
+		}
+		if !fits {
+			continue
+		}
+		if ok {
+			return nil, false
+		}
+		values, ok = joined, true
+	}
+	return values, ok
+}
+
+// parse reads a line of a device of which nothing is known.
 func (q query) parse(line string) (r row, ok bool) {
-	parts := strings.Split(line, ", ")
+	return q.read(line, func(string) string { return "" })
+}
+
+// read reads a line. It is not ok where the line is none of this query. nameOf is the name of the device with a UUID; empty
+// where it is not known.
+func (q query) read(line string, nameOf func(uuid string) string) (r row, ok bool) {
+	parts := split(line)
 	first, last := len(begins), len(begins)+len(q)
 	if len(parts) < last+len(ends) {
 		return row{}, false
@@ -176,22 +300,19 @@ func (q query) parse(line string) (r row, ok bool) {
 	index, isIndex := value(parts[0]).number()
 	address, isAddress := busAddress(value(parts[len(parts)-1]))
 	uuid := name(value(parts[1]))
-	isUUID := strings.HasPrefix(uuid.Or(""), uuidBegins)
+	isUUID := nvidia.IsUUID(uuid.Or(""))
 	if !isIndex || index < 0 || index > 1<<10 || index != float64(int(index)) || !isAddress && !isUUID {
 		return row{}, false
 	}
-	another := func(part string) bool { return strings.HasPrefix(part, uuidBegins) }
-	if uuid.Present() && !isUUID || slices.ContainsFunc(parts[2:], another) { // two lines in one
+	if uuid.Present() && !isUUID || slices.ContainsFunc(parts[2:], nvidia.IsUUID) { // two lines in one
 		return row{}, false
 	}
 	if end := value(parts[len(parts)-1]); !isAddress && end.plain() != "n/a" { // cut, or shifted
 		return row{}, false
 	}
-	devices, _ := value(parts[3]).number()
-	r = row{index: int(index), driver: name(value(parts[2])), count: int(min(max(devices, 0), 1<<10)), key: address}
+	r = row{index: int(index), key: address}
 	d := &r.device
-	d.Vendor, d.Source, d.VendorIndex, d.DriverVersion = gpu.NVIDIA, gpu.SourceNvidiaSMI, gpu.Of(r.index), r.driver
-	d.PCI = address
+	d.Vendor, d.Source, d.VendorIndex, d.PCI, d.Name = gpu.NVIDIA, gpu.SourceNvidiaSMI, gpu.Of(r.index), address, unnamed
 	switch {
 	case isUUID:
 		d.UUID = uuid.Or("")
@@ -201,28 +322,63 @@ func (q query) parse(line string) (r row, ok bool) {
 	if !isAddress {
 		r.key = d.UUID
 	}
-	d.Name = name(value(strings.Join(parts[last:len(parts)-1], ", "))).Or("NVIDIA GPU")
 	gpu.Withdraw(&d.Readings, gpu.NotSupported) // what this version has no field for
 	gpu.Withdraw(&d.Serial, gpu.NotSupported)
 	gpu.Withdraw(&d.VBIOS, gpu.NotSupported)
 	gpu.Withdraw(&d.Architecture, gpu.NotReported) // the XML has it
-	r.err = q.fill(d, parts[first:last])
+	values, matched := q.match(parts, nameOf(d.UUID))
+	if !matched {
+		gpu.Withdraw(&d.Readings, gpu.NotReported)
+		r.unread, r.err = clean(line), unmatched(line)
+		return r, true
+	}
+	devices, _ := value(values[3]).number()
+	r.driver, r.count = version(value(values[2])), int(min(max(devices, 0), 1<<10))
+	d.DriverVersion, d.Name = r.driver, name(value(values[last])).Or(unnamed)
+	r.err = q.fill(&r, values[first:last])
 	return r, true
 }
 
+// unnamed is how a device is called that has no name.
+const unnamed = "NVIDIA GPU"
+
+// unmatched says of a line that its values can't be matched with the fields.
+func unmatched(line string) *gpu.Advice {
+	return &gpu.Advice{
+		What: "nvidia-smi printed a row whose values can't be matched with its fields: “" + clean(line) + "”",
+		Try:  "wait for nvidia-smi -q -x, which is asked next; if it stays so, update the driver",
+		Err:  gpu.ErrNotAnswering,
+	}
+}
+
 // fill sets the readings, and returns why the device as a whole can't be read.
-func (q query) fill(d *gpu.Device, parts []string) error {
+func (q query) fill(r *row, values []string) error {
+	d := &r.device
 	var worst value
 	works := false
+	says := func(kind gpu.FaultKind) {
+		if kind != "" && !slices.Contains(r.says, kind) {
+			r.says = append(r.says, kind)
+		}
+	}
 	for i, f := range q {
-		v := value(parts[i])
+		v := value(values[i])
 		f.set(d, v)
 		if v.failed() && strings.Contains(v.plain(), "is lost") {
 			return failureOf(v.plain())
 		}
+		switch {
+		case nvidia.RequiresReset(string(v)):
+			says(gpu.FaultNeedsReset)
+		case f.asks != nil:
+			kind, known := f.asks(v)
+			r.known = r.known || known
+			says(kind)
+		case f.names[0] == fanField && v.failed():
+			says(gpu.FaultFanUnreadable)
+		}
 		if f.core {
-			_, isNumber := v.number()
-			works = works || isNumber
+			works = works || isNumber(v)
 			if v.failed() {
 				worst = v
 			}
@@ -235,9 +391,18 @@ func (q query) fill(d *gpu.Device, parts []string) error {
 	if !works && !m.Total.Present() {
 		d.Shared.Unified = gpu.Absent[bool](gpu.NotReported)
 	}
+	crossCheck(d)
+	return nil
+}
+
+// fanField is the field of the fan's speed.
+const fanField = "fan.speed"
+
+// crossCheck compares readings with each other.
+func crossCheck(d *gpu.Device) {
+	m := &d.Memory
 	for _, part := range []*gpu.Reading[gpu.Bytes]{&m.Used, &m.Free, &m.Reserved} {
 		*part = nvidia.Within(*part, m.Total)
 	}
 	d.Power.Draw = nvidia.Plausible(d.Power.Draw, d.Power.MaxLimit)
-	return nil
 }

@@ -3,14 +3,11 @@ package smi
 import (
 	"bytes"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
-const (
-	longestLine = 16 << 10 // a line of all fields has 1 KiB
-	longestText = 128      // of a name or a sentence
-)
+const longestLine = 16 << 10 // a line of all fields has 1 KiB
 
 // lines calls f with each line that is written, without its end. A longer line than
 // nvidia-smi prints is left out as a whole.
@@ -62,18 +59,4 @@ func (l *limited) Write(b []byte) (int, error) {
 }
 
 // clean is text of the program for people and the log: printable, of bounded length.
-func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ReplaceAll(strings.TrimSpace(s), "\t", " "))
-	if len(s) > longestText {
-		s = s[:longestText]
-		for !utf8.ValidString(s) {
-			s = s[:len(s)-1]
-		}
-	}
-	return strings.TrimSpace(s)
-}
+func clean(s string) string { return nvidia.Clean(s) }

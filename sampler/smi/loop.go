@@ -27,6 +27,8 @@ type loop struct {
 	heard    time.Time      // the newest line
 	barren   int            // runs in a row without a line
 	foreign  time.Time      // the newest line that nobody knows
+	strange  int            // how many lines of this run nobody knows
+	quote    string         // the first of them, or of the run before
 	err      *gpu.Advice    // what it said of the driver
 	badField string
 	stalled  bool      // silent, or not long enough with lines again
@@ -107,6 +109,7 @@ func (s *Source) start(l *loop, now time.Time) {
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop, l.running, l.began, l.q = stop, true, now, s.query
 	l.seen, l.err, l.badField, l.stalled, l.back = map[string]int{}, nil, "", false, time.Time{}
+	l.strange = 0
 	args := []string{
 		"--query-gpu=" + l.q.names(), "--format=csv,noheader,nounits",
 		fmt.Sprintf("--loop-ms=%d", max(s.cfg.period().Milliseconds(), 1)),
@@ -145,7 +148,7 @@ func (s *Source) hear(l *loop, text string) {
 		return // it is being ended
 	}
 	now := s.cfg.Clock.Now()
-	r, ok := l.q.parse(text)
+	r, ok := l.q.read(text, s.nameOf)
 	if !ok {
 		s.told(l, text, now)
 		return
@@ -154,7 +157,8 @@ func (s *Source) hear(l *loop, text string) {
 		return
 	}
 	h := &heard{row: r, at: now}
-	if before := s.rows[r.key]; before != nil && l.seen[r.key] > 0 {
+	before := s.rows[r.key]
+	if before != nil && l.seen[r.key] > 0 {
 		h.spacing = min(now.Sub(before.at), s.cfg.Deadline)
 	}
 	s.rows[r.key] = h
@@ -171,12 +175,31 @@ func (s *Source) hear(l *loop, text string) {
 		s.apart[r.key] = now
 	}
 	delete(s.unlisted, r.key)
-	s.count = r.count
+	if r.unread == "" {
+		s.count = r.count
+	} else if before != nil && before.unread == "" {
+		s.detailsDue = now // which has its readings in another form
+	}
 	if v := r.driver.Or(""); v != "" && v != s.driver.Version.Or("") {
 		s.driver.Version = r.driver
 		s.log.Info("the NVIDIA driver answers", "driver", v, "devices", r.count)
 	}
 	s.forgetUnlisted(l)
+}
+
+// nameOf is the name of the device with a UUID, as the XML or a line before had it; empty where that is not known.
+func (s *Source) nameOf(uuid string) string {
+	for _, x := range s.details {
+		if strings.TrimSpace(x.UUID) == uuid {
+			return clean(x.Name)
+		}
+	}
+	for _, h := range s.rows {
+		if h.device.UUID == uuid && h.unread == "" && h.device.Name != unnamed {
+			return h.device.Name
+		}
+	}
+	return ""
 }
 
 // dropTwin: of two lines with one UUID the later is an error of the driver; it gets the
@@ -203,7 +226,9 @@ func (s *Source) told(l *loop, text string, now time.Time) {
 	switch {
 	case !ok:
 		if text = clean(text); text != "" {
-			l.foreign = now
+			if l.foreign, l.strange = now, l.strange+1; l.strange == 1 {
+				l.quote = text
+			}
 			s.note(text)
 		}
 	case t.field != "":

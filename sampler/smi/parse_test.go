@@ -90,13 +90,13 @@ func TestKnownFields(t *testing.T) {
 	}
 }
 
-// lineOf is a line of a query in which every field is a number, but some.
+// lineOf is a line of a query in which every field has a value of its form, but some.
 func lineOf(q query, fields map[string]string) string {
 	parts := []string{"0", "GPU-1", "550.1", "2"}
 	for _, f := range q {
 		v, ok := fields[f.names[0]]
 		if !ok {
-			v = "1"
+			v = string(usual(f))
 		}
 		parts = append(parts, v)
 	}
@@ -107,6 +107,12 @@ func lineOf(q query, fields map[string]string) string {
 		}
 	}
 	return strings.Join(append(parts, end...), ", ")
+}
+
+// usual is a value of the field's form.
+func usual(f field) value {
+	of := []value{"1", "Disabled", "P0", "0x0", "Default", "None"}
+	return of[slices.IndexFunc(of, f.form)]
 }
 
 var all = query(fields)
@@ -148,7 +154,7 @@ func TestOneBadField(t *testing.T) {
 				t.Fatalf("%s is %q: %v, %v", f.names[0], bad, ok, r.err)
 			}
 			changed := r.device
-			f.set(&changed, "1")
+			f.set(&changed, usual(f))
 			changed.Power.Draw, changed.Memory, changed.Identity = healthy.device.Power.Draw, healthy.device.Memory, healthy.device.Identity
 			if diff := cmp.Diff(fmt.Sprintf("%+v", healthy.device), fmt.Sprintf("%+v", changed)); diff != "" {
 				t.Errorf("%s is %q, and more changed:\n%s", f.names[0], bad, diff)
@@ -503,7 +509,7 @@ func FuzzPmon(f *testing.F) {
 		}
 		d := gpu.Device{}
 		d.Source, d.UUID, d.VendorIndex, d.Memory.Total = gpu.SourceNvidiaSMI, "GPU-1", gpu.Of(0), gpu.Of(gpu.Bytes(1<<34))
-		round, _ := r.newest(at)
+		round, _ := r.newest(at.Add(quiet))
 		setProcesses(&d, gpu.Of(r.processes(round, &d)))
 		for _, problem := range checked(d) {
 			t.Error(problem)

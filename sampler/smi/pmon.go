@@ -143,9 +143,9 @@ func (r *rounds) add(line string, now time.Time) bool {
 	return true
 }
 
-// newest is the newest whole round, and when it was printed.
+// newest is the newest whole round, and when it was printed: there is none while the first is being printed.
 func (r *rounds) newest(now time.Time) ([]usage, time.Time) {
-	if now.Sub(r.at) >= quiet || r.lastAt.IsZero() {
+	if now.Sub(r.at) >= quiet {
 		return r.now, r.at
 	}
 	return r.last, r.lastAt

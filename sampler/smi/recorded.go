@@ -73,11 +73,11 @@ func (q query) upright(table []byte) []byte {
 	var out bytes.Buffer
 	cells := make([][]string, len(rows)-1)
 	for i, text := range rows[1:] {
-		if _, ok := q.parse(text); !ok {
+		values, matched := q.match(split(text), "")
+		if r, ok := q.parse(text); !ok || !matched || r.unread != "" {
 			return nil
 		}
-		parts, last := strings.Split(text, ", "), len(begins)+len(q)
-		cells[i] = append(slices.Clone(parts[:last]), strings.Join(parts[last:len(parts)-1], ", "), parts[len(parts)-1])
+		cells[i] = values
 	}
 	for k, title := range titles {
 		values := make([]string, len(cells))

@@ -56,6 +56,8 @@ type Source struct {
 	apart    map[string]time.Time // devices with a loop of their own, and since when
 	unlisted map[string]bool      // cards of the kernel that the driver does not list
 
+	verdicts map[string]*nvidia.Verdicts // by key, as long as the source lives
+
 	details     map[string]*details
 	settled     bool // every device has had a line, and the XML, or can't have them
 	detailed    bool // the XML has been read, or can't be
@@ -64,6 +66,9 @@ type Source struct {
 	stopAsking  context.CancelFunc // nil while the fields are not being asked for
 	noted       string             // the last line in the log that nobody knows
 }
+
+// longestUnread is how old the XML may be where it stands in for a line: it is asked for each 10 s.
+const longestUnread = 3 * sometimes / 2
 
 // A trouble is why a device can't be read.
 type trouble struct {
@@ -84,7 +89,9 @@ func New(cfg Config) *Source {
 		last:      map[string]gpu.Device{},
 		changed:   make(chan struct{}),
 		lingering: map[string]int{},
+		verdicts:  map[string]*nvidia.Verdicts{},
 	}
+	s.kernel.Suspects = cfg.Suspects
 	if s.run == nil {
 		s.run = Program(cfg.Program)
 	}
@@ -126,6 +133,14 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	}
 	if err := s.attach(ctx, cards); err != nil {
 		s.set.Forget()
+		if errors.Is(err, gpu.ErrNoDevices) {
+			if missing := s.missing(cards, nil); len(missing) > 0 {
+				return s.snapshot(missing), nil
+			}
+		}
+		if len(s.last) == 0 {
+			err = s.kernel.Explain(err)
+		}
 		if asleep := slices.DeleteFunc(slices.Clone(cards), awake); len(asleep) > 0 {
 			return s.leaveAlone(ctx, asleep), err
 		}
@@ -146,7 +161,41 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	if s.pauses.Note(s.cfg.Clock.Now(), mayDoze(cards, out)) {
 		s.letGo()
 	}
+	out = append(out, s.missing(cards, out)...)
+	if failure := s.misread(); len(out) == 0 && failure != nil {
+		return nil, failure
+	}
 	return s.snapshot(out), nil
+}
+
+// missing are the cards that the driver should list and does not.
+func (s *Source) missing(cards []nvidia.Card, devices []gpu.Device) []gpu.Device {
+	return s.kernel.Missing(s.cfg.Clock.Now(), cards, devices, func(c nvidia.Card) gpu.Identity {
+		if known := s.last[c.Address]; known.UUID != "" {
+			return known.Identity
+		}
+		return c.Identity(gpu.SourceNvidiaSMI)
+	})
+}
+
+// misread is an error that quotes what the loops print, where none of it is understood; nil where some is.
+func (s *Source) misread() *gpu.Advice {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.notUnderstood()
+}
+
+// notUnderstood is misread for who holds the lock.
+func (s *Source) notUnderstood() *gpu.Advice {
+	if len(s.rows)+len(s.trouble) > 0 {
+		return nil
+	}
+	for _, l := range s.loops {
+		if l.quote != "" && len(l.seen) == 0 {
+			return misunderstood(l.quote)
+		}
+	}
+	return nil
 }
 
 // mayDoze reports whether the system would power all cards down if nobody read them.
@@ -205,10 +254,13 @@ func (s *Source) attach(ctx context.Context, cards []nvidia.Card) error {
 		}
 		if !perdevice.Await(ctx, s.cfg.Clock, changed, s.closing, until, true) {
 			s.mu.Lock()
-			known := len(s.rows) + len(s.trouble)
+			known, failure := len(s.rows)+len(s.trouble), s.notUnderstood()
 			s.mu.Unlock()
-			if known > 0 {
+			switch {
+			case known > 0:
 				return nil
+			case failure != nil:
+				return failure
 			}
 			return &gpu.Advice{
 				What: "nvidia-smi has not answered yet",
@@ -239,6 +291,12 @@ func (s *Source) tend(cards []nvidia.Card) (ready bool, changed <-chan struct{},
 	}
 	for _, l := range s.loops {
 		if failure := s.judge(l, now); failure != nil {
+			s.fail(failure, now)
+			return false, nil, failure
+		}
+	}
+	for _, l := range s.loops {
+		if failure := s.notUnderstood(); failure != nil && l.strange >= 3 && now.Sub(l.began) >= 3*s.cfg.period() {
 			s.fail(failure, now)
 			return false, nil, failure
 		}
@@ -330,7 +388,7 @@ func (s *Source) ask() {
 		}
 		if failure == nil {
 			failure = &gpu.Advice{
-				What: "nvidia-smi does not say which fields it knows",
+				What: "nvidia-smi does not say which fields it knows" + quoting(text.String()),
 				Try:  "run nvidia-smi --help-query-gpu by hand; gpuwhy needs a driver of the 390 series or later",
 				Err:  errors.Join(gpu.ErrNoDriver, errEnded, err),
 			}
@@ -351,6 +409,9 @@ func (s *Source) judge(l *loop, now time.Time) *gpu.Advice {
 			What: "nvidia-smi ends without an answer",
 			Try:  "run it by hand, and look for lines with NVRM in the kernel log (dmesg)",
 			Err:  errors.Join(gpu.ErrNoDriver, errEnded),
+		}
+		if l.quote != "" {
+			failure = misunderstood(l.quote)
 		}
 	}
 	switch {
@@ -415,7 +476,7 @@ func (s *Source) renew(now time.Time) {
 		}
 		var failing, working []string
 		for key := range l.seen {
-			if h := s.rows[key]; h != nil && h.err != nil {
+			if h := s.rows[key]; h != nil && h.err != nil && h.unread == "" {
 				failing = append(failing, key)
 			} else if h != nil {
 				working = append(working, key)
@@ -557,7 +618,7 @@ func (s *Source) newest(key string, term int, begun, patience time.Time) (gpu.De
 		return gpu.Device{}, s.changed, nil
 	case h.at.Before(begun) && (!h.fresh(now, s.cfg.period()) || h.due(s.cfg.period()).Before(patience)):
 		return gpu.Device{}, s.changed, nil
-	case h.err != nil:
+	case h.err != nil && (h.unread == "" || s.detailsOf(h) == nil || now.Sub(s.detailsOf(h).at) > longestUnread):
 		return gpu.Device{}, nil, h.err
 	default:
 		return s.compose(h, now), nil, nil

@@ -24,6 +24,28 @@ func because(a gpu.Advice, errs ...error) *gpu.Advice {
 // said is a sentence of nvidia-smi, for the log.
 func said(s string) error { return errors.New("nvidia-smi: " + clean(s)) }
 
+// misunderstood is of a program that prints lines, of which this is one, and none is understood.
+func misunderstood(line string) *gpu.Advice {
+	return &gpu.Advice{
+		What: "nvidia-smi prints what gpuwhy does not understand" + quoting(line),
+		Try:  "run nvidia-smi --query-gpu=index,uuid,name,pci.bus_id --format=csv by hand: it must print a row for each GPU; if it does, report these lines as a mistake of gpuwhy",
+		Err:  errors.Join(gpu.ErrNoDriver, errForeign),
+	}
+}
+
+// errForeign is of output that is no output of nvidia-smi's.
+var errForeign = errors.New("unknown output")
+
+// quoting quotes the first line of a text that has one; empty where there is none.
+func quoting(text string) string {
+	for line := range strings.Lines(text) {
+		if line = clean(line); line != "" {
+			return ": “" + line + "”"
+		}
+	}
+	return ""
+}
+
 // failureOf is what the driver's words for an error mean that concerns a whole device.
 func failureOf(words string) *gpu.Advice {
 	w := strings.ToLower(words)

@@ -2,6 +2,7 @@ package smi
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,20 @@ func (v value) absent() gpu.Quality {
 func (v value) failed() bool {
 	_, isNumber := v.number()
 	return !isNumber && v.plain() != "" && v.absent() == gpu.NotReported
+}
+
+// excuses are what stands in place of a value where there is none, without brackets.
+var excuses = []string{
+	"n/a", "err!", "none", "no data", "not supported", "function not found", "unknown error", "insufficient permissions",
+	"gpu is lost", "gpu requires reset", "reset required", "requested functionality has been deprecated",
+}
+
+// excuse reports whether the value is one of those words, or a sentence in brackets.
+func (v value) excuse() bool {
+	s := strings.TrimSpace(string(v))
+	inside, opens := strings.CutPrefix(s, "[")
+	inside, closes := strings.CutSuffix(inside, "]")
+	return opens && closes && !strings.ContainsAny(inside, "[]") || slices.Contains(excuses, v.plain())
 }
 
 // number is the number in the value. Its unit is cut off; a decimal comma is a point, and
@@ -167,8 +182,17 @@ func flag(v value) gpu.Reading[bool] {
 
 // name is text that the maker chose.
 func name(v value) gpu.Reading[string] {
-	s := clean(string(v))
-	if s == "" || strings.HasPrefix(s, "[") || strings.EqualFold(s, "N/A") {
+	s, ok := nvidia.Text(string(v))
+	if !ok || strings.HasPrefix(s, "[") {
+		return gpu.Absent[string](v.absent())
+	}
+	return gpu.Of(s)
+}
+
+// version is that of the driver, without what it writes behind it.
+func version(v value) gpu.Reading[string] {
+	s, ok := nvidia.Version(string(v))
+	if !ok {
 		return gpu.Absent[string](v.absent())
 	}
 	return gpu.Of(s)

@@ -2,6 +2,7 @@ package smi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -55,6 +56,8 @@ type gpuElement struct {
 		Slowdown  value `xml:"gpu_temp_slow_threshold"`
 		MemoryMax value `xml:"gpu_temp_max_mem_threshold"`
 		Target    value `xml:"gpu_target_temperature"`
+		GPU       value `xml:"gpu_temp"`
+		Memory    value `xml:"memory_temp"`
 	} `xml:"temperature"`
 	MaxVideo  value `xml:"max_clocks>video_clock"`
 	MIG       value `xml:"mig_mode>current_mig"`
@@ -63,10 +66,54 @@ type gpuElement struct {
 		List []instanceElement `xml:"mig_device"`
 	} `xml:"mig_devices"`
 	Virtualization value `xml:"gpu_virtualization_mode>virtualization_mode"`
-	Processes      struct {
+	Recovery       value `xml:"gpu_recovery_action"`
+	Reset          value `xml:"gpu_reset_status>reset_required"`
+	DrainAndReset  value `xml:"gpu_reset_status>drain_and_reset_recommended"`
+	lineElements
+	Processes struct {
 		Text string           `xml:",chardata"`
 		List []processElement `xml:"process_info"`
 	} `xml:"processes"`
+}
+
+// lineElements are what the lines have, too, for a device whose lines can't be read.
+type lineElements struct {
+	Serial      string        `xml:"serial"`
+	VBIOS       string        `xml:"vbios_version"`
+	Fan         value         `xml:"fan_speed"`
+	State       value         `xml:"performance_state"`
+	Framebuffer memoryElement `xml:"fb_memory_usage"`
+	GPUShare    value         `xml:"utilization>gpu_util"`
+	MemoryShare value         `xml:"utilization>memory_util"`
+	Encoder     value         `xml:"utilization>encoder_util"`
+	Decoder     value         `xml:"utilization>decoder_util"`
+	JPEG        value         `xml:"utilization>jpeg_util"`
+	OFA         value         `xml:"utilization>ofa_util"`
+	Graphics    value         `xml:"clocks>graphics_clock"`
+	SM          value         `xml:"clocks>sm_clock"`
+	MemoryClock value         `xml:"clocks>mem_clock"`
+	Video       value         `xml:"clocks>video_clock"`
+	MaxGraphics value         `xml:"max_clocks>graphics_clock"`
+	MaxSM       value         `xml:"max_clocks>sm_clock"`
+	MaxMemory   value         `xml:"max_clocks>mem_clock"`
+	Power       powerElement  `xml:"gpu_power_readings"`
+	OldPower    powerElement  `xml:"power_readings"`
+	ECC         value         `xml:"ecc_mode>current_ecc"`
+	ECCPending  value         `xml:"ecc_mode>pending_ecc"`
+	Persistent  value         `xml:"persistence_mode"`
+	Compute     value         `xml:"compute_mode"`
+	Display     value         `xml:"display_active"`
+	MIGPending  value         `xml:"mig_mode>pending_mig"`
+}
+
+type powerElement struct {
+	Draw    value `xml:"power_draw"`
+	Instant value `xml:"instant_power_draw"`
+	Limit   value `xml:"current_power_limit"`
+	Older   value `xml:"enforced_power_limit"`
+	Default value `xml:"default_power_limit"`
+	Least   value `xml:"min_power_limit"`
+	Most    value `xml:"max_power_limit"`
 }
 
 type memoryElement struct {
@@ -191,6 +238,60 @@ func (x *details) fill(d *gpu.Device) {
 	h.RemapPending, h.RemapFailed = flag(orNone(x.Remapped.Pending)), flag(orNone(x.Remapped.Failed))
 }
 
+// row is what the document has of what a line would have.
+func (x *details) row(r *row) {
+	d, e := &r.device, &x.lineElements
+	first := func(values ...value) value {
+		for _, v := range values {
+			if isNumber(v) {
+				return v
+			}
+		}
+		return orNone(cmp.Or(values...))
+	}
+	gpu.Withdraw(&d.Readings, gpu.NotReported) // what the document does not have
+	d.Name, d.Serial, d.VBIOS = name(value(x.Name)).Or(unnamed), name(value(e.Serial)), name(value(e.VBIOS))
+	u := &d.Utilization
+	u.GPU, u.Memory, u.Encoder, u.Decoder = share(orNone(e.GPUShare)), share(orNone(e.MemoryShare)), share(orNone(e.Encoder)), share(orNone(e.Decoder))
+	u.JPEG, u.OFA = share(orNone(e.JPEG)), share(orNone(e.OFA))
+	d.Memory = e.Framebuffer.memory()
+	d.Thermal.GPU, d.Thermal.Memory = degrees(orNone(x.Temperature.GPU)), degrees(orNone(x.Temperature.Memory))
+	setFan(d, orNone(e.Fan))
+	now, old := &e.Power, &e.OldPower
+	d.Power.Draw = watts(first(now.Draw, now.Instant, old.Draw))
+	d.Power.EnforcedLimit = watts(first(now.Limit, now.Older, old.Older, old.Limit))
+	d.Power.DefaultLimit = watts(first(now.Default, old.Default))
+	d.Power.MinLimit, d.Power.MaxLimit = watts(first(now.Least, old.Least)), watts(first(now.Most, old.Most))
+	c := &d.Clocks
+	c.Graphics, c.SM, c.Memory, c.Video = megahertz(orNone(e.Graphics)), megahertz(orNone(e.SM)), megahertz(orNone(e.MemoryClock)), megahertz(orNone(e.Video))
+	c.MaxGraphics, c.MaxSM, c.MaxMemory = megahertz(orNone(e.MaxGraphics)), megahertz(orNone(e.MaxSM)), megahertz(orNone(e.MaxMemory))
+	c.PerformanceState = state(orNone(e.State))
+	d.Health.ECCMode, d.Health.ECCModePending = flag(orNone(e.ECC)), flag(orNone(e.ECCPending))
+	m := &d.Modes
+	m.Persistence, m.Compute, m.DisplayActive = flag(orNone(e.Persistent)), computeMode(orNone(e.Compute)), flag(orNone(e.Display))
+	m.MIG, m.MIGPending = flag(orNone(x.MIG)), flag(orNone(e.MIGPending))
+	crossCheck(d)
+	if e.Fan != "" && e.Fan.failed() {
+		r.says = append(r.says, gpu.FaultFanUnreadable)
+	}
+	r.unread, r.err = "", nil
+}
+
+// says is what the driver asks for, where the lines have no field for it.
+func (x *details) says() (kinds []gpu.FaultKind, known bool) {
+	take := func(kind gpu.FaultKind, is bool) {
+		if known = known || is; kind != "" {
+			kinds = append(kinds, kind)
+		}
+	}
+	take(nvidia.NeedsByWords(string(x.Recovery)))
+	take(yes(gpu.FaultNeedsReset)(x.Reset))
+	if len(kinds) == 0 {
+		take(yes(gpu.FaultNeedsLaterReset)(x.DrainAndReset))
+	}
+	return kinds, known
+}
+
 // limit is a limit of temperature; an element that is not there is not offered.
 func limit(v value) gpu.Reading[gpu.Celsius] { return limitDegrees(orNone(v)) }
 
@@ -249,7 +350,7 @@ func identifier(v value) gpu.Reading[int] {
 type instanceName struct{ profile, uuid string }
 
 var (
-	listedGPU = lazy.Pattern(`^GPU (\d+): .*\(UUID: (GPU-[^)\s]+)\)\s*$`)
+	listedGPU = lazy.Pattern(`^GPU (\d+): .*\(UUID: ([^)\s]+)\)\s*$`)
 	listedMIG = lazy.Pattern(`^\s+MIG (\S+)\s+Device\s+(\d+):\s+\(UUID: (MIG-[^)\s]+)\)\s*$`)
 	// A profile has its slices in its name: 1c.3g.20gb is one of three.
 	slicesOf = lazy.Pattern(`^(?:(\d)c\.)?(\d)g\.`)

@@ -15,9 +15,11 @@ const (
 	Lost          Kind = "lost"
 	NotAnswering  Kind = "not_answering"
 	Asleep        Kind = "asleep"
-	NoReadings    Kind = "no_readings"         // it answers, and reports nothing now
+	NoReadings    Kind = "no_readings"         // it answers, and reports nothing now or ever
+	NeedsAction   Kind = "needs_action"        // its driver asks for a reset or the like
 	StuckCounter  Kind = "busy_counter_stuck"  // "100 % busy" with nothing running
 	FanFailing    Kind = "fan_failing"         // it does not turn as commanded
+	FanUnreadable Kind = "fan_unreadable"      // the driver fails to read a fan
 	FanByHand     Kind = "fan_set_by_hand"     // it does not follow the temperature
 	Work          Kind = "work"                // somebody uses the device
 	CoolingDown   Kind = "cooling_down"        // work has ended, its heat has not
@@ -129,6 +131,11 @@ type DeviceAnswer struct {
 
 // Works reports whether somebody's work was seen on a device, and whether that can be told.
 func (a *DeviceAnswer) Works() (works, known bool) { return a.working, !a.unknown }
+
+// needs reports whether its driver asks for something to be done.
+func (a *DeviceAnswer) needs() bool {
+	return slices.ContainsFunc(a.Causes, func(c Cause) bool { return c.Kind == NeedsAction })
+}
 
 // A Cooldown is how a device gets cool and quiet after work.
 type Cooldown struct {

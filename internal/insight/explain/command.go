@@ -21,6 +21,8 @@ func (d *device) command(kind Kind, what string) string {
 		return stopping(d.holders(), memoryOf)
 	case kind == HeldAwake && what == "persistence":
 		return "sudo nvidia-smi -pm 1"
+	case kind == NeedsAction && what == string(gpu.FaultNeedsReset) && d.resets() && d.free() && d.doing == resting:
+		return "sudo nvidia-smi --gpu-reset -i " + d.UUID
 	case kind == HeldAwake && what == "left behind":
 		return "sudo nvidia-smi --gpu-reset -i " + d.UUID
 	}

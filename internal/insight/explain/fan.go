@@ -197,7 +197,7 @@ func (m *memory) keepFan(d *device) {
 func chassisFans(d *device, f *finding) {
 	count, counted := d.Fans.Count.Get()
 	unsupported := d.Fans.Count.Quality() == gpu.NotSupported
-	if len(d.Fans.Fans) > 0 || !unsupported && (!counted || count != 0) || !d.reportsAnything() {
+	if len(d.Fans.Fans) > 0 || !unsupported && (!counted || count != 0) || !d.reportsAnything() || d.offersOnlyMemory() {
 		return
 	}
 	f.heat(d)

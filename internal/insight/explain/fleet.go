@@ -21,7 +21,7 @@ const (
 	Unread                  // it answers, and no GPU of it can be read
 	Silent                  // nothing comes of it: how it does is not known
 	Loud                    // a GPU is near its limit of heat, or its fan is fast
-	Broken                  // a GPU is lost or does not answer, or a fan fails
+	Broken                  // a GPU is lost, does not answer or needs a reset, or a fan fails
 	standings
 )
 
@@ -31,7 +31,7 @@ const fast = 60
 // Broken reports whether a cause is that something is broken.
 func (c *Cause) Broken() bool {
 	switch c.Kind {
-	case Lost, NotAnswering:
+	case Lost, NotAnswering, NeedsAction, FanUnreadable:
 		return true
 	case NoDevice:
 		return c.Case != WithoutCard // then nothing is wrong

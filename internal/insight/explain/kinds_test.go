@@ -94,6 +94,10 @@ func TestASentenceOfEachKind(t *testing.T) {
 			"Look for lines of its driver in the kernel log; a restart of the machine may be needed."},
 		explain.Asleep:     {at0(snapshot(in(gpu.StateAsleep, 0))), "GPU 0 (RTX 4090) is asleep: the system has powered it down.", ""},
 		explain.NoReadings: {at0(snapshot(alone)), "GPU 0 (RTX 4090) has no readings now: it is left alone to fall asleep.", "Open the page to wake it."},
+		explain.NeedsAction: {at0(snapshot(made(stands(gpu.FaultNeedsReset)))), "GPU 0 (RTX 4090) needs a reset, its driver says (34 °C, 17 W of 450 W, fan off).",
+			"End what uses the GPU and reset it (nvidia-smi --gpu-reset, as root), or restart the machine."},
+		explain.FanUnreadable: {at0(snapshot(made(stands(gpu.FaultFanUnreadable)))), "The fan of GPU 0 (RTX 4090) can't be read: the driver reports an error.",
+			"Look whether the fan turns, and watch the temperature. Restart the machine; if the fan still can't be read then, have the card tested."},
 		explain.StuckCounter: {of(during(30*time.Second, made(func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](100) }))),
 			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it (34 °C, 17 W of 450 W, fan off).",
 			"Nothing needs to be done for the fan. The counter is right again after the GPU is reset or the machine is restarted; until then go by power and temperature."},
@@ -244,6 +248,129 @@ func TestALostDeviceNamesItsXID(t *testing.T) {
 		answer := explain.Explain(snapshot(lost))
 		if got := answer.Causes()[0].Sentence; got != want {
 			t.Errorf("%v before: %q, want %q", ago, got, want)
+		}
+	}
+}
+
+// stands makes the driver say something of a device that stands.
+func stands(kinds ...gpu.FaultKind) func(*gpu.Device) {
+	return func(d *gpu.Device) {
+		var all []gpu.Fault
+		for _, kind := range kinds {
+			what, try := kind.Meaning()
+			all = append(all, gpu.Fault{Kind: kind, Count: 1, Last: start})
+			d.Reason = gpu.Advice{What: what, Try: try, Err: gpu.ErrNeedsAction}
+		}
+		d.Health.Faults = gpu.Of(all)
+	}
+}
+
+// What the driver asks for leads: the headline says it, and it is no error of the past.
+func TestWhatTheDriverAsksFor(t *testing.T) {
+	for _, tt := range []struct {
+		kinds    []gpu.FaultKind
+		headline string
+		causes   string
+	}{
+		{[]gpu.FaultKind{gpu.FaultNeedsReset}, "GPU 1 needs a reset, its driver says.", "needs_action high, work high"},
+		{[]gpu.FaultKind{gpu.FaultNeedsRestart}, "The machine needs a restart for GPU 1.", "needs_action high, work high"},
+		{[]gpu.FaultKind{gpu.FaultNeedsDrain}, "GPU 1 needs its shared work to end, its driver says.", "needs_action high, work high"},
+		{[]gpu.FaultKind{gpu.FaultNeedsLaterReset}, "GPU 1 needs a reset once its work is done.", "needs_action high, work high"},
+		{[]gpu.FaultKind{gpu.FaultNeedsAction}, "GPU 1 needs to be recovered, its driver says.", "needs_action high, work high"},
+		{[]gpu.FaultKind{gpu.FaultNeedsReset, gpu.FaultFanUnreadable}, "GPU 1 needs a reset, its driver says.", "needs_action high, fan_unreadable high, work high"},
+		{[]gpu.FaultKind{gpu.FaultFanUnreadable}, "GPU 1's fan can't be read: the driver reports an error.", "fan_unreadable high, work high"},
+	} {
+		answer := play(t, during(time.Minute, made(), made(at(1), working(93, python), stands(tt.kinds...))))
+		if answer.Headline != tt.headline || !answer.Broken() {
+			t.Errorf("%v: the headline is %q, broken %v", tt.kinds, answer.Headline, answer.Broken())
+		}
+		of := answer.Devices[1]
+		if got := kindsOf(of.Causes); got != tt.causes {
+			t.Errorf("%v: the causes are %s", tt.kinds, got)
+		}
+		if other := answer.Devices[0]; strings.Contains(kindsOf(other.Causes), "needs_action") || other.Standing() == explain.Broken {
+			t.Errorf("%v: the other is %s", tt.kinds, kindsOf(other.Causes))
+		}
+	}
+	// One that is broken leads, also where another is heard.
+	answer := play(t, during(time.Minute, made(working(98, python)), made(at(1), stands(gpu.FaultNeedsReset))))
+	if answer.Headline != "GPU 1 needs a reset, its driver says." || !strings.Contains(answer.Rest, "python (alice) is heating GPU 0") {
+		t.Errorf("%q, %q", answer.Headline, answer.Rest)
+	}
+	// A reset ends what runs: there is a command only where nothing does.
+	free := func(d *gpu.Device) { d.Vendor, d.UUID, d.Source = gpu.NVIDIA, "GPU-0", gpu.SourceNVML }
+	if got := play(t, during(time.Minute, made(free, stands(gpu.FaultNeedsReset)))).Action.Command; got != "sudo nvidia-smi --gpu-reset -i GPU-0" {
+		t.Errorf("the command is %q", got)
+	}
+	if got := play(t, during(time.Minute, made(free, working(98, python), stands(gpu.FaultNeedsReset)))).Action.Command; got != "" {
+		t.Errorf("while it works the command is %q", got)
+	}
+}
+
+// What a driver never offers is not missing now; memory is a reading.
+func TestWhatTheDriverOffers(t *testing.T) {
+	with := func(q gpu.Quality, memory bool, more ...func(*gpu.Device)) gpu.Device {
+		d := made()
+		gpu.Withdraw(&d.Readings, q)
+		d.Fans = gpu.Fans{Count: gpu.Absent[int](q)}
+		if memory {
+			d.Memory.Total, d.Memory.Used = gpu.Of[gpu.Bytes](24<<30), gpu.Of[gpu.Bytes](1204<<20)
+		}
+		for _, change := range more {
+			change(&d)
+		}
+		return d
+	}
+	used := func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{process(7, "python", 0)}) }
+	for what, tt := range map[string]struct {
+		device           gpu.Device
+		headline, causes string
+	}{
+		"nothing":                {with(gpu.NotSupported, false), "The driver offers no readings of the GPU.", "no_readings high"},
+		"memory alone":           {with(gpu.NotSupported, true), "The driver offers only memory readings of the GPU.", "no_readings high"},
+		"nothing now":            {with(gpu.Stale, false), "The GPU has no readings now.", "no_readings high"},
+		"not reported now":       {with(gpu.NotReported, false), "The GPU has no readings now.", "no_readings high"},
+		"memory alone now":       {with(gpu.NotReported, true), "How busy the GPU is can't be told yet.", "idle low"},
+		"memory and who uses it": {with(gpu.NotSupported, true, used), "", ""},
+	} {
+		answer := explain.Explain(snapshot(tt.device))
+		if tt.headline == "" { // whoever holds it is worth more
+			if strings.Contains(kindsOf(answer.Causes()), "no_readings") {
+				t.Errorf("%s: %s", what, kindsOf(answer.Causes()))
+			}
+			continue
+		}
+		if got := kindsOf(answer.Causes()); answer.Headline != tt.headline || got != tt.causes {
+			t.Errorf("%s: %q, %s", what, answer.Headline, got)
+		}
+	}
+	answer := explain.Explain(snapshot(with(gpu.NotSupported, true)))
+	if want := "The driver offers no readings of GPU 0 (RTX 4090) but its memory (1.2 of 24.0 GiB of memory in use): neither temperature nor power, work or fan can be told here."; answer.Sentence != want {
+		t.Errorf("%q", answer.Sentence)
+	}
+	if len(answer.Facts) != 1 || answer.Facts[0].Text != "1.2 of 24.0 GiB of memory in use" {
+		t.Errorf("%v", answer.Facts)
+	}
+}
+
+// A card that the driver does not list is named, with its address and why.
+func TestACardThatIsNotListed(t *testing.T) {
+	for what, want := range map[string][2]string{
+		"the kernel's log says of the card at 0000:b3:00.0: the GPU has fallen off the bus": {
+			"GPU 1 has fallen off the bus.",
+			"GPU 1 (RTX 4090) is lost: the kernel's log says of the card at 0000:b3:00.0: the GPU has fallen off the bus.",
+		},
+		"the GPU has fallen off the bus": {"GPU 1 has fallen off the bus.", "GPU 1 (RTX 4090) is lost: the GPU has fallen off the bus (0000:b3:00.0)."},
+		"the driver does not list the card at 0000:b3:00.0, though the kernel has given it to the driver": {
+			"GPU 1 is broken: the driver does not list it.",
+			"GPU 1 (RTX 4090) is broken: the driver does not list the card at 0000:b3:00.0, though the kernel has given it to the driver.",
+		},
+	} {
+		lost := in(gpu.StateLost, 1)
+		lost.PCI, lost.Reason = "0000:b3:00.0", gpu.Advice{What: what, Try: "look at it", Err: gpu.ErrNotListed}
+		answer := explain.Explain(snapshot(made(), lost))
+		if got := answer.Devices[1].Sentence; answer.Headline != want[0] || got != want[1] || answer.Devices[1].Action.Text != "Look at it." {
+			t.Errorf("%q, %q, %q", answer.Headline, got, answer.Devices[1].Action.Text)
 		}
 	}
 }

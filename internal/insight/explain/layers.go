@@ -273,6 +273,9 @@ func (d *device) facts(first *finding) []Fact {
 	}
 	switch of {
 	case Lost, NotAnswering, Asleep, NoReadings:
+		if first.Case == "memory alone" {
+			add(d.memoryUse(), false)
+		}
 		add(textOf(d.Reason.What), of == Lost)
 		if of != NoReadings && d.s.Time.Sub(d.Since) >= 5*time.Second && !d.Since.IsZero() {
 			add("for "+Span(d.s.Time.Sub(d.Since)), false)
@@ -296,6 +299,11 @@ func (d *device) facts(first *finding) []Fact {
 		}
 		add(temp, hot)
 		add(power, false)
+	case NeedsAction, FanUnreadable:
+		add(textOf(d.Reason.What), true)
+		add(temp, hot)
+		add(power, false)
+		add(fan, false)
 	case FanByHand, FanAtRest, CoolingDown:
 		add(fan, false)
 		add(temp, hot)
@@ -398,8 +406,8 @@ func (a *Answer) layer() {
 		}
 		a.Past = pastTense(a.Headline)
 	}
-	if lead.Device.State != gpu.StateOK { // what is heard is another's
-		if i := slices.IndexFunc(a.ranked, func(d *DeviceAnswer) bool { return d.working && d.Device.State == gpu.StateOK }); i >= 0 {
+	if lead.Device.State != gpu.StateOK || lead.needs() && !lead.working { // what is heard is another's
+		if i := slices.IndexFunc(a.ranked, func(d *DeviceAnswer) bool { return d.working && d != lead && d.Device.State == gpu.StateOK }); i >= 0 {
 			rest = append(rest, strings.TrimRight(a.ranked[i].Headline, "."))
 		}
 	}

@@ -2,8 +2,10 @@ package explain
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,11 +17,15 @@ var absences = []gpu.State{gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep
 
 func absent(d *device, f *finding) {
 	f.say(High, "state")
-	if d.State != gpu.StateAsleep {
+	listed := true
+	if d.State == gpu.StateLost && errors.Is(&d.Reason, gpu.ErrNotListed) {
+		listed = d.notListed(f)
+	}
+	if listed && d.State != gpu.StateAsleep {
 		f.Advice = fmt.Sprintf(f.Advice, d.Vendor.LogLines())
 	}
 	f.Advice = cmp.Or(Advice(d.Reason.Try), f.Advice) // the source may know better
-	if newest, ok := d.newestFailure(); ok && d.State != gpu.StateAsleep {
+	if newest, ok := d.newestFailure(); ok && listed && d.State != gpu.StateAsleep {
 		f.clause += ", after " + newest.what
 	}
 	f.Since, f.at = d.Since, d.Since
@@ -28,8 +34,21 @@ func absent(d *device, f *finding) {
 	f.fact("reason", textOf(d.Reason.What))
 }
 
+// notListed is about a card that the driver leaves out of its list. It is false.
+func (d *device) notListed(f *finding) bool {
+	what, reason := "not listed", textOf(d.Reason.What)
+	if strings.Contains(reason, "off the bus") {
+		what = "off the bus"
+	}
+	if !strings.Contains(reason, d.PCI) {
+		reason += " (" + textOf(d.PCI) + ")"
+	}
+	f.say(High, what, reason)
+	return false
+}
+
 func noReadings(d *device, f *finding) {
-	if d.reportsAnything() || d.cooling() {
+	if d.reportsAnything() && !d.offersOnlyMemory() || d.cooling() {
 		return
 	}
 	reason := textOf(d.Reason.What)
@@ -37,17 +56,84 @@ func noReadings(d *device, f *finding) {
 	if reason != "" {
 		reason = ": " + reason
 	}
-	f.say(High, "now", reason)
-	f.Advice = Advice(d.Reason.Try)
+	switch used := d.memoryUse(); {
+	case !d.offersNothing():
+		f.say(High, "now", reason)
+		f.Advice = Advice(d.Reason.Try)
+		return
+	case used != "":
+		f.say(High, "memory alone", used)
+		f.figure("memory used", d.Memory.Used.Or(0).MiB(), "MiB").figure("memory", d.Memory.Total.Or(0).MiB(), "MiB")
+	default:
+		f.say(High, "none offered")
+	}
+	f.fact("not offered", "temperature, power, utilization and fan speed")
+}
+
+// offersOnlyMemory reports whether the memory is all that the driver offers of a device, and nobody is seen to use it.
+func (d *device) offersOnlyMemory() bool {
+	return d.offersNothing() && d.doing == unknown && d.figures == "" && len(d.Processes.Or(nil)) == 0
+}
+
+// offersNothing reports whether the driver offers none of the readings that tell of heat, noise and work: not whether
+// they are missing now.
+func (d *device) offersNothing() bool {
+	for _, q := range []gpu.Quality{d.Utilization.GPU.Quality(), d.Thermal.GPU.Quality(), d.Power.Draw.Quality(), d.Fans.Commanded().Quality()} {
+		if q != gpu.NotSupported {
+			return false
+		}
+	}
+	return true
+}
+
+// memoryUse is "1.2 of 24.0 GiB of memory in use"; empty where the driver does not say.
+func (d *device) memoryUse() string {
+	used, ok := d.Memory.Used.Trusted()
+	total, known := d.Memory.Total.Trusted()
+	if !ok || !known {
+		return ""
+	}
+	in := func(b gpu.Bytes) string { return strconv.FormatFloat(float64(b)/(1<<30), 'f', 1, 64) }
+	return in(used) + " of " + in(total) + " GiB of memory in use"
 }
 
 func (d *device) reportsAnything() bool {
-	return d.doing != unknown || d.figures != "" || len(d.Processes.Or(nil)) > 0
+	return d.doing != unknown || d.figures != "" || len(d.Processes.Or(nil)) > 0 || d.memoryUse() != ""
+}
+
+// needsAction is what the driver asks for, the most urgent of it.
+func needsAction(d *device, f *finding) {
+	for _, kind := range []gpu.FaultKind{gpu.FaultNeedsRestart, gpu.FaultNeedsReset, gpu.FaultNeedsDrain, gpu.FaultNeedsAction, gpu.FaultNeedsLaterReset} {
+		if d.stands(f, kind) {
+			return
+		}
+	}
+}
+
+func fanUnreadable(d *device, f *finding) {
+	f.fanName = "the fan"
+	if !d.stands(f, gpu.FaultFanUnreadable) {
+		f.fanName = ""
+	}
+}
+
+// stands makes a finding of a fault that stands; false where it does not.
+func (d *device) stands(f *finding, kind gpu.FaultKind) bool {
+	all := d.Health.Faults.Or(nil)
+	i := slices.IndexFunc(all, func(f gpu.Fault) bool { return f.Kind == kind })
+	if i < 0 {
+		return false
+	}
+	what, try := kind.Meaning()
+	f.say(High, string(kind))
+	f.Since, f.Advice = d.began(all[i].Last), try
+	f.fact("the driver says", what)
+	return true
 }
 
 // notKnowable says what nobody can tell here, and which permission or feature is missing.
 func notKnowable(d *device, f *finding) {
-	if !d.reportsAnything() {
+	if !d.reportsAnything() || d.offersOnlyMemory() {
 		return
 	}
 	var missing, tries []string

@@ -211,7 +211,7 @@ func unexplained(d *device, f *finding) {
 
 // idle says that there is nothing to explain.
 func idle(d *device, f *finding) {
-	if d.stuck || d.cooling() || d.doing == working || d.isAwake() || d.isUnexplained() || !d.reportsAnything() {
+	if d.stuck || d.cooling() || d.doing == working || d.isAwake() || d.isUnexplained() || !d.reportsAnything() || d.offersOnlyMemory() {
 		return
 	}
 	f.heat(d)

@@ -23,9 +23,11 @@ type rule struct {
 // The rules about a device that answers, in the order of a sentence. They don't know of one another.
 var rules = []rule{
 	{NoReadings, noReadings},
+	{NeedsAction, needsAction},
 	{StuckCounter, stuckCounter},
 	{Frozen, frozen},
 	{FanFailing, fanFailing},
+	{FanUnreadable, fanUnreadable},
 	{FanByHand, fanByHand},
 	{LimitedByHeat, when((*device).tooHot, limitedByHeat)},
 	{HotForPower, when((*device).muchHotter, hotForPower)},
@@ -197,6 +199,9 @@ func (d *device) explain() DeviceAnswer {
 	out.loudness = d.loudness()
 	if badFan && (slices.ContainsFunc(out.Causes, func(c Cause) bool { return c.Kind == FanFailing || c.Kind == FanByHand })) {
 		out.loudness++
+	}
+	if out.needs() { // what is broken leads
+		out.loudness += 20
 	}
 	return out
 }

@@ -21,7 +21,7 @@ func (d *device) ways(first *finding) (out []Way) {
 	switch {
 	case command != "" && first.Kind == HeldAwake && first.Case == "persistence":
 		out = append(out, Way{"Let it rest", command})
-	case command != "" && first.Kind == HeldAwake && first.Case == "left behind":
+	case command != "" && (first.Kind == NeedsAction || first.Kind == HeldAwake && first.Case == "left behind"):
 		out = append(out, Way{"Reset it", command})
 	case command != "":
 		if pids, kills := strings.CutPrefix(command, "sudo kill "); kills && first.Kind == Work {

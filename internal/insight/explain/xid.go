@@ -48,6 +48,9 @@ func (d *device) newestFailure() (newest failure, ok bool) {
 		all = append(all, failure{"xid", what, try, x.Count, x.Last, x.Culprit})
 	}
 	for _, f := range d.Health.Faults.Or(nil) {
+		if f.Kind.Stands() {
+			continue // that has a cause of its own
+		}
 		what, try := Fault(f)
 		all = append(all, failure{"fault", what, try, f.Count, f.Last, f.Culprit})
 	}

@@ -1,0 +1,134 @@
+package nvidia
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// NeedsByNumber is what a number of nvmlDeviceGpuRecoveryAction_t asks for; empty for 0, nothing.
+func NeedsByNumber(action uint32) gpu.FaultKind {
+	switch action {
+	case 0:
+		return ""
+	case 1, 6: // of the GPU, of its PCIe bus
+		return gpu.FaultNeedsReset
+	case 2, 7: // of the node, of the system
+		return gpu.FaultNeedsRestart
+	case 3:
+		return gpu.FaultNeedsDrain
+	case 4:
+		return gpu.FaultNeedsLaterReset
+	default:
+		return gpu.FaultNeedsAction
+	}
+}
+
+// NeedsByWords is the same from nvidia-smi's "GPU Recovery Action"; known is false where the text is no such action:
+// "N/A", or an error.
+func NeedsByWords(text string) (kind gpu.FaultKind, known bool) {
+	w := strings.ToLower(strings.TrimSpace(text))
+	has := func(part string) bool { return strings.Contains(w, part) }
+	switch {
+	case w == "none":
+		return "", true
+	case RequiresReset(w):
+		return gpu.FaultNeedsReset, true
+	case w == "", strings.HasPrefix(w, "["), w == "n/a", has("not supported"), has("deprecated"), has("permission"), has("error"), has("unknown"), has("not found"), has("lost"):
+		return "", false
+	case has("drain") && has("reset"):
+		return gpu.FaultNeedsLaterReset, true
+	case has("drain"):
+		return gpu.FaultNeedsDrain, true
+	case has("reboot"), has("restart"):
+		return gpu.FaultNeedsRestart, true
+	case has("reset"):
+		return gpu.FaultNeedsReset, true
+	default:
+		return gpu.FaultNeedsAction, true
+	}
+}
+
+// RequiresReset reports whether a value is the driver's sentence in place of one: "[GPU requires reset]".
+func RequiresReset(value string) bool {
+	w := strings.ToLower(value)
+	return strings.Contains(w, "requires reset") || strings.Contains(w, "reset required")
+}
+
+// Verdicts are what the driver says of one device that stands: what it asks for, and what it fails to read. They
+// know since when. Their zero is ready.
+type Verdicts struct {
+	known bool // the driver can say what it asks for
+	all   map[gpu.FaultKind]verdict
+}
+
+type verdict struct {
+	said   time.Time // since when it is said in each reading; zero: it is not said now
+	since  time.Time
+	times  uint64 // it began
+	stands bool
+}
+
+// lasts is how long the driver must fail to read a fan: a single error can be chance. What it asks for it knows.
+const lasts = 2 * time.Second
+
+// Note takes what the driver says in a reading that was taken then: known is whether it can say that nothing is asked for.
+func (v *Verdicts) Note(now time.Time, known bool, says ...gpu.FaultKind) {
+	v.known = v.known || known
+	if v.all == nil && len(says) > 0 {
+		v.all = map[gpu.FaultKind]verdict{}
+	}
+	for _, kind := range says {
+		is := v.all[kind]
+		if is.said.IsZero() {
+			is.said = now
+		}
+		if !is.stands && (kind.AsksForAction() || now.Sub(is.said) >= lasts) {
+			is.since, is.times, is.stands = is.said.UTC(), is.times+1, true
+		}
+		v.all[kind] = is
+	}
+	for kind, is := range v.all {
+		if !slices.Contains(says, kind) {
+			is.said, is.stands = time.Time{}, false
+			v.all[kind] = is
+		}
+	}
+}
+
+// Describe writes what stands into a device that answers: its faults, and its reason.
+func (v *Verdicts) Describe(d *gpu.Device) {
+	var faults []gpu.Fault
+	for kind, is := range v.all {
+		if is.stands {
+			faults = append(faults, gpu.Fault{Kind: kind, Count: is.times, Last: is.since})
+		}
+	}
+	if !v.known && len(faults) == 0 {
+		d.Health.Faults = gpu.Absent[[]gpu.Fault](gpu.NotSupported)
+		return
+	}
+	slices.SortFunc(faults, func(a, b gpu.Fault) int { return cmp.Compare(a.Kind, b.Kind) })
+	d.Health.Faults = gpu.Of(append([]gpu.Fault{}, faults...))
+	if len(faults) == 0 {
+		return
+	}
+	slices.SortStableFunc(faults, func(a, b gpu.Fault) int { return cmp.Compare(urgency(a.Kind), urgency(b.Kind)) })
+	var whats []string
+	for _, f := range faults {
+		what, _ := f.Kind.Meaning()
+		whats = append(whats, what)
+	}
+	_, try := faults[0].Kind.Meaning()
+	d.Reason = gpu.Advice{What: strings.Join(whats, "; "), Try: strings.ToLower(try[:1]) + strings.TrimSuffix(try[1:], "."), Err: gpu.ErrNeedsAction}
+}
+
+// urgency orders what stands, what comes first at the top.
+func urgency(k gpu.FaultKind) int {
+	return slices.Index([]gpu.FaultKind{
+		gpu.FaultNeedsRestart, gpu.FaultNeedsReset, gpu.FaultNeedsDrain, gpu.FaultNeedsAction, gpu.FaultNeedsLaterReset, gpu.FaultFanUnreadable,
+	}, k)
+}
