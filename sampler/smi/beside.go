@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
@@ -201,6 +202,14 @@ func (s *Source) takeDetails(all map[string]*details, cuda string, at time.Time)
 // compose makes a device of its newest line, the XML and the processes. The caller holds
 // the lock.
 func (s *Source) compose(h *heard, now time.Time) gpu.Device {
+	d := s.joined(h, now)
+	d.Shared.Unified = nvidia.Unified(&d.Identity, &d.Readings)
+	d.PCIe = nvidia.Link(d.PCIe, d.Shared.Unified)
+	return d
+}
+
+// joined is the device without what follows from all of that together.
+func (s *Source) joined(h *heard, now time.Time) gpu.Device {
 	d := h.device
 	d.SampledAt = h.at
 	d.Fans.Fans = slices.Clone(d.Fans.Fans)
