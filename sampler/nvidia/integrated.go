@@ -1,7 +1,9 @@
 package nvidia
 
 import (
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
@@ -52,16 +54,11 @@ func Link(said gpu.PCIe, unified gpu.Reading[bool]) gpu.PCIe {
 	return said
 }
 
-// chip reports whether a name is of a system on a chip.
+// chip reports whether a name is of a system on a chip. It is asked at each reading.
 func chip(name string) bool {
-	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
-	})
-	for _, w := range words {
-		for _, c := range chips {
-			if w == c {
-				return true
-			}
+	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if slices.ContainsFunc(chips, func(c string) bool { return strings.EqualFold(word, c) }) {
+			return true
 		}
 	}
 	return false
