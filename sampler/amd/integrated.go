@@ -17,8 +17,8 @@ import (
 //   - The format of gpu_metrics: 1 for cards, 2 and 3 for processors. Many products have no
 //     table, or an empty one.
 //
-// Where none of these is there, what a card has speaks for a card: a fan, a limit of its power, a
-// sensor of its memory or hot spot, a clock of its own memory. And how the memory is laid out
+// Where none of these is there, what a card has speaks for a card: the PCI id of one, a fan, a limit of
+// its power, a sensor of its memory or hot spot, a clock of its own memory. And how the memory is laid out
 // speaks for a processor: the compute driver counts the machine's memory as the GPU's own, or
 // the driver has no clock of the memory and lends the GPU more of the machine's than it has itself.
 
@@ -33,6 +33,10 @@ var (
 	// productsOfProcessors are PCI ids: those of all processors since Kaveri (2014), and the
 	// Instinct MI300A.
 	productsOfProcessors = []span{{0x1100, 0x1fff}, {0x9830, 0x985f}, {0x9870, 0x987f}, {0x98e0, 0x98ef}, {0x74a0, 0x74a0}}
+
+	// productsOfCards are those of cards since 2012, which amdgpu serves. So far one processor is
+	// among them.
+	productsOfCards = []span{{0x6600, 0x7fff}}
 
 	// enginesOfProcessors are versions of the graphics engine (GC) as the chip has them, in the
 	// form of the compute driver: 100301 is 10.3.1.
@@ -67,7 +71,7 @@ func (d *device) findSigns() signs {
 		s.processor = s.processor || p.cores > 0 || inOneOf(targetsOfProcessors, p.target)
 		s.counted = max(s.counted, p.memory.Or(0))
 	}
-	s.card = hw.Has("pwm1") || hw.Has("fan1_input") || hw.Has("power1_cap_max") || hw.junction.Number >= 0 || hw.memory.Number >= 0 || hw.mclk.Number >= 0
+	s.card = inOneOf(productsOfCards, uint64(d.card.Product)) || hw.Has("pwm1") || hw.Has("fan1_input") || hw.Has("power1_cap_max") || hw.junction.Number >= 0 || hw.memory.Number >= 0 || hw.mclk.Number >= 0
 	s.clocks = hw.sclk.Number >= 0 && hw.mclk.Number < 0
 	return s
 }

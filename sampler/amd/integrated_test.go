@@ -65,7 +65,7 @@ func lacking(files map[string]string, parts ...string) map[string]string {
 // TestIntegrated: a GPU of a processor is told by any of several signs, and a card is none, however
 // little it has.
 func TestIntegrated(t *testing.T) {
-	const unknown = "0x7fff\n" // an id of a product to come
+	const unknown = "0x2a11\n" // an id of a product to come
 	processor, card, either := gpu.Of(true), gpu.Of(false), gpu.Reading[bool]{}
 	signless := func() map[string]string { // a new processor of which the driver says the least
 		return lacking(with(strixHalo(), map[string]string{"device": unknown}), "gpu_metrics", "in1_", "ip_discovery")
@@ -113,8 +113,11 @@ func TestIntegrated(t *testing.T) {
 		"a card whose table is of a version to come": {
 			with(lacking(rx6400(), "hwmon"), map[string]string{"gpu_metrics": string(newTable(1, 9, 900))}), nil, card,
 		},
-		"Radeon RX 580":        {polaris(), nil, card},
-		"Instinct MI300X":      {mi300x(), nil, card},
+		"Radeon RX 580":   {polaris(), nil, card},
+		"Instinct MI300X": {mi300x(), nil, card},
+		"a card of a laptop of which the driver says the least": {
+			with(signless(), map[string]string{"device": "0x743f\n", "mem_info_vram_total": "4278190080\n", "mem_info_gtt_total": "16642998272\n"}), nil, card,
+		},
 		"a card that computes": {lacking(navi31(), "gpu_metrics"), topology, card},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +136,7 @@ func TestIntegrated(t *testing.T) {
 // What was told once stays, though a file fails later.
 func TestIntegratedStays(t *testing.T) {
 	m, f := drmtest.New(t), &faults{}
-	files := with(lacking(strixHalo(), "gpu_metrics", "in1_", "ip_discovery"), map[string]string{"device": "0x7fff\n"})
+	files := with(lacking(strixHalo(), "gpu_metrics", "in1_", "ip_discovery"), map[string]string{"device": "0x2a11\n"})
 	c := m.Card(0, address, "amdgpu", files)
 	s := newSource(t, m, f)
 	if d := only(t, s); d.Shared.Unified != gpu.Of(true) {
