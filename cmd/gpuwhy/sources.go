@@ -157,9 +157,9 @@ func newSources(cfg *Config, log *slog.Logger) (all []sampler.Source) {
 		program := func() nvidia.Source { return newSMI(cfg, log) }
 		all = append(all, &nvidia.Either{Library: newNVML(cfg, log), Program: program, SysfsRoot: cfg.SysfsRoot})
 	case named(sourceNVML):
-		all = append(all, &nvidia.Either{Library: newNVML(cfg, log), SysfsRoot: cfg.SysfsRoot})
+		all = append(all, &nvidia.Either{Library: newNVML(cfg, log), SysfsRoot: cfg.SysfsRoot, Named: true})
 	case named(sourceSMI):
-		all = append(all, &nvidia.Either{Library: newSMI(cfg, log), SysfsRoot: cfg.SysfsRoot})
+		all = append(all, &nvidia.Either{Library: newSMI(cfg, log), SysfsRoot: cfg.SysfsRoot, Named: true})
 	}
 	holders := drm.NewHolders(cfg.ProcRoot, cfg.SysfsRoot)
 	var devices string // the device files are those of the real sysfs

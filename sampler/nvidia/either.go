@@ -31,6 +31,9 @@ type Either struct {
 	// SysfsRoot is where the kernel lists PCI devices, such as "/sys". Empty on systems that
 	// have no such files.
 	SysfsRoot string
+	// Named is whether somebody asked for this source by its name: then there should be a card, and
+	// its error stays what it is where the bus has none.
+	Named bool
 
 	// Only Read uses these: when the library was tried, why it can't be loaded, and whether
 	// there was ever a device.
@@ -68,8 +71,8 @@ func (e *Either) Costs() (all []gpu.Cost) {
 }
 
 // Read reads the way in use. Its errors are those of that way. Where another driver of the kernel
-// has the cards, the error says which. Where the machine has no NVIDIA GPU, or has given them all
-// away, the error wraps gpu.ErrNoCard, too.
+// has the cards, the error says which. Where the machine has no NVIDIA GPU and nobody asked for one, or
+// has given them all away, the error wraps gpu.ErrNoCard, too.
 func (e *Either) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	program := e.used()
 	if program != nil && time.Since(e.looked) < lookAgain {
@@ -135,7 +138,7 @@ func (e *Either) explained(snap *gpu.Snapshot, err error) (*gpu.Snapshot, error)
 		held.Err = errors.Join(held.Err, err)
 		return snap, held
 	}
-	if e.seen {
+	if e.seen || e.Named {
 		return snap, err
 	}
 	none := neverPluggedIn
