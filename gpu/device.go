@@ -239,13 +239,43 @@ func (m Memory) Utilization() Reading[Percent] {
 	return Of(Percent(100 * float64(used) / float64(total)))
 }
 
+// Pool is the memory that programs on the device work in, with Total and Used alone: the device's
+// own or, where it works in the machine's beside what the firmware sets apart for it, both
+// together. It is absent as the device's own is, or as the machine's.
+func (r *Readings) Pool() Memory {
+	pool := Memory{Total: r.Memory.Total, Used: r.Memory.Used}
+	if r.Shared.Unified.Or(false) {
+		pool.Total, pool.Used = together(pool.Total, r.Shared.Total), together(pool.Used, r.Shared.Used)
+	}
+	return pool
+}
+
+// together is the sum of two readings where both are there.
+func together(a, b Reading[Bytes]) Reading[Bytes] {
+	v, ok := a.Get()
+	more, known := b.Get()
+	switch {
+	case !ok:
+		return a
+	case !known:
+		return b
+	case v+more < v:
+		return Reading[Bytes]{}
+	case a.Quality() == Doubtful || b.Quality() == Doubtful:
+		return DoubtfulOf(v + more)
+	default:
+		return Of(v + more)
+	}
+}
+
 // SharedMemory is the machine's memory, as far as the device uses it. None of it is in
 // [Memory], and it never counts in totals: it is the host's.
 type SharedMemory struct {
 	// Unified is whether the device works in the machine's memory and has none of its
 	// own, but what the firmware may set apart for it: GB10, Jetson, processors with
 	// a GPU. What processes hold and what the device draws may then be the
-	// processor's, too.
+	// processor's, too. It takes more than memory that is not on offer, which
+	// that of a card in MIG mode may be: NotReported where nothing tells.
 	Unified Reading[bool]
 	// Total is how much of it the device may use at most, Used how much it does now,
 	// beside its own (AMD's GTT; of Intel's integrated GPUs what their clients hold).
@@ -320,7 +350,8 @@ type Clocks struct {
 	EventReasons                            Reading[ClockEventReasons] // an empty set is a reading too
 }
 
-// PCIe is the device's link to the host.
+// PCIe is the device's link to the host. A device that is part of a processor or of a system
+// on a chip is in no slot: all of it is NotSupported then.
 type PCIe struct {
 	Generation, MaxGeneration Reading[int]
 	Width, MaxWidth           Reading[int]    // lanes

@@ -49,7 +49,7 @@ func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 	m, p, u := &a.Memory, &a.Power, &a.Utilization
 	memoryMeans, powerMeans := "", "An estimate: processes with the same share may draw differently."
 	if d.Shared.Unified.Or(false) {
-		memoryMeans = "Of what is set apart for the GPU. It uses the machine’s memory, too, which is not split here."
+		memoryMeans = "Of what is set apart for the GPU and of the machine’s memory together."
 		powerMeans = "An estimate, also of what the processor’s cores draw, where the driver tells both as one."
 	}
 	power := newUse(d, "Power", num(d.Power.EnforcedLimit), []usePart{
@@ -61,7 +61,7 @@ func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 		Path: "attribution.method", Format: "split", Label: "Split by", Value: shown(gpu.Of(say("split "+string(p.Method))), longestName), Else: new("nothing: not split"),
 	})})
 	return []Use{
-		newUse(d, "Memory", mebi(d.Memory.Total), []usePart{
+		newUse(d, "Memory", mebi(d.Pool().Total), []usePart{
 			{"processes", "memory.processes_mb", "Processes", memoryMeans, mebi(m.Processes), "memory", nil},
 			{"orphans", "memory.orphans_mb", "Processes that are gone", "They do not exist any more, and the driver has not freed it.", mebi(m.Orphans), "some", new("")},
 			{"rest", "memory.unexplained_mb", nobody, "", mebi(m.Remainder), "memory", nil},

@@ -162,9 +162,9 @@ func newSources(cfg *Config, suspects func() []gpu.Suspect, log *slog.Logger) (a
 		program := func() nvidia.Source { return newSMI(cfg, suspects, log) }
 		all = append(all, &nvidia.Either{Library: newNVML(cfg, suspects, log), Program: program, SysfsRoot: cfg.SysfsRoot})
 	case named(sourceNVML):
-		all = append(all, newNVML(cfg, suspects, log))
+		all = append(all, &nvidia.Either{Library: newNVML(cfg, suspects, log), SysfsRoot: cfg.SysfsRoot, Named: true})
 	case named(sourceSMI):
-		all = append(all, newSMI(cfg, suspects, log))
+		all = append(all, &nvidia.Either{Library: newSMI(cfg, suspects, log), SysfsRoot: cfg.SysfsRoot, Named: true})
 	}
 	holders := drm.NewHolders(cfg.ProcRoot, cfg.SysfsRoot)
 	var devices string // the device files are those of the real sysfs

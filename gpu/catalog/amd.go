@@ -11,7 +11,7 @@ var ofAMD = map[string]string{
 	"identity.vbios":          "vbios_version",
 	"identity.driver_version": "/sys/module/amdgpu/version, or the kernel's",
 
-	"utilization.gpu":     "gpu_busy_percent",
+	"utilization.gpu":     "gpu_busy_percent, gpu_metrics, or fdinfo: drm-engine-gfx",
 	"utilization.memory":  "mem_busy_percent",
 	"utilization.encoder": "fdinfo: drm-engine-enc",
 	"utilization.decoder": "fdinfo: drm-engine-dec",
@@ -19,7 +19,7 @@ var ofAMD = map[string]string{
 
 	"utilization.video": "vcn_busy_percent, or fdinfo: drm-engine-enc",
 
-	"shared.unified": "gpu_metrics: version 2, 3",
+	"shared.unified": "PCI id, hwmon: vddnb, gpu_metrics: format",
 	"shared.total":   "mem_info_gtt_total",
 	"shared.used":    "mem_info_gtt_used",
 

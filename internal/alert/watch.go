@@ -93,6 +93,7 @@ type watch struct {
 type means struct {
 	measure  func(*look) (float64, bool)       // a device's value; not ok where it is absent, or can't be trusted
 	narrowed func(*look) (float64, bool)       // measure for a rule that looks at some of the processes alone
+	pooled   func(*look) (float64, bool)       // measure of a device that works in the machine's memory
 	culprits func(*look) []gpu.Process         // the processes that cause it
 	more     func(*look) (text, advice string) // of what is beyond the threshold
 	began    func(*look) time.Time             // since when it is so, of what is found to be so only later; zero where it was so from the first reading on
@@ -124,8 +125,11 @@ var watches, defaults = func() (map[Watch]*watch, []Rule) {
 		row := catalog.Reading(w.Reading)
 		w.Unit = row.Unit.String()
 		w.measure = func(s *look) (float64, bool) {
-			if w.narrowed != nil && s.Scope.narrows() {
+			switch {
+			case w.narrowed != nil && s.Scope.narrows():
 				return w.narrowed(s)
+			case w.pooled != nil && s.d.Shared.Unified.Or(false):
+				return w.pooled(s)
 			}
 			return row.Number(s.d).Trusted()
 		}
@@ -138,7 +142,7 @@ var meansOf = map[Watch]means{
 	Temperature:       {culprits: workers},
 	TemperatureMargin: {measure: margin, culprits: workers},
 	MemoryTemperature: {culprits: workers},
-	Memory:            {narrowed: heldByThose, culprits: holders},
+	Memory:            {narrowed: heldByThose, pooled: usedOfPool, culprits: holders},
 	MemoryFullIn:      {measure: memoryFullIn, culprits: holders, instead: notFullSoon},
 	Power:             {culprits: workers},
 	PowerShare:        {measure: powerShare, culprits: workers},
@@ -179,11 +183,18 @@ func usedByThose(s *look) (float64, bool) {
 
 func heldByThose(s *look) (float64, bool) {
 	held, ok := s.held(anyone)
-	total, known := s.d.Memory.Total.Trusted()
+	total, known := s.d.Pool().Total.Trusted()
 	if !ok || !known || total == 0 {
 		return 0, false
 	}
 	return min(100*held/float64(total), 100), true
+}
+
+// usedOfPool is the share of the machine's memory and what is set apart of it together: the latter
+// alone is always nearly full, and no program minds.
+func usedOfPool(s *look) (float64, bool) {
+	share, ok := s.d.Pool().Utilization().Trusted()
+	return float64(share), ok
 }
 
 // held is how many bytes the wanted processes hold that the rule looks at.

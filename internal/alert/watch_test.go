@@ -311,6 +311,33 @@ func TestWatches(t *testing.T) {
 // durations takes away what depends on when somebody looked.
 var durations = strings.NewReplacer("3 min", "4 min", "5 min", "4 min", "6 min", "4 min", "35 s", "30 s", "40 s", "30 s", "55 s", "30 s", "just now", "30 s ago")
 
+// What the firmware sets apart for the GPU of a processor is nearly always full, which nobody
+// minds: the machine's memory counts with it.
+func TestMemoryOfTheMachine(t *testing.T) {
+	d := healthy()
+	d.Memory.Used = gpu.Of[gpu.Bytes](98 * mib)
+	d.Shared = gpu.SharedMemory{Unified: gpu.Of(true), Total: gpu.Of[gpu.Bytes](900 * mib), Used: gpu.Of[gpu.Bytes](302 * mib)}
+	rule := Default("memory", Memory)
+	measured := func() (float64, bool) {
+		return watches[Memory].measure(&look{state: &state{ruled: ruled{Rule: &rule}}, d: &d})
+	}
+	if share, ok := measured(); !ok || share != 40 {
+		t.Errorf("of 400 of 1000 MiB %v %% is in use (%v)", share, ok)
+	}
+	d.Shared.Used = gpu.Of[gpu.Bytes](890 * mib)
+	if share, ok := measured(); !ok || share < 98 {
+		t.Errorf("of 988 of 1000 MiB %v %% is in use (%v)", share, ok)
+	}
+	d.Shared.Used = gpu.Reading[gpu.Bytes]{}
+	if share, ok := measured(); ok {
+		t.Errorf("without what it uses of the machine's, %v %% is in use", share)
+	}
+	d.Shared.Unified = gpu.Of(false)
+	if share, ok := measured(); !ok || share != 98 {
+		t.Errorf("of a card %v %% is in use (%v)", share, ok)
+	}
+}
+
 // A rule that is narrowed to users or processes looks at what those use.
 func TestScopes(t *testing.T) {
 	d := healthy()

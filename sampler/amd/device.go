@@ -32,6 +32,7 @@ type device struct {
 	meter  *drm.Meter
 	slept  atomic.Bool // since the last reading
 	hidden atomic.Bool // processes may not be seen
+	untold atomic.Bool // the driver tells neither its utilization nor the work of a process that computes
 
 	mu       sync.Mutex
 	identity gpu.Identity // as the card reported it, or before that as PCI has it
@@ -45,8 +46,12 @@ type device struct {
 	kfd      kfd
 	nodes    []string // of the card and of its partitions
 	counted  []residency
-	apu      bool // it is part of a processor
-	oneVideo bool // one queue encodes and decodes
+	computes bool // a process of the compute driver uses it
+	signs    signs
+	format   byte              // of gpu_metrics, as last read; 0: there was no table
+	unified  gpu.Reading[bool] // it works in the machine's memory
+	apu      bool              // that is known: it is part of a processor
+	oneVideo bool              // one queue encodes and decodes
 	began    time.Time
 	failing  bool
 }

@@ -7,11 +7,13 @@
 //
 // D is the folder of the PCI device, H its hwmon folder of the name "amdgpu".
 //
-//   - Utilization: D/gpu_busy_percent, D/mem_busy_percent. Those of the video engines are
-//     the sums of what processes use of them (fdinfo), where all processes may be seen. From
-//     VCN 4 on (RDNA 3) one queue encodes and decodes: both are "video" then.
+//   - Utilization: D/gpu_busy_percent, D/mem_busy_percent. Some products do not offer the first:
+//     then it is what processes use of the GPU (fdinfo), where all may be seen, and none of them
+//     computes through the compute driver. So are those of the video engines. From VCN 4 on
+//     (RDNA 3) one queue encodes and decodes: both are "video" then.
 //   - Memory: D/mem_info_vram_total and _used; the window of the host is mem_info_vis_vram.
-//     On an APU this is what the firmware sets apart of the host's memory.
+//     On an APU this is what the firmware sets apart of the host's memory. Several signs tell
+//     an APU from a card, see (*signs).integrated.
 //   - Temperatures: H/temp*_input by label: edge, junction, mem. A product without an edge
 //     sensor, as an Instinct, has its junction as the temperature of the GPU, too.
 //   - Power: H/power1_average, or power1_input where there is no mean. On an APU it is that

@@ -29,6 +29,7 @@ type part struct {
 	render   uint64 // the minor number of the render node
 	units    int    // compute units; 0: not known
 	engines  int    // chiplets that compute; 0: not known
+	cores    uint64 // of a processor, that the node has beside the GPU
 	memory   gpu.Reading[gpu.Bytes]
 	location uint64
 }
@@ -62,7 +63,8 @@ func (k *kfd) find(card *drm.Card) {
 		}
 		p := part{
 			id: uint64(id), target: of["gfx_target_version"], render: of["drm_render_minor"],
-			engines: int(min(of["num_xcc"], 1<<10)), location: of["location_id"], memory: memoryOf(node),
+			engines: int(min(of["num_xcc"], 1<<10)), cores: of["cpu_cores_count"],
+			location: of["location_id"], memory: memoryOf(node),
 		}
 		if simds := of["simd_per_cu"]; simds > 0 {
 			p.units = int(min(of["simd_count"]/simds, 1<<16))

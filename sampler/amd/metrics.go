@@ -34,9 +34,6 @@ type metrics struct {
 	residencies []residency
 }
 
-// ofAPU reports whether the table is one that APUs have.
-func (m *metrics) ofAPU() bool { return m.version >= "2" }
-
 // A residency counts for how long a reason has held the clocks.
 type residency struct {
 	reason gpu.ClockEventReasons
@@ -120,10 +117,22 @@ func instinct(size int) layout {
 	}
 }
 
+// shortestTable is the header of a table: its length in 16 bits, its format and its content.
+const shortestTable = 4
+
+// formatOf is the format of a table, the number before the point, also where its version is not
+// known here; 0 where it is no whole table.
+func formatOf(table []byte) byte {
+	if len(table) < shortestTable || int(binary.LittleEndian.Uint16(table)) != len(table) {
+		return 0
+	}
+	return table[2]
+}
+
 // parseMetrics reads a gpu_metrics table: versions 1.0 to 1.8 of cards, 2.0 to 2.4 and 3.0
 // of APUs. Version 1.9, in which each field says what it is, is not known here.
 func parseMetrics(table []byte) (metrics, error) {
-	if len(table) < 4 {
+	if len(table) < shortestTable {
 		return metrics{}, fmt.Errorf("%w: of %d bytes", errMetrics, len(table))
 	}
 	size, version := int(binary.LittleEndian.Uint16(table)), [2]byte{table[2], table[3]}

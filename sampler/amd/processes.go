@@ -20,10 +20,12 @@ const (
 func (d *device) readProcesses(now time.Time) {
 	r := &d.readings
 	none := func(q gpu.Quality) {
+		d.computes = false
 		r.Processes, r.ProcessesPartial = gpu.Absent[[]gpu.Process](q), gpu.Absent[bool](q)
 		d.hidden.Store(q == gpu.NotPermitted)
 		r.Utilization.Encoder, r.Utilization.Decoder = gpu.Absent[gpu.Percent](q), gpu.Absent[gpu.Percent](q)
 		r.Utilization.JPEG = gpu.Absent[gpu.Percent](q)
+		d.busy(gpu.Absent[gpu.Percent](q))
 		d.video(gpu.Absent[gpu.Percent](q))
 		r.CountProcesses()
 	}
@@ -43,6 +45,8 @@ func (d *device) readProcesses(now time.Time) {
 		none(drm.Quality(held.Err))
 		return
 	}
+	// An APU's compute may be in the host's memory alone.
+	users = slices.DeleteFunc(users, func(u user) bool { return !d.apu && !u.uses() })
 	usage := d.meter.Read(d.card.Address, held.Of(d.nodes...))
 	list := d.merge(usage.Processes, users)
 	partly := held.Hidden > 0 || usage.Denied > 0 || held.Err != nil || !drm.SeesAll(d.cfg.ProcRoot)
@@ -66,6 +70,33 @@ func (d *device) readProcesses(now time.Time) {
 	r.Utilization.Decoder = d.engine(usage, partly, "dec")
 	r.Utilization.JPEG = d.engine(usage, partly, "jpeg")
 	d.video(d.engine(usage, partly, "enc", "enc_1", "dec"))
+	d.busy(d.ofClients(usage, partly, users))
+}
+
+// busy sets the GPU's utilization to what its clients had of it, where the driver does not offer it.
+func (d *device) busy(byClients gpu.Reading[gpu.Percent]) {
+	u := &d.readings.Utilization
+	asked := u.GPU.Quality() == gpu.NotSupported
+	if asked {
+		u.GPU = byClients
+	}
+	d.untold.Store(asked && d.computes)
+}
+
+// ofClients is the share of the time in which clients drew or computed: that of the busier of the
+// two engines, since both may work at once on one array of units. Of the compute driver's work
+// fdinfo has nothing: with a process of it the utilization is not known. Nor is it in the first
+// reading of a process, which may have all of it.
+func (d *device) ofClients(usage drm.Usage, partly bool, computing []user) gpu.Reading[gpu.Percent] {
+	unmeasured := func(p drm.Process) bool { return len(p.Used) > 0 && !p.Measured }
+	d.computes = len(computing) > 0
+	switch {
+	case d.computes:
+		return gpu.Absent[gpu.Percent](gpu.NotSupported)
+	case !partly && slices.ContainsFunc(usage.Processes, unmeasured):
+		return gpu.Reading[gpu.Percent]{}
+	}
+	return d.engine(usage, partly, "gfx", "compute")
 }
 
 // video sets what is known of video engines: from VCN 4 on they are one, of which the driver
@@ -113,8 +144,6 @@ func (d *device) engine(usage drm.Usage, partly bool, names ...string) gpu.Readi
 
 // merge makes a list of both, busiest first.
 func (d *device) merge(open []drm.Process, computing []user) []gpu.Process {
-	// An APU's compute may be in the host's memory alone.
-	computing = slices.DeleteFunc(computing, func(u user) bool { return !d.apu && !u.uses() })
 	list := make([]gpu.Process, 0, len(open)+len(computing))
 	for _, p := range open {
 		computes := func(u user) bool { return u.pid == p.PID }

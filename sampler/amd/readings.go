@@ -3,6 +3,8 @@ package amd
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -79,6 +81,7 @@ func (d *device) readLimits() {
 	r.Instances = d.kfd.instances(d.known(), r.Modes.ComputePartition)
 	r.Modes.Instances = gpu.Map(r.Modes.ComputePartition, func(string) int { return len(r.Instances) })
 	d.oneVideo = d.oneVideoEngine()
+	d.signs = d.findSigns()
 }
 
 // powerLimit is a limit of the power, 0 of which stands for none.
@@ -314,16 +317,19 @@ func badPages(text []byte) (retired uint64, pending bool) {
 func (d *device) readLive() {
 	card, hw, r := d.driver(), &d.sensors, &d.readings
 	m := d.metrics()
-	d.apu = d.apu || m.ofAPU()
-	r.Utilization.GPU = either(card.Percent("gpu_busy_percent"), m.gfx)
+	r.Utilization.GPU = busy(card, m)
 	r.Utilization.Memory = either(card.Percent("mem_busy_percent"), m.controller)
-	r.Shared = gpu.SharedMemory{Unified: d.unified(m), Total: card.Size("mem_info_gtt_total")}
-	r.Shared.Used = within(card.Size("mem_info_gtt_used"), r.Shared.Total)
 
 	r.Memory.Total = card.Size("mem_info_vram_total")
 	r.Memory.Used = within(card.Size("mem_info_vram_used"), r.Memory.Total)
 	r.Memory.Free = free(r.Memory)
 	r.Memory.BAR1Used = within(card.Size("mem_info_vis_vram_used"), r.Memory.BAR1Total)
+	r.Shared.Total = card.Size("mem_info_gtt_total")
+	r.Shared.Used = within(card.Size("mem_info_gtt_used"), r.Shared.Total)
+	if is := d.signs.integrated(d.format, r.Memory.Total, r.Shared.Total); is.Present() {
+		d.unified = is // what was told once stays, though a file fails later
+	}
+	r.Shared.Unified, d.apu = d.unified, d.unified.Or(false)
 
 	temperature := func(c drm.Channel) gpu.Reading[gpu.Celsius] { return hw.Celsius(c.File("temp", "input")) }
 	r.Thermal.HotSpot = either(temperature(hw.junction), m.hotSpot)
@@ -356,19 +362,19 @@ func (d *device) readLive() {
 	if replays, err := card.Number("pcie_replay_count"); err == nil {
 		r.PCIe.Replays = drm.Of[uint64](replays, nil, 1, 0, mostErrors)
 	}
+	if d.apu {
+		r.PCIe = drm.NoSlot
+	}
 }
 
-// unified reports whether the GPU is part of a processor, and uses the machine's memory beside
-// what the firmware sets apart. What has limits of its own or a fan is a card.
-func (d *device) unified(m metrics) gpu.Reading[bool] {
-	switch {
-	case d.apu:
-		return gpu.Of(true)
-	case m.version != "" || d.sensors.Has("pwm1") || d.sensors.Has("power1_cap_max"):
-		return gpu.Of(false)
-	default:
-		return gpu.Reading[bool]{}
+// busy is how busy the driver says that the GPU is. It is NotSupported where no file has it, and
+// also where one has no number in it: then its clients may tell, see [device.ofClients].
+func busy(card drm.Folder, m metrics) gpu.Reading[gpu.Percent] {
+	n, err := card.Number("gpu_busy_percent")
+	if errors.Is(err, drm.ErrMalformed) && !m.gfx.Present() {
+		return gpu.Absent[gpu.Percent](gpu.NotSupported)
 	}
+	return either(drm.Share(n, err), m.gfx)
 }
 
 // metrics reads the driver's table. Where it has none, or one that is not known here, all
@@ -377,6 +383,7 @@ func (d *device) metrics() metrics {
 	table, err := d.driver().Bytes("gpu_metrics")
 	var m metrics
 	if err == nil {
+		d.format = cmp.Or(formatOf(table), d.format)
 		m, err = parseMetrics(table)
 		if err == nil {
 			return m

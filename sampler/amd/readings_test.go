@@ -198,15 +198,20 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// Without any sensor the card is not lost: the driver still says what its memory holds.
+// Without any sensor the card is not lost: the driver still says what its memory holds, and its
+// clients what they use.
 func TestWithoutSensors(t *testing.T) {
 	m := drmtest.New(t)
 	c := m.Card(0, "0000:03:00.0", "amdgpu", navi31())
 	c.Remove("hwmon", "gpu_metrics", "gpu_busy_percent", "mem_busy_percent", "pp_dpm_sclk", "pp_dpm_mclk")
-	d := only(t, newSource(t, m, nil))
+	s := newSource(t, m, nil)
+	d := only(t, s)
 	if d.State != gpu.StateOK || !d.Memory.Used.Present() || d.Thermal.GPU != gpu.Absent[gpu.Celsius](gpu.NotSupported) ||
-		d.Utilization.GPU != gpu.Absent[gpu.Percent](gpu.NotSupported) {
+		d.Utilization.GPU.Present() {
 		t.Errorf("%s %s\n%s", d.State, d.Reason.Text(), facts(d))
+	}
+	if d := only(t, s); d.Utilization.GPU != gpu.Of[gpu.Percent](0) { // nobody has it open
+		t.Errorf("then the utilization is %v", d.Utilization.GPU)
 	}
 }
 

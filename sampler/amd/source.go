@@ -110,7 +110,16 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	if slices.ContainsFunc(cards, func(c drm.Card) bool { return here[c.Address].hidden.Load() }) {
 		snap.Notes = append(snap.Notes, notAll)
 	}
+	if slices.ContainsFunc(cards, func(c drm.Card) bool { return here[c.Address].untold.Load() }) {
+		snap.Notes = append(snap.Notes, notTold)
+	}
 	return snap, nil
+}
+
+// notTold is why a GPU that the driver can't tell the utilization of has none.
+var notTold = gpu.Advice{
+	What: "the driver does not offer the utilization of an AMD GPU, nor what a process of ROCm uses of it, so it is not known",
+	Try:  "nothing needs to be done: it is known again when no process of ROCm uses the GPU",
 }
 
 // notAll is what one can do where not all processes may be seen.

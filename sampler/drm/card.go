@@ -173,9 +173,17 @@ func (f *Finder) NoDisplay(vendor uint32) bool {
 	return err == nil && len(entries) > 0 && wsl != nil && chip != nil && len(f.Displays(vendor)) == 0
 }
 
+// NoSlot is the link of a GPU that is in no slot, but part of a processor or of a system on a
+// chip. What its driver says of a link is of a bus within the chip, or made up.
+var NoSlot = func() (p gpu.PCIe) {
+	gpu.Withdraw(&p, gpu.NotSupported)
+	return p
+}()
+
 // Link is the card's link to the host, which wakes a card that sleeps. A card with a
 // switch of its own has a link within itself, which is always at its best: then it is the
-// link of the switch to the host.
+// link of the switch to the host. Where that switch can't be seen, as in a virtual machine,
+// the link is not known.
 //
 // Sources: current_link_speed, current_link_width, max_link_speed and max_link_width of
 // the PCI device or of the bridges above it.
@@ -192,6 +200,9 @@ func (c *Card) Link() gpu.PCIe {
 		Generation: card.generation("current_link_speed"), MaxGeneration: card.generation("max_link_speed"),
 		Width: card.lanes("current_link_width"), MaxWidth: card.lanes("max_link_width"),
 		Replays: gpu.Absent[uint64](gpu.NotSupported),
+	}
+	if p.MaxGeneration == gpu.Of(1) && p.MaxWidth == gpu.Of(1) {
+		return gpu.PCIe{Replays: p.Replays} // no GPU of these drivers is built for such a slot: it is a link within the chip
 	}
 	if address.MatchString(filepath.Base(above.Path)) {
 		p.MaxGeneration = lower(p.MaxGeneration, above.generation("max_link_speed"))

@@ -179,11 +179,40 @@ func TestLink(t *testing.T) {
 	if got := c.Link(); got != want {
 		t.Errorf("below a root port of its vendor the link is %+v", got)
 	}
-	alone := m.Card(1, "0000:00:02.0", "amdgpu", ids)
-	_ = alone
+	m.Card(1, "0000:00:02.0", "amdgpu", ids)
 	c = cards(t, NewFinder(m.Sysfs, nil), "amdgpu")[0]
 	if got := c.Link(); got.Generation != gpu.Absent[int](gpu.NotSupported) || got.MaxWidth.Present() {
 		t.Errorf("without a link: %+v", got)
+	}
+}
+
+// In a virtual machine the switch of a card is not to be seen, and the chip has the link to it.
+func TestLinkWithinAChip(t *testing.T) {
+	link := func(speed, width, most string) map[string]string {
+		return map[string]string{
+			"current_link_speed": speed + " GT/s PCIe\n", "current_link_width": width + "\n",
+			"max_link_speed": speed + " GT/s PCIe\n", "max_link_width": most + "\n",
+		}
+	}
+	none := gpu.PCIe{Replays: gpu.Absent[uint64](gpu.NotSupported)}
+	slot := func(generation, width, most int) gpu.PCIe {
+		return gpu.PCIe{Generation: gpu.Of(generation), MaxGeneration: gpu.Of(generation), Width: gpu.Of(width), MaxWidth: gpu.Of(most), Replays: none.Replays}
+	}
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  gpu.PCIe
+	}{
+		"of the chip":                     {link("2.5", "1", "1"), none},
+		"of an old card":                  {link("2.5", "16", "16"), slot(1, 16, 16)},
+		"of a card in a slot of one lane": {link("8.0", "1", "16"), slot(3, 1, 16)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := drmtest.New(t)
+			m.Card(0, "0000:00:05.0", "xe", tt.files).Set(map[string]string{"vendor": "0x8086\n"})
+			if got := cards(t, NewFinder(m.Sysfs, nil), "xe")[0]; got.Link() != tt.want {
+				t.Errorf("the link is %+v, want %+v", got.Link(), tt.want)
+			}
+		})
 	}
 }
 

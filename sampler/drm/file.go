@@ -107,6 +107,9 @@ func Clean(text string) string {
 	return strings.TrimSpace(text)
 }
 
+// errNotSupp is the kernel's ENOTSUPP. It has no number for programs, and drivers let it out all the same.
+const errNotSupp = syscall.Errno(524)
+
 // Quality is what an error of a file means for the reading:
 //
 //   - [gpu.NotSupported]: there is no such file, or the driver says that it does not offer it.
@@ -124,7 +127,7 @@ func Quality(err error) gpu.Quality {
 	case errors.Is(err, fs.ErrPermission):
 		return gpu.NotPermitted
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errors.ErrUnsupported), errors.Is(err, syscall.ENODATA),
-		errors.Is(err, syscall.EINVAL) && !opened:
+		errors.Is(err, errNotSupp), errors.Is(err, syscall.EINVAL) && !opened:
 		return gpu.NotSupported
 	default:
 		return gpu.NotReported

@@ -29,6 +29,7 @@ func TestQuality(t *testing.T) {
 		{failed("read", syscall.EIO), gpu.NotReported},
 		{failed("read", syscall.EBUSY), gpu.NotReported},
 		{failed("read", syscall.EOPNOTSUPP), gpu.NotSupported},
+		{failed("read", syscall.Errno(524)), gpu.NotSupported}, // the kernel's own ENOTSUPP
 		{failed("read", syscall.EINVAL), gpu.NotSupported},
 		{failed("read", syscall.ENODATA), gpu.NotSupported},
 		{failed("read", syscall.ENODEV), gpu.NotReported},

@@ -22,7 +22,7 @@ type Source interface {
 }
 
 // Either reads the driver's library, or the program nvidia-smi as long as the library can't be
-// loaded. Both name devices by the same UUIDs.
+// loaded. Both name devices by the same UUIDs. One of them may be all that there is.
 type Either struct {
 	// On systems where gpuwhy can't read the library, the program stands in its place.
 	Library Source
@@ -31,6 +31,9 @@ type Either struct {
 	// SysfsRoot is where the kernel lists PCI devices, such as "/sys". Empty on systems that
 	// have no such files.
 	SysfsRoot string
+	// Named is whether somebody asked for this source by its name: then there should be a card, and
+	// its error stays what it is where the bus has none.
+	Named bool
 
 	// Only Read uses these: when the library was tried, why it can't be loaded, and whether
 	// there was ever a device.
@@ -67,8 +70,9 @@ func (e *Either) Costs() (all []gpu.Cost) {
 	return all
 }
 
-// Read reads the way in use. Its errors are those of that way. Where the machine has no
-// NVIDIA GPU, the error wraps gpu.ErrNoCard, too.
+// Read reads the way in use. Its errors are those of that way. Where another driver of the kernel
+// has the cards, the error says which. Where the machine has no NVIDIA GPU and nobody asked for one, or
+// has given them all away, the error wraps gpu.ErrNoCard, too.
 func (e *Either) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	program := e.used()
 	if program != nil && time.Since(e.looked) < lookAgain {
@@ -123,13 +127,20 @@ func (e *Either) leave(closed bool) error {
 	return program.Close()
 }
 
-// explained says so of an error where there can be no device.
+// explained says of an error what stands behind it: another driver has the cards, or there can be
+// no device.
 func (e *Either) explained(snap *gpu.Snapshot, err error) (*gpu.Snapshot, error) {
 	e.seen = e.seen || snap != nil && len(snap.Devices) > 0
-	if err == nil || e.seen {
+	if err == nil {
+		return snap, nil
+	}
+	if held := Held(e.SysfsRoot); held != nil {
+		held.Err = errors.Join(held.Err, err)
+		return snap, held
+	}
+	if e.seen || e.Named {
 		return snap, err
 	}
-	const vendor = 0x10de
 	none := neverPluggedIn
 	if e.SysfsRoot != "" {
 		none = func() bool { return drm.NewFinder(e.SysfsRoot, nil).NoDisplay(vendor) }

@@ -102,6 +102,11 @@ func TestEitherKnowsThatThereIsNoCard(t *testing.T) {
 	if !absent() {
 		t.Error("not certain beside an AMD card")
 	}
+	e.Named = true
+	if absent() {
+		t.Error("certain of a card that somebody asked for")
+	}
+	e.Named = false
 	plug("0x10de\n")
 	if absent() {
 		t.Error("certain beside a card")

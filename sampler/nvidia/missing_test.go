@@ -192,37 +192,6 @@ func TestACardThatComes(t *testing.T) {
 	}
 }
 
-// The driver that has the cards in place of NVIDIA's is named.
-func TestTheDriverInTheWay(t *testing.T) {
-	for drivers, want := range map[string]string{
-		"nouveau":          "the driver nouveau has the NVIDIA GPU at 0000:01:00.0, and",
-		"nouveau nouveau":  "the driver nouveau has the NVIDIA GPUs at 0000:01:00.0, 0000:02:00.0, and",
-		"vfio-pci":         "the driver vfio-pci has the NVIDIA GPU at 0000:01:00.0, and",
-		"nouveau vfio-pci": "the driver nouveau and vfio-pci have the NVIDIA GPUs at",
-		"nova_core":        "the driver nova_core has",
-		"nvidia nouveau":   "",
-		"":                 "",
-	} {
-		t.Run(drivers, func(t *testing.T) {
-			b := &box{t: t, sysfs: t.TempDir(), proc: t.TempDir()}
-			for i, driver := range strings.Fields(drivers) {
-				b.card(fmt.Sprintf("0000:%02d:00.0", i+1), driver)
-			}
-			k := NewKernel(b.sysfs, b.proc)
-			for _, sentinel := range []error{gpu.ErrNoLibrary, gpu.ErrNoDriver, gpu.ErrNoDevices} {
-				err := k.Explain(&gpu.Advice{What: "it failed", Try: "mend it", Err: sentinel})
-				said := gpu.AsAdvice(err)
-				if want == "" && said.What != "it failed" || !strings.Contains(said.What, want) || said.Try == "" {
-					t.Errorf("%v: %q, %q", sentinel, said.What, said.Try)
-				}
-			}
-			if err := k.Explain(gpu.ErrNotAnswering); err != gpu.ErrNotAnswering {
-				t.Errorf("another error is %v", err)
-			}
-		})
-	}
-}
-
 // Text of the driver that is none reaches nobody.
 func TestTexts(t *testing.T) {
 	for in, want := range map[string]string{

@@ -103,7 +103,7 @@ func (d *device) readLive() {
 	r.Encoding = encoding(h)
 	d.readActivity()
 	d.readTraffic()
-	memory := readMemory(h, &r.Memory)
+	readMemory(h, &r.Memory)
 
 	r.Thermal.GPU = temperature(h)
 	r.Thermal.HotSpot = gpu.Absent[gpu.Celsius](gpu.NotSupported) // NVML has no call for it
@@ -135,22 +135,9 @@ func (d *device) readLive() {
 	r.CountProcesses()
 	d.readAccounting()
 	d.readXIDs()
-	r.Shared = shared(h, memory)
-}
-
-// shared is whether the device uses the machine's memory: the driver then refuses the
-// question for its own, and answers others.
-func shared(h *handle, memory code) gpu.SharedMemory {
-	s := gpu.SharedMemory{Total: gpu.Absent[gpu.Bytes](gpu.NotSupported), Used: gpu.Absent[gpu.Bytes](gpu.NotSupported)}
-	switch {
-	case memory == success:
-		s.Unified = gpu.Of(false)
-	case memory == notSupported && h.worked:
-		s.Unified = gpu.Of(true)
-	case memory != notSupported:
-		s.Unified = gpu.Absent[bool](memory.quality())
-	}
-	return s
+	none := gpu.Absent[gpu.Bytes](gpu.NotSupported)
+	r.Shared = gpu.SharedMemory{Unified: nvidia.Unified(&d.identity, r), Total: none, Used: none}
+	r.PCIe = nvidia.Link(r.PCIe, r.Shared.Unified)
 }
 
 func encoding(h *handle) gpu.Encoding {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -348,25 +349,40 @@ func TestNoInstance(t *testing.T) {
 	}
 }
 
-// TestUnifiedMemory: a device that works and refuses the question for its memory has none; one
-// that does not answer, or may not be asked, is not taken for such.
+// TestUnifiedMemory: a device that refuses the question for its memory is a system on a chip if
+// another sign says so, too. One of those has no link, whatever the driver makes up.
 func TestUnifiedMemory(t *testing.T) {
+	const window fakenvml.Key = "bar1_total"
+	card := func(without ...fakenvml.Key) fakenvml.GPU {
+		return fakenvml.RTX4090().Without(append(without, window)...)
+	}
+	madeUp := func(g fakenvml.GPU) fakenvml.GPU {
+		return g.With("pcie_generation", 1).With("pcie_max_generation", 1).With("pcie_width", 1).With("pcie_max_width", 1)
+	}
 	for name, tt := range map[string]struct {
 		gpu  fakenvml.GPU
 		want gpu.Reading[bool]
 	}{
-		"its own":       {fakenvml.RTX4090(), gpu.Of(false)},
-		"the machine's": {fakenvml.RTX4090().Without(keyMemoryTotal), gpu.Of(true)},
-		"may not ask":   {fakenvml.RTX4090().With(keyMemoryTotal, fakenvml.Error(int(noPermission))), no[bool](gpu.NotPermitted)},
-		"it fails":      {fakenvml.RTX4090().With(keyMemoryTotal, fakenvml.Error(int(unknown))), no[bool](gpu.NotReported)},
+		"its own":            {fakenvml.RTX4090(), gpu.Of(false)},
+		"DGX Spark":          {madeUp(card(keyMemoryTotal)).With(fakenvml.Name, "NVIDIA GB10"), gpu.Of(true)},
+		"a chip to come":     {madeUp(card(keyMemoryTotal)).With(fakenvml.Name, "NVIDIA X"), gpu.Of(true)},
+		"MIG":                {fakenvml.H100().With(keyMIG, 1).Without(keyMemoryTotal, window), gpu.Of(false)},
+		"MIG without rights": {fakenvml.H100().With(keyMIG, 1).With(keyMemoryTotal, fakenvml.Error(int(noPermission))), gpu.Of(false)},
+		"it has a window":    {fakenvml.RTX4090().Without(keyMemoryTotal), gpu.Of(false)},
+		"nothing tells":      {card(keyMemoryTotal), no[bool](gpu.NotReported)},
+		"may not ask":        {card().With(keyMemoryTotal, fakenvml.Error(int(noPermission))), no[bool](gpu.NotPermitted)},
+		"it fails":           {card().With(keyMemoryTotal, fakenvml.Error(int(unknown))), no[bool](gpu.NotReported)},
 		"nothing works": {
-			fakenvml.RTX4090().Without(keyMemoryTotal, fakenvml.Utilization, fakenvml.Power, fakenvml.Temperature), no[bool](gpu.NotReported),
+			madeUp(card(keyMemoryTotal, fakenvml.Utilization, fakenvml.Power, fakenvml.Temperature)), no[bool](gpu.NotReported),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := readOne(t, source(t, machine(t, tt.gpu)))
-			if d.Shared.Unified != tt.want || d.Shared.Unified.Or(false) && (d.Memory.Used.Present() || d.Memory.Total.Present()) {
+			if d.Shared.Unified != tt.want {
 				t.Errorf("unified is %v, want %v; memory %+v", d.Shared.Unified, tt.want, d.Memory)
+			}
+			if none := d.PCIe == drm.NoSlot; none != tt.want.Or(false) {
+				t.Errorf("the link is %+v", d.PCIe)
 			}
 		})
 	}

@@ -114,9 +114,6 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 			return snap, nil
 		}
 	}
-	if len(s.last) == 0 {
-		err = s.kernel.Explain(err)
-	}
 	if asleep := slices.DeleteFunc(slices.Clone(cards), awake); len(asleep) > 0 {
 		return s.leaveAlone(ctx, asleep), err
 	}

@@ -46,6 +46,7 @@ var errnos = map[string]syscall.Errno{
 	"EINVAL": syscall.EINVAL, "EOPNOTSUPP": syscall.EOPNOTSUPP, "EAGAIN": syscall.EAGAIN, "EBUSY": syscall.EBUSY,
 	"ETIMEDOUT": syscall.ETIMEDOUT, "ENODATA": syscall.ENODATA, "ENOMEM": syscall.ENOMEM, "ENOENT": syscall.ENOENT,
 	"EISDIR": syscall.EISDIR, "ESRCH": syscall.ESRCH,
+	"ENOTSUPP": syscall.Errno(524), // the kernel's own, which it should keep to itself
 }
 
 // Failed is the entry of a file that can't be read. An error that the format has no name for

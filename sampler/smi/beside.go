@@ -202,6 +202,14 @@ func (s *Source) takeDetails(all map[string]*details, cuda string, at time.Time)
 // compose makes a device of its newest line, the XML and the processes. The caller holds
 // the lock.
 func (s *Source) compose(h *heard, now time.Time) gpu.Device {
+	d := s.joined(h, now)
+	d.Shared.Unified = nvidia.Unified(&d.Identity, &d.Readings)
+	d.PCIe = nvidia.Link(d.PCIe, d.Shared.Unified)
+	return d
+}
+
+// joined is the device without what follows from all of that together.
+func (s *Source) joined(h *heard, now time.Time) gpu.Device {
 	r, x := h.row, s.detailsOf(h)
 	r.says = slices.Clone(r.says)
 	d := &r.device

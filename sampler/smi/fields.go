@@ -90,7 +90,7 @@ var fields = []field{
 	of("encoder.stats.sessionCount", func(d *dev, v value) { d.Encoding.Sessions = sessions(v) }),
 	of("encoder.stats.averageFps", func(d *dev, v value) { d.Encoding.FrameRate = amount(v, nvidia.FastestVideo) }),
 	of("encoder.stats.averageLatency", func(d *dev, v value) { d.Encoding.Latency = amount(v, nvidia.LongestLatency) }),
-	core(of("memory.total", setMemory)),
+	core(of("memory.total", func(d *dev, v value) { d.Memory.Total = mebibytes(v) })),
 	of("memory.reserved", func(d *dev, v value) { d.Memory.Reserved = mebibytes(v) }),
 	of("memory.used", func(d *dev, v value) { d.Memory.Used = mebibytes(v) }),
 	of("memory.free", func(d *dev, v value) { d.Memory.Free = mebibytes(v) }),
@@ -144,15 +144,6 @@ func setFan(d *gpu.Device, v value) {
 	gpu.Withdraw(&fan, gpu.NotSupported)
 	fan.Commanded = speed
 	d.Fans = gpu.Fans{Fans: []gpu.Fan{fan}, Combined: gpu.Of(true)} // how many there are, nobody says
-}
-
-// setMemory: a device that works and has no memory of its own uses the machine's; see fill.
-func setMemory(d *gpu.Device, v value) {
-	d.Memory.Total = mebibytes(v)
-	d.Shared.Unified = gpu.Map(d.Memory.Total, func(gpu.Bytes) bool { return false })
-	if d.Memory.Total.Quality() == gpu.NotSupported {
-		d.Shared.Unified = gpu.Of(true)
-	}
 }
 
 // The fields that every line begins with, and the two that it ends with. A whole bus address
@@ -386,10 +377,6 @@ func (q query) fill(r *row, values []string) error {
 	}
 	if !works && worst != "" {
 		return failureOf(worst.plain())
-	}
-	m := &d.Memory
-	if !works && !m.Total.Present() {
-		d.Shared.Unified = gpu.Absent[bool](gpu.NotReported)
 	}
 	crossCheck(d)
 	return nil

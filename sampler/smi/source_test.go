@@ -6,11 +6,13 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
@@ -26,7 +28,8 @@ func TestMachines(t *testing.T) {
 				for _, problem := range sourcetest.Check(d, clockOf(s).Now()) {
 					t.Error(problem)
 				}
-				if d.PCI == "" || d.UUID[:4] != "GPU-" || !d.Thermal.GPU.Present() || !d.Memory.Total.Present() ||
+				unified := d.Shared.Unified.Or(false)
+				if d.PCI == "" || d.UUID[:4] != "GPU-" || !d.Thermal.GPU.Present() || d.Memory.Total.Present() == unified ||
 					!d.Clocks.SM.Present() ||
 					!d.Clocks.MaxVideo.Present() || !d.Clocks.EventReasons.Present() || !d.Clocks.PerformanceState.Present() {
 					t.Errorf("%+v", d)
@@ -34,6 +37,48 @@ func TestMachines(t *testing.T) {
 			}
 			if snap.Source != gpu.SourceNvidiaSMI || len(snap.Drivers) != 1 || !snap.Drivers[0].Version.Present() {
 				t.Errorf("source %q, drivers %+v", snap.Source, snap.Drivers)
+			}
+		})
+	}
+}
+
+// A system on a chip works in the machine's memory, and is in no slot. A card of which the memory is
+// not on offer is none: not one in MIG mode, nor one that says nothing else.
+func TestUnifiedMemory(t *testing.T) {
+	card := gpu.PCIe{Generation: gpu.Of(4), MaxGeneration: gpu.Of(4), Width: gpu.Of(16), MaxWidth: gpu.Of(16)}
+	for name, tt := range map[string]struct {
+		machine string
+		lacks   []string // fields that are not on offer
+		window  string   // of the host, where it is another one
+		want    gpu.Reading[bool]
+		link    *gpu.PCIe
+	}{
+		"DGX Spark":             {"dgx-spark-580", nil, "", gpu.Of(true), &drm.NoSlot},
+		"A100 in MIG mode":      {"a100-mig-535", []string{"memory.total", "memory.used", "memory.free", "memory.reserved"}, "N/A", gpu.Of(false), nil},
+		"RTX 4090":              {"rtx4090-550", []string{"memory.total"}, "", gpu.Of(false), &card},
+		"RTX 4090 says nothing": {"rtx4090-550", []string{"memory.total"}, "N/A", gpu.Reading[bool]{}, &card},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := machine(t, tt.machine)
+			for _, field := range tt.lacks {
+				m.Set(m.Addresses()[0], field, "[N/A]")
+			}
+			if tt.window != "" {
+				const begins, ends = "<bar1_memory_usage><total>", "</total>"
+				xml := m.Read("query.xml")
+				at := strings.Index(xml, begins) + len(begins)
+				m.Write("query.xml", xml[:at]+tt.window+xml[at+strings.Index(xml[at:], ends):])
+			}
+			d := whole(t, source(t, m)).Devices[0]
+			if d.Shared.Unified != tt.want {
+				t.Errorf("unified is %v, want %v", d.Shared.Unified, tt.want)
+			}
+			d.PCIe.Replays = gpu.Reading[uint64]{}
+			if tt.link != nil {
+				want := *tt.link
+				if want.Replays = d.PCIe.Replays; d.PCIe != want {
+					t.Errorf("the link is %+v, want %+v", d.PCIe, want)
+				}
 			}
 		})
 	}

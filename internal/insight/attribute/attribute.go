@@ -57,7 +57,8 @@ type Split[T any] struct {
 	Reason    *Reason                  // for the remainder; nil where there is none
 }
 
-// Memory splits the device's used memory: Processes, Orphans and Remainder add up to it.
+// Memory splits the device's used memory, that of [gpu.Readings.Pool]: Processes, Orphans and
+// Remainder add up to it.
 type Memory struct {
 	Split[gpu.Bytes]
 	Orphans gpu.Reading[gpu.Bytes] // held by processes that don't exist any more
@@ -150,7 +151,7 @@ type splitter struct {
 // memory fills in the shares' memory.
 func (x *splitter) memory() Memory {
 	var m Memory
-	used, ok := x.d.Memory.Used.Get()
+	used, ok := x.d.Pool().Used.Get()
 	if !ok {
 		return m
 	}

@@ -218,6 +218,23 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// What processes hold of the machine's memory counts for a GPU that works in it.
+func TestMemoryOfTheMachine(t *testing.T) {
+	const own, shared = 240 << 20, 2400 << 20
+	d := &gpu.Device{}
+	d.Memory.Used, d.Memory.Total = gpu.Of[gpu.Bytes](own), gpu.Of[gpu.Bytes](256<<20)
+	d.Shared = gpu.SharedMemory{Unified: gpu.Of(true), Used: gpu.Of[gpu.Bytes](shared), Total: gpu.Of[gpu.Bytes](6 << 30)}
+	d.Processes = gpu.Of([]gpu.Process{proc(7, 2081<<20, 50)})
+	a := attribute.Of(d, false)
+	if a.Shares[0].Memory != gpu.Of[gpu.Bytes](2081<<20) || a.Memory.Remainder != gpu.Of[gpu.Bytes](own+shared-(2081<<20)) {
+		t.Errorf("the process has %v, nobody %v", a.Shares[0].Memory, a.Memory.Remainder)
+	}
+	d.Shared.Unified = gpu.Of(false) // of a card that is beside its own memory
+	if a := attribute.Of(d, false); a.Shares[0].Memory != gpu.DoubtfulOf[gpu.Bytes](own) {
+		t.Errorf("of a card the process has %v", a.Shares[0].Memory)
+	}
+}
+
 func TestReasonsHaveWords(t *testing.T) {
 	for _, r := range []*attribute.Reason{
 		attribute.ReasonNamespace, attribute.ReasonNotPermitted, attribute.ReasonNoList, attribute.ReasonNotListed,
@@ -354,8 +371,8 @@ func check(t *testing.T, d *gpu.Device, a *attribute.Attribution) {
 	}
 	m := a.Memory
 	if rest, ok := m.Remainder.Get(); ok {
-		if memory+orphans+rest != d.Memory.Used.Or(0) {
-			t.Errorf("memory: %v + %v + %v of %v", memory, orphans, rest, d.Memory.Used)
+		if memory+orphans+rest != d.Pool().Used.Or(0) {
+			t.Errorf("memory: %v + %v + %v of %v", memory, orphans, rest, d.Pool().Used)
 		}
 		if (rest == 0) != (m.Reason == nil) {
 			t.Errorf("%v left, for %v", rest, m.Reason)
