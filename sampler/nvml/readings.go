@@ -134,18 +134,18 @@ func (d *device) readLive() {
 	r.CountProcesses()
 	d.readAccounting()
 	d.readXIDs()
-	r.Shared = shared(h, memory)
+	r.Shared = shared(h, memory, d.identity.Name, r)
 }
 
 // shared is whether the device uses the machine's memory: the driver then refuses the
 // question for its own, and answers others.
-func shared(h *handle, memory code) gpu.SharedMemory {
+func shared(h *handle, memory code, name string, r *gpu.Readings) gpu.SharedMemory {
 	s := gpu.SharedMemory{Total: gpu.Absent[gpu.Bytes](gpu.NotSupported), Used: gpu.Absent[gpu.Bytes](gpu.NotSupported)}
 	switch {
 	case memory == success:
 		s.Unified = gpu.Of(false)
 	case memory == notSupported && h.worked:
-		s.Unified = gpu.Of(true)
+		s.Unified = nvidia.Unified(name, r)
 	case memory != notSupported:
 		s.Unified = gpu.Absent[bool](memory.quality())
 	}

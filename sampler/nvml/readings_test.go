@@ -348,7 +348,8 @@ func TestNoInstance(t *testing.T) {
 	}
 }
 
-// TestUnifiedMemory: a device that works and refuses the question for its memory has none; one
+// TestUnifiedMemory: a chip with a processor that works and refuses the question for its memory has none; a card that
+// refuses it may have any; one
 // that does not answer, or may not be asked, is not taken for such.
 func TestUnifiedMemory(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -356,7 +357,8 @@ func TestUnifiedMemory(t *testing.T) {
 		want gpu.Reading[bool]
 	}{
 		"its own":       {fakenvml.RTX4090(), gpu.Of(false)},
-		"the machine's": {fakenvml.RTX4090().Without(keyMemoryTotal), gpu.Of(true)},
+		"the machine's": {fakenvml.RTX4090().Without(keyMemoryTotal).With(fakenvml.Name, "NVIDIA GB10"), gpu.Of(true)},
+		"of a card":     {fakenvml.RTX4090().Without(keyMemoryTotal), no[bool](gpu.NotReported)},
 		"may not ask":   {fakenvml.RTX4090().With(keyMemoryTotal, fakenvml.Error(int(noPermission))), no[bool](gpu.NotPermitted)},
 		"it fails":      {fakenvml.RTX4090().With(keyMemoryTotal, fakenvml.Error(int(unknown))), no[bool](gpu.NotReported)},
 		"nothing works": {

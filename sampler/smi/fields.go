@@ -95,13 +95,10 @@ func setFan(d *gpu.Device, v value) {
 	d.Fans = gpu.Fans{Fans: []gpu.Fan{fan}, Combined: gpu.Of(true)} // how many there are, nobody says
 }
 
-// setMemory: a device that works and has no memory of its own uses the machine's; see fill.
+// setMemory: fill says what follows where there is no memory.
 func setMemory(d *gpu.Device, v value) {
 	d.Memory.Total = mebibytes(v)
 	d.Shared.Unified = gpu.Map(d.Memory.Total, func(gpu.Bytes) bool { return false })
-	if d.Memory.Total.Quality() == gpu.NotSupported {
-		d.Shared.Unified = gpu.Of(true)
-	}
 }
 
 // The fields that every line begins with, and the two that it ends with. A name may hold a
@@ -232,7 +229,10 @@ func (q query) fill(d *gpu.Device, parts []string) error {
 		return failureOf(worst.plain())
 	}
 	m := &d.Memory
-	if !works && !m.Total.Present() {
+	switch {
+	case works && m.Total.Quality() == gpu.NotSupported:
+		d.Shared.Unified = nvidia.Unified(d.Name, &d.Readings)
+	case !works && !m.Total.Present():
 		d.Shared.Unified = gpu.Absent[bool](gpu.NotReported)
 	}
 	for _, part := range []*gpu.Reading[gpu.Bytes]{&m.Used, &m.Free, &m.Reserved} {
