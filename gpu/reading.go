@@ -11,11 +11,12 @@ const (
 	NotSupported                // the device or its driver does not offer this reading
 	NotPermitted                // it exists, but this process may not read it
 	Stale                       // it was reported before, and the device does not answer now
-	Doubtful                    // the value can't be right; it is as reported, but a utilization is 100 at most
+	Implausible                 // it was reported, and it can't be: no device has such a value, or others of its readings rule it out
+	Doubtful                    // the value may well be wrong; it is as reported, but a utilization is 100 at most
 	Good                        // a value as the device reported it
 )
 
-var qualityNames = [...]string{"not_reported", "not_supported", "not_permitted", "stale", "doubtful", "good"}
+var qualityNames = [...]string{"not_reported", "not_supported", "not_permitted", "stale", "implausible", "doubtful", "good"}
 
 // String returns the quality's name on the wire, such as "not_supported".
 func (q Quality) String() string { return qualityNames[q] }
@@ -29,7 +30,7 @@ type Reading[T any] struct {
 // Of returns a good reading of v.
 func Of[T any](v T) Reading[T] { return Reading[T]{value: v, quality: Good} }
 
-// DoubtfulOf returns a reading of v that can't be trusted.
+// DoubtfulOf returns a reading of v that is shown, marked, and decides nothing.
 func DoubtfulOf[T any](v T) Reading[T] { return Reading[T]{value: v, quality: Doubtful} }
 
 // Absent returns a reading without a value. It panics if q promises one.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
+	"github.com/gpuwhy/gpuwhy/sampler/plausible"
 )
 
 // A Source reads every device of one kind of driver. Read returns what the source
@@ -104,6 +105,7 @@ type Sampler struct {
 	host    lane[gpu.Host]
 	kernel  lane[struct{}]
 	roster  roster
+	judge   *plausible.Judge
 	seq     uint64
 	clock   clock.Watch
 	begins  map[string]begin // by device, source and error
@@ -133,6 +135,7 @@ func New(cfg Config) *Sampler {
 		watched: make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		roster:  roster{node: cfg.Node, byUUID: map[string]*entry{}},
+		judge:   plausible.New(),
 		begins:  map[string]begin{},
 		clock:   clock.Watch{Clock: cfg.Clock, Longest: 3*max(cfg.Interval, cfg.Idle) + 10*time.Second},
 	}
@@ -326,6 +329,7 @@ func (s *Sampler) read(ctx context.Context, asked bool) *gpu.Snapshot {
 		}
 	}
 	snap.Devices = s.roster.merge(s.sources, snap.Time)
+	s.judge.Judge(snap.Devices, snap.Breaks)
 	for _, src := range s.sources {
 		snap.Tried = append(snap.Tried, src.attempt())
 		if s.fails(src, snap) {

@@ -113,7 +113,7 @@ func TestMeters(t *testing.T) {
 			func(d *gpu.Device) {
 				d.Power.Draw, d.Power.EnforcedLimit = gpu.DoubtfulOf[gpu.Watts](600), gpu.Of[gpu.Watts](160)
 			}, 3,
-			Figure{Key: "power", Label: "Power", Value: Value{"600\u00a0W ?", Doubtful, "reported like this, but it can't be right", ""}, Remark: "of 160\u00a0W", Fill: "100"},
+			Figure{Key: "power", Label: "Power", Value: Value{"600\u00a0W ?", Doubtful, "reported like this, and probably wrong: nothing goes by it", ""}, Remark: "of 160\u00a0W", Fill: "100"},
 		},
 		"power without a limit has no bar": {
 			func(d *gpu.Device) { d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Watts](60), gpu.Of[gpu.Watts](0) }, 3,

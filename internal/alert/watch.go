@@ -126,6 +126,8 @@ var watches, defaults = func() (map[Watch]*watch, []Rule) {
 		w.Unit = row.Unit.String()
 		w.measure = func(s *look) (float64, bool) {
 			switch {
+			case name == Utilization && s.counterStuck():
+				return 0, false
 			case w.narrowed != nil && s.Scope.narrows():
 				return w.narrowed(s)
 			case w.pooled != nil && s.d.Shared.Unified.Or(false):
@@ -285,9 +287,16 @@ func fanFailing(s *look) (float64, bool) {
 	return 0, len(s.d.Fans.Fans) > 0 && !mute
 }
 
-// fanFailure is the cause that a fan fails; nil where none does.
+// counterStuck reports whether the answer says that the busy counter is stuck, and not as a guess.
+func (s *look) counterStuck() bool {
+	return s.answer != nil && slices.ContainsFunc(s.answer.Causes, func(c explain.Cause) bool {
+		return c.Kind == explain.StuckCounter && c.Confidence >= explain.Medium
+	})
+}
+
+// fanFailure is the cause that a fan fails; nil where none does. One that turns though nobody asks for it does not fail.
 func fanFailure(s *look) *explain.Cause {
-	i := slices.IndexFunc(s.answer.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing })
+	i := slices.IndexFunc(s.answer.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != "unasked" })
 	if i < 0 {
 		return nil
 	}

@@ -440,7 +440,7 @@ func (d *device) readFan(m metrics) {
 	asked, err := hw.Number("pwm1")
 	fan := gpu.Fan{
 		Commanded: drm.Share(100*asked/full, err),
-		RPM:       either(hw.RPM("fan1_input"), m.fan),
+		RPM:       upTo(hw.RPM("fan1_max"), either(hw.RPM("fan1_input"), m.fan)),
 		Target:    gpu.Absent[gpu.Percent](gpu.NotSupported),
 		Policy:    gpu.Absent[string](gpu.NotSupported),
 	}
@@ -455,6 +455,15 @@ func (d *device) readFan(m metrics) {
 		fan.Policy = gpu.Reading[string]{}
 	}
 	r.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{fan}, Combined: gpu.Of(true)}
+}
+
+// upTo doubts a speed above the most that the driver says of the fan; a most of 0 is none.
+func upTo(most, speed gpu.Reading[gpu.RPM]) gpu.Reading[gpu.RPM] {
+	limit, known := most.Trusted()
+	if v, ok := speed.Get(); ok && known && limit > 0 && v > limit {
+		return gpu.DoubtfulOf(v)
+	}
+	return speed
 }
 
 // either is the first reading, or the second where the first is not offered or has failed.

@@ -58,6 +58,7 @@ func (d *draw) of(energy gpu.Reading[gpu.Joules], wrap gpu.Joules, now time.Time
 type sensors struct {
 	*drm.Hwmon          // nil: the card has none
 	energy     string   // the file of the counter; empty: there is none
+	chipEnergy string   // that of the chip alone, where energy is that of the whole card; empty: there is none
 	limits     []string // files that are there
 	rated      string   // empty: there is none
 	chip       drm.Channel
@@ -76,6 +77,11 @@ func newSensors(h *drm.Hwmon) sensors {
 	for _, c := range h.Channels("energy") {
 		if h.Has(c.File("energy", "input")) && (part.Number == 0 || c.Label == "card") {
 			part, s.energy = c, c.File("energy", "input")
+		}
+	}
+	for _, c := range h.Channels("energy") {
+		if c.Label == "pkg" && part.Label == "card" && h.Has(c.File("energy", "input")) {
+			s.chipEnergy = c.File("energy", "input")
 		}
 	}
 	for _, c := range h.Channels("power") {
@@ -154,6 +160,18 @@ func (s *sensors) joules() gpu.Reading[gpu.Joules] {
 		return gpu.Absent[gpu.Joules](gpu.NotSupported)
 	}
 	return s.Joules(s.energy)
+}
+
+// lessThanChip reports whether the card's counter is below that of its own chip, both of which count from the start of the
+// driver: the card's can't be right then, and neither can a power that is made of it.
+func (s *sensors) lessThanChip(card gpu.Reading[gpu.Joules]) bool {
+	e, ok := card.Trusted()
+	if !ok || s.chipEnergy == "" {
+		return false
+	}
+	const behind = 100 // J: the two are read one after the other
+	chip, ok := s.Joules(s.chipEnergy).Trusted()
+	return ok && e+behind < chip
 }
 
 // What a GPU may draw at most where there is no limit that says so: that of Ponte Vecchio,

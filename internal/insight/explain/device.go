@@ -58,7 +58,7 @@ func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devic
 		clock:   believed(of.Clocks.SM, 0, mostMegahertz),
 		top:     believed(of.Clocks.MaxSM, 1, mostMegahertz),
 		state:   believed(of.Clocks.PerformanceState, 0, mostState),
-		reasons: of.Clocks.EventReasons.Or(0),
+		reasons: reported(of.Clocks.EventReasons),
 	}
 	if highest(d.util, d.video) >= strong { // no device works at 0 °C, or without power
 		d.temp, d.power = positive(d.temp), positive(d.power)
@@ -124,6 +124,14 @@ const (
 	mostState        = 15       // P15
 	mostBytes        = 1 << 50  // of memory
 )
+
+// reported is the set of a good reading; empty where there is none.
+func reported(r gpu.Reading[gpu.ClockEventReasons]) gpu.ClockEventReasons {
+	if set, ok := r.Trusted(); ok {
+		return set
+	}
+	return 0
+}
 
 func commanded(f *gpu.Fan) float64   { return believed(f.Commanded, 0, mostPercent) }
 func revolutions(f *gpu.Fan) float64 { return believed(f.RPM, 0, mostRPM) }

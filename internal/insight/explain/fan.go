@@ -19,7 +19,7 @@ func fanFailing(d *device, f *finding) {
 		return
 	}
 	for i := range min(len(d.Fans.Fans), len(d.m.Fans)) {
-		m, percent, rpm := &d.m.Fans[i], commanded(&d.Fans.Fans[i]), revolutions(&d.Fans.Fans[i])
+		m, percent, rpm := &d.m.Fans[i], commanded(&d.Fans.Fans[i]), d.m.Fans[i].revolutions(&d.Fans.Fans[i], d.temp)
 		usual := m.usual() * percent
 		switch {
 		case stands(percent, rpm) && d.age(m.still) >= fanSettles:
@@ -28,7 +28,7 @@ func fanFailing(d *device, f *finding) {
 		case slower(percent, rpm, m.usual()) && d.age(m.slow) >= fanSettles:
 			f.Since = d.began(m.slow)
 			f.say(Medium, "slow", withUnit(rpm, "RPM"), withUnit(usual, "RPM"), withUnit(percent, "%"))
-		case turnsUnasked(percent, rpm) && d.age(m.loose) >= 3*fanSettles:
+		case turnsUnasked(percent, rpm, &d.Fans.Fans[i]) && d.age(m.loose) >= 3*fanSettles:
 			f.Since, usual = d.began(m.loose), none
 			f.say(Medium, "unasked", withUnit(rpm, "RPM"))
 		default:
@@ -147,6 +147,8 @@ func fanByHand(d *device, f *finding) {
 	switch {
 	case how == "target":
 		f.say(Medium, "target", withUnit(d.fan, "%"), withUnit(wanted, "%"), temperature)
+	case d.fan == 0 && d.rpm > 0 && d.rpm <= slowest(&d.Fans.Fans[0]):
+		f.say(High, "least", withUnit(d.fan, "%"), withUnit(d.rpm, "RPM"), temperature)
 	case has(d.fan) && d.m.follows():
 		f.say(High, "curve", withUnit(d.fan, "%"), temperature)
 	case has(d.fan):
@@ -234,7 +236,7 @@ func (m *memory) fanStarts() (n int) {
 // fanAtRest is about a fan that turns by itself, though nothing works and no heat of work is left.
 func fanAtRest(d *device, f *finding) {
 	starts := d.m.fanStarts()
-	turns := d.fan > 0 || starts >= often
+	turns := d.fan > 0 && !d.countsNoTurns() || starts >= often
 	if d.doing == unknown || !turns || d.handOnFan() != "" || d.fanFails() || d.m.fixed(d) || d.m.at.Sub(d.m.first) < restsAfter {
 		return
 	}
@@ -287,6 +289,13 @@ func fanAtRest(d *device, f *finding) {
 	default:
 		f.fanName, f.Evidence = "", nil // it follows the heat
 	}
+}
+
+// countsNoTurns reports whether every fan has a tachometer and none counts a turn: whatever the driver asks for, nobody can say
+// that a fan turns.
+func (d *device) countsNoTurns() bool {
+	counts := func(f gpu.Fan) bool { rpm, ok := f.RPM.Get(); return !ok || rpm > 0 }
+	return len(d.Fans.Fans) > 0 && !slices.ContainsFunc(d.Fans.Fans, counts)
 }
 
 // frozen is about a temperature that does not move while the power does.

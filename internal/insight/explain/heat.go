@@ -34,6 +34,7 @@ func limitedByHeat(d *device, f *finding) {
 		figure("margin to the nearest limit", believed(d.Thermal.Margin, -hottest, hottest), "°C").
 		figure("target temperature", believed(d.Thermal.Target, 1, hottest), "°C").
 		figure("memory temperature", believed(d.Thermal.Memory, coldest, hottest), "°C")
+	defer d.driversWord(f)
 	at, below := "", ""
 	if has(d.temp) {
 		at = " (" + withUnit(d.temp, "°C")
@@ -54,6 +55,13 @@ func limitedByHeat(d *device, f *finding) {
 	}
 }
 
+// driversWord makes a finding a guess that rests on the driver's word alone: nothing can be read that would bear it out.
+func (d *device) driversWord(f *finding) {
+	if !has(d.temp) && !has(d.hotSpot) && !has(d.power) && !has(d.clock) && !has(believed(d.Thermal.Memory, coldest, hottest)) {
+		f.Confidence = Low
+	}
+}
+
 func limitedByPower(d *device, f *finding) {
 	// Without another reason a hardware slowdown is most often the power supply's.
 	alone := d.reasons&gpu.ReasonHardwareSlowdown != 0 && d.reasons&(reasonsOfHeat|reasonsOfPower) == 0
@@ -63,6 +71,7 @@ func limitedByPower(d *device, f *finding) {
 	}
 	f.Since = d.began(d.m.capped)
 	f.heat(d).clocks(d).figure("utilization", d.util, "%")
+	defer d.driversWord(f)
 	switch {
 	case alone:
 		f.say(Medium, "hardware")

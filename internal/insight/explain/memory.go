@@ -119,7 +119,7 @@ func (m *memory) step(d *device) {
 	fans := min(len(d.Fans.Fans), maxFans)
 	m.Fans = append(m.Fans, make([]fanMemory, max(fans-len(m.Fans), 0))...)
 	for i := range fans {
-		m.Fans[i].step(&d.Fans.Fans[i], m.at, since)
+		m.Fans[i].step(&d.Fans.Fans[i], d.temp, m.at, since)
 	}
 	last(&m.stuck, stuck, m.at)
 	last(&m.offHot, d.fan == 0 && !(d.rpm > 0) && d.temp >= offAt && d.byHand() == "", m.at)
@@ -303,8 +303,8 @@ const (
 	offAt        = 80               // °C, at which every fan turns
 )
 
-func (f *fanMemory) step(fan *gpu.Fan, at time.Time, since time.Duration) {
-	percent, rpm := commanded(fan), revolutions(fan)
+func (f *fanMemory) step(fan *gpu.Fan, temp float64, at time.Time, since time.Duration) {
+	percent, rpm := commanded(fan), f.revolutions(fan, temp)
 	if d := percent - f.percent; f.changed.IsZero() || !(d >= -4 && d <= 4) {
 		f.percent, f.changed = percent, at
 	}
@@ -312,7 +312,7 @@ func (f *fanMemory) step(fan *gpu.Fan, at time.Time, since time.Duration) {
 	slow := (settled || !f.slow.IsZero()) && slower(percent, rpm, f.usual()) // its command may rise meanwhile
 	last(&f.still, stands(percent, rpm), at)
 	last(&f.slow, slow, at)
-	last(&f.loose, turnsUnasked(percent, rpm), at)
+	last(&f.loose, turnsUnasked(percent, rpm, fan), at)
 	if settled && percent >= leastCommand && rpm > 0 && !slow {
 		follow(&f.PerPercent, &f.Seconds, rpm/percent, since)
 	}
@@ -323,7 +323,27 @@ func stands(percent, rpm float64) bool { return percent >= leastCommand && rpm =
 func slower(percent, rpm, usual float64) bool {
 	return percent >= leastCommand && rpm > 0 && rpm < 0.6*usual*percent
 }
-func turnsUnasked(percent, rpm float64) bool { return percent == 0 && rpm > 300 }
+func turnsUnasked(percent, rpm float64, fan *gpu.Fan) bool { return percent == 0 && rpm > slowest(fan) }
+
+// slowest is at least the least speed that a fan has: many do not stop, whatever they are told. One that somebody has set to
+// 0 % and that is faster than others at their least may be a small one.
+func slowest(fan *gpu.Fan) float64 {
+	const usual, small = 0.4 * fullRPM, 0.75 * fullRPM
+	if fan.Policy.Or("") == "manual" {
+		return small
+	}
+	return usual
+}
+
+// revolutions is the speed that the fan's tachometer counts. Of a 0 that is only doubtful, since the tachometer has counted
+// nothing since the program began, what was learned before says more: the fan has turned.
+func (f *fanMemory) revolutions(fan *gpu.Fan, temp float64) float64 {
+	const hot = 65 // °C, at which no fan stands that is told to turn
+	if v, ok := fan.RPM.Get(); ok && v == 0 && has(f.usual()) && temp >= hot {
+		return 0
+	}
+	return revolutions(fan)
+}
 
 // usual is how fast the fan turns for each percent, or none.
 func (f *fanMemory) usual() float64 {

@@ -232,6 +232,9 @@ func doubtful(d *device, f *finding) {
 	suspect(f, "memory temperature", d.Thermal.Memory, "°C", coldest, hottest)
 	suspect(f, "power draw", d.Power.Draw, "W", 0, mostWatts)
 	suspect(f, "fan, as commanded", d.Fans.Commanded(), "%", 0, mostPercent)
+	for i := range d.Fans.Fans {
+		suspect(f, "fan, as measured", d.Fans.Fans[i].RPM, "RPM", 0, mostRPM)
+	}
 	suspect(f, "SM clock", d.Clocks.SM, "MHz", 0, mostMegahertz)
 	suspect(f, "memory used", gpu.Map(d.Memory.Used, gpu.Bytes.MiB), "MiB", 0, mostBytes)
 	if len(f.Evidence) == 0 {
@@ -249,6 +252,8 @@ func doubtful(d *device, f *finding) {
 func suspect[T ~float64 | ~int](f *finding, name string, r gpu.Reading[T], unit string, least, most float64) {
 	v, ok := r.Get()
 	switch value := float64(v); {
+	case r.Quality() == gpu.Implausible:
+		f.fact(name, "an impossible value")
 	case !ok || has(believed(r, least, most)):
 	case value >= -1e12 && value <= 1e12:
 		f.figure(name, value, unit)

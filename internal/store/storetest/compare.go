@@ -152,7 +152,7 @@ func batch(r *rapid.T) *store.Batch {
 		from := moment(r, "from")
 		e := session(key.Draw(r, "of"), g.IntN(3), from, from.Add(time.Duration(g.IntN(200))*time.Minute))
 		e.User, e.Name, e.Outcome = word(), word(), []store.Outcome{store.Open, store.Ended}[g.IntN(2)]
-		e.Joules, e.PeakMemory = g.ExpFloat64(), gpu.Absent[gpu.Bytes](gpu.Quality(g.IntN(4)))
+		e.Joules, e.PeakMemory = g.ExpFloat64(), gpu.Absent[gpu.Bytes](gpu.Quality(g.IntN(int(gpu.Doubtful))))
 		b.Sessions = append(b.Sessions, e)
 	}
 	for range count("causes") {

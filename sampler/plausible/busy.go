@@ -1,0 +1,64 @@
+package plausible
+
+import (
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+const (
+	nearlyAlways = 90              // percent busy
+	soon         = 3 * time.Second // work may begin a moment before its clocks rise
+	later        = 10 * time.Second
+	littleUsed   = 10   // percent, of all clients together
+	lowClock     = 0.5  // of the highest
+	lowestClock  = 0.35 // of the highest: the governor of a busy chip goes up within a second
+	cool         = 60   // °C
+)
+
+// busy doubts a busy counter of a device that does not say what it draws: one that is stuck high while the clocks are low, the
+// clients do hardly anything and the chip is cool, and one that stays at 0 while clients work. A flag of throttling explains
+// nothing here: it is judged later, by what is left. Where the draw is known, package explain knows better what rest is.
+func (m *memory) busy(d *gpu.Device) {
+	counter := trusted(d.Utilization.GPU)
+	if counter != m.counter {
+		m.counter, m.busySame = counter, m.at
+	}
+	high, low := m.stuckHigh(d, counter), m.stuckLow(d, counter)
+	m.note(&m.wrong, high || low)
+	lasts := soon
+	if list := clients(d); low || !has(list) {
+		lasts = later
+	}
+	// It must be so for a time, or from the first reading on: then nobody has seen the device at work.
+	if m.wrong.IsZero() || m.since(m.wrong) < lasts && !(high && m.wrong.Equal(m.first)) {
+		return
+	}
+	doubt(&d.Utilization.GPU)
+}
+
+func (m *memory) stuckHigh(d *gpu.Device, counter float64) bool {
+	v := see(d)
+	if has(v.power) || !(counter >= nearlyAlways) && !(counter >= 50 && m.since(m.busySame) >= later) {
+		return false
+	}
+	if video := highest(trusted(d.Utilization.Encoder), trusted(d.Utilization.Decoder), trusted(d.Utilization.Video)); video >= works {
+		return false
+	}
+	slow, slowest := v.speed() <= lowClock, v.speed() <= lowestClock
+	isCool := v.hottest() < cool
+	switch used := v.clients; {
+	case used > littleUsed, v.speed() > lowClock, v.hottest() >= cool:
+		return false // one of them bears it out
+	case has(used):
+		return slow || isCool
+	default:
+		return slowest && isCool
+	}
+}
+
+// stuckLow: clients use most of a device that says it is idle, with its clocks up.
+func (m *memory) stuckLow(d *gpu.Device, counter float64) bool {
+	v := see(d)
+	return counter == 0 && v.clients >= 50 && v.speed() >= 0.6 && !d.Modes.MIG.Or(false)
+}

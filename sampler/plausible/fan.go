@@ -1,0 +1,149 @@
+package plausible
+
+import (
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+const (
+	asks      = 20 // percent, that every fan follows: some start no lower
+	hotDie    = 65 // °C, at which a card at work has its fan on
+	warmDie   = 60 // °C; below it a fan that stands, whatever it is asked for, and a tachometer that does not count look alike
+	neverOff  = 75 // °C, at which no driver has the fan off
+	hotSpot   = 75
+	worksHard = 0.3 // of the limit
+	somePower = 40  // W, where there is no limit
+)
+
+// fans judges tachometers that say 0. One that has never counted a turn may have no wire, and the fan turns: its 0 means
+// something only where another sign of the fan agrees.
+func (m *memory) fans(d *gpu.Device) {
+	for len(m.turned) < len(d.Fans.Fans) {
+		m.turned = append(m.turned, false)
+	}
+	for len(m.still) < len(d.Fans.Fans) {
+		m.still = append(m.still, time.Time{})
+	}
+	v := see(d)
+	for i := range d.Fans.Fans {
+		f := &d.Fans.Fans[i]
+		rpm := trusted(f.RPM)
+		m.turned[i] = m.turned[i] || rpm > 0
+		m.note(&m.still[i], rpm == 0)
+		m.notOff(v, f)
+		asked := trusted(f.Commanded) >= asks || !has(trusted(f.Commanded)) && v.hotAtWork()
+		if rpm != 0 || !asked || besides(d, i) {
+			continue
+		}
+		switch cooled := m.since(m.still[i]) >= coolsFor && m.isCooled(v); {
+		case cooled:
+			impossible(&f.RPM)
+		case !m.turned[i] && !m.cooks(v) && !m.isUncooled(v, f), !(v.temp >= warmDie):
+			doubt(&f.RPM)
+		}
+	}
+}
+
+// notOff doubts a command of 0 % of a fan without a tachometer that says otherwise, where something cools the device at a
+// temperature at which no driver has its fan off. So reads a product whose driver shows no command.
+func (m *memory) notOff(v *view, f *gpu.Fan) {
+	if trusted(f.Commanded) != 0 || trusted(f.RPM) > 0 || f.Policy.Or("") == "manual" {
+		return
+	}
+	if v.temp >= neverOff && m.isCooled(v) {
+		doubt(&f.Commanded)
+		doubt(&f.RPM)
+	}
+}
+
+// besides reports whether another fan of the device counts turns, and the driver commands this one, too: it is there, and the
+// card's tachometers work. What cools the card then says nothing about this one.
+func besides(d *gpu.Device, i int) bool {
+	if !(trusted(d.Fans.Fans[i].Commanded) >= asks) {
+		return false
+	}
+	for k := range d.Fans.Fans {
+		if other := &d.Fans.Fans[k]; k != i && trusted(other.Commanded) >= asks && trusted(other.RPM) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// hotAtWork reports whether the device is as warm, and draws as much, as only with its fan on.
+func (v *view) hotAtWork() bool {
+	hot := v.temp >= hotDie || v.hotSpot >= hotSpot
+	switch {
+	case has(v.load()):
+		return hot && v.load() >= worksHard
+	case has(v.power):
+		return hot && v.power >= somePower
+	default:
+		return hot && v.busy >= 50
+	}
+}
+
+const (
+	coolsFor   = 20 * time.Second
+	coolsAt    = 50  // °C at least: a cooler one may be in its zero-RPM mode
+	coolsBelow = 85  // °C: above it the chip itself may hold the temperature
+	manyWatts  = 60  // that no cooler gives off at such a temperature without moving air
+	ofLimit    = 0.5 // the same for a small card
+)
+
+// isCooled reports whether something cools the device as only a fan does: at a high power that stays, its temperature stays
+// for so long, too.
+func (m *memory) isCooled(v *view) bool {
+	points, covered := m.within(coolsFor)
+	if !covered || !(v.temp >= coolsAt) || !(v.temp < coolsBelow) || v.temp >= v.slowdown-nearSlowdown {
+		return false
+	}
+	coldest, hottest := span(points, temp)
+	least, most := span(points, power)
+	enough := least >= manyWatts || least >= ofLimit*v.limit && least >= drawsSome
+	return hottest-coldest <= 1.5 && enough && most-least <= 0.2*most
+}
+
+const (
+	cooksFrom = 80 // °C, well past where every fan is on
+	cooksIn   = 30 * time.Second
+	cooksBy   = 4.0 // °C in that time
+	goesOn    = 0.8 // of what it was in the same time before: with a fan it gets less and less
+)
+
+const (
+	asksMuch   = 80 // percent, at which a fan cools as well as it can, or nearly so
+	uncooledIn = 10 * time.Second
+	muchWorse  = 1.25
+	air        = 30.0 // °C, about
+)
+
+// isUncooled reports whether the device is much hotter than its cooler would let it be at this power with the fan as fast as
+// it is told to be: a cooler is made so that a device at its power limit stays below its limit of heat.
+func (m *memory) isUncooled(v *view, f *gpu.Fan) bool {
+	points, _ := m.within(uncooledIn)
+	coldest, _ := span(points, temp)
+	if !(trusted(f.Commanded) >= asksMuch) || len(points) == 0 || m.at.Sub(m.first) < uncooledIn || !(coldest >= cooksFrom) {
+		return false
+	}
+	_, most := span(points, power)
+	made := (or(v.slowdown, 95) - air) / or(v.limit, trusted(v.Power.MaxLimit)) // °C for each watt, with the fan
+	return coldest-air >= muchWorse*made*most
+}
+
+// cooks reports whether the device gets hotter as only one whose fan stands: on and on at the same power, well past where its
+// fan starts.
+func (m *memory) cooks(v *view) bool {
+	points, covered := m.within(2 * cooksIn)
+	if !covered || !(v.temp >= cooksFrom) {
+		return false
+	}
+	least, most := span(points, power)
+	if has(least) && most-least > 0.25*most {
+		return false
+	}
+	half := len(points) / 2
+	before, now := points[half].temp-points[0].temp, points[len(points)-1].temp-points[half].temp
+	return now >= cooksBy && now >= goesOn*before
+}

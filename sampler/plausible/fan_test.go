@@ -1,0 +1,113 @@
+package plausible_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+func TestTachometers(t *testing.T) {
+	steady := func(int) float64 { return 70 }
+	linear := func(s int) float64 { return min(45+0.4*float64(s), 93) }
+	settles := func(s int) float64 { return 84 - 44*math.Exp(-float64(s)/60) }
+	for name, tt := range map[string]struct {
+		seconds int
+		temp    func(second int) float64
+		draw    float64
+		fans    func(second int) []gpu.Fan
+		want    gpu.Quality // of the last fan's speed
+	}{
+		"never counts, and the card is cooled": {45, steady, 125, func(int) []gpu.Fan { return []gpu.Fan{asked(44, 0)} }, gpu.Implausible},
+		"another card of the kind":             {30, func(int) float64 { return 66 }, 210, func(int) []gpu.Fan { return []gpu.Fan{asked(58, 0)} }, gpu.Implausible},
+		"never counts, too early to tell":      {5, steady, 125, func(int) []gpu.Fan { return []gpu.Fan{asked(44, 0)} }, gpu.Doubtful},
+		"never counts, warms up and settles":   {120, settles, 125, func(int) []gpu.Fan { return []gpu.Fan{asked(60, 0)} }, gpu.Doubtful},
+		"never counts, and the card cooks":     {110, linear, 125, func(int) []gpu.Fan { return []gpu.Fan{asked(90, 0)} }, gpu.Good},
+		"has turned, and the card cooks": {60, func(s int) float64 { return min(62+0.4*float64(s), 92) }, 180,
+			func(s int) []gpu.Fan {
+				if s < 10 {
+					return []gpu.Fan{asked(50, 1700)}
+				}
+				return []gpu.Fan{asked(90, 0)}
+			}, gpu.Good},
+		"has turned, and the card is cooled": {60, func(int) float64 { return 69 }, 180,
+			func(s int) []gpu.Fan {
+				if s < 10 {
+					return []gpu.Fan{asked(50, 1700)}
+				}
+				return []gpu.Fan{asked(50, 0)}
+			}, gpu.Implausible},
+		"has turned, is told 30 % at rest": {60, func(int) float64 { return 36 }, 12,
+			func(s int) []gpu.Fan {
+				if s < 10 {
+					return []gpu.Fan{asked(30, 1100)}
+				}
+				return []gpu.Fan{asked(30, 0)}
+			}, gpu.Doubtful},
+		"one of two": {60, func(int) float64 { return 78 }, 190,
+			func(int) []gpu.Fan { return []gpu.Fan{asked(64, 2080), asked(64, 0)} }, gpu.Good},
+		"off at rest":        {60, func(int) float64 { return 40 }, 15, func(int) []gpu.Fan { return []gpu.Fan{asked(0, 0)} }, gpu.Good},
+		"off at a light cap": {60, func(int) float64 { return 49 }, 148, func(int) []gpu.Fan { return []gpu.Fan{asked(0, 0)} }, gpu.Good},
+		"off at 80 °C, cooled": {60, func(int) float64 { return 80 }, 110,
+			func(int) []gpu.Fan { return []gpu.Fan{asked(0, 0)} }, gpu.Implausible},
+		"no command, hot at work": {60, steady, 150,
+			func(int) []gpu.Fan { return []gpu.Fan{{RPM: rpm(0)}} }, gpu.Implausible},
+		"all ones":  {0, steady, 125, func(int) []gpu.Fan { return []gpu.Fan{asked(44, 65535)} }, gpu.Implausible},
+		"very fast": {0, steady, 125, func(int) []gpu.Fan { return []gpu.Fan{asked(100, 14_000)} }, gpu.Doubtful},
+		"a blower":  {0, steady, 125, func(int) []gpu.Fan { return []gpu.Fan{asked(100, 7400)} }, gpu.Good},
+	} {
+		d := played(tt.seconds, func(s int, d *gpu.Device) {
+			d.Thermal.GPU, d.Power.Draw, d.Power.EnforcedLimit = celsius(tt.temp(s)), watts(tt.draw), watts(220)
+			d.Utilization.GPU, d.Fans.Fans = percent(97), tt.fans(s)
+		})
+		if got := d.Fans.Fans[len(d.Fans.Fans)-1].RPM; got.Quality() != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// A busy counter is judged by what else there is, where there is no draw.
+func TestBusyCounters(t *testing.T) {
+	apu := func(util, clock, top, temp float64) func(d *gpu.Device) {
+		return func(d *gpu.Device) {
+			d.Utilization.GPU, d.Clocks.SM, d.Clocks.MaxSM, d.Thermal.GPU = percent(util), mhz(clock), mhz(top), celsius(temp)
+		}
+	}
+	by := func(of func(*gpu.Device), list gpu.Reading[[]gpu.Process]) func(*gpu.Device) {
+		return func(d *gpu.Device) { of(d); d.Processes, d.ProcessesPartial = list, gpu.Of(false) }
+	}
+	for name, tt := range map[string]struct {
+		set     func(d *gpu.Device)
+		seconds int
+		want    gpu.Quality
+	}{
+		"Raven: always 100":             {by(apu(100, 200, 1200, 44), uses(1)), 12, gpu.Doubtful},
+		"Picasso: always 99":            {by(apu(99, 300, 1400, 39), uses(0, 3)), 8, gpu.Doubtful},
+		"stands at 64":                  {by(apu(64, 200, 1100, 41), uses(2)), 20, gpu.Doubtful},
+		"nobody may see the clients":    {apu(100, 200, 1200, 44), 15, gpu.Doubtful},
+		"from the first reading on":     {by(apu(100, 200, 1200, 44), uses(1)), 0, gpu.Doubtful},
+		"a client works":                {by(apu(100, 1200, 1200, 71), uses(97)), 30, gpu.Good},
+		"a film at low clocks":          {by(apu(95, 300, 1200, 52), uses(88)), 30, gpu.Good},
+		"clocks are up, and it is warm": {by(apu(100, 1200, 1200, 74), uses(1)), 30, gpu.Good},
+		"warm, though nobody uses it":   {by(apu(100, 200, 1200, 78), uses(1)), 30, gpu.Good},
+		"with a draw": {by(func(d *gpu.Device) { apu(100, 200, 1200, 44)(d); d.Power.Draw = watts(9) }, uses(1)), 30,
+			gpu.Good}, // the answer's rules know what it draws at rest
+		"stands at 0":             {by(apu(0, 1150, 1200, 70), uses(91)), 15, gpu.Doubtful},
+		"0 for a moment":          {by(apu(0, 1150, 1200, 70), uses(91)), 4, gpu.Good},
+		"0, and nobody uses it":   {by(apu(0, 200, 1200, 40), uses(1)), 30, gpu.Good},
+		"idle, and says how idle": {by(apu(3, 200, 1200, 40), uses(2)), 30, gpu.Good},
+	} {
+		d := played(tt.seconds, func(_ int, d *gpu.Device) { tt.set(d) })
+		if got := d.Utilization.GPU; got.Quality() != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+	begins := func(s int, d *gpu.Device) { // the clocks follow
+		by(apu([]float64{2, 100}[min(s/10, 1)], []float64{200, 1200}[min(s/12, 1)], 1200, 44), uses([]float64{1, 97}[min(s/12, 1)]))(d)
+	}
+	for _, seconds := range []int{9, 10, 11, 12, 30} {
+		if d := played(seconds, begins); d.Utilization.GPU.Quality() != gpu.Good {
+			t.Errorf("%d s: %v", seconds, d.Utilization.GPU)
+		}
+	}
+}

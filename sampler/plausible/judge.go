@@ -1,0 +1,289 @@
+// Package plausible judges what sources report: by what any device can be, by the device's own limits, by its other
+// readings, and by what it reported before. It is one stage for all sources, after they have read and before anybody
+// sees a reading; docs/readings.md has its rules for people.
+//
+// What can't be is absent as [gpu.Implausible]. What may well be wrong keeps its value and is [gpu.Doubtful], so that it
+// is shown and decides nothing. Reasons of throttling that the readings contradict are taken out. A reading that is
+// absent contradicts nothing.
+package plausible
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Judge remembers of each device what it needs of earlier readings. One goroutine uses it.
+type Judge struct {
+	devices map[int]*memory // by the device's index, which stays
+}
+
+// New returns a judge that has seen nothing.
+func New() *Judge { return &Judge{map[int]*memory{}} }
+
+// Judge judges the readings of devices in place. breaks is how often the readings were interrupted so far, see
+// [gpu.Snapshot]: what is compared over time begins anew then. Lists that it changes it copies before.
+func (j *Judge) Judge(devices []gpu.Device, breaks int) {
+	for i := range devices {
+		d := &devices[i]
+		if d.State != gpu.StateOK {
+			continue
+		}
+		m := j.devices[d.Index]
+		if m == nil {
+			m = &memory{}
+			j.devices[d.Index] = m
+		}
+		m.judge(d, breaks)
+	}
+}
+
+// judge goes from what needs nothing else to what needs the most: each step trusts only what the steps before left as good.
+func (m *memory) judge(d *gpu.Device, breaks int) {
+	d.Fans.Fans = slices.Clone(d.Fans.Fans)
+	bounds(d)
+	temperatures(d)
+	noPower(d)
+	newer := m.meet(d, breaks)
+	m.jumps(d, newer)
+	aboveLimit(d)
+	m.deadSensors(d)
+	m.energy(d, newer)
+	m.busy(d)
+	m.standing(d)
+	m.fans(d)
+	d.Clocks.EventReasons = m.reasons(see(d))
+}
+
+// A memory is what is known of one device from before its newest reading.
+type memory struct {
+	at     time.Time // of the newest reading; zero: none
+	breaks int
+	first  time.Time // of the readings without an interruption before it
+	trail  []point
+
+	temp     float64 // as read last, believed or not
+	jumped   bool    // the newest temperature is too far from the one before
+	joules   float64
+	leapt    bool      // the newest energy is too far from the one before
+	busySame time.Time // since when the busy counter has its value
+	counter  float64   // that value
+	wrong    time.Time // since when everything else contradicts the busy counter; zero: nothing does
+	watts    float64   // as read last
+	wattsAs  time.Time // since when
+	turned   []bool    // by fan: its tachometer has counted something since the program began
+	still    []time.Time
+	flags    [classes]flag
+}
+
+// A point is one reading of the trail. NaN stands for what is absent or not believed.
+type point struct {
+	at                       time.Time
+	temp, power, busy, clock float64
+}
+
+const (
+	trailed = 3 * time.Minute
+	apart   = time.Second      // two points of the trail, at least
+	longest = 30 * time.Second // between two readings that are compared
+)
+
+// meet takes the reading in, and reports whether it is one that was not seen before.
+func (m *memory) meet(d *gpu.Device, breaks int) (newer bool) {
+	at := d.SampledAt
+	if at.Equal(m.at) && !m.at.IsZero() && breaks == m.breaks {
+		return false
+	}
+	if since := at.Sub(m.at); breaks != m.breaks || since <= 0 || since > longest {
+		*m = memory{breaks: breaks, first: at, temp: none, joules: none, counter: none, watts: none, turned: m.turned, flags: m.flags}
+		for i := range m.flags {
+			m.flags[i].since, m.flags[i].borne = time.Time{}, time.Time{}
+		}
+	}
+	m.at = at
+	return true
+}
+
+// leave adds a reading to the trail once it is judged.
+func (m *memory) leave(v *view) {
+	p := point{m.at, v.temp, v.power, v.busy, v.clock}
+	switch n := len(m.trail); {
+	case n > 0 && m.trail[n-1].at.Equal(m.at):
+		m.trail[n-1] = p
+	case n == 0 || m.at.Sub(m.trail[n-1].at) >= apart*3/4:
+		m.trail = append(m.trail, p)
+	}
+	for m.at.Sub(m.trail[0].at) > trailed {
+		m.trail = m.trail[1:]
+	}
+}
+
+// within are the points of the last while, and whether they cover it.
+func (m *memory) within(last time.Duration) (points []point, covered bool) {
+	from := m.at.Add(-last)
+	i := slices.IndexFunc(m.trail, func(p point) bool { return !p.at.Before(from) })
+	if i < 0 {
+		return nil, false
+	}
+	points = m.trail[i:]
+	return points, len(points) >= 4 && points[0].at.Sub(from) <= last/5
+}
+
+// span is the least and the most of a reading over points; NaN where one of them has none.
+func span(points []point, of func(*point) float64) (least, most float64) {
+	least, most = math.Inf(1), math.Inf(-1)
+	for i := range points {
+		v := of(&points[i])
+		if !has(v) {
+			return none, none
+		}
+		least, most = min(least, v), max(most, v)
+	}
+	return least, most
+}
+
+func temp(p *point) float64  { return p.temp }
+func power(p *point) float64 { return p.power }
+func busy(p *point) float64  { return p.busy }
+func clock(p *point) float64 { return p.clock }
+
+var none = math.NaN()
+
+func has(v float64) bool { return !math.IsNaN(v) }
+
+// or is the first number that there is.
+func or(numbers ...float64) float64 {
+	for _, v := range numbers {
+		if has(v) {
+			return v
+		}
+	}
+	return none
+}
+
+// highest is the highest of the numbers that there are.
+func highest(numbers ...float64) float64 {
+	most := none
+	for _, v := range numbers {
+		if has(v) && !(v <= most) {
+			most = v
+		}
+	}
+	return most
+}
+
+// trusted is the number of a good reading.
+func trusted[T ~float64 | ~int](r gpu.Reading[T]) float64 {
+	if v, ok := r.Trusted(); ok {
+		return float64(v)
+	}
+	return none
+}
+
+func impossible[T any](r *gpu.Reading[T]) { *r = gpu.Absent[T](gpu.Implausible) }
+
+func doubt[T any](r *gpu.Reading[T]) {
+	if v, ok := r.Get(); ok {
+		*r = gpu.DoubtfulOf(v)
+	}
+}
+
+// since is how long something has been so; 0 where it is not.
+func (m *memory) since(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return m.at.Sub(t)
+}
+
+// note keeps since when something is so.
+func (m *memory) note(t *time.Time, so bool) {
+	switch {
+	case !so:
+		*t = time.Time{}
+	case t.IsZero():
+		*t = m.at
+	}
+}
+
+// A view is a device as the rules see it: numbers that are good so far, and NaN for all others.
+type view struct {
+	*gpu.Device
+	temp, hotSpot, memTemp     float64 // °C
+	power, limit               float64 // W
+	clock, top                 float64 // MHz, of the SMs or the whole graphics part
+	busy, clients              float64 // percent: of the device, and of all that use it, where they are known
+	slowdown, target, memLimit float64 // °C
+	margin                     float64 // °C
+	state                      float64 // the performance state
+	reasons                    gpu.ClockEventReasons
+}
+
+func see(d *gpu.Device) *view {
+	v := &view{
+		Device: d,
+		temp:   trusted(d.Thermal.GPU), hotSpot: trusted(d.Thermal.HotSpot), memTemp: trusted(d.Thermal.Memory),
+		power: trusted(d.Power.Draw), limit: limit(d),
+		clock: trusted(d.Clocks.SM), top: trusted(d.Clocks.MaxSM),
+		slowdown: trusted(d.Thermal.Slowdown), target: trusted(d.Thermal.Target), memLimit: trusted(d.Thermal.MemoryMax),
+		margin: trusted(d.Thermal.Margin), state: trusted(d.Clocks.PerformanceState),
+		reasons: d.Clocks.EventReasons.Or(0), clients: clients(d),
+	}
+	if !has(v.clock) || !has(v.top) {
+		v.clock, v.top = or(trusted(d.Clocks.Graphics), v.clock), or(trusted(d.Clocks.MaxGraphics), v.top)
+	}
+	u := &d.Utilization
+	v.busy = highest(trusted(u.GPU), trusted(u.Encoder), trusted(u.Decoder), trusted(u.Video))
+	if !has(trusted(u.GPU)) {
+		v.busy = highest(v.busy, v.clients)
+	}
+	if v.busy >= nearlyAlways && v.clients <= littleUsed && !(v.load() >= 0.35) && !(v.hottest() >= cool) {
+		v.busy = v.clients // a counter that is stuck: what it says explains nothing
+	}
+	return v
+}
+
+// limit is the power limit in force, or the one that the product has. What a limit may be set to at most says nothing.
+func limit(d *gpu.Device) float64 {
+	for _, r := range []gpu.Reading[gpu.Watts]{d.Power.EnforcedLimit, d.Power.DefaultLimit} {
+		if v := trusted(r); v > 0 {
+			return v
+		}
+	}
+	return none
+}
+
+// load is the draw as a part of the limit.
+func (v *view) load() float64 { return v.power / v.limit }
+
+// speed is the clock as a part of the highest.
+func (v *view) speed() float64 {
+	if !(v.top > 0) {
+		return none
+	}
+	return v.clock / v.top
+}
+
+// hottest is the highest of the device's temperatures.
+func (v *view) hottest() float64 { return highest(v.temp, v.hotSpot, v.memTemp) }
+
+// clients is what all processes use together of the busiest engine; NaN where one may use the device of which nobody knows
+// how much.
+func clients(d *gpu.Device) float64 {
+	list, ok := d.AllProcesses()
+	if !ok || d.Processes.Quality() != gpu.Good {
+		return none
+	}
+	sum := 0.0
+	for i := range list {
+		p := &list[i]
+		share := highest(trusted(p.SM), trusted(p.Encoder), trusted(p.Decoder), trusted(p.Video))
+		if !has(trusted(p.SM)) {
+			return none
+		}
+		sum += share
+	}
+	return min(sum, 100)
+}
