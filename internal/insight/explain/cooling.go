@@ -82,7 +82,7 @@ func (m *memory) cool(d *device) {
 	case d.fan > value(m.Stops.Least)+5 && m.at.Sub(c.fell) < settling: // its fan still slows down
 	case temp <= rest+2 && !(d.fan > value(m.Rest.Fan)), off && temp <= max(or(rest, 0)+6, 45), temp <= rest+5 && temp < 50, temp < 45 && took > time.Minute && m.fallen(time.Minute) < 2:
 		m.cooled(took) // it is about as cool as at rest: what the fan does then is another matter
-	case d.costs() && took > time.Minute && m.fallen(time.Minute) < 2:
+	case d.isUp() && took > time.Minute && m.fallen(time.Minute) < 2:
 		m.cooled(took) // something holds it: it gets no cooler
 	case m.at.Sub(c.fell) > levelAfter:
 		m.cooled(c.fell.Sub(c.begun))

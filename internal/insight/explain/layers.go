@@ -258,7 +258,7 @@ func (d *device) sinceThen() string {
 		return "let go"
 	default:
 		if h := d.m.work.hottest(); h != nil {
-			if p := d.livesOn(&h.process); p != nil && processShare(p) >= 1 {
+			if p := d.livesOn(&h.process); p != nil && processShare(p) >= 1 && processShare(p) < strong {
 				return "slowed down"
 			}
 		}

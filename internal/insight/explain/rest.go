@@ -69,7 +69,7 @@ func coolingDown(d *device, f *finding) {
 	switch {
 	case p == nil:
 		how = " that stopped "
-	case lives && processShare(listed) >= 1:
+	case lives && processShare(listed) >= 1 && processShare(listed) < strong:
 		how = ", which slowed down to " + withUnit(processShare(listed), "%") + " of the GPU "
 		f.figure("work of "+who, processShare(listed), "%")
 	case lives:
@@ -290,7 +290,25 @@ func (d *device) quiet() bool {
 // down, or that a process has just let go, draws more by itself.
 func (d *device) isAwake() bool {
 	justLetGo := !d.began(d.m.unheld).IsZero() && d.age(d.m.unheld) < settling
-	return d.quiet() && !justLetGo && !d.cooling() && d.age(d.m.awake) >= min(settling, d.m.at.Sub(d.m.first)) && d.isUp()
+	if d.cooling() || justLetGo || !d.isUp() {
+		return false
+	}
+	return d.quiet() && d.age(d.m.awake) >= min(settling, d.m.at.Sub(d.m.first)) || d.keptOn()
+}
+
+// keptOn reports whether work has ended for now and the one who did it keeps the device from rest, as a loaded model does between two
+// questions.
+func (d *device) keptOn() bool {
+	w := &d.m.work
+	if d.doing != resting || d.stuck || w.ended.IsZero() || d.age(w.ended) < restsAfter || !d.fast() {
+		return false
+	}
+	h := w.hottest()
+	if h == nil || h.process.Type == gpu.TypeGraphics {
+		return false
+	}
+	p := d.livesOn(&h.process)
+	return p != nil && d.age(h.last) <= 2*longPause
 }
 
 func (d *device) isUnexplained() bool {
@@ -367,7 +385,7 @@ func idle(d *device, f *finding) {
 		f.say(sure, "idle", at)
 	case d.age(d.m.first) < steady, d.m.within(settling)[0].temp < d.temp-3:
 		f.say(Low, "can't tell yet")
-	case d.m.rises():
+	case d.m.rises() && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) > steady):
 		f.say(Low, "warms", at)
 		f.Case = "stays warm"
 	default:
@@ -407,5 +425,6 @@ func (d *device) warm() bool {
 	if d.unified() {
 		return false // the processor's own work warms it too
 	}
-	return d.temp >= 60 || d.temp >= 50 && (d.fan > 0 || d.rpm > 0)
+	turns := d.fan > 5 || !has(d.fan) && d.rpm > 0 // a tachometer may count a little where a fan is told to stand still
+	return d.temp >= 60 || d.temp >= 50 && turns
 }

@@ -147,6 +147,9 @@ func (m *memory) begins(d *device) bool {
 	if !has(d.util) || first && (d.contradicted() || !d.hidden() && len(d.culprits) > 0) {
 		return true
 	}
+	if m.blip() {
+		return false
+	}
 	if highest(d.util, d.video) < strong || d.load() <= 0.35 && !(first && !has(d.load())) {
 		return false
 	}
@@ -180,7 +183,7 @@ func (m *memory) works(d *device) bool {
 	if m.littleWork() {
 		least, watts = idleBelow, 1.15*d.idleWatts+3
 	}
-	return busy >= idleBelow && !(d.power <= watts) && m.usual(busy) >= least
+	return busy >= idleBelow && !(d.power <= watts) && m.usual(busy, pause) >= least
 }
 
 // heats reports whether a device draws more than at rest: else whatever goes on in it heats nothing. Its draw at rest wanders by a watt
@@ -189,12 +192,12 @@ func (m *memory) heats(d *device) bool {
 	if !has(d.idleWatts) {
 		most := 0.12 // of its limit, at slow clocks
 		switch {
-		case d.state >= 8: // the state of rest, in which no clock does much
-			most = 0.25
 		case m.work.on:
 			most = 0.08
+		case d.state >= 8: // the state of rest, in which no clock does much
+			most = 0.25
 		}
-		return !(d.slow() && !(d.speed() >= d.upFrom()) && d.load() <= most)
+		return !(d.slow() && !(d.speed() >= 0.6) && d.load() <= most)
 	}
 	some := min(3, 0.3*d.idleWatts)
 	if !has(d.power) || d.power > 1.5*d.idleWatts+4*some {
@@ -232,7 +235,7 @@ func (m *memory) worksALittle(d *device, busy float64) bool {
 	if m.littleWork() {
 		least = 0.5 * idleBelow
 	}
-	return m.usual(busy) >= least && (busy >= 2*idleBelow || !d.sleeperHolds())
+	return m.usual(busy, steady) >= least && (busy >= 2*idleBelow || !d.sleeperHolds())
 }
 
 // littleWork reports whether work goes on that was never more than a little.
@@ -240,11 +243,11 @@ func (m *memory) littleWork() bool {
 	return m.work.on && !slices.ContainsFunc(m.trail, func(p point) bool { return p.busy >= 2*strong })
 }
 
-// usual is the mean of the last half minute with this reading. What was strong before says nothing about a little now; where
+// usual is the mean of a while with this reading. What was strong before says nothing about a little now; where
 // nothing else was, the reading must be twice what it may be.
-func (m *memory) usual(busy float64) float64 {
+func (m *memory) usual(busy float64, last time.Duration) float64 {
 	sum, n := busy, 1.0
-	of := m.within(pause)
+	of := m.within(last)
 	for i := range of {
 		if v := of[i].busy; v < strong {
 			sum, n = sum+v, n+1
@@ -258,7 +261,14 @@ func (m *memory) usual(busy float64) float64 {
 
 // goesOn reports whether the readings before this one showed work too, for two seconds at least.
 func (m *memory) goesOn() bool {
-	return !m.active.IsZero() && m.at.Sub(m.active) >= 2*time.Second
+	return !m.active.IsZero() && m.at.Sub(m.active) >= 2*time.Second && !m.blip()
+}
+
+// blip reports whether work has just begun on a device that a program has kept awake for a while: a loaded model answers a question now
+// and then, and two seconds of that change nothing of what there is to say.
+func (m *memory) blip() bool {
+	const short = 4 * time.Second
+	return !m.work.on && !m.awake.IsZero() && m.at.Sub(m.awake) >= settling && m.holder.PID != 0 && m.at.Sub(m.firstActive()) < short
 }
 
 // firstActive is when the readings with work began, of which the newest is one.
@@ -286,7 +296,7 @@ func (m *memory) isOver(d *device) bool {
 	switch {
 	case m.allGone(d):
 		return true
-	case !w.bursts && m.littleWork() && m.at.Sub(w.begun) > steady: // it was told after it had gone on for a while, too
+	case !w.bursts && m.littleWork() && m.at.Sub(w.begun) > steady && m.costs(d): // it was told after it had gone on for a while, too
 		return m.at.Sub(m.firstRest()) >= 2*restsAfter
 	case !w.bursts:
 		return m.at.Sub(m.firstRest()) >= restsAfter
@@ -388,7 +398,8 @@ func (m *memory) comesAndGoes(d *device) bool {
 	all := rested + worked
 	usual := mean(m.within(trailed/2), func(p point) float64 { return p.busy })
 	// Short bursts may fall between two readings. A desktop that draws its windows makes no heat.
-	return pauses >= burstsOf && rested*5 >= all && !(usual < idleBelow) && (worked*6 >= all && m.work.hottest() != nil || m.costly(d))
+	known := m.work.hottest() != nil || !d.Processes.Present() // else the work of somebody who is not listed may be chance
+	return pauses >= burstsOf && rested*5 >= all && !(usual < idleBelow) && (worked*6 >= all && known || m.costly(d))
 }
 
 // costly reports whether the trail's mean power is clearly above that at rest.
