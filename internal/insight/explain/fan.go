@@ -286,7 +286,7 @@ func fanAtRest(d *device, f *finding) {
 		if has(d.hotSpot) && has(memory) {
 			f.Advice = "It may follow a curve that a tool has set: look for a fan tool, and whether the card's zero-RPM mode is on."
 		}
-	case follows:
+	case follows && (offBefore || d.m.rises() || d.age(d.m.awake) >= settling):
 		f.fanName, f.Evidence = "", nil
 	case offBefore && has(stop) && d.fan <= 60:
 		f.say(High, "held", speed, temp+d.afterWork(), "it only stops at "+withUnit(stop, "°C"))

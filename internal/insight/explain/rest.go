@@ -141,7 +141,7 @@ func (d *device) isUp() bool { return d.fast() || d.m.costs(d) || d.holdsState()
 // flicker with a few watts.
 func (m *memory) costs(d *device) bool {
 	line := 1.25*d.idleWatts + 15
-	if !m.awake.IsZero() {
+	if !m.awake.IsZero() || m.littleWork() {
 		line = 1.2*d.idleWatts + 10
 	}
 	return !d.unified() && d.costsOrRests(line) && mean(m.within(settling), func(p point) float64 { return p.power }) > line

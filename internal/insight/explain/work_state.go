@@ -165,7 +165,8 @@ func (m *memory) begins(d *device) bool {
 // now and then.
 func (m *memory) works(d *device) bool {
 	busy := highest(d.util, d.video)
-	if d.doing != working {
+	goesOn := m.littleWork() && busy >= 1 && m.costs(d)
+	if d.doing != working && !goesOn {
 		return false
 	}
 	switch {
@@ -175,7 +176,7 @@ func (m *memory) works(d *device) bool {
 		return d.contradicted() && !slices.ContainsFunc(d.Processes.Or(nil), func(p gpu.Process) bool { return processShare(&p) >= idleBelow })
 	case busy >= strong, d.traffic >= copies:
 		return true
-	case d.costs():
+	case d.costs(), goesOn:
 		return m.worksALittle(d, busy)
 	}
 	// Little work that goes on may get a little less: its answer does not flicker with it.
@@ -264,11 +265,15 @@ func (m *memory) goesOn() bool {
 	return !m.active.IsZero() && m.at.Sub(m.active) >= 2*time.Second && !m.blip()
 }
 
-// blip reports whether work has just begun on a device that a program has kept awake for a while: a loaded model answers a question now
-// and then, and two seconds of that change nothing of what there is to say.
+// blip reports whether work has just begun on a device that a program has kept awake for a while which has worked before: a loaded model
+// answers a question now and then, and two seconds of that change nothing of what there is to say.
 func (m *memory) blip() bool {
 	const short = 4 * time.Second
-	return !m.work.on && !m.awake.IsZero() && m.at.Sub(m.awake) >= settling && m.holder.PID != 0 && m.at.Sub(m.firstActive()) < short
+	if m.work.on || m.work.ended.IsZero() || m.awake.IsZero() || m.at.Sub(m.awake) < settling || m.at.Sub(m.firstActive()) >= short {
+		return false
+	}
+	a := m.work.account(&m.holder)
+	return a != nil && !a.spent.resumed.IsZero()
 }
 
 // firstActive is when the readings with work began, of which the newest is one.
@@ -296,7 +301,7 @@ func (m *memory) isOver(d *device) bool {
 	switch {
 	case m.allGone(d):
 		return true
-	case !w.bursts && m.littleWork() && m.at.Sub(w.begun) > steady && m.costs(d): // it was told after it had gone on for a while, too
+	case !w.bursts && m.littleWork() && m.at.Sub(w.begun) > pause && m.drawsYet(d): // it was told after it had gone on for a while, too
 		return m.at.Sub(m.firstRest()) >= 2*restsAfter
 	case !w.bursts:
 		return m.at.Sub(m.firstRest()) >= restsAfter
@@ -305,6 +310,11 @@ func (m *memory) isOver(d *device) bool {
 	default:
 		return rests > min(max(2*restsAfter, m.longestPause()*3/2), longPause)
 	}
+}
+
+// drawsYet reports whether the power of late is above that at rest, if only a little.
+func (m *memory) drawsYet(d *device) bool {
+	return !d.unified() && mean(m.within(settling), func(p point) float64 { return p.power }) > 1.1*d.idleWatts+5
 }
 
 // newest is the newest sign of work.
