@@ -171,9 +171,12 @@ func (d *device) sleeperHolds() (sleeps bool) {
 	return sleeps
 }
 
-// usesIt reports whether a process that holds a device uses it, if only a little: by its share of late, or by what goes over the bus
-// to a device that nobody else computes on.
+// usesIt reports whether a process that holds a device uses it, if only a little: by its share of late, since it works now and then, or by
+// what goes over the bus to a device that nobody else computes on.
 func (d *device) usesIt(p *gpu.Process, holders int) bool {
+	if a := d.m.work.account(p); a != nil && !a.spent.resumed.IsZero() && d.age(a.last) <= 2*longPause {
+		return true
+	}
 	return highest(processShare(p), d.accountShare(p)) >= 1 || holders == 1 && d.traffic >= copies/10
 }
 

@@ -308,7 +308,7 @@ func (m *memory) isOver(d *device) bool {
 	case has(d.idleWatts) && d.power <= 1.3*d.idleWatts+8:
 		return rests >= 2*restsAfter // nothing keeps it warm between two bursts
 	default:
-		return rests > min(max(2*restsAfter, m.longestPause()*3/2), longPause)
+		return rests > min(max(2*restsAfter, m.longestPause()*2), longPause)
 	}
 }
 
