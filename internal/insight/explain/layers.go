@@ -410,11 +410,18 @@ func (a *Answer) beside(lead *DeviceAnswer) (out []string) {
 		out = append(out, text)
 	}
 	tell(func(d *DeviceAnswer) bool { return d.Standing() == Broken }, "broken")
-	tell(func(d *DeviceAnswer) bool { return d.Standing() == Loud && !d.working }, "loud")
+	tell(func(d *DeviceAnswer) bool {
+		return d.Standing() == Loud && (!d.working || d.heated() && !lead.heated())
+	}, "loud")
 	if !lead.working && lead.Device.State == gpu.StateOK {
 		tell(func(d *DeviceAnswer) bool { return d.working && d.Standing() != Broken }, "")
 	}
 	return out
+}
+
+// heated reports whether its heat is what there is to say of a device first, whoever works on it.
+func (a *DeviceAnswer) heated() bool {
+	return len(a.Causes) > 0 && (a.Causes[0].Kind == LimitedByHeat || a.Causes[0].Kind == HotForPower)
 }
 
 // layer makes the machine's layers: those of what leads, and what else goes on.
