@@ -45,7 +45,7 @@ type ProcessFacts struct {
 	Started Reading[time.Time] // whole clock ticks (10 ms), UTC
 	CPU     Reading[Percent]   // of one core, since the last reading; may pass 100
 	RSS     Reading[Bytes]     // resident memory
-	// Exists is a reported false where there is no process of this pid any more;
+	// Exists is a reported false where there is no process of this pid any more, or only a zombie, whose name is known;
 	// absent where that can't be told.
 	Exists Reading[bool]
 

@@ -182,3 +182,65 @@ func TestHowLongItLasted(t *testing.T) {
 		t.Errorf("the rule is gone: %+v", got)
 	}
 }
+
+// A clock that is set while something lasts changes nothing about how long it lasts, and the answer tells the same time.
+func TestTheClockIsSetMeanwhile(t *testing.T) {
+	for _, set := range []time.Duration{time.Hour, -3 * time.Hour, 25 * time.Second} {
+		for _, when := range []int{10, 65} { // before the alert fires, and after
+			e, history := New([]Rule{usage()}), explain.NewHistory()
+			var answer explain.Answer
+			for second := 0; second <= 130; second += 5 {
+				util := gpu.Percent(2)
+				if second >= 5 {
+					util = 99
+				}
+				d := healthy()
+				d.Utilization.GPU, d.Power.Draw, d.Power.EnforcedLimit = gpu.Of(util), gpu.Of[gpu.Watts](250), gpu.Of[gpu.Watts](300)
+				s := snapshotOf(second, d)
+				if second > when {
+					s.Breaks, s.ClockSet, s.Time = 1, set, s.Time.Add(set)
+					s.Devices[0].SampledAt = s.Time
+				}
+				answer = history.Add(s)
+				e.Observe(&insight.Moment{Snapshot: s, Answer: answer})
+			}
+			all := e.Standing()
+			if want := "; 2 min ago it rose above 50 %."; len(all) != 1 || !strings.HasSuffix(all[0].Message, want) {
+				t.Errorf("set by %v after %d s, standing is %+v, want %q", set, when, all, want)
+			}
+			if !strings.Contains(answer.Sentence, "for 2 min") {
+				t.Errorf("set by %v after %d s, the answer is %q", set, when, answer.Sentence)
+			}
+		}
+	}
+}
+
+// After a pause the alert is another one, and the answer tells the same time of it.
+func TestAPauseOfBoth(t *testing.T) {
+	for _, tt := range []struct {
+		pause         int // seconds
+		alert, answer string
+	}{
+		{10, "4 min ago it rose above 50 %", "for 4 min"},
+		{20, "90 s ago it rose above 50 %", "again for 90 s, 3 min in all"},
+	} {
+		e, history := New([]Rule{usage()}), explain.NewHistory()
+		var answer explain.Answer
+		const begins, ends = 5, 155
+		for second := 0; second <= ends+tt.pause+90; second += 5 {
+			util := gpu.Percent(99)
+			if second < begins || second >= ends && second < ends+tt.pause {
+				util = 0
+			}
+			d := healthy()
+			d.Utilization.GPU, d.Power.Draw, d.Power.EnforcedLimit = gpu.Of(util), gpu.Of[gpu.Watts](250), gpu.Of[gpu.Watts](300)
+			s := snapshotOf(second, d)
+			answer = history.Add(s)
+			e.Observe(&insight.Moment{Snapshot: s, Answer: answer})
+		}
+		all := e.Standing()
+		if len(all) != 1 || !strings.Contains(all[0].Message, tt.alert) || !strings.Contains(answer.Sentence, tt.answer) {
+			t.Errorf("a pause of %d s: %+v, %q", tt.pause, all, answer.Sentence)
+		}
+	}
+}

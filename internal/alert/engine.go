@@ -60,11 +60,15 @@ func (k key) about() subject {
 	}
 }
 
-// A mark is [gpu.Snapshot]'s Breaks and ClockSet.
+// A mark is [gpu.Snapshot]'s Breaks, ClockSet and Time.
 type mark struct {
 	breaks int
 	set    time.Duration
+	at     time.Time
 }
+
+// longestGap is the most between two readings of which one follows the other although the clock was set between them.
+const longestGap = 2 * time.Minute
 
 type tracked struct {
 	states []state // one for each rule that looks at it
@@ -261,7 +265,7 @@ func (e *Engine) track(d *gpu.Identity) *tracked {
 
 // Observe looks at a node's next Moment. It returns what changed, the worst first.
 // Where nothing is reported, no alert ends, and a hold time starts again. After a
-// break in the readings all times start again.
+// break in the readings all times start again, unless the clock was set and nothing else happened: then they move with it.
 func (e *Engine) Observe(m *insight.Moment) []Change { return e.ObserveAll([]*insight.Moment{m}) }
 
 // ObserveAll is Observe of the next Moments of several nodes, with one announcement.
@@ -340,12 +344,15 @@ func (e *Engine) observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
 // follow starts all times of a node again where its reading does not follow the one
 // before, and moves moments by as much as its clock was set.
 func (o *observation) follow(s *gpu.Snapshot) {
-	was, is := o.marks[s.Node], mark{s.Breaks, s.ClockSet}
+	was, is := o.marks[s.Node], mark{s.Breaks, s.ClockSet, o.now}
+	o.marks[s.Node] = is
 	if is.breaks == was.breaks {
 		return
 	}
-	o.marks[s.Node] = is
 	set := is.set - was.set
+	between := is.at.Sub(was.at) - set
+	// Where nothing but the clock was set, what lasts goes on: it took as long as it took.
+	goesOn := set != 0 && !was.at.IsZero() && is.breaks == was.breaks+1 && between > 0 && between <= longestGap
 	if by := is.set - o.moved; by != 0 { // all nodes have the clock that silences were made by
 		o.moved, o.shifted = is.set, len(o.silences) > 0
 		for i := range o.silences {
@@ -355,13 +362,31 @@ func (o *observation) follow(s *gpu.Snapshot) {
 	}
 	for _, t := range o.tracked[s.Node] {
 		for i := range t.states {
-			t.states[i].startAgain(o.now, set)
+			if goesOn {
+				t.states[i].shift(set)
+			} else {
+				t.states[i].startAgain(o.now, set)
+			}
 		}
 	}
 	for i := range o.past {
 		if a := &o.past[i]; a.Device.Node == s.Node {
 			a.shift(set)
 		}
+	}
+}
+
+// shift moves all moments by how far the clock was set.
+func (st *state) shift(set time.Duration) {
+	for _, t := range []*time.Time{&st.since, &st.back, &st.first, &st.floor, &st.Over, &st.Told, &st.Newest} {
+		if !t.IsZero() {
+			*t = t.Add(set)
+		}
+	}
+	if st.alert != nil {
+		moved := *st.alert
+		moved.Since = moved.Since.Add(set)
+		st.alert = &moved
 	}
 }
 

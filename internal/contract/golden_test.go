@@ -88,6 +88,7 @@ func explained(snaps ...*gpu.Snapshot) *insight.Fleet {
 			d := &before.Devices[i]
 			d.SampledAt = before.Time
 			d.Utilization.GPU = gpu.Map(d.Utilization.GPU, func(gpu.Percent) gpu.Percent { return 0 })
+			d.Activity = gpu.Activity{} // who copies data over PCIe works
 		}
 		stage.History.Add(&before)
 		moments = append(moments, insight.New(s, stage.History.Add(s)))

@@ -98,6 +98,7 @@ type Expectation struct {
 	Who    Words  `yaml:"who"`
 	Not    Words  `yaml:"not"`
 	Says   Words  `yaml:"says"`
+	Shown  Words  `yaml:"shown"`
 	Since  *Span  `yaml:"since"`
 	Sure   string `yaml:"sure"`
 	WhoAny Words  `yaml:"who any"`

@@ -113,6 +113,11 @@ func judge(e *Expectation, on *machine, at time.Duration, m *insight.Moment) (v 
 	if e.GPU != nil {
 		short = m.Answer.Devices[*e.GPU].Layers
 	}
+	for _, text := range e.Shown {
+		if !contains(short.Headline+"\n"+short.Rest, text) {
+			miss("the headline %q and the line %q lack %q", short.Headline, short.Rest, text)
+		}
+	}
 	inHeadline := func(text string) bool { return contains(short.Headline, text) }
 	if first.Kind == explain.Work && len(e.Who) > 0 && !slices.ContainsFunc(e.Who, inHeadline) {
 		miss("the headline %q has none of %q", short.Headline, []string(e.Who))

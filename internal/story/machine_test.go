@@ -44,6 +44,7 @@ type process struct {
 	Job       string    `yaml:"job"`
 	CPU       float64   `yaml:"cpu"` // percent of one core, of a story without GPUs
 	Closed    bool      `yaml:"closed"`
+	Zombie    bool      `yaml:"zombie"`
 
 	begun  time.Duration
 	values [4]*Value
@@ -637,10 +638,14 @@ func (m *machine) describe(p *process) string {
 		cgroup = "0::/system.slice/" + p.Unit + "\n"
 	}
 	up := m.epoch.Add(p.begun + m.sleptUntil(p.begun)).Sub(m.boot)
+	stat, cmdline := statLine(p.PID, comm, int64(up/(10*time.Millisecond)), int64(p.ticks)), strings.Join(command, "\x00")+"\x00"
+	if p.Zombie { // the kernel has freed its memory, and the arguments with that
+		stat, cmdline = strings.Replace(stat, ") S ", ") Z ", 1), ""
+	}
 	return strings.Join([]string{
-		statLine(p.PID, comm, int64(up/(10*time.Millisecond)), int64(p.ticks)),
+		stat,
 		fmt.Sprintf("Name:\t%s\nUid:\t%d\t%d\t%d\t%d\n", comm, uid, uid, uid, uid),
-		strings.Join(command, "\x00") + "\x00",
+		cmdline,
 		cgroup,
 	}, "\x01")
 }

@@ -209,7 +209,7 @@ func (s *Story) checkExpectation(e *Expectation, sc *Scene) error {
 			return fmt.Errorf("there is no word %q", w)
 		}
 	}
-	if len(e.First)+len(e.Who)+len(e.WhoAny)+len(e.Not)+len(e.Says) == 0 && e.Sure == "" && e.Since == nil && e.Left == nil {
+	if len(e.First)+len(e.Who)+len(e.WhoAny)+len(e.Not)+len(e.Says)+len(e.Shown) == 0 && e.Sure == "" && e.Since == nil && e.Left == nil {
 		return errors.New("nothing is expected")
 	}
 	if len(e.At.list) == 0 && !e.At.span {

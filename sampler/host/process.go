@@ -51,7 +51,9 @@ type process struct {
 //   - Program is NotPermitted unless [ShowCommands] allows it. It has nothing of the
 //     arguments but names of files, modules and classes, and at most 255 bytes.
 //   - RSS may lag behind by some hundred KiB, as the kernel's own count does.
-//   - Of a process that has ended the only fact is that it does not exist, the others
+//   - A zombie does not exist any more: it has ended, nobody can end it once more, and its parent has yet to take note. Its
+//     name and user stay known.
+//   - Of another process that has ended the only fact is that it does not exist, the others
 //     are NotReported. Those of a process that the system hides are NotPermitted. Where
 //     the two can't be distinguished, Exists is absent too.
 //   - The names of containers and pods come from their runtime, which is asked beside
@@ -104,6 +106,7 @@ func (r *Reader) describe(pid int, now time.Time) gpu.ProcessFacts {
 	}
 	p.facts.CPU = gpu.Map(p.ticks.read(float64(stat.ticks), now), shareOfCore)
 	p.facts.RSS = stat.resident()
+	p.facts.Exists = gpu.Of(!stat.ended)
 	p.facts.Started = gpu.Reading[time.Time]{}
 	if !r.boot.IsZero() {
 		p.facts.Started = gpu.Of(r.boot.Add(time.Duration(stat.start) * tick))
@@ -345,6 +348,7 @@ type procStat struct {
 	waited uint64 // the same of children that ended and were waited for
 	start  uint64 // ticks since boot
 	rss    gpu.Bytes
+	ended  bool // a zombie: nothing of it is left but this entry
 }
 
 // resident is the memory of the process. The kernel adds up the counts of processors
@@ -363,11 +367,13 @@ func parseStat(text []byte) (procStat, error) {
 		return procStat{}, errors.New("no name in a process's stat")
 	}
 	// Numbered as in proc_pid_stat(5); the first after the name is 3.
-	const ppid, utime, stime, cutime, cstime, starttime, rss = 4, 14, 15, 16, 17, 22, 24
+	const state, ppid, utime, stime, cutime, cstime, starttime, rss = 3, 4, 14, 15, 16, 17, 22, 24
 	var v [rss + 1]uint64
-	field := 3
+	field, ended := state, false
 	for word := range bytes.FieldsSeq(text[end+1:]) {
 		switch field {
+		case state:
+			ended = string(word) == "Z" || string(word) == "X"
 		case ppid, utime, stime, cutime, cstime, starttime, rss:
 			var err error
 			if v[field], err = strconv.ParseUint(string(word), 10, 64); err != nil && field != cutime && field != cstime { // which are signed
@@ -378,7 +384,7 @@ func parseStat(text []byte) (procStat, error) {
 			memory := gpu.Bytes(v[rss]) * gpu.Bytes(os.Getpagesize())
 			return procStat{
 				comm: string(text[open+1 : end]), parent: int(v[ppid]),
-				ticks: v[utime] + v[stime], waited: v[cutime] + v[cstime], start: v[starttime], rss: memory,
+				ticks: v[utime] + v[stime], waited: v[cutime] + v[cstime], start: v[starttime], rss: memory, ended: ended,
 			}, nil
 		}
 	}

@@ -438,3 +438,17 @@ func BenchmarkDescribe200Cold(b *testing.B) {
 		}
 	}
 }
+
+// A zombie has ended: its name stays known, and nobody is told that it could be ended.
+func TestAZombieHasEnded(t *testing.T) {
+	m := newMachine(t)
+	m.process(10, "python3", 0, 100, 50, "python3", "train.py")
+	r := m.reader(ShowAll)
+	if f := facts(t, r, 10); f.Exists != gpu.Of(true) {
+		t.Fatalf("alive: %+v", f)
+	}
+	m.write("proc/10/stat", strings.Replace(statLine(10, "python3", 50, 0, 100, 0), ") S ", ") Z ", 1))
+	if f := facts(t, r, 10); f.Exists != gpu.Of(false) || f.Name != gpu.Of("python3") {
+		t.Errorf("a zombie: %+v", f)
+	}
+}

@@ -17,7 +17,7 @@ func (d *device) command(kind Kind, what string) string {
 	case gpu.KindOf(d.Source) != gpu.Live: // nothing of it can be stopped
 	case kind == Work && len(d.culprits) > 0 && !d.hidden() && d.blame() > Low:
 		return stopping(d.named(), d.part)
-	case kind == HeldAwake && what == "holder":
+	case kind == HeldAwake && (what == "holder" || what == "light user") && len(d.holders()) > 0:
 		return stopping(d.holders(), memoryOf)
 	case kind == HeldAwake && what == "persistence":
 		return "sudo nvidia-smi -pm 1"
@@ -33,7 +33,7 @@ func (d *device) command(kind Kind, what string) string {
 func (d *device) free() bool {
 	list, listed := d.AllProcesses()
 	return listed && !d.Modes.DisplayActive.Or(false) &&
-		!slices.ContainsFunc(list, func(p gpu.Process) bool { return !gone(&p) || !d.m.sawAlive(&p) })
+		!slices.ContainsFunc(list, func(p gpu.Process) bool { return !gone(&p) || !d.m.sawAlive(&p) && !p.Facts.Name.Present() })
 }
 
 // resets reports whether nvidia-smi can reset a device.

@@ -10,14 +10,17 @@ import (
 
 // A cooling is a cool-down that goes on.
 type cooling struct {
-	begun   time.Time // when the work ended, or gpuwhy began to watch
-	unseen  bool      // the work was not seen: gpuwhy began to watch afterwards
-	from    float64   // °C at the beginning
-	lowest  float64   // °C so far
-	slowest float64   // percent of the fan so far
-	fell    time.Time // when one of the two fell last
-	quiet   time.Time // since when the fan is as at rest; zero: it is not
-	fall    []drop    // the temperatures, for the fit
+	begun  time.Time // when the work ended, or gpuwhy began to watch
+	unseen bool      // the work was not seen: gpuwhy began to watch afterwards
+	// released: nothing worked. What kept the device awake has let it go; holder is who that was, with the PID 0 where nobody knows.
+	released bool
+	holder   gpu.Process
+	from     float64   // °C at the beginning
+	lowest   float64   // °C so far
+	slowest  float64   // percent of the fan so far
+	fell     time.Time // when one of the two fell last
+	quiet    time.Time // since when the fan is as at rest; zero: it is not
+	fall     []drop    // the temperatures, for the fit
 }
 
 // A drop is one reading of a cool-down.
@@ -45,7 +48,7 @@ func (m *memory) cool(d *device) {
 		m.cooling = nil
 		return
 	case c == nil && m.letGo && d.temp >= or(value(m.Rest.Celsius), 38)+8:
-		c = &cooling{begun: m.at, from: d.temp}
+		c = &cooling{begun: m.at, from: d.temp, released: true, holder: m.holder}
 	case c == nil && m.justEnded() && m.warmed(d):
 		c = &cooling{begun: m.work.ended, from: m.work.endTemp}
 	case c == nil && m.fallsAlready(d, temp):
@@ -74,12 +77,12 @@ func (m *memory) cool(d *device) {
 	}
 	rest := value(m.Rest.Celsius)
 	switch {
-	case took > longestCooling, temp >= c.lowest+3:
-		m.cooling = nil
+	case took > longestCooling, temp >= c.lowest+3, took >= settling && temp >= c.lowest+1.5 && m.fallen(pause) <= -1.5:
+		m.cooling = nil // it gets warmer
 	case d.fan > value(m.Stops.Least)+5 && m.at.Sub(c.fell) < settling: // its fan still slows down
 	case temp <= rest+2 && !(d.fan > value(m.Rest.Fan)), off && temp <= max(or(rest, 0)+6, 45), temp <= rest+5 && temp < 50, temp < 45 && took > time.Minute && m.fallen(time.Minute) < 2:
 		m.cooled(took) // it is about as cool as at rest: what the fan does then is another matter
-	case d.costs() && took > time.Minute && m.fallen(time.Minute) < 2:
+	case d.isUp() && took > time.Minute && m.fallen(time.Minute) < 2:
 		m.cooled(took) // something holds it: it gets no cooler
 	case m.at.Sub(c.fell) > levelAfter:
 		m.cooled(c.fell.Sub(c.begun))
@@ -155,6 +158,9 @@ func (m *memory) warmed(d *device) bool {
 	}
 	if !(long || w.endTemp >= w.startTemp+2) {
 		return false
+	}
+	if w.begun.After(m.first) && !(max(w.endTemp, w.peakTemp) >= w.startTemp+1.5) && w.startTemp < or(value(m.Rest.Celsius), 40)+4 {
+		return false // it was as warm before
 	}
 	above := d.temp - or(value(m.Rest.Celsius), 40) // no device at rest needs to be hotter
 	return above >= 4 || (d.fan > 0 && !(d.fan <= value(m.Rest.Fan)))

@@ -30,6 +30,7 @@ type device struct {
 	rpm         float64 // the fastest fan's
 	clock, top  float64 // MHz: of the SMs, now and at most
 	state       float64 // the performance state, 0 the fastest
+	traffic     float64 // bytes a second over PCIe, in the busier direction
 	reasons     gpu.ClockEventReasons
 
 	figures  string // the main readings, for a sentence
@@ -59,6 +60,7 @@ func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devic
 		top:     believed(of.Clocks.MaxSM, 1, mostMegahertz),
 		state:   believed(of.Clocks.PerformanceState, 0, mostState),
 		reasons: reported(of.Clocks.EventReasons),
+		traffic: trafficOf(of, cmp.Or(of.SampledAt, s.Time)),
 	}
 	if highest(d.util, d.video) >= strong { // no device works at 0 °C, or without power
 		d.temp, d.power = positive(d.temp), positive(d.power)
@@ -95,6 +97,14 @@ func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devic
 
 var none = math.NaN()
 
+// trafficOf is how much goes over PCIe in the busier direction, in bytes a second. A measurement of long ago says nothing.
+func trafficOf(d *gpu.Device, at time.Time) float64 {
+	if measured, ok := d.Activity.PCIeMeasuredAt.Get(); ok && at.Sub(measured).Abs() > settling {
+		return none
+	}
+	return highest(believed(d.Activity.PCIeSent, 0, mostTraffic), believed(d.Activity.PCIeReceived, 0, mostTraffic))
+}
+
 func positive(v float64) float64 {
 	if v > 0 {
 		return v
@@ -123,6 +133,7 @@ const (
 	mostMegahertz    = 100_000  // MHz
 	mostState        = 15       // P15
 	mostBytes        = 1 << 50  // of memory
+	mostTraffic      = 1e12     // bytes a second over PCIe
 )
 
 // reported is the set of a good reading; empty where there is none.
@@ -165,8 +176,11 @@ const (
 	working
 )
 
-// idleBelow is the utilization under which an engine or a process has no work.
+// idleBelow is the utilization under which an engine or a process has no work, unless it costs a good deal of power.
 const idleBelow = gpu.BusyFrom
+
+// copies is the traffic over PCIe that is work by itself, in bytes a second: a program copies data. A device at rest has next to none.
+const copies = 1e9
 
 // activity tells work from rest: by the utilization, or else the shares of processes, or the power.
 func (d *device) activity() activity {
@@ -180,17 +194,26 @@ func (d *device) activity() activity {
 		}
 	}
 	switch {
-	case busy >= idleBelow:
+	case busy >= idleBelow, busy >= 1 && d.costs(), d.traffic >= copies:
 		return working
 	case has(busy) && complete:
 		return resting
-	case has(d.idleWatts) && d.power > 1.5*d.idleWatts+10, !has(d.idleWatts) && d.load() > 0.4:
+	case d.drawsLikeWork():
 		return working
 	case has(d.idleWatts) && has(d.power):
 		return resting
 	default:
 		return unknown
 	}
+}
+
+// drawsLikeWork reports whether the power alone shows work. What a device draws at rest changes with its clocks, so that a few watts
+// more, of a limit of hundreds, are none.
+func (d *device) drawsLikeWork() bool {
+	if !has(d.idleWatts) {
+		return d.load() > 0.4
+	}
+	return d.power > 1.5*d.idleWatts+10 && !(d.power <= d.idleWatts+0.12*d.limit)
 }
 
 // processShare is the largest of a process's engine shares, or none.

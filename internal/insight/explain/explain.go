@@ -26,6 +26,7 @@ func answer(s *gpu.Snapshot, around *machineMemory, learn func(*device)) Answer 
 		out.Devices[i] = d.explain()
 		out.Devices[i].led = d.m.led
 	}
+	heard(devices, out.Devices)
 	out.rank()
 	for i := range out.ranked {
 		out.ranked[i].led = i == 0
@@ -53,6 +54,35 @@ func all(s *gpu.Snapshot, learn func(*device)) []*device {
 
 // ahead is by how much another device must be louder to be told of first.
 const ahead = 0.08
+
+// heard puts the device first whose fan is what people hear: one that is fast, and clearly faster than those of all others, whoever
+// works there.
+func heard(devices []*device, answers []DeviceAnswer) {
+	const faster = 15 // percent
+	loudest, second := -1, 0.0
+	for i, d := range devices {
+		switch {
+		case d.State != gpu.StateOK || !has(d.fan):
+		case loudest < 0 || d.fan > devices[loudest].fan:
+			if loudest >= 0 {
+				second = devices[loudest].fan
+			}
+			loudest = i
+		default:
+			second = max(second, d.fan)
+		}
+	}
+	if loudest < 0 || len(devices) < 2 {
+		return
+	}
+	stays := 0.0 // one that led stays so until it is clearly slower
+	if devices[loudest].m.led {
+		stays = 5
+	}
+	if fan := devices[loudest].fan; fan >= fast-stays && fan >= second+faster-stays && devices[loudest].doing != working {
+		answers[loudest].loudness++
+	}
+}
 
 // rank orders devices, the loudest first. One that led stays so until another is clearly louder.
 func (a *Answer) rank() {
@@ -163,6 +193,7 @@ func (a *Answer) say() string {
 	if len(busy) > 0 {
 		clauses = append(clauses, Plural(len(busy), "other GPU is", "other GPUs are")+" at work")
 	}
+	clauses = append(clauses, a.beside(lead)...)
 	return together(slices.Concat(clauses, after, a.absentees()))
 }
 

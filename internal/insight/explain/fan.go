@@ -163,8 +163,8 @@ var passive = lazy.Match(`\b(Data Center GPU|Radeon Pro V\d+|Tesla|[ABHLPTV](2|4
 
 // afterWork names the work of the last minutes: " after blender (pid 4242, ann)".
 func (d *device) afterWork() string {
-	rises := d.m.fallen(2*time.Minute) < -2 // that heat is another's
-	if hottest := d.m.work.hottest(); hottest != nil && !d.m.work.ended.IsZero() && !rises {
+	others := d.age(d.m.work.ended) > longestCooling || d.temp >= d.m.coolest+3 // what is left by now is another's heat
+	if hottest := d.m.work.hottest(); hottest != nil && !d.m.work.ended.IsZero() && !others {
 		return " after " + ProcessName(&hottest.process)
 	}
 	return ""
@@ -220,6 +220,9 @@ func chassisFans(d *device, f *finding) {
 	f.fact("fans of its own", "none reported")
 }
 
+// startsFor is how long a fan must turn to be worth a word at rest.
+const startsFor = 4 * time.Second
+
 // often is how many starts of a fan within the trail make one that goes on and off.
 const often = 3
 
@@ -248,6 +251,11 @@ func fanAtRest(d *device, f *finding) {
 	cool := !has(d.temp) || d.temp < 50
 	mild := cool || d.temp < 62 && d.m.flat(2, none) && !d.costs() // no curve is that fast there
 	slowest := d.fan <= least+4 || !has(least)
+	if starts < often && d.age(d.m.Stops.since) < startsFor && d.m.Stops.since.After(d.m.first) {
+		return // some fans start for a second or two, and stop again
+	}
+	// A fan whose device gets warmer, or is kept from rest, follows that heat, and what it did before says nothing about it.
+	follows := d.m.rises() || d.isUp() || d.temp >= d.m.coolest+6
 	offBefore := value(d.m.Rest.Fan) == 0 || len(d.m.Stops.Starts) > 0
 	f.fanName, f.Since = "the fan", d.began(d.m.Stops.since)
 	scale, unit := 1.0, "%"
@@ -280,11 +288,13 @@ func fanAtRest(d *device, f *finding) {
 		if has(d.hotSpot) && has(memory) {
 			f.Advice = "It may follow a curve that a tool has set: look for a fan tool, and whether the card's zero-RPM mode is on."
 		}
+	case follows && (offBefore || d.m.rises() || d.age(d.m.awake) >= settling):
+		f.fanName, f.Evidence = "", nil
 	case offBefore && has(stop) && d.fan <= 60:
 		f.say(High, "held", speed, temp+d.afterWork(), "it only stops at "+withUnit(stop, "°C"))
 	case offBefore && d.fan <= 45:
 		f.say(Medium, "held", speed, temp+d.afterWork(), "it stops at a lower temperature than it starts at")
-	case slowest && d.fan < 60 && cool, d.fan <= least+4 && d.fan < 45: // one that is warm may never have been slower while gpuwhy watched
+	case slowest && d.fan < 60 && cool, (d.fan <= least+4 || d.fan <= 5) && d.fan < 45: // one that is warm may never have been slower while gpuwhy watched
 		f.say(Medium, "floor", speed, temp)
 	default:
 		f.fanName, f.Evidence = "", nil // it follows the heat

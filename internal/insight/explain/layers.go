@@ -67,7 +67,7 @@ var several = strings.NewReplacer("{who} is ", "{who} are ", "{who} works ", "{w
 // headlineOf fills in the words of a finding's headline: {who} works or worked, {gpu} and {fans} are
 // the device and its fans, {left} is the time until it is quiet.
 func (f *finding) headlineOf(d *device, who whose, left string) (now, then string) {
-	kind, what := wordings()[f.Kind], f.Case
+	kind, what := wordings()[f.Kind], f.words
 	if f.Kind == Work && what == "processes" && f.Confidence < High {
 		what = "guessed"
 	}
@@ -128,7 +128,7 @@ type whose struct {
 
 // whoIs is the process that a cause of that kind names, of which there may be others; empty where it names none.
 func (d *device) whoIs(of Kind) string {
-	if of == HotForPower || of == CoolingDown && d.m.work.hottest() == nil {
+	if of == HotForPower || of == CoolingDown && d.m.work.hottest() == nil && !(d.m.cooling != nil && d.m.cooling.released) {
 		return "" // those are no process
 	}
 	return d.blamed(of).name
@@ -155,12 +155,20 @@ func (d *device) blamed(of Kind) (w whose) {
 			}
 		}
 	case CoolingDown:
+		if c := d.m.cooling; c != nil && c.released {
+			if c.holder.PID != 0 {
+				w.name = ShortName(&c.holder)
+			}
+			break
+		}
 		if w.name = "unseen work"; hottest != nil {
 			w.name = ShortName(&hottest.process)
 		}
 	case HeldAwake:
 		if h := d.holders(); len(h) > 0 {
 			w.name = ShortName(h[0])
+		} else if p := d.drawer(); p != nil && d.reasons&gpu.ReasonApplicationClocks == 0 {
+			w.name = ShortName(p)
 		}
 	case HotForPower:
 		if beside := d.working(); beside != nil {
@@ -219,7 +227,9 @@ func (d *device) layers(first *finding, others []Cause) Layers {
 		lasts := Span(d.age(since))
 		switch first.Kind {
 		case CoolingDown:
-			rest = append(rest, "stopped "+lasts+" ago")
+			rest = append(rest, d.sinceThen()+" "+lasts+" ago")
+		case Work:
+			rest = append(rest, d.workLasts())
 		default:
 			rest = append(rest, "for "+lasts)
 		}
@@ -237,6 +247,23 @@ func (d *device) layers(first *finding, others []Cause) Layers {
 	l.Action = Action{Text: first.Advice, Command: d.command(first.Kind, first.Case)}
 	l.Ways = d.ways(first)
 	return l
+}
+
+// sinceThen is what happened when a cool-down began: somebody stopped, or slowed down, or let the device go.
+func (d *device) sinceThen() string {
+	c := d.m.cooling
+	switch {
+	case c == nil, c.unseen:
+	case c.released:
+		return "let go"
+	default:
+		if h := d.m.work.hottest(); h != nil {
+			if p := d.livesOn(&h.process); p != nil && processShare(p) >= 1 && processShare(p) < strong {
+				return "slowed down"
+			}
+		}
+	}
+	return "stopped"
 }
 
 // facts are the readings that say most about a kind of cause.
@@ -369,6 +396,42 @@ func (a *Answer) layerAlone() {
 	a.Rest = strings.Join(append(rest, a.traffic...), " · ")
 }
 
+// beside says what else there is to know of other devices than the one that is told of first: what is broken, what is loud without
+// work, and who works where the first does not. It is the headline of one of each, and how many more there are.
+func (a *Answer) beside(lead *DeviceAnswer) (out []string) {
+	tell := func(wanted func(*DeviceAnswer) bool, more string) {
+		var first *DeviceAnswer
+		n := 0
+		for _, d := range a.ranked {
+			if d != lead && d.Device.State == gpu.StateOK && d.Device.Node == lead.Device.Node && wanted(d) {
+				first = cmp.Or(first, d)
+				n++
+			}
+		}
+		if first == nil || first.Headline == "" {
+			return
+		}
+		text := strings.TrimRight(first.Headline, ".")
+		if n > 1 && more != "" {
+			text += ", and " + Plural(n-1, "another one is ", "others are ") + more
+		}
+		out = append(out, text)
+	}
+	tell(func(d *DeviceAnswer) bool { return d.Standing() == Broken }, "broken")
+	tell(func(d *DeviceAnswer) bool {
+		return d.Standing() == Loud && (!d.working || d.heated() && !lead.heated())
+	}, "loud")
+	if !lead.working && lead.Device.State == gpu.StateOK {
+		tell(func(d *DeviceAnswer) bool { return d.working && d.Standing() != Broken }, "")
+	}
+	return out
+}
+
+// heated reports whether its heat is what there is to say of a device first, whoever works on it.
+func (a *DeviceAnswer) heated() bool {
+	return len(a.Causes) > 0 && (a.Causes[0].Kind == LimitedByHeat || a.Causes[0].Kind == HotForPower)
+}
+
 // layer makes the machine's layers: those of what leads, and what else goes on.
 func (a *Answer) layer() {
 	if len(a.ranked) == 0 {
@@ -393,6 +456,9 @@ func (a *Answer) layer() {
 	}
 	if a.Rest != "" {
 		rest = append(rest, a.Rest)
+	}
+	for _, text := range a.beside(lead) {
+		rest = append(rest, text)
 	}
 	if busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != lead }); len(busy) > 0 {
 		rest = append(rest, Plural(len(busy), "other GPU busy", "other GPUs busy"))

@@ -39,15 +39,19 @@ type memory struct {
 	letGo   bool      // what kept it awake for a while has just let it go
 	looked  bool      // the heat of the last work was looked at
 	trail   []point
-	before  float64 // the newest temperature
-	living  []int   // the pids of those now listed that were seen alive
+	before  float64     // the newest temperature
+	coolest float64     // since work ended, and since the fan began to turn; none in work
+	living  []int       // the pids of those now listed that were seen alive
+	holder  gpu.Process // who keeps it awake, or did until now; PID 0: nobody that is listed
 
 	// The fan's speed, since when it has that, and between which temperatures meanwhile.
 	fanSpeed, fanLeast, fanMost float64
 	fanSince                    time.Time
 
 	// Since when something is so, without a gap; zero while it isn't.
-	active, stuck, offHot, hot, capped, awake, odd, byHand, unused, unheld time.Time
+	active, stuck, offHot, awake, odd, byHand, unused, unheld time.Time
+	// The same of what comes and goes: without a gap of a minute, and the newest reading in which it was so.
+	hot, hotLast, capped, cappedLast time.Time
 
 	baseline
 }
@@ -104,13 +108,20 @@ func (m *memory) step(d *device) {
 	m.leave(point{m.at, d.temp, d.power, d.fan, highest(d.util, d.video), active})
 	last(&m.active, active, m.at)
 	m.follow(d, active, since)
-	held := d.doing != unknown && !m.work.on && (d.fast() || d.costs())
+	held := d.doing != unknown && !m.work.on && d.isUp()
 	m.letGo = !held && !m.work.on && !m.awake.IsZero() && m.at.Sub(m.awake) >= steady
 	m.cool(d)
+	m.noteHolder(d, held)
 	if m.rests(d) {
 		m.Rest.learn(d)
 	}
 	m.Stops.learn(d, m)
+	if m.work.on || m.Stops.since.Equal(m.at) {
+		m.coolest = none
+	}
+	if !m.work.on {
+		m.coolest = lowest(m.coolest, d.temp)
+	}
 	m.keepFan(d)
 	m.before = d.temp
 	if since > 0 && d.settled() {
@@ -123,10 +134,10 @@ func (m *memory) step(d *device) {
 	}
 	last(&m.stuck, stuck, m.at)
 	last(&m.offHot, d.fan == 0 && !(d.rpm > 0) && d.temp >= offAt && d.byHand() == "", m.at)
-	last(&m.hot, d.reasons&reasonsOfHeat != 0, m.at)
-	last(&m.capped, d.reasons&reasonsOfPower != 0, m.at)
+	lately(&m.hot, &m.hotLast, d.reasons&reasonsOfHeat != 0, m.at)
+	lately(&m.capped, &m.cappedLast, d.reasons&reasonsOfPower != 0, m.at)
 	rests := !m.work.on && d.doing != unknown
-	last(&m.awake, held && !m.used(), m.at)
+	last(&m.awake, held, m.at)
 	last(&m.odd, rests && d.load() > 0.35, m.at)
 	last(&m.byHand, d.byHand() != "", m.at)
 	last(&m.unheld, !slices.ContainsFunc(d.Processes.Or(nil), d.mayHold), m.at)
@@ -159,13 +170,24 @@ func (m *memory) meet(list []gpu.Process) {
 // sawAlive reports whether a process was seen alive while it was listed.
 func (m *memory) sawAlive(p *gpu.Process) bool { return slices.Contains(m.living, p.PID) }
 
-// used reports whether somebody uses the device a little, which is neither work nor rest.
-func (m *memory) used() bool {
-	least := 0.8 * idleBelow
-	if !m.awake.IsZero() {
-		least = 1.6 * idleBelow // what holds it awake does not come and go with a little more or less
+// noteHolder remembers who keeps the device awake: once that process has let go, it may be off the list.
+func (m *memory) noteHolder(d *device, held bool) {
+	if !held {
+		m.holder = gpu.Process{}
+		return
 	}
-	return mean(m.within(pause), func(p point) float64 { return p.busy }) >= least
+	var found *gpu.Process
+	list := d.Processes.Or(nil)
+	for i := range list {
+		if p := &list[i]; p.Type != gpu.TypeGraphics && !gone(p) && (found == nil || byMemory(p, found) < 0) {
+			found = p
+		}
+	}
+	if found != nil {
+		m.holder = *found
+	} else {
+		m.holder = gpu.Process{}
+	}
 }
 
 // restart forgets what was under way, and keeps what was learned.
@@ -174,7 +196,7 @@ func (m *memory) restart(at time.Time) {
 		m.Fans[i] = fanMemory{PerPercent: f.PerPercent, Seconds: f.Seconds}
 	}
 	m.Stops.known, m.Stops.held = false, time.Time{}
-	*m = memory{first: at, set: m.set, led: m.led, living: m.living, baseline: m.baseline}
+	*m = memory{first: at, coolest: none, set: m.set, led: m.led, living: m.living, baseline: m.baseline}
 }
 
 // shift moves all moments by how far the clock was set.
@@ -188,15 +210,15 @@ func (m *memory) shift(by time.Duration) {
 	}
 	w := &m.work
 	m.moved = m.at.Add(by)
-	move(&m.at, &m.first, &m.slept, &m.fanSince, &w.begun, &w.last, &w.ended, &m.Stops.since, &m.Stops.held,
-		&m.active, &m.stuck, &m.offHot, &m.hot, &m.capped, &m.awake, &m.odd, &m.byHand, &m.unused, &m.unheld)
+	move(&m.at, &m.first, &m.slept, &m.fanSince, &w.begun, &w.last, &w.stirs, &w.ended, &w.spent.resumed, &m.Stops.since, &m.Stops.held,
+		&m.active, &m.stuck, &m.offHot, &m.hot, &m.hotLast, &m.capped, &m.cappedLast, &m.awake, &m.odd, &m.byHand, &m.unused, &m.unheld)
 	m.trail = slices.Clone(m.trail)
 	for i := range m.trail {
 		move(&m.trail[i].at)
 	}
 	for i := range w.accounts {
 		a := &w.accounts[i]
-		move(&a.begun, &a.last)
+		move(&a.begun, &a.last, &a.spent.resumed)
 		a.forgetStart()
 	}
 	for i := range m.Fans {
@@ -223,6 +245,19 @@ func last(since *time.Time, so bool, at time.Time) {
 		*since = time.Time{}
 	case since.IsZero():
 		*since = at
+	}
+}
+
+// lately notes since when something is so that comes and goes, as a limit does: a minute without it ends it, as it ends the alert.
+func lately(since, newest *time.Time, so bool, at time.Time) {
+	switch {
+	case so:
+		if since.IsZero() {
+			*since = at
+		}
+		*newest = at
+	case !since.IsZero() && at.Sub(*newest) > steady:
+		*since, *newest = time.Time{}, time.Time{}
 	}
 }
 

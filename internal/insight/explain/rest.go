@@ -34,6 +34,24 @@ func coolingDown(d *device, f *finding) {
 	}
 	f.Since, f.at = c.begun, c.begun
 	since := d.age(c.begun)
+	ago := "just now"
+	if since >= 2*time.Second {
+		ago = Span(since) + " ago"
+	}
+	if c.released {
+		who := "something that is not listed"
+		if c.holder.PID != 0 {
+			who = ProcessName(&c.holder)
+			f.fact("kept it awake", who)
+		}
+		f.happened("let go", c.begun)
+		f.say(High, "let go", who, ago, ends)
+		f.Case = "after"
+		if !(d.temp < c.from) {
+			f.Confidence = Medium
+		}
+		return
+	}
 	who, p := "work", (*gpu.Process)(nil)
 	earlier := false // somebody else worked a little after it
 	if hottest := w.hottest(); hottest != nil {
@@ -46,17 +64,16 @@ func coolingDown(d *device, f *finding) {
 		f.figure("fan when it ended", w.endFan, "%")
 	}
 	how := ", which left it "
-	isIt := func(listed gpu.Process) bool { return same(&listed, p) && !gone(&listed) }
-	lives := p != nil && slices.ContainsFunc(d.all, func(of *device) bool { return of != nil && slices.ContainsFunc(of.Processes.Or(nil), isIt) })
+	listed := d.livesOn(p)
+	lives := listed != nil
 	switch {
 	case p == nil:
 		how = " that stopped "
+	case lives && processShare(listed) >= 1 && processShare(listed) < strong:
+		how = ", which slowed down to " + withUnit(processShare(listed), "%") + " of the GPU "
+		f.figure("work of "+who, processShare(listed), "%")
 	case lives:
 		how = ", which stopped working "
-	}
-	ago := "just now"
-	if since >= 2*time.Second {
-		ago = Span(since) + " ago"
 	}
 	if earlier {
 		ago = "earlier"
@@ -70,6 +87,26 @@ func coolingDown(d *device, f *finding) {
 	if !falls || pauses { // it may go on, as it did before
 		f.Confidence = Medium
 	}
+}
+
+// livesOn finds a process on the list of a device of the machine; nil where it has ended, or none is wanted.
+func (d *device) livesOn(p *gpu.Process) (found *gpu.Process) {
+	if p == nil {
+		return nil
+	}
+	for _, of := range d.all {
+		if of == nil {
+			continue
+		}
+		list := of.Processes.Or(nil)
+		for i := range list {
+			// A process may be on several devices: what it does on this one counts.
+			if same(&list[i], p) && !gone(&list[i]) && (found == nil || of == d) {
+				found = &list[i]
+			}
+		}
+	}
+	return found
 }
 
 // roundUp rounds a time to come: it can't be known exactly.
@@ -97,6 +134,52 @@ func (d *device) fast() bool {
 // costs reports whether the power is clearly above that at rest.
 func (d *device) costs() bool { return d.power > 1.25*d.idleWatts+15 && !d.unified() }
 
+// isUp reports whether a device does not rest, whether or not it works: its clocks or its power are up.
+func (d *device) isUp() bool { return d.fast() || d.m.costs(d) || d.holdsState() }
+
+// costs reports whether the power of late is clearly above that at rest. What is kept awake stays so at a little less: its answer does not
+// flicker with a few watts.
+func (m *memory) costs(d *device) bool {
+	line := 1.25*d.idleWatts + 15
+	if !m.awake.IsZero() || m.littleWork() {
+		line = 1.2*d.idleWatts + 10
+	}
+	return !d.unified() && d.costsOrRests(line) && mean(m.within(settling), func(p point) float64 { return p.power }) > line
+}
+
+// costsOrRests is false where the newest reading alone is clearly that of rest: then nothing of late counts.
+func (d *device) costsOrRests(line float64) bool { return d.power > min(line, 1.1*d.idleWatts+5) }
+
+// holdsState reports whether a program most likely keeps a device from rest whose draw at rest is not known, since it never rested
+// while gpuwhy watched: the driver has it in a fast state, it draws a good part of its limit, and a program has a context.
+func (d *device) holdsState() bool {
+	return !has(d.idleWatts) && d.state < gpu.RestsFrom && d.reasons&gpu.ReasonIdle == 0 && d.load() >= 0.13 && d.power >= 25 &&
+		slices.ContainsFunc(d.Processes.Or(nil), func(p gpu.Process) bool { return p.Type != gpu.TypeGraphics && !gone(&p) })
+}
+
+// sleeperHolds reports whether a program that computes has a context and does nothing, and none that computes does anything.
+func (d *device) sleeperHolds() (sleeps bool) {
+	list := d.Processes.Or(nil)
+	for i := range list {
+		if p := &list[i]; p.Type != gpu.TypeGraphics && !gone(p) {
+			if !(processShare(p) < 1) {
+				return false // it does something, or may
+			}
+			sleeps = true
+		}
+	}
+	return sleeps
+}
+
+// usesIt reports whether a process that holds a device uses it, if only a little: by its share of late, since it works now and then, or by
+// what goes over the bus to a device that nobody else computes on.
+func (d *device) usesIt(p *gpu.Process, holders int) bool {
+	if a := d.m.work.account(p); a != nil && !a.spent.resumed.IsZero() && d.age(a.last) <= 2*longPause {
+		return true
+	}
+	return highest(processShare(p), d.accountShare(p)) >= 1 || holders == 1 && d.traffic >= copies/10
+}
+
 // heldAwake is about what keeps a device without work from rest: a process with a context, a display,
 // or a program, such as gpuwhy, that asks for readings while the driver may unload in between.
 func heldAwake(d *device, f *finding) {
@@ -113,6 +196,10 @@ func heldAwake(d *device, f *finding) {
 	} else if d.fast() {
 		extra = ": its clocks are up"
 	}
+	locked := d.reasons&gpu.ReasonApplicationClocks != 0
+	if locked {
+		f.fact("clock event reason", "application clocks setting")
+	}
 	holders := d.holders()
 	persistence, known := d.Modes.Persistence.Get()
 	_, whole := d.AllProcesses()
@@ -127,9 +214,20 @@ func heldAwake(d *device, f *finding) {
 		switch first := holders[0]; {
 		case !gone(first):
 			who := ProcessName(first)
-			f.say(sure, "holder", who, others(len(holders)-1), extra)
+			what := "holder"
+			if d.usesIt(first, len(holders)) {
+				what = "light user"
+				f.figure("work of "+who, processShare(first), "%")
+				if has(d.traffic) {
+					f.figure("traffic over PCIe", d.traffic/1e6, "MB/s")
+				}
+			}
+			f.say(sure, what, who, others(len(holders)-1), extra)
 			f.Advice = fmt.Sprintf(f.Advice, who)
-		case !d.m.sawAlive(first):
+			if locked {
+				f.clause += "; its clocks are set by hand, too"
+			}
+		case !d.m.sawAlive(first) && !first.Facts.Name.Present():
 			f.say(min(sure, Medium), "hidden holder", first.PID, others(len(holders)-1), extra)
 		default:
 			what := "left for good"
@@ -145,11 +243,18 @@ func heldAwake(d *device, f *finding) {
 		}
 		for _, p := range firsts(holders, 4) {
 			who := ProcessName(p)
-			if gone(p) && !d.m.sawAlive(p) {
+			if gone(p) && !d.m.sawAlive(p) && !p.Facts.Name.Present() {
 				who = fmt.Sprintf("a process that gpuwhy can't see (pid %d)", p.PID)
 			}
 			f.figure("memory held by "+who, memoryOf(p), "MiB")
 		}
+	case locked:
+		f.say(max(sure, Medium), "locked", extra)
+	case d.drawer() != nil:
+		who := ProcessName(d.drawer())
+		f.say(Medium, "light user", who, "", extra)
+		f.Advice = fmt.Sprintf(f.Advice, who)
+		f.figure("work of "+who, processShare(d.drawer()), "%")
 	case display:
 		f.say(sure, "display", extra)
 		f.fact("display", "active")
@@ -164,6 +269,21 @@ func heldAwake(d *device, f *finding) {
 	}
 }
 
+// drawer is the process that draws most on a device on which no program computes, where that goes on for half a minute and so may well be
+// why its clocks are up; nil where there is none.
+func (d *device) drawer() (most *gpu.Process) {
+	if mean(d.m.within(pause), func(p point) float64 { return p.busy }) < 3 {
+		return nil
+	}
+	list := d.Processes.Or(nil)
+	for i := range list {
+		if p := &list[i]; !gone(p) && processShare(p) >= 1 && (most == nil || processShare(p) > processShare(most)) {
+			most = p
+		}
+	}
+	return most
+}
+
 // quiet reports whether a device has had time to rest.
 func (d *device) quiet() bool {
 	return d.doing == resting && !d.stuck && d.m.at.Sub(d.m.first) >= restsAfter && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) >= settling)
@@ -173,7 +293,25 @@ func (d *device) quiet() bool {
 // down, or that a process has just let go, draws more by itself.
 func (d *device) isAwake() bool {
 	justLetGo := !d.began(d.m.unheld).IsZero() && d.age(d.m.unheld) < settling
-	return d.quiet() && !justLetGo && !d.cooling() && d.age(d.m.awake) >= min(settling, d.m.at.Sub(d.m.first)) && (d.fast() || d.costs())
+	if d.cooling() || justLetGo || !d.isUp() {
+		return false
+	}
+	return d.quiet() && d.age(d.m.awake) >= min(settling, d.m.at.Sub(d.m.first)) || d.keptOn()
+}
+
+// keptOn reports whether work has ended for now and the one who did it keeps the device from rest, as a loaded model does between two
+// questions.
+func (d *device) keptOn() bool {
+	w := &d.m.work
+	if d.doing != resting || d.stuck || w.ended.IsZero() || d.age(w.ended) < restsAfter || !d.fast() {
+		return false
+	}
+	h := w.hottest()
+	if h == nil || h.process.Type == gpu.TypeGraphics {
+		return false
+	}
+	p := d.livesOn(&h.process)
+	return p != nil && d.age(h.last) <= 2*longPause
 }
 
 func (d *device) isUnexplained() bool {
@@ -227,11 +365,16 @@ func idle(d *device, f *finding) {
 	}
 	at, sure := "", High
 	switch {
+	case d.util >= strong && d.m.lightly(): // the clocks are slow, so that a little keeps it busy
+		at = " but for a little that makes no heat (" + withUnit(d.util, "%") + " busy)"
+		if !has(d.idleWatts) {
+			sure = Medium
+		}
 	case d.util >= strong: // one reading, that nothing else shows, or not yet
 		at, sure = " but for a moment at "+withUnit(d.util, "%"), Medium
 	case has(d.util):
 		at = " at " + withUnit(d.util, "%")
-		if d.costs() && d.m.used() {
+		if d.costs() && mean(d.m.within(pause), func(p point) float64 { return p.busy }) >= 0.8*idleBelow {
 			sure = Medium // somebody uses it a little
 		}
 	}
@@ -245,9 +388,38 @@ func idle(d *device, f *finding) {
 		f.say(sure, "idle", at)
 	case d.age(d.m.first) < steady, d.m.within(settling)[0].temp < d.temp-3:
 		f.say(Low, "can't tell yet")
+	case d.m.rises() && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) > steady):
+		f.say(Low, "warms", at)
+		f.Case = "stays warm"
 	default:
 		f.say(Low, "stays warm", at)
 	}
+}
+
+// lightly reports whether several of the last readings had a busy counter that neither power nor anything else bears out.
+func (m *memory) lightly() bool {
+	busy := 0
+	for _, p := range m.within(pause) {
+		if p.busy >= strong && !p.active {
+			busy++
+		}
+	}
+	return busy >= 3
+}
+
+// rises reports whether the temperature has risen in the last minute, by the means of a few seconds: one reading is a degree off now and then.
+func (m *memory) rises() bool {
+	const few = 15 * time.Second
+	celsius := func(p point) float64 { return p.temp }
+	of := m.within(steady)
+	if m.at.Sub(of[0].at) < steady/2 {
+		return false
+	}
+	first := of
+	for len(first) > 1 && first[len(first)-1].at.Sub(of[0].at) > few {
+		first = first[:len(first)-1]
+	}
+	return mean(m.within(few), celsius)-mean(first, celsius) >= 1.8
 }
 
 // warm reports whether a resting device is warmer than rest explains. A device
@@ -256,5 +428,6 @@ func (d *device) warm() bool {
 	if d.unified() {
 		return false // the processor's own work warms it too
 	}
-	return d.temp >= 60 || d.temp >= 50 && (d.fan > 0 || d.rpm > 0)
+	turns := d.fan > 5 || !has(d.fan) && d.rpm > 0 // a tachometer may count a little where a fan is told to stand still
+	return d.temp >= 60 || d.temp >= 50 && turns
 }

@@ -66,6 +66,7 @@ func unless(so func(*device) bool, find func(*device, *finding)) func(*device, *
 type finding struct {
 	Cause          // its Confidence is High where the rule says nothing else
 	clause  string // with the placeholders below
+	words   string // which of the kind's words: the Case, or a variant of it
 	fanName string // what itsFan stands for: "fan 2"
 	minor   bool   // the device's own sentence leaves it out
 	at      time.Time
@@ -97,7 +98,7 @@ var wordings = sync.OnceValue(func() map[Kind]map[string]wording {
 // say gives the finding its words.
 func (f *finding) say(sure Confidence, what string, values ...any) {
 	kind := wordings()[f.Kind]
-	f.Case, f.clause, f.Confidence = what, fmt.Sprintf(kind[what].Clause, values...), sure
+	f.Case, f.words, f.clause, f.Confidence = what, what, fmt.Sprintf(kind[what].Clause, values...), sure
 	f.Advice, f.Short = cmp.Or(kind[what].Advice, kind["*"].Advice), cmp.Or(kind[what].Short, kind["*"].Short)
 }
 
@@ -202,6 +203,9 @@ func (d *device) explain() DeviceAnswer {
 	}
 	if out.needs() { // what is broken leads
 		out.loudness += 20
+	}
+	if d.State == gpu.StateOK && out.Standing() == Broken {
+		out.loudness += 2 // whatever works beside it
 	}
 	return out
 }

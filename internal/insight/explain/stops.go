@@ -39,9 +39,12 @@ func (s *stops) learn(d *device, m *memory) {
 		s.since = d.at
 	}
 	s.known, s.turning = true, turns
-	// A speed counts as the least after it has stayed for half a minute.
+	// A speed counts as the least after it has stayed for half a minute in which nothing heated the device, or while the device got
+	// clearly cooler: else it is the speed that some heat asks for.
+	rests := !m.work.on && m.cooling == nil && d.doing != unknown && !d.isUp() && !m.rises()
+	cools := m.fanMost-d.temp >= 5 && d.fan < 60 && d.at.Sub(m.fanSince) >= pause && d.fan >= m.fanSpeed-1 && d.fan <= m.fanSpeed+1
 	switch {
-	case !turns || s.held.IsZero() || d.fan < s.least-1 || d.fan > s.least+1:
+	case !turns || s.held.IsZero() || d.fan < s.least-1 || d.fan > s.least+1 || !rests && !cools:
 		s.least, s.held = d.fan, d.at
 	case d.at.Sub(s.held) >= pause:
 		s.Least = optional(lowest(value(s.Least), s.least))

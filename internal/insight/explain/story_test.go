@@ -173,7 +173,7 @@ func TestStories(t *testing.T) {
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %.",
 			"work high"},
 		{"a pause does not end it", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(20*time.Second, heldBy(idler)), during(minute, made(working(98, python)))},
-			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 % for 6 min, 71 °C, 431 W of 450 W, fan at 66 %.",
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 % again for 55 s, 5 min in all, 71 °C, 431 W of 450 W, fan at 66 %.",
 			"work high"},
 
 		{"cooling down, for the first time", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, warm)},

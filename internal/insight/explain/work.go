@@ -61,6 +61,30 @@ func (d *device) workSince() time.Time {
 	return d.began(since)
 }
 
+// workLasts is how long the first culprit has worked, or the device where nobody is listed: "for 12 min", and after a pause "again
+// for 37 s, 24 min in all".
+func (d *device) workLasts() string {
+	since, of := d.workSince(), &d.m.work.spent
+	if len(d.culprits) > 0 {
+		if a := d.m.work.account(d.culprits[0]); a != nil {
+			of = &a.spent
+		}
+	}
+	lasts := d.age(since)
+	switch now := d.age(of.resumed); {
+	case d.m.work.bursts, of.resumed.IsZero(), since.After(of.resumed) && of.worked <= lasts:
+		return "for " + Span(lasts)
+	case since.After(of.resumed):
+		now = lasts
+		fallthrough
+	default:
+		if of.worked < now+pausesFrom { // next to nothing was before the pause
+			return "for " + Span(now)
+		}
+		return "again for " + Span(now) + ", " + Span(of.worked) + " in all"
+	}
+}
+
 // usually is the mean utilization of the work that goes on, over the trail at most.
 func (d *device) usually() float64 {
 	return mean(d.m.within(min(trailed, max(pause, d.age(d.m.work.begun)))), func(p point) float64 { return p.busy })
@@ -97,7 +121,7 @@ func (d *device) sayWork(f *finding) {
 		f.figure("mean utilization of late", recent, "%").at = d.at
 	}
 	if lasts := d.age(d.workSince()); d.m.work.on && lasts >= time.Minute {
-		how += " for " + Span(lasts)
+		how += " " + d.workLasts()
 	}
 	switch {
 	case d.hidden() && len(d.culprits) > 0 && processShare(d.culprits[0]) >= idleBelow: // gone, says /proc

@@ -25,10 +25,12 @@ type stretch struct {
 	bursts bool      // it comes and goes
 	begun  time.Time // the first reading of it
 	last   time.Time // the newest reading with work
+	stirs  time.Time // the newest reading in which the power shows work, of work in bursts
 	ended  time.Time // the first reading without work; zero before there was any
 	// The temperature before it; temperature, fan and power at its end.
 	startTemp, endTemp, endFan float64
-	peakTemp, peakPower        float64   // of the last minutes of it: they wear off
+	peakTemp, peakPower        float64 // of the last minutes of it: they wear off
+	spent                      spell
 	accounts                   []account // of those who work or worked
 	hidden                     float64   // the heat of work that nobody who is listed does
 }
@@ -39,8 +41,31 @@ type account struct {
 	process gpu.Process // as it was seen last
 	begun   time.Time   // the first reading of its work
 	last    time.Time   // the newest one
+	spent   spell       // how long it worked
 	heat    float64     // what its work has added, and what is left of it: it wears off
+	watts   float64     // the mean of late, while it worked
 	share   float64     // the mean share of late
+}
+
+// A spell is how long somebody has worked, without the pauses.
+type spell struct {
+	resumed time.Time     // the first reading after the last pause; zero: there was none
+	worked  time.Duration // in all
+}
+
+// pausesFrom is the time without work that counts as a pause. The alert about utilization is over after as long, so that both tell
+// of the same beginning.
+const pausesFrom = 15 * time.Second
+
+// goOn adds a reading with work to a spell. last is the reading with work before, and since the time since the newest reading.
+func (s *spell) goOn(at, last time.Time, since time.Duration) {
+	switch between := at.Sub(last); {
+	case last.IsZero() || between <= 0:
+	case between-since > pausesFrom:
+		s.resumed = at
+	default:
+		s.worked += between
+	}
 }
 
 const (
@@ -87,14 +112,21 @@ func (m *memory) follow(d *device, active bool, since time.Duration) {
 	}
 	switch {
 	case active && w.on:
+		w.spent.goOn(m.at, w.last, since)
 		w.last = m.at
 	case active && (m.begins(d) || m.goesOn() || w.bursts):
 		if w.ended.IsZero() || m.at.Sub(w.ended) >= pause {
 			w.begun, w.startTemp = m.firstActive(), m.before
 		}
+		w.spent.goOn(m.at, w.last, since)
 		w.on, w.last, m.looked = true, m.at, false
+	case w.on && w.bursts && !m.allGone(d) && m.stirs(d):
+		w.stirs = m.at
 	case w.on && m.isOver(d):
 		w.on, w.ended = false, m.firstRest()
+		if w.stirs.After(w.ended) {
+			w.ended = w.stirs
+		}
 	}
 	w.peakTemp, w.peakPower = highest(d.temp, w.peakTemp-0.02*since.Seconds()), highest(d.power, w.peakPower*wear)
 	if w.on && active {
@@ -115,6 +147,9 @@ func (m *memory) begins(d *device) bool {
 	if !has(d.util) || first && (d.contradicted() || !d.hidden() && len(d.culprits) > 0) {
 		return true
 	}
+	if m.blip() {
+		return false
+	}
 	if highest(d.util, d.video) < strong || d.load() <= 0.35 && !(first && !has(d.load())) {
 		return false
 	}
@@ -130,33 +165,115 @@ func (m *memory) begins(d *device) bool {
 // now and then.
 func (m *memory) works(d *device) bool {
 	busy := highest(d.util, d.video)
-	if d.doing != working {
+	goesOn := m.littleWork() && busy >= 1 && m.costs(d)
+	if d.doing != working && !goesOn {
 		return false
 	}
-	noHeat := d.power <= 1.15*d.idleWatts+3 || !has(d.idleWatts) && d.slow() && d.load() <= 0.1
-	if !has(d.util) || busy >= strong && !(noHeat && busy < 2*strong) {
+	switch {
+	case !has(d.util):
 		return true
+	case !m.heats(d) && !(d.unified() && busy >= 2*strong): // whatever the counter says: that is about the counter
+		return d.contradicted() && !slices.ContainsFunc(d.Processes.Or(nil), func(p gpu.Process) bool { return processShare(&p) >= idleBelow })
+	case busy >= strong, d.traffic >= copies:
+		return true
+	case d.costs(), goesOn:
+		return m.worksALittle(d, busy)
 	}
 	// Little work that goes on may get a little less: its answer does not flicker with it.
 	least, watts := 1.5*idleBelow, 1.3*d.idleWatts+8
-	if m.work.on && !slices.ContainsFunc(m.trail, func(p point) bool { return p.busy >= 2*strong }) {
+	if m.littleWork() {
 		least, watts = idleBelow, 1.15*d.idleWatts+3
 	}
-	if noHeat || has(d.idleWatts) && d.power <= watts {
-		return false
+	return busy >= idleBelow && !(d.power <= watts) && m.usual(busy, pause) >= least
+}
+
+// heats reports whether a device draws more than at rest: else whatever goes on in it heats nothing. Its draw at rest wanders by a watt
+// or two, so that the mean of some seconds counts, and work that goes on needs less to be work still than it needed to begin.
+func (m *memory) heats(d *device) bool {
+	if !has(d.idleWatts) {
+		most := 0.12 // of its limit, at slow clocks
+		switch {
+		case m.work.on:
+			most = 0.08
+		case d.state >= 8: // the state of rest, in which no clock does much
+			most = 0.25
+		}
+		return !(d.slow() && !(d.speed() >= 0.6) && d.load() <= most)
 	}
-	// What was strong before says nothing about a little now.
-	of := slices.DeleteFunc(slices.Clone(m.within(pause)), func(p point) bool { return p.busy >= strong })
-	if len(of) == 0 {
-		return busy >= 2*idleBelow
+	some := min(3, 0.3*d.idleWatts)
+	if !has(d.power) || d.power > 1.5*d.idleWatts+4*some {
+		return true
 	}
-	usual := (mean(of, func(p point) float64 { return p.busy })*float64(len(of)) + busy) / float64(len(of)+1)
-	return usual >= least
+	line := 1.2*d.idleWatts + some
+	if m.work.on {
+		line = 1.1*d.idleWatts + 0.6*some
+	}
+	sum, n := d.power, 1.0
+	of := m.within(settling)
+	for i := range of {
+		if v := of[i].power; has(v) {
+			sum, n = sum+min(v, 1.5*d.idleWatts+4*some), n+1
+		}
+	}
+	return sum/n > line
+}
+
+// stirs reports whether the power shows that work goes on in bursts although the busy counter missed this one: it draws clearly more
+// than it did at its least of late.
+func (m *memory) stirs(d *device) bool {
+	least := none
+	of := m.within(trailed / 2)
+	for i := range of {
+		least = lowest(least, of[i].power)
+	}
+	return d.power > 1.25*least+5
+}
+
+// worksALittle reports whether work of a few percent goes on that costs clearly more power than rest: the clocks are up for it. It is
+// not the work of who draws a little while another program keeps the clocks up and does nothing.
+func (m *memory) worksALittle(d *device, busy float64) bool {
+	least := 0.9 * idleBelow
+	if m.littleWork() {
+		least = 0.5 * idleBelow
+	}
+	return m.usual(busy, steady) >= least && (busy >= 2*idleBelow || !d.sleeperHolds())
+}
+
+// littleWork reports whether work goes on that was never more than a little.
+func (m *memory) littleWork() bool {
+	return m.work.on && !slices.ContainsFunc(m.trail, func(p point) bool { return p.busy >= 2*strong })
+}
+
+// usual is the mean of a while with this reading. What was strong before says nothing about a little now; where
+// nothing else was, the reading must be twice what it may be.
+func (m *memory) usual(busy float64, last time.Duration) float64 {
+	sum, n := busy, 1.0
+	of := m.within(last)
+	for i := range of {
+		if v := of[i].busy; v < strong {
+			sum, n = sum+v, n+1
+		}
+	}
+	if n == 1 && busy < 2*idleBelow {
+		return 0
+	}
+	return sum / n
 }
 
 // goesOn reports whether the readings before this one showed work too, for two seconds at least.
 func (m *memory) goesOn() bool {
-	return !m.active.IsZero() && m.at.Sub(m.active) >= 2*time.Second
+	return !m.active.IsZero() && m.at.Sub(m.active) >= 2*time.Second && !m.blip()
+}
+
+// blip reports whether work has just begun on a device that a program has kept awake for a while which has worked before: a loaded model
+// answers a question now and then, and two seconds of that change nothing of what there is to say.
+func (m *memory) blip() bool {
+	const short = 4 * time.Second
+	if m.work.on || m.work.ended.IsZero() || m.awake.IsZero() || m.at.Sub(m.awake) < settling || m.at.Sub(m.firstActive()) >= short {
+		return false
+	}
+	a := m.work.account(&m.holder)
+	return a != nil && !a.spent.resumed.IsZero()
 }
 
 // firstActive is when the readings with work began, of which the newest is one.
@@ -180,17 +297,32 @@ func (m *memory) firstRest() time.Time {
 // isOver reports whether work has ended, and does not pause.
 func (m *memory) isOver(d *device) bool {
 	w := &m.work
-	rests := m.at.Sub(w.last)
+	rests := m.at.Sub(w.newest())
 	switch {
 	case m.allGone(d):
 		return true
+	case !w.bursts && m.littleWork() && m.at.Sub(w.begun) > pause && m.drawsYet(d): // it was told after it had gone on for a while, too
+		return m.at.Sub(m.firstRest()) >= 2*restsAfter
 	case !w.bursts:
 		return m.at.Sub(m.firstRest()) >= restsAfter
 	case has(d.idleWatts) && d.power <= 1.3*d.idleWatts+8:
 		return rests >= 2*restsAfter // nothing keeps it warm between two bursts
 	default:
-		return rests > min(max(2*restsAfter, m.longestPause()*3/2), longPause)
+		return rests > min(max(2*restsAfter, m.longestPause()*2), longPause)
 	}
+}
+
+// drawsYet reports whether the power of late is above that at rest, if only a little.
+func (m *memory) drawsYet(d *device) bool {
+	return !d.unified() && mean(m.within(settling), func(p point) float64 { return p.power }) > 1.1*d.idleWatts+5
+}
+
+// newest is the newest sign of work.
+func (w *stretch) newest() time.Time {
+	if w.stirs.After(w.last) {
+		return w.stirs
+	}
+	return w.last
 }
 
 // allGone reports whether all who worked of late are off the list.
@@ -257,7 +389,7 @@ func (m *memory) comesAndGoes(d *device) bool {
 	if m.trail[len(m.trail)-1].active && m.at.Sub(m.firstActive()) >= max(steady*3/4, m.longestPause()*3/2) {
 		return false // it goes on for longer than any pause was
 	}
-	if m.work.bursts && m.work.on && m.at.Sub(m.work.last) <= longPause {
+	if m.work.bursts && m.work.on && m.at.Sub(m.work.newest()) <= longPause {
 		return true
 	}
 	pauses, rested, worked, resting := 0, 0, 0, 0
@@ -276,7 +408,8 @@ func (m *memory) comesAndGoes(d *device) bool {
 	all := rested + worked
 	usual := mean(m.within(trailed/2), func(p point) float64 { return p.busy })
 	// Short bursts may fall between two readings. A desktop that draws its windows makes no heat.
-	return pauses >= burstsOf && rested*5 >= all && !(usual < idleBelow) && (worked*6 >= all && m.work.hottest() != nil || m.costly(d))
+	known := m.work.hottest() != nil || !d.Processes.Present() // else the work of somebody who is not listed may be chance
+	return pauses >= burstsOf && rested*5 >= all && !(usual < idleBelow) && (worked*6 >= all && known || m.costly(d))
 }
 
 // costly reports whether the trail's mean power is clearly above that at rest.
@@ -328,16 +461,19 @@ func (m *memory) credit(d *device, since time.Duration) {
 			} else if a = w.coolest(); a.last.Equal(m.at) || a.heat > part*heat {
 				continue // those who do more are enough to know
 			}
-			*a = account{process: *p, begun: m.firstShare(p), share: share}
-		} else if m.at.Sub(a.last) >= max(pause, min(pauses*3/2, longPause)) {
+			*a = account{process: *p, begun: m.firstShare(p), share: share, watts: part * watts}
+			a.spent.worked = m.at.Sub(a.begun)
+		} else if longest := max(pause, min(pauses*3/2, longPause)); m.at.Sub(a.last) >= longest || !w.bursts && m.at.Sub(a.last)-since >= pause {
 			a.begun = m.at
 		}
+		a.spent.goOn(m.at, a.last, since)
 		a.process, a.last = *p, m.at
 		if !m.moved.IsZero() && m.at.Sub(m.moved) <= gap {
 			a.forgetStart()
 		}
 		if since > 0 {
 			a.share += share / 3
+			a.watts += (part*watts - a.watts) * (1 - math.Exp(-since.Seconds()/restsAfter.Seconds()))
 		}
 		if !gone(p) {
 			a.heat += part * heat
@@ -371,11 +507,22 @@ func (w *stretch) coolest() *account {
 	return least
 }
 
-// hottest is the account whose heat most of it is; nil where nobody who is listed made it.
+// hottest is the account whose heat it is; nil where nobody who is listed made it. That is who made most of it, unless another one has
+// worked since with about as many watts, for long enough to warm the device by itself: then the heat of the first has left.
 func (w *stretch) hottest() *account {
-	var best *account
+	var most *account
 	for i := range w.accounts {
-		if a := &w.accounts[i]; a.heat > w.hidden && (best == nil || a.heat > best.heat) {
+		if a := &w.accounts[i]; a.heat > w.hidden && (most == nil || a.heat > most.heat) {
+			most = a
+		}
+	}
+	if most == nil {
+		return nil
+	}
+	best := most
+	for i := range w.accounts {
+		a := &w.accounts[i]
+		if a.last.Sub(best.last) >= restsAfter && a.heat > w.hidden && a.heat >= 0.12*most.heat && a.watts >= 0.6*most.watts {
 			best = a
 		}
 	}

@@ -62,14 +62,42 @@ func (d *device) newestFailure() (newest failure, ok bool) {
 	return newest, d.s.Time.Sub(newest.last) <= errorsCount
 }
 
+// brokenMemory says what memory of a device is broken and not replaced yet, and what to do; empty where none is, or it is not reported.
+func brokenMemory(d *device) (what, try string) {
+	is := func(r gpu.Reading[bool]) bool { so, ok := r.Trusted(); return so && ok }
+	const restart = "Reset the GPU while nothing uses it, or restart the machine: then spare memory takes its place."
+	h := &d.Health
+	switch {
+	case is(h.RemapFailed):
+		return "broken memory that no spare memory can replace", "Take the GPU out of use and have it replaced."
+	case is(h.RemapPending):
+		return "broken memory rows that wait to be replaced", restart
+	case is(h.RetirementPending):
+		return "broken memory pages that wait to be retired", restart
+	default:
+		return "", ""
+	}
+}
+
 // driverError names the newest error that the driver reported of a device that answers.
 func driverError(d *device, f *finding) {
 	newest, ok := d.newestFailure()
-	if !ok {
+	waits, try := brokenMemory(d)
+	switch {
+	case !ok && waits == "":
+		return
+	case !ok:
+		f.say(High, "memory", waits)
+		f.Advice = try
+		f.fact("memory", waits)
 		return
 	}
-	f.minor = true // it is no reason for heat
+	f.minor = waits == "" // it is no reason for heat
 	f.say(High, "now", newest.what)
+	if waits != "" {
+		f.clause += ", and has " + waits
+		f.fact("memory", waits)
+	}
 	f.Since, f.Advice = newest.last, newest.try
 	f.fact(newest.fact, newest.what)
 	f.fact("count", fmt.Sprint(newest.count))
