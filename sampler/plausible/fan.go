@@ -22,6 +22,9 @@ func (m *memory) fans(d *gpu.Device) {
 	for len(m.turned) < len(d.Fans.Fans) {
 		m.turned = append(m.turned, false)
 	}
+	for len(m.stopped) < len(d.Fans.Fans) {
+		m.stopped = append(m.stopped, false)
+	}
 	for len(m.still) < len(d.Fans.Fans) {
 		m.still = append(m.still, time.Time{})
 	}
@@ -30,16 +33,19 @@ func (m *memory) fans(d *gpu.Device) {
 		f := &d.Fans.Fans[i]
 		rpm := trusted(f.RPM)
 		m.turned[i] = m.turned[i] || rpm > 0
+		m.stopped[i] = m.stopped[i] && rpm == 0
 		m.note(&m.still[i], rpm == 0)
 		m.notOff(v, f)
 		asked := trusted(f.Commanded) >= asks || !has(trusted(f.Commanded)) && v.hotAtWork()
 		if rpm != 0 || !asked || besides(d, i) {
 			continue
 		}
-		switch cooled := m.since(m.still[i]) >= coolsFor && m.isCooled(v); {
+		cooled := m.since(m.still[i]) >= coolsFor && m.isCooled(v)
+		m.stopped[i] = !cooled && (m.stopped[i] || v.temp >= warmDie || m.warms())
+		switch {
 		case cooled:
 			impossible(&f.RPM)
-		case !m.turned[i] && !m.cooks(v) && !m.isUncooled(v, f), !(v.temp >= warmDie):
+		case !m.stopped[i], !m.turned[i] && !m.cooks(v) && !m.isUncooled(v, f):
 			doubt(&f.RPM)
 		}
 	}
@@ -82,6 +88,17 @@ func (v *view) hotAtWork() bool {
 	default:
 		return hot && v.busy >= 50
 	}
+}
+
+const (
+	warmsIn = 30 * time.Second
+	warmsBy = 3.0 // °C in that time
+)
+
+// warms reports whether the device gets warmer.
+func (m *memory) warms() bool {
+	points, covered := m.within(warmsIn)
+	return covered && points[len(points)-1].temp-points[0].temp >= warmsBy
 }
 
 const (

@@ -44,6 +44,13 @@ func TestTachometers(t *testing.T) {
 				}
 				return []gpu.Fan{asked(30, 0)}
 			}, gpu.Doubtful},
+		"has turned, and the card gets warmer beside a hot one": {90, func(s int) float64 { return min(40+0.3*float64(s), 57) }, 14,
+			func(s int) []gpu.Fan {
+				if s < 10 {
+					return []gpu.Fan{asked(35, 1300)}
+				}
+				return []gpu.Fan{asked(45, 0)}
+			}, gpu.Good},
 		"one of two": {60, func(int) float64 { return 78 }, 190,
 			func(int) []gpu.Fan { return []gpu.Fan{asked(64, 2080), asked(64, 0)} }, gpu.Good},
 		"off at rest":        {60, func(int) float64 { return 40 }, 15, func(int) []gpu.Fan { return []gpu.Fan{asked(0, 0)} }, gpu.Good},

@@ -74,6 +74,7 @@ type memory struct {
 	watts    float64   // as read last
 	wattsAs  time.Time // since when
 	turned   []bool    // by fan: its tachometer has counted something since the program began
+	stopped  []bool    // the same order: it was asked to turn and did not while the device was warm or got warmer
 	still    []time.Time
 	flags    [classes]flag
 }

@@ -301,11 +301,19 @@ func fanAtRest(d *device, f *finding) {
 	}
 }
 
+// flickers is how long a tachometer of a fan that turns as slowly as it can may count nothing.
+const flickers = 30 * time.Second
+
 // countsNoTurns reports whether every fan has a tachometer and none counts a turn: whatever the driver asks for, nobody can say
 // that a fan turns.
 func (d *device) countsNoTurns() bool {
-	counts := func(f gpu.Fan) bool { rpm, ok := f.RPM.Get(); return !ok || rpm > 0 }
-	return len(d.Fans.Fans) > 0 && !slices.ContainsFunc(d.Fans.Fans, counts)
+	for i := range d.Fans.Fans {
+		rpm, ok := d.Fans.Fans[i].RPM.Get()
+		if !ok || rpm > 0 || i < len(d.m.Fans) && d.m.at.Sub(d.m.Fans[i].turned) < flickers {
+			return false
+		}
+	}
+	return len(d.Fans.Fans) > 0
 }
 
 // frozen is about a temperature that does not move while the power does.

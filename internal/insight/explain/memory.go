@@ -223,7 +223,7 @@ func (m *memory) shift(by time.Duration) {
 	}
 	for i := range m.Fans {
 		f := &m.Fans[i]
-		move(&f.changed, &f.still, &f.slow, &f.loose)
+		move(&f.changed, &f.still, &f.slow, &f.loose, &f.turned)
 	}
 	move(&m.quieted.Begun, &m.quieted.Over)
 	if m.cooling != nil {
@@ -326,6 +326,7 @@ type fanMemory struct {
 	changed time.Time // since when it has that command
 	// Since when it stands still, turns too slowly, or turns against its command.
 	still, slow, loose time.Time
+	turned             time.Time // when its tachometer last counted a turn
 
 	PerPercent float64 `json:"rpm_per_percent"` // the speed for each percent, of a fan that works
 	Seconds    float64 `json:"seconds"`         // that went into it
@@ -342,6 +343,9 @@ func (f *fanMemory) step(fan *gpu.Fan, temp float64, at time.Time, since time.Du
 	percent, rpm := commanded(fan), f.revolutions(fan, temp)
 	if d := percent - f.percent; f.changed.IsZero() || !(d >= -4 && d <= 4) {
 		f.percent, f.changed = percent, at
+	}
+	if revolutions(fan) > 0 {
+		f.turned = at
 	}
 	settled := at.Sub(f.changed) >= fanSettles
 	slow := (settled || !f.slow.IsZero()) && slower(percent, rpm, f.usual()) // its command may rise meanwhile
