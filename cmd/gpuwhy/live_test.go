@@ -74,6 +74,8 @@ func TestTheProcessBehindTheHeatIsNamed(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
 	m.GPU(0).Set(fakenvml.Utilization, 97)
+	m.GPU(0).Set(fakenvml.Power, 320_000)
+	m.GPU(0).Set(fakenvml.Temperature, 64)
 	m.GPU(0).SetProcesses(
 		fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 2 << 30, SM: 95},
 		fakenvml.Process{PID: uint32(processNamed(t, "child")), Type: "compute", Memory: 1 << 20, SM: 1},

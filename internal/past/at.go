@@ -14,7 +14,7 @@ import (
 
 // before is how much of the past an answer rests on: work that has just ended, clocks that are held down. All snapshots of it are
 // needed: with one each 15 s, work that comes and goes looks like work without a pause.
-const before = 15 * time.Minute
+const before = 20 * time.Minute
 
 // answered is how much of it is answered for: of several devices one that was told of first stays so until another is clearly louder.
 const answered = time.Minute

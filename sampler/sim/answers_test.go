@@ -79,6 +79,10 @@ func (d *device) contradicts(a *explain.DeviceAnswer, m *moment, past []reading)
 		}
 	}
 	rests := func(r reading) bool { return !r.works }
+	pause := 5
+	if slices.ContainsFunc(a.Causes, func(c explain.Cause) bool { return c.Case == "bursts" }) {
+		pause = 7 // another burst may follow a pause as long as those before
+	}
 	switch {
 	case none(last(3), func(r reading) bool { return !r.shown }),
 		len(past) > 7 && none(last(7), rests) && missed < 2 && past[len(past)-8].works: // one that does not count it is nothing
@@ -90,7 +94,7 @@ func (d *device) contradicts(a *explain.DeviceAnswer, m *moment, past []reading)
 		if !strings.Contains(a.Sentence, program) {
 			return "does not name " + program + " in a pause"
 		}
-	case none(last(5), func(r reading) bool { return r.works }) && d.instances == nil:
+	case none(last(pause), func(r reading) bool { return r.works }) && d.instances == nil:
 		if wrong := wanted(a, explain.CoolingDown, explain.HeldAwake, explain.FanAtRest, explain.Idle); wrong != "" {
 			return wrong
 		}
