@@ -207,23 +207,27 @@ func enter(b *browsertest.Tab, address string, s *views.Frame) {
 // This test is the only one that opens every state, each in one page load. The
 // page reaches its state, fits every width, has no problem that axe-core finds,
 // in light (wide) and in dark (narrow), and the console is quiet. All states
-// together show every component of package views.
+// together show every component of package views. In dark a page is asked all
+// rules if it has a component that no state before it had there, and else those
+// of drawing.
 //
 // With -looks it takes pictures in place of that.
 func TestEveryState(t *testing.T) {
-	address, seen := startGallery(t), map[string]bool{}
-	var mu sync.Mutex // of seen
-	see := func(names map[string]bool) {
+	address, seen, narrow := startGallery(t), map[string]bool{}, map[string]bool{}
+	var mu sync.Mutex // of both
+	see := func(in, names map[string]bool) (isNew bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		maps.Copy(seen, names)
+		before := len(in)
+		maps.Copy(in, names)
+		return len(in) > before
 	}
 	t.Run("the gallery itself", func(t *testing.T) {
 		b := openTab(t, 1440, 900)
 		b.Visit(address)
-		see(componentsIn(t, b))
-		accessible(t, b, 1440, "light")
-		accessible(t, b, 390, "dark")
+		see(seen, componentsIn(t, b))
+		accessible(t, b, 1440, "light", allRules)
+		accessible(t, b, 390, "dark", allRules)
 		// The first frames are near enough to load.
 		b.Quiet("Blocked script execution")
 	})
@@ -237,14 +241,18 @@ func TestEveryState(t *testing.T) {
 					takePictures(t, b, s.ID)
 					return
 				}
-				see(componentsIn(t, b))
+				see(seen, componentsIn(t, b))
 				if s.ID == "share" {
 					return // no page
 				}
 				for _, width := range []int64{1440, 768, 390} {
 					b.Resize(width, 900)
 					if look := asked[width]; look != "" {
-						accessible(t, b, width, look)
+						rules := allRules
+						if look == "dark" && !see(narrow, componentsIn(t, b)) {
+							rules = ofDrawing
+						}
+						accessible(t, b, width, look, rules)
 					}
 					if got := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); got > width {
 						t.Errorf("it is %d wide of %d: %s", got, width, browsertest.Ask[string](b, widest))
