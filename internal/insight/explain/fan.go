@@ -251,6 +251,9 @@ func fanAtRest(d *device, f *finding) {
 	cool := !has(d.temp) || d.temp < 50
 	mild := cool || d.temp < 62 && d.m.flat(2, none) && !d.costs() // no curve is that fast there
 	slowest := d.fan <= least+4 || !has(least)
+	if d.fan >= 45 && d.fan < 60 && !has(least) && d.m.at.Sub(d.m.first) <= pause {
+		return // some never turn more slowly
+	}
 	if starts < often && d.age(d.m.Stops.since) < startsFor && d.m.Stops.since.After(d.m.first) {
 		return // some fans start for a second or two, and stop again
 	}
@@ -316,9 +319,15 @@ func (d *device) countsNoTurns() bool {
 	return len(d.Fans.Fans) > 0
 }
 
+// drewAsAtRest reports whether a device has drawn about as little as at rest for a time: until then it may have been kept warm.
+func (d *device) drewAsAtRest(lasts time.Duration) bool {
+	line := 1.4*d.idleWatts + 5
+	return d.power <= line && !slices.ContainsFunc(d.m.within(lasts), func(p point) bool { return p.power > line })
+}
+
 // frozen is about a temperature that does not move while the power does.
 func frozen(d *device, f *finding) {
-	if rest := value(d.m.Rest.Celsius); d.quiet() && d.age(d.m.work.ended) >= 2*time.Minute && d.temp >= rest+15 && d.power <= 1.4*d.idleWatts+5 && d.m.still(150*time.Second) {
+	if rest := value(d.m.Rest.Celsius); d.quiet() && d.age(d.m.work.ended) >= 2*time.Minute && d.temp >= rest+15 && d.drewAsAtRest(2*time.Minute) && d.m.still(150*time.Second) {
 		f.say(Medium, "at rest", withUnit(d.temp, "°C"), withUnit(rest, "°C"))
 		f.heat(d).figure("temperature at rest", rest, "°C").figure("power at rest", d.idleWatts, "W")
 		return

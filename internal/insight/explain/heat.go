@@ -102,12 +102,13 @@ func (d *device) settled() bool {
 // muchHotter reports whether a device at work is so much hotter than it was that the work is not
 // what there is to say first.
 func (d *device) muchHotter() bool {
-	return d.doing == working && d.steady && d.temp-d.m.Curve.usual(d.power) >= 1.25*hotBy
+	return d.doing == working && d.steady && !d.unified() && d.temp-d.m.Curve.usual(d.power) >= 1.25*hotBy
 }
 
-// hotForPower compares a device with its own past and with its neighbors.
+// hotForPower compares a device with its own past and with its neighbors. A device that is part of a processor has its heat, whatever
+// it draws itself.
 func hotForPower(d *device, f *finding) {
-	if d.cooling() || d.doing == unknown || !d.steady {
+	if d.unified() || d.cooling() || d.doing == unknown || !d.steady {
 		return
 	}
 	usual := d.m.Curve.usual(d.power)

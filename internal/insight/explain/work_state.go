@@ -347,7 +347,10 @@ func (m *memory) allGone(d *device) bool {
 			continue // a desktop draws a little beside every work, and stays
 		}
 		worked = true
-		if slices.ContainsFunc(list, func(p gpu.Process) bool { return same(&p, &a.process) && !gone(&p) }) {
+		draws := func(p *gpu.Process) bool { // as a desktop does beside a light work
+			return p.Type == gpu.TypeGraphics && processShare(p) < idleBelow && a.heat < 0.3*most
+		}
+		if slices.ContainsFunc(list, func(p gpu.Process) bool { return same(&p, &a.process) && !gone(&p) && !draws(&p) }) {
 			return false
 		}
 	}
@@ -545,7 +548,7 @@ func (m *memory) lately(d *device) []*gpu.Process {
 			told = told || a.share >= 1
 		}
 	}
-	if !told && len(d.culprits) > 0 {
+	if !told && len(d.culprits) > 0 && !(m.work.bursts && m.work.hottest() != nil) { // between two bursts no share is left
 		return d.culprits
 	}
 	slices.SortFunc(found, func(x, y at) int {
