@@ -460,7 +460,8 @@ func (a *Answer) layer() {
 	for _, text := range a.beside(lead) {
 		rest = append(rest, text)
 	}
-	if busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != lead }); len(busy) > 0 {
+	named := func(d *DeviceAnswer) bool { return slices.Contains(rest, strings.TrimRight(d.Headline, ".")) }
+	if busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != lead && !named(d) }); len(busy) > 0 {
 		rest = append(rest, Plural(len(busy), "other GPU busy", "other GPUs busy"))
 	}
 	if n := len(a.Devices); !told && n > 1 && !slices.ContainsFunc(a.Devices, func(d DeviceAnswer) bool { return d.working || !d.quiet }) && a.ranked[0].quiet {
@@ -473,7 +474,7 @@ func (a *Answer) layer() {
 		a.Past = pastTense(a.Headline)
 	}
 	if lead.Device.State != gpu.StateOK || lead.needs() && !lead.working { // what is heard is another's
-		if i := slices.IndexFunc(a.ranked, func(d *DeviceAnswer) bool { return d.working && d != lead && d.Device.State == gpu.StateOK }); i >= 0 {
+		if i := slices.IndexFunc(a.ranked, func(d *DeviceAnswer) bool { return d.working && d != lead && d.Device.State == gpu.StateOK }); i >= 0 && !named(a.ranked[i]) {
 			rest = append(rest, strings.TrimRight(a.ranked[i].Headline, "."))
 		}
 	}
