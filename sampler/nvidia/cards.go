@@ -21,12 +21,13 @@ type Kernel struct {
 	ours        map[string]bool      // by address: whether it is a GPU that is visible here
 	missing     map[string]unlisted  // by address, at the last reading
 	answered    map[string]time.Time // by address: when the driver last listed it, and it answered
+	had         map[string]bool      // by address: whether the driver ever had it
 	looks       looks
 }
 
 // NewKernel returns one that reads below the folders where /sys and /proc are.
 func NewKernel(sysfs, proc string) *Kernel {
-	return &Kernel{sysfs: sysfs, proc: proc, Devices: "/dev", mayOpen: mayOpen, ours: map[string]bool{}, answered: map[string]time.Time{}}
+	return &Kernel{sysfs: sysfs, proc: proc, Devices: "/dev", mayOpen: mayOpen, ours: map[string]bool{}, answered: map[string]time.Time{}, had: map[string]bool{}}
 }
 
 // A Card is a GPU that the NVIDIA driver serves, as the kernel lists it.

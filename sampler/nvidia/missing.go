@@ -21,6 +21,8 @@ const (
 	looksAgain = 30 * time.Second
 	// goesOn is how long a card may still answer after the log has said that it is broken.
 	goesOn = 10 * time.Second
+	// recent is how old the word that a card could not be started may be where no driver has the card.
+	recent = 24 * time.Hour
 )
 
 // An unlisted card is one that the driver should list.
@@ -33,7 +35,6 @@ type unlisted struct {
 // facts are what files say of a missing card.
 type facts struct {
 	broken bool // it is this machine's, or given to this container
-	bound  bool // to NVIDIA's driver
 	model  string
 	uuid   string
 }
@@ -53,8 +54,8 @@ type looks struct {
 // card was when it last answered, if it has. It reads no file unless a card is missing, and then every half minute.
 //
 // A container or a job may see all cards of the machine in /sys, and be given one of them. There a card counts only if this
-// process may open its device node. A card without a driver counts only where the log says that it fell off the bus, and
-// it has not answered since: to fail to start it needs the driver, so that somebody has taken the driver away since.
+// process may open its device node. A card without a driver counts only by the log's word, and only if it has not answered since. That
+// it could not be started is old after a day, or once the driver had the card: then somebody has taken the driver away.
 func (k *Kernel) Missing(now time.Time, cards []Card, devices []gpu.Device, known func(Card) gpu.Identity) []gpu.Device {
 	listed := map[string]bool{}
 	for i := range devices {
@@ -66,8 +67,9 @@ func (k *Kernel) Missing(now time.Time, cards []Card, devices []gpu.Device, know
 			k.answered[devices[i].PCI] = now
 		}
 	}
-	all := map[string]unlisted{}
+	all, bound := map[string]unlisted{}, map[string]bool{}
 	for _, c := range cards {
+		bound[c.Address], k.had[c.Address] = true, true
 		if !listed[c.Address] && !c.Asleep() {
 			all[c.Address] = unlisted{}
 		}
@@ -98,8 +100,9 @@ func (k *Kernel) Missing(now time.Time, cards []Card, devices []gpu.Device, know
 	for _, address := range addresses {
 		m := all[address]
 		is, seen := found[address]
-		fell := m.kind == gpu.FaultOffBus || m.kind != "" && is.bound
-		if !seen || !is.broken || !is.bound && !fell || !fell && now.Sub(m.since) < settles {
+		taken := !bound[address] && m.kind != gpu.FaultOffBus && (m.kind == "" || k.had[address] || m.since.Sub(m.last) > recent)
+		certain := m.kind == gpu.FaultOffBus || m.kind != "" && bound[address]
+		if !seen || !is.broken || taken || !certain && now.Sub(m.since) < settles {
 			continue
 		}
 		c := Card{Address: address, dir: filepath.Join(k.sysfs, "bus/pci/devices", address)}
@@ -169,7 +172,6 @@ func (k *Kernel) examine(address string) (f facts) {
 	if driver = filepath.Base(driver); driver != "nvidia" && driver != "." {
 		return facts{} // somebody else has it, such as a virtual machine
 	}
-	f.bound = driver == "nvidia"
 	text, _ := os.ReadFile(filepath.Join(k.proc, "driver/nvidia/gpus", address, "information")) // none where the driver has no place for it
 	minor, excluded := "", false
 	for _, m := range informs.FindAllStringSubmatch(string(text), -1) {

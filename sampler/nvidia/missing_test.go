@@ -116,6 +116,13 @@ func TestMissingCards(t *testing.T) {
 	unstarted := func(b *box) {
 		b.suspects = []gpu.Suspect{{PCI: gone, Kind: gpu.FaultInitFailed, Last: b.now.Add(-time.Hour)}}
 	}
+	unbind := func(b *box) {
+		for _, path := range []string{"bus/pci/devices/" + gone + "/driver", "bus/pci/drivers/nvidia/" + gone} {
+			if err := os.Remove(filepath.Join(b.sysfs, path)); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
 	fell := func(b *box) {
 		b.suspects = []gpu.Suspect{{PCI: gone, Kind: gpu.FaultOffBus, Last: b.now.Add(-time.Hour)}}
 	}
@@ -148,18 +155,31 @@ func TestMissingCards(t *testing.T) {
 			b.card(gone, "nvidia")
 			b.write(b.proc, "self/cgroup", "5:devices:/slurm/uid_1000/job_42/step_0\n")
 		}, ""},
-		"not started, and somebody took the driver away": {func(b *box) { b.card(gone, ""); unstarted(b) }, ""},
-		"not started, bound":                             {func(b *box) { b.card(gone, "nvidia"); unstarted(b) }, "could not start"},
+		"not started, without a driver": {func(b *box) { b.card(gone, ""); unstarted(b) }, "could not start"},
+		"not started days ago, without a driver": {func(b *box) {
+			b.card(gone, "")
+			b.suspects = []gpu.Suspect{{PCI: gone, Kind: gpu.FaultInitFailed, Last: b.now.Add(-50 * time.Hour)}}
+		}, ""},
+		"not started, and somebody took the driver away": {func(b *box) {
+			b.card(gone, "nvidia")
+			unstarted(b)
+			b.lacks()
+			unbind(b)
+		}, ""},
+		"off the bus, and somebody took the driver away": {func(b *box) {
+			b.card(gone, "nvidia")
+			fell(b)
+			b.lacks()
+			unbind(b)
+			b.now = b.now.Add(looksAgain)
+		}, "fallen off the bus"},
+		"not started, bound": {func(b *box) { b.card(gone, "nvidia"); unstarted(b) }, "could not start"},
 		"off the bus, answered since, and somebody took the driver away": {func(b *box) {
 			b.card(gone, "nvidia")
 			fell(b)
 			both := []gpu.Device{{Identity: gpu.Identity{PCI: here}}, {Identity: gpu.Identity{PCI: gone}, State: gpu.StateOK}}
 			b.kernel.Missing(b.now, b.kernel.Cards(), both, nil)
-			for _, path := range []string{"bus/pci/devices/" + gone + "/driver", "bus/pci/drivers/nvidia/" + gone} {
-				if err := os.Remove(filepath.Join(b.sysfs, path)); err != nil {
-					b.t.Fatal(err)
-				}
-			}
+			unbind(b)
 		}, ""},
 		"without a driver, and no word": {func(b *box) { b.card(gone, "") }, ""},
 		"taken out":                     {fell, ""},
