@@ -89,8 +89,15 @@ func fromCatalog(r *catalog.Row) row[*device] {
 	case r.List != "":
 		out.labels = []string{partLabels[r.List]}
 		out.each = func(d *device, emit emit) {
-			r.Visit(d.Device, func(part string, r catalog.Ref) { emit(catalog.Number(r), part) })
+			r.Visit(d.Device, func(part string, ref catalog.Ref) {
+				if r.ID == "fault.count" && gpu.FaultKind(part).Stands() {
+					return // it ends, and a counter never falls
+				}
+				emit(catalog.Number(ref), part)
+			})
 		}
+	case r.ID == "health.faults":
+		out.each = func(d *device, emit emit) { emit(gpu.Map(d.Health.Faults, countEvents)) }
 	case r.Unit == catalog.Reasons:
 		out.labels, out.each = []string{"reason"}, eachReason
 	case r.Unit == catalog.Text: // the label says it
@@ -168,6 +175,17 @@ var doubtfulRow = row[*device]{
 	name: "gpuwhy_gpu_reading_doubtful", unit: yesNo, labels: []string{"metric"},
 	help:   "The device reported a value for this metric that can't be right, and which therefore has no series. Always 1.",
 	absent: "no value of the metric is doubtful",
+}
+
+// countEvents counts faults without those that stand: they end, and a counter never falls.
+func countEvents(list []gpu.Fault) float64 {
+	n := uint64(0)
+	for _, f := range list {
+		if !f.Kind.Stands() {
+			n += f.Count
+		}
+	}
+	return float64(n)
 }
 
 var allReasons = (^gpu.ClockEventReasons(0)).Names()

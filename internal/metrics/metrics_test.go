@@ -583,6 +583,27 @@ func TestDoubtfulWeighsNothing(t *testing.T) {
 }
 
 // A part's reading that can't be right is absent too.
+// What stands ends again, and so it is in no counter: its moment alone has a series, while it stands.
+func TestStandingFaultsAreNotCounted(t *testing.T) {
+	s := desktop()
+	at := time.Unix(1_700_000_000, 0)
+	s.Devices[0].Health.Faults = gpu.Of([]gpu.Fault{
+		{Kind: gpu.FaultInitFailed, Count: 3, Last: at}, {Kind: gpu.FaultNeedsReset, Count: 2, Last: at}, {Kind: gpu.FaultFanUnreadable, Count: 1, Last: at},
+	})
+	all := samples(t, exporterOf(t, s))
+	for name, want := range map[string]int{"gpuwhy_gpu_fault_errors_total": 1, "gpuwhy_gpu_fault_last_timestamp_seconds": 3, "gpuwhy_gpu_faults_total": 1} {
+		got := withName(all, name)
+		if len(got) != want {
+			t.Errorf("%s: %v", name, got)
+		}
+		for series, n := range got {
+			if strings.HasSuffix(name, "_total") && n != 3 {
+				t.Errorf("%s%s is %v", name, series, n)
+			}
+		}
+	}
+}
+
 func TestDoubtfulPart(t *testing.T) {
 	in := &gpu.Instance{UUID: "MIG-1", Name: "NVIDIA H100 MIG 3g.40gb", Profile: gpu.Of("3g.40gb"), GPUInstance: gpu.Of(1)}
 	in.Memory.Used = gpu.DoubtfulOf(gpu.Bytes(1 << 60))

@@ -348,7 +348,7 @@ type procStat struct {
 	waited uint64 // the same of children that ended and were waited for
 	start  uint64 // ticks since boot
 	rss    gpu.Bytes
-	ended  bool // a zombie: nothing of it is left but this entry
+	ended  bool // a zombie without living threads: nothing of it is left but this entry
 }
 
 // resident is the memory of the process. The kernel adds up the counts of processors
@@ -367,14 +367,14 @@ func parseStat(text []byte) (procStat, error) {
 		return procStat{}, errors.New("no name in a process's stat")
 	}
 	// Numbered as in proc_pid_stat(5); the first after the name is 3.
-	const state, ppid, utime, stime, cutime, cstime, starttime, rss = 3, 4, 14, 15, 16, 17, 22, 24
+	const state, ppid, utime, stime, cutime, cstime, threads, starttime, rss = 3, 4, 14, 15, 16, 17, 20, 22, 24
 	var v [rss + 1]uint64
 	field, ended := state, false
 	for word := range bytes.FieldsSeq(text[end+1:]) {
 		switch field {
 		case state:
 			ended = string(word) == "Z" || string(word) == "X"
-		case ppid, utime, stime, cutime, cstime, starttime, rss:
+		case ppid, utime, stime, cutime, cstime, threads, starttime, rss:
 			var err error
 			if v[field], err = strconv.ParseUint(string(word), 10, 64); err != nil && field != cutime && field != cstime { // which are signed
 				return procStat{}, fmt.Errorf("field %d of a process's stat: %w", field, err)
@@ -384,7 +384,8 @@ func parseStat(text []byte) (procStat, error) {
 			memory := gpu.Bytes(v[rss]) * gpu.Bytes(os.Getpagesize())
 			return procStat{
 				comm: string(text[open+1 : end]), parent: int(v[ppid]),
-				ticks: v[utime] + v[stime], waited: v[cutime] + v[cstime], start: v[starttime], rss: memory, ended: ended,
+				ticks: v[utime] + v[stime], waited: v[cutime] + v[cstime], start: v[starttime], rss: memory,
+				ended: ended && v[threads] <= 1, // the state is that of the first thread; others may live on
 			}, nil
 		}
 	}

@@ -451,4 +451,8 @@ func TestAZombieHasEnded(t *testing.T) {
 	if f := facts(t, r, 10); f.Exists != gpu.Of(false) || f.Name != gpu.Of("python3") {
 		t.Errorf("a zombie: %+v", f)
 	}
+	m.write("proc/10/stat", strings.NewReplacer(") S ", ") Z ", " 20 0 1 0 ", " 20 0 7 0 ").Replace(statLine(10, "python3", 50, 0, 100, 0)))
+	if f := facts(t, r, 10); f.Exists != gpu.Of(true) {
+		t.Errorf("its first thread has ended, and six live: %+v", f)
+	}
 }

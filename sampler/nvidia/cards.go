@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
@@ -16,14 +17,17 @@ type Kernel struct {
 	Devices string
 
 	sysfs, proc string
-	ours        map[string]bool     // by address: whether it is a GPU that is visible here
-	missing     map[string]unlisted // by address, at the last reading
+	mayOpen     func(node string) error
+	ours        map[string]bool      // by address: whether it is a GPU that is visible here
+	missing     map[string]unlisted  // by address, at the last reading
+	answered    map[string]time.Time // by address: when the driver last listed it, and it answered
+	had         map[string]bool      // by address: whether the driver ever had it
 	looks       looks
 }
 
 // NewKernel returns one that reads below the folders where /sys and /proc are.
 func NewKernel(sysfs, proc string) *Kernel {
-	return &Kernel{sysfs: sysfs, proc: proc, Devices: "/dev", ours: map[string]bool{}}
+	return &Kernel{sysfs: sysfs, proc: proc, Devices: "/dev", mayOpen: mayOpen, ours: map[string]bool{}, answered: map[string]time.Time{}, had: map[string]bool{}}
 }
 
 // A Card is a GPU that the NVIDIA driver serves, as the kernel lists it.

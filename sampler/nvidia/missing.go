@@ -1,6 +1,8 @@
 package nvidia
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +19,10 @@ const (
 	settles = 3 * time.Second
 	// looksAgain is how often the files about a missing card are read.
 	looksAgain = 30 * time.Second
+	// goesOn is how long a card may still answer after the log has said that it is broken.
+	goesOn = 10 * time.Second
+	// recent is how old the word that a card could not be started may be where no driver has the card.
+	recent = 24 * time.Hour
 )
 
 // An unlisted card is one that the driver should list.
@@ -47,8 +53,9 @@ type looks struct {
 // does not sleep, and what the suspects of the kernel's log say is broken. devices are those that the driver lists, and known is who a
 // card was when it last answered, if it has. It reads no file unless a card is missing, and then every half minute.
 //
-// A container may see all cards of the machine in /sys, and be given one of them. There a card counts only if its
-// device node is there.
+// A container or a job may see all cards of the machine in /sys, and be given one of them. There a card counts only if this
+// process may open its device node. A card without a driver counts only by the log's word, and only if it has not answered since. That
+// it could not be started is old after a day, or once the driver had the card: then somebody has taken the driver away.
 func (k *Kernel) Missing(now time.Time, cards []Card, devices []gpu.Device, known func(Card) gpu.Identity) []gpu.Device {
 	listed := map[string]bool{}
 	for i := range devices {
@@ -56,16 +63,20 @@ func (k *Kernel) Missing(now time.Time, cards []Card, devices []gpu.Device, know
 			return nil // which card it is, is not known yet
 		}
 		listed[devices[i].PCI] = true
+		if devices[i].State == gpu.StateOK {
+			k.answered[devices[i].PCI] = now
+		}
 	}
-	all := map[string]unlisted{}
+	all, bound := map[string]unlisted{}, map[string]bool{}
 	for _, c := range cards {
+		bound[c.Address], k.had[c.Address] = true, true
 		if !listed[c.Address] && !c.Asleep() {
 			all[c.Address] = unlisted{}
 		}
 	}
 	if k.Suspects != nil {
 		for _, s := range k.Suspects() {
-			if !listed[s.PCI] {
+			if !listed[s.PCI] && k.answered[s.PCI].Sub(s.Last) <= goesOn {
 				all[s.PCI] = unlisted{kind: s.Kind, last: s.Last}
 			}
 		}
@@ -89,7 +100,9 @@ func (k *Kernel) Missing(now time.Time, cards []Card, devices []gpu.Device, know
 	for _, address := range addresses {
 		m := all[address]
 		is, seen := found[address]
-		if !seen || !is.broken || m.kind == "" && now.Sub(m.since) < settles {
+		taken := !bound[address] && m.kind != gpu.FaultOffBus && (m.kind == "" || k.had[address] || m.since.Sub(m.last) > recent)
+		certain := m.kind == gpu.FaultOffBus || m.kind != "" && bound[address]
+		if !seen || !is.broken || taken || !certain && now.Sub(m.since) < settles {
 			continue
 		}
 		c := Card{Address: address, dir: filepath.Join(k.sysfs, "bus/pci/devices", address)}
@@ -121,7 +134,7 @@ func (m *unlisted) reason(address string) gpu.Advice {
 	}
 	return gpu.Advice{
 		What: "the driver does not list the card at " + address + ", though the kernel has given it to the driver",
-		Try:  "look for NVRM and Xid lines in the kernel log (dmesg): the driver could not start the card, or has lost it; check its power cables and seating, and switch the machine off and on",
+		Try:  "if an administrator has drained it (nvidia-smi drain), it comes back when that ends; else look for NVRM and Xid lines in the kernel log (dmesg): the driver could not start the card, or has lost it; check its power cables and seating, and switch the machine off and on",
 		Err:  gpu.ErrNotListed,
 	}
 }
@@ -181,11 +194,15 @@ func (k *Kernel) examine(address string) (f facts) {
 	return f
 }
 
-// given reports whether a card is for us: its device node is there, or this is the machine itself.
+// given reports whether a card is for us: we may open its device node, or this is the machine itself. Where we may not, it
+// is another job's, or for other users.
 func (k *Kernel) given(minor string) bool {
 	if minor != "" {
-		if _, err := os.Stat(filepath.Join(k.Devices, "nvidia"+minor)); err == nil {
+		switch err := k.mayOpen(filepath.Join(k.Devices, "nvidia"+minor)); {
+		case err == nil:
 			return true
+		case errors.Is(err, fs.ErrPermission): // EPERM of the control group, EACCES of the file's mode
+			return false
 		}
 	}
 	if k.contained() {
@@ -198,9 +215,9 @@ func (k *Kernel) given(minor string) bool {
 
 const firstPIDs = "pid:[4026531836]" // the kernel's name of the first namespace of pids
 
-var ofContainers = lazy.Pattern(`(?m)^\d+:[^:]*:(?:/\.\.|.*(?:kubepods|docker[-/]|containerd|libpod|crio-|/lxc|garden|machine\.slice))`)
+var ofContainers = lazy.Pattern(`(?m)^\d+:[^:]*:(?:/\.\.|.*(?:kubepods|docker[-/]|containerd|libpod|crio-|/lxc|garden|machine\.slice|/slurm|/job_\d))`)
 
-// contained reports whether this is a container, as far as its /proc tells.
+// contained reports whether this is a container or a job of a batch system, as far as its /proc tells.
 func (k *Kernel) contained() bool {
 	for _, process := range []string{"1", "self"} {
 		dir := filepath.Join(k.proc, process)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -97,6 +98,31 @@ func (b *box) lacks() []gpu.Device {
 
 // A card that the driver should list and does not is lost, and said to be so; one that is another's is nobody's business.
 func TestMissingCards(t *testing.T) {
+	forbid := func(b *box, err error) {
+		b.kernel.mayOpen = func(node string) error {
+			if filepath.Base(node) == "nvidia1" {
+				return err
+			}
+			return mayOpen(node)
+		}
+	}
+	two := func(b *box) { // with the nodes of both
+		b.card(gone, "nvidia")
+		b.inform(here, 0, "")
+		b.inform(gone, 1, "")
+		b.write(b.dev, "nvidia0", "")
+		b.write(b.dev, "nvidia1", "")
+	}
+	unstarted := func(b *box) {
+		b.suspects = []gpu.Suspect{{PCI: gone, Kind: gpu.FaultInitFailed, Last: b.now.Add(-time.Hour)}}
+	}
+	unbind := func(b *box) {
+		for _, path := range []string{"bus/pci/devices/" + gone + "/driver", "bus/pci/drivers/nvidia/" + gone} {
+			if err := os.Remove(filepath.Join(b.sysfs, path)); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
 	fell := func(b *box) {
 		b.suspects = []gpu.Suspect{{PCI: gone, Kind: gpu.FaultOffBus, Last: b.now.Add(-time.Hour)}}
 	}
@@ -118,6 +144,43 @@ func TestMissingCards(t *testing.T) {
 			b.card(gone, "nvidia")
 			b.suspects = []gpu.Suspect{{PCI: gone, Kind: gpu.FaultInitFailed, Last: b.now}}
 		}, "could not start"},
+		"another job's, by the device rules of its control group": {func(b *box) { two(b); forbid(b, syscall.EPERM) }, ""},
+		"another job's, and off the bus":                          {func(b *box) { two(b); forbid(b, syscall.EPERM); fell(b) }, ""},
+		"for other users":                                         {func(b *box) { two(b); forbid(b, syscall.EACCES) }, ""},
+		"given to this job": {func(b *box) {
+			two(b)
+			b.write(b.proc, "self/cgroup", "0::/system.slice/slurmstepd.scope/job_42/step_0/user/task_0\n")
+		}, "does not list"},
+		"of a job, which card is not known": {func(b *box) {
+			b.card(gone, "nvidia")
+			b.write(b.proc, "self/cgroup", "5:devices:/slurm/uid_1000/job_42/step_0\n")
+		}, ""},
+		"not started, without a driver": {func(b *box) { b.card(gone, ""); unstarted(b) }, "could not start"},
+		"not started days ago, without a driver": {func(b *box) {
+			b.card(gone, "")
+			b.suspects = []gpu.Suspect{{PCI: gone, Kind: gpu.FaultInitFailed, Last: b.now.Add(-50 * time.Hour)}}
+		}, ""},
+		"not started, and somebody took the driver away": {func(b *box) {
+			b.card(gone, "nvidia")
+			unstarted(b)
+			b.lacks()
+			unbind(b)
+		}, ""},
+		"off the bus, and somebody took the driver away": {func(b *box) {
+			b.card(gone, "nvidia")
+			fell(b)
+			b.lacks()
+			unbind(b)
+			b.now = b.now.Add(looksAgain)
+		}, "fallen off the bus"},
+		"not started, bound": {func(b *box) { b.card(gone, "nvidia"); unstarted(b) }, "could not start"},
+		"off the bus, answered since, and somebody took the driver away": {func(b *box) {
+			b.card(gone, "nvidia")
+			fell(b)
+			both := []gpu.Device{{Identity: gpu.Identity{PCI: here}}, {Identity: gpu.Identity{PCI: gone}, State: gpu.StateOK}}
+			b.kernel.Missing(b.now, b.kernel.Cards(), both, nil)
+			unbind(b)
+		}, ""},
 		"without a driver, and no word": {func(b *box) { b.card(gone, "") }, ""},
 		"taken out":                     {fell, ""},
 		"given to a virtual machine":    {func(b *box) { b.card(gone, "vfio-pci"); fell(b) }, ""},
@@ -167,6 +230,9 @@ func TestMissingCards(t *testing.T) {
 			if d.State != gpu.StateLost || d.PCI != gone || d.UUID != gpu.UUIDAt(gone) || !strings.Contains(d.Reason.What, c.want) ||
 				!strings.Contains(d.Reason.What, gone) || d.Reason.Try == "" || d.Since.IsZero() {
 				t.Errorf("%s at %s since %v: %q, %q", d.State, d.PCI, d.Since, d.Reason.What, d.Reason.Try)
+			}
+			if c.want == "does not list" && !strings.Contains(d.Reason.Try, "has drained it") {
+				t.Errorf("a drained card looks the same, and %q does not say so", d.Reason.Try)
 			}
 		})
 	}
@@ -227,6 +293,8 @@ func TestWhatIsAskedFor(t *testing.T) {
 		"Drain and Reset": "true needs_drain_and_reset", "Bus Reset": "true needs_reset", "Recover IMEX Domain": "true needs_action",
 		"[GPU requires reset]": "true needs_reset", "N/A": "false ", "[N/A]": "false ", "": "false ", "Requested functionality has been deprecated": "false ",
 		"[Unknown Error]": "false ", "[Insufficient Permissions]": "false ", "Not Supported": "false ",
+		"ERR!": "false ", "No": "false ", "Not Active": "false ", "Not Applicable": "false ", "No reset required": "false ", "-": "false ", "0": "false ", "Active": "false ",
+		"Power Cycle": "true needs_action", "Replace GPU": "true needs_action",
 	} {
 		if kind, known := NeedsByWords(text); fmt.Sprint(known, " ", kind) != want {
 			t.Errorf("%q: %v %q, want %s", text, known, kind, want)

@@ -27,17 +27,23 @@ func NeedsByNumber(action uint32) gpu.FaultKind {
 	}
 }
 
+// repairs are parts of words for what a driver can ask for that gpuwhy has no kind for, such as "Recover IMEX Domain".
+var repairs = []string{"recover", "repair", "replace", "reload", "power cycle"}
+
 // NeedsByWords is the same from nvidia-smi's "GPU Recovery Action"; known is false where the text is no such action:
-// "N/A", or an error.
+// "N/A", an error, or a word that asks for nothing.
 func NeedsByWords(text string) (kind gpu.FaultKind, known bool) {
 	w := strings.ToLower(strings.TrimSpace(text))
 	has := func(part string) bool { return strings.Contains(w, part) }
+	first, _, _ := strings.Cut(w, " ")
 	switch {
 	case w == "none":
 		return "", true
+	case first == "no", first == "not":
+		return "", false
 	case RequiresReset(w):
 		return gpu.FaultNeedsReset, true
-	case w == "", strings.HasPrefix(w, "["), w == "n/a", has("not supported"), has("deprecated"), has("permission"), has("error"), has("unknown"), has("not found"), has("lost"):
+	case w == "", strings.HasPrefix(w, "["), w == "n/a", has("not supported"), has("deprecated"), has("permission"), has("err"), has("unknown"), has("not found"), has("lost"):
 		return "", false
 	case has("drain") && has("reset"):
 		return gpu.FaultNeedsLaterReset, true
@@ -47,8 +53,10 @@ func NeedsByWords(text string) (kind gpu.FaultKind, known bool) {
 		return gpu.FaultNeedsRestart, true
 	case has("reset"):
 		return gpu.FaultNeedsReset, true
-	default:
+	case slices.ContainsFunc(repairs, has):
 		return gpu.FaultNeedsAction, true
+	default:
+		return "", false
 	}
 }
 

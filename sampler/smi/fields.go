@@ -245,15 +245,19 @@ func (q query) forms() []func(value) bool {
 
 // match makes the values of a line those of the fields. Where a value holds commas there are more parts than fields: then all
 // of them must look like the values of their fields in one way of putting the parts together, and in no other.
-// A name that is known already is taken for that, so that a bad value beside it costs itself alone.
-func (q query) match(parts []string, name string) (values []string, ok bool) {
+// A name that is known already is taken for that, so that a bad value beside it costs itself alone; it is asked for only
+// where there are more parts.
+func (q query) match(parts []string, known func() string) (values []string, ok bool) {
 	forms := q.forms()
 	more := len(parts) - len(forms)
 	if more == 0 {
 		return parts, true
 	}
-	if begin := len(forms) - len(ends); more > 0 && name != "" && strings.Join(parts[begin:len(parts)-1], ", ") == name {
-		return append(parts[:begin:begin], name, parts[len(parts)-1]), true
+	if more > 0 {
+		begin, name := len(forms)-len(ends), known()
+		if name != "" && strings.Join(parts[begin:len(parts)-1], ", ") == name {
+			return append(parts[:begin:begin], name, parts[len(parts)-1]), true
+		}
 	}
 	for i := 0; more > 0 && i < len(forms); i++ {
 		joined := slices.Concat(parts[:i:i], []string{strings.Join(parts[i:i+more+1], ", ")}, parts[i+more+1:])
@@ -317,7 +321,7 @@ func (q query) read(line string, nameOf func(uuid string) string) (r row, ok boo
 	gpu.Withdraw(&d.Serial, gpu.NotSupported)
 	gpu.Withdraw(&d.VBIOS, gpu.NotSupported)
 	gpu.Withdraw(&d.Architecture, gpu.NotReported) // the XML has it
-	values, matched := q.match(parts, nameOf(d.UUID))
+	values, matched := q.match(parts, func() string { return nameOf(d.UUID) })
 	if !matched {
 		gpu.Withdraw(&d.Readings, gpu.NotReported)
 		r.unread, r.err = clean(line), unmatched(line)
@@ -365,7 +369,7 @@ func (q query) fill(r *row, values []string) error {
 			kind, known := f.asks(v)
 			r.known = r.known || known
 			says(kind)
-		case f.names[0] == fanField && v.failed():
+		case f.names[0] == fanField && v.isError():
 			says(gpu.FaultFanUnreadable)
 		}
 		if f.core {

@@ -73,7 +73,7 @@ func (q query) upright(table []byte) []byte {
 	var out bytes.Buffer
 	cells := make([][]string, len(rows)-1)
 	for i, text := range rows[1:] {
-		values, matched := q.match(split(text), "")
+		values, matched := q.match(split(text), func() string { return "" })
 		if r, ok := q.parse(text); !ok || !matched || r.unread != "" {
 			return nil
 		}

@@ -91,6 +91,12 @@ func TestAKnownNameWithCommas(t *testing.T) {
 	if !ok || r.unread != "" || r.device.Name != "A, B" || r.device.Thermal.GPU != gpu.Of(gpu.Celsius(61)) || r.device.Clocks.PerformanceState.Present() {
 		t.Errorf("%q, %q, %v", r.unread, r.device.Name, r.device.Thermal.GPU)
 	}
+	if r, ok := all.read(lineOf(all, nil), func(uuid string) string {
+		t.Errorf("it asks for the name of %s, of a line without commas", uuid)
+		return ""
+	}); !ok {
+		t.Errorf("without commas: %q", r.unread)
+	}
 	if r, ok := all.read(line, func(string) string { return "C, D" }); !ok || r.unread == "" {
 		t.Errorf("with the name of another: %q", r.device.Name)
 	}
@@ -229,7 +235,10 @@ func TestWhatTheDriverAsksFor(t *testing.T) {
 			m.Set(at, "fan.speed", "[Unknown Error]")
 			add(m, "gpu_recovery_action", "Reset | None")
 		}, "fan_unreadable needs_reset", ""},
-		"no fan": {func(m *fakesmi.Machine, at string) { m.Set(at, "fan.speed", "[N/A]") }, "not_supported", "not_supported"},
+		"no fan, in other words":       {func(m *fakesmi.Machine, at string) { m.Set(at, "fan.speed", "[Not Found]") }, "not_supported", "not_supported"},
+		"a fan that is not known now":  {func(m *fakesmi.Machine, at string) { m.Set(at, "fan.speed", "[Timeout]") }, "not_supported", "not_supported"},
+		"a word that asks for nothing": {func(m *fakesmi.Machine, _ string) { add(m, "gpu_recovery_action", "ERR! | Not Active") }, "not_supported", "not_supported"},
+		"no fan":                       {func(m *fakesmi.Machine, at string) { m.Set(at, "fan.speed", "[N/A]") }, "not_supported", "not_supported"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			m := machine(t, "blackwell-570")

@@ -38,6 +38,13 @@ func (v value) failed() bool {
 	return !isNumber && v.plain() != "" && v.absent() == gpu.NotReported
 }
 
+// isError reports whether the value is the driver's word for an error of a part that is there. Other words, such as
+// "[Not Found]" or "[Timeout]", say only that there is no value now.
+func (v value) isError() bool {
+	s := v.plain()
+	return s == "err!" || s == "unknown error"
+}
+
 // excuses are what stands in place of a value where there is none, without brackets.
 var excuses = []string{
 	"n/a", "err!", "none", "no data", "not supported", "function not found", "unknown error", "insufficient permissions",

@@ -271,7 +271,7 @@ func (x *details) row(r *row) {
 	m.Persistence, m.Compute, m.DisplayActive = flag(orNone(e.Persistent)), computeMode(orNone(e.Compute)), flag(orNone(e.Display))
 	m.MIG, m.MIGPending = flag(orNone(x.MIG)), flag(orNone(e.MIGPending))
 	crossCheck(d)
-	if e.Fan != "" && e.Fan.failed() {
+	if e.Fan.isError() {
 		r.says = append(r.says, gpu.FaultFanUnreadable)
 	}
 	r.unread, r.err = "", nil

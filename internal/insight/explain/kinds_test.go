@@ -274,9 +274,9 @@ func TestWhatTheDriverAsksFor(t *testing.T) {
 	}{
 		{[]gpu.FaultKind{gpu.FaultNeedsReset}, "GPU 1 needs a reset, its driver says.", "needs_action high, work high"},
 		{[]gpu.FaultKind{gpu.FaultNeedsRestart}, "The machine needs a restart for GPU 1.", "needs_action high, work high"},
-		{[]gpu.FaultKind{gpu.FaultNeedsDrain}, "GPU 1 needs its shared work to end, its driver says.", "needs_action high, work high"},
+		{[]gpu.FaultKind{gpu.FaultNeedsDrain}, "The driver asks to end the work that GPU 1 shares with other GPUs.", "needs_action high, work high"},
 		{[]gpu.FaultKind{gpu.FaultNeedsLaterReset}, "GPU 1 needs a reset once its work is done.", "needs_action high, work high"},
-		{[]gpu.FaultKind{gpu.FaultNeedsAction}, "GPU 1 needs to be recovered, its driver says.", "needs_action high, work high"},
+		{[]gpu.FaultKind{gpu.FaultNeedsAction}, "GPU 1 needs somebody to act, its driver says.", "needs_action high, work high"},
 		{[]gpu.FaultKind{gpu.FaultNeedsReset, gpu.FaultFanUnreadable}, "GPU 1 needs a reset, its driver says.", "needs_action high, fan_unreadable high, work high"},
 		{[]gpu.FaultKind{gpu.FaultFanUnreadable}, "GPU 1's fan can't be read: the driver reports an error.", "fan_unreadable high, work high"},
 	} {
