@@ -12,8 +12,9 @@ const (
 	later        = 10 * time.Second
 	littleUsed   = 10   // percent, of all clients together
 	lowClock     = 0.5  // of the highest
-	lowestClock  = 0.35 // of the highest: the governor of a busy chip goes up within a second
+	lowestClock  = 0.25 // of the highest: the governor of a busy chip goes up within a second, unless somebody has set its clocks
 	cool         = 60   // °C
+	cooler       = 50   // °C, where nobody can say who works
 )
 
 // busy doubts a busy counter of a device that does not say what it draws: one that is stuck high while the clocks are low, the
@@ -45,15 +46,15 @@ func (m *memory) stuckHigh(d *gpu.Device, counter float64) bool {
 	if video := highest(trusted(d.Utilization.Encoder), trusted(d.Utilization.Decoder), trusted(d.Utilization.Video)); video >= works {
 		return false
 	}
-	slow, slowest := v.speed() <= lowClock, v.speed() <= lowestClock
-	isCool := v.hottest() < cool
+	slow, isCool := v.speed() <= lowClock, v.hottest() < cool
 	switch used := v.clients; {
 	case used > littleUsed, v.speed() > lowClock, v.hottest() >= cool:
 		return false // one of them bears it out
 	case has(used):
 		return slow || isCool
 	default:
-		return slowest && isCool
+		held := v.reasons&(masks[byHeat]|masks[byBrake]|masks[byHardware]) != 0 // and the clocks agree with it
+		return v.speed() <= lowestClock && v.hottest() < cooler && !held
 	}
 }
 

@@ -8,6 +8,7 @@
 package plausible
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -26,8 +27,10 @@ func New() *Judge { return &Judge{map[int]*memory{}} }
 // Judge judges the readings of devices in place. breaks is how often the readings were interrupted so far, see
 // [gpu.Snapshot]: what is compared over time begins anew then. Lists that it changes it copies before.
 func (j *Judge) Judge(devices []gpu.Device, breaks int) {
+	listed := map[int]bool{}
 	for i := range devices {
 		d := &devices[i]
+		listed[d.Index] = true
 		if d.State != gpu.StateOK {
 			continue
 		}
@@ -38,6 +41,7 @@ func (j *Judge) Judge(devices []gpu.Device, breaks int) {
 		}
 		m.judge(d, breaks)
 	}
+	maps.DeleteFunc(j.devices, func(index int, _ *memory) bool { return !listed[index] })
 }
 
 // judge goes from what needs nothing else to what needs the most: each step trusts only what the steps before left as good.
