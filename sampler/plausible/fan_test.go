@@ -152,6 +152,14 @@ func TestBusyCounters(t *testing.T) {
 			apu(100, 300, 2100, 45)(d)
 			d.Clocks.EventReasons = gpu.Of(gpu.ReasonHardwareSlowdown | gpu.ReasonHardwareThermal)
 		}, 30, gpu.Good},
+		"held, and nobody is listed": {by(func(d *gpu.Device) {
+			apu(100, 300, 2100, 55)(d)
+			d.Clocks.EventReasons = gpu.Of(gpu.ReasonHardwareSlowdown | gpu.ReasonHardwareThermal)
+		}, uses()), 30, gpu.Good},
+		"cold, flagged, and nobody is listed": {by(func(d *gpu.Device) {
+			apu(100, 200, 1200, 44)(d)
+			d.Clocks.EventReasons = gpu.Of(gpu.ReasonThermalSlowdown)
+		}, uses()), 30, gpu.Doubtful},
 		"0 for a moment":          {by(apu(0, 1150, 1200, 70), uses(91)), 4, gpu.Good},
 		"0, and nobody uses it":   {by(apu(0, 200, 1200, 40), uses(1)), 30, gpu.Good},
 		"idle, and says how idle": {by(apu(3, 200, 1200, 40), uses(2)), 30, gpu.Good},

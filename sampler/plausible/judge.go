@@ -244,7 +244,11 @@ func see(d *gpu.Device) *view {
 	if !has(trusted(u.GPU)) {
 		v.busy = highest(v.busy, v.clients)
 	}
-	if v.busy >= nearlyAlways && v.clients <= littleUsed && !(v.load() >= 0.35) && !(v.hottest() >= cool) {
+	warm := cool
+	if v.maybeHeld() {
+		warm = cooler
+	}
+	if v.busy >= nearlyAlways && v.clients <= littleUsed && !(v.load() >= 0.35) && !(v.hottest() >= float64(warm)) {
 		v.busy = v.clients // a counter that is stuck: what it says explains nothing
 	}
 	return v
@@ -278,7 +282,7 @@ func (v *view) hottest() float64 { return highest(v.temp, v.hotSpot, v.memTemp) 
 // how much.
 func clients(d *gpu.Device) float64 {
 	list, ok := d.AllProcesses()
-	if !ok || d.Processes.Quality() != gpu.Good {
+	if !ok || d.Processes.Quality() != gpu.Good || d.Modes.MIG.Or(false) { // of its instances nobody says how much they do
 		return none
 	}
 	sum := 0.0

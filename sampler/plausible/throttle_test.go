@@ -101,17 +101,23 @@ func TestReasons(t *testing.T) {
 
 		"brake": {card(gpu.NVIDIA, 43, 61, 350, 99, 210, 1900), hard | brake, whole},
 		"brake of a divided card, nobody knows of work": {with(card(gpu.NVIDIA, 40, 75, 400, 0, 210, 1410), without("util"), state(0)), hard | brake, unknowable},
-		"hardware with little work, slow":               {with(card(gpu.NVIDIA, 40, 30, 320, 10, 300, 2100), state(0)), hard, whole},
-		"hardware at rest, slow":                        {with(card(gpu.NVIDIA, 40, 30, 320, 1, 300, 2100), state(0)), hard, nothing},
-		"brake at full clocks":                          {card(gpu.NVIDIA, 66, 320, 350, 99, 1890, 1900), hard | brake, nothing},
-		"brake at rest":                                 {card(gpu.NVIDIA, 33, 20, 350, 0, 210, 1900), hard | brake, nothing},
-		"hardware alone, slow":                          {card(gpu.NVIDIA, 60, 90, 350, 99, 600, 1900), hard, whole},
-		"current at rest":                               {card(gpu.AMD, 40, 12, 300, 1, 50, 2500), board | chip, nothing},
-		"current at light load":                         {card(gpu.AMD, 50, 60, 300, 30, 900, 2500), board, nothing},
-		"current at full load":                          {card(gpu.AMD, 70, 285, 300, 99, 2300, 2500), board, whole},
-		"idle stays":                                    {card(gpu.NVIDIA, 34, 17, 450, 0, 210, 3105), idle, whole},
-		"a stuck counter beside a draw":                 {with(card(gpu.NVIDIA, 32, 11, 145, 100, 300, 2600), func(d *gpu.Device) { d.Processes, d.ProcessesPartial = uses(2), gpu.Of(false) }), hard | heat | cap, nothing},
-		"a stuck counter is no work":                    {with(card(gpu.AMD, 44, 7, 300, 100, 200, 2500), without("power"), func(d *gpu.Device) { d.Processes, d.ProcessesPartial = uses(1), gpu.Of(false) }), hard, nothing},
+		"the same, and nobody is listed": {with(card(gpu.NVIDIA, 40, 75, 400, 0, 210, 1410), without("util"), state(0), func(d *gpu.Device) {
+			d.Modes.MIG, d.Processes, d.ProcessesPartial = gpu.Of(true), uses(), gpu.Of(false)
+		}), hard | brake, unknowable},
+		"laptop without a power sensor, held, and nobody is listed": {with(card(gpu.NVIDIA, 55, 0, 0, 100, 300, 2100), without("power"), func(d *gpu.Device) {
+			d.Processes, d.ProcessesPartial = uses(), gpu.Of(false)
+		}), hard | hardHeat, whole},
+		"hardware with little work, slow": {with(card(gpu.NVIDIA, 40, 30, 320, 10, 300, 2100), state(0)), hard, whole},
+		"hardware at rest, slow":          {with(card(gpu.NVIDIA, 40, 30, 320, 1, 300, 2100), state(0)), hard, nothing},
+		"brake at full clocks":            {card(gpu.NVIDIA, 66, 320, 350, 99, 1890, 1900), hard | brake, nothing},
+		"brake at rest":                   {card(gpu.NVIDIA, 33, 20, 350, 0, 210, 1900), hard | brake, nothing},
+		"hardware alone, slow":            {card(gpu.NVIDIA, 60, 90, 350, 99, 600, 1900), hard, whole},
+		"current at rest":                 {card(gpu.AMD, 40, 12, 300, 1, 50, 2500), board | chip, nothing},
+		"current at light load":           {card(gpu.AMD, 50, 60, 300, 30, 900, 2500), board, nothing},
+		"current at full load":            {card(gpu.AMD, 70, 285, 300, 99, 2300, 2500), board, whole},
+		"idle stays":                      {card(gpu.NVIDIA, 34, 17, 450, 0, 210, 3105), idle, whole},
+		"a stuck counter beside a draw":   {with(card(gpu.NVIDIA, 32, 11, 145, 100, 300, 2600), func(d *gpu.Device) { d.Processes, d.ProcessesPartial = uses(2), gpu.Of(false) }), hard | heat | cap, nothing},
+		"a stuck counter is no work":      {with(card(gpu.AMD, 44, 7, 300, 100, 200, 2500), without("power"), func(d *gpu.Device) { d.Processes, d.ProcessesPartial = uses(1), gpu.Of(false) }), hard, nothing},
 	} {
 		d := played(5, func(_ int, d *gpu.Device) { tt.set(d); d.Clocks.EventReasons = gpu.Of(tt.reasons) })
 		want := map[int]gpu.Reading[gpu.ClockEventReasons]{
