@@ -48,10 +48,11 @@ type device struct {
 	counted  []residency
 	computes bool // a process of the compute driver uses it
 	signs    signs
-	format   byte              // of gpu_metrics, as last read; 0: there was no table
-	unified  gpu.Reading[bool] // it works in the machine's memory
-	apu      bool              // that is known: it is part of a processor
-	oneVideo bool              // one queue encodes and decodes
+	format   byte                 // of gpu_metrics, as last read; 0: there was no table
+	unified  gpu.Reading[bool]    // it works in the machine's memory
+	fastest  gpu.Reading[gpu.RPM] // that its fan turns, as the driver says
+	apu      bool                 // that is known: it is part of a processor
+	oneVideo bool                 // one queue encodes and decodes
 	began    time.Time
 	failing  bool
 }

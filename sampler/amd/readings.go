@@ -62,6 +62,7 @@ func (d *device) readLimits() {
 	r.Thermal.Shutdown = hw.Limit(die.File("temp", "emergency"))
 	r.Thermal.MemoryMax = hw.Limit(hw.memory.File("temp", "crit"))
 	r.Thermal.Target = fanTarget(card)
+	d.fastest = hw.RPM("fan1_max")
 
 	r.Power.DefaultLimit = powerLimit(hw, "power1_cap_default")
 	r.Power.MinLimit = powerLimit(hw, "power1_cap_min")
@@ -440,7 +441,7 @@ func (d *device) readFan(m metrics) {
 	asked, err := hw.Number("pwm1")
 	fan := gpu.Fan{
 		Commanded: drm.Share(100*asked/full, err),
-		RPM:       upTo(hw.RPM("fan1_max"), either(hw.RPM("fan1_input"), m.fan)),
+		RPM:       upTo(d.fastest, either(hw.RPM("fan1_input"), m.fan)),
 		Target:    gpu.Absent[gpu.Percent](gpu.NotSupported),
 		Policy:    gpu.Absent[string](gpu.NotSupported),
 	}
@@ -457,10 +458,11 @@ func (d *device) readFan(m metrics) {
 	r.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{fan}, Combined: gpu.Of(true)}
 }
 
-// upTo doubts a speed above the most that the driver says of the fan; a most of 0 is none.
+// upTo doubts a speed well above the most that the driver says of the fan: fans differ by some percent. A most of 0 is none.
 func upTo(most, speed gpu.Reading[gpu.RPM]) gpu.Reading[gpu.RPM] {
+	const room = 1.1
 	limit, known := most.Trusted()
-	if v, ok := speed.Get(); ok && known && limit > 0 && v > limit {
+	if v, ok := speed.Get(); ok && known && limit > 0 && v > room*limit {
 		return gpu.DoubtfulOf(v)
 	}
 	return speed

@@ -136,7 +136,8 @@ func TestBadFiles(t *testing.T) {
 		{"hwmon/hwmon4/power1_average", "4294967274\n", 0, nil}, // an error as a number; the table has it
 		{"hwmon/hwmon4/power1_cap", big, 0, []string{"power.enforced_limit: not_reported"}},
 		{"hwmon/hwmon4/power1_cap", "", syscall.EACCES, []string{"power.enforced_limit: not_permitted"}},
-		{"hwmon/hwmon4/fan1_input", "3400\n", 0, []string{"fan.rpm of 0: 3400 (doubtful)"}}, // fan1_max has 3300
+		{"hwmon/hwmon4/fan1_input", "3400\n", 0, []string{"fan.rpm of 0: 3400"}}, // fan1_max has 3300, and fans differ
+		{"hwmon/hwmon4/fan1_input", "3700\n", 0, []string{"fan.rpm of 0: 3700 (doubtful)"}},
 		{"hwmon/hwmon4/fan1_input", "200000\n", 0, []string{"fan.rpm of 0: 200000 (doubtful)"}},
 		{"hwmon/hwmon4/pwm1", "999\n", 0, []string{"fan.commanded of 0: 100 (doubtful)", "fans.commanded: 100 (doubtful)"}},
 		{"hwmon/hwmon4/pwm1", "", syscall.EIO, []string{"fan.commanded of 0: not_reported", "fans.commanded: not_reported"}},

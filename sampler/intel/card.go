@@ -46,6 +46,7 @@ type card struct {
 	sensors  sensors
 	domain   drm.Folder
 	draw     draw
+	growth   growth
 	idling   idling
 	use      use
 	files    answers

@@ -163,15 +163,47 @@ func (s *sensors) joules() gpu.Reading[gpu.Joules] {
 }
 
 // lessThanChip reports whether the card's counter is below that of its own chip, both of which count from the start of the
-// driver: the card's can't be right then, and neither can a power that is made of it.
-func (s *sensors) lessThanChip(card gpu.Reading[gpu.Joules]) bool {
+// driver, and does not grow as one beside such a chip does: the card's can't be right then, and neither can a power that is made
+// of it. The totals alone say little: the driver extends a register of 32 bits only when it reads it, so that the faster one
+// loses more.
+func (s *sensors) lessThanChip(card gpu.Reading[gpu.Joules], g *growth, now time.Time) bool {
 	e, ok := card.Trusted()
 	if !ok || s.chipEnergy == "" {
 		return false
 	}
 	const behind = 100 // J: the two are read one after the other
 	chip, ok := s.Joules(s.chipEnergy).Trusted()
-	return ok && e+behind < chip
+	if !ok {
+		return false
+	}
+	grow := g.goTogether(e, chip, now)
+	return e+behind < chip && !grow
+}
+
+// A growth compares the counters of a card and of its chip over some seconds.
+type growth struct {
+	card, chip gpu.Joules
+	at         time.Time // of both; zero: there is nothing to compare with
+	together   bool      // when they were compared last
+}
+
+// goTogether reports whether the card's counter grows as much as the chip's, and at most as a board does beside its chip: the
+// memory, the fans and what is lost on the way take about as much as the chip, and some watts at rest.
+func (g *growth) goTogether(card, chip gpu.Joules, now time.Time) bool {
+	const (
+		over  = 3 * time.Second
+		board = 50 // W
+	)
+	passed := now.Sub(g.at)
+	switch {
+	case g.at.IsZero(), passed < 0, passed > latest:
+		*g = growth{card: card, chip: chip, at: now}
+	case passed >= over:
+		grown, ofChip := card-g.card, chip-g.chip
+		most := 2*ofChip + gpu.Joules(board*passed.Seconds())
+		*g = growth{card, chip, now, ofChip > 0 && grown >= 0.95*ofChip && grown <= most}
+	}
+	return g.together
 }
 
 // What a GPU may draw at most where there is no limit that says so: that of Ponte Vecchio,

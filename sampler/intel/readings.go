@@ -68,7 +68,7 @@ func (c *card) readLive(now time.Time) {
 			limit = gpu.Of(cardPower)
 		}
 		r.Power.Draw = plausible(c.draw.of(r.Power.Energy, 0, now), limit)
-		if c.sensors.lessThanChip(r.Power.Energy) {
+		if c.sensors.lessThanChip(r.Power.Energy, &c.growth, now) {
 			r.Power.Energy = gpu.DoubtfulOf(r.Power.Energy.Or(0))
 			if w, ok := r.Power.Draw.Get(); ok {
 				r.Power.Draw = gpu.DoubtfulOf(w)

@@ -142,6 +142,15 @@ func TestCards(t *testing.T) {
 			map[string]string{"hwmon/hwmon3/energy1_input": "6500000000\n", "hwmon/hwmon3/energy2_input": "9220000000\n"},
 			map[string]string{"power.draw": "150 (doubtful)", "power.energy": "6500 (doubtful)"},
 		},
+		"whose card lost more of its register than its chip": {
+			func(m *drmtest.Machine) *drmtest.Card {
+				c := arcB580(m)
+				c.Set(map[string]string{"hwmon/hwmon3/energy2_input": "9000000000\n"})
+				return c
+			},
+			map[string]string{"hwmon/hwmon3/energy1_input": "6500000000\n", "hwmon/hwmon3/energy2_input": "10100000000\n"},
+			map[string]string{"power.draw": "150", "power.energy": "6500"},
+		},
 		"Max 1550, xe": {max1550, map[string]string{"hwmon/hwmon2/energy1_input": "4777000000\n"}, map[string]string{
 			"identity.name": "Intel Data Center GPU Max 1550", "identity.architecture": "Xe-HPC",
 			"memory.total": "137438953472", "clocks.graphics": "1550",

@@ -40,7 +40,13 @@ func (m *memory) fans(d *gpu.Device) {
 		if rpm != 0 || !asked || besides(d, i) {
 			continue
 		}
-		cooled := m.since(m.still[i]) >= coolsFor && m.isCooled(v)
+		if !has(trusted(f.Commanded)) && othersTurn(d, i) {
+			if !m.turned[i] {
+				f.RPM = gpu.Reading[gpu.RPM]{} // nobody knows whether there is such a fan, and another cools the device
+			}
+			continue
+		}
+		cooled := m.since(m.still[i]) >= coolsFor && m.isCooled(v) && !(m.turned[i] && m.isUncooled(v, f))
 		m.stopped[i] = !cooled && (m.stopped[i] || v.temp >= warmDie || m.warms())
 		switch {
 		case cooled:
@@ -71,6 +77,16 @@ func besides(d *gpu.Device, i int) bool {
 	}
 	for k := range d.Fans.Fans {
 		if other := &d.Fans.Fans[k]; k != i && trusted(other.Commanded) >= asks && trusted(other.RPM) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// othersTurn reports whether another fan of the device counts turns.
+func othersTurn(d *gpu.Device, i int) bool {
+	for k := range d.Fans.Fans {
+		if k != i && trusted(d.Fans.Fans[k].RPM) > 0 {
 			return true
 		}
 	}
@@ -109,11 +125,23 @@ const (
 	ofLimit    = 0.5 // the same for a small card
 )
 
+// holdsItself reports whether the device itself may hold its temperature, by its clocks: a steady temperature shows no fan then.
+func (v *view) holdsItself() bool {
+	switch {
+	case v.temp >= coolsBelow, v.temp >= v.slowdown-nearSlowdown, v.hotSpot >= hotJunction, v.memTemp >= or(v.memLimit-nearMemory, hotMem), v.margin <= nearMargin:
+		return true
+	case v.Vendor == gpu.NVIDIA && v.temp >= v.target-nearTarget:
+		return true
+	default:
+		return v.reasons&(masks[byHeat]|masks[byHardware]) != 0 && v.heldDown(0.85) && !(v.load() >= hardlyMore)
+	}
+}
+
 // isCooled reports whether something cools the device as only a fan does: at a high power that stays, its temperature stays
 // for so long, too.
 func (m *memory) isCooled(v *view) bool {
 	points, covered := m.within(coolsFor)
-	if !covered || !(v.temp >= coolsAt) || !(v.temp < coolsBelow) || v.temp >= v.slowdown-nearSlowdown {
+	if !covered || !(v.temp >= coolsAt) || v.holdsItself() {
 		return false
 	}
 	coldest, hottest := span(points, temp)

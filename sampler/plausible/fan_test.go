@@ -57,6 +57,12 @@ func TestTachometers(t *testing.T) {
 		"off at a light cap": {60, func(int) float64 { return 49 }, 148, func(int) []gpu.Fan { return []gpu.Fan{asked(0, 0)} }, gpu.Good},
 		"off at 80 °C, cooled": {60, func(int) float64 { return 80 }, 110,
 			func(int) []gpu.Fan { return []gpu.Fan{asked(0, 0)} }, gpu.Implausible},
+		"no command, another turns": {60, steady, 150,
+			func(int) []gpu.Fan { return []gpu.Fan{{RPM: rpm(1500)}, {RPM: rpm(0)}} }, gpu.NotReported},
+		"no command, has turned, another turns": {60, steady, 150,
+			func(s int) []gpu.Fan {
+				return []gpu.Fan{{RPM: rpm(1500)}, {RPM: rpm(map[bool]float64{true: 1400}[s < 10])}}
+			}, gpu.Good},
 		"no command, hot at work": {60, steady, 150,
 			func(int) []gpu.Fan { return []gpu.Fan{{RPM: rpm(0)}} }, gpu.Implausible},
 		"all ones":  {0, steady, 125, func(int) []gpu.Fan { return []gpu.Fan{asked(44, 65535)} }, gpu.Implausible},
@@ -69,6 +75,46 @@ func TestTachometers(t *testing.T) {
 		})
 		if got := d.Fans.Fans[len(d.Fans.Fans)-1].RPM; got.Quality() != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// A steady temperature is no sign of a fan while the chip holds it by its clocks.
+func TestAChipThatHoldsItself(t *testing.T) {
+	const heat, hard = gpu.ReasonThermalSlowdown, gpu.ReasonHardwareSlowdown
+	for name, tt := range map[string]struct {
+		turned  int // seconds
+		command float64
+		set     func(d *gpu.Device)
+	}{
+		"Radeon at its hot spot": {25, 100, func(d *gpu.Device) {
+			card(gpu.AMD, 83, 95, 327, 99, 900, 2500)(d)
+			d.Thermal.HotSpot, d.Thermal.Slowdown = celsius(109), celsius(100)
+		}},
+		"Radeon, from the first reading on": {0, 100, func(d *gpu.Device) {
+			card(gpu.AMD, 83, 95, 327, 99, 900, 2500)(d)
+			d.Thermal.HotSpot, d.Thermal.Slowdown = celsius(109), celsius(100)
+		}},
+		"GeForce at its target": {20, 100, func(d *gpu.Device) {
+			card(gpu.NVIDIA, 83, 95, 220, 99, 900, 2100)(d)
+			d.Thermal.Target, d.Thermal.Slowdown = celsius(83), celsius(101)
+			d.Clocks.EventReasons = gpu.Of(heat)
+		}},
+		"slowed by heat that nobody sees": {20, 60, func(d *gpu.Device) {
+			card(gpu.NVIDIA, 70, 95, 220, 99, 900, 2100)(d)
+			d.Clocks.EventReasons = gpu.Of(heat | hard)
+		}},
+		"much hotter than its cooler is made for": {20, 90, func(d *gpu.Device) { card(gpu.AMD, 82, 62, 200, 60, 1200, 2500)(d) }},
+	} {
+		d := played(120, func(s int, d *gpu.Device) {
+			tt.set(d)
+			d.Fans.Fans = []gpu.Fan{asked(tt.command, 0)}
+			if s < tt.turned {
+				d.Fans.Fans = []gpu.Fan{asked(60, 1500)}
+			}
+		})
+		if got := d.Fans.Fans[0].RPM; got != rpm(0) {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
@@ -99,7 +145,21 @@ func TestBusyCounters(t *testing.T) {
 		"warm, though nobody uses it":   {by(apu(100, 200, 1200, 78), uses(1)), 30, gpu.Good},
 		"with a draw": {by(func(d *gpu.Device) { apu(100, 200, 1200, 44)(d); d.Power.Draw = watts(9) }, uses(1)), 30,
 			gpu.Good}, // the answer's rules know what it draws at rest
-		"stands at 0":             {by(apu(0, 1150, 1200, 70), uses(91)), 15, gpu.Doubtful},
+		"stands at 0":                      {by(apu(0, 1150, 1200, 70), uses(91)), 15, gpu.Doubtful},
+		"clocks that somebody has set low": {apu(100, 350, 1200, 48), 30, gpu.Good},
+		"held at 300 MHz":                  {apu(100, 300, 2100, 55), 30, gpu.Good},
+		"held, and the driver says so": {func(d *gpu.Device) {
+			apu(100, 300, 2100, 45)(d)
+			d.Clocks.EventReasons = gpu.Of(gpu.ReasonHardwareSlowdown | gpu.ReasonHardwareThermal)
+		}, 30, gpu.Good},
+		"held, and nobody is listed": {by(func(d *gpu.Device) {
+			apu(100, 300, 2100, 55)(d)
+			d.Clocks.EventReasons = gpu.Of(gpu.ReasonHardwareSlowdown | gpu.ReasonHardwareThermal)
+		}, uses()), 30, gpu.Good},
+		"cold, flagged, and nobody is listed": {by(func(d *gpu.Device) {
+			apu(100, 200, 1200, 44)(d)
+			d.Clocks.EventReasons = gpu.Of(gpu.ReasonThermalSlowdown)
+		}, uses()), 30, gpu.Doubtful},
 		"0 for a moment":          {by(apu(0, 1150, 1200, 70), uses(91)), 4, gpu.Good},
 		"0, and nobody uses it":   {by(apu(0, 200, 1200, 40), uses(1)), 30, gpu.Good},
 		"idle, and says how idle": {by(apu(3, 200, 1200, 40), uses(2)), 30, gpu.Good},

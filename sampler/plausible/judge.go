@@ -8,6 +8,7 @@
 package plausible
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -26,8 +27,10 @@ func New() *Judge { return &Judge{map[int]*memory{}} }
 // Judge judges the readings of devices in place. breaks is how often the readings were interrupted so far, see
 // [gpu.Snapshot]: what is compared over time begins anew then. Lists that it changes it copies before.
 func (j *Judge) Judge(devices []gpu.Device, breaks int) {
+	listed := map[int]bool{}
 	for i := range devices {
 		d := &devices[i]
+		listed[d.Index] = true
 		if d.State != gpu.StateOK {
 			continue
 		}
@@ -38,6 +41,7 @@ func (j *Judge) Judge(devices []gpu.Device, breaks int) {
 		}
 		m.judge(d, breaks)
 	}
+	maps.DeleteFunc(j.devices, func(index int, _ *memory) bool { return !listed[index] })
 }
 
 // judge goes from what needs nothing else to what needs the most: each step trusts only what the steps before left as good.
@@ -240,7 +244,11 @@ func see(d *gpu.Device) *view {
 	if !has(trusted(u.GPU)) {
 		v.busy = highest(v.busy, v.clients)
 	}
-	if v.busy >= nearlyAlways && v.clients <= littleUsed && !(v.load() >= 0.35) && !(v.hottest() >= cool) {
+	warm := cool
+	if v.maybeHeld() {
+		warm = cooler
+	}
+	if v.busy >= nearlyAlways && v.clients <= littleUsed && !(v.load() >= 0.35) && !(v.hottest() >= float64(warm)) {
 		v.busy = v.clients // a counter that is stuck: what it says explains nothing
 	}
 	return v
@@ -274,7 +282,7 @@ func (v *view) hottest() float64 { return highest(v.temp, v.hotSpot, v.memTemp) 
 // how much.
 func clients(d *gpu.Device) float64 {
 	list, ok := d.AllProcesses()
-	if !ok || d.Processes.Quality() != gpu.Good {
+	if !ok || d.Processes.Quality() != gpu.Good || d.Modes.MIG.Or(false) { // of its instances nobody says how much they do
 		return none
 	}
 	sum := 0.0

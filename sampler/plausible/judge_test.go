@@ -87,6 +87,23 @@ func TestBounds(t *testing.T) {
 			d.Power.Draw, d.Power.EnforcedLimit, d.Power.DefaultLimit = watts(298), watts(100), watts(300)
 			return &d.Power.Draw
 		}, good},
+		"a laptop lent power": {func(d *gpu.Device) quality {
+			d.Power.Draw, d.Power.EnforcedLimit, d.Power.DefaultLimit, d.Power.MaxLimit = watts(118), watts(80), watts(80), watts(140)
+			return &d.Power.Draw
+		}, good},
+		"150 W of 80, at most 140": {func(d *gpu.Device) quality {
+			d.Power.Draw, d.Power.EnforcedLimit, d.Power.DefaultLimit, d.Power.MaxLimit = watts(150), watts(80), watts(80), watts(140)
+			return &d.Power.Draw
+		}, doubtful},
+		"1390 W, no limit": {func(d *gpu.Device) quality { d.Power.Draw = watts(1390); return &d.Power.Draw }, good},
+		"a chip of 310 W": {func(d *gpu.Device) quality {
+			d.Power.Draw, d.Shared.Unified = watts(310), gpu.Of(true)
+			return &d.Power.Draw
+		}, good},
+		"a chip for data centers": {func(d *gpu.Device) quality {
+			d.Power.Draw, d.Shared.Unified, d.Memory.Total = watts(500), gpu.Of(true), gpu.Of[gpu.Bytes](128<<30)
+			return &d.Power.Draw
+		}, good},
 		"4294967 W":       {func(d *gpu.Device) quality { d.Power.Draw = watts(4294967); return &d.Power.Draw }, implausible},
 		"2 kW, no limit":  {func(d *gpu.Device) quality { d.Power.Draw = watts(2000); return &d.Power.Draw }, doubtful},
 		"700 W, no limit": {func(d *gpu.Device) quality { d.Power.Draw = watts(700); return &d.Power.Draw }, good},
@@ -195,6 +212,55 @@ func TestAPowerThatStands(t *testing.T) {
 	rests := played(90, func(_ int, d *gpu.Device) { d.Power.Draw, d.Utilization.GPU = watts(9), percent(0) })
 	if same.Power.Draw.Quality() != gpu.Doubtful || moves.Power.Draw.Quality() != gpu.Good || rests.Power.Draw.Quality() != gpu.Good {
 		t.Errorf("%v, %v, %v", same.Power.Draw, moves.Power.Draw, rests.Power.Draw)
+	}
+}
+
+// At rest, and at its limit, a device may draw the same whole watts for long.
+func TestAPowerThatMayStand(t *testing.T) {
+	for name, tt := range map[string]struct {
+		set  func(s int, d *gpu.Device)
+		want gpu.Quality
+	}{
+		"cools down after work": {func(s int, d *gpu.Device) { card(gpu.AMD, max(40, 85-float64(s)/2), 8, 327, 0, 30, 2500)(d) }, gpu.Good},
+		"wakes now and then": {func(s int, d *gpu.Device) {
+			card(gpu.AMD, 40, 5, 150, 0, 30, 2500)(d)
+			if s%10 == 0 {
+				card(gpu.AMD, 40, 5, 150, 45, 1150, 2500)(d)
+			}
+		}, gpu.Good},
+		"its clocks move at rest": {func(s int, d *gpu.Device) { card(gpu.AMD, 40, 5, 150, 3, []float64{30, 1150}[s%2], 2500)(d) }, gpu.Good},
+		"warms up at its limit":   {func(s int, d *gpu.Device) { card(gpu.AMD, min(75, 45+float64(s)/2), 203, 203, 99, 2100, 2500)(d) }, gpu.Good},
+		"warms up below its limit": {func(s int, d *gpu.Device) { card(gpu.AMD, min(90, 45+float64(s)/2), 121.5, 203, 99, 2100, 2500)(d) },
+			gpu.Doubtful},
+		"says its limit also at rest": {func(s int, d *gpu.Device) { card(gpu.AMD, 50, 203, 203, float64(s/20%2*95), 2100, 2500)(d) }, gpu.Doubtful},
+	} {
+		if d := played(90, tt.set); d.Power.Draw.Quality() != tt.want {
+			t.Errorf("%s: %v", name, d.Power.Draw)
+		}
+	}
+}
+
+// A device that is no longer listed is forgotten: another may get its number.
+func TestADeviceThatLeaves(t *testing.T) {
+	j, fan := plausible.New(), gpu.Quality(0)
+	for s := range 40 {
+		all := []gpu.Device{{State: gpu.StateOK, SampledAt: start.Add(time.Duration(s) * time.Second)}}
+		card(gpu.AMD, 78, 100, 300, 90, 2000, 2500)(&all[0])
+		switch {
+		case s < 10:
+			all[0].Fans.Fans = []gpu.Fan{asked(50, 1700)}
+		case s < 12:
+			all = nil
+		default:
+			all[0].Fans.Fans = []gpu.Fan{asked(50, 0)}
+		}
+		j.Judge(all, 0)
+		if s == 15 {
+			fan = all[0].Fans.Fans[0].RPM.Quality()
+		}
+	}
+	if fan != gpu.Doubtful {
+		t.Errorf("the fan of another card: %v", fan)
 	}
 }
 

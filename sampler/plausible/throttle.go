@@ -1,8 +1,8 @@
 package plausible
 
 import (
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -81,7 +81,8 @@ func (m *memory) reasons(v *view) gpu.Reading[gpu.ClockEventReasons] {
 		case !f.borne.IsZero() && m.since(f.borne) <= goesOnFor && !v.rests():
 			said = borneBy
 		}
-		m.note(&f.since, said == against)
+		// A flag of a device that is held down is not stuck, though its sensors are cold: they may not be where the heat is.
+		m.note(&f.since, said == against && !(class == byHeat && v.heldDown(0.85)))
 		f.stuck = f.stuck && !strong || m.since(f.since) >= sticksAfter
 		switch said {
 		case against:
@@ -119,7 +120,10 @@ const (
 	atLimit    = 0.8
 	hardlyMore = 0.92 // a device at its power limit, whose clocks that explains
 	farBelow   = 0.6
-	fullyBusy  = 85 // percent: what is held back has work left to do
+	fullSpeed  = 0.95
+	heldBack   = 0.8 // of a laptop's clock: its machine moves the limit
+	littleWork = 5   // percent: more than a device at rest has
+	fullyBusy  = 85  // percent: what is held back has work left to do
 )
 
 // heldDown reports whether the device has all the work that it can do, at clocks of this part of the highest at most.
@@ -132,6 +136,8 @@ func (v *view) rests() bool {
 		return v.busy < works && !(v.load() >= 0.5)
 	case v.reasons&gpu.ReasonIdle != 0, v.state >= gpu.RestsFrom:
 		return true
+	case has(v.state):
+		return false // it is awake, and nobody knows for how much work
 	case has(v.load()):
 		return v.load() < 0.25 && !(v.speed() > 0.5)
 	default:
@@ -188,11 +194,12 @@ func (v *view) nearHeat() (near, sure bool) {
 	if has(v.margin) {
 		near, sure = near || v.margin <= nearMargin, sure || v.margin <= nearSure
 	}
-	return near, sure
+	// What is not at its limit does not slow a device whose clocks are at their highest.
+	return near && (sure || !(v.speed() > fullSpeed)), sure
 }
 
 // heat is borne out by a sensor near its limit; or by clocks that are held down though the power limit leaves room, where the
-// device is warm: a part without a sensor may be hot.
+// device is warm or the clocks are far down: a part without a sensor may be hot.
 func (v *view) heat() (verdict, bool) {
 	if near, sure := v.nearHeat(); near {
 		return borneBy, sure
@@ -200,6 +207,8 @@ func (v *view) heat() (verdict, bool) {
 	hottest, known := v.hottest(), has(v.hottest())
 	room := !(v.load() >= hardlyMore)
 	switch {
+	case v.heldDown(farBelow) && room:
+		return borneBy, false
 	case known && hottest < warmAnyway, v.rests():
 		return against, false
 	case v.heldDown(0.85) && room:
@@ -222,13 +231,13 @@ func (v *view) powerCap(f *flag) (verdict, bool) {
 	case v.rests():
 		return against, false
 	case load < farBelow:
-		if v.heldDown(farBelow) && (f.clears || laptop(v.Name)) {
+		if v.heldDown(farBelow) && f.clears || v.heldDown(heldBack) && laptop(v.Name) {
 			return borneBy, false
 		}
 		return against, false
 	case v.heldDown(0.9), !has(load) && v.busy >= fullyBusy && v.power >= manyWatts:
 		return borneBy, false
-	case has(load) && has(v.speed()) && has(v.busy), has(v.busy) && v.busy < 50 && !(v.speed() < 0.9):
+	case has(v.busy) && v.busy < 50 && (has(load) || !(v.speed() < 0.9)):
 		return against, false
 	default:
 		return untold, false
@@ -237,7 +246,7 @@ func (v *view) powerCap(f *flag) (verdict, bool) {
 
 // brake is a signal from outside, which shows in clocks that are low though the device has work.
 func (v *view) brake() verdict {
-	awake := v.state <= 3 && v.busy >= works && v.speed() <= 0.5
+	awake := v.state <= 3 && v.busy >= littleWork && v.speed() <= 0.5
 	switch {
 	case v.heldDown(0.7), awake:
 		return borneBy
@@ -264,8 +273,8 @@ func (v *view) board() verdict {
 	}
 }
 
+// mobile is the end of the number of a product for laptops: GTX 960M, RX 6800M, RX 7700S, MX450, RTX 3000 with Max-Q.
+var mobile = regexp.MustCompile(`\b(Laptop|Max-Q|Mobile|Notebook|MX\d{3}|[A-Z]?\d{3,4}(M|S|MX|XM))\b`)
+
 // laptop reports whether a product's name is that of one for laptops, whose power limit the machine moves.
-func laptop(name string) bool {
-	is := func(word string) bool { return strings.Contains(name, word) }
-	return slices.ContainsFunc([]string{"Laptop", "Max-Q", "Mobile", "Notebook"}, is)
-}
+func laptop(name string) bool { return mobile.MatchString(name) }

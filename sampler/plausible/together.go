@@ -1,6 +1,7 @@
 package plausible
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -67,24 +68,26 @@ func (m *memory) jumps(d *gpu.Device, newer bool) {
 // passes its limit by a tenth, and an overclocked laptop by three.
 const (
 	aboveBy = 1.4
-	beyond  = 10  // times the limit: no board survives that
-	ofCard  = 1e3 // W, without a limit
-	ofChip  = 300 // W, of a processor with a GPU, without a limit
+	beyond  = 10       // times the limit: no board survives that
+	ofCard  = 1.9e3    // W, without a limit: the biggest package draws 1.4 kW
+	ofChip  = 350      // W, of a processor with a GPU, without a limit
+	ofBig   = 64 << 30 // bytes of memory, with which such a processor is one for data centers, and draws what a card does
 )
 
 // aboveLimit judges the draw by the limits, and without one by what there is.
 func aboveLimit(d *gpu.Device) {
 	draw := float64(d.Power.Draw.Or(gpu.Watts(none)))
-	most := highest(trusted(d.Power.EnforcedLimit), trusted(d.Power.DefaultLimit))
+	most, settable := highest(trusted(d.Power.EnforcedLimit), trusted(d.Power.DefaultLimit)), trusted(d.Power.MaxLimit)
 	if !(most > 0) {
-		most = trusted(d.Power.MaxLimit)
+		most = settable
 	}
+	big := max(d.Memory.Total.Or(0), d.Shared.Total.Or(0)) >= ofBig
 	switch {
-	case most > 0 && draw > beyond*most:
+	case most > 0 && draw > beyond*highest(most, settable):
 		impossible(&d.Power.Draw)
-	case most > 0 && draw > aboveBy*most,
+	case most > 0 && draw > aboveBy*most && !(draw <= settable), // a laptop's limit moves up to what it may be set to
 		!(most > 0) && draw > ofCard,
-		!(most > 0) && d.Shared.Unified.Or(false) && draw > ofChip:
+		!(most > 0) && d.Shared.Unified.Or(false) && !big && draw > ofChip:
 		doubt(&d.Power.Draw)
 	}
 }
@@ -129,16 +132,20 @@ func (m *memory) energy(d *gpu.Device, newer bool) {
 	}
 }
 
-// What must move a draw for one that stands still to the digit to be none.
+// What must move a draw for one that stands still to the digit to be none. It must last: each of the lowest and the highest
+// fifth of a minute must be so far from the other.
 const (
 	standsLong = time.Minute
+	tail       = 5    // one such part of a minute
+	justAt     = 0.98 // of the limit: a draw there stands still for as long as the device works
 	busyMoves  = 40.0 // percent
 	clockMoves = 0.4  // of the highest clock
-	tempMoves  = 12.0 // °C
+	tempMoves  = 12.0 // °C, upwards: a device that cools rests
 )
 
-// standing doubts a draw that stays the same to the digit for a minute in which work, clocks or heat change. It is the last to
-// look at what goes into the trail.
+// standing doubts a draw that stays the same to the digit for a minute in which work changes, or in which clocks or heat change
+// at work. A device at rest draws the same few watts for hours, though it wakes for a moment now and then. It is the last to look
+// at what goes into the trail.
 func (m *memory) standing(d *gpu.Device) {
 	v := see(d)
 	still := v.power > 0 && m.at.Sub(m.wattsAs) >= standsLong
@@ -147,11 +154,25 @@ func (m *memory) standing(d *gpu.Device) {
 	if !still || !covered {
 		return
 	}
-	moved := func(of func(*point) float64, by float64) bool {
-		least, most := span(points, of)
-		return most-least >= by
-	}
-	if moved(busy, busyMoves) || moved(temp, tempMoves) || moved(clock, clockMoves*v.top) {
+	low, high := tails(points, busy)
+	slow, fast := tails(points, clock)
+	atWork := !has(high) || low >= works
+	warms := atWork && points[len(points)-1].temp-points[0].temp >= tempMoves
+	speeds := atWork && fast-slow >= clockMoves*v.top
+	limited := v.load() >= justAt && (!has(low) || low >= works)
+	if !limited && (high-low >= busyMoves || warms || speeds) {
 		doubt(&d.Power.Draw)
 	}
+}
+
+// tails are what a fifth of the points are at most, and what a fifth of them are at least; NaN where one has none.
+func tails(points []point, of func(*point) float64) (low, high float64) {
+	all := make([]float64, len(points))
+	for i := range points {
+		if all[i] = of(&points[i]); !has(all[i]) {
+			return none, none
+		}
+	}
+	slices.Sort(all)
+	return all[(len(all)-1)/tail], all[len(all)-1-(len(all)-1)/tail]
 }

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -117,5 +118,23 @@ func TestAFanThatNobodyCountsAtRest(t *testing.T) {
 	}
 	if got := rests(gpu.Of[gpu.RPM](1050)); got.Confidence == 0 {
 		t.Error("a fan that turns at rest is not told")
+	}
+}
+
+// What can't be right and what is only probably wrong are told as that.
+func TestHowWrongAReadingIs(t *testing.T) {
+	said := func(temp gpu.Reading[gpu.Celsius], draw gpu.Reading[gpu.Watts]) string {
+		got := told(explain.Doubtful, 20, func(_ int, d *gpu.Device) { d.Thermal.GPU, d.Power.Draw = temp, draw })
+		return got.Sentence + " " + got.Confidence.String()
+	}
+	impossible, doubtful := gpu.Absent[gpu.Celsius](gpu.Implausible), gpu.DoubtfulOf[gpu.Watts](2000)
+	for _, tt := range []struct{ got, want string }{
+		{said(impossible, gpu.Of[gpu.Watts](20)), "reports what can't be right, and it is left out here: temperature (an impossible value). high"},
+		{said(gpu.Of[gpu.Celsius](40), doubtful), "reports what is probably wrong, and no cause here goes by it: power draw (2000 W). medium"},
+		{said(impossible, doubtful), "left out here: temperature (an impossible value); and what is probably wrong: power draw (2000 W). high"},
+	} {
+		if !strings.HasSuffix(tt.got, tt.want) {
+			t.Errorf("%q, want %q", tt.got, tt.want)
+		}
 	}
 }

@@ -145,7 +145,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 		explain.Doubtful: {at0(snapshot(made(func(d *gpu.Device) {
 			d.Power.Draw, d.Thermal.GPU = gpu.DoubtfulOf[gpu.Watts](2000), gpu.Of[gpu.Celsius](511)
 		}))),
-			"GPU 0 (RTX 4090) reports what can't be right, and it is left out here: temperature (511 °C), power draw (2000 W).",
+			"GPU 0 (RTX 4090) reports what can't be right, and it is left out here: temperature (511 °C); and what is probably wrong: power draw (2000 W).",
 			"If it stays so, restart the machine, or update the driver; a sensor may be broken."},
 		explain.NotKnowable: {at0(snapshot(made(working(98, stranger), func(d *gpu.Device) { d.Thermal.GPU = gpu.Absent[gpu.Celsius](gpu.NotSupported) }))),
 			"What can't be told of GPU 0 (RTX 4090) here: who runs 1 process without a name; how hot it is (not offered by this product or driver).",

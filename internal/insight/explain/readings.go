@@ -227,37 +227,56 @@ func idleness(list []gpu.Process) string {
 }
 
 func doubtful(d *device, f *finding) {
-	suspect(f, "utilization", d.Utilization.GPU, "%", 0, 100)
-	suspect(f, "temperature", d.Thermal.GPU, "°C", coldest, hottest)
-	suspect(f, "memory temperature", d.Thermal.Memory, "°C", coldest, hottest)
-	suspect(f, "power draw", d.Power.Draw, "W", 0, mostWatts)
-	suspect(f, "fan, as commanded", d.Fans.Commanded(), "%", 0, mostPercent)
+	s := suspects{finding: f}
+	suspect(&s, "utilization", d.Utilization.GPU, "%", 0, 100)
+	suspect(&s, "temperature", d.Thermal.GPU, "°C", coldest, hottest)
+	suspect(&s, "memory temperature", d.Thermal.Memory, "°C", coldest, hottest)
+	suspect(&s, "power draw", d.Power.Draw, "W", 0, mostWatts)
+	suspect(&s, "fan, as commanded", d.Fans.Commanded(), "%", 0, mostPercent)
 	for i := range d.Fans.Fans {
-		suspect(f, "fan, as measured", d.Fans.Fans[i].RPM, "RPM", 0, mostRPM)
+		suspect(&s, "fan, as measured", d.Fans.Fans[i].RPM, "RPM", 0, mostRPM)
 	}
-	suspect(f, "SM clock", d.Clocks.SM, "MHz", 0, mostMegahertz)
-	suspect(f, "memory used", gpu.Map(d.Memory.Used, gpu.Bytes.MiB), "MiB", 0, mostBytes)
-	if len(f.Evidence) == 0 {
+	suspect(&s, "SM clock", d.Clocks.SM, "MHz", 0, mostMegahertz)
+	suspect(&s, "memory used", gpu.Map(d.Memory.Used, gpu.Bytes.MiB), "MiB", 0, mostBytes)
+	wrong, perhaps := strings.Join(s.wrong, ", "), strings.Join(s.perhaps, ", ")
+	switch {
+	case len(f.Evidence) == 0:
 		return
+	case perhaps == "":
+		f.say(High, "left out", wrong)
+	case wrong == "":
+		f.say(Medium, "probably wrong", perhaps)
+	default:
+		f.say(High, "both", wrong, perhaps)
 	}
-	texts := make([]string, len(f.Evidence))
-	for i, e := range f.Evidence {
-		texts[i] = e.Name + " (" + e.Text + ")"
-	}
-	f.say(High, "left out", strings.Join(texts, ", "))
 	f.minor = true
 }
 
-// suspect adds a reading to the evidence that has a value which can't be right.
-func suspect[T ~float64 | ~int](f *finding, name string, r gpu.Reading[T], unit string, least, most float64) {
+// suspects are the readings that can't be right, and those that are probably wrong, each as the sentence has it.
+type suspects struct {
+	*finding
+	wrong, perhaps []string
+}
+
+// suspect adds a reading that nothing goes by to the evidence and to one of the lists.
+func suspect[T ~float64 | ~int](s *suspects, name string, r gpu.Reading[T], unit string, least, most float64) {
 	v, ok := r.Get()
-	switch value := float64(v); {
-	case r.Quality() == gpu.Implausible:
-		f.fact(name, "an impossible value")
-	case !ok || has(believed(r, least, most)):
+	value := float64(v)
+	if r.Quality() != gpu.Implausible && (!ok || has(believed(r, least, most))) {
+		return
+	}
+	switch {
+	case !ok:
+		s.fact(name, "an impossible value")
 	case value >= -1e12 && value <= 1e12:
-		f.figure(name, value, unit)
+		s.figure(name, value, unit)
 	default:
-		f.fact(name, "no number that can be shown")
+		s.fact(name, "no number that can be shown")
+	}
+	text := name + " (" + s.Evidence[len(s.Evidence)-1].Text + ")"
+	if ok && value >= least && value <= most {
+		s.perhaps = append(s.perhaps, text)
+	} else {
+		s.wrong = append(s.wrong, text)
 	}
 }

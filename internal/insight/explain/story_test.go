@@ -419,7 +419,7 @@ func TestStories(t *testing.T) {
 			"work high"},
 		{"impossible power", []scene{during(minute, made(func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf[gpu.Watts](2000) }))},
 			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, fan off.",
-			"idle high, doubtful_reading high"},
+			"idle high, doubtful_reading medium"},
 		{"cut into instances", []scene{during(minute, made(working(0, gpu.Process{PID: 5, Type: gpu.TypeCompute, Facts: python.Facts}), mig, passive))},
 			"python (pid 5, alice) probably keeps GPU 0 (RTX 4090) busy, 71 °C, 431 W of 450 W; it has no fan of its own: the chassis fans are what you hear.",
 			"work low, chassis_fans high, not_knowable high"},
