@@ -77,6 +77,22 @@ func TestCountsOfUnknownGPUs(t *testing.T) {
 	}
 }
 
+// A GPU for which its driver asks something is one with a problem, whatever works on it.
+func TestAGPUThatNeedsActionIsAProblem(t *testing.T) {
+	s := working(2, func(i int, d *gpu.Device) {
+		if i == 1 {
+			d.Health.Faults = gpu.Of([]gpu.Fault{{Kind: gpu.FaultNeedsReset, Count: 1, Last: noon}})
+		}
+	})
+	a := explain.Explain(s)
+	in := input(s, "why")
+	in.Said = func(d *gpu.Device) *explain.DeviceAnswer { return &a.Devices[d.Index] }
+	l := NewPage(in).GPUs
+	if l.Problem != 1 || l.Cards[1].Level != Bad || l.Cards[1].Says != "needs action" || l.Cards[0].Level != Normal {
+		t.Errorf("%+v: %q and %q", l.Counts, l.Cards[0].Says, l.Cards[1].Says)
+	}
+}
+
 // What the answer says of a device's work is what the list counts, whatever the counter of its use says.
 func TestTheListCountsAsTheAnswerDoes(t *testing.T) {
 	s := working(3, func(_ int, d *gpu.Device) {

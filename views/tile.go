@@ -54,6 +54,7 @@ type glance struct {
 	device                         *gpu.Device
 	answers, busy, unknown, silent bool
 	level                          Level
+	asks                           bool // its driver asks for a reset or the like
 	pinned                         bool
 }
 
@@ -72,10 +73,12 @@ func newGlance(in *Input, d *gpu.Device) glance {
 	said := in.said(d)
 	works, known := worksBy(d, said)
 	g.busy, g.unknown = works, !known
-	reasons := d.Clocks.EventReasons.Or(0)
+	reasons := reasonsOf(d)
 	switch {
 	case fails(said):
 		g.level = Bad
+	case asks(said):
+		g.level, g.asks = Bad, true
 	case reasons&(slowedByHeat|slowedByHardware) != 0, nearHeat(d.Thermal) == AtTop:
 		g.level = Near
 	}
@@ -151,7 +154,7 @@ func (g *glance) state() string {
 
 // held is what holds the clocks down.
 func (g *glance) held() string {
-	slowed, limited := newHeld(g.device.Clocks.EventReasons.Or(0))
+	slowed, limited := newHeld(reasonsOf(g.device))
 	return dots(either(slowed == "", "", say("slowed by", slowed)), either(limited, say("power-limited"), ""))
 }
 
@@ -160,9 +163,11 @@ func (g *glance) says() (says string) {
 	if !g.answers {
 		return say("state " + g.state())
 	}
-	d, reasons := g.device, g.device.Clocks.EventReasons.Or(0)
+	d, reasons := g.device, reasonsOf(g.device)
 	fan := num(d.Fans.Commanded())
 	switch {
+	case g.asks:
+		says = say("needs action")
 	case g.level == Bad:
 		says = say("fan fails")
 	case reasons&slowedByHeat != 0:
@@ -191,6 +196,19 @@ func (g *glance) says() (says string) {
 // fails reports whether a fan of a device fails, of which that is said.
 func fails(said *explain.DeviceAnswer) bool {
 	return said != nil && slices.ContainsFunc(said.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != "unasked" })
+}
+
+// asks reports whether the driver of a device asks for a reset or the like, of which that is said.
+func asks(said *explain.DeviceAnswer) bool {
+	return said != nil && slices.ContainsFunc(said.Causes, func(c explain.Cause) bool { return c.Kind == explain.NeedsAction })
+}
+
+// reasonsOf is the set of reasons why a device's clocks are held down; empty where no good reading says so.
+func reasonsOf(d *gpu.Device) gpu.ClockEventReasons {
+	if reasons, ok := d.Clocks.EventReasons.Trusted(); ok {
+		return reasons
+	}
+	return 0
 }
 
 // meter is that of a key.
