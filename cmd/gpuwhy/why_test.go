@@ -227,7 +227,7 @@ func TestWhyReadsItselfWhereNoServerRuns(t *testing.T) {
 	}
 }
 
-func TestWhySaysWhatIsWrongWithTheServer(t *testing.T) {
+func TestWhySaysWhatIsWrongWithTheServer(t *testing.T) { //nolint:tparallel // they ask one server
 	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "<!doctype html>")
@@ -287,7 +287,7 @@ func watching(t *testing.T, env []string, args ...string) (next func() string, e
 	return next, end
 }
 
-func TestWhyWatches(t *testing.T) {
+func TestWhyWatches(t *testing.T) { //nolint:tparallel // they change one machine
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
 	p := start(t, lib.Env(), fast)

@@ -66,11 +66,13 @@ func (t *timer) began(d time.Duration, start func()) {
 	start()
 }
 
+// Reset begins the timer anew.
 func (t *timer) Reset(d time.Duration) (ran bool) {
 	t.began(d, func() { ran = t.Timer.Reset(d) })
 	return ran
 }
 
+// Stop ends the timer before its time, and reports whether it did.
 func (t *timer) Stop() bool {
 	t.clock.mu.Lock()
 	defer t.clock.mu.Unlock()

@@ -350,7 +350,7 @@ func TestProductNames(t *testing.T) {
 	for chip, all := range names { // of no two of a chip may a revision be the same
 		seen := map[string]bool{}
 		for _, p := range all {
-			for _, r := range strings.Fields(p.revisions) {
+			for r := range strings.FieldsSeq(p.revisions) {
 				if seen[r] || len(r) != 2 {
 					t.Errorf("%04x: revision %q", chip, r)
 				}

@@ -119,7 +119,7 @@ func newClocked(t *testing.T) *clocked {
 	m := drmtest.New(t)
 	clock := clockwork.NewFakeClock()
 	c := &clocked{m, NewHolders(m.Proc, m.Sysfs), NewMeter(clock, m.Proc, nil), clock}
-	c.Holders.Clock = clock
+	c.Clock = clock
 	return c
 }
 

@@ -156,9 +156,9 @@ func encoding(h *handle) gpu.Encoding {
 	}
 }
 
-// readMemory asks the function that does not count the driver's own reserve as used, and
-// returns how that went.
-func readMemory(h *handle, to *gpu.Memory) code {
+// readMemory asks the function that does not count the driver's own reserve as used. The
+// readings say how that went.
+func readMemory(h *handle, to *gpu.Memory) {
 	m, c := ask(h, "nvmlDeviceGetMemoryInfo_v2", nvml.Device.GetMemoryInfo_v2)
 	to.Reserved = converted(m.Reserved, c, memorySize)
 	if c.older() {
@@ -170,7 +170,6 @@ func readMemory(h *handle, to *gpu.Memory) code {
 	to.Used = nvidia.Within(converted(m.Used, c, memorySize), to.Total)
 	to.Free = nvidia.Within(converted(m.Free, c, memorySize), to.Total)
 	to.Reserved = nvidia.Within(to.Reserved, to.Total)
-	return c
 }
 
 func temperature(h *handle) gpu.Reading[gpu.Celsius] {

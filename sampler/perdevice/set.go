@@ -166,8 +166,10 @@ type timedContext struct {
 	deadline time.Time
 }
 
+// Deadline is on the clock of the set, not on that of the machine.
 func (c *timedContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
+// Err is [context.DeadlineExceeded] once the deadline has passed on that clock.
 func (c *timedContext) Err() error {
 	err := c.Context.Err()
 	if err != nil && errors.Is(context.Cause(c.Context), context.DeadlineExceeded) {

@@ -32,7 +32,7 @@ func (m *memory) busy(d *gpu.Device) {
 		lasts = later
 	}
 	// It must be so for a time, or from the first reading on: then nobody has seen the device at work.
-	if m.wrong.IsZero() || m.since(m.wrong) < lasts && !(high && m.wrong.Equal(m.first)) {
+	if m.wrong.IsZero() || m.since(m.wrong) < lasts && (!high || !m.wrong.Equal(m.first)) {
 		return
 	}
 	doubt(&d.Utilization.GPU)

@@ -46,7 +46,7 @@ func (m *memory) fans(d *gpu.Device) {
 			}
 			continue
 		}
-		cooled := m.since(m.still[i]) >= coolsFor && m.isCooled(v) && !(m.turned[i] && m.isUncooled(v, f))
+		cooled := m.since(m.still[i]) >= coolsFor && m.isCooled(v) && (!m.turned[i] || !m.isUncooled(v, f))
 		m.stopped[i] = !cooled && (m.stopped[i] || v.temp >= warmDie || m.warms())
 		switch {
 		case cooled:

@@ -148,7 +148,7 @@ func TestZero(t *testing.T) {
 		set         func(d *gpu.Device)
 		temp, power gpu.Quality
 	}{
-		"nothing else":       {func(d *gpu.Device) {}, gpu.Doubtful, gpu.NotReported},
+		"nothing else":       {func(*gpu.Device) {}, gpu.Doubtful, gpu.NotReported},
 		"another is warm":    {func(d *gpu.Device) { d.Thermal.Memory = celsius(41) }, gpu.Implausible, gpu.NotReported},
 		"it draws":           {func(d *gpu.Device) { d.Power.Draw, d.Power.EnforcedLimit = watts(164.2), watts(170) }, gpu.Implausible, gpu.Good},
 		"it draws too much":  {func(d *gpu.Device) { d.Power.Draw = watts(434) }, gpu.Implausible, gpu.Doubtful},

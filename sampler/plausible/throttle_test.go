@@ -19,7 +19,7 @@ func card(vendor gpu.Vendor, temp, draw, limit, util, clock, top float64) func(d
 // A reason counts where the readings bear it out, and not where they say the contrary.
 func TestReasons(t *testing.T) {
 	const (
-		heat, hardHeat, cap        = gpu.ReasonThermalSlowdown, gpu.ReasonHardwareThermal, gpu.ReasonPowerCap
+		heat, hardHeat, powerCap   = gpu.ReasonThermalSlowdown, gpu.ReasonHardwareThermal, gpu.ReasonPowerCap
 		hard, brake, board, chip   = gpu.ReasonHardwareSlowdown, gpu.ReasonHardwarePowerBrake, gpu.ReasonBoardLimit, gpu.ReasonReliability
 		idle                       = gpu.ReasonIdle
 		nothing, whole, unknowable = 0, 1, 2
@@ -79,25 +79,25 @@ func TestReasons(t *testing.T) {
 		"heat, only the draw":                           {with(card(gpu.AMD, 0, 100, 200, 0, 0, 0), without("temp", "clock", "util")), heat, unknowable},
 		"nothing can be read":                           {with(card(gpu.NVIDIA, 0, 0, 0, 98, 0, 0), without("temp", "clock", "power")), heat | hard, whole},
 
-		"60 of 186 W":                       {card(gpu.AMD, 52, 60, 186, 20, 900, 2600), cap, nothing},
-		"60 of 186 W, busy at low clocks":   {card(gpu.AMD, 52, 60, 186, 97, 900, 2600), cap, nothing},
-		"182 of 186 W":                      {card(gpu.AMD, 71, 182, 186, 99, 2300, 2600), cap, whole},
-		"Arc at rest at 100 MHz":            {card(gpu.Intel, 41, 9, 190, 0, 100, 2400), cap, nothing},
-		"Iris at rest, no sensors":          {with(card(gpu.Intel, 0, 0, 0, 0, 100, 1400), without("temp", "power")), cap, nothing},
-		"Iris at rest, nobody knows of use": {with(card(gpu.Intel, 0, 0, 0, 0, 100, 1400), without("temp", "power", "util")), cap, nothing},
-		"Iris at work, slowed":              {with(card(gpu.Intel, 0, 0, 0, 98, 900, 1400), without("temp", "power")), cap, whole},
-		"Arc at its limit":                  {card(gpu.Intel, 68, 165, 190, 97, 2700, 2850), cap, whole},
-		"laptop on its battery":             {with(card(gpu.NVIDIA, 55, 35, 115, 99, 900, 2400), named("NVIDIA GeForce RTX 4060 Laptop GPU")), cap, whole},
-		"laptop, just above":                {with(card(gpu.NVIDIA, 60, 35, 80, 99, 1300, 2100), named("NVIDIA GeForce RTX 3060 Laptop GPU")), cap, whole},
-		"laptop by its number":              {with(card(gpu.AMD, 60, 60, 145, 100, 1200, 2600), named("AMD Radeon RX 6800M")), cap, whole},
-		"old laptop by its number":          {with(card(gpu.NVIDIA, 60, 30, 80, 100, 700, 1900), named("NVIDIA GeForce GTX 960M")), cap, whole},
-		"no laptop":                         {with(card(gpu.NVIDIA, 60, 30, 80, 100, 1300, 1900), named("NVIDIA L40S")), cap, nothing},
-		"70 % of the limit at high clocks":  {card(gpu.NVIDIA, 60, 220, 320, 98, 1980, 2100), cap, unknowable},
-		"78 % of the limit at some work":    {card(gpu.NVIDIA, 60, 250, 320, 60, 1700, 2100), cap, unknowable},
-		"70 % of the limit at little work":  {card(gpu.NVIDIA, 60, 220, 320, 30, 1980, 2100), cap, nothing},
-		"capped to a third":                 {card(gpu.NVIDIA, 49, 148, 150, 98, 1290, 3105), cap, whole},
-		"a limit that nobody says":          {with(card(gpu.AMD, 60, 640, 0, 98, 2090, 2100), func(d *gpu.Device) { d.Power.EnforcedLimit = gpu.Reading[gpu.Watts]{} }), cap, whole},
-		"neither limit nor clocks":          {with(card(gpu.NVIDIA, 60, 30, 0, 98, 0, 0), without("clock"), func(d *gpu.Device) { d.Power.EnforcedLimit = gpu.Reading[gpu.Watts]{} }), cap, unknowable},
+		"60 of 186 W":                       {card(gpu.AMD, 52, 60, 186, 20, 900, 2600), powerCap, nothing},
+		"60 of 186 W, busy at low clocks":   {card(gpu.AMD, 52, 60, 186, 97, 900, 2600), powerCap, nothing},
+		"182 of 186 W":                      {card(gpu.AMD, 71, 182, 186, 99, 2300, 2600), powerCap, whole},
+		"Arc at rest at 100 MHz":            {card(gpu.Intel, 41, 9, 190, 0, 100, 2400), powerCap, nothing},
+		"Iris at rest, no sensors":          {with(card(gpu.Intel, 0, 0, 0, 0, 100, 1400), without("temp", "power")), powerCap, nothing},
+		"Iris at rest, nobody knows of use": {with(card(gpu.Intel, 0, 0, 0, 0, 100, 1400), without("temp", "power", "util")), powerCap, nothing},
+		"Iris at work, slowed":              {with(card(gpu.Intel, 0, 0, 0, 98, 900, 1400), without("temp", "power")), powerCap, whole},
+		"Arc at its limit":                  {card(gpu.Intel, 68, 165, 190, 97, 2700, 2850), powerCap, whole},
+		"laptop on its battery":             {with(card(gpu.NVIDIA, 55, 35, 115, 99, 900, 2400), named("NVIDIA GeForce RTX 4060 Laptop GPU")), powerCap, whole},
+		"laptop, just above":                {with(card(gpu.NVIDIA, 60, 35, 80, 99, 1300, 2100), named("NVIDIA GeForce RTX 3060 Laptop GPU")), powerCap, whole},
+		"laptop by its number":              {with(card(gpu.AMD, 60, 60, 145, 100, 1200, 2600), named("AMD Radeon RX 6800M")), powerCap, whole},
+		"old laptop by its number":          {with(card(gpu.NVIDIA, 60, 30, 80, 100, 700, 1900), named("NVIDIA GeForce GTX 960M")), powerCap, whole},
+		"no laptop":                         {with(card(gpu.NVIDIA, 60, 30, 80, 100, 1300, 1900), named("NVIDIA L40S")), powerCap, nothing},
+		"70 % of the limit at high clocks":  {card(gpu.NVIDIA, 60, 220, 320, 98, 1980, 2100), powerCap, unknowable},
+		"78 % of the limit at some work":    {card(gpu.NVIDIA, 60, 250, 320, 60, 1700, 2100), powerCap, unknowable},
+		"70 % of the limit at little work":  {card(gpu.NVIDIA, 60, 220, 320, 30, 1980, 2100), powerCap, nothing},
+		"capped to a third":                 {card(gpu.NVIDIA, 49, 148, 150, 98, 1290, 3105), powerCap, whole},
+		"a limit that nobody says":          {with(card(gpu.AMD, 60, 640, 0, 98, 2090, 2100), func(d *gpu.Device) { d.Power.EnforcedLimit = gpu.Reading[gpu.Watts]{} }), powerCap, whole},
+		"neither limit nor clocks":          {with(card(gpu.NVIDIA, 60, 30, 0, 98, 0, 0), without("clock"), func(d *gpu.Device) { d.Power.EnforcedLimit = gpu.Reading[gpu.Watts]{} }), powerCap, unknowable},
 
 		"brake": {card(gpu.NVIDIA, 43, 61, 350, 99, 210, 1900), hard | brake, whole},
 		"brake of a divided card, nobody knows of work": {with(card(gpu.NVIDIA, 40, 75, 400, 0, 210, 1410), without("util"), state(0)), hard | brake, unknowable},
@@ -116,7 +116,7 @@ func TestReasons(t *testing.T) {
 		"current at light load":           {card(gpu.AMD, 50, 60, 300, 30, 900, 2500), board, nothing},
 		"current at full load":            {card(gpu.AMD, 70, 285, 300, 99, 2300, 2500), board, whole},
 		"idle stays":                      {card(gpu.NVIDIA, 34, 17, 450, 0, 210, 3105), idle, whole},
-		"a stuck counter beside a draw":   {with(card(gpu.NVIDIA, 32, 11, 145, 100, 300, 2600), func(d *gpu.Device) { d.Processes, d.ProcessesPartial = uses(2), gpu.Of(false) }), hard | heat | cap, nothing},
+		"a stuck counter beside a draw":   {with(card(gpu.NVIDIA, 32, 11, 145, 100, 300, 2600), func(d *gpu.Device) { d.Processes, d.ProcessesPartial = uses(2), gpu.Of(false) }), hard | heat | powerCap, nothing},
 		"a stuck counter is no work":      {with(card(gpu.AMD, 44, 7, 300, 100, 200, 2500), without("power"), func(d *gpu.Device) { d.Processes, d.ProcessesPartial = uses(1), gpu.Of(false) }), hard, nothing},
 	} {
 		d := played(5, func(_ int, d *gpu.Device) { tt.set(d); d.Clocks.EventReasons = gpu.Of(tt.reasons) })

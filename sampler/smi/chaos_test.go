@@ -58,7 +58,7 @@ func TestChaos(t *testing.T) {
 			change()
 		}
 		begun := clockOf(s).Now()
-		snap, err, took := readFor(t, s, patience)
+		snap, took, err := readFor(t, s, patience)
 		longest = max(longest, took)
 		if err != nil {
 			_ = adviceOf(t, err)

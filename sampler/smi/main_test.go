@@ -156,7 +156,7 @@ func allHeard(s *Source) bool {
 	defer w.mu.Unlock()
 	for c := range w.commands {
 		loops := strings.Contains(c.args, "--loop-ms") || strings.HasPrefix(c.args, "pmon")
-		if c.ctx.Err() != nil || !(loops && c.heard.Equal(w.clock.Now())) && !slices.Contains(held, c.args) {
+		if c.ctx.Err() != nil || (!loops || !c.heard.Equal(w.clock.Now())) && !slices.Contains(held, c.args) {
 			return false
 		}
 	}
@@ -238,18 +238,18 @@ func closes(tb testing.TB, s *Source, stuck func() bool) time.Duration {
 func nothing() bool { return false }
 
 // readFor reads with a patience by the clock.
-func readFor(tb testing.TB, s *Source, patience time.Duration) (snap *gpu.Snapshot, err error, took time.Duration) {
+func readFor(tb testing.TB, s *Source, patience time.Duration) (snap *gpu.Snapshot, took time.Duration, err error) {
 	tb.Helper()
 	ctx, cancel := perdevice.WithTimeout(tb.Context(), s.cfg.Clock, patience)
 	defer cancel()
 	took = waits(tb, s, "Read", func() bool { return allHeard(s) }, func() { snap, err = s.Read(ctx) })
-	return snap, err, took
+	return snap, took, err
 }
 
 // try reads with the patience of a program that has time.
 func try(tb testing.TB, s *Source) (*gpu.Snapshot, error) {
 	tb.Helper()
-	snap, err, _ := readFor(tb, s, s.cfg.Deadline)
+	snap, _, err := readFor(tb, s, s.cfg.Deadline)
 	return snap, err
 }
 
@@ -258,7 +258,7 @@ func until(tb testing.TB, s *Source, what string, holds func(*gpu.Snapshot, erro
 	tb.Helper()
 	var err error
 	testkit.Until(tb, what, func() bool {
-		if snap, err, _ = readFor(tb, s, time.Second); holds(snap, err) {
+		if snap, _, err = readFor(tb, s, time.Second); holds(snap, err) {
 			return true
 		}
 		pass(tb, s, step(s))

@@ -2,6 +2,7 @@ package smi
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,9 +20,7 @@ func TestValuesWithCommas(t *testing.T) {
 	with := func(changes map[string]string) map[string]string {
 		out := map[string]string{}
 		for _, m := range []map[string]string{good, changes} {
-			for k, v := range m {
-				out[k] = v
-			}
+			maps.Copy(out, m)
 		}
 		return out
 	}

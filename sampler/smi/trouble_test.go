@@ -126,7 +126,7 @@ func TestSilence(t *testing.T) {
 	m := machine(t, "rtx4090-550")
 	m.Fault("silent ")
 	s := source(t, m)
-	_, err, took := readFor(t, s, testDeadline/10)
+	_, took, err := readFor(t, s, testDeadline/10)
 	if !errors.Is(err, gpu.ErrNotAnswering) || took != testDeadline {
 		t.Errorf("%v after %v", err, took)
 	}

@@ -166,6 +166,7 @@ type dated struct {
 	deadline time.Time
 }
 
+// Deadline is on the fake clock.
 func (d dated) Deadline() (time.Time, bool) { return d.deadline, true }
 
 // readWith reads with a context that ends in reality, and has a deadline on the fake clock.

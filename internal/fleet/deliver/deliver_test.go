@@ -422,7 +422,7 @@ func same(t *testing.T, a *agent, s store.Store) {
 }
 
 // In the store of a fleet, too, a process that the machine hides goes on with its session after the agent did not run for a while.
-func TestAHiddenProcessGoesOn(t *testing.T) {
+func TestAHiddenProcessGoesOn(t *testing.T) { //nolint:tparallel // a bubble can't run beside others
 	t.Parallel()
 	stores(t, func(t *testing.T, open func() store.Store) {
 		b, a, fleet := newBroker(t), machine(t, 0), open()

@@ -128,7 +128,7 @@ type whose struct {
 
 // whoIs is the process that a cause of that kind names, of which there may be others; empty where it names none.
 func (d *device) whoIs(of Kind) string {
-	if of == HotForPower || of == CoolingDown && d.m.work.hottest() == nil && !(d.m.cooling != nil && d.m.cooling.released) {
+	if of == HotForPower || of == CoolingDown && d.m.work.hottest() == nil && (d.m.cooling == nil || !d.m.cooling.released) {
 		return "" // those are no process
 	}
 	return d.blamed(of).name
@@ -457,9 +457,7 @@ func (a *Answer) layer() {
 	if a.Rest != "" {
 		rest = append(rest, a.Rest)
 	}
-	for _, text := range a.beside(lead) {
-		rest = append(rest, text)
-	}
+	rest = append(rest, a.beside(lead)...)
 	named := func(d *DeviceAnswer) bool { return slices.Contains(rest, strings.TrimRight(d.Headline, ".")) }
 	if busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != lead && !named(d) }); len(busy) > 0 {
 		rest = append(rest, Plural(len(busy), "other GPU busy", "other GPUs busy"))

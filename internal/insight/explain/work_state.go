@@ -548,7 +548,7 @@ func (m *memory) lately(d *device) []*gpu.Process {
 			told = told || a.share >= 1
 		}
 	}
-	if !told && len(d.culprits) > 0 && !(m.work.bursts && m.work.hottest() != nil) { // between two bursts no share is left
+	if !told && len(d.culprits) > 0 && (!m.work.bursts || m.work.hottest() == nil) { // between two bursts no share is left
 		return d.culprits
 	}
 	slices.SortFunc(found, func(x, y at) int {

@@ -104,7 +104,7 @@ func occupy(n int) (release func() error, err error) {
 		return err
 	}
 	for range n {
-		cmd := exec.Command(self, busyArg)
+		cmd := exec.Command(self, busyArg) //nolint:noctx // release ends it
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); err != nil {
 			return nil, errors.Join(err, release())
