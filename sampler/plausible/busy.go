@@ -28,7 +28,7 @@ func (m *memory) busy(d *gpu.Device) {
 	high, low := m.stuckHigh(d, counter), m.stuckLow(d, counter)
 	m.note(&m.wrong, high || low)
 	lasts := soon
-	if list := clients(d); low || !has(list) {
+	if list := clients(d); low || !reported(list) {
 		lasts = later
 	}
 	// It must be so for a time, or from the first reading on: then nobody has seen the device at work.
@@ -40,7 +40,7 @@ func (m *memory) busy(d *gpu.Device) {
 
 func (m *memory) stuckHigh(d *gpu.Device, counter float64) bool {
 	v := see(d)
-	if has(v.power) || !(counter >= nearlyAlways) && !(counter >= 50 && m.since(m.busySame) >= later) {
+	if reported(v.power) || !(counter >= nearlyAlways) && !(counter >= 50 && m.since(m.busySame) >= later) {
 		return false
 	}
 	if video := highest(trusted(d.Utilization.Encoder), trusted(d.Utilization.Decoder), trusted(d.Utilization.Video)); video >= works {
@@ -50,10 +50,10 @@ func (m *memory) stuckHigh(d *gpu.Device, counter float64) bool {
 	switch used := v.clients; {
 	case used > littleUsed, v.speed() > lowClock, v.hottest() >= cool:
 		return false // one of them bears it out
-	case has(used) && !v.maybeHeld():
+	case reported(used) && !v.maybeHeld():
 		return slow || isCool
 	default:
-		return v.speed() <= lowestClock && v.hottest() < cooler && (has(used) || !v.held())
+		return v.speed() <= lowestClock && v.hottest() < cooler && (reported(used) || !v.held())
 	}
 }
 

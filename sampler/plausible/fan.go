@@ -36,11 +36,11 @@ func (m *memory) fans(d *gpu.Device) {
 		m.stopped[i] = m.stopped[i] && rpm == 0
 		m.note(&m.still[i], rpm == 0)
 		m.notOff(v, f)
-		asked := trusted(f.Commanded) >= asks || !has(trusted(f.Commanded)) && v.hotAtWork()
+		asked := trusted(f.Commanded) >= asks || !reported(trusted(f.Commanded)) && v.hotAtWork()
 		if rpm != 0 || !asked || besides(d, i) {
 			continue
 		}
-		if !has(trusted(f.Commanded)) && othersTurn(d, i) {
+		if !reported(trusted(f.Commanded)) && othersTurn(d, i) {
 			if !m.turned[i] {
 				f.RPM = gpu.Reading[gpu.RPM]{} // nobody knows whether there is such a fan, and another cools the device
 			}
@@ -97,9 +97,9 @@ func othersTurn(d *gpu.Device, i int) bool {
 func (v *view) hotAtWork() bool {
 	hot := v.temp >= hotDie || v.hotSpot >= hotSpot
 	switch {
-	case has(v.load()):
+	case reported(v.load()):
 		return hot && v.load() >= worksHard
-	case has(v.power):
+	case reported(v.power):
 		return hot && v.power >= somePower
 	default:
 		return hot && v.busy >= 50
@@ -185,7 +185,7 @@ func (m *memory) cooks(v *view) bool {
 		return false
 	}
 	least, most := span(points, power)
-	if has(least) && most-least > 0.25*most {
+	if reported(least) && most-least > 0.25*most {
 		return false
 	}
 	half := len(points) / 2

@@ -141,7 +141,7 @@ func span(points []point, of func(*point) float64) (least, most float64) {
 	least, most = math.Inf(1), math.Inf(-1)
 	for i := range points {
 		v := of(&points[i])
-		if !has(v) {
+		if !reported(v) {
 			return none, none
 		}
 		least, most = min(least, v), max(most, v)
@@ -156,12 +156,12 @@ func clock(p *point) float64 { return p.clock }
 
 var none = math.NaN()
 
-func has(v float64) bool { return !math.IsNaN(v) }
+func reported(v float64) bool { return !math.IsNaN(v) }
 
 // or is the first number that there is.
 func or(numbers ...float64) float64 {
 	for _, v := range numbers {
-		if has(v) {
+		if reported(v) {
 			return v
 		}
 	}
@@ -172,7 +172,7 @@ func or(numbers ...float64) float64 {
 func highest(numbers ...float64) float64 {
 	most := none
 	for _, v := range numbers {
-		if has(v) && !(v <= most) {
+		if reported(v) && !(v <= most) {
 			most = v
 		}
 	}
@@ -236,12 +236,12 @@ func see(d *gpu.Device) *view {
 		margin: trusted(d.Thermal.Margin), state: trusted(d.Clocks.PerformanceState),
 		reasons: d.Clocks.EventReasons.Or(0), clients: clients(d),
 	}
-	if !has(v.clock) || !has(v.top) {
+	if !reported(v.clock) || !reported(v.top) {
 		v.clock, v.top = or(trusted(d.Clocks.Graphics), v.clock), or(trusted(d.Clocks.MaxGraphics), v.top)
 	}
 	u := &d.Utilization
 	v.busy = highest(trusted(u.GPU), trusted(u.Encoder), trusted(u.Decoder), trusted(u.Video))
-	if !has(trusted(u.GPU)) {
+	if !reported(trusted(u.GPU)) {
 		v.busy = highest(v.busy, v.clients)
 	}
 	warm := cool
@@ -289,7 +289,7 @@ func clients(d *gpu.Device) float64 {
 	for i := range list {
 		p := &list[i]
 		share := highest(trusted(p.SM), trusted(p.Encoder), trusted(p.Decoder), trusted(p.Video))
-		if !has(trusted(p.SM)) {
+		if !reported(trusted(p.SM)) {
 			return none
 		}
 		sum += share

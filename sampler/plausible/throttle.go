@@ -100,8 +100,8 @@ func (m *memory) reasons(v *view) gpu.Reading[gpu.ClockEventReasons] {
 
 // shows reports whether the device has a temperature, a power or a clock that is good, or had one of late.
 func (m *memory) shows(v *view) bool {
-	had := func(p point) bool { return has(p.temp) || has(p.power) || has(p.clock) }
-	return has(v.hottest()) || has(v.power) || has(v.clock) || has(v.margin) || slices.ContainsFunc(m.trail, had)
+	had := func(p point) bool { return reported(p.temp) || reported(p.power) || reported(p.clock) }
+	return reported(v.hottest()) || reported(v.power) || reported(v.clock) || reported(v.margin) || slices.ContainsFunc(m.trail, had)
 }
 
 // How near to a limit of heat a sensor must be, in °C, and where there is no limit how hot.
@@ -132,13 +132,13 @@ func (v *view) heldDown(part float64) bool { return v.busy >= fullyBusy && v.spe
 // rests reports whether the device has hardly any work, which nothing can hold back.
 func (v *view) rests() bool {
 	switch {
-	case has(v.busy):
+	case reported(v.busy):
 		return v.busy < works && !(v.load() >= 0.5)
 	case v.reasons&gpu.ReasonIdle != 0, v.state >= gpu.RestsFrom:
 		return true
-	case has(v.state):
+	case reported(v.state):
 		return false // it is awake, and nobody knows for how much work
-	case has(v.load()):
+	case reported(v.load()):
 		return v.load() < 0.25 && !(v.speed() > 0.5)
 	default:
 		return v.speed() <= 0.2
@@ -168,9 +168,9 @@ func (v *view) verdict(class int, f *flag) (said verdict, strong bool) {
 func (v *view) couldBeSure(class int) bool {
 	switch class {
 	case byHeat:
-		return has(v.hottest())
+		return reported(v.hottest())
 	case byPower:
-		return has(v.load())
+		return reported(v.load())
 	default:
 		return true
 	}
@@ -179,7 +179,7 @@ func (v *view) couldBeSure(class int) bool {
 // nearHeat reports whether a sensor is near its limit, and whether it is at it.
 func (v *view) nearHeat() (near, sure bool) {
 	is := func(t, limit, by, instead float64) {
-		if has(limit) {
+		if reported(limit) {
 			near, sure = near || t >= limit-by, sure || t >= limit-min(by, nearSure)
 			return
 		}
@@ -188,10 +188,10 @@ func (v *view) nearHeat() (near, sure bool) {
 	is(v.temp, v.slowdown, nearSlowdown, hotGPU)
 	is(v.hotSpot, none, 0, hotJunction)
 	is(v.memTemp, v.memLimit, nearMemory, hotMem)
-	if v.Vendor == gpu.NVIDIA && has(v.target) { // elsewhere it is what the fan steers towards
+	if v.Vendor == gpu.NVIDIA && reported(v.target) { // elsewhere it is what the fan steers towards
 		is(v.temp, v.target, nearTarget, hotGPU)
 	}
-	if has(v.margin) {
+	if reported(v.margin) {
 		near, sure = near || v.margin <= nearMargin, sure || v.margin <= nearSure
 	}
 	// What is not at its limit does not slow a device whose clocks are at their highest.
@@ -204,7 +204,7 @@ func (v *view) heat() (verdict, bool) {
 	if near, sure := v.nearHeat(); near {
 		return borneBy, sure
 	}
-	hottest, known := v.hottest(), has(v.hottest())
+	hottest, known := v.hottest(), reported(v.hottest())
 	room := !(v.load() >= hardlyMore)
 	switch {
 	case v.heldDown(farBelow) && room:
@@ -213,7 +213,7 @@ func (v *view) heat() (verdict, bool) {
 		return against, false
 	case v.heldDown(0.85) && room:
 		return borneBy, false
-	case has(v.speed()) && has(v.busy), known && has(v.busy) && v.busy < fullyBusy:
+	case reported(v.speed()) && reported(v.busy), known && reported(v.busy) && v.busy < fullyBusy:
 		return against, false
 	default:
 		return untold, false
@@ -235,9 +235,9 @@ func (v *view) powerCap(f *flag) (verdict, bool) {
 			return borneBy, false
 		}
 		return against, false
-	case v.heldDown(0.9), !has(load) && v.busy >= fullyBusy && v.power >= manyWatts:
+	case v.heldDown(0.9), !reported(load) && v.busy >= fullyBusy && v.power >= manyWatts:
 		return borneBy, false
-	case has(v.busy) && v.busy < 50 && (has(load) || !(v.speed() < 0.9)):
+	case reported(v.busy) && v.busy < 50 && (reported(load) || !(v.speed() < 0.9)):
 		return against, false
 	default:
 		return untold, false
@@ -252,7 +252,7 @@ func (v *view) brake() verdict {
 		return borneBy
 	case v.rests(), v.speed() > 0.8:
 		return against
-	case has(v.speed()) && has(v.busy) && v.busy < 50:
+	case reported(v.speed()) && reported(v.busy) && v.busy < 50:
 		return against
 	default:
 		return untold

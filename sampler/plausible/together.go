@@ -103,7 +103,7 @@ func (m *memory) deadSensors(d *gpu.Device) {
 		m.watts, m.wattsAs = raw, m.at
 	}
 	v := see(d)
-	dead := d.Thermal.GPU.Quality() == gpu.Implausible && !has(v.hottest())
+	dead := d.Thermal.GPU.Quality() == gpu.Implausible && !reported(v.hottest())
 	if !dead || !(raw >= drawsSome) {
 		return
 	}
@@ -156,10 +156,10 @@ func (m *memory) standing(d *gpu.Device) {
 	}
 	low, high := tails(points, busy)
 	slow, fast := tails(points, clock)
-	atWork := !has(high) || low >= works
+	atWork := !reported(high) || low >= works
 	warms := atWork && points[len(points)-1].temp-points[0].temp >= tempMoves
 	speeds := atWork && fast-slow >= clockMoves*v.top
-	limited := v.load() >= justAt && (!has(low) || low >= works)
+	limited := v.load() >= justAt && (!reported(low) || low >= works)
 	if !limited && (high-low >= busyMoves || warms || speeds) {
 		doubt(&d.Power.Draw)
 	}
@@ -169,7 +169,7 @@ func (m *memory) standing(d *gpu.Device) {
 func tails(points []point, of func(*point) float64) (low, high float64) {
 	all := make([]float64, len(points))
 	for i := range points {
-		if all[i] = of(&points[i]); !has(all[i]) {
+		if all[i] = of(&points[i]); !reported(all[i]) {
 			return none, none
 		}
 	}
