@@ -45,12 +45,15 @@ looks: needs-chromium ## take pictures of every state of the pages, at four widt
 
 # The race detector makes tests several times as dear, and sees neither what another process does nor what one goroutine
 # does alone. Such tests stand in files that begin with '//go:build !race'. Random tests (rapid) try a tenth as often with the
-# detector. Packages that have either are tested once more without it; nothing else has to be said of a package. The
+# detector. The tests of both kinds of files, and no others, run without it, too; nothing else has to be said of a package. The
 # detector does not look into SQLite, which is C in the form of Go and ten times as slow with it. Both parts run beside
 # each other: tests that compute and tests that wait for other processes share the cores well.
 CORES   := $(shell getconf _NPROCESSORS_ONLN)
 TWICE   := $(shell expr 2 '*' $(CORES))
-PLAIN    = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^(//go:build !race|.*"pgregory.net/rapid")$$' cmd deploy gpu hub internal sampler static views)))
+FILES    = $(shell grep -rlE --include='*_test.go' '^(//go:build !race|.*"pgregory.net/rapid")$$' cmd deploy gpu hub internal sampler static views)
+PLAIN    = $(sort $(dir $(FILES)))
+empty   :=
+ONLY     = ^($(subst $(empty) $(empty),|,$(sort $(shell grep -hoE '^func (Test|Fuzz|Example)[A-Za-z0-9_]+' $(FILES) | cut -c6-))))$$
 
 RACE     = -race -gcflags=modernc.org/...=-race=false
 
@@ -61,10 +64,10 @@ test-race:
 	RAPID_CHECKS=10 $(GO) test $(RACE) -p $(TWICE) -parallel $(TWICE) -timeout 30m ./...
 
 test-plain:
-	$(GO) test -p $(CORES) -parallel $(TWICE) -timeout 30m $(PLAIN:%=./%)
+	$(GO) test -p $(CORES) -parallel $(TWICE) -timeout 30m -run '$(ONLY)' $(PLAIN:%=./%)
 
 flaky: needs-test ## each package's tests 30 times beside 2 and 8 busy processes, with stops of 1 to 3 s at random: lists what failed, with its seed; takes hours (FLAKY='-runs 5 ./sampler/...')
-	RAPID_CHECKS=10 $(GO) run ./internal/testkit/flaky -build '$(RACE)' -plain '$(PLAIN)' $(FLAKY)
+	RAPID_CHECKS=10 $(GO) run ./internal/testkit/flaky -build '$(RACE)' -plain '$(PLAIN)' -only '$(ONLY)' $(FLAKY)
 
 # The programs are kept outside of the tree, since kube-apiserver takes five minutes of two processors to build.
 KUBE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpuwhy-kube
@@ -88,8 +91,9 @@ cross: needs-cross ## build for arm64, Windows and macOS, and start the first un
 wine: needs-wine ## start the program for Windows under Wine, which is large; installs it
 	$(GO) test -tags cross -run '^TestWindows$$' -count 1 -timeout 20m ./cmd/gpuwhy
 
-soak: needs-test ## tests that take minutes: the page over 10,000 updates, nginx's 60 s, viewers that never read, faults at random (SOAK=duration), a database that can't be written, a database's writer and the program killed 200 times each, a PostgreSQL that is away for 5 min
+soak: needs-test ## tests that take minutes: the page over 10,000 updates, all of each state asked for problems of accessibility, nginx's 60 s, viewers that never read, faults at random (SOAK=duration), a database that can't be written, a database's writer and the program killed 200 times each, a PostgreSQL that is away for 5 min
 	$(GO) test -tags soak -run '^TestSoak' -count 1 -v -timeout 0 -p 1 ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery
+	$(GO) test -tags soak -run '^TestEveryState$$' -count 1 -timeout 0 ./cmd/gpuwhy-gallery
 	$(GO) test -tags soak -run '^TestKilled$$' -count 1 -v -timeout 0 ./internal/store/sqlite
 	$(GO) test -tags soak -run '^TestKillsOfTheProgram$$' -count 1 -v -timeout 0 -parallel 8 ./cmd/gpuwhy
 

@@ -21,6 +21,8 @@ type binary struct {
 	name string // of the package, and whether it is built without the flags
 	path string
 	dir  string // of the package: its tests run there
+
+	plain bool // it is built without the flags, for the second time
 }
 
 // build compiles the tests of the packages.
@@ -54,6 +56,7 @@ func build(ctx context.Context, o options, to string) (all []binary, err error) 
 		for _, flags := range variants {
 			b := binary{name: p.ImportPath, dir: p.Dir}
 			if flags == nil && len(o.build) > 0 {
+				b.plain = true
 				b.name += " (plain)"
 			}
 			args := append([]string{"test", "-c", "-vet=off"}, flags...)

@@ -5,7 +5,7 @@
 //
 //	go run ./internal/testkit/flaky -runs 30 -loads 2,8 ./sampler/smi ./internal/store/...
 //
-// It builds each package's tests once: with the flags of -build, and those of the folders in -plain again without them. Each run has a seed for the order of the tests and for the stops: -seed repeats both of a run that failed, as far
+// It builds each package's tests once: with the flags of -build, and of the folders in -plain those that -only names again without them. Each run has a seed for the order of the tests and for the stops: -seed repeats both of a run that failed, as far
 // as the machine does. What a failed run wrote is in a file of the folder that -logs names.
 package main
 
@@ -34,7 +34,7 @@ type options struct {
 	seed         uint64
 	stops        bool
 	build, plain []string
-	run          string
+	run, only    string
 	timeout      time.Duration
 	logs         string
 	packages     []string
@@ -68,6 +68,7 @@ func start(ctx context.Context, args []string, out io.Writer) (failed int, err e
 	flags.BoolVar(&o.stops, "stops", true, "stop the tests and their children for 1 to 3 s at random")
 	buildFlags := flags.String("build", "-race", "flags of go test for the tests, with spaces between")
 	plain := flags.String("plain", "", "folders whose tests also run built without these flags, with spaces between")
+	flags.StringVar(&o.only, "only", "", "of the tests without these flags, only those that this pattern names")
 	flags.StringVar(&o.run, "run", "", "only the tests that this pattern names, as of go test")
 	flags.DurationVar(&o.timeout, "timeout", time.Hour, "after how long a run has failed")
 	flags.StringVar(&o.logs, "logs", "artifacts/flaky", "the folder for what failed runs wrote")

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,9 +84,13 @@ func runOnce(ctx context.Context, o options, b binary, load, n int) result {
 	}
 	defer file.Close()
 
+	run := o.run
+	if b.plain {
+		run = cmp.Or(run, o.only)
+	}
 	mark := runMark + "=" + strconv.FormatUint(r.seed, 10) + "-" + strconv.FormatUint(rand.Uint64(), 36)
 	cmd := exec.CommandContext(ctx, b.path, "-test.shuffle="+strconv.FormatUint(r.seed, 10), "-test.timeout="+o.timeout.String(),
-		"-test.paniconexit0", "-test.run="+o.run)
+		"-test.paniconexit0", "-test.run="+run)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.dir, append(os.Environ(), mark), file, file
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Minute // for children that hold the file
