@@ -47,7 +47,9 @@ func Close() { shared.close() }
 func (b *browser) start(more ...Option) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-gpu-watchdog", true), chromedp.Flag("ipc-connection-timeout", "600"))
+		chromedp.Flag("disable-gpu-watchdog", true), chromedp.Flag("ipc-connection-timeout", "600"),
+		// chromedp's own list, and no process in advance for a page that is never opened.
+		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess"))
 	ctx, _ := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
 	b.ctx, _ = chromedp.NewContext(ctx)
 	b.err = chromedp.Do(b.ctx)
