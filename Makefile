@@ -64,10 +64,11 @@ test-race:
 	RAPID_CHECKS=10 $(GO) test $(RACE) -p $(TWICE) -parallel $(TWICE) -timeout 30m ./...
 
 test-plain:
-	$(GO) test -p $(CORES) -parallel $(TWICE) -timeout 30m -run '$(ONLY)' $(PLAIN:%=./%)
+	@echo "$(GO) test -p $(CORES) -parallel $(TWICE) -timeout 30m -run '(tests that the race detector is no use to)' ..."
+	@$(GO) test -p $(CORES) -parallel $(TWICE) -timeout 30m -run '$(ONLY)' $(PLAIN:%=./%)
 
 flaky: needs-test ## each package's tests 30 times beside 2 and 8 busy processes, with stops of 1 to 3 s at random: lists what failed, with its seed; takes hours (FLAKY='-runs 5 ./sampler/...')
-	RAPID_CHECKS=10 $(GO) run ./internal/testkit/flaky -build '$(RACE)' -plain '$(PLAIN)' -only '$(ONLY)' $(FLAKY)
+	@RAPID_CHECKS=10 $(GO) run ./internal/testkit/flaky -build '$(RACE)' -plain '$(PLAIN)' -only '$(ONLY)' $(FLAKY)
 
 # The programs are kept outside of the tree, since kube-apiserver takes five minutes of two processors to build.
 KUBE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpuwhy-kube
