@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -85,32 +84,22 @@ type healthcheckCommand struct {
 // Run asks a running gpuwhy whether it is ready.
 func (c healthcheckCommand) Run(env *environment) error {
 	base := cmp.Or(c.URL, ownURL(env.cfg.address(), env.cfg.BasePath))
-	ctx, cancel := context.WithTimeout(env.ctx, 5*time.Second)
-	defer cancel()
-	url := strings.TrimSuffix(base, "/") + "/health/ready"
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	question := newAsking(base, "/health/ready", typeJSON)
+	question.patience = patience{silent: 5 * time.Second, working: 5 * time.Second, stalled: 5 * time.Second}
+	answer, err := question.do(env.ctx)
 	if err != nil {
-		return fmt.Errorf("%q is no URL: %w", base, err)
+		return err
 	}
-	answer, body, err := ask(request)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
 	if err != nil {
-		return fmt.Errorf("gpuwhy does not answer: %w", err)
+		return err
 	}
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("not ready: %s: %s", answer.Status, detail(body))
 	}
 	_, err = fmt.Fprintln(env.stdout, "ready")
 	return err
-}
-
-// ask sends a request to a running gpuwhy, and reads the answer.
-func ask(request *http.Request) (answer *http.Response, body []byte, err error) {
-	if answer, err = http.DefaultClient.Do(request); err != nil {
-		return nil, nil, err
-	}
-	defer answer.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(answer.Body, 64<<20))
-	return answer, body, err
 }
 
 func detail(body []byte) string {
