@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -56,7 +57,7 @@ type checkConfigCommand struct {
 	Schema bool `name:"schema" help:"Print the JSON schema of the file of alert rules instead."`
 }
 
-// Run says whether gpuwhy would start: all but the rules was checked before it is called.
+// Run says whether 'gpuwhy serve' would start.
 func (c checkConfigCommand) Run(env *environment) error {
 	if c.Schema {
 		_, err := env.stdout.Write(rulefile.Schema)
@@ -65,6 +66,13 @@ func (c checkConfigCommand) Run(env *environment) error {
 	file, err := env.cfg.rules()
 	if err != nil {
 		return usageError{err}
+	}
+	notes, err := env.checkServe()
+	if err != nil {
+		return err
+	}
+	for _, note := range append(notes, env.unknown()...) {
+		tell(env.stderr, errors.New(note))
 	}
 	enabled := 0
 	for i := range file.Rules {

@@ -48,13 +48,16 @@ type commands struct {
 	CheckConfig checkConfigCommand `cmd:"" help:"Say whether gpuwhy would start with these settings and these rules of alerts."`
 	Notify      notifyCommand      `cmd:"" help:"Try what tells people of alerts."`
 	Fleet       fleetCommand       `cmd:"" help:"Let machines join a fleet, and say who may."`
-	Version     versionCommand     `cmd:"" help:"Print the version."`
+	Version     versionCommand     `cmd:"" help:"Print the version, as --version does."`
+	Help        helpCommand        `cmd:"" help:"Print the help of gpuwhy or of a command, as --help does."`
 }
 
 // environment is what a command is given.
 type environment struct {
 	ctx            context.Context
 	cfg            *Config
+	model          *kong.Application // all commands and flags
+	args           []string          // as they were given
 	log            *slog.Logger
 	stdout, stderr io.Writer
 }
@@ -95,9 +98,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 		tell(stderr, fmt.Errorf("the command line can't be built: %w", err))
 		return exitError
 	}
-	parsed, err := parser.Parse(pastArgs(args))
+	parsed, err := parser.Parse(pastArgs(asCommands(args)))
 	if exited >= 0 { // --help
 		return exited
+	}
+	if err == nil {
+		err = tidy(parsed)
 	}
 	if err == nil {
 		err = cmd.check()
@@ -109,7 +115,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	// Before this, a signal ends the program at once, whatever it reads.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	switch err := parsed.Run(&environment{ctx, &cmd.Config, newLogger(stderr, &cmd.Config), stdout, stderr}); {
+	switch err := parsed.Run(&environment{ctx, &cmd.Config, parser.Model, args, newLogger(stderr, &cmd.Config), stdout, stderr}); {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errQuiet):

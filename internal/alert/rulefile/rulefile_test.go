@@ -71,6 +71,7 @@ func TestFiles(t *testing.T) {
 			"group_wait: 0\nrules:\n- {name: hot, hold: 0, clear: 0, cooldown: +0, repeat: -0}\n",
 			change("hot", func(r *alert.Rule) { r.Hold, r.Clear, r.Cooldown, r.Repeat = 0, 0, 0, 0 }),
 		},
+		"a GPU by its index": {"rules: [{name: hot, scope: {gpus: [0, 12, '*4090*']}}]", change("hot", func(r *alert.Rule) { r.Scope.GPUs = []string{"0", "12", "*4090*"} })},
 		"an alias of a time": {
 			"group_wait: &wait 20s\nrules: [{name: hot, hold: *wait}]",
 			change("hot", func(r *alert.Rule) { r.Hold = 20 * time.Second }),
