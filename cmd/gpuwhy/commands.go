@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
@@ -82,31 +79,6 @@ func (c checkConfigCommand) Run(env *environment) error {
 	}
 	_, err = fmt.Fprintf(env.stdout, "The configuration is good: %d rules of alerts, %d of them enabled; targets that gpuwhy sends messages to: %d.\n",
 		len(file.Rules), enabled, len(file.Notify.Targets))
-	return err
-}
-
-type healthcheckCommand struct {
-	URL string `arg:"" optional:"" help:"Where gpuwhy is served; by default what --listen and --base-path say."`
-}
-
-// Run asks a running gpuwhy whether it is ready.
-func (c healthcheckCommand) Run(env *environment) error {
-	base := cmp.Or(c.URL, ownURL(env.cfg.address(), env.cfg.BasePath))
-	question := newAsking(base, "/health/ready", typeJSON)
-	question.patience = patience{silent: 5 * time.Second, working: 5 * time.Second, stalled: 5 * time.Second}
-	answer, err := question.do(env.ctx)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
-	if err != nil {
-		return err
-	}
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("not ready: %s: %s", answer.Status, detail(body))
-	}
-	_, err = fmt.Fprintln(env.stdout, "ready")
 	return err
 }
 

@@ -83,17 +83,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	var cmd commands
 	exited := -1
-	parser, err := kong.New(&cmd,
-		kong.Name("gpuwhy"),
-		kong.Description("Why is my GPU fan running? A live dashboard that names the process, user and container behind the heat."),
-		kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Writers(stdout, stderr),
-		kong.DefaultEnvars("GPUWHY"),
-		kernelFiles(),
-		kong.Vars{"listen": defaultListen},
-		kong.Exit(func(code int) { exited = code }),
-	)
+	parser, err := newParser(&cmd, stdout, stderr, func(code int) { exited = code })
 	if err != nil {
 		tell(stderr, fmt.Errorf("the command line can't be built: %w", err))
 		return exitError
@@ -127,6 +117,21 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		return exitError
 	}
+}
+
+// newParser reads the command line, the environment and the file into commands.
+func newParser(cmd *commands, stdout, stderr io.Writer, exit func(code int)) (*kong.Kong, error) {
+	return kong.New(cmd,
+		kong.Name("gpuwhy"),
+		kong.Description("Why is my GPU fan running? A live dashboard that names the process, user and container behind the heat."),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(stdout, stderr),
+		kong.DefaultEnvars("GPUWHY"),
+		kernelFiles(),
+		kong.Vars{"listen": defaultListen},
+		kong.Exit(exit),
+	)
 }
 
 // tell prints an error for a person: one line, with what to do if that is known.
