@@ -92,6 +92,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if exited >= 0 { // --help
 		return exited
 	}
+	err = hinted(err)
 	if err == nil {
 		err = tidy(parsed)
 	}

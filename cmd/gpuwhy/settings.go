@@ -201,3 +201,24 @@ type helpCommand struct {
 
 // Run is never called.
 func (helpCommand) Run(*environment) error { return usageError{errNoHelp} }
+
+var (
+	notOneOf = lazy.Pattern(`must be one of (.*) but got "(.*)"$`)
+	quotedIn = lazy.Pattern(`"([^"]*)"`)
+)
+
+// hinted is an error of the command line, with the word that was meant where one of some is to be given.
+func hinted(err error) error {
+	if err == nil {
+		return nil
+	}
+	found := notOneOf.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	var words []string
+	for _, word := range quotedIn.FindAllStringSubmatch(found[1], -1) {
+		words = append(words, word[1])
+	}
+	return fmt.Errorf("%w%s", err, nearest.Hint(found[2], words))
+}

@@ -3,6 +3,7 @@ package nearest
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -13,7 +14,7 @@ const longest = 64
 // nothing. A name that contains what was written, or begins it, is like it too.
 func Name(written string, names []string) string {
 	given := plain(written)
-	if len(given) == 0 || len(given) > longest {
+	if len(given) > longest || !strings.ContainsFunc(given, unicode.IsLetter) { // a number is like no other
 		return ""
 	}
 	best, least := "", max(1, utf8.RuneCountInString(given)/3)*4+1 // quarters of a letter
@@ -23,6 +24,9 @@ func Name(written string, names []string) string {
 			continue
 		}
 		far := 4 * distance([]rune(given), []rune(of))
+		if utf8.RuneCountInString(given) < 3 && !strings.Contains(of, given) {
+			continue // so short a text is like anything
+		}
 		switch {
 		case len(given) >= 3 && strings.HasPrefix(of, given):
 			far = min(far, 2)

@@ -15,7 +15,7 @@ func TestName(t *testing.T) {
 	}{
 		{"power", metrics, "power_draw"}, {"Power-Draw", metrics, "power_draw"}, {"powerdraw", metrics, "power_draw"}, {"utilisation", metrics, "utilization"},
 		{"temp", metrics, "temperature"}, {"memory", metrics, "memory_used"}, {"fan", metrics, "fan_speed"}, {"tempreature", metrics, "temperature"}, {"draw", metrics, "power_draw"},
-		{"speeed", metrics, ""}, {"x", metrics, ""}, {"", metrics, ""}, {"colour", metrics, ""}, {strings.Repeat("power", 100), metrics, ""},
+		{"speeed", metrics, ""}, {"x", metrics, ""}, {"7", []string{"0", "17"}, ""}, {"5m", []string{"1m", "15m"}, "15m"}, {"op", []string{"ops", "on"}, "ops"}, {"b", []string{"n"}, ""}, {"", metrics, ""}, {"colour", metrics, ""}, {strings.Repeat("power", 100), metrics, ""},
 		{"GPUWHY_LISTN", settings, "GPUWHY_LISTEN"}, {"GPUWHY_STATEDIR", settings, "GPUWHY_STATE_DIR"}, {"GPUWHY_ALLOW_HOSTS", settings, "GPUWHY_ALLOW_HOST"}, {"GPUWHY_NOED", settings, "GPUWHY_NODE"},
 	} {
 		if got := Name(tt.written, tt.names); got != tt.want {

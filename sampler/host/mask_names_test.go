@@ -268,15 +268,3 @@ func quotedFields(line string) (args []string) {
 	}
 	return args
 }
-
-func BenchmarkCommandLine(b *testing.B) {
-	var lines [][]string
-	for line := range strings.Lines(maskRows) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			lines = append(lines, quotedFields(strings.NewReplacer("«", "", "»", "").Replace(line)))
-		}
-	}
-	for i := 0; b.Loop(); i++ {
-		commandLine(lines[i%len(lines)])
-	}
-}
