@@ -37,7 +37,15 @@ type asking struct {
 
 // newAsking asks the gpuwhy that is served at an address.
 func newAsking(base, path, accept string) *asking {
-	return &asking{client: http.DefaultTransport, patience: ordinaryPatience, base: strings.TrimSuffix(base, "/"), path: path, accept: accept}
+	return &asking{client: http.DefaultTransport, patience: ordinaryPatience, base: strings.TrimRight(base, "/"), path: path, accept: accept}
+}
+
+// shown is the address for people, without a password.
+func (a *asking) shown() string {
+	if u, err := url.Parse(a.base); err == nil {
+		return u.Redacted()
+	}
+	return a.base
 }
 
 // checkURL says what is wrong with the address of a gpuwhy.
@@ -47,7 +55,7 @@ func checkURL(base string) error {
 	switch {
 	case err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "":
 		return nil
-	case !strings.Contains(base, "://") && hostAndPort(plain):
+	case !strings.Contains(base, "://") && !strings.HasSuffix(base, ":") && hostAndPort(plain):
 		return usageError{&gpu.Advice{What: fmt.Sprintf("%q is no URL, since it does not begin with http:// or https://", base), Try: "write http://" + plain, Err: err}}
 	}
 	return usageError{&gpu.Advice{What: fmt.Sprintf("%q is no URL of a gpuwhy", base), Try: "write it as http://127.0.0.1:8003", Err: err}}
@@ -68,7 +76,7 @@ func (a *asking) do(ctx context.Context) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+a.path, nil)
 	if err != nil {
 		cancel(err)
-		return nil, usageError{&gpu.Advice{What: fmt.Sprintf("%q is no URL", a.base), Try: "write it as http://127.0.0.1:8003", Err: err}}
+		return nil, usageError{&gpu.Advice{What: fmt.Sprintf("%q is no URL", a.shown()), Try: "write it as http://127.0.0.1:8003", Err: err}}
 	}
 	request.Header.Set("Accept", a.accept)
 	begun := make(chan struct{})
@@ -92,7 +100,7 @@ func (a *asking) do(ctx context.Context) (*http.Response, error) {
 		return nil, a.explain(err)
 	}
 	answer.Body = &steady{body: answer.Body, ctx: ctx, cancel: cancel, stalled: a.stalled, late: &gpu.Advice{
-		What: fmt.Sprintf("gpuwhy at %s stopped in the middle of its answer, and sent nothing more for %s", a.base, a.stalled),
+		What: fmt.Sprintf("gpuwhy at %s stopped in the middle of its answer, and sent nothing more for %s", a.shown(), a.stalled),
 		Try:  "try again; if it stays so, restart it, or ask for a shorter time",
 	}}
 	return answer, nil
@@ -129,14 +137,14 @@ func (a *asking) watch(ctx context.Context, begun <-chan struct{}, cancel contex
 	end()
 	if !<-lives {
 		cancel(&gpu.Advice{
-			What: fmt.Sprintf("something at %s takes connections, and answers nothing within %s", a.base, a.silent),
+			What: fmt.Sprintf("something at %s takes connections, and answers nothing within %s", a.shown(), a.silent),
 			Try:  "check that this is gpuwhy's address; if it is, look at its log and restart it",
 		})
 		return
 	}
 	if patient(a.working - a.silent) {
 		cancel(&gpu.Advice{
-			What: fmt.Sprintf("gpuwhy at %s lives, and has not begun to answer within %s", a.base, a.working),
+			What: fmt.Sprintf("gpuwhy at %s lives, and has not begun to answer within %s", a.shown(), a.working),
 			Try:  "ask for a shorter time, or try again when it has less to do",
 		})
 	}
@@ -148,7 +156,8 @@ func (a *asking) lives(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	answer, err := a.client.RoundTrip(request)
+	client := &http.Client{Transport: a.client, CheckRedirect: a.follow} // which sends a name and a password
+	answer, err := client.Do(request)
 	if err != nil {
 		return false
 	}
@@ -163,13 +172,13 @@ var errElsewhere = errors.New("it leads elsewhere")
 func (a *asking) follow(next *http.Request, before []*http.Request) error {
 	if next.URL.Hostname() != before[0].URL.Hostname() {
 		return &gpu.Advice{
-			What: fmt.Sprintf("what answers at %s leads to %s, as a sign-in does", a.base, next.URL.Scheme+"://"+next.URL.Host),
+			What: fmt.Sprintf("what answers at %s leads to %s, as a sign-in does", a.shown(), next.URL.Scheme+"://"+next.URL.Host),
 			Try:  "give an address of gpuwhy with --url that needs no sign-in, such as http://127.0.0.1:8003 on its own machine", Err: errElsewhere,
 		}
 	}
 	if len(before) >= 10 {
 		return &gpu.Advice{
-			What: fmt.Sprintf("what answers at %s leads in a circle, as a sign-in without a browser does", a.base),
+			What: fmt.Sprintf("what answers at %s leads in a circle, as a sign-in without a browser does", a.shown()),
 			Try:  "give an address of gpuwhy with --url that needs no sign-in, such as http://127.0.0.1:8003 on its own machine", Err: errElsewhere,
 		}
 	}
@@ -184,7 +193,7 @@ func (a *asking) explain(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	advice := &gpu.Advice{What: fmt.Sprintf("gpuwhy at %s does not answer (%v)", a.base, err), Try: "check the address, and that gpuwhy runs there", Err: err}
+	advice := &gpu.Advice{What: fmt.Sprintf("gpuwhy at %s does not answer (%v)", a.shown(), err), Try: "check the address, and that gpuwhy runs there", Err: err}
 	name, isName := errors.AsType[*net.DNSError](err)
 	certificate, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
@@ -192,27 +201,27 @@ func (a *asking) explain(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case neterr.Refused(err):
-		advice.What, advice.Try = "no gpuwhy answers at "+a.base, "start it, or give its address with --url"
+		advice.What, advice.Try = "no gpuwhy answers at "+a.shown(), "start it, or give its address with --url"
 	case isName:
-		advice.What, advice.Try = fmt.Sprintf("no machine is known as %q", name.Name), "check the name in "+a.base
+		advice.What, advice.Try = fmt.Sprintf("no machine is known as %q", name.Name), "check the name in "+a.shown()
 	case untrusted:
-		advice.What = fmt.Sprintf("the certificate of %s is not trusted (%v)", a.base, certificate.Err)
+		advice.What = fmt.Sprintf("the certificate of %s is not trusted (%v)", a.shown(), certificate.Err)
 		advice.Try = "name a file with the certificate of its authority in SSL_CERT_FILE, or give the name that the certificate is for"
 	case errors.Is(err, http.ErrSchemeMismatch):
-		advice.What, advice.Try = "what answers at "+a.base+" speaks plain HTTP", "write http:// instead of https://"
+		advice.What, advice.Try = "what answers at "+a.shown()+" speaks plain HTTP", "write http:// instead of https://"
 	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // a record of TLS; there is no error for it
 		advice = a.speaksTLS()
 	case noTLS, strings.Contains(err.Error(), "malformed HTTP"):
-		return errNotGPUwhy(a.base, err)
+		return errNotGPUwhy(a.shown(), err)
 	case errors.Is(err, io.EOF), neterr.Cut(err):
-		advice.What = "what answers at " + a.base + " ends the connection without an answer"
+		advice.What = "what answers at " + a.shown() + " ends the connection without an answer"
 		advice.Try = "check that this is gpuwhy's address, and whether it speaks http:// or https://"
 	}
 	return advice
 }
 
 func (a *asking) speaksTLS() *gpu.Advice {
-	return &gpu.Advice{What: "what answers at " + a.base + " speaks HTTPS", Try: "write https:// instead of http://"}
+	return &gpu.Advice{What: "what answers at " + a.shown() + " speaks HTTPS", Try: "write https:// instead of http://"}
 }
 
 // refused says why an answer is none of gpuwhy's.
@@ -224,17 +233,17 @@ func (a *asking) refused(answer *http.Response, body []byte) error {
 		return a.speaksTLS()
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
 		return &gpu.Advice{
-			What: fmt.Sprintf("what answers at %s asks for a sign-in (%s)", a.base, answer.Status),
+			What: fmt.Sprintf("what answers at %s asks for a sign-in (%s)", a.shown(), answer.Status),
 			Try:  "give an address of gpuwhy with --url that needs none, such as http://127.0.0.1:8003 on its own machine, or a name and a password in the URL", Err: cause,
 		}
 	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:
-		return &gpu.Advice{What: fmt.Sprintf("a proxy at %s reaches no gpuwhy (%s)", a.base, answer.Status), Try: "check that gpuwhy runs behind it", Err: cause}
+		return &gpu.Advice{What: fmt.Sprintf("a proxy at %s reaches no gpuwhy (%s)", a.shown(), answer.Status), Try: "check that gpuwhy runs behind it", Err: cause}
 	case strings.HasPrefix(is, "text/html"):
-		advice := errNotGPUwhy(a.base, cause)
+		advice := errNotGPUwhy(a.shown(), cause)
 		advice.Try += "; if a sign-in stands before it, give an address that needs none"
 		return advice
 	}
-	return errNotGPUwhy(a.base, cause)
+	return errNotGPUwhy(a.shown(), cause)
 }
 
 // steady is the body of an answer, which ends when nothing more comes.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -65,7 +66,7 @@ func TestCommandsEndWhateverAnswers(t *testing.T) {
 	circle := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }))
 	t.Cleanup(circle.Close)
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
-	secure.Config.ErrorLog = nil
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	t.Cleanup(secure.Close)
 	plain := page(200, "text/html", "<!doctype html>")
@@ -82,6 +83,8 @@ func TestCommandsEndWhateverAnswers(t *testing.T) {
 		{"has a certificate of nobody", secure.URL, "is not trusted"},
 		{"has no scheme", strings.TrimPrefix(plain, "http://"), "does not begin with http:// or https://: write " + plain},
 		{"is no URL", "gpu box", "is no URL of a gpuwhy: write it as http://127.0.0.1:8003"},
+		{"is a scheme alone", "http://", "is no URL of a gpuwhy: write it as"},
+		{"has a password", "http://bob:hunter2@" + freeAddress(t), "no gpuwhy answers at http://bob:xxxxx@127.0.0.1:"},
 		{"has no name", "http://nowhere.invalid", "no machine is known as \"nowhere.invalid\""},
 		{"is not there", "http://" + freeAddress(t), "start it, or give its address with --url"},
 	} {
