@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
@@ -37,6 +38,11 @@ func (env *environment) checkServe() (notes []string, err error) {
 	if c.FleetCredentials != "" {
 		if err := bus.CheckCredentials(c.FleetCredentials); err != nil {
 			return nil, usageError{err}
+		}
+	}
+	if dir, err := c.fleetDir(); c.FleetListen != "" && err == nil && broker.Exists(dir) {
+		if _, err := broker.OpenAuthority(dir); err != nil {
+			return nil, err
 		}
 	}
 	in, err := newInputs(&c, silent)

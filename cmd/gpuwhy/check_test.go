@@ -22,32 +22,37 @@ func TestCheckConfigSaysWhatServeSays(t *testing.T) {
 		return path
 	}
 	file := write("file", "")
+	keys := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(keys, "fleet", "authority.json"), 0o700); err != nil { // no file at all
+		t.Fatal(err)
+	}
 	for name, args := range map[string][]string{
-		"a host with quotes":              {`--allow-host="gpu.example"`},
-		"two hosts in one":                {"--allow-host=a.example b.example"},
-		"a host of no letters":            {"--allow-host=gpu[0-9].example"},
-		"a host with a carriage return":   {"--allow-host=gpu.example\r"},
-		"no family of metrics":            {"--metrics-families=ours"},
-		"a state folder that is a file":   {"--state-dir=" + file},
-		"a state folder below a file":     {"--state-dir=" + file + "/x"},
-		"a state folder nobody can make":  {"--state-dir=/proc/nowhere"},
-		"a state folder of a shell":       {"--state-dir=$HOME/x"},
-		"a server and a member":           {"--fleet=tls://a", "--fleet-listen=127.0.0.1:0", "--state-dir=" + dir},
-		"no credentials":                  {"--fleet=tls://a", "--fleet-credentials=/nowhere/creds"},
-		"empty credentials":               {"--fleet=tls://a", "--fleet-credentials=" + file},
-		"an address of another":           {"--listen=192.0.2.7:8003"},
-		"a name that nobody has":          {"--listen=nowhere.invalid:8003"},
-		"a fleet's address of another":    {"--fleet-listen=192.0.2.7:4222", "--state-dir=" + t.TempDir()},
-		"no clusters":                     {"--clusters=/nowhere/clusters.yaml"},
-		"clusters without a kubeconfig":   {"--clusters=" + write("clusters.yaml", "clusters:\n- name: a\n  kubeconfig: /nowhere/kubeconfig\n")},
-		"no rules":                        {"--alert-rules=/nowhere/rules.yaml"},
-		"wrong rules":                     {"--alert-rules=" + write("rules.yaml", "rules:\n- name: hot\n  above: 900\n")},
-		"a target without its variable":   {"--alert-rules=" + write("targets.yaml", "targets:\n- {name: a, url_env: NOWHERE_AT_ALL}\n")},
-		"no credentials for remote write": {"--remote-write=http://127.0.0.1:1/", "--remote-write-credentials=/nowhere/creds"},
-		"no capture":                      {"--source=replay:/nowhere"},
-		"a database of another kind":      {"--history=mysql://a/b"},
-		"a proxy that is a name":          {"--trusted-proxy=proxy.example"},
-		"an origin without a scheme":      {"--allow-origin=10.0.0.1:8003"},
+		"a host with quotes":               {`--allow-host="gpu.example"`},
+		"two hosts in one":                 {"--allow-host=a.example b.example"},
+		"a host of no letters":             {"--allow-host=gpu[0-9].example"},
+		"a host with a carriage return":    {"--allow-host=gpu.example\r"},
+		"no family of metrics":             {"--metrics-families=ours"},
+		"a state folder that is a file":    {"--state-dir=" + file},
+		"a state folder below a file":      {"--state-dir=" + file + "/x"},
+		"a state folder nobody can make":   {"--state-dir=/proc/nowhere"},
+		"a state folder of a shell":        {"--state-dir=$HOME/x"},
+		"a server and a member":            {"--fleet=tls://a", "--fleet-listen=127.0.0.1:0", "--state-dir=" + dir},
+		"no credentials":                   {"--fleet=tls://a", "--fleet-credentials=/nowhere/creds"},
+		"empty credentials":                {"--fleet=tls://a", "--fleet-credentials=" + file},
+		"an address of another":            {"--listen=192.0.2.7:8003"},
+		"a name that nobody has":           {"--listen=nowhere.invalid:8003"},
+		"a fleet's address of another":     {"--fleet-listen=192.0.2.7:4222", "--state-dir=" + t.TempDir()},
+		"keys of a fleet that are no file": {"--fleet-listen=127.0.0.1:0", "--state-dir=" + keys},
+		"no clusters":                      {"--clusters=/nowhere/clusters.yaml"},
+		"clusters without a kubeconfig":    {"--clusters=" + write("clusters.yaml", "clusters:\n- name: a\n  kubeconfig: /nowhere/kubeconfig\n")},
+		"no rules":                         {"--alert-rules=/nowhere/rules.yaml"},
+		"wrong rules":                      {"--alert-rules=" + write("rules.yaml", "rules:\n- name: hot\n  above: 900\n")},
+		"a target without its variable":    {"--alert-rules=" + write("targets.yaml", "targets:\n- {name: a, url_env: NOWHERE_AT_ALL}\n")},
+		"no credentials for remote write":  {"--remote-write=http://127.0.0.1:1/", "--remote-write-credentials=/nowhere/creds"},
+		"no capture":                       {"--source=replay:/nowhere"},
+		"a database of another kind":       {"--history=mysql://a/b"},
+		"a proxy that is a name":           {"--trusted-proxy=proxy.example"},
+		"an origin without a scheme":       {"--allow-origin=10.0.0.1:8003"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -160,7 +160,7 @@ func TestFleetSettings(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"--node=..", "stands in addresses"},
 		{"--node=.", "stands in addresses"},
-		{"--fleet=http://x", "neither nats:// nor tls://"},
+		{"--fleet=http://x", "does not begin with nats:// or tls://"},
 		{"--fleet=x", "is no URL"},
 		{"--fleet=nats://u:p@x", "has a user or a token"},
 		{"--fleet=nats://x/y", "more than a host"},
