@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/strictjson"
 )
 
@@ -108,7 +110,8 @@ func parse(raw []byte) (req request, err error) {
 }
 
 func unknownEvent(event string) error {
-	return &refusal{codeUnknownEvent, fmt.Sprintf("there is no event %.64q for clients to send", event)}
+	there := []string{eventSubscribe, eventUnsubscribe, eventRequest}
+	return &refusal{codeUnknownEvent, fmt.Sprintf("there is no event %.64q for clients to send%s; there are %s", event, nearest.Hint(event, there), strings.Join(there, ", "))}
 }
 
 func parseID(raw json.RawMessage) (json.RawMessage, error) {

@@ -126,7 +126,7 @@ func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
 		OriginPatterns:  v.hub.cfg.Origins,
 		CompressionMode: websocket.CompressionNoContextTakeover,
 		OnPingReceived:  v.pinged,
-		OnPongReceived:  func(context.Context, []byte) { v.unanswered.Store(false) },
+		OnPongReceived:  v.ponged,
 	})
 	if err != nil {
 		if up.refused != 0 {

@@ -54,11 +54,13 @@ type viewer struct {
 }
 
 // limits are how fast a viewer may send request_gpu_update and all other messages,
-// and how many that are refused end its connection.
-type limits struct{ requests, others, patience *rate.Limiter }
+// how many that are refused end its connection, and how fast its pings and pongs are read.
+type limits struct{ requests, others, patience, controls *rate.Limiter }
 
 func newLimits() limits {
-	return limits{requests: rate.NewLimiter(2, 5), others: rate.NewLimiter(20, 50), patience: rate.NewLimiter(10, 500)}
+	return limits{
+		requests: rate.NewLimiter(2, 5), others: rate.NewLimiter(20, 50), patience: rate.NewLimiter(10, 500), controls: rate.NewLimiter(20, 50),
+	}
 }
 
 // judge says whether a message is served, and else whether the viewer may stay.
@@ -249,10 +251,32 @@ func (v *viewer) sent(err error) bool {
 // pinged answers a ping in the viewer's next turn; of several, the last one (RFC 6455, 5.5.3). The WebSocket library would
 // end the connection of a viewer that does not take the message before within 5 s.
 func (v *viewer) pinged(_ context.Context, payload []byte) (answer bool) {
+	v.holdBack()
 	own := bytes.Clone(payload)
 	v.pong.Store(&own)
 	v.wake()
 	return false
+}
+
+// ponged notes that the viewer has answered a ping.
+func (v *viewer) ponged(context.Context, []byte) {
+	v.holdBack()
+	v.unanswered.Store(false)
+}
+
+// holdBack is called by who reads from the viewer. It waits if pings and pongs come faster than they may: nothing more is
+// read meanwhile, and the viewer can't send.
+func (v *viewer) holdBack() {
+	wait := v.limits.controls.Reserve().Delay()
+	if wait <= 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-v.ctx.Done():
+	case <-timer.C:
+	}
 }
 
 func (v *viewer) pingIsDue() {

@@ -302,6 +302,30 @@ func TestStormIsCut(t *testing.T) {
 	})
 }
 
+// Pings are read at their rate, however fast they are sent, and all are answered. Others don't notice.
+func TestPingsAreRead20ASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := startPiped(t, nil)
+		storm, other := connect(t, m), connect(t, m)
+		storm.follow()
+		began := time.Now()
+		for range 250 {
+			if err := storm.conn.Ping(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took < 9900*time.Millisecond || took > 11*time.Second {
+			t.Errorf("250 pings took %v, want 10s", took)
+		}
+		m.publish(snapshot(1))
+		other.wantFrame(1)
+		time.Sleep(time.Minute) // which it survives
+		if err := storm.conn.Ping(t.Context()); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
 // Who does not read its replies is not read from either: nothing piles up.
 func TestRepliesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

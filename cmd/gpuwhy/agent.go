@@ -57,12 +57,12 @@ func (env *environment) newFleet(as role, in []*app.Inputs) (_ *app.Fleet, err e
 		return nil, nil
 	}
 	cfg, log := env.cfg, env.log.With("part", "fleet")
+	if err := cfg.checkFleetRole(); err != nil {
+		return nil, usageError{err}
+	}
 	f := &app.Fleet{Publishes: as.publishes, Shows: as.shows, Records: as.reads && as.shows}
 	of := bus.Config{URLs: cfg.fleet, Credentials: cfg.FleetCredentials, Name: "gpuwhy " + cfg.name(), Log: log}
 	if cfg.FleetListen != "" {
-		if len(cfg.fleet) > 0 {
-			return nil, usageError{bad("fleet-listen", cfg.FleetListen, "is of no use with --fleet: the machine is the server of a fleet, or joins one")}
-		}
 		dir, err := cfg.fleetDir()
 		if err != nil {
 			return nil, usageError{err}

@@ -67,6 +67,11 @@ func (c captureCommand) Run(env *environment) error {
 	case c.Every < 250*time.Millisecond || c.Every > time.Hour:
 		return usageError{bad("every", c.Every.String(), "must be from 250ms to 1h")}
 	}
+	dir, err := pathOf("the folder", c.Dir)
+	if err != nil {
+		return usageError{err}
+	}
+	c.Dir = dir
 	if _, simulated := env.cfg.simulates(); simulated {
 		return usageError{bad("source", env.cfg.Source[0], "a simulation is not recorded, since nothing of it is real")}
 	}

@@ -2,17 +2,14 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
@@ -57,7 +54,7 @@ type checkConfigCommand struct {
 	Schema bool `name:"schema" help:"Print the JSON schema of the file of alert rules instead."`
 }
 
-// Run says whether gpuwhy would start: all but the rules was checked before it is called.
+// Run says whether 'gpuwhy serve' would start.
 func (c checkConfigCommand) Run(env *environment) error {
 	if c.Schema {
 		_, err := env.stdout.Write(rulefile.Schema)
@@ -66,6 +63,13 @@ func (c checkConfigCommand) Run(env *environment) error {
 	file, err := env.cfg.rules()
 	if err != nil {
 		return usageError{err}
+	}
+	notes, err := env.checkServe()
+	if err != nil {
+		return err
+	}
+	for _, note := range append(notes, env.unknown()...) {
+		tell(env.stderr, errors.New(note))
 	}
 	enabled := 0
 	for i := range file.Rules {
@@ -76,41 +80,6 @@ func (c checkConfigCommand) Run(env *environment) error {
 	_, err = fmt.Fprintf(env.stdout, "The configuration is good: %d rules of alerts, %d of them enabled; targets that gpuwhy sends messages to: %d.\n",
 		len(file.Rules), enabled, len(file.Notify.Targets))
 	return err
-}
-
-type healthcheckCommand struct {
-	URL string `arg:"" optional:"" help:"Where gpuwhy is served; by default what --listen and --base-path say."`
-}
-
-// Run asks a running gpuwhy whether it is ready.
-func (c healthcheckCommand) Run(env *environment) error {
-	base := cmp.Or(c.URL, ownURL(env.cfg.address(), env.cfg.BasePath))
-	ctx, cancel := context.WithTimeout(env.ctx, 5*time.Second)
-	defer cancel()
-	url := strings.TrimSuffix(base, "/") + "/health/ready"
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return fmt.Errorf("%q is no URL: %w", base, err)
-	}
-	answer, body, err := ask(request)
-	if err != nil {
-		return fmt.Errorf("gpuwhy does not answer: %w", err)
-	}
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("not ready: %s: %s", answer.Status, detail(body))
-	}
-	_, err = fmt.Fprintln(env.stdout, "ready")
-	return err
-}
-
-// ask sends a request to a running gpuwhy, and reads the answer.
-func ask(request *http.Request) (answer *http.Response, body []byte, err error) {
-	if answer, err = http.DefaultClient.Do(request); err != nil {
-		return nil, nil, err
-	}
-	defer answer.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(answer.Body, 64<<20))
-	return answer, body, err
 }
 
 func detail(body []byte) string {

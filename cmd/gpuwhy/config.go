@@ -79,7 +79,8 @@ type Config struct {
 	origins  auth.Origins // of AllowOrigin
 	frames   auth.Frames  // of AllowEmbed
 	proxies  server.Proxies
-	hostname string // this machine's; empty where it has none
+	hosts    []string // of AllowHost, as requests have them
+	hostname string   // this machine's; empty where it has none
 	// ownStateDir says that nobody gave the state directory; notKept is why it can't be used.
 	ownStateDir bool
 	notKept     error
@@ -149,7 +150,9 @@ func (c *Config) check() (err error) {
 	if c.BasePath = path.Clean(c.BasePath); c.BasePath != "/" {
 		c.BasePath += "/"
 	}
-	// The server checks the hosts, and is built before anything starts.
+	if c.hosts, err = server.ParseHosts(c.AllowHost); err != nil {
+		return err
+	}
 	if c.origins, err = auth.ParseOrigins(c.AllowOrigin); err != nil {
 		return fmt.Errorf("--allow-origin: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
@@ -34,7 +35,11 @@ func (configFile) BeforeResolve(ctx *kong.Context, path *kong.Path) error {
 	if name == "" {
 		return nil
 	}
-	text, err := regular.Read(string(name), largestConfig)
+	whole, err := pathOf("--config", string(name))
+	if err != nil {
+		return err
+	}
+	text, err := regular.Read(whole, largestConfig)
 	if err != nil {
 		return fmt.Errorf("--config: %w: name a YAML file whose keys are the flags' names", err)
 	}
@@ -58,7 +63,7 @@ func (f *file) Validate(app *kong.Application) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.values)) {
 		if !known[key] {
-			return fmt.Errorf("%s: unknown key %q; 'gpuwhy --help' lists the flags, and their names are the keys", f.name, key)
+			return fmt.Errorf("%s: unknown key %q%s; 'gpuwhy --help' lists the flags, and their names are the keys", f.name, key, nearest.Hint(key, slices.Collect(maps.Keys(known))))
 		}
 	}
 	return nil

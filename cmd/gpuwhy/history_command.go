@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,9 +30,7 @@ type historySize struct {
 
 // Run prints how much is kept.
 func (c historySize) Run(env *environment) error {
-	ctx, cancel := context.WithTimeout(env.ctx, pastPatience)
-	defer cancel()
-	answer, err := askPast(ctx, env, c.URL, "/api/gpu/history/size", typeJSON)
+	answer, err := askPast(env.ctx, env, c.URL, "/api/gpu/history/size", typeJSON)
 	if err != nil {
 		return err
 	}

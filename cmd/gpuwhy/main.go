@@ -48,13 +48,16 @@ type commands struct {
 	CheckConfig checkConfigCommand `cmd:"" help:"Say whether gpuwhy would start with these settings and these rules of alerts."`
 	Notify      notifyCommand      `cmd:"" help:"Try what tells people of alerts."`
 	Fleet       fleetCommand       `cmd:"" help:"Let machines join a fleet, and say who may."`
-	Version     versionCommand     `cmd:"" help:"Print the version."`
+	Version     versionCommand     `cmd:"" help:"Print the version, as --version does."`
+	Help        helpCommand        `cmd:"" help:"Print the help of gpuwhy or of a command, as --help does."`
 }
 
 // environment is what a command is given.
 type environment struct {
 	ctx            context.Context
 	cfg            *Config
+	model          *kong.Application // all commands and flags
+	args           []string          // as they were given
 	log            *slog.Logger
 	stdout, stderr io.Writer
 }
@@ -80,24 +83,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	var cmd commands
 	exited := -1
-	parser, err := kong.New(&cmd,
-		kong.Name("gpuwhy"),
-		kong.Description("Why is my GPU fan running? A live dashboard that names the process, user and container behind the heat."),
-		kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Writers(stdout, stderr),
-		kong.DefaultEnvars("GPUWHY"),
-		kernelFiles(),
-		kong.Vars{"listen": defaultListen},
-		kong.Exit(func(code int) { exited = code }),
-	)
+	parser, err := newParser(&cmd, stdout, stderr, func(code int) { exited = code })
 	if err != nil {
 		tell(stderr, fmt.Errorf("the command line can't be built: %w", err))
 		return exitError
 	}
-	parsed, err := parser.Parse(pastArgs(args))
+	parsed, err := parser.Parse(pastArgs(asCommands(args)))
 	if exited >= 0 { // --help
 		return exited
+	}
+	err = hinted(err)
+	if err == nil {
+		err = tidy(parsed)
 	}
 	if err == nil {
 		err = cmd.check()
@@ -109,7 +106,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	// Before this, a signal ends the program at once, whatever it reads.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	switch err := parsed.Run(&environment{ctx, &cmd.Config, newLogger(stderr, &cmd.Config), stdout, stderr}); {
+	switch err := parsed.Run(&environment{ctx, &cmd.Config, parser.Model, args, newLogger(stderr, &cmd.Config), stdout, stderr}); {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errQuiet):
@@ -121,6 +118,21 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		return exitError
 	}
+}
+
+// newParser reads the command line, the environment and the file into commands.
+func newParser(cmd *commands, stdout, stderr io.Writer, exit func(code int)) (*kong.Kong, error) {
+	return kong.New(cmd,
+		kong.Name("gpuwhy"),
+		kong.Description("Why is my GPU fan running? A live dashboard that names the process, user and container behind the heat."),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(stdout, stderr),
+		kong.DefaultEnvars("GPUWHY"),
+		kernelFiles(),
+		kong.Vars{"listen": defaultListen},
+		kong.Exit(exit),
+	)
 }
 
 // tell prints an error for a person: one line, with what to do if that is known.

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
@@ -68,7 +69,7 @@ func (c notifyTestCommand) targets(cfg *Config) ([]notify.Target, error) {
 			for i := range all {
 				names = append(names, all[i].Name)
 			}
-			return nil, fmt.Errorf("there is no target %q; there are %s", name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("there is no target %q%s; there are %s", name, nearest.Hint(name, names), strings.Join(names, ", "))
 		}
 		out = append(out, all[i])
 	}

@@ -2,14 +2,12 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
@@ -90,9 +88,6 @@ func given(value string) []string {
 	return []string{value}
 }
 
-// pastPatience is how long an answer about the past may take.
-const pastPatience = time.Minute
-
 // answerOf prints what gpuwhy answers.
 func answerOf[T any](env *environment, flags pastFlags, path string, q url.Values, show func(io.Writer, *T) error) error {
 	if flags.JSON && flags.CSV {
@@ -109,14 +104,14 @@ func answerOf[T any](env *environment, flags pastFlags, path string, q url.Value
 	if flags.CSV {
 		contentType = typeCSV
 	}
-	ctx, cancel := context.WithTimeout(env.ctx, pastPatience)
-	defer cancel()
-	answer, err := askPast(ctx, env, flags.URL, path+"?"+q.Encode(), contentType)
+	answer, err := askPast(env.ctx, env, flags.URL, path+"?"+q.Encode(), contentType)
 	if err != nil {
 		return err
 	}
 	if flags.CSV {
-		_, err = io.Copy(env.stdout, answer)
+		if _, err = io.Copy(env.stdout, answer); err != nil {
+			err = fmt.Errorf("what is printed is not all: %w", err)
+		}
 		return errors.Join(err, answer.Close())
 	}
 	into, err := decoded[T](answer)

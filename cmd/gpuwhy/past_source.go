@@ -21,7 +21,7 @@ import (
 )
 
 // errNotGPUwhy says that something else answers there.
-func errNotGPUwhy(base string, err error) error {
+func errNotGPUwhy(base string, err error) *gpu.Advice {
 	return &gpu.Advice{What: "what answers at " + base + " is not gpuwhy", Try: "give its address with --url", Err: err}
 }
 
@@ -29,7 +29,7 @@ func errNotGPUwhy(base string, err error) error {
 // has left. The answer is 200 and of the type; it is to be closed.
 func askPast(ctx context.Context, env *environment, address, path, contentType string) (io.ReadCloser, error) {
 	base := strings.TrimSuffix(cmp.Or(address, ownURL(env.cfg.address(), env.cfg.BasePath)), "/")
-	answer, err := askAt(ctx, http.DefaultClient, base, path, contentType)
+	answer, err := newAsking(base, path, contentType).past(ctx)
 	if address != "" || !neterr.Refused(err) {
 		return answer, err
 	}
@@ -50,7 +50,9 @@ func askPast(ctx context.Context, env *environment, address, path, contentType s
 		Then:  func() (*insight.Stage, error) { return insight.NewStage(), nil },
 		Clock: clock.Program(), Log: env.log,
 	})
-	answer, err = askAt(ctx, &http.Client{Transport: within{handler}}, "http://localhost", path, contentType)
+	own := newAsking("http://localhost", path, contentType)
+	own.client, own.patience = within{handler}, endlessPatience
+	answer, err = own.past(ctx)
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
@@ -65,31 +67,26 @@ type closing struct {
 
 func (c *closing) Close() error { return errors.Join(c.ReadCloser.Close(), c.also()) }
 
-// askAt asks one gpuwhy.
-func askAt(ctx context.Context, client *http.Client, base, path, contentType string) (io.ReadCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
-	if err == nil && request.URL.Host == "" {
-		err = errors.New("it names no host")
-	}
+// endlessPatience is for the database of this program, which ends by itself.
+var endlessPatience = patience{silent: 24 * time.Hour, working: 24 * time.Hour, stalled: 24 * time.Hour}
+
+// past asks about the past: the answer is of the type that was asked for.
+func (a *asking) past(ctx context.Context) (io.ReadCloser, error) {
+	answer, err := a.do(ctx)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%q is no URL: %w", base, err)}
-	}
-	request.Header.Set("Accept", contentType)
-	answer, err := client.Do(request)
-	switch {
-	case neterr.Refused(err):
-		return nil, &gpu.Advice{What: "no gpuwhy answers at " + base, Try: "start it, or give its address with --url", Err: err}
-	case err != nil:
-		return nil, fmt.Errorf("gpuwhy does not answer: %w", err)
+		return nil, err
 	}
 	is := answer.Header.Get("Content-Type")
-	if answer.StatusCode == http.StatusOK && strings.HasPrefix(is, contentType) {
+	if answer.StatusCode == http.StatusOK && strings.HasPrefix(is, a.accept) {
 		return answer.Body, nil
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
-	if err != nil || !strings.HasPrefix(is, "application/problem+json") {
-		return nil, errNotGPUwhy(base, errors.Join(fmt.Errorf("it answers %s as %q", answer.Status, is), err))
+	switch {
+	case err != nil:
+		return nil, err
+	case !strings.HasPrefix(is, "application/problem+json"):
+		return nil, a.refused(answer, body)
 	}
 	return nil, errors.New(detail(body))
 }

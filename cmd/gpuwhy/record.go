@@ -19,6 +19,7 @@ type recordCommand struct{}
 // Run writes until a signal. What fails is tried again, and told in the log.
 func (recordCommand) Run(env *environment) error {
 	c := env.cfg
+	env.tellUnknown()
 	kept, onServer := c.keepsHistory()
 	switch {
 	case len(c.fleet) == 0:

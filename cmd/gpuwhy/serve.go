@@ -38,6 +38,7 @@ type role struct {
 // run runs the program until the context ends.
 func (env *environment) run(as role) (err error) {
 	cfg := env.cfg
+	env.tellUnknown()
 	collectSooner()
 	hangups := make(chan os.Signal, 1)
 	if cfg.AlertRules != "" || !onTerminal() {
@@ -75,7 +76,7 @@ func (env *environment) run(as role) (err error) {
 	}
 	var ln net.Listener
 	if as.page {
-		if ln, err = listen(env.ctx, cfg.address()); err != nil {
+		if ln, err = listen(env.ctx, "listen", cfg.address()); err != nil {
 			return errors.Join(err, a.Close())
 		}
 		fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), ownURL(ln.Addr().String(), cfg.BasePath))
@@ -97,7 +98,7 @@ func (c *Config) options() app.Options {
 		Version: versionText(),
 		Node:    c.name(),
 		Address: server.Address{
-			Listen: c.address(), Hostname: c.hostname, BasePath: c.BasePath, AllowOrigins: c.origins, AllowEmbed: c.frames, AllowHosts: c.AllowHost,
+			Listen: c.address(), Hostname: c.hostname, BasePath: c.BasePath, AllowOrigins: c.origins, AllowEmbed: c.frames, AllowHosts: c.hosts,
 			TrustedProxies: c.proxies, MaxViewersOfAddress: c.MaxViewersPerAddress,
 		},
 		MaxViewers:       c.MaxViewers,
@@ -127,7 +128,7 @@ func onTerminal() bool {
 }
 
 // listen opens the address, or says what is wrong with it.
-func listen(ctx context.Context, address string) (net.Listener, error) {
+func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
 	case err == nil:
@@ -135,12 +136,12 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	case neterr.InUse(err):
 		return nil, &gpu.Advice{
 			What: "another program listens on " + address,
-			Try:  "end it, or choose another port with --listen (port 0 takes a free one)",
+			Try:  "end it, or choose another port with --" + flag + " (port 0 takes a free one)",
 			Err:  err,
 		}
 	case neterr.Forbidden(err):
-		return nil, &gpu.Advice{What: "not permitted to listen on " + address, Try: "choose another port, above 1023, with --listen", Err: err}
+		return nil, &gpu.Advice{What: "not permitted to listen on " + address, Try: "choose another port, above 1023, with --" + flag, Err: err}
 	default:
-		return nil, &gpu.Advice{What: "can't listen on " + address, Try: "give --listen an address of this machine (" + err.Error() + ")", Err: err}
+		return nil, &gpu.Advice{What: "can't listen on " + address, Try: "give --" + flag + " an address of this machine (" + err.Error() + ")", Err: err}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -51,6 +52,15 @@ type answerer func() (said, error)
 
 // errNobody says that no gpuwhy answers at the address.
 var errNobody = errors.New("nobody listens there")
+
+// nobodyThere is advice that is errNobody.
+type nobodyThere struct{ advice gpu.Advice }
+
+func (n *nobodyThere) Error() string   { return n.advice.Error() }
+func (n *nobodyThere) Unwrap() []error { return []error{&n.advice, errNobody} }
+
+// longestAnswer is how much is read of an answer that is kept whole, in bytes.
+const longestAnswer = 64 << 20
 
 // Run prints why the fans run. If nothing can be read, it says why and fails.
 func (c whyCommand) Run(env *environment) error {
@@ -138,10 +148,11 @@ const (
 
 // server asks a running gpuwhy.
 func (c whyCommand) server(env *environment) answerer {
-	address := strings.TrimSuffix(cmp.Or(c.URL, ownURL(env.cfg.address(), env.cfg.BasePath)), "/") + "/api/gpu/why"
+	path := "/api/gpu/why"
 	if c.GPU != "" {
-		address += "/" + url.PathEscape(c.GPU)
+		path += "/" + url.PathEscape(c.GPU)
 	}
+	question := newAsking(cmp.Or(c.URL, ownURL(env.cfg.address(), env.cfg.BasePath)), path, typeJSON)
 	next := time.After(0)
 	return func() (said, error) {
 		for begun := time.Now(); ; {
@@ -151,7 +162,7 @@ func (c whyCommand) server(env *environment) answerer {
 				return said{}, context.Cause(env.ctx)
 			}
 			next = time.After(askEvery)
-			s, again, err := fetchWhy(env.ctx, address, c.GPU != "")
+			s, again, err := fetchWhy(env.ctx, question, c.GPU != "")
 			if !again || time.Since(begun) > askPatient {
 				return s, err
 			}
@@ -160,26 +171,28 @@ func (c whyCommand) server(env *environment) answerer {
 }
 
 // fetchWhy asks once. again says that there will be an answer soon.
-func fetchWhy(ctx context.Context, address string, one bool) (s said, again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askPatient)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return said{}, false, usageError{fmt.Errorf("%q is no URL: %w", address, err)}
-	}
-	answer, body, err := ask(request)
+func fetchWhy(ctx context.Context, question *asking, one bool) (s said, again bool, err error) {
+	answer, err := question.do(ctx)
 	if neterr.Refused(err) {
-		err = fmt.Errorf("%w: %w", errNobody, err)
+		return said{}, false, &nobodyThere{gpu.AsAdvice(err)}
 	}
 	if err != nil {
-		return said{}, false, fmt.Errorf("gpuwhy does not answer: %w", err)
+		return said{}, false, err
 	}
-	if answer.StatusCode != http.StatusOK {
+	body, err := io.ReadAll(io.LimitReader(answer.Body, longestAnswer))
+	answer.Body.Close()
+	problem := strings.HasPrefix(answer.Header.Get("Content-Type"), "application/problem+json")
+	switch {
+	case err != nil:
+		return said{}, false, err
+	case answer.StatusCode != http.StatusOK && !problem:
+		return said{}, false, question.refused(answer, body)
+	case answer.StatusCode != http.StatusOK:
 		return said{}, answer.StatusCode == http.StatusServiceUnavailable, fmt.Errorf("%s: %s", answer.Status, detail(body))
 	}
 	s, err = newSaid(body, one)
 	if err != nil || s.Why == "" {
-		return said{}, false, &gpu.Advice{What: "what answers at " + address + " is not gpuwhy", Try: "give its address with --url", Err: err}
+		return said{}, false, question.refused(answer, body)
 	}
 	starting := len(s.Causes) == 1 && explain.Kind(s.Causes[0].Kind) == explain.Starting
 	return s, starting, nil

@@ -237,7 +237,7 @@ func TestWhySaysWhatIsWrongWithTheServer(t *testing.T) { //nolint:tparallel // t
 		name, url, says string
 		code            int
 	}{
-		{"nobody there", "http://" + freeAddress(t), "does not answer", exitError},
+		{"nobody there", "http://" + freeAddress(t), "no gpuwhy answers at http://127.0.0.1:", exitError},
 		{"another program", other.URL, "is not gpuwhy: give its address with --url", exitError},
 		{"no URL", "http://a b", "is no URL", exitUsage},
 	} {

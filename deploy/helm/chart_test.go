@@ -39,6 +39,7 @@ type object struct {
 				HostPID                      bool  `yaml:"hostPID"`
 				HostNetwork                  bool  `yaml:"hostNetwork"`
 				AutomountServiceAccountToken *bool `yaml:"automountServiceAccountToken"`
+				EnableServiceLinks           *bool `yaml:"enableServiceLinks"`
 				SecurityContext              struct {
 					RunAsUser      int                   `yaml:"runAsUser"`
 					RunAsNonRoot   bool                  `yaml:"runAsNonRoot"`
@@ -103,6 +104,9 @@ func check(t *testing.T, text []byte) (all []object) {
 		}
 		if len(pod.Containers) > 0 && !agent && (!pod.SecurityContext.RunAsNonRoot || pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken) {
 			t.Errorf("%s is root, or has a token of the cluster", o.Metadata.Name)
+		}
+		if len(pod.Containers) > 0 && (pod.EnableServiceLinks == nil || *pod.EnableServiceLinks) {
+			t.Errorf("%s gets variables of services, which begin as settings do", o.Metadata.Name)
 		}
 		for _, v := range pod.Volumes {
 			if path := v.HostPath.Path; path != "" && (!agent || !slices.Contains([]string{"/var/lib/gpuwhy", "/var/lib/kubelet/pod-resources", "/etc/passwd"}, path)) {

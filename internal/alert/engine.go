@@ -190,7 +190,7 @@ func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
 		e.rules = slices.Clone(rules)
 		for k, t := range e.all() {
 			old := t.states
-			t.states = e.newStates(k)
+			t.states = e.newStates(k, &t.device)
 			for i := range old {
 				if st := &old[i]; !t.put(st.Name, st.Watch, st) && st.alert != nil {
 					changes = append(changes, e.withoutRule(st, now))
@@ -227,11 +227,12 @@ func (e *Engine) cutShort(st *state, why string, now time.Time) Change {
 	return e.end(&over, !st.Told.IsZero())
 }
 
-func (e *Engine) newStates(k key) (states []state) {
+// newStates returns a state for each rule that looks at a thing.
+func (e *Engine) newStates(k key, d *gpu.Identity) (states []state) {
 	for i := range e.rules {
 		r := &e.rules[i]
 		w := r.Watch.watch()
-		if r.Enabled && w.About == k.about() && r.Scope.covers(k.node, k.uuid) {
+		if r.Enabled && w.About == k.about() && r.Scope.covers(d) {
 			states = append(states, state{ruled: ruled{r, w}})
 		}
 	}
@@ -256,11 +257,41 @@ func (e *Engine) track(d *gpu.Identity) *tracked {
 	}
 	t := near[k]
 	if t == nil {
-		t = &tracked{states: e.newStates(k)}
+		t = &tracked{states: e.newStates(k, d)}
 		near[k] = t
+	} else if d.Index != t.device.Index || d.Name != t.device.Name { // a rule's scope may name them
+		old := t.states
+		t.states = e.newStates(k, d)
+		for i := range old {
+			if st := &old[i]; !t.put(st.Name, st.Watch, st) && st.alert != nil {
+				e.pending = append(e.pending, e.withoutRule(st, st.alert.Time))
+			}
+		}
 	}
 	t.device = *d
 	return t
+}
+
+// Uncovered returns the rules whose scope names GPUs or machines, and covers none of those. Where others is true, a rule may be
+// about another machine.
+func (e *Engine) Uncovered(of gpu.Nodes, others bool) (rules []Rule) {
+	for _, r := range e.Rules() {
+		if !r.Enabled || len(r.Scope.GPUs) == 0 && (others || len(r.Scope.Nodes) == 0) {
+			continue
+		}
+		here, covered := !others, false
+		for _, s := range of {
+			here = here || matches(r.Scope.Nodes, s.Node)
+			covered = covered || len(r.Scope.GPUs) == 0 && matches(r.Scope.Nodes, s.Node)
+			for i := range s.Devices {
+				covered = covered || r.Scope.covers(&s.Devices[i].Identity)
+			}
+		}
+		if here && !covered {
+			rules = append(rules, r)
+		}
+	}
+	return rules
 }
 
 // Observe looks at a node's next Moment. It returns what changed, the worst first.

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -277,7 +278,10 @@ func TestMachinesAreApart(t *testing.T) {
 		"everywhere":    {Scope{}, []string{"one", "two"}},
 		"on one":        {Scope{Nodes: []string{"one"}}, []string{"one"}},
 		"one GPU there": {Scope{Nodes: []string{"two"}, GPUs: []string{"a"}}, []string{"two"}},
-		"no index":      {Scope{GPUs: []string{"0"}}, nil},
+		"by an index":   {Scope{GPUs: []string{"0"}}, []string{"one", "two"}},
+		"by a name":     {Scope{GPUs: []string{"*one*"}}, []string{"one"}},
+		"in capitals":   {Scope{GPUs: []string{"A"}}, []string{"one", "two"}},
+		"none":          {Scope{GPUs: []string{"1", "GPU-*", "card"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rule := busy(50)
@@ -285,7 +289,10 @@ func TestMachinesAreApart(t *testing.T) {
 			e := New([]Rule{rule})
 			s := at(0, 90, 90)
 			for i, node := range []string{"one", "two"} {
-				s.Devices[i].Node, s.Devices[i].UUID, s.Devices[i].Index = node, "a", 0
+				s.Devices[i].Node, s.Devices[i].UUID, s.Devices[i].Index, s.Devices[i].Name = node, "a", 0, "Card One 4090"
+				if node == "two" {
+					s.Devices[i].Name = "Card Two 4090"
+				}
 			}
 			var got []string
 			for _, c := range e.Observe(&insight.Moment{Snapshot: s}) {
@@ -302,6 +309,55 @@ func TestMachinesAreApart(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A rule about an index looks at the device that has it now: a restart may give it to another.
+func TestScopeFollowsTheIndex(t *testing.T) {
+	rule := busy(50)
+	rule.Scope.GPUs = []string{"0"}
+	e := New([]Rule{rule})
+	firing := func(changes []Change) (got []string) {
+		for _, c := range changes {
+			got = append(got, c.Device.UUID+" "+string(c.News))
+		}
+		return got
+	}
+	s := at(0, 90, 90)
+	first, second := s.Devices[0].UUID, s.Devices[1].UUID
+	if got, want := firing(e.Observe(&insight.Moment{Snapshot: s})), []string{first + " fired"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	s = at(1, 90, 90)
+	s.Devices[0].Index, s.Devices[1].Index = 1, 0
+	e.Observe(&insight.Moment{Snapshot: s})
+	s = at(2, 90, 90)
+	s.Devices[0].Index, s.Devices[1].Index = 1, 0
+	e.Observe(&insight.Moment{Snapshot: s})
+	var now []string
+	for _, a := range e.Standing() {
+		now = append(now, a.Device.UUID)
+	}
+	if want := []string{second}; !slices.Equal(now, want) {
+		t.Errorf("%q stand, want %q", now, want)
+	}
+}
+
+// A rule whose scope has nothing is named, unless it may be about another machine.
+func TestUncovered(t *testing.T) {
+	rules := []Rule{busy(50), busy(50), busy(50), busy(50)}
+	for i, scope := range []Scope{{}, {GPUs: []string{"0"}}, {GPUs: []string{"GPU-typo"}}, {Nodes: []string{"elsewhere"}, GPUs: []string{"7"}}} {
+		rules[i].Name, rules[i].Scope = fmt.Sprint("r", i), scope
+	}
+	e := New(rules)
+	for others, want := range map[bool][]string{false: {"r2", "r3"}, true: {"r2"}} {
+		var got []string
+		for _, r := range e.Uncovered(gpu.Nodes{at(0, 0, 0)}, others) {
+			got = append(got, r.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("others %v: %q, want %q", others, got, want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,7 +62,8 @@ type Rule struct {
 // matches everything.
 type Scope struct {
 	Nodes []string `yaml:"nodes"`
-	GPUs  []string `yaml:"gpus"` // UUIDs: after a restart an index may belong to another device
+	// GPUs are UUIDs, names such as "*4090*", or indices, in any case. After a restart an index may belong to another device.
+	GPUs []string `yaml:"gpus"`
 	// Users and Processes (their names) narrow utilization, memory and
 	// idle_held to what such processes use.
 	Users     []string `yaml:"users"`
@@ -183,8 +185,13 @@ func (r *Rule) beyond(w *watch, value float64) bool {
 	return value > r.Threshold
 }
 
-func (s *Scope) covers(node, uuid string) bool {
-	return matches(s.Nodes, node) && matches(s.GPUs, uuid)
+func (s *Scope) covers(d *gpu.Identity) bool {
+	if !matches(s.Nodes, d.Node) || len(s.GPUs) == 0 {
+		return matches(s.Nodes, d.Node)
+	}
+	return slices.ContainsFunc([]string{d.UUID, d.Name, strconv.Itoa(d.Index)}, func(text string) bool {
+		return text != "" && slices.ContainsFunc(s.GPUs, func(p string) bool { return matches([]string{strings.ToLower(p)}, strings.ToLower(text)) })
+	})
 }
 
 func (s *Scope) narrows() bool { return len(s.Users) > 0 || len(s.Processes) > 0 }

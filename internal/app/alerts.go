@@ -171,5 +171,16 @@ func (a *App) reload() {
 		return
 	}
 	a.Alerts.SetRules(file.Rules, a.opt.Clock.Now().UTC())
+	if a.Hub.Newest().Nodes().Totals().Devices > 0 {
+		a.warnUncovered()
+	}
 	log.Info("the rules of alerts were read again", "file", a.opt.AlertRules, "rules", len(file.Rules))
+}
+
+// warnUncovered logs the rules that can't fire, since their scope covers nothing here.
+func (a *App) warnUncovered() {
+	for _, r := range a.Alerts.Uncovered(a.Hub.Newest().Nodes(), a.opt.Fleet != nil) {
+		a.log.With("part", "alerts").Warn("a rule of alerts covers nothing here, and can't fire", "rule", r.Name, "nodes", r.Scope.Nodes, "gpus", r.Scope.GPUs,
+			"try", "name GPUs by UUID, name or index, as 'gpuwhy snapshot' lists them, and machines as the page names them")
+	}
 }

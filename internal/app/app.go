@@ -403,21 +403,28 @@ func (a *App) Shutdown(ctx context.Context) error {
 	return g.Wait()
 }
 
-// announceStart logs what is read. A source itself logs what it can't read.
+// announceStart logs what is read, and which rules look at none of it. A source itself logs what it can't read.
 func (a *App) announceStart(ctx context.Context) {
+	seen := map[string]bool{} // nodes with devices
 	for m := range a.Hub.Feed(ctx) {
 		s := m.Snapshot
-		if len(s.Devices) == 0 || m.Link.Remote {
+		if len(s.Devices) == 0 || m.Link.Remote || seen[s.Node] {
 			continue
 		}
-		attrs := []any{"source", s.Source, "gpus", len(s.Devices)}
-		if nodes := len(a.local.all()); nodes > 1 {
-			attrs = []any{"source", s.Source, "nodes", nodes}
+		nodes := len(a.local.all())
+		if len(seen) == 0 {
+			attrs := []any{"source", s.Source, "gpus", len(s.Devices)}
+			if nodes > 1 {
+				attrs = []any{"source", s.Source, "nodes", nodes}
+			}
+			for _, d := range s.Drivers {
+				attrs = append(attrs, "driver", d.Version.String())
+			}
+			a.log.Info("reading", attrs...)
 		}
-		for _, d := range s.Drivers {
-			attrs = append(attrs, "driver", d.Version.String())
+		if seen[s.Node] = true; len(seen) >= nodes {
+			a.warnUncovered()
+			return
 		}
-		a.log.Info("reading", attrs...)
-		return
 	}
 }

@@ -79,7 +79,11 @@ type Origins []string
 func ParseOrigins(list []string) (Origins, error) {
 	origins := make(Origins, len(list))
 	for i, origin := range list {
-		if err := checkOrigin(origin); err != nil {
+		origin, err := asciiOrigin(origin)
+		if err == nil {
+			err = checkOrigin(origin)
+		}
+		if err != nil {
 			return nil, err
 		}
 		// In a pattern, brackets are classes of characters; IPv6 addresses have them.
@@ -92,10 +96,10 @@ func checkOrigin(origin string) error {
 	scheme, host, _ := strings.Cut(origin, "://")
 	u, err := url.Parse(strings.ReplaceAll(origin, "*", "x"))
 	switch {
+	case !strings.Contains(origin, "://") || scheme != "http" && scheme != "https":
+		return fmt.Errorf("origin %q does not begin with http:// or https://", origin)
 	case err != nil:
 		return fmt.Errorf("origin %q: %w", origin, errors.Unwrap(err))
-	case scheme != "http" && scheme != "https":
-		return fmt.Errorf("origin %q does not begin with http:// or https://", origin)
 	case u.Hostname() == "" || strings.ContainsAny(host, "/?#@\\"):
 		return fmt.Errorf("origin %q is not a scheme, a host and perhaps a port, such as https://host.example:3000", origin)
 	case scheme == "http" && u.Port() == "80", scheme == "https" && u.Port() == "443":
@@ -124,7 +128,11 @@ var frame = regexp.MustCompile(`^https?://(?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9
 func ParseFrames(list []string) (Frames, error) {
 	frames := make(Frames, len(list))
 	for i, origin := range list {
-		if err := checkOrigin(origin); err != nil {
+		origin, err := asciiOrigin(origin)
+		if err == nil {
+			err = checkOrigin(origin)
+		}
+		if err != nil {
 			return nil, err
 		}
 		if frames[i] = strings.ToLower(origin); !frame.MatchString(frames[i]) {

@@ -128,7 +128,7 @@ type AlertRule struct {
 	Cooldown    float64  `json:"cooldown_seconds"`                      // how long no other alert fires after that
 	Repeat      float64  `json:"repeat_seconds"`                        // after how long it is told again; 0: never
 	Nodes       []string `json:"nodes"`                                 // patterns of the machines that it looks at; all where there are none
-	GPUs        []string `json:"gpus"`                                  // patterns of GPUs' UUIDs; all where there are none
+	GPUs        []string `json:"gpus"`                                  // patterns of GPUs' UUIDs, names or indices; all where there are none
 	Users       []string `json:"users"`                                 // patterns of the users whose processes it looks at; all where there are none
 	Processes   []string `json:"processes"`                             // patterns of the processes' names; all where there are none
 	Codes       []int    `json:"codes" unit:"any"`                      // XIDs that it counts; all where there are none

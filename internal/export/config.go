@@ -78,7 +78,7 @@ func destinations(f format, urls []string, file string) (all []Destination, err 
 		switch {
 		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Fragment != "":
 			// The text may have a secret.
-			return nil, fmt.Errorf("--%s: give a URL, such as https://metrics.example.org%s", names[f], examplePath[f])
+			return nil, fmt.Errorf("--%s: give a URL that begins with http:// or https://, such as https://metrics.example.org%s", names[f], examplePath[f])
 		case u.User != nil:
 			return nil, fmt.Errorf("--%s: a URL with a password shows it to everybody who lists processes: put it into the file of --%s-credentials", names[f], names[f])
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 )
 
 // mostRetry is the longest time in Retry-After: gpuwhy finds a driver that soon.
@@ -239,13 +240,13 @@ func (s *Server) clusterNode(c *answers, id string, of *insight.Fleet, w http.Re
 	name := r.PathValue("node")
 	node := withGPU(of, name)
 	if node == nil {
-		return noGPUNode(name)
+		return noGPUNode(name, nodesOf(of)...)
 	}
 	return s.serveUntilNext(c, w, r, keyOf(id, name), func() any { return contract.NewClusterNodes(node)[0] })
 }
 
-func noGPUNode(name string) error {
-	return refuse(http.StatusNotFound, "there is no node "+quote(name)+" with a GPU", "/api/v1/gpu/nodes lists all")
+func noGPUNode(name string, there ...string) error {
+	return refuse(http.StatusNotFound, "there is no node "+quote(name)+" with a GPU"+nearest.Hint(name, there), "/api/v1/gpu/nodes lists all")
 }
 
 // withGPU is the machine of that name alone, or nil if it has no GPU. It is the first in the order of the clusters where several have one of

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
 // hostRules are the host names that a request may ask for. A foreign page can let
@@ -33,18 +34,38 @@ func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
 	} else if name, _ := hostName(hostname); name != "" {
 		rules.names = append(rules.names, name, name+".local") // the second is its name in multicast DNS
 	}
-	for _, entry := range allow {
-		name, _ := hostName(entry)
-		domain := strings.TrimPrefix(name, "*.")
-		if domain == "" || strings.Contains(domain, "*") || strings.ContainsAny(entry, "/@? ") {
+	names, err := ParseHosts(allow)
+	if err != nil {
+		return nil, err
+	}
+	rules.names = append(rules.names, names...)
+	return rules, nil
+}
+
+// ParseHosts reads names of hosts, "*.name" for all below one, and addresses, with or without a port. They are returned as requests
+// have them. Its error says which one is wrong.
+func ParseHosts(list []string) ([]string, error) {
+	names := make([]string, len(list))
+	for i, entry := range list {
+		host := entry
+		if h, port, err := net.SplitHostPort(entry); err == nil && port != "" && strings.Trim(port, "0123456789") == "" {
+			host = h
+		} else if strings.HasPrefix(entry, "[") && strings.HasSuffix(entry, "]") {
+			host = entry[1 : len(entry)-1]
+		}
+		domain, below := strings.CutPrefix(host, "*.")
+		name, err := auth.HostName(domain)
+		if err != nil {
 			return nil, &gpu.Advice{
-				What: quote(entry) + " is no host name",
-				Try:  "give --allow-host a name such as gpu.example.org, or *.example.org for all below it",
+				What: quote(entry) + " is no host name: " + err.Error(),
+				Try:  "give --allow-host a name such as gpu.example.org, or *.example.org for all below it", Err: err,
 			}
 		}
-		rules.names = append(rules.names, name)
+		if names[i] = name; below {
+			names[i] = "*." + name
+		}
 	}
-	return rules, nil
+	return names, nil
 }
 
 // hostName returns the host of "host:port" in the form in which hosts are compared:

@@ -31,7 +31,8 @@ func TestHosts(t *testing.T) {
 			"127.0.0.1:8003", []string{"gpu.example.org", "*.farm.example", "203.0.113.9", "2001:db8:0::1"},
 			[][]string{loopback, allowed}, [][]string{foreign, {"farm.example", "sub.gpu.example.org", "evilfarm.example", "203.0.113.8"}},
 		},
-		{"127.0.0.1:8003", []string{"gpu[0-9].example"}, [][]string{loopback}, [][]string{foreign, {"gpu5.example"}}},
+		{"127.0.0.1:8003", []string{"münchen.example", "*.Bücher.example", "GPU.example:8003", "[2001:db8::1]:80"},
+			[][]string{loopback, {"xn--mnchen-3ya.example:8003", "a.xn--bcher-kva.example", "gpu.example", "[2001:db8::1]"}}, [][]string{foreign, {"xn--bcher-kva.example"}}},
 	} {
 		_, h := serving(t, func(c *Config) { c.Listen, c.Hostname, c.AllowHosts = tt.listen, "GPUbox", tt.allow })
 		for _, hosts := range tt.yes {
@@ -47,6 +48,19 @@ func TestHosts(t *testing.T) {
 					t.Errorf("listening on %s: %q is answered with %d", tt.listen, host, w.Code)
 				}
 			}
+		}
+	}
+}
+
+// A name that no request can have is refused, with what to write.
+func TestNoHosts(t *testing.T) {
+	for entry, says := range map[string]string{
+		`"gpu.example"`: "leave the quotes out", "'gpu.example'": "leave the quotes out", "a.example b.example": "give each name by itself", "a.example;b.example": "by itself",
+		"gpu.example\r": "letters, digits, dashes and dots", "http://gpu.example": "letters, digits", "gpu[0-9].example": "letters, digits", "*": "letters", "*.": "empty", "": "empty",
+		"gpu.*.example": "letters", "gpu:http": "letters",
+	} {
+		if got, err := ParseHosts([]string{entry}); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "--allow-host") {
+			t.Errorf("%q: %v, %v", entry, got, err)
 		}
 	}
 }

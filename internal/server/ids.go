@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 )
 
 // A deviceID is how a client names a device: by index, or by UUID.
@@ -55,7 +56,19 @@ func (id deviceID) find(f *insight.Fleet) (insight.Part, error) {
 			return p, nil
 		}
 	}
-	return insight.Part{}, refuse(http.StatusNotFound, "there is no GPU "+quote(id.text), id.hint(f.Nodes()))
+	var there []string
+	for p := range f.Parts() {
+		there = append(there, id.like(p.Device.UUID, p.Device.Index))
+	}
+	return insight.Part{}, refuse(http.StatusNotFound, "there is no GPU "+quote(id.text)+nearest.Hint(id.text, there), id.hint(f.Nodes()))
+}
+
+// like is how a device is named in the way in which this one is.
+func (id deviceID) like(uuid string, index int) string {
+	if id.uuid == "" {
+		return strconv.Itoa(index)
+	}
+	return uuid
 }
 
 // ambiguous refuses an index where there are several nodes.

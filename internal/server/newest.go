@@ -58,13 +58,22 @@ func (s *Server) about(r *http.Request, name string) (*http.Request, error) {
 	}
 	already := nodeOf(r)
 	if _, ok := f.Node(name); !ok || already != "" && already != name {
-		return nil, noNode(name)
+		return nil, noNode(name, nodesOf(f)...)
 	}
 	return r.WithContext(context.WithValue(r.Context(), nodeKey{}, name)), nil
 }
 
-func noNode(name string) error {
-	return refuse(http.StatusNotFound, "there is no node "+quote(name), "/api/v1/gpu/nodes lists those with a GPU")
+// nodesOf are the names of the nodes of a fleet.
+func nodesOf(f *insight.Fleet) []string {
+	var names []string
+	for _, s := range f.Nodes() {
+		names = append(names, s.Node)
+	}
+	return names
+}
+
+func noNode(name string, there ...string) error {
+	return unknown(http.StatusNotFound, "there is no node", name, there, "/api/v1/gpu/nodes lists those with a GPU")
 }
 
 // fleet has the newest Moments that a request is about; nil before the first reading.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 )
 
 // taking answers requests that have only these parameters.
@@ -53,7 +54,7 @@ func checkParams(path string, params []*apidoc.Parameter, values url.Values) err
 		case p == nil && len(names) == 0:
 			return bad(name, "is not known of "+path, "leave it out")
 		case p == nil:
-			return bad(name, "is not known of "+path, "leave it out; known are "+strings.Join(names, ", "))
+			return bad(name, "is not known of "+path+nearest.Hint(name, names), "leave it out; known are "+strings.Join(names, ", "))
 		case len(values[name]) > 1 && !p.IsRepeated():
 			return bad(name, "is given twice", "give it once")
 		case slices.Contains(values[name], ""):

@@ -25,6 +25,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/foresight"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/store"
@@ -79,7 +80,7 @@ func (s *Server) pastRequest(r *http.Request) (*pastRequest, error) {
 	case "", "json", "csv":
 		q.csv = format == "csv" || format == "" && negotiate.Type(r.Header, typeJSON, "text/csv") == "text/csv"
 	default:
-		return nil, refuse(http.StatusUnprocessableEntity, "there is no format "+quote(format), "use json or csv")
+		return nil, unknown(unprocessable, "there is no format", format, []string{"json", "csv"}, "")
 	}
 	q.User = values.Get("user")
 	return q, s.pastDevices(r, q)
@@ -161,7 +162,12 @@ func (s *Server) pastDevices(r *http.Request, q *pastRequest) error {
 		}
 	}
 	if len(q.devices) == 0 && nodeOf(r) == "" && node != "" {
-		return refuse(http.StatusNotFound, "nothing is kept of a node "+quote(node), "/api/v1/gpu/nodes lists those of now")
+		var nodes []string
+		for _, d := range all {
+			nodes = append(nodes, d.Node)
+		}
+		slices.Sort(nodes)
+		return unknown(http.StatusNotFound, "nothing is kept of a node", node, slices.Compact(nodes), "/api/v1/gpu/nodes lists those of now")
 	}
 	for _, name := range q.values["gpu"] {
 		keys, err := s.kept(q.devices, name)
@@ -208,7 +214,14 @@ func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.
 	}
 	switch {
 	case len(found) == 0:
-		return nil, refuse(http.StatusNotFound, "nothing is kept of a GPU "+quote(name), "/api/gpu/devices lists those of now")
+		var there []string
+		for k, d := range devices {
+			if k.UUID != "" {
+				there = append(there, id.like(k.UUID, d.Index))
+			}
+		}
+		slices.Sort(there)
+		return nil, unknown(http.StatusNotFound, "nothing is kept of a GPU", name, slices.Compact(there), "/api/gpu/devices lists those of now")
 	case id.uuid == "" && several:
 		return nil, errSeveral(id.text)
 	}
@@ -385,7 +398,7 @@ func columnsOf(names []string) (columns []int, machines bool, err error) {
 			c, ofMachine = store.OfMachines.Find(name), true
 		}
 		if c < 0 {
-			return nil, false, refuse(http.StatusUnprocessableEntity, "there is no metric "+quote(name), "the API's document lists them")
+			return nil, false, unknown(unprocessable, "there is no metric", name, append(store.OfDevices.Names(), store.OfMachines.Names()...), "")
 		}
 		if i > 0 && ofMachine != machines {
 			return nil, false, refuse(http.StatusUnprocessableEntity, "metrics of GPUs and of machines can't be asked for at once", "ask twice")
@@ -454,7 +467,7 @@ func (s *Server) pastEvents(w http.ResponseWriter, r *http.Request) error {
 	q.Kinds = q.values["kind"]
 	for _, kind := range q.Kinds {
 		if !slices.Contains(store.EventKinds, kind) {
-			return refuse(http.StatusUnprocessableEntity, "there is no kind of events "+quote(kind), "use one of "+strings.Join(store.EventKinds, ", "))
+			return unknown(unprocessable, "there is no kind of events", kind, store.EventKinds, "")
 		}
 	}
 	head := contract.PastEvents{PastSpan: q.span(), Events: []contract.PastEvent{}}
@@ -529,7 +542,7 @@ func (s *Server) tierOf(ctx context.Context, q *pastRequest) (store.Tier, error)
 	if tier, ok := store.TierOf(name); ok {
 		return tier, nil
 	}
-	return 0, refuse(http.StatusUnprocessableEntity, "there is no tier "+quote(name), "use raw, 1m, 15m or 6h")
+	return 0, unknown(unprocessable, "there is no tier", name, []string{"raw", "1m", "15m", "6h"}, "")
 }
 
 // historySize answers with how much is kept.
@@ -553,7 +566,11 @@ func (s *Server) usage(w http.ResponseWriter, r *http.Request) error {
 	by := past.ByUser
 	if text := q.values.Get("by"); text != "" {
 		if by, err = past.ParseBy(text); err != nil {
-			return refuse(http.StatusUnprocessableEntity, err.Error(), "leave it out for user")
+			ways := make([]string, len(past.Ways))
+			for i, way := range past.Ways {
+				ways[i] = string(way)
+			}
+			return refuse(unprocessable, err.Error()+nearest.Hint(text, ways), "leave it out for user")
 		}
 	}
 	list, err := s.cfg.Past.Usage(r.Context(), by, q.Query)

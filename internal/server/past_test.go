@@ -257,7 +257,7 @@ func TestQuestionsThatCantBeRead(t *testing.T) {
 		"/api/gpu/history?from=0001-01-01&to=9999-12-31T00:00:00Z":        "longer than 100 years",
 		"/api/gpu/history?from=0001-01-01&to=9999-12-31T00:00:00Z&step=1": "longer than 100 years",
 		"/api/gpu/why?to=now":                                             "to is there without from",
-		"/api/events?kind=foo":                                            `there is no kind of events "foo": use one of alert_fired,`,
+		"/api/events?kind=foo":                                            `there is no kind of events "foo": use alert_fired,`,
 		"/api/gpu/at?time=soon":                                           `is not a time: write it like`,
 		"/api/gpu/history?metric=moon":                                    "there is no metric",
 		"/api/gpu/history?metric=cpu_percent&metric=power_draw":           "can't be asked for at once",
@@ -267,7 +267,7 @@ func TestQuestionsThatCantBeRead(t *testing.T) {
 		"/api/gpu/sessions?tz=Moon":                                       "there is no time zone",
 		"/api/gpu/usage?by=moon":                                          "is no way to sum usage",
 		"/api/events?format=xml":                                          "there is no format",
-		"/api/gpu/readings?tier=5m":                                       `there is no tier "5m": use raw, 1m, 15m or 6h`,
+		"/api/gpu/readings?tier=5m":                                       `there is no tier "5m" (did you mean "15m"?): use raw, 1m, 15m or 6h`,
 		"/api/gpu/readings?metric=moon":                                   "there is no metric",
 		"/api/gpu/history?from=1700-01-01T00:00:00Z&to=2262-12-31T00:00:00Z&step=2562047h": "longer than 100 years",
 	} {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
 
@@ -81,8 +82,18 @@ func newProblem(status int, detail string) any {
 
 // The errors that any route may answer with.
 
-func (s *Server) notFound(http.ResponseWriter, *http.Request) error {
-	return refuse(http.StatusNotFound, "there is nothing at this address", "begin at gpuwhy's page, "+s.cfg.BasePath+"/")
+func (s *Server) notFound(_ http.ResponseWriter, r *http.Request) error {
+	what := "there is nothing at this address"
+	var there []string
+	for _, route := range s.routes() {
+		if !strings.Contains(route.path, "{") {
+			there = append(there, s.cfg.BasePath+route.path)
+		}
+	}
+	if path := strings.TrimSuffix(r.URL.Path, "/"); strings.Count(path, "/") > 1 { // a word alone may be anything
+		what += nearest.Hint(path, there)
+	}
+	return refuse(http.StatusNotFound, what, "begin at gpuwhy's page, "+s.cfg.BasePath+"/")
 }
 
 // otherwise answers with the methods that an address takes, or with 404 if there is none.

@@ -70,6 +70,15 @@ func (c Columns) Find(name string) int {
 	return slices.IndexFunc(c, func(c Column) bool { return c.Name == name || c.Kept != "" && c.Kept == name })
 }
 
+// Names are how the columns are asked for.
+func (c Columns) Names() []string {
+	names := make([]string, len(c))
+	for i := range c {
+		names[i] = c[i].Name
+	}
+	return names
+}
+
 // Number is what a table has for a value: how many 1/Scale it is. ok is false for what no table holds: what is
 // not a number, or too large.
 func (c *Column) Number(v float64) (n int64, ok bool) {

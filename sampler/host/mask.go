@@ -50,10 +50,10 @@ func maskNamed(args []string) {
 	for i, arg := range args {
 		name, value, assigns := strings.Cut(arg, "=")
 		switch {
-		case strings.HasPrefix(before, "-") && plainName(before) && !isFlag(arg) && secret(before, arg):
-			args[i] = mask // --token …
-		case assigns && value != "" && plainName(name) && secret(name, value):
-			args[i] = name + "=" + mask // --password=…, HF_TOKEN=…
+		case strings.HasPrefix(before, "-") && plainName(before) && !isFlag(arg) && concealed(before, arg) != arg:
+			args[i] = concealed(before, arg) // --token …
+		case assigns && plainName(name):
+			args[i] = name + "=" + concealed(name, value) // --password=…, HF_TOKEN=…
 		}
 		before = args[i]
 	}
@@ -76,6 +76,9 @@ var (
 	}
 )
 
+// longestLogin is how much is searched for a name and a password, in bytes.
+const longestLogin = 1 << 10
+
 // A nameValue has the pattern of a name and what follows it, and that of the value, which
 // is searched for after the name of a secret alone: the time grows with the text's length.
 type nameValue struct{ name, value *lazy.Regexp }
@@ -83,23 +86,46 @@ type nameValue struct{ name, value *lazy.Regexp }
 //go:embed secrets.yaml
 var secretsYAML []byte
 
-// secrets is how secrets are recognized.
+// secrets is how secrets are recognized; secrets.yaml says what the fields mean.
 type secrets struct {
-	Parts  []*regexp.Regexp
-	Shapes []string
-	shaped *regexp.Regexp // one of Shapes
-	Words  struct{ Anywhere, Last, Harmless, Tokens, Keys []string }
+	Parts   []secretPart
+	Shapes  []string
+	Words   secretWords
+	Options []passwordOption
 
-	Options   []passwordOption
+	shaped    *regexp.Regexp // one of Shapes
 	byProgram map[string]passwordOption
 }
 
-// A passwordOption is a short option whose value is a password.
+// A secretPart is a place in a text where a secret stands.
+type secretPart struct {
+	Has, Pattern string
+	pattern      *regexp.Regexp
+}
+
+// secretWords are the words in names of secrets.
+type secretWords struct {
+	Stems, Innocent, Harmless, Without []string
+	Endings                            []secretEnding
+	Logins, Addresses                  []string
+}
+
+// A secretEnding is a word that the name of a secret ends in.
+type secretEnding struct {
+	Word      string
+	But, Only []string
+	Glued     []string
+	Whole     bool
+}
+
+// A passwordOption is a short option of a program whose value is a password, or a word that is one.
 type passwordOption struct {
 	Programs []string
-	Option   string // "-p"
-	Apart    bool   // "-p X" too, not only "-pX"
-	After    string // only after this word, a command of the program
+	Option   string   // "-p"
+	Apart    bool     // "-p X" too, not only "-pX"
+	After    []string // only after one of these words, commands of the program
+	Word     bool     // a word alone is the password
+	Slash    bool     // a word is "name/password"
 }
 
 var knownSecrets = sync.OnceValue(func() *secrets {
@@ -108,6 +134,9 @@ var knownSecrets = sync.OnceValue(func() *secrets {
 	decoder.KnownFields(true)
 	if err := decoder.Decode(s); err != nil {
 		panic("host: secrets.yaml: " + err.Error())
+	}
+	for i := range s.Parts {
+		s.Parts[i].pattern = regexp.MustCompile(s.Parts[i].Pattern)
 	}
 	s.shaped = regexp.MustCompile(`\b(?:` + strings.Join(s.Shapes, "|") + `)`)
 	for _, o := range s.Options {
@@ -118,22 +147,30 @@ var knownSecrets = sync.OnceValue(func() *secrets {
 	return s
 })
 
+// shortestShape is how long the shortest of Shapes is, in bytes.
+const shortestShape = 9
+
 func maskWithin(text string) string {
-	for _, pattern := range knownSecrets().Parts {
-		text = pattern.ReplaceAllStringFunc(text, func(found string) string {
-			end := ""
-			if strings.HasSuffix(found, "@") {
-				end = "@"
-			}
-			return pattern.FindStringSubmatch(found)[1] + mask + end
-		})
+	known := knownSecrets()
+	for small, i := strings.ToLower(text), 0; i < len(known.Parts); i++ {
+		if part := &known.Parts[i]; strings.Contains(small, part.Has) {
+			text = part.pattern.ReplaceAllString(text, "${1}"+mask+"${2}")
+		}
 	}
-	for _, pattern := range []nameValue{assignment, header, flag} {
-		text = pattern.mask(text)
+	if strings.Contains(text, "=") {
+		text = assignment.mask(text)
 	}
-	shaped := knownSecrets().shaped
-	return shaped.ReplaceAllStringFunc(text, func(found string) string {
-		if word := shaped.FindStringSubmatch(found)[shaped.SubexpIndex("word")]; word != "" && len(word) < 20 && !random(word[3:]) {
+	if strings.Contains(text, ":") {
+		text = header.mask(text)
+	}
+	if strings.Contains(text, "-") && strings.Contains(text, " ") {
+		text = flag.mask(text)
+	}
+	if len(text) < shortestShape {
+		return text
+	}
+	return known.shaped.ReplaceAllStringFunc(text, func(found string) string {
+		if word, is := strings.CutPrefix(found, "hf_"); is && len(found) < 20 && !random(word) {
 			return found
 		}
 		return mask
@@ -152,72 +189,120 @@ func (n nameValue) mask(text string) string {
 		name := text[at[2]:at[3]]
 		out.WriteString(text[:at[1]])
 		text = text[at[1]:]
-		if !mayBeSecret(name) {
+		kind := kindOf(name)
+		if kind == nameOfOther {
 			continue
 		}
-		value := n.value.FindString(text)
-		text = text[len(value):]
-		if secret(name, value) && value != "" && !isFlag(value) && !strings.Contains(value, mask) {
-			value = mask
-		} else if isFlag(value) { // the next name
-			value, text = "", value+text
+		most := len(text)
+		if kind != nameOfSecret { // what is no login may have another name in it, and is looked at again
+			most = min(most, longestLogin)
 		}
-		out.WriteString(value)
+		value := n.value.FindString(text[:most])
+		shown := concealed(name, value)
+		if shown == value && (kind != nameOfSecret || isFlag(value)) {
+			continue
+		}
+		out.WriteString(shown)
+		text = text[len(value):]
 	}
 }
 
-// maskOptions masks passwords, in place: of known programs, in "-u name:X", and what looks
+// maskOptions masks passwords, in place: of known programs, of "set NAME X", and what looks
 // like one after "-p" of any other program.
 func maskOptions(words []string) {
 	var program passwordOption
-	command := true // the word program.After was there
-	before := ""
+	command := true // a word of program.After was there
+	phrase := false // the words of a phrase go on
+	before, earlier := "", ""
 	for i, word := range words {
 		if o, ok := knownSecrets().byProgram[word[strings.LastIndexByte(word, '/')+1:]]; ok {
-			program, command = o, o.After == ""
-			before = word
+			program, command = o, len(o.After) == 0
+			earlier, before = before, word
 			continue // no value, also after "time -p"
 		}
-		command = command || word == program.After
+		after := slices.Contains(program.After, word)
 		value, attached := strings.CutPrefix(word, program.Option)
+		phrase = phrase && isPhrase(word) || strings.HasPrefix(before, "-") && kindOf(before) == nameOfSecret && wordOf(before, "mnemonic", "phrase", "words")
 		switch {
 		case program.Option != "" && command && program.Apart && before == program.Option:
 			words[i], program = mask, passwordOption{} // given once: sshpass -p X ssh -p 22
 		case program.Option != "" && command && attached && value != "":
 			words[i], program = program.Option+mask, passwordOption{}
+		case program.Word && command && !after && len(word) >= 8 && !strings.HasPrefix(word, "-") && !strings.Contains(word, "://"):
+			words[i] = mask
+		case program.Slash && strings.IndexByte(word, '/') > 0 && !strings.HasPrefix(word, "-"):
+			words[i] = maskSlash(word)
+		case phrase && !strings.HasPrefix(word, "-"):
+			words[i] = mask
+		case strings.EqualFold(earlier, "set") && plainName(before) && kindOf(before) == nameOfSecret:
+			words[i] = concealed(before, word)
 		default:
 			words[i] = maskOption(before, word)
 		}
-		before = words[i]
+		command = command || after
+		earlier, before = before, word
 	}
 }
 
-// maskOption masks a word that is the value of an option of any program.
+// maskOption masks a word that is the value of a short option of any program.
 func maskOption(before, word string) string {
 	switch {
 	case before == "-p" && passwordLike(word):
 		return mask
 	case strings.HasPrefix(before, "-pass") && strings.HasPrefix(word, "pass:"):
 		return "pass:" + mask // openssl
-	case slices.Contains([]string{"-u", "-U", "--user", "--proxy-user"}, before):
+	case before == "-U" && strings.Contains(word, "%"): // smbclient
+		name, _, _ := strings.Cut(word, "%")
+		return name + "%" + mask
+	case before == "-u", before == "-U":
 		return maskLogin(word)
+	case before == "-x": // curl
+		return maskAddress(word)
 	}
-	for _, option := range []string{"--user=", "--proxy-user=", "-u"} {
-		if login, ok := strings.CutPrefix(word, option); ok {
-			return option + maskLogin(login)
-		}
+	if login, ok := strings.CutPrefix(word, "-u"); ok {
+		return "-u" + maskLogin(login)
 	}
 	return word
 }
 
-// maskLogin masks the password of "name:password", and no "1000:1000" or address.
+// maskLogin masks the password of "name:password" and of "name:password@host", and no "1000:1000" or address.
 func maskLogin(login string) string {
-	name, password, ok := strings.Cut(strings.Trim(login, `"'`), ":")
-	if !ok || name == "" || password == "" || name == password || strings.HasPrefix(password, "//") ||
+	inner, host := strings.Trim(login, `"'`), ""
+	if at := strings.LastIndexByte(inner, '@'); at > strings.IndexByte(inner, ':') {
+		inner, host = inner[:at], inner[at:]
+	}
+	name, password, ok := strings.Cut(inner, ":")
+	if !ok || name == "" || password == "" || name == password || strings.HasPrefix(password, "//") || password == mask ||
 		strings.Trim(password, "0123456789") == "" && strings.Trim(name, "0123456789") == "" {
 		return login
 	}
-	return name + ":" + mask
+	return name + ":" + mask + host
+}
+
+// maskAddress masks the password of "name:password@host", without a scheme: [secretPart] knows those with one.
+func maskAddress(address string) string {
+	colon, at := strings.IndexByte(address, ':'), strings.LastIndexByte(address, '@')
+	if colon < 0 || at < colon || strings.Contains(address, "://") || strings.Contains(address, "@sha256:") {
+		return address
+	}
+	return maskLogin(address)
+}
+
+// maskSlash masks the password of "name/password@database".
+func maskSlash(login string) string {
+	name, rest, _ := strings.Cut(login, "/")
+	if name == "" || rest == "" {
+		return login
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		return name + "/" + mask + rest[at:]
+	}
+	return name + "/" + mask
+}
+
+// isPhrase reports whether a word may be one of a recovery phrase.
+func isPhrase(word string) bool {
+	return word == mask || word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz\"'") == ""
 }
 
 // passwordLike reports whether a word looks like nothing else that follows "-p": it has
@@ -269,24 +354,57 @@ func isFlag(arg string) bool {
 	return strings.HasPrefix(arg, "--") || len(arg) == 2 && arg[0] == '-'
 }
 
-// secret reports whether the value of that name is a secret. A number of passes is none,
-// and the value of a name that ends in "api" must look like a key.
-func secret(name, value string) bool {
-	words := wordsOf(name)
-	switch {
-	case !mayBeSecret(name), words[len(words)-1] == "pass" && len(value) == 1:
-		return false
-	case words[len(words)-1] == "api":
-		return !strings.Contains(value, "://") && (slices.Contains(words, "wandb") || random(value))
+// A nameKind is what the value of a name is.
+type nameKind int
+
+const (
+	nameOfOther   nameKind = iota
+	nameOfSecret           // "--hf-token", "PGPASSWORD"
+	nameOfLogin            // "--user": "name:password"
+	nameOfAddress          // "--proxy": "name:password@host"
+)
+
+// concealed is the value of a name as it may be shown. It is the one decision about values; kindOf is the one
+// about names.
+func concealed(name, value string) string {
+	switch kindOf(name) {
+	case nameOfOther:
+		return value
+	case nameOfLogin:
+		return maskLogin(value)
+	case nameOfAddress:
+		return maskAddress(value)
 	}
-	return true
+	words := wordsOf(name)
+	bare := strings.Trim(value, `"'`)
+	number := strings.Trim(bare, "0123456789") == ""
+	is := func(word string) bool { return strings.HasSuffix(words[len(words)-1], word) }
+	switch {
+	case bare == "", isFlag(value), strings.Contains(value, mask), slices.Contains([]string{"true", "false", "none", "null"}, strings.ToLower(bare)):
+		return value
+	case is("pass") && number && len(bare) < 3: // of two passes, the first
+		return value
+	case is("pin") && number && len(bare) < 3:
+		return value
+	case is("pwd") && strings.HasPrefix(bare, "/"): // a folder
+		return value
+	case is("pat") && strings.ContainsAny(bare, "*/"): // a pattern
+		return value
+	case is("token") && len(bare) > 2 && strings.ContainsRune("<[", rune(bare[0])) && strings.ContainsRune(">]", rune(bare[len(bare)-1])):
+		return value // a model's
+	case is("sig") && (number && len(bare) < 3 || strings.Trim(bare, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""): // a signal
+		return value
+	case words[len(words)-1] == "api" && (strings.Contains(value, "://") || !slices.Contains(words, "wandb") && !random(value)):
+		return value
+	}
+	return mask
 }
 
-// mayBeSecret reports whether a name such as "--hf-token" or "apiKey" can be a secret's.
-func mayBeSecret(name string) bool {
+// kindOf is the one decision about names, such as "--hf-token", "apiKey" and "PGPASSWORD".
+func kindOf(name string) nameKind {
 	words := wordsOf(name)
 	if len(words) == 0 {
-		return false
+		return nameOfOther
 	}
 	known := &knownSecrets().Words
 	last, before := words[len(words)-1], ""
@@ -294,18 +412,53 @@ func mayBeSecret(name string) bool {
 		before = words[len(words)-2]
 	}
 	switch {
-	case slices.Contains(known.Harmless, last):
-		return false
-	case slices.ContainsFunc(words, func(w string) bool { return slices.Contains(known.Anywhere, w) }):
-		return true
-	case last == "token" && slices.Contains(known.Tokens, before), last == "key" && slices.Contains(known.Keys, before):
-		return false
-	default:
-		return last == "api" && before != "" || slices.Contains(known.Last, last)
+	case slices.Contains(known.Harmless, last), len(words) > 1 && slices.Contains(known.Without, words[0]):
+		return nameOfOther
+	case slices.ContainsFunc(words, known.hasStem), last == "api" && before != "":
+		return nameOfSecret
 	}
+	for i := range known.Endings {
+		if known.Endings[i].ends(last, before) {
+			return nameOfSecret
+		}
+	}
+	switch {
+	case slices.Contains(known.Logins, last):
+		return nameOfLogin
+	case slices.Contains(known.Addresses, last):
+		return nameOfAddress
+	}
+	return nameOfOther
 }
 
-// wordsOf splits a name at signs, and where a capital follows a small letter.
+// hasStem reports whether a word of a name has a stem of a secret's, and not as part of another word.
+func (k *secretWords) hasStem(word string) bool {
+	return slices.ContainsFunc(k.Stems, func(stem string) bool {
+		_, rest, found := strings.Cut(word, stem)
+		return found && !slices.Contains(k.Innocent, rest) && !slices.Contains(k.Harmless, strings.TrimPrefix(rest, "s")) && !slices.Contains(k.Harmless, rest)
+	})
+}
+
+// ends reports whether a name whose last words these are ends so.
+func (e *secretEnding) ends(last, before string) bool {
+	front, found := strings.CutSuffix(last, e.Word)
+	switch {
+	case !found, front != "" && e.Whole, front != "" && e.Glued != nil && !slices.Contains(e.Glued, front):
+		return false
+	case front == "":
+		front = before
+	}
+	return (e.Only == nil || slices.Contains(e.Only, front)) && !slices.Contains(e.But, front)
+}
+
+// wordOf reports whether a name's last word ends in one of some.
+func wordOf(name string, some ...string) bool {
+	words := wordsOf(name)
+	return len(words) > 0 && slices.ContainsFunc(some, func(w string) bool { return strings.HasSuffix(words[len(words)-1], w) })
+}
+
+// wordsOf splits a name at signs, and where a capital follows a small letter. Figures at the end of a word are no part
+// of it.
 func wordsOf(name string) []string {
 	var spaced strings.Builder
 	var before rune
@@ -319,7 +472,11 @@ func wordsOf(name string) []string {
 		spaced.WriteRune(r)
 		before = r
 	}
-	return strings.Fields(strings.ToLower(spaced.String()))
+	words := strings.Fields(strings.ToLower(spaced.String()))
+	for i := range words {
+		words[i] = strings.TrimRight(words[i], "0123456789")
+	}
+	return slices.DeleteFunc(words, func(w string) bool { return w == "" })
 }
 
 // clean makes text safe to be shown, without line breaks, invalid UTF-8, control

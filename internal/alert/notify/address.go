@@ -18,7 +18,8 @@ type address struct {
 	user, password string
 	parts          []string // of the path, without the slashes at its ends; at least one
 	rest           url.Values
-	bad            bool // it lacks something, or a parameter has a bad value
+	urgency        string // of the message, see [letter]
+	bad            bool   // it lacks something, or a parameter has a bad value
 }
 
 var errNoAddress = errors.New("is no address")
@@ -54,6 +55,14 @@ func (a *address) has(names ...string) (value string, ok bool) {
 		}
 	}
 	return value, ok
+}
+
+// byUrgency is a value for the message's urgency, or of no known one.
+func (a *address) byUrgency(unknown string, of map[string]string) string {
+	if value, ok := of[a.urgency]; ok {
+		return value
+	}
+	return unknown
 }
 
 func (a *address) ignore(names ...string) { _, _ = a.has(names...) }

@@ -97,7 +97,7 @@ func (t *Target) check(p *alert.Problems, at string) templates {
 	case len(given) != 1:
 		p.Unless(false, at+"url", "give exactly one of url, url_env and url_file")
 	case t.URL != "":
-		err := t.URL.plain()
+		err := t.URL.written().plain()
 		p.Unless(err == nil, at+"url", "%v", err)
 	case t.URLEnv != "":
 		p.Unless(envName.MatchString(t.URLEnv), at+"url_env", "must be the name of an environment variable, not the address itself")
@@ -161,6 +161,7 @@ func (t *Target) resolve() (field string, s Secret, err error) {
 			err = errors.New("the file is empty: it must have the address on its only line")
 		}
 	}
+	s = s.written()
 	return field, s, cmp.Or(err, s.usable())
 }
 
@@ -185,7 +186,31 @@ func (s Secret) scheme() string {
 	return name
 }
 
-var errUnknownService = errors.New("begins with no known service, such as slack://, ntfy:// or generic+https://")
+// copied are the addresses that services show to people, and how they are written here.
+var copied = []struct {
+	from *lazy.Regexp
+	to   string
+}{
+	{lazy.Pattern(`^https://hooks\.slack\.com/services/([A-Z0-9]+)/([A-Z0-9]+)/([A-Za-z0-9]+)/?$`), "slack://hook:$1-$2-$3@webhook"},
+	{lazy.Pattern(`^https://(?:ptb\.|canary\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/(\d+)/([\w-]+)/?$`), "discord://$2@$1"},
+	{lazy.Pattern(`^(https)://([a-zA-Z0-9-]+\.webhook\.office\.com/webhookb2/.+)$`), "teams+$1://$2"},
+	{lazy.Pattern(`^https://(ntfy\.sh/[\w-]+)/?((?:\?.*)?)$`), "ntfy://$1$2"},
+	{lazy.Pattern(`^https://(chat\.googleapis\.com/.+)$`), "googlechat://$1"},
+	{lazy.Pattern(`^https://(open\.(?:larksuite\.com|feishu\.cn))/open-apis/bot/v2/hook/([\w-]+)/?$`), "lark://$1/$2"},
+	{lazy.Pattern(`^https://qyapi\.weixin\.qq\.com/cgi-bin/webhook/send\?key=([\w-]+)$`), "wecom://$1"},
+}
+
+// written is an address as it is written here: a webhook of a known service may be given as the service shows it.
+func (s Secret) written() Secret {
+	for _, c := range copied {
+		if c.from.MatchString(string(s)) {
+			return Secret(c.from.ReplaceAllString(string(s), c.to))
+		}
+	}
+	return s
+}
+
+var errUnknownService = errors.New("begins with no known service, such as slack://, ntfy:// or generic+https://; for any other webhook write generic+ before https://")
 
 // usable reports what is wrong with a URL, without quoting it. It asks no server.
 func (s Secret) usable() error {

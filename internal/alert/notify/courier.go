@@ -6,22 +6,48 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 )
 
 // The bounds of one HTTP exchange.
 const (
-	exchangeTime = 15 * time.Second
-	mostAnswer   = 64 << 10 // bytes of a body that are read
+	reachTime    = 15 * time.Second // to reach a server
+	exchangeTime = 2 * time.Minute  // until it has answered: some work before they do, and would get the message again
+	mostAnswer   = 64 << 10         // bytes of a body that are read
 )
 
 // A sender brings a message to a target. It returns soon after ctx ends, and a
 // [failure] where the target did not take the message.
-type sender func(ctx context.Context, to Secret, title, text string) error
+type sender func(ctx context.Context, to Secret, m letter) error
+
+// A letter is a message as a target gets it.
+type letter struct {
+	title, text string
+	// urgency is the worst severity of what is wrong in it, or "over" if all is over; empty where it is not known.
+	urgency string
+}
+
+// urgency is how urgent a message of events is.
+func urgency(events []Event) string {
+	worst := over
+	for i := range events {
+		e := &events[i]
+		if !e.IsOver() && (worst == over || e.rank() > alert.Severity(worst).Rank()) {
+			worst = e.Severity
+		}
+	}
+	return worst
+}
 
 type courier struct{ *http.Client }
 
@@ -30,18 +56,24 @@ type courier struct{ *http.Client }
 // since messages are rare.
 func newCourier() courier {
 	return courier{&http.Client{
-		Timeout:       exchangeTime,
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableKeepAlives: true},
+		Timeout: exchangeTime,
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableKeepAlives: true,
+			DialContext: (&net.Dialer{Timeout: reachTime}).DialContext, TLSHandshakeTimeout: reachTime,
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-func (c courier) send(ctx context.Context, to Secret, title, text string) error {
+func (c courier) send(ctx context.Context, to Secret, m letter) error {
+	title, text := m.title, m.text
 	if !serviceOf(to).titled {
 		text = title + "\n" + text
 	}
 	a, err := to.parse()
-	err = cmp.Or(err, to.usable())
+	if err = cmp.Or(err, to.usable()); err == nil {
+		a.urgency = m.urgency
+	}
 	switch {
 	case err != nil:
 	case a.service.mail():
@@ -95,7 +127,14 @@ func (c courier) do(ctx context.Context, call *call) (reply, error) {
 		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // as the address asks for
 		client = &http.Client{Timeout: client.Timeout, Transport: transport, CheckRedirect: client.CheckRedirect}
 	}
+	var wrote atomic.Bool // the whole request
+	request = request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(info httptrace.WroteRequestInfo) { wrote.Store(info.Err == nil) },
+	}))
 	answer, err := client.Do(request)
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && wrote.Load() && ctx.Err() == nil {
+		return reply{}, silent(client.Timeout)
+	}
 	if err != nil {
 		return reply{}, err
 	}

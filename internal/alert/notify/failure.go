@@ -29,6 +29,7 @@ type failure struct {
 	said      string        // what the service or the network says, which may; empty once it is part of the text
 	permanent bool          // another try fails too until somebody changes something
 	after     time.Duration // how long the server asks to wait; 0 where it does not say
+	unsure    bool          // the target may have taken the message: it does not get that alone again soon
 }
 
 func (f *failure) Error() string { return f.text }
@@ -59,7 +60,8 @@ func refused(status int, r reply, after time.Duration) *failure {
 	default:
 		text = "its server has a problem"
 	}
-	return &failure{text, r.says(status), permanent, after}
+	// Behind a proxy that has lost its patience somebody may have taken it.
+	return &failure{text, r.says(status), permanent, after, status == http.StatusGatewayTimeout}
 }
 
 // says is what the service says of a message that it does not take.
@@ -122,7 +124,7 @@ func failed(s Secret, err error) error {
 		f = &failure{text: unreached(err), said: innermost(err).Error()}
 	}
 	if said := scrub(s, f.said); said != "" {
-		return &failure{text: f.text + " (" + said + ")", permanent: f.permanent, after: f.after}
+		return &failure{text: f.text + " (" + said + ")", permanent: f.permanent, after: f.after, unsure: f.unsure}
 	}
 	return f
 }

@@ -106,6 +106,7 @@ type news struct {
 	event   Event
 	targets []string // of the rule; empty: all
 	tell    bool     // false: the alert is over, and nobody gets a message of that
+	hushed  bool     // somebody has acknowledged or silenced the alert: what was not sent yet is not
 }
 
 // An Answer is why an alert's device is as it is.
@@ -121,6 +122,10 @@ func (n *Notifier) Notify(changes []alert.Change, why func(*alert.Alert) *Answer
 	var all []news
 	for i := range changes {
 		c := &changes[i]
+		if c.News == alert.Marked && (c.Acknowledged != nil || c.SilencedUntil.After(c.Time)) {
+			all = append(all, news{event: Event{ID: c.ID}, hushed: true})
+			continue
+		}
 		if c.News != alert.Over && (!c.Tell || c.News != alert.Fired && c.News != alert.Repeated) {
 			continue
 		}
@@ -128,7 +133,7 @@ func (n *Notifier) Notify(changes []alert.Change, why func(*alert.Alert) *Answer
 		if c.Tell && why != nil && c.About() {
 			answer = why(&c.Alert)
 		}
-		all = append(all, news{event(c, answer), c.Targets, c.Tell})
+		all = append(all, news{event: event(c, answer), targets: c.Targets, tell: c.Tell})
 	}
 	if len(all) == 0 {
 		return
@@ -186,9 +191,9 @@ func test(ctx context.Context, t Target, send sender) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, testTime, errUnsure)
 	defer cancel()
-	return send(ctx, s.url, title, body)
+	return send(ctx, s.url, letter{title, body, string(alert.Info)})
 }
 
 func testEvent(now time.Time) Event {

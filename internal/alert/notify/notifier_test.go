@@ -145,8 +145,8 @@ func newRig(t *testing.T, c Config, wires map[Secret]*wire, past []byte) *rig {
 	for _, target := range c.Targets {
 		r.wire(target.URL)
 	}
-	send := func(ctx context.Context, to Secret, title, body string) error {
-		return r.wire(to).send(ctx, title, body)
+	send := func(ctx context.Context, to Secret, m letter) error {
+		return r.wire(to).send(ctx, m.title, m.text)
 	}
 	var err error
 	if r.Notifier, err = build(c, send, func() { poke(r.changed) }, slog.New(slog.NewTextHandler(&r.log, nil))); err != nil {
@@ -267,7 +267,7 @@ func (r *rig) retry() time.Time {
 func TestMessagesAreSentAfterTheStateIsWritten(t *testing.T) {
 	inSync(t, func(t *testing.T) {
 		var order []string
-		n, err := build(config("ops"), func(context.Context, Secret, string, string) error {
+		n, err := build(config("ops"), func(context.Context, Secret, letter) error {
 			order = append(order, "sent")
 			return nil
 		}, func() {}, slog.New(slog.DiscardHandler))
@@ -395,8 +395,8 @@ func TestSilentService(t *testing.T) {
 		if s := r.Status(); s[0].Failed != 0 || s[0].Queued != 2 || s[1].Sent != 1 {
 			t.Errorf("the status is %+v", s)
 		}
-		time.Sleep(12 * time.Second)
-		if s := r.Status()[0]; s.Failed != 1 || !strings.Contains(r.log.String(), "has not answered for 30s") {
+		time.Sleep(sendTime)
+		if s := r.Status()[0]; s.Failed != 1 || !strings.Contains(r.log.String(), "has not answered for 3m0s") {
 			t.Errorf("the status is %+v", s)
 		}
 		time.Sleep(2 * time.Minute)
@@ -755,8 +755,8 @@ func TestTest(t *testing.T) {
 	inSync(t, func(t *testing.T) {
 		free := make(chan error)
 		hangs := &wire{fail: func(int, string) error { return <-free }}
-		err := test(t.Context(), Target{Name: "a", URL: urlOf("a")}, func(ctx context.Context, _ Secret, title, body string) error {
-			return hangs.send(ctx, title, body)
+		err := test(t.Context(), Target{Name: "a", URL: urlOf("a")}, func(ctx context.Context, _ Secret, m letter) error {
+			return hangs.send(ctx, m.title, m.text)
 		})
 		if _, ok := errors.AsType[*failure](err); !ok {
 			t.Errorf("the error is %v", err)

@@ -27,6 +27,7 @@ type queue struct {
 	Retry time.Time `json:"retry,omitzero"` // no try before; zero where the last message was taken
 	Fails int       `json:"fails,omitzero"` // failures in a row
 
+	unsure bool      // Retry is later since the target may have taken what waits
 	flying int       // how many events, from the oldest, are in a message under way
 	first  time.Time // since when some event waits that is in no message under way
 }
@@ -34,6 +35,8 @@ type queue struct {
 type pending struct {
 	Event
 	Queued time.Time `json:"queued"`
+
+	withdrawn bool // it is in the message under way, and in no other
 }
 
 // dropped counts, by the reason, the events that no message has counted yet.
@@ -64,8 +67,27 @@ func (q *queue) add(e Event, now time.Time) {
 	if len(q.Pending) == q.flying {
 		q.first = now
 	}
-	q.Pending = append(q.Pending, pending{e, now})
+	q.Pending = append(q.Pending, pending{Event: e, Queued: now})
+	if q.unsure { // this it has not had
+		q.unsure, q.Retry = false, now
+	}
 	q.trim(mostPending)
+}
+
+// withdraw takes the events of an alert back that is not over: nobody needs to be told of it any more. Those of a message
+// under way are not sent again if the target does not take it.
+func (q *queue) withdraw(id string) {
+	for i := range q.flying {
+		if p := &q.Pending[i]; p.ID == id && !p.IsOver() {
+			p.withdrawn = true
+		}
+	}
+	for i := q.flying; i < len(q.Pending); i++ {
+		if p := &q.Pending[i]; p.ID == id && !p.IsOver() {
+			q.drop(i, i+1)
+			i--
+		}
+	}
 }
 
 // trim drops waiting events: those that matter least, the oldest of them first.
@@ -124,6 +146,7 @@ func (q *queue) forget(id string) {
 func (q *queue) clone() queue {
 	out := *q
 	out.flying, out.Pending, out.Known = 0, slices.Clone(q.Pending), slices.Clone(q.Known)
+	out.dropWithdrawn()
 	return out
 }
 
@@ -157,14 +180,17 @@ func (q *queue) taken(now time.Time, told dropped) {
 	q.Pending = slices.Delete(q.Pending, 0, q.flying)
 	q.Crowded -= told.Crowded
 	q.Late -= told.Late
-	q.flying, q.Fails, q.Last, q.Retry = 0, 0, now, time.Time{}
+	q.flying, q.Fails, q.Last, q.Retry, q.unsure = 0, 0, now, time.Time{}, false
 }
 
 // failed notes that the target did not take the message under way.
 func (q *queue) failed(now time.Time, why *failure) {
+	unsure := why.unsure && len(q.Pending) == q.flying // nothing else waits
+	q.unsure = false
 	q.abandon()
 	q.Fails++
-	q.Retry = now.Add(max(backOff(q.Fails, why.permanent), why.after))
+	q.Retry = now.Add(max(backOff(q.Fails, why.permanent || unsure), why.after))
+	q.unsure = unsure
 	old := 0
 	for old < len(q.Pending) && now.Sub(q.Pending[old].Queued) >= giveUp {
 		old++
@@ -173,8 +199,19 @@ func (q *queue) failed(now time.Time, why *failure) {
 	q.Late += old
 }
 
+// dropWithdrawn drops what is in no message any more.
+func (q *queue) dropWithdrawn() {
+	for i := len(q.Pending) - 1; i >= 0; i-- {
+		if q.Pending[i].withdrawn {
+			q.drop(i, i+1)
+		}
+	}
+}
+
 // abandon returns the events of the message under way to those that wait.
 func (q *queue) abandon() {
+	q.flying = 0
+	q.dropWithdrawn()
 	all := q.Pending
 	q.Pending, q.flying = nil, 0
 	for _, p := range all {

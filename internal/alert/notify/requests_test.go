@@ -106,7 +106,7 @@ func FuzzURL(f *testing.F) {
 		if s.scheme() == "smtp" {
 			return // it would look for the server
 		}
-		if err := (courier{&http.Client{Transport: &recorder{}}}).send(t.Context(), s, "title", "text"); err != nil {
+		if err := (courier{&http.Client{Transport: &recorder{}}}).send(t.Context(), s, letter{"title", "text", ""}); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	})
@@ -130,7 +130,7 @@ func TestRequests(t *testing.T) {
 			continue
 		}
 		if err == nil {
-			err = (courier{&http.Client{Transport: rec}}).send(t.Context(), s, "GPU 0 ist <zu> heiß", "It is hot & *bold*.\n\nVery <hot>.")
+			err = (courier{&http.Client{Transport: rec}}).send(t.Context(), s, letter{"GPU 0 ist <zu> heiß", "It is hot & *bold*.\n\nVery <hot>.", ""})
 		}
 		if err != nil {
 			t.Errorf("%s: %v", want.URL, err)
@@ -150,7 +150,7 @@ func TestRequests(t *testing.T) {
 // Lark's requests are signed with the time.
 func TestSignature(t *testing.T) {
 	rec := &recorder{}
-	if err := (courier{&http.Client{Transport: rec}}).send(t.Context(), "lark://open.larksuite.com/TOKEN?secret=abc", "a", "b"); err != nil {
+	if err := (courier{&http.Client{Transport: rec}}).send(t.Context(), "lark://open.larksuite.com/TOKEN?secret=abc", letter{"a", "b", ""}); err != nil {
 		t.Fatal(err)
 	}
 	var got struct{ Timestamp, Sign string }

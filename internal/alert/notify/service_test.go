@@ -85,7 +85,7 @@ func (r *receiver) client() *http.Client {
 }
 
 func (r *receiver) send(s Secret) error {
-	return courier{r.client()}.send(context.Background(), s, "GPU 0 ist zu heiß", "It is hot.\nVery.")
+	return courier{r.client()}.send(context.Background(), s, letter{"GPU 0 ist zu heiß", "It is hot.\nVery.", ""})
 }
 
 // Everything that fails is a failure, tells a person what to do, and nothing of
@@ -205,11 +205,11 @@ func TestExchangeEnds(t *testing.T) {
 		}
 	})
 	s := Secret("generic://" + r.host() + "/?disabletls=yes")
-	if err := patient().send(ctx, s, "a", "b"); err == nil || !strings.Contains(err.Error(), "did not answer in time") {
+	if err := patient().send(ctx, s, letter{"a", "b", ""}); err == nil || !strings.Contains(err.Error(), "did not answer in time") {
 		t.Errorf("silent: %v", err)
 	}
 	testkit.Receive(t, "the end of the request", held)
-	if err := patient().send(t.Context(), s, "a", "b"); err != nil {
+	if err := patient().send(t.Context(), s, letter{"a", "b", ""}); err != nil {
 		t.Errorf("without end: %v", err)
 	}
 	if newCourier().Timeout != exchangeTime {
@@ -287,7 +287,7 @@ func mailTo(ctx context.Context, s Secret) error {
 	if !strings.Contains(string(s), "timeout=") {
 		s += Secret("&timeout=" + testkit.Patience.String())
 	}
-	return courier{}.send(ctx, s, "GPU 0 ist zu heiß", "It is hot.\n.\nSubject: no header")
+	return courier{}.send(ctx, s, letter{"GPU 0 ist zu heiß", "It is hot.\n.\nSubject: no header", ""})
 }
 
 func TestMail(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
@@ -84,9 +85,14 @@ func bark(a *address, title, text string, post poster) {
 	post(call{url: a.at(path.Join("/", a.Path, "push")), body: body, took: is("code", 200.0)})
 }
 
+// discordColors are those of the bar beside a message.
+var discordColors = map[string]string{
+	string(alert.Critical): "0xd92d20", string(alert.Warning): "0xf79009", string(alert.Info): "0x2e90fa", over: "0x12b76a",
+}
+
 func discord(a *address, title, text string, post poster) {
 	split, raw := a.yes("yes", "splitlines"), a.yes("no", "json") || a.Path == "/raw"
-	color, thread := a.number(16, "0x50d9ff", "color"), strings.TrimSpace(a.text("thread_id"))
+	color, thread := a.number(16, a.byUrgency("0x50d9ff", discordColors), "color"), strings.TrimSpace(a.text("thread_id"))
 	name, picture := a.text("username"), a.text("avatar", "avatarurl")
 	a.ignore("colorerror", "colorwarn", "colorinfo", "colordebug")
 	a.need(a.user != "" && a.Host != "" && (a.Path == "" || a.Path == "/raw"))
@@ -159,9 +165,12 @@ func googleChat(a *address, _, text string, post poster) {
 
 var gotifyToken = lazy.Pattern(`^A[A-Za-z0-9._-]{14}$`)
 
+// gotifyPriorities say how loud a phone is: from 4 with a sound, from 8 also over what it shows.
+var gotifyPriorities = map[string]string{string(alert.Critical): "8", string(alert.Warning): "5", string(alert.Info): "2", over: "2"}
+
 func gotify(a *address, title, text string, post poster) {
 	folder, token := path.Split(strings.TrimSuffix(a.Path, "/"))
-	priority := a.number(10, "0", "priority")
+	priority := a.number(10, a.byUrgency("0", gotifyPriorities), "priority")
 	extras := json.RawMessage(a.or("null", "extras"))
 	body := fields{"message": text, "title": title, "priority": priority, "extras": extras}
 	c := call{url: a.at(folder + "message"), body: body.set("date", gotifyDate(a.text("date"))), took: isJSON}
@@ -252,13 +261,16 @@ func notifiarr(a *address, _, text string, post poster) {
 	})
 }
 
+// ntfyPriorities say how loud a phone is.
+var ntfyPriorities = map[string]string{string(alert.Critical): "Max", string(alert.Warning): "High", string(alert.Info): "Default", over: "Default"}
+
 func ntfy(a *address, title, text string, post poster) {
 	c := call{url: a.at(a.Path), user: a.User, body: text, took: isJSON, unverified: a.yes("no", "disabletlsverification")}
 	c.header = header{
 		"Content-Type": "text/plain; charset=utf-8", "Title": title, "Tags": a.text("tags"), "Delay": a.text("delay", "at", "in"),
 		"Actions": a.text("actions"), "Click": a.text("click"), "Attach": a.text("attach"), "X-Icon": a.text("icon"),
 		"Filename": a.text("filename"), "Email": a.text("email"),
-		"Priority": a.oneOf("Min|Low|Default|High|Max|1=Min|2=Low|3=Default|4=High|5=Max|urgent=Max", "Default", "priority"),
+		"Priority": a.oneOf("Min|Low|Default|High|Max|1=Min|2=Low|3=Default|4=High|5=Max|urgent=Max", a.byUrgency("Default", ntfyPriorities), "priority"),
 	}
 	for _, name := range []string{"cache", "firebase"} {
 		if !a.yes("yes", name) {
@@ -312,10 +324,12 @@ func (a *address) pair(text string) (name, value string) {
 
 var pagerDutyKey = lazy.Pattern(`^[a-fA-F0-9]{32}$`)
 
+var pagerDutySeverities = map[string]string{string(alert.Critical): "critical", string(alert.Warning): "warning", string(alert.Info): "info", over: "info"}
+
 func pagerDuty(a *address, _, text string, post poster) {
 	key := strings.TrimPrefix(a.Path, "/")
 	a.need(pagerDutyKey.MatchString(key))
-	severity := a.oneOf("critical|error|warning|info", "error", "severity")
+	severity := a.oneOf("critical|error|warning|info", a.byUrgency("error", pagerDutySeverities), "severity")
 	body := fields{
 		"payload":     fields{"summary": cut(text, 1024), "severity": severity, "source": a.or("default", "source")},
 		"routing_key": key, "event_action": a.oneOf("trigger|acknowledge|resolve", "trigger", "action"),

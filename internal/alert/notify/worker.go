@@ -8,11 +8,17 @@ import (
 )
 
 const (
-	sendTime = 30 * time.Second // after which a message that nobody answered has failed
+	sendTime = 3 * time.Minute  // after which a message that nobody answered has failed
+	testTime = 30 * time.Second // the same, while a person waits
 	endTime  = time.Second      // for messages at the end of the program
 )
 
-var errSilent = &failure{text: "it has not answered for " + sendTime.String() + "; the message may or may not have arrived"}
+// silent is what is said of a target that got a message whole, and did not answer in time. It may have taken the message.
+func silent(after time.Duration) *failure {
+	return &failure{text: "it has not answered for " + after.String() + "; the message may or may not have arrived", unsure: true}
+}
+
+var errSilent, errUnsure = silent(sendTime), silent(testTime)
 
 // settings are what a worker goes by. They do not change.
 type settings struct {
@@ -48,7 +54,7 @@ func newWorker(of *Notifier, s settings) *worker {
 // sends a message that is under way to the old one again.
 func (w *worker) put(s settings) {
 	if s.url != w.set.url {
-		w.queue.Retry, w.queue.Fails = time.Time{}, 0
+		w.queue.Retry, w.queue.Fails, w.queue.unsure = time.Time{}, 0, false
 		w.abort()
 	}
 	w.set = s
@@ -82,6 +88,8 @@ func (w *worker) add(all []news, now time.Time) {
 	defer func() { w.noteDropped(before) }()
 	for i := range all {
 		switch n := &all[i]; {
+		case n.hushed:
+			w.queue.withdraw(n.event.ID)
 		case !n.tell:
 			w.queue.forget(n.event.ID)
 		case w.wants(n):
@@ -168,7 +176,7 @@ func (w *worker) deliver(ctx context.Context) {
 		_ = w.of.Flush(timed) // a full disk is no reason to be silent
 	}
 	if err == nil {
-		err = w.of.send(timed, set.url, title, body)
+		err = w.of.send(timed, set.url, letter{title, body, urgency(events)})
 	}
 
 	w.of.mu.Lock()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 )
 
 // decode reads a node into a struct whose fields have their key as a yaml tag, or
@@ -48,7 +49,7 @@ func (p *parser) decode(node *yaml.Node, where string, into any) map[string]bool
 		field, known := fields[key.Value]
 		switch {
 		case !known:
-			p.wrong(key.Line, "%sunknown key %q; there are %s", where, key.Value, strings.Join(names, ", "))
+			p.wrong(key.Line, "%sunknown key %q%s; there are %s", where, key.Value, nearest.Hint(key.Value, names), strings.Join(names, ", "))
 		case seen[key.Value]:
 			p.wrong(key.Line, "%s%s: is there twice", where, key.Value)
 		case value.Tag == "!!null":

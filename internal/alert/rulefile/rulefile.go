@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
@@ -164,7 +165,11 @@ func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
 		p.invalid(node, where, err)
 		for _, name := range rule.Targets {
 			if targets && !slices.ContainsFunc(doc.Targets, func(t notify.Target) bool { return t.Name == name }) {
-				p.wrong(lineOf(node, "notify"), "%snotify: there is no target %q", where, name)
+				var names []string
+				for i := range doc.Targets {
+					names = append(names, doc.Targets[i].Name)
+				}
+				p.wrong(lineOf(node, "notify"), "%snotify: there is no target %q%s%s", where, name, nearest.Hint(name, names), thereAre(names))
 			}
 		}
 		if j := slices.IndexFunc(rules, func(r alert.Rule) bool { return r.Name == rule.Name }); j >= 0 {
@@ -174,6 +179,22 @@ func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
 		}
 	}
 	return rules
+}
+
+// thereAre lists names at the end of an error.
+func thereAre(names []string) string {
+	if len(names) == 0 {
+		return "; there are no targets"
+	}
+	return "; there are " + strings.Join(names, ", ")
+}
+
+func words[T ~string](all []T) []string {
+	out := make([]string, len(all))
+	for i := range all {
+		out[i] = string(all[i])
+	}
+	return out
 }
 
 // begin returns the rule that one with these keys changes: the default one of its
@@ -191,7 +212,7 @@ func begin(written *alert.Rule, keys map[string]bool, defaults []alert.Rule) (ru
 	case !keys["watch"]:
 		return rule, alert.Refuse("watch", "a rule whose name is none of the defaults must say what it watches: one of %s", list(alert.Watches()))
 	case !slices.Contains(alert.Watches(), watch):
-		return rule, alert.Refuse("watch", "%q is nothing that can be watched; it must be one of %s", string(watch), list(alert.Watches()))
+		return rule, alert.Refuse("watch", "%q is nothing that can be watched%s; it must be one of %s", string(watch), nearest.Hint(string(watch), words(alert.Watches())), list(alert.Watches()))
 	default:
 		rule = alert.Default(name, watch)
 	}

@@ -159,7 +159,7 @@ func ParseURLs(given []string) ([]string, error) {
 			case err != nil || u.Hostname() == "" && u.Opaque == "":
 				what = "is no URL of a NATS server"
 			case u.Scheme != "nats" && u.Scheme != "tls":
-				what = "is neither nats:// nor tls://"
+				what = "does not begin with nats:// or tls://"
 			case u.User != nil:
 				// Not with what may be a password.
 				return nil, &gpu.Advice{What: "a URL of the fleet has a user or a token in it, which everybody sees in the list of processes", Try: "put them into a file for --fleet-credentials"}

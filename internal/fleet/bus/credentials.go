@@ -42,6 +42,12 @@ const (
 	tryRejoin = "let 'gpuwhy fleet join-command' make new ones on the machine with the server, and put them into the file"
 )
 
+// CheckCredentials says what is wrong with a file of credentials. It connects to nothing.
+func CheckCredentials(name string) error {
+	_, err := readCredentials(name)
+	return err
+}
+
 // readCredentials reads a file.
 func readCredentials(name string) (*credentials, error) {
 	text, err := regular.Read(name, longest)

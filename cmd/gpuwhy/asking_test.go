@@ -1,0 +1,188 @@
+//go:build !race
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// askingCommands are all commands that ask a gpuwhy at an address.
+var askingCommands = [][]string{
+	{"past"}, {"sessions"}, {"usage"}, {"sessions", "--csv"}, {"why"}, {"why", "--watch", "0"}, {"history", "size"}, {"history", "export", "readings"},
+	{"history", "export", "events", "--json"},
+}
+
+// raw is a server that reads each request and writes a text, and then nothing more. An empty text is not even written.
+func raw(t *testing.T, text string) (address string) {
+	t.Helper()
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil || strings.HasPrefix(text, "SSH") {
+					_, _ = io.WriteString(c, text)
+				}
+				context.AfterFunc(t.Context(), func() { c.Close() })
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// Whatever answers, or does not, a command ends and says what to do.
+func TestCommandsEndWhateverAnswers(t *testing.T) {
+	t.Parallel()
+	page := func(status int, kind, text string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.Header().Set("Location", "https://login.example.org/in?to="+r.URL.Path)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, text)
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	circle := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }))
+	t.Cleanup(circle.Close)
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	plain := page(200, "text/html", "<!doctype html>")
+	for _, tt := range []struct{ name, url, says string }{
+		{"accepts, and never answers", "http://" + raw(t, ""), "takes connections, and answers nothing within 10s: check that this is gpuwhy's address"},
+		{"answers garbage", "http://" + raw(t, "SSH-2.0-OpenSSH_9.2\r\n"), "is not gpuwhy: give its address with --url"},
+		{"answers a page", plain, "is not gpuwhy: give its address with --url; if a sign-in stands before it"},
+		{"leads to a sign-in", page(302, "text/html", ""), "leads to https://login.example.org, as a sign-in does: give an address of gpuwhy"},
+		{"leads in a circle", circle.URL, "leads in a circle"},
+		{"asks for a sign-in", page(401, "text/html", "no"), "asks for a sign-in (401 Unauthorized)"},
+		{"is a proxy before nothing", page(502, "text/html", "no"), "reaches no gpuwhy (502 Bad Gateway): check that gpuwhy runs behind it"},
+		{"speaks TLS", strings.Replace(secure.URL, "https", "http", 1), "speaks HTTPS: write https:// instead of http://"},
+		{"speaks no TLS", strings.Replace(plain, "http", "https", 1), "speaks plain HTTP: write http:// instead of https://"},
+		{"has a certificate of nobody", secure.URL, "is not trusted"},
+		{"has no scheme", strings.TrimPrefix(plain, "http://"), "does not begin with http:// or https://: write " + plain},
+		{"is no URL", "gpu box", "is no URL of a gpuwhy: write it as http://127.0.0.1:8003"},
+		{"is a scheme alone", "http://", "is no URL of a gpuwhy: write it as"},
+		{"has a password", "http://bob:hunter2@" + freeAddress(t), "no gpuwhy answers at http://bob:xxxxx@127.0.0.1:"},
+		{"has no name", "http://nowhere.invalid", "no machine is known as \"nowhere.invalid\""},
+		{"is not there", "http://" + freeAddress(t), "start it, or give its address with --url"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			commands := askingCommands
+			if tt.name != "accepts, and never answers" { // the others ask in one of these ways
+				commands = [][]string{{"past"}, {"why"}}
+			}
+			results := make([]result, len(commands))
+			var all sync.WaitGroup // at once: they wait, and use no processor
+			for i, args := range commands {
+				all.Go(func() { results[i] = command(t, nil, append(args, "--url="+tt.url)...) })
+			}
+			all.Wait()
+			for i, r := range results {
+				if r.code == exitOK || r.stdout != "" || !strings.Contains(r.stderr, tt.says) || strings.Count(r.stderr, "\n") != 1 {
+					t.Errorf("%v: exit status %d, %q, %s", commands[i], r.code, r.stdout, r.stderr)
+				}
+			}
+		})
+	}
+}
+
+// transport answers as a function does.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A long answer is waited for while the server lives, and an answer that goes on may be as long as it likes.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	after := func(r *http.Request, d time.Duration, body io.Reader) (*http.Response, error) {
+		select {
+		case <-r.Context().Done():
+			return nil, context.Cause(r.Context())
+		case <-time.After(d):
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(body), Request: r}, nil
+	}
+	drip := func(every time.Duration, times int) func(*http.Request) io.Reader {
+		return func(r *http.Request) io.Reader {
+			out, in := io.Pipe()
+			go func() {
+				for range times {
+					select {
+					case <-r.Context().Done():
+						in.CloseWithError(r.Context().Err())
+						return
+					case <-time.After(every):
+					}
+					_, _ = in.Write([]byte("x"))
+				}
+				in.Close()
+			}()
+			return out
+		}
+	}
+	nothing := func(*http.Request) io.Reader { return strings.NewReader("") }
+	for _, tt := range []struct {
+		name           string
+		answers, lives time.Duration
+		body           func(*http.Request) io.Reader
+		says           string // of the error
+		took           time.Duration
+	}{
+		{"at once", 0, 0, nothing, "", 0},
+		{"slowly, and lives", time.Minute, time.Second, nothing, "", time.Minute},
+		{"slowly, and does not live", time.Minute, time.Minute, nothing, "answers nothing within 10s", 10 * time.Second},
+		{"never, and lives", time.Hour, time.Second, nothing, "lives, and has not begun to answer within 2m0s", 2 * time.Minute},
+		{"just in time", 9 * time.Second, time.Minute, nothing, "", 9 * time.Second},
+		{"for an hour", 0, 0, drip(20*time.Second, 180), "", time.Hour},
+		{"and stops", 0, 0, drip(40*time.Second, 3), "stopped in the middle of its answer", 30 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				question := newAsking("http://h", "/x", typeJSON)
+				question.client = transport(func(r *http.Request) (*http.Response, error) {
+					if strings.HasSuffix(r.URL.Path, "/health/live") {
+						return after(r, tt.lives, strings.NewReader(""))
+					}
+					return after(r, tt.answers, tt.body(r))
+				})
+				begun := time.Now()
+				answer, err := question.do(t.Context())
+				if err == nil {
+					_, err = io.ReadAll(answer.Body)
+					err = errors.Join(err, answer.Body.Close())
+				}
+				if took := time.Since(begun); took != tt.took {
+					t.Errorf("it took %v, want %v", took, tt.took)
+				}
+				advice, ok := errors.AsType[*gpu.Advice](err)
+				if tt.says == "" && err != nil || tt.says != "" && (!ok || !strings.Contains(advice.Text(), tt.says)) {
+					t.Errorf("%v, want %q", err, tt.says)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+	"github.com/gpuwhy/gpuwhy/internal/neterr"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
+)
+
+// checkServe does all that 'gpuwhy serve' does before it begins, but leaves nothing behind, asks nobody and takes nothing. notes
+// are about what is so now, and may be otherwise when it starts.
+func (env *environment) checkServe() (notes []string, err error) {
+	c := *env.cfg
+	silent := slog.New(slog.DiscardHandler)
+	note := func(err error) {
+		if err != nil {
+			notes = append(notes, gpu.AsAdvice(err).What)
+		}
+	}
+	if err := c.probeStateDir(); err != nil {
+		if !c.ownStateDir {
+			return nil, err
+		}
+		note(&gpu.Advice{What: "nothing is kept over a restart: " + err.Error()})
+		c.StateDir = ""
+	}
+	if err := c.checkFleetRole(); err != nil {
+		return nil, usageError{err}
+	}
+	if c.FleetCredentials != "" {
+		if err := bus.CheckCredentials(c.FleetCredentials); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	if dir, err := c.fleetDir(); c.FleetListen != "" && err == nil && broker.Exists(dir) {
+		if _, err := broker.OpenAuthority(dir); err != nil {
+			return nil, err
+		}
+	}
+	in, err := newInputs(&c, silent)
+	if err != nil {
+		return nil, err
+	}
+	options := c.options()
+	if options.Clusters, err = c.newClusters(silent); err != nil {
+		return nil, errors.Join(err, app.CloseAll(in))
+	}
+	a, err := app.New(options, in, silent)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if err := a.Close(); err != nil {
+		return nil, err
+	}
+	for flag, address := range map[string]string{"listen": c.address(), "fleet-listen": c.FleetListen} {
+		if address == "" {
+			continue
+		}
+		ln, err := listen(env.ctx, flag, address)
+		switch {
+		case err == nil:
+			err = ln.Close()
+			note(err)
+		case neterr.InUse(err): // perhaps the gpuwhy that these settings are for
+			note(err)
+		default:
+			return nil, usageError{err}
+		}
+	}
+	return notes, nil
+}
+
+// probeStateDir says why the state directory can't be used, without making it. That another gpuwhy has it is no reason.
+func (c *Config) probeStateDir() error {
+	if c.StateDir == "" {
+		return nil
+	}
+	_, err := regular.InTime(func() (none struct{}, err error) {
+		dir := filepath.Clean(c.StateDir)
+		for {
+			info, err := os.Stat(dir)
+			switch parent := filepath.Dir(dir); {
+			case errors.Is(err, os.ErrNotExist) && parent != dir:
+				dir = parent
+				continue
+			case err != nil:
+				return none, err
+			case !info.IsDir():
+				return none, fmt.Errorf("%s is no folder", dir)
+			}
+			probe, err := os.MkdirTemp(dir, ".probe-*") // permissions alone don't tell it
+			if err != nil {
+				return none, fmt.Errorf("%s can't be written to: %w", dir, errors.Unwrap(err))
+			}
+			return none, os.Remove(probe)
+		}
+	})
+	if err != nil {
+		return usageError{fmt.Errorf("--state-dir %q: %w", c.StateDir, err)}
+	}
+	return nil
+}
+
+// checkFleetRole says whether a program can be what the settings of the fleet say.
+func (c *Config) checkFleetRole() error {
+	if c.FleetListen != "" && len(c.fleet) > 0 {
+		return bad("fleet-listen", c.FleetListen, "is of no use with --fleet: the machine is the server of a fleet, or joins one")
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+//go:build !race
+
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What serve does not start with, check-config does not call good, and says the same of it.
+func TestCheckConfigSaysWhatServeSays(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	file := write("file", "")
+	keys := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(keys, "fleet", "authority.json"), 0o700); err != nil { // no file at all
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"a host with quotes":               {`--allow-host="gpu.example"`},
+		"two hosts in one":                 {"--allow-host=a.example b.example"},
+		"a host of no letters":             {"--allow-host=gpu[0-9].example"},
+		"a host with a carriage return":    {"--allow-host=gpu.example\r"},
+		"no family of metrics":             {"--metrics-families=ours"},
+		"a state folder that is a file":    {"--state-dir=" + file},
+		"a state folder below a file":      {"--state-dir=" + file + "/x"},
+		"a state folder nobody can make":   {"--state-dir=/proc/nowhere"},
+		"a state folder of a shell":        {"--state-dir=$HOME/x"},
+		"a server and a member":            {"--fleet=tls://a", "--fleet-listen=127.0.0.1:0", "--state-dir=" + dir},
+		"no credentials":                   {"--fleet=tls://a", "--fleet-credentials=/nowhere/creds"},
+		"empty credentials":                {"--fleet=tls://a", "--fleet-credentials=" + file},
+		"an address of another":            {"--listen=192.0.2.7:8003"},
+		"a name that nobody has":           {"--listen=nowhere.invalid:8003"},
+		"a fleet's address of another":     {"--fleet-listen=192.0.2.7:4222", "--state-dir=" + t.TempDir()},
+		"keys of a fleet that are no file": {"--fleet-listen=127.0.0.1:0", "--state-dir=" + keys},
+		"no clusters":                      {"--clusters=/nowhere/clusters.yaml"},
+		"clusters without a kubeconfig":    {"--clusters=" + write("clusters.yaml", "clusters:\n- name: a\n  kubeconfig: /nowhere/kubeconfig\n")},
+		"no rules":                         {"--alert-rules=/nowhere/rules.yaml"},
+		"wrong rules":                      {"--alert-rules=" + write("rules.yaml", "rules:\n- name: hot\n  above: 900\n")},
+		"a target without its variable":    {"--alert-rules=" + write("targets.yaml", "targets:\n- {name: a, url_env: NOWHERE_AT_ALL}\n")},
+		"no credentials for remote write":  {"--remote-write=http://127.0.0.1:1/", "--remote-write-credentials=/nowhere/creds"},
+		"no capture":                       {"--source=replay:/nowhere"},
+		"a database of another kind":       {"--history=mysql://a/b"},
+		"a proxy that is a name":           {"--trusted-proxy=proxy.example"},
+		"an origin without a scheme":       {"--allow-origin=10.0.0.1:8003"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			said := map[string]string{}
+			for _, which := range []string{"check-config", "serve"} {
+				given := append([]string{which}, args...)
+				if !strings.Contains(strings.Join(args, " "), "--listen=") {
+					given = append(given, "--listen=127.0.0.1:0")
+				}
+				if !strings.Contains(strings.Join(args, " "), "--state-dir=") {
+					given = append(given, "--state-dir=none")
+				}
+				r := command(t, nil, given...)
+				if r.code == exitOK || strings.Contains(r.stdout, "is good") {
+					t.Errorf("%s ends with %d: %+v", which, r.code, r)
+				}
+				said[which] = r.stderr
+			}
+			if said["check-config"] != said["serve"] && !strings.HasPrefix(name, "a state folder") && !strings.HasPrefix(name, "a fleet's") { // which serve tries otherwise
+				t.Errorf("check-config says %q, serve %q", said["check-config"], said["serve"])
+			}
+		})
+	}
+}
+
+// What is so now, and need not be so when it starts, is said, and the settings are good.
+func TestCheckConfigBesideARunningProgram(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	dir := filepath.Join(t.TempDir(), "not", "yet")
+	r := command(t, nil, "check-config", "--state-dir="+dir, "--listen="+ln.Addr().String(), "--source=simulate:rtx-4090")
+	if r.code != exitOK || !strings.Contains(r.stdout, "is good") || !strings.Contains(r.stderr, "another program listens on "+ln.Addr().String()) {
+		t.Errorf("%+v", r)
+	}
+	if _, err := os.Stat(filepath.Dir(dir)); err == nil {
+		t.Error("it made the folder")
+	}
+}
+
+// What a shell or an editor of Windows leaves in a value is refused or understood, and no folder of that name is made.
+func TestPathsAsPeopleWriteThem(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	for value, says := range map[string]string{
+		`"/tmp/x"`: "leave the quotes out", "'/tmp/x'": "leave the quotes out", "/tmp/x\r": "carriage return", "/tmp/\x1bx": "control character", " /tmp/x": "leave out the space",
+		"$HOME/x": "no variable is put in here", "%h/x": "no variable is put in here", "~bob/x": "of other users",
+	} {
+		for _, flag := range []string{"--state-dir", "--config", "--nvidia-smi"} {
+			r := command(t, []string{"HOME=" + home}, "check-config", flag+"="+value)
+			if r.code != exitUsage || !strings.Contains(r.stderr, says) || !strings.Contains(r.stderr, flag) {
+				t.Errorf("%s=%q: %+v", flag, value, r)
+			}
+		}
+	}
+	if r := command(t, []string{"HOME=" + home}, "capture", "~/"+`x"`, "--for=1s"); r.code != exitUsage || !strings.Contains(r.stderr, "quotes") {
+		t.Errorf("capture: %+v", r)
+	}
+	rules := filepath.Join(home, "rules.yaml")
+	if err := os.WriteFile(rules, []byte("rules: [{name: hot, enabled: true}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := command(t, []string{"HOME=" + home}, "check-config", "--state-dir=~/state", "--alert-rules=~/rules.yaml")
+	if r.code != exitOK || !strings.Contains(r.stdout, "23 of them enabled") {
+		t.Errorf("a home folder: %+v", r)
+	}
+}
+
+// Lists take spaces after commas, and an end without a value.
+func TestListsWithSpaces(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"--allow-host=a.example, b.example,"}, {"--metrics-families=gpuwhy, dcgm"}, {"--trusted-proxy=10.0.0.1, 10.0.0.0/8"}, {"--label=a=1, b=2"},
+		{"--allow-origin=https://a.example, https://b.example"}, {"--fleet-host=a, b"}, {"--source=amd, intel"}, {"--remote-write=http://127.0.0.1:1/a, http://127.0.0.1:1/b"},
+	} {
+		if r := command(t, nil, append(args, "check-config", "--state-dir=none", "--listen=127.0.0.1:0")...); r.code != exitOK {
+			t.Errorf("%s: %+v", args, r)
+		}
+	}
+}
+
+// Variables that look like settings and are none are named; those of Kubernetes and of targets are known.
+func TestUnknownVariables(t *testing.T) {
+	t.Parallel()
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte("targets: [{name: a, url_env: GPUWHY_CHAT}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{
+		"GPUWHY_LISTN=127.0.0.1:1", "GPUWHY_ALLOW_HOSTS=a", "GPUWHY_PORT=9000", "GPUWHY_COLOUR_SCHEME=x", "GPUWHY_CHAT=generic://127.0.0.1:1/", "GPUWHY_STATE_DIR=none", "GPUWHY_EMPTY=",
+		"GPUWHY_SERVICE_HOST=10.0.0.1", "GPUWHY_SERVICE_PORT=8003", "GPUWHY_SERVICE_PORT_HTTP=8003", "GPUWHY_PORT_8003_TCP=tcp://10.0.0.1:8003", "GPUWHY_PORT_8003_TCP_ADDR=10.0.0.1",
+		"GPUWHY_PORT_8003_TCP_PORT=8003", "GPUWHY_PORT_8003_TCP_PROTO=tcp", "GPUWHY_HUB_PORT=tcp://10.0.0.1:8003", "GPUWHY_HUB_SERVICE_HOST=10.0.0.1",
+	}
+	want := []string{
+		"GPUWHY_ALLOW_HOSTS is no setting, and is ignored: did you mean GPUWHY_ALLOW_HOST?", "GPUWHY_COLOUR_SCHEME is no setting, and is ignored: 'gpuwhy --help' lists",
+		"GPUWHY_LISTN is no setting, and is ignored: did you mean GPUWHY_LISTEN?", "GPUWHY_PORT is no setting, and is ignored: did you mean GPUWHY_LISTEN?",
+	}
+	r := command(t, env, "check-config", "--alert-rules="+rules, "--listen=127.0.0.1:0")
+	lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
+	if r.code != exitOK || len(lines) != len(want) {
+		t.Fatalf("%+v", r)
+	}
+	for i := range want {
+		if !strings.Contains(lines[i], want[i]) {
+			t.Errorf("%q, want %q", lines[i], want[i])
+		}
+	}
+	if r := command(t, env[:1], "serve", "--listen=192.0.2.1:1", "--state-dir=none", "--source=simulate:rtx-4090"); !strings.Contains(r.stderr, "did you mean GPUWHY_LISTEN?") {
+		t.Errorf("serve: %s", r.stderr)
+	}
+}
+
+// The words that people try first work.
+func TestHelpAndVersion(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"--version", "version", "-V"} {
+		if r := command(t, nil, args); r.code != exitOK || !strings.HasPrefix(r.stdout, "gpuwhy ") {
+			t.Errorf("%s: %+v", args, r)
+		}
+	}
+	for args, says := range map[string]string{"help": "Usage: gpuwhy <command>", "--help": "Usage: gpuwhy <command>", "-h": "Usage: gpuwhy", "help past": "Usage: gpuwhy past", "help history size": "Usage: gpuwhy history size"} {
+		if r := command(t, nil, strings.Fields(args)...); r.code != exitOK || !strings.HasPrefix(r.stdout, says) {
+			t.Errorf("%s: %+v", args, r)
+		}
+	}
+}

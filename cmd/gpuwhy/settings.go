@@ -1,0 +1,224 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
+)
+
+// tidy makes what people write in settings fit to be used: lists may have spaces after commas, and paths a ~. Control characters are
+// in no setting.
+func tidy(parsed *kong.Context) error {
+	for _, flag := range parsed.Flags() {
+		if err := tidyValue("--"+flag.Name, flag.PlaceHolder, flag.Target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tidyValue(name, kind string, v reflect.Value) error {
+	switch value := v.Interface().(type) {
+	case string:
+		if err := printable(name, value); err != nil {
+			return err
+		}
+		if !slices.Contains([]string{"FILE", "DIR", "PATH"}, kind) {
+			return nil
+		}
+		path, err := pathOf(name, value)
+		v.SetString(path)
+		return err
+	case []string:
+		played, err := tidyReplay(name, value)
+		if played != nil || err != nil {
+			v.Set(reflect.ValueOf(played))
+			return err
+		}
+		var list []string
+		for _, item := range value {
+			if err := printable(name, item); err != nil {
+				return err
+			}
+			if item = strings.TrimSpace(item); item != "" {
+				list = append(list, item)
+			}
+		}
+		v.Set(reflect.ValueOf(list))
+	}
+	return nil
+}
+
+// tidyReplay takes a folder of --source whole, which may have a comma in its name; nil for anything else.
+func tidyReplay(name string, value []string) ([]string, error) {
+	dir, played := strings.CutPrefix(strings.Join(value, ","), recorded)
+	if name != "--source" || !played {
+		return nil, nil
+	}
+	dir, err := pathOf(name, dir)
+	return []string{recorded + dir}, err
+}
+
+// printable says where a value has a control character, such as the end of a line of Windows.
+func printable(name, value string) error {
+	switch i := strings.IndexFunc(value, unicode.IsControl); {
+	case i < 0:
+		return nil
+	case strings.HasSuffix(value, "\r") && i == len(value)-1:
+		return fmt.Errorf("%s %q: a carriage return is at its end: save the file that it comes from with the line ends of Unix", name, value)
+	default:
+		return fmt.Errorf("%s %q: leave out the control character %q", name, value, []rune(value[i:])[0])
+	}
+}
+
+// pathOf is a path as people write it, with a ~ for the home folder. It refuses what only a shell would read otherwise.
+func pathOf(name, path string) (string, error) {
+	const quotes = `"'` + "`“”‘’"
+	wrong := func(what string) (string, error) { return "", fmt.Errorf("%s %q: %s", name, path, what) }
+	switch {
+	case path == "":
+		return "", nil
+	case printable(name, path) != nil:
+		return "", printable(name, path)
+	case strings.TrimSpace(path) != path:
+		return wrong("leave out the space around it")
+	case strings.ContainsRune(quotes, []rune(path)[0]), strings.ContainsRune(quotes, []rune(path)[len([]rune(path))-1]):
+		return wrong("leave the quotes out: no shell takes them off here")
+	case path[0] == '$', path[0] == '%':
+		return wrong("no variable is put in here: write the whole path")
+	case path == "~" || strings.HasPrefix(path, "~/"):
+		home, err := os.UserHomeDir()
+		if err != nil || !filepath.IsAbs(home) {
+			return wrong("this user has no home folder: write the whole path")
+		}
+		return filepath.Join(home, path[1:]), nil
+	case path[0] == '~':
+		return wrong("of other users no home folder is looked for: write the whole path")
+	}
+	return path, nil
+}
+
+// kubernetesVariable matches what Kubernetes tells each pod of a service that is called gpuwhy, or gpuwhy-hub; its value of a
+// port is an address. docs/deploy.md says how to turn that off.
+var (
+	kubernetesVariable = lazy.Pattern(`^GPUWHY_(?:[A-Z0-9_]+_)?(?:SERVICE_(?:HOST|PORT(?:_[A-Z0-9_]+)?)|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)$`)
+	kubernetesPort     = lazy.Pattern(`^GPUWHY_(?:[A-Z0-9_]+_)?PORT=(?:tcp|udp|sctp)://`)
+)
+
+// variables is how the names of our variables begin.
+const variables = "GPUWHY_"
+
+// otherWords are what people call settings elsewhere.
+var otherWords = map[string]string{
+	"PORT": "LISTEN", "ADDRESS": "LISTEN", "ADDR": "LISTEN", "BIND": "LISTEN", "HOST": "LISTEN", "RULES": "ALERT_RULES", "ALERTS": "ALERT_RULES", "DATABASE": "HISTORY",
+	"DATABASE_URL": "HISTORY", "DB": "HISTORY", "RETENTION": "HISTORY_RETENTION", "DATA_DIR": "STATE_DIR", "HOSTNAME": "NODE", "NAME": "NODE", "HOSTS": "ALLOW_HOST",
+	"ORIGINS": "ALLOW_ORIGIN", "CORS": "ALLOW_ORIGIN", "PREFIX": "BASE_PATH", "PATH_PREFIX": "BASE_PATH", "PRICE": "ELECTRICITY_PRICE", "PROXY": "TRUSTED_PROXY", "DEBUG": "LOG_LEVEL", "REFRESH": "INTERVAL",
+}
+
+// unknownVariables says which variables look like settings and are none. others are names that settings mention.
+func unknownVariables(environ []string, app *kong.Application, others []string) (notes []string) {
+	var known []string
+	var collect func(n *kong.Node)
+	collect = func(n *kong.Node) {
+		for _, flag := range n.Flags {
+			for _, name := range flag.Envs {
+				known = append(known, strings.TrimPrefix(name, variables))
+			}
+		}
+		for _, child := range n.Children {
+			collect(child)
+		}
+	}
+	collect(app.Node)
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		of, ours := strings.CutPrefix(name, variables)
+		switch {
+		case !ours, value == "", slices.Contains(known, of), slices.Contains(others, name):
+			continue
+		case kubernetesVariable.MatchString(name), kubernetesPort.MatchString(entry):
+			continue
+		}
+		like := cmp.Or(otherWords[of], nearest.Name(of, known))
+		hint := "'gpuwhy --help' lists the flags; a variable is GPUWHY_ and the flag's name in capitals"
+		if like != "" {
+			hint = "did you mean " + variables + like + "?"
+		}
+		notes = append(notes, fmt.Sprintf("the variable %s is no setting, and is ignored: %s", name, hint))
+	}
+	slices.Sort(notes)
+	return notes
+}
+
+// tellUnknown logs which variables are ignored.
+func (env *environment) tellUnknown() {
+	for _, note := range env.unknown() {
+		env.log.Warn(note)
+	}
+}
+
+// unknown says which variables look like settings and are none; a target of alerts may have its address in one.
+func (env *environment) unknown() []string {
+	var others []string
+	if file, err := env.cfg.rules(); err == nil {
+		for i := range file.Notify.Targets {
+			others = append(others, file.Notify.Targets[i].URLEnv)
+		}
+	}
+	return unknownVariables(os.Environ(), env.model, others)
+}
+
+// asCommands writes "--version" and "help" as the commands and flags that they are.
+func asCommands(args []string) []string {
+	switch {
+	case len(args) == 0:
+	case args[0] == "--version", args[0] == "-version", args[0] == "-V":
+		return append([]string{"version"}, args[1:]...)
+	case args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	}
+	return args
+}
+
+// errNoHelp is for a command that is read as a flag before.
+var errNoHelp = errors.New("write: gpuwhy help [COMMAND]")
+
+// helpCommand is there to be listed: see [asCommands].
+type helpCommand struct {
+	Command []string `arg:"" optional:"" help:"The command to tell of."`
+}
+
+// Run is never called.
+func (helpCommand) Run(*environment) error { return usageError{errNoHelp} }
+
+var (
+	notOneOf = lazy.Pattern(`must be one of (.*) but got "(.*)"$`)
+	quotedIn = lazy.Pattern(`"([^"]*)"`)
+)
+
+// hinted is an error of the command line, with the word that was meant where one of some is to be given.
+func hinted(err error) error {
+	if err == nil {
+		return nil
+	}
+	found := notOneOf.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	var words []string
+	for _, word := range quotedIn.FindAllStringSubmatch(found[1], -1) {
+		words = append(words, word[1])
+	}
+	return fmt.Errorf("%w%s", err, nearest.Hint(found[2], words))
+}

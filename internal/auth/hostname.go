@@ -1,0 +1,67 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// hostName matches a name in ASCII as browsers send it. An underscore is in names of machines that nobody has registered.
+var hostName = regexp.MustCompile(`^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
+
+// longestHost is how long a name may be, in bytes.
+const longestHost = 253
+
+// HostName returns a host name or an address in the form in which browsers send it: in small letters, without the dot of the
+// root, other letters than those of ASCII in punycode ("xn--…"), and an address as [netip.Addr] writes it. Its error says what
+// is wrong.
+func HostName(text string) (string, error) {
+	if address, err := netip.ParseAddr(text); err == nil {
+		return address.Unmap().String(), nil
+	}
+	name := strings.ToLower(strings.TrimSuffix(text, "."))
+	switch {
+	case name == "":
+		return "", errors.New("it is empty")
+	case strings.ContainsAny(name, "\"'`“”‘’„"):
+		return "", errors.New("leave the quotes out")
+	case strings.ContainsAny(name, " ,;|\t"):
+		return "", errors.New("give each name by itself, or several with commas")
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r >= 0x80 }) {
+		ascii, err := idna.Lookup.ToASCII(name)
+		if err != nil {
+			return "", errors.New("it is no name that a browser can ask for")
+		}
+		name = ascii
+	}
+	if len(name) > longestHost || !hostName.MatchString(name) {
+		return "", errors.New("a name has letters, digits, dashes and dots")
+	}
+	return name, nil
+}
+
+// asciiOrigin writes the host of an origin, which may have a * in it, as browsers send it.
+func asciiOrigin(origin string) (string, error) {
+	if !strings.ContainsFunc(origin, func(r rune) bool { return r >= 0x80 }) {
+		return origin, nil
+	}
+	scheme, host, found := strings.Cut(origin, "://")
+	host, port, hasPort := strings.Cut(host, ":")
+	below := strings.HasPrefix(host, "*.")
+	name, err := HostName(strings.TrimPrefix(host, "*."))
+	if err != nil || !found {
+		return "", fmt.Errorf("origin %q: it is no origin that a browser can have", origin)
+	}
+	if below {
+		name = "*." + name
+	}
+	if hasPort {
+		name += ":" + port
+	}
+	return scheme + "://" + name, nil
+}

@@ -1,0 +1,79 @@
+// Package nearest finds the name that somebody meant who wrote one that there is not.
+package nearest
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// longest is how long a name may be to be compared, in bytes: the time grows with its square.
+const longest = 64
+
+// Name returns the one of the names that is most like what was written; "" where none is. Case, signs and spaces count for
+// nothing. A name that contains what was written, or begins it, is like it too.
+func Name(written string, names []string) string {
+	given := plain(written)
+	if len(given) > longest || !strings.ContainsFunc(given, unicode.IsLetter) { // a number is like no other
+		return ""
+	}
+	best, least := "", max(1, utf8.RuneCountInString(given)/3)*4+1 // quarters of a letter
+	for _, name := range names {
+		of := plain(name)
+		if len(of) == 0 || len(of) > longest {
+			continue
+		}
+		far := 4 * distance([]rune(given), []rune(of))
+		if utf8.RuneCountInString(given) < 3 && !strings.Contains(of, given) {
+			continue // so short a text is like anything
+		}
+		switch {
+		case len(given) >= 3 && strings.HasPrefix(of, given):
+			far = min(far, 2)
+		case len(given) >= 3 && strings.Contains(of, given), len(of) >= 3 && strings.HasPrefix(given, of):
+			far = min(far, 3)
+		}
+		if far < least {
+			best, least = name, far
+		}
+	}
+	return best
+}
+
+// Hint is a question for the end of an error, with a space before it, such as ` (did you mean "power_draw"?)`; "" where no name
+// is like what was written.
+func Hint(written string, names []string) string {
+	name := Name(written, names)
+	if name == "" {
+		return ""
+	}
+	return ` (did you mean "` + name + `"?)`
+}
+
+// plain is a name in small letters, without signs and spaces.
+func plain(name string) string {
+	return strings.NewReplacer("-", "", "_", "", ".", "", " ", "").Replace(strings.ToLower(strings.TrimSpace(name)))
+}
+
+// distance is how many letters are to be changed, left out, put in or swapped with the next.
+func distance(a, b []rune) int {
+	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
+	for j := range rows[1] {
+		rows[1][j] = j
+	}
+	for i := range a {
+		before, last, row := rows[i%3], rows[(i+1)%3], rows[(i+2)%3]
+		row[0] = i + 1
+		for j := range b {
+			changed := last[j]
+			if a[i] != b[j] {
+				changed++
+			}
+			row[j+1] = min(changed, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+	}
+	return rows[(len(a)+1)%3][len(b)]
+}
