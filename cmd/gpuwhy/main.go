@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
@@ -68,6 +69,9 @@ func (e usageError) Unwrap() error { return e.error }
 var errQuiet = errors.New("told already")
 
 func main() {
+	if scribe.Asked(os.Args) {
+		os.Exit(scribe.Serve(os.Args))
+	}
 	nameZone()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }

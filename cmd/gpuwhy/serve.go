@@ -15,7 +15,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/ownfile"
-	"github.com/gpuwhy/gpuwhy/internal/regular"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 )
 
@@ -44,17 +43,14 @@ func (env *environment) run(as role) (err error) {
 		signal.Notify(hangups, syscall.SIGHUP)
 		defer signal.Stop(hangups)
 	}
-	release, err := cfg.takeStateDir()
+	release, err := cfg.takeStateDir(env.log)
 	if err != nil {
 		return err
 	}
 	if cfg.notKept != nil {
 		env.log.Warn("nothing is kept over a restart", "err", cfg.notKept)
 	}
-	defer func() {
-		_, stuck := regular.InTime(func() (none struct{}, err error) { return none, release() })
-		err = errors.Join(err, stuck)
-	}()
+	defer func() { err = errors.Join(err, release()) }()
 	var in []*app.Inputs
 	if as.reads {
 		if in, err = newInputs(cfg, env.log); err != nil {
@@ -62,6 +58,9 @@ func (env *environment) run(as role) (err error) {
 		}
 	}
 	options := cfg.options()
+	if cfg.scribe != nil {
+		options.Files = cfg.scribe
+	}
 	if options.Fleet, err = env.newFleet(as, in); err != nil {
 		return errors.Join(err, app.CloseAll(in))
 	}

@@ -61,6 +61,7 @@ type Options struct {
 	AlertUtilization float64        // above it the default rule of high_gpu_usage_alert fires
 	MetricsFamilies  []string       // empty for all
 	StateDir         string         // the folder for state that survives a restart; empty for none
+	Files            Files          // has the files of StateDir; nil: this program writes them itself
 	NotKept          error          // why there is none, where there should be one
 	History          *History       // nil where no past is kept
 	Fleet            *Fleet         // nil for a program on its own
@@ -157,9 +158,13 @@ func (a *App) wireKeeper() {
 	if a.opt.StateDir == "" {
 		return
 	}
-	k.Shelf = keep.Folder(a.opt.StateDir)
+	var files Files = keep.Folder(a.opt.StateDir)
+	if a.opt.Files != nil {
+		files = a.opt.Files
+	}
+	k.Shelf = files
 	if a.opt.History != nil && !a.opt.History.ReadOnly {
-		k.Shelf = &shelf{a.opt.History.Store, keep.Folder(a.opt.StateDir), a.monitor.Node}
+		k.Shelf = &shelf{a.opt.History.Store, files, a.monitor.Node}
 	}
 	a.notifier.Flush = k.Flush
 	k.Documents = []keep.Document{

@@ -76,6 +76,7 @@ var allowed = map[string][]string{
 		"internal/recent", "internal/store",
 	},
 	"internal/store/sqlite":          {"gpu", "internal/keep", "internal/store", "internal/store/frames"},
+	"internal/scribe":                {"gpu", "internal/keep", "internal/ownfile", "internal/regular", "internal/store", "internal/store/sqlite"},
 	"internal/record":                {"gpu", "gpu/catalog", "internal/insight", "internal/insight/…", "internal/store"},
 	"internal/store/frames":          {"internal/store"},
 	"internal/apidoc":                {"internal/contract"},

@@ -27,6 +27,15 @@ func (c *client) ask(ctx context.Context, q *request) (*answer, error) {
 	return a, err
 }
 
+// change asks for what changes the database. Once that is sent it takes as long as the disk does, as in this process: who asks
+// for it must know whether it is done, and may not ask again before.
+func (c *client) change(ctx context.Context, q *request) (*answer, error) {
+	if ctx.Err() != nil {
+		return &answer{}, context.Cause(ctx)
+	}
+	return c.ask(context.WithoutCancel(ctx), q)
+}
+
 // find yields what a query finds. read reads one.
 func find[T any](ctx context.Context, c *client, kind call, q store.Query, read func(*decoder, *T)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -56,7 +65,7 @@ func readItem[T any](d *decoder, v *T) {
 // The methods are those of [store.Store] and [store.Outbox].
 
 func (c *client) Write(ctx context.Context, b *store.Batch) error {
-	_, err := c.ask(ctx, &request{Call: callBatch, Batch: b})
+	_, err := c.change(ctx, &request{Call: callBatch, Batch: b})
 	return err
 }
 
@@ -102,7 +111,7 @@ func (c *client) Unsettled(ctx context.Context, tier store.Tier, before time.Tim
 }
 
 func (c *client) Forget(ctx context.Context, r store.Retention, now time.Time) (more bool, err error) {
-	a, err := c.ask(ctx, &request{Call: callForget, Keep: r, Time: now})
+	a, err := c.change(ctx, &request{Call: callForget, Keep: r, Time: now})
 	return a.More, err
 }
 
@@ -117,7 +126,7 @@ func (c *client) Check(ctx context.Context) error {
 }
 
 func (c *client) Compact(ctx context.Context) error {
-	_, err := c.ask(ctx, &request{Call: callCompact})
+	_, err := c.change(ctx, &request{Call: callCompact})
 	return err
 }
 
@@ -132,12 +141,12 @@ func (c *client) Parcels(ctx context.Context, with store.Parts, most int) ([]sto
 }
 
 func (c *client) Repack(ctx context.Context, p store.Parcel) error {
-	_, err := c.ask(ctx, &request{Call: callRepack, Parcel: &p})
+	_, err := c.change(ctx, &request{Call: callRepack, Parcel: &p})
 	return err
 }
 
 func (c *client) Posted(ctx context.Context, numbers []int64) (parcels int, bytes int64, err error) {
-	a, err := c.ask(ctx, &request{Call: callPosted, List: numbers})
+	a, err := c.change(ctx, &request{Call: callPosted, List: numbers})
 	return a.Count, a.Bytes, err
 }
 

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -60,6 +61,7 @@ type remote struct {
 	process *process // nil: there is none now
 	started time.Time
 	closed  bool
+	calls   atomic.Int64 // that have no answer yet
 }
 
 // A process is the other one.
@@ -292,6 +294,8 @@ func (r *remote) call(ctx context.Context, q *request, begun func(), items func(
 	if err != nil {
 		return nil, err
 	}
+	r.calls.Add(1)
+	defer r.calls.Add(-1)
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() }) // which ends the call there, too
 	a, err := l.call(q, items)
 	switch {
@@ -395,13 +399,14 @@ func (r *remote) Close() error {
 		return nil
 	}
 	_ = p.control.Close() // on which it ends
+	if r.calls.Load() == 0 && p.endsWithin(patience) {
+		return nil
+	}
+	_ = p.cmd.Process.Kill() // a call that hangs is not waited for again
 	if p.endsWithin(patience) {
 		return nil
 	}
-	_ = p.cmd.Process.Kill() // it may have ended
-	if p.endsWithin(patience) {
-		return nil
-	}
+	r.log.Warn("the disk holds the process that writes the past and the state: it ends when the disk answers", "pid", p.cmd.Process.Pid, "try", store.TrySlow)
 	return ErrStuck
 }
 
