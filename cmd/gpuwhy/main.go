@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/helper"
 	"github.com/gpuwhy/gpuwhy/internal/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
@@ -69,8 +70,8 @@ func (e usageError) Unwrap() error { return e.error }
 var errQuiet = errors.New("told already")
 
 func main() {
-	if scribe.Asked(os.Args) {
-		os.Exit(scribe.Serve(os.Args))
+	if helper.Asked(os.Args) {
+		os.Exit(helper.Run(os.Args, map[string]func(*helper.Task){scribe.Name: scribe.Serve}))
 	}
 	nameZone()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))

@@ -33,7 +33,7 @@ type Scribe interface {
 	Open(ctx context.Context, d Database) (Store, error)
 	// Pid is that of the process that writes; 0: this one does, or there is none now.
 	Pid() int
-	// Close lets the folder go. It returns [ErrStuck] where the disk holds the writer: it ends when the disk lets it.
+	// Close lets the folder go. It returns [helper.ErrStuck] where the disk holds the writer, which ends when the disk lets it.
 	Close() error
 }
 
@@ -49,9 +49,6 @@ type Store interface {
 	store.Store
 	store.Outbox
 }
-
-// ErrStuck says that the process that writes does not end, since a disk holds it.
-var ErrStuck = errors.New("the disk holds the process that writes the state, which ends when the disk answers")
 
 // Here returns a scribe that writes in this process.
 func Here(dir string, log *slog.Logger) Scribe { return &local{dir: dir, log: log} }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/helper"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
 	"github.com/gpuwhy/gpuwhy/internal/store/storetest"
@@ -28,8 +29,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if Asked(os.Args) {
-		os.Exit(Serve(os.Args))
+	if helper.Asked(os.Args) {
+		os.Exit(helper.Run(os.Args, map[string]func(*helper.Task){Name: Serve}))
 	}
 	os.Exit(m.Run())
 }
