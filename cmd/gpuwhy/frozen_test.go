@@ -161,7 +161,6 @@ group_interval: 1s
 	again.fails("does not answer")
 	thaw()
 	again.remembered()
-	again.whole(0)
 	again.part("state", "ok")
 	if err := again.stop(syscall.SIGTERM); err != nil {
 		t.Error(err)
