@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/export"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/server"
@@ -85,6 +86,7 @@ type Config struct {
 	ownStateDir bool
 	notKept     error
 	scribe      scribe.Scribe // of the state directory, once it is taken; nil without one
+	fleetServer broker.Server // nil: this program is none
 	retention   store.Retention
 	fleet       []string          // of FleetURL, checked
 	labels      map[string]string // of Label

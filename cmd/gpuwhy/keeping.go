@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
@@ -75,9 +76,10 @@ func (c *Config) tryStateDir(log *slog.Logger) error {
 // helpers are the processes that belong to this one.
 func (c *Config) helpers() (pids []int) {
 	if c.scribe != nil {
-		if pid := c.scribe.Pid(); pid != 0 {
-			pids = append(pids, pid)
-		}
+		pids = append(pids, c.scribe.Pid())
 	}
-	return pids
+	if c.fleetServer != nil {
+		pids = append(pids, c.fleetServer.Pid())
+	}
+	return slices.DeleteFunc(pids, func(pid int) bool { return pid == 0 })
 }

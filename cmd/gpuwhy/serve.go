@@ -67,6 +67,7 @@ func (env *environment) run(as role) (err error) {
 	if options.Clusters, err = cfg.newClusters(env.log); err != nil {
 		return errors.Join(err, app.CloseAll(in), options.Fleet.Close())
 	}
+	share(len(cfg.helpers()))
 	options.History = cfg.newHistory(as, env.log)
 	a, err := app.New(options, in, env.log)
 	if err != nil {

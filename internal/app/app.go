@@ -359,7 +359,10 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		<-ctx.Done()
 		return a.Shutdown(context.WithoutCancel(ctx))
 	})
-	return errors.Join(g.Wait(), a.keeper.Close(), a.closeHistory(), a.closeFleet())
+	err := g.Wait()
+	fleet := make(chan error, 1)
+	go func() { fleet <- a.closeFleet() }() // beside the others: each may wait for a disk that hangs
+	return errors.Join(err, a.keeper.Close(), a.closeHistory(), <-fleet)
 }
 
 // each calls f with each newer Moment, until ctx ends.

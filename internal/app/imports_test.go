@@ -119,7 +119,7 @@ var allowed = map[string][]string{
 	"cmd/gpuwhy-gallery":      {"…"},
 	"internal/fleet/bus":      {"gpu", "internal/lazy", "internal/neterr", "internal/regular"},
 	"internal/fleet/natstest": {"internal/testkit"},
-	"internal/fleet/broker":   {"gpu", "internal/fleet/bus", "internal/keep", "internal/neterr", "internal/regular"},
+	"internal/fleet/broker":   {"gpu", "internal/fleet/bus", "internal/helper", "internal/keep", "internal/neterr", "internal/regular"},
 	"internal/export":         {"gpu", "internal/clock", "internal/insight", "internal/metrics", "internal/neterr", "internal/regular"},
 	"deploy/helm":             {},
 	"internal/fleet/deliver":  {"gpu", "internal/store"},

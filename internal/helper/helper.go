@@ -23,6 +23,13 @@ var (
 	ErrStuck = errors.New("the disk holds a helper process, which ends when the disk answers")
 )
 
+// Share is how much of a limit of memory, which people have set for gpuwhy (GOMEMLIMIT), is that of each helper. The program that
+// has so many helpers keeps the rest.
+func Share(limit int64, helpers int) (each, rest int64) {
+	each = limit / 4
+	return each, limit - int64(helpers)*each
+}
+
 // exhausted is the advice where there is no file descriptor left.
 func exhausted(err error) error {
 	return &gpu.Advice{

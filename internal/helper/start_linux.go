@@ -9,10 +9,12 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -284,6 +286,10 @@ func Run(args []string, tasks map[string]func(*Task)) int {
 	// A terminal and systemd signal all processes of a service: helpers end when the one ends that has started them.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	_ = os.WriteFile("/proc/self/comm", []byte("gpuwhy"), 0) // else it is "exe"
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		each, _ := Share(limit, 1)
+		debug.SetMemoryLimit(each)
+	}
 	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	task(&Task{Args: args[4:], Owner: owner, Log: log, control: control})
 	return 0

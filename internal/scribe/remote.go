@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"os"
 	"reflect"
 	"runtime/debug"
 	"sync"
@@ -225,9 +224,7 @@ func (r *remote) Close() error {
 
 // Serve is the other process: it does what calls ask for, until the one that started it ends.
 func Serve(t *helper.Task) {
-	if os.Getenv("GOMEMLIMIT") == "" || debug.SetMemoryLimit(-1) > memoryLimit {
-		debug.SetMemoryLimit(memoryLimit)
-	}
+	debug.SetMemoryLimit(min(memoryLimit, debug.SetMemoryLimit(-1)))
 	keep.OnBehalfOf(t.Owner)
 	go ownfile.Run(context.Background(), t.Log)
 	s := &server{local: &local{dir: t.Args[0], log: t.Log}, log: t.Log, begun: map[string]uint64{}}
