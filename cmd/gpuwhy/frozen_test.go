@@ -183,3 +183,52 @@ func TestAThawedDisk(t *testing.T) {
 	p.part("history", "ok")
 	killAndLook(p, filepath.Join(d.dir, "state"), silence)
 }
+
+// While the disk of a fleet's server is frozen, machines stay live and may come back. SIGTERM ends the server, and all connections to
+// it; started again on the frozen disk it is there for itself, and for the fleet once the disk is thawed.
+func TestAFrozenDiskOfAFleet(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	f := newFleet(t, filepath.Join(d.dir, "state"))
+	agent := f.agent("gpu-1", nil, "--source=simulate:rtx-4090", "--state-dir="+t.TempDir())
+	w := f.server.watch()
+	updates := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.updates["gpu-1"]
+	}
+	further := func(n int, what string) {
+		t.Helper()
+		before := updates()
+		testkit.Until(t, what, func() bool { return updates() >= before+n })
+	}
+	further(3, "the machine is live")
+	f.server.remembered()
+
+	thaw := d.freeze()
+	further(50, "the machine stays live") // 25 s
+	f.server.fails("does not answer")
+	if err := f.server.stop(syscall.SIGTERM); err == nil {
+		t.Error("the server ends as if all were kept")
+	}
+	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", f.addr)
+	if err != nil {
+		t.Fatalf("the port of the fleet is not free: %v", err)
+	}
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	agent.part("fleet", "failed")
+
+	f.serve()
+	f.server.fails("does not answer")
+	f.server.part("fleet", "failed", "the server of the fleet does not start")
+	thaw()
+	f.server.part("fleet", "ok")
+	agent.part("fleet", "ok")
+	testkit.Until(t, "the machine is live again", f.server.watch().news("gpu-1"))
+	f.server.remembered()
+	if err := f.server.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+}

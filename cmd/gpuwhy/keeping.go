@@ -6,11 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
+	"github.com/gpuwhy/gpuwhy/internal/helper"
+	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 	"github.com/gpuwhy/gpuwhy/internal/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/store"
@@ -73,13 +78,28 @@ func (c *Config) tryStateDir(log *slog.Logger) error {
 	return nil
 }
 
-// helpers are the processes that belong to this one.
-func (c *Config) helpers() (pids []int) {
+// helpers are the processes that belong to this one, by name.
+func (c *Config) helpers() map[string]int {
+	pids := map[string]int{}
 	if c.scribe != nil {
-		pids = append(pids, c.scribe.Pid())
+		pids[scribe.Name] = c.scribe.Pid()
 	}
 	if c.fleetServer != nil {
-		pids = append(pids, c.fleetServer.Pid())
+		pids[broker.Name] = c.fleetServer.Pid()
 	}
-	return slices.DeleteFunc(pids, func(pid int) bool { return pid == 0 })
+	maps.DeleteFunc(pids, func(_ string, pid int) bool { return pid == 0 })
+	return pids
+}
+
+func (c *Config) helperPids() []int { return slices.Collect(maps.Values(c.helpers())) }
+
+// helperCosts are what they cost.
+func (c *Config) helperCosts() (all []metrics.Helper) {
+	for name, pid := range c.helpers() {
+		if resident, cpu, err := helper.Cost(pid); err == nil { // else it has ended
+			all = append(all, metrics.Helper{Name: name, Resident: resident, CPU: cpu})
+		}
+	}
+	slices.SortFunc(all, func(a, b metrics.Helper) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }

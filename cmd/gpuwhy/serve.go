@@ -110,6 +110,7 @@ func (c *Config) options() app.Options {
 		StateDir:         c.StateDir,
 		Export:           c.exports,
 		NotKept:          c.notKept,
+		Helpers:          c.helperCosts,
 	}
 }
 

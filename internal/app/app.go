@@ -37,6 +37,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/live"
+	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/record"
@@ -57,15 +58,17 @@ type Options struct {
 	IdleInterval time.Duration
 	Deadline     time.Duration
 
-	AlertRules       string         // the file of the rules of alerts; empty for the default rules
-	AlertUtilization float64        // above it the default rule of high_gpu_usage_alert fires
-	MetricsFamilies  []string       // empty for all
-	StateDir         string         // the folder for state that survives a restart; empty for none
-	Files            Files          // has the files of StateDir; nil: this program writes them itself
-	NotKept          error          // why there is none, where there should be one
-	History          *History       // nil where no past is kept
-	Fleet            *Fleet         // nil for a program on its own
-	Clusters         *kube.Clusters // whose nodes are read from here; nil for none
+	AlertRules       string   // the file of the rules of alerts; empty for the default rules
+	AlertUtilization float64  // above it the default rule of high_gpu_usage_alert fires
+	MetricsFamilies  []string // empty for all
+	StateDir         string   // the folder for state that survives a restart; empty for none
+	// Helpers are what the program's helper processes cost now; nil: it has none.
+	Helpers  func() []metrics.Helper
+	Files    Files          // has the files of StateDir; nil: this program writes them itself
+	NotKept  error          // why there is none, where there should be one
+	History  *History       // nil where no past is kept
+	Fleet    *Fleet         // nil for a program on its own
+	Clusters *kube.Clusters // whose nodes are read from here; nil for none
 
 	Export []export.Destination // where series are sent; none: nowhere
 

@@ -34,6 +34,9 @@ func (*Helper) Pid() int { return 0 }
 // Close ends nothing.
 func (*Helper) Close(time.Duration) error { return nil }
 
+// Cost is never called.
+func Cost(int) (resident int64, cpu time.Duration, err error) { return 0, 0, errors.ErrUnsupported }
+
 // Ended is never called.
 func (*Process) Ended() <-chan struct{} { return nil }
 
