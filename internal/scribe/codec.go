@@ -98,22 +98,16 @@ const (
 	isDoubtful             // it can't be right
 )
 
-// appendValues appends those that are there with how far each is from the one before.
+// appendValues appends those that are there with how far each is from the one before, and then 0.
 func appendValues(b []byte, values []store.Value) []byte {
 	if values == nil {
 		return append(b, 0)
 	}
-	there := 0
-	for i := range values {
-		if values[i] != (store.Value{}) {
-			there++
-		}
-	}
-	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(len(values))+1), uint64(there))
-	last := 0
+	b = binary.AppendUvarint(b, uint64(len(values))+1)
+	last := -1
 	for i := range values {
 		v := &values[i]
-		if *v == (store.Value{}) {
+		if v.Count == 0 && *v == (store.Value{}) {
 			continue
 		}
 		b = binary.AppendUvarint(b, uint64(i-last))
@@ -129,7 +123,7 @@ func appendValues(b []byte, values []store.Value) []byte {
 		b = binary.AppendVarint(append(b, kind), int64(v.Count))
 		b = appendFloat(appendFloat(appendFloat(b, v.Least), v.Mean), v.Most)
 	}
-	return b
+	return append(b, 0)
 }
 
 // appendRow is encode of a row, of which queries have most.
@@ -238,13 +232,19 @@ func (d *decoder) values(reuse []store.Value) []store.Value {
 	} else {
 		values = make([]store.Value, size-1)
 	}
-	for at, left := uint64(0), d.uvarint(); left > 0; left-- {
-		at += d.uvarint()
-		if d.err != nil || at >= uint64(len(values)) {
+	for next := uint64(0); ; {
+		far := d.uvarint()
+		if d.err != nil {
+			return nil
+		}
+		if far == 0 {
+			return values
+		}
+		if next += far; next > uint64(len(values)) {
 			d.fail(errShort)
 			return nil
 		}
-		v, kind := &values[at], d.byte()
+		v, kind := &values[next-1], d.byte()
 		v.Doubtful = kind&isDoubtful != 0
 		if kind&isReading != 0 {
 			f := d.float()
@@ -254,7 +254,6 @@ func (d *decoder) values(reuse []store.Value) []store.Value {
 		v.Count = int(d.varint())
 		v.Least, v.Mean, v.Most = d.float(), d.float(), d.float()
 	}
-	return values
 }
 
 // row reads what appendRow wrote. Its texts are those of the row that was read into r before, where they are the same.

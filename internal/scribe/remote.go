@@ -16,6 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/helper"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/ownfile"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
@@ -33,7 +34,7 @@ const (
 // [Here]; only Linux has such processes.
 func Start(dir string, log *slog.Logger) Scribe {
 	log = log.With("part", "scribe")
-	r := &remote{dir: dir, log: log, helper: helper.New(Name, []string{dir}, log)}
+	r := &remote{log: log, helper: helper.New(Name, []string{dir}, log)}
 	switch _, err := r.helper.Running(); {
 	case err == nil:
 		return r
@@ -45,7 +46,6 @@ func Start(dir string, log *slog.Logger) Scribe {
 
 // remote is a scribe in another process.
 type remote struct {
-	dir    string
 	log    *slog.Logger
 	helper *helper.Helper
 	calls  atomic.Int64 // that have no answer yet
@@ -194,8 +194,15 @@ func (r *remote) Take(ctx context.Context) error {
 	return err
 }
 
-// Read reads in this process: no disk that is frozen holds up who only reads.
-func (r *remote) Read(name string) ([]byte, error) { return keep.Folder(r.dir).Read(name) }
+func (r *remote) Read(name string) ([]byte, error) {
+	return regular.InTime(func() ([]byte, error) { // as whoever reads a file there expects
+		a, err := r.call(context.Background(), &request{Call: callRead, Name: name}, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		return a.Text, nil
+	})
+}
 
 func (r *remote) Write(name string, text []byte) error {
 	_, err := r.call(context.Background(), &request{Call: callWrite, Name: name, Text: text}, nil, nil)

@@ -298,7 +298,10 @@ func BenchmarkRows(b *testing.B) {
 		}
 		batch.Rows = append(batch.Rows, row)
 	}
-	if err := s.Write(b.Context(), batch); err != nil {
+	if err := errors.Join(s.Write(b.Context(), batch), s.Close()); err != nil { // which moves the log into the file
+		b.Fatal(err)
+	}
+	if s, err = sqlite.Open(b.Context(), sqlite.Options{File: file, Log: slog.New(slog.DiscardHandler), Now: time.Now}); err != nil {
 		b.Fatal(err)
 	}
 	read := func(b *testing.B, st store.Store, q store.Query) {

@@ -84,6 +84,9 @@ func (s *server) do(ctx context.Context, q *request, a *answer, w *sender) (err 
 	switch q.Call {
 	case callTake:
 		return s.Take(ctx)
+	case callRead:
+		a.Text, err = s.Read(q.Name)
+		return err
 	case callWrite:
 		return s.Write(q.Name, q.Text)
 	case callRemove:

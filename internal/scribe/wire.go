@@ -22,6 +22,7 @@ type call uint8
 
 const (
 	callTake call = iota
+	callRead
 	callWrite
 	callRemove
 	callOpen
