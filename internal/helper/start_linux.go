@@ -218,15 +218,20 @@ func Cost(pid int) (resident int64, cpu time.Duration, err error) {
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
+// looks is how often it is looked whether a process has ended: of the time in which this one is stopped, one look passes at most.
+const looks = 10
+
 func (p *Process) endsWithin(span time.Duration) bool {
-	late := time.NewTimer(span)
-	defer late.Stop()
-	select {
-	case <-p.ended:
-		return true
-	case <-late.C:
-		return false
+	passes := time.NewTicker(max(span/looks, 1))
+	defer passes.Stop()
+	for range looks {
+		select {
+		case <-p.ended:
+			return true
+		case <-passes.C:
+		}
 	}
+	return false
 }
 
 // Dial returns a new connection to the process.

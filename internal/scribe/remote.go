@@ -24,7 +24,7 @@ const (
 	// Name is that of the helper that writes, see [helper.Run].
 	Name = "scribe"
 	// goodbye is how long it has to end.
-	goodbye  = time.Second
+	goodbye  = 3 * time.Second
 	mostIdle = 4 // connections that wait for a call
 	// memoryLimit is where it collects garbage harder.
 	memoryLimit = 128 << 20
@@ -224,7 +224,7 @@ func (r *remote) Open(ctx context.Context, d Database) (Store, error) {
 
 func (r *remote) Close() error {
 	if r.calls.Load() > 0 { // which hang: they were waited for
-		return r.helper.Close(0)
+		return r.helper.Close(time.Millisecond)
 	}
 	return r.helper.Close(goodbye)
 }
