@@ -28,7 +28,8 @@ const (
 	ready = 5 * time.Second
 	// goodbye is how long the server has to end, dialing how long it has to take a connection.
 	goodbye, dialing = 2 * time.Second, 2 * time.Second
-	startAgain       = time.Second
+	// startAgain is the pause before the server is started again; it doubles up to longestPause while it does not start.
+	startAgain, longestPause = time.Second, time.Minute
 	// copied is how many bytes of a connection are passed on at once, and mostPassed how many connections.
 	copied, mostPassed = 8 << 10, maxConnections + 64
 )
@@ -159,11 +160,11 @@ func reportOf(err error) *report {
 
 // attend has a server run, until Close.
 func (a *apart) attend() {
-	for a.ctx.Err() == nil {
-		if p, err := a.helper.Running(); err == nil {
-			a.hear(p)
+	for fails := 0; a.ctx.Err() == nil; fails++ {
+		if p, err := a.helper.Running(); err == nil && a.hear(p) {
+			fails = 0
 		}
-		again := time.NewTimer(startAgain)
+		again := time.NewTimer(min(startAgain<<min(fails, 10), longestPause))
 		select {
 		case <-again.C:
 		case <-a.ctx.Done():
@@ -172,16 +173,16 @@ func (a *apart) attend() {
 	}
 }
 
-// hear tells a helper to be the server, and takes what it tells, until it ends.
-func (a *apart) hear(p *helper.Process) {
+// hear tells a helper to be the server, and takes what it tells, until it ends. It reports whether the server was there.
+func (a *apart) hear(p *helper.Process) (was bool) {
 	conn, err := p.Dial()
 	if err != nil {
-		return
+		return false
 	}
 	defer conn.Close()
 	defer context.AfterFunc(a.ctx, func() { _ = conn.Close() })()
 	if json.NewEncoder(conn).Encode(order{a.cfg.Dir, a.cfg.Listen, a.cfg.Hosts, a.cfg.Patience}) != nil {
-		return
+		return false
 	}
 	for reports := json.NewDecoder(conn); ; {
 		var r report
@@ -192,9 +193,10 @@ func (a *apart) hear(p *helper.Process) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.process != nil {
+	if was = a.process != nil; was {
 		a.process, a.since = nil, time.Now()
 	}
+	return was
 }
 
 func (a *apart) note(p *helper.Process, r *report) {
