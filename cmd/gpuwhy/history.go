@@ -12,6 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/record"
+	"github.com/gpuwhy/gpuwhy/internal/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
 	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
@@ -79,7 +80,7 @@ func (c *Config) newHistory(as role, log *slog.Logger) *app.History {
 		case onServer:
 			return postgres.Open(c.server())
 		}
-		s, err := sqlite.Open(ctx, sqlite.Options{File: c.historyFile(), Log: log, Now: time.Now, Begun: begun})
+		s, err := c.scribe.Open(ctx, scribe.Database{File: c.historyFile(), Begun: begun})
 		if err != nil || outbox == nil {
 			return s, err
 		}

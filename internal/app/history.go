@@ -35,11 +35,18 @@ type History struct {
 	Anew <-chan struct{}
 }
 
+// Files are small files of one folder.
+type Files interface {
+	keep.Shelf
+	// Remove removes a file, if there is one.
+	Remove(name string) error
+}
+
 // A shelf keeps the documents of the program in its store, beside the past. What an earlier version, or this one without
 // a past, has left in a file comes from there, until it is written anew.
 type shelf struct {
 	store store.Store
-	files keep.Folder
+	files Files
 	node  string // several programs may have one store
 }
 
