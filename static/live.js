@@ -382,6 +382,10 @@ function choose(url, back) {
 
 addEventListener("click", (e) => {
   const el = /** @type {Element} */ (e.target);
+  if (el.closest("[data-reload]")) {
+    e.preventDefault();
+    location.reload();
+  }
   const link = /** @type {HTMLAnchorElement | null} */ (el.closest("a[data-choice]"));
   if (link && !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0) {
     e.preventDefault();
