@@ -276,14 +276,6 @@ func add(to, from []float32) {
 	}
 }
 
-// hueOfWork is the color of what a user's program does.
-func (in *Input) hueOfWork(w *recent.Worker) string {
-	if in.accused(worker{w.Name, w.User}) {
-		return culprit
-	}
-	return hueOf(w.User)
-}
-
 // sharesOf are those of the workers of a device.
 func (in *Input) sharesOf(r *recent.Row) (out []share32) {
 	if r == nil {
@@ -291,7 +283,7 @@ func (in *Input) sharesOf(r *recent.Row) (out []share32) {
 	}
 	for i := range r.Workers {
 		w := &r.Workers[i]
-		out = append(out, share32{w.Name + "/" + w.User, in.hueOfWork(&w.Worker), w.Watts})
+		out = append(out, share32{w.Name + "/" + w.User, in.Hues.of(w.User), w.Watts})
 	}
 	return out
 }
@@ -339,6 +331,7 @@ type PictureBand struct {
 	Below            string // the height of its shade; 0 for none
 	Left, Room, Text string // Text is the height of the name, in percent
 	Began, Ends      bool   // within the picture
+	Accused          bool   // the answer names it
 	Name, Owner      string
 	Title            string
 }
@@ -760,6 +753,7 @@ type banded struct {
 	energy  float64
 	devices int
 	hue     string
+	accused bool
 }
 
 const (
@@ -780,7 +774,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 	all := 0.0
 	for i := range workers {
 		w := &workers[i]
-		b := banded{w.Worker, energyOf(w.Watts), 1, in.hueOfWork(&w.Worker)}
+		b := banded{w.Worker, energyOf(w.Watts), 1, in.Hues.of(w.User), in.accused(worker{w.Name, w.User})}
 		if among != nil {
 			b.devices = among[i]
 		}
@@ -790,7 +784,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 		}
 	}
 	slices.SortStableFunc(list, func(a, b banded) int {
-		return cmp.Or(-cmp.Compare(btoi(a.hue == culprit), btoi(b.hue == culprit)), cmp.Compare(b.energy, a.energy))
+		return cmp.Or(-cmp.Compare(btoi(a.accused), btoi(b.accused)), cmp.Compare(b.energy, a.energy))
 	})
 	type taken struct {
 		row      int
@@ -801,7 +795,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 	var out []PictureBand
 	for _, b := range list {
 		const little = .02 // of all that was drawn
-		if all > 0 && b.energy < little*all && b.hue != culprit {
+		if all > 0 && b.energy < little*all && !b.accused {
 			p.MoreBands++
 			continue
 		}
@@ -836,7 +830,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 		y := 4 + float64(row)*(height+2)
 		out[i].Y, out[i].Height, out[i].Text = exact(y), exact(height), ofHeight(y+height/2)
 		out[i].Below = "0"
-		if !p.Crowd || out[i].Hue == culprit {
+		if !p.Crowd || out[i].Accused {
 			out[i].Below = exact(p.axisTop() - y)
 		}
 	}
@@ -867,7 +861,7 @@ func (p *Picture) band(b *banded, n int, v recent.Visit, to time.Time, row int, 
 	}
 	share := max(a.share(to)-a.share(from), 0)
 	out := PictureBand{
-		Key: b.Name + "/" + b.User + "/" + strconv.Itoa(n), Hue: b.hue, Y: strconv.Itoa(row),
+		Key: b.Name + "/" + b.User + "/" + strconv.Itoa(n), Hue: b.hue, Accused: b.accused, Y: strconv.Itoa(row),
 		Began: v.From.After(a.from), Ends: !v.Open, Name: name, Owner: owner,
 		Left: a.percent(from), Room: hundredth(100*share) + "%",
 		Title: dots(name, owner),
@@ -1001,18 +995,16 @@ func (p points) between(low, high []float32, l lane) string {
 	return out.String()
 }
 
-// byUser adds up what workers drew by user; whom the answer names stands alone.
+// byUser adds up what workers drew by user.
 func (in *Input) byUser(workers []recent.Working, n int) (out []share32) {
 	index := map[string]int{}
 	for i := range workers {
 		w := &workers[i]
-		h := in.hueOfWork(&w.Worker)
-		key := either(h == culprit, culprit, w.User)
-		j, ok := index[key]
+		j, ok := index[w.User]
 		if !ok {
 			j = len(out)
-			index[key] = j
-			out = append(out, share32{key, h, make([]float32, n)})
+			index[w.User] = j
+			out = append(out, share32{w.User, in.Hues.of(w.User), make([]float32, n)})
 		}
 		add(out[j].watts, w.Watts)
 	}

@@ -124,7 +124,7 @@ func (g *glance) tile(in *Input, now time.Time) Tile {
 		return t
 	}
 	t.Who, t.User, t.Detail = newWho(d)
-	t.Hue = "p6"
+	t.Hue = serviceHue
 	if p := mainProcess(d); p != nil {
 		t.Hue = in.hue(p)
 	}
