@@ -116,7 +116,7 @@ func (in *Input) silence(m *insight.Moment) *Silence {
 		return nil
 	}
 	return &Silence{
-		Since: m.Link.Silent, Lasts: between(m.Link.Silent, in.Now), Why: sentence(explain.Advice(m.Link.Why.What)), Try: sentence(explain.Advice(m.Link.Why.Try)),
+		Since: m.Link.Silent, Lasts: lastsFor(m.Link.Silent, in.Now), Why: sentence(explain.Advice(m.Link.Why.What)), Try: sentence(explain.Advice(m.Link.Why.Try)),
 	}
 }
 

@@ -206,7 +206,7 @@ func NewPage(in Input) Page {
 	p.Sums = newSums(&in, devices)
 	p.FailTitle = say(either(len(devices) == 0, "no GPU read", "not all read"))
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
-	p.AlertLine = newAlertLine(&in)
+	p.AlertLine = newAlertLine(&in, p.GPUs.Problem)
 	processes := bareProcesses(&in, devices)
 	p.Processes, p.Process = newProcessBlock(&in, devices, processes), newProcessDialog(&in, processes)
 	if len(in.Nodes) > 1 {

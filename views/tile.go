@@ -119,7 +119,7 @@ func (g *glance) tile(in *Input, now time.Time) Tile {
 		t.Page = in.pageOf(d)
 	}
 	if !t.Answers {
-		t.NoticeTitle = say("for", between(d.Since, now))
+		t.NoticeTitle = say("for", lastsFor(d.Since, now))
 		t.Notice = cmp.Or(t.Notice, say("do "+t.State))
 		return t
 	}
