@@ -349,3 +349,17 @@ func TestLoadingMovesNothing(t *testing.T) {
 		})
 	}
 }
+
+// On a wall nobody scrolls: the answer, the picture and all cards are seen at once.
+func TestAWallShowsAllCards(t *testing.T) {
+	t.Parallel()
+	_, tab := shown(t, "eight", "?kiosk=1")
+	for _, size := range [][2]int64{{1280, 720}, {1366, 768}, {1920, 1080}, {3840, 2160}, {1080, 1920}} {
+		tab.Resize(size[0], size[1])
+		tab.Settle()
+		if got := browsertest.Ask[string](tab, `[...document.querySelectorAll(".cards > .card")].map((e) => e.getBoundingClientRect().bottom <= innerHeight).join(" ") + " " + (document.documentElement.scrollWidth <= innerWidth)`); got != strings.Repeat("true ", 9)[:44] {
+			t.Errorf("at %d by %d: %s", size[0], size[1], got)
+		}
+	}
+	quiet(tab)
+}

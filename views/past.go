@@ -524,7 +524,7 @@ func (p *PastPage) happened() ([]PastThing, string) {
 		thing(t.From, store.Key{}, severity, what+p.until(t, layout)+".")
 	}
 	for _, e := range p.told() {
-		text := e.Text
+		text := past.Earlier(e.Text) // as earlier versions kept it
 		switch {
 		case e.times > 1 && e.ends():
 			continue
