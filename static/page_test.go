@@ -280,6 +280,9 @@ func TestWordsStayWhole(t *testing.T) {
 				if got := browsertest.Ask[string](tab, broken); got != "" {
 					t.Errorf("at %d it breaks %s", width, got)
 				}
+				if got := browsertest.Ask[bool](tab, `(([text]) => text.scrollWidth <= text.clientWidth + 1 || text.getBoundingClientRect().width >= 30)([...document.querySelectorAll("#state > span")].filter((e) => e.checkVisibility()))`); !got {
+					t.Errorf("at %d there is no room for how new the page is", width)
+				}
 				if got := browsertest.Ask[string](tab, `[...document.querySelectorAll(".top .brand, .top .nav > a, .top .host")].filter((e) => e.checkVisibility() && e.getBoundingClientRect().height > 60).map((e) => e.textContent).join(", ")`); got != "" {
 					t.Errorf("at %d the header has more than one line: %s", width, got)
 				}
