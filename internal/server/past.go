@@ -774,18 +774,15 @@ func streamJSON[T any](w http.ResponseWriter, r *http.Request, head any, list it
 // file is what a table is called when it is saved: by what it has, of which machine and GPU if it is of one, and of when.
 func (q *pastRequest) file(what string) string {
 	name := "gpuwhy-" + what
-	nodes := map[string]bool{}
-	for k := range q.devices {
-		nodes[k.Node] = true
+	keys := q.Keys // those that were asked for
+	if len(keys) == 0 {
+		keys = slices.Collect(maps.Keys(q.devices))
 	}
-	if len(nodes) == 1 {
-		for k, d := range q.devices {
-			name += "-" + k.Node
-			if len(q.devices) == 1 {
-				name += "-gpu-" + strconv.Itoa(d.Index)
-			}
-			break
-		}
+	if len(keys) > 0 && !slices.ContainsFunc(keys, func(k store.Key) bool { return k.Node != keys[0].Node }) {
+		name += "-" + keys[0].Node
+	}
+	if len(keys) == 1 && keys[0].UUID != "" {
+		name += "-gpu-" + strconv.Itoa(q.devices[keys[0]].Index)
 	}
 	const form = "20060102T150405"
 	name += "-" + q.From.Format(form) + "-" + q.To.Format(form)
