@@ -7,7 +7,7 @@ import { rewriteMoments } from "./moments.js";
 import { become, patch } from "./patch.js";
 import { remember } from "./choices.js";
 
-/** @typedef {"connecting" | "live" | "silent" | "lost" | "polling" | "paused" | "gone" | "starting" | "none"} State */
+/** @typedef {"connecting" | "live" | "silent" | "lost" | "polling" | "signedout" | "paused" | "gone" | "starting" | "none"} State */
 
 const { body } = document;
 const root = body.dataset.root ?? "/";
@@ -24,6 +24,11 @@ const longestWait = 30_000;
 const tolerated = 3;
 /** A connection that takes longer never opens: something on the way swallows it. */
 const longestOpening = 5000;
+/** A question by HTTP that takes longer is given up. */
+const longestAnswer = 10_000;
+/** The wall clock may gain that much on the other clock between two ticks, and the page may not be run for that long: else the machine slept. */
+const longestLead = 2000;
+const longestPause = 10_000;
 /** How long the page waits until it is loaded once more for another version. */
 const reloadWait = 30_000;
 
@@ -40,6 +45,10 @@ let failures = 0;
 let heard = 0;
 let taken = readAt();
 let reading = sign.dataset.taken;
+/** The machine slept or its clock was set: how old the reading is, the server must say again. */
+let doubtful = false;
+/** When the page last looked at both clocks. */
+let looked = { wall: Date.now(), now: performance.now() };
 let gone = false;
 /** The server is of another version than the page, and loading it has not helped. */
 let outdated = false;
@@ -49,8 +58,15 @@ let next = 0;
 let pausedAt = "";
 /** A choice waits for its page, also while the page is paused. */
 let awaited = false;
-/** The last question by HTTP was answered. */
+/** Questions by HTTP are answered; one that is not may be an accident. */
 let answered = false;
+let unanswered = 0;
+/** When a question was last asked by HTTP, and what ends it; that is there until it is answered. */
+let asked = 0;
+/** @type {AbortController | undefined} */
+let question;
+/** Somebody on the way asks for a sign-in instead of handing over the page. */
+let signedOut = false;
 
 /** When the reading on the page was taken: the server says how old it was, and no clocks are compared. */
 function readAt() {
@@ -87,9 +103,14 @@ function open() {
   };
 }
 
-function lost() {
-  socket?.close();
+function drop() {
+  const s = socket;
   socket = null;
+  s?.close();
+}
+
+function lost() {
+  drop();
   failures += 1;
   if (failures >= tolerated) ask();
   const longest = Math.min(longestWait, shortestWait * 2 ** failures);
@@ -130,6 +151,10 @@ function take(data) {
  */
 function whole(html) {
   const fresh = new DOMParser().parseFromString(html, "text/html");
+  if (fresh.body.dataset.version === undefined) {
+    signedOut = true; // gpuwhy has not written this
+    return false;
+  }
   if (fresh.body.dataset.version !== version) {
     const wait = Math.min(reloadWait, (history.state?.loaded ?? 0) + reloadWait - Date.now());
     outdated = wait > 0;
@@ -152,8 +177,9 @@ function whole(html) {
 let began = null;
 
 function changed() {
-  gone = awaited = false;
-  if (sign.dataset.taken !== reading) {
+  gone = awaited = signedOut = false;
+  if (doubtful || sign.dataset.taken !== reading) {
+    doubtful = false;
     reading = sign.dataset.taken;
     taken = readAt();
   }
@@ -195,23 +221,38 @@ function show(page, version, fresh) {
   else ask();
 }
 
-/** Asks for the page by HTTP. */
+/** Asks for the page by HTTP, in place of a question that is not answered yet. */
 async function ask() {
-  const of = address;
+  const of = address, mine = new AbortController();
+  question?.abort();
+  question = mine;
+  asked = performance.now();
+  const limit = setTimeout(() => mine.abort(), longestAnswer);
   try {
-    const answer = await fetch(root + of, { headers: { Accept: "text/html" }, cache: "no-store" });
+    // Where a sign-in is asked for at another address, that is not followed: it may be another site's.
+    const answer = await fetch(root + of, { headers: { Accept: "text/html" }, cache: "no-store", redirect: "manual", signal: mine.signal });
     const html = await answer.text();
-    if (of !== address || (isPaused() && !awaited)) return;
-    if (!answer.ok) throw new Error(String(answer.status));
+    if (question !== mine || of !== address || (isPaused() && !awaited)) return;
+    signedOut = answer.type === "opaqueredirect" || answer.status === 401 || answer.status === 407;
+    gone = answer.status === 404;
+    if (!signedOut && !answer.ok) throw new Error(String(answer.status));
     heard = performance.now();
     answered = true;
-    if (whole(html)) changed();
+    unanswered = 0;
+    if (!signedOut && whole(html)) changed();
   } catch (problem) {
-    answered = false;
+    if (question !== mine) return;
+    if (++unanswered > 1) answered = false;
     console.warn("the page:", problem); // its state says that it is old
+  } finally {
+    clearTimeout(limit);
+    if (question === mine) question = undefined;
   }
   showState();
 }
+
+/** Whether it is time to ask by HTTP again: soon after there should be another reading, and from then on twice as often. */
+const isDue = (/** @type {number} */ now) => !question && now > Math.max(taken + interval() + 400, asked + interval() / 2);
 
 const isPaused = () => body.hasAttribute("data-paused");
 
@@ -241,10 +282,13 @@ function resume() {
 function state() {
   const connected = socket?.readyState === WebSocket.OPEN;
   if (isPaused()) return "paused";
+  if (signedOut && !connected) return "signedout";
   if (gone) return "gone";
   if (outdated) return "lost";
-  // Less than two intervals, and more than a reading and its way may take.
-  if (sign.dataset.taken && performance.now() - taken > Math.max(1.7 * interval(), interval() + 700)) return connected || failures < 1 ? "silent" : "lost";
+  const asking = !connected && answered;
+  // Less than two intervals, and more than a reading and its way may take; who asks for readings has them later.
+  const oldest = asking ? 2 * interval() + 2000 : Math.max(1.7 * interval(), interval() + 700);
+  if (sign.dataset.taken && performance.now() - taken > oldest) return connected || asking || failures < 1 ? "silent" : "lost";
   if (connected && sign.dataset.is === "starting") return "starting";
   if (connected && sign.dataset.is === "none") return "none";
   if (connected) return "live";
@@ -260,40 +304,67 @@ function span(ms) {
 
 function showState() {
   const now = state();
-  body.toggleAttribute("data-stale", now === "silent" || now === "lost" || now === "gone");
+  body.toggleAttribute("data-stale", ["silent", "lost", "gone", "signedout"].includes(now));
   if (sign.dataset.state !== now) sign.dataset.state = now;
   const fill = sign.querySelector(`[data-of="${now}"] [data-fill]`);
   const text = now === "lost" ? span(next - performance.now()) : now === "paused" ? pausedAt : span(performance.now() - taken);
   if (fill && fill.textContent !== text) fill.textContent = text;
 }
 
+/** Whether the machine has slept since the page last looked at its clocks, or has not run the page. All that was heard is older then. */
+function hasSlept() {
+  const wall = Date.now(), now = performance.now();
+  const lead = wall - looked.wall - (now - looked.now), pause = now - looked.now;
+  looked = { wall, now };
+  if (lead > longestLead) {
+    // The clock that measures ages stood still: on Linux and macOS it does.
+    taken -= lead;
+    heard -= lead;
+    tried -= lead;
+    doubtful = true;
+    have.content = ""; // the whole page says how old its reading is
+  }
+  return lead > longestLead || (pause > longestPause && !document.hidden);
+}
+
 function tick() {
+  const slept = hasSlept();
   if (unseen()) return;
   const now = performance.now();
   const opening = socket?.readyState === WebSocket.CONNECTING;
-  if (opening && now - tried > longestOpening) {
+  if (slept) reconnect();
+  else if (opening && now - tried > longestOpening) {
     failures = Math.max(failures, tolerated - 1);
     lost();
   } else if (socket && !opening && now - heard > 4 * interval() + 10_000) lost();
-  else if ((opening || !socket) && failures >= tolerated && now - heard > interval()) ask();
+  else if ((opening || !socket) && failures >= tolerated && isDue(now)) ask();
   showState();
 }
 
-/** Connects at once: the machine woke up, the network is back, or somebody looks again. */
-function wake() {
+/** Connects at once: what was there is worth nothing, or nothing was. */
+function reconnect() {
   failures = 0;
-  if (socket && performance.now() - Math.max(heard, tried) < 2 * interval()) return;
-  socket?.close();
+  drop();
   open();
+}
+
+/** Connects if need be: the network is back, or somebody looks again. */
+function wake() {
+  const slept = hasSlept();
+  failures = 0;
+  const works = socket?.readyState === WebSocket.OPEN && performance.now() - Math.max(heard, tried) < 2 * interval();
+  if (slept || !works) reconnect();
+  showState();
 }
 
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) wake();
-  else if (unseen()) {
-    const s = socket;
-    socket = null;
-    s?.close();
-  }
+  else if (unseen()) drop();
+});
+// The page was frozen, or Back leads to it again as it was.
+document.addEventListener("resume", wake);
+addEventListener("pageshow", (e) => {
+  if (e.persisted) wake();
 });
 addEventListener("online", wake);
 
@@ -311,6 +382,10 @@ function choose(url, back) {
 
 addEventListener("click", (e) => {
   const el = /** @type {Element} */ (e.target);
+  if (el.closest("[data-reload]")) {
+    e.preventDefault();
+    location.reload();
+  }
   const link = /** @type {HTMLAnchorElement | null} */ (el.closest("a[data-choice]"));
   if (link && !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0) {
     e.preventDefault();

@@ -4,7 +4,10 @@ package static_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -237,4 +240,129 @@ func BenchmarkUpdateOfAPage(b *testing.B) {
 			b.ReportMetric((after["LayoutCount"]-before["LayoutCount"])/float64(updates), "layouts/op")
 		})
 	}
+}
+
+// broken are words that a line breaks within, of those that are no longer than a line of a phone.
+const broken = `(() => {
+  const out = new Set(), walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let n; (n = walk.nextNode()); ) {
+    const el = n.parentElement;
+    if (!el.checkVisibility({ visibilityProperty: true }) || el.closest(".unseen, noscript, code")) continue;
+    for (const word of n.data.matchAll(/[\p{L}\p{N}_]{1,18}/gu)) {
+      const range = document.createRange();
+      range.setStart(n, word.index);
+      range.setEnd(n, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].filter((r) => r.width > 0).map((r) => Math.round(r.top))).size > 1) out.add(word[0] + " in " + (el.className || el.localName));
+    }
+  }
+  return [...out].join(", ");
+})()`
+
+// However long the name of the machine is, no line breaks within a word, and the header is one line.
+func TestWordsStayWhole(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"", "alerts", "processes"} {
+		t.Run("page "+page, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.opt.Node = "ip-10-0-12-34.eu-west-1.compute.internal"
+			s.begin()
+			snap := s.example("eight")
+			snap.Node = s.opt.Node
+			for i := range snap.Devices {
+				snap.Devices[i].Node = s.opt.Node
+				snap.Devices[i].Clocks.SM = gpu.Of[gpu.Megahertz](2100)
+			}
+			s.publish(snap)
+			tab := s.open(t, page, 1440, 900)
+			for _, width := range []int64{320, 390, 620, 768, 1024, 1280, 1440, 1920, 2560} {
+				tab.Resize(width, 900)
+				if got := browsertest.Ask[string](tab, broken); got != "" {
+					t.Errorf("at %d it breaks %s", width, got)
+				}
+				if got := browsertest.Ask[bool](tab, `(([text]) => text.scrollWidth <= text.clientWidth + 1 || text.getBoundingClientRect().width >= 30)([...document.querySelectorAll("#state > span")].filter((e) => e.checkVisibility()))`); !got {
+					t.Errorf("at %d there is no room for how new the page is", width)
+				}
+				if got := browsertest.Ask[string](tab, `[...document.querySelectorAll(".top .brand, .top .nav > a, .top .host")].filter((e) => e.checkVisibility() && e.getBoundingClientRect().height > 60).map((e) => e.textContent).join(", ")`); got != "" {
+					t.Errorf("at %d the header has more than one line: %s", width, got)
+				}
+			}
+			if got := browsertest.Ask[string](tab, `document.querySelector(".host b").title`); got != s.opt.Node {
+				t.Errorf("the whole name is %q", got)
+			}
+			quiet(tab)
+		})
+	}
+}
+
+// However slowly the page comes, what is there does not move.
+func TestLoadingMovesNothing(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string][2]int{"a desk": {1440, 900}, "a wide screen": {1920, 1080}, "a tablet": {768, 1024}, "a phone": {390, 844}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.publish(s.example("eight"))
+			drawn := make(chan struct{})
+			var slow http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch strings.TrimPrefix(r.URL.Path, base) {
+				case "drawn":
+					select {
+					case drawn <- struct{}{}:
+					case <-r.Context().Done():
+					}
+					return
+				case "":
+				default:
+					(*s.handler.Load()).ServeHTTP(w, r)
+					return
+				}
+				whole := httptest.NewRecorder()
+				r.Header.Del("Accept-Encoding")
+				(*s.handler.Load()).ServeHTTP(whole, r)
+				w.Header().Set("Content-Type", whole.Header().Get("Content-Type"))
+				for part := range slices.Chunk(whole.Body.Bytes(), 3<<10) {
+					_, _ = w.Write(part) // the page may be closed
+					w.(http.Flusher).Flush()
+					select {
+					case <-drawn:
+					case <-r.Context().Done():
+						return
+					}
+				}
+			})
+			s.proxy.Store(&slow)
+			tab := browsertest.Open(t, size[0], size[1])
+			tab.StopClock()
+			tab.Before(`window.moved = []; new PerformanceObserver((list) => {
+			  for (const e of list.getEntries()) moved.push([e.value, e.sources.map(({ node }) => node?.id || node?.className || node?.nodeName)]);
+			}).observe({ type: "layout-shift", buffered: true });
+			(async () => {
+			  while (document.readyState !== "complete") {
+			    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+			    await fetch("` + base + `drawn");
+			  }
+			})();`)
+			tab.Visit(s.URL)
+			untilState(tab, "live")
+			tab.Settle()
+			if got := browsertest.Ask[float64](tab, `moved.reduce((all, [value]) => all + value, 0)`); got > .02 {
+				t.Errorf("it moves by %.3f: %s", got, browsertest.Ask[string](tab, `JSON.stringify(moved)`))
+			}
+		})
+	}
+}
+
+// On a wall nobody scrolls: the answer, the picture and all cards are seen at once.
+func TestAWallShowsAllCards(t *testing.T) {
+	t.Parallel()
+	_, tab := shown(t, "eight", "?kiosk=1")
+	for _, size := range [][2]int64{{1280, 720}, {1366, 768}, {1920, 1080}, {3840, 2160}, {1080, 1920}} {
+		tab.Resize(size[0], size[1])
+		tab.Settle()
+		if got := browsertest.Ask[string](tab, `[...document.querySelectorAll(".cards > .card")].map((e) => e.getBoundingClientRect().bottom <= innerHeight).join(" ") + " " + (document.documentElement.scrollWidth <= innerWidth)`); got != strings.Repeat("true ", 9)[:44] {
+			t.Errorf("at %d by %d: %s", size[0], size[1], got)
+		}
+	}
+	quiet(tab)
 }

@@ -10,6 +10,8 @@ let askedAt = performance.now();
 let shown = location.href.split("#")[0];
 /** The time that is asked for; empty while nothing is. */
 let goal = "";
+/** The machine is shown at the time that was taken from the picture: keys are meant for it then. */
+let taken = false;
 /** @type {(() => void) | undefined} ends what listens to a picture that is gone */
 let forget;
 
@@ -82,7 +84,7 @@ function show(href, how) {
     if (how === "replace") history.replaceState(null, "", href);
     shown = href.split("#")[0];
     const focus = document.activeElement, choice = focus?.closest("nav")?.getAttribute("aria-label");
-    const opened = !document.getElementById("past-then");
+    const before = document.getElementById("past-then");
     const unfolded = [...document.querySelectorAll("main details[id][open]")].map((d) => d.id);
     document.title = page.response.title;
     document.querySelector("main")?.replaceWith(main);
@@ -91,8 +93,11 @@ function show(href, how) {
     begin();
     const same = focus?.id ? document.getElementById(focus.id)
       : [...document.querySelectorAll(`nav[aria-label="${choice}"] a`)].find((a) => a.textContent === focus?.textContent);
-    if (same instanceof HTMLElement || same instanceof SVGElement) same.focus({ preventScroll: true });
-    if (opened && how === "push") document.getElementById("past-then")?.scrollIntoView();
+    const then = document.getElementById("past-then"), picture = document.getElementById("past-picture");
+    const to = then && taken ? then : before?.contains(focus) && !then ? picture : same;
+    taken = false;
+    if (to instanceof HTMLElement || to instanceof SVGElement) to.focus({ preventScroll: true });
+    if (!before && how === "push") then?.scrollIntoView();
   };
   page.onerror = () => how === "replace" || location.assign(href);
   page.send();
@@ -156,6 +161,7 @@ function listen(picture) {
     const [a, b] = [Math.min(held ?? now, now), Math.max(held ?? now, now)].map((s) => iso(begins + s * length));
     const spans = held !== null && Math.abs(now - held) > far;
     move(null);
+    taken = !spans;
     choose(spans ? { from: a, to: b, at: "" } : { at: b });
   }
 
@@ -229,7 +235,8 @@ document.addEventListener("click", (event) => {
 });
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || event.defaultPrevented) return;
-  if (event.target instanceof Element && event.target.closest("input, select, summary, [tabindex]")) return;
+  // What has the focus may have uses of its own for arrows; Escape means the machine wherever one is, but in a form or a dialog.
+  if (event.target instanceof Element && event.target.closest(event.key === "Escape" ? "input, select, dialog" : "input, select, dialog, summary, [tabindex='0']")) return;
   const then = document.getElementById("past-then");
   const by = { ArrowLeft: -1, ArrowRight: 1, Escape: 0 }[event.key];
   if (!then || by === undefined) return;

@@ -46,6 +46,7 @@ type site struct {
 
 	away   atomic.Bool                  // it answers nothing
 	refuse atomic.Bool                  // it takes no socket
+	proxy  atomic.Pointer[http.Handler] // answers pages and sockets in its place, if there is one, as who asks for a sign-in does
 	former atomic.Pointer[http.Handler] // answers all but sockets, if there is one
 	driven atomic.Bool                  // time elapses as pass says, and not otherwise
 	sent   atomic.Int64
@@ -104,6 +105,8 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch path := strings.TrimPrefix(r.URL.Path, base); {
 	case strings.HasPrefix(path, "source/"):
 		http.StripPrefix(base+"source/", http.FileServerFS(os.DirFS("."))).ServeHTTP(w, r)
+	case s.proxy.Load() != nil && !strings.HasPrefix(path, "static/"):
+		(*s.proxy.Load()).ServeHTTP(w, r)
 	case s.away.Load(), s.refuse.Load() && path == "ws":
 		http.Error(w, "away", http.StatusServiceUnavailable)
 	case path != "ws" && s.former.Load() != nil:

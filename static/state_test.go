@@ -4,6 +4,8 @@ package static_test
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -180,7 +182,7 @@ func TestSwallowedSockets(t *testing.T) {
 	untilState(tab, "polling")
 	tab.Until(`wire.sockets === 2`)
 	s.next(s.example("eight"))
-	tab.Pass(s.opt.Interval + time.Millisecond)
+	tab.Pass(s.opt.Interval + 500*time.Millisecond) // a reading is asked for soon after there should be one
 	sameAsServed(t, tab)
 	quiet(tab, expected...)
 }
@@ -251,4 +253,114 @@ func TestHidden(t *testing.T) {
 		t.Errorf("it has %d sockets, and is to tell of alerts", n)
 	}
 	quiet(tab)
+}
+
+// After the machine slept the page says at once how old its reading is, and connects without waiting for the old connection.
+func TestWakes(t *testing.T) {
+	t.Parallel()
+	s, tab := shown(t, "one", "")
+	s.away.Store(true) // the network is not back yet
+	tab.Sleep(time.Minute)
+	tab.Until(`/^(No news for 1\smin|Connection lost.*)$/.test(document.getElementById("state").innerText) && document.body.hasAttribute("data-stale") && wire.sockets > 1`)
+	s.away.Store(false)
+	s.pass(time.Minute)
+	s.next(s.example("one"))
+	do(tab, `dispatchEvent(new Event("online"))`)
+	untilState(tab, "live")
+	sameAsServed(t, tab)
+
+	// The clock was set: the reading is as old as the server says.
+	tab.Sleep(time.Hour)
+	untilState(tab, "live")
+	tab.Sleep(-time.Hour)
+	untilState(tab, "live")
+
+	// Where both clocks go on while the machine sleeps, the page was not run.
+	sockets := browsertest.Ask[int](tab, `wire.sockets`)
+	tab.Pass(11 * time.Second)
+	tab.Until(fmt.Sprintf(`wire.sockets > %d`, sockets))
+
+	// A page that was hidden finds it when it is shown.
+	s.next(s.example("one"))
+	untilState(tab, "live")
+	hide(tab, true)
+	s.away.Store(true)
+	tab.Sleep(time.Minute)
+	hide(tab, false)
+	tab.Until(`/^(No news for 1\smin|Connection lost.*)$/.test(document.getElementById("state").innerText) && document.body.hasAttribute("data-stale")`)
+	quiet(tab, expected...)
+}
+
+// A browser that the way swallows sockets of is up to date by HTTP, and is not told otherwise.
+func TestAskingIsAConnection(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.publish(s.example("one"))
+	tab := s.open(t, "", 1440, 900)
+	s.refuse.Store(true)
+	s.cut()
+	untilState(tab, "polling")
+	do(tab, `window.states = [], new MutationObserver(() => states.push(document.getElementById("state").dataset.state + (document.body.hasAttribute("data-stale") ? " and grey" : "")))
+	  .observe(document.getElementById("state"), { attributeFilter: ["data-state"] })`)
+	const step = 300 * time.Millisecond
+	for passed := time.Duration(0); passed < 6*time.Second; passed += step {
+		if s.pass(step); (passed+step)/s.opt.Interval != passed/s.opt.Interval {
+			s.publish(s.example("one"))
+		}
+		tab.Pass(step)
+	}
+	if got := browsertest.Ask[string](tab, `states.join("; ") + (document.body.hasAttribute("data-stale") ? " grey" : "")`); got != "" {
+		t.Errorf("it says %s", got)
+	}
+	// It does say so where no reading comes, and where no answer does.
+	s.pass(5 * time.Second)
+	tab.Pass(5 * time.Second)
+	untilState(tab, "silent")
+	s.away.Store(true)
+	tab.Pass(time.Second)
+	tab.Pass(time.Second)
+	untilState(tab, "lost")
+	quiet(tab, expected...)
+}
+
+// Who stands between asks for a sign-in: the page says so, and leads there.
+func TestSignedOut(t *testing.T) {
+	t.Parallel()
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("another origin is asked for something") }))
+	t.Cleanup(elsewhere.Close)
+	for name, answer := range map[string]http.HandlerFunc{
+		"at another origin": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+"/sign-in", http.StatusFound)
+		},
+		"at this origin": func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/sign-in" {
+				http.Redirect(w, r, "/sign-in", http.StatusFound)
+			}
+		},
+		"by status": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "who is it?", http.StatusUnauthorized) },
+		"at this address": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<!DOCTYPE html><title>Sign in</title><form></form>")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.publish(s.example("one"))
+			tab := s.open(t, "?show=busy", 1440, 900, loads)
+			var proxy http.Handler = answer
+			s.proxy.Store(&proxy)
+			s.cut()
+			untilState(tab, "signedout")
+			if got := browsertest.Ask[string](tab, `document.getElementById("state").innerText + document.body.hasAttribute("data-stale") + document.querySelector("#state a:is(:any-link)").checkVisibility() + sessionStorage.loads`); got != "Signed out: sign in againtruetrue1" {
+				t.Errorf("it is %q", got)
+			}
+			s.proxy.Store(nil)
+			tab.Do(chromedp.Click(`#state [data-of="signedout"] a`))
+			tab.Until(`sessionStorage.loads === "2" && document.getElementById("state")?.dataset.state === "live" && location.search === "?show=busy"`)
+			if name != "at another origin" { // DevTools call it asked where it was not followed
+				quiet(tab, expected...)
+			}
+		})
+	}
 }

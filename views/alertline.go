@@ -36,7 +36,8 @@ type AlertLine struct {
 // AlertNews is an alert that people are to be told of who look at another page.
 type AlertNews struct{ ID, Title, Body string }
 
-func newAlertLine(in *Input) AlertLine {
+// newAlertLine is that of a page on which so many GPUs have a problem.
+func newAlertLine(in *Input, problems int) AlertLine {
 	l := AlertLine{All: in.BasePath + "alerts", Quiet: "No alert needs you."}
 	if in.only != nil {
 		l.All += "?q=" + url.QueryEscape(in.only.UUID)
@@ -57,6 +58,8 @@ func newAlertLine(in *Input) AlertLine {
 		l.Quiet = "No alert."
 	case known > 0:
 		l.Quiet = "No new alert: " + explain.Plural(known, "is", "are") + " known or silenced."
+	case problems > 0: // a rule takes its time, or none is about it
+		l.Quiet = sentence("No alert has fired, but " + explain.Plural(problems, "GPU has a problem.", "GPUs have a problem."))
 	}
 	if n := len(open) - 1; n > 0 {
 		l.More = strconv.Itoa(n) + " more"
@@ -175,7 +178,7 @@ func newAlertItem(a *alert.Alert, in *Input, page string) AlertItem {
 	out := AlertItem{
 		Alert: a, Kind: severityName(a.Severity), Title: sentence(a.Message),
 		Mark:  map[alert.Severity]string{alert.Critical: "bad", alert.Warning: "warn"}[a.Severity],
-		Lasts: either(a.Before, "at least ", "") + between(a.Since, later(in.Now, a.Since)),
+		Lasts: either(a.Before, "at least ", "") + lastsFor(a.Since, later(in.nowOf(a.Device.Node), a.Since)),
 		Say:   in.BasePath + "api/alerts/" + url.PathEscape(a.ID) + "/", Page: page,
 	}
 	out.Mark = cmp.Or(out.Mark, "info")
@@ -189,6 +192,14 @@ func newAlertItem(a *alert.Alert, in *Input, page string) AlertItem {
 		out.Said = saying(say("acknowledged"), by.By, by.Comment)
 	}
 	return out
+}
+
+// nowOf is the time of what the page says of a node: of its newest reading. Of one that is silent time goes on.
+func (in *Input) nowOf(node string) time.Time {
+	if m := in.member(node); m != nil && !m.Silent() {
+		return m.Snapshot.Time
+	}
+	return in.Now
 }
 
 func later(a, b time.Time) time.Time {

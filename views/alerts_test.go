@@ -16,6 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
@@ -189,7 +190,7 @@ func TestAlertLine(t *testing.T) {
 	} {
 		in := input(s, "")
 		in.Alerts = tt.alerts
-		l := newAlertLine(&in)
+		l := newAlertLine(&in, 0)
 		if got := strings.ReplaceAll(l.Item.Title, nbsp, " "); got != tt.title || l.Quiet != tt.quiet || l.More != tt.more || l.Info != tt.infos || l.All != "/alerts" {
 			t.Errorf("%s: %q, %+v", name, got, l)
 		}
@@ -198,8 +199,32 @@ func TestAlertLine(t *testing.T) {
 		}
 	}
 	for want, s := range map[string]*gpu.Snapshot{"No alert yet: the first reading is under way.": nil, "No alert.": machine("none")} {
-		if l := newAlertLine(&Input{Nodes: nodesOf(s), Now: noon}); l.Quiet != want {
+		if l := newAlertLine(&Input{Nodes: nodesOf(s), Now: noon}, 0); l.Quiet != want {
 			t.Errorf("%q, want %q", l.Quiet, want)
+		}
+	}
+}
+
+// A page that counts a problem does not say that nothing is wrong.
+func TestAProblemWithoutAnAlert(t *testing.T) {
+	s := machine("one")
+	s.Devices[0].Clocks.EventReasons = gpu.Of(gpu.ReasonThermalSlowdown)
+	p := NewPage(input(s, ""))
+	if p.GPUs.Problem != 1 || strings.ReplaceAll(p.AlertLine.Quiet, nbsp, " ") != "No alert has fired, but 1 GPU has a problem." {
+		t.Errorf("%d problems, and it says %q", p.GPUs.Problem, p.AlertLine.Quiet)
+	}
+}
+
+// The answer and the alert say the same span in the same words.
+func TestOneSpan(t *testing.T) {
+	s := machine("one")
+	in := input(s, "")
+	in.Fleet = insight.NewFleet(insight.Of(s))
+	in.Now = s.Time.Add(4 * time.Second)
+	for lasts, want := range map[time.Duration]string{61 * time.Second: "61 s", 3 * time.Hour: "3 h", 24 * time.Minute: "24 min"} {
+		a := alert.Alert{Since: s.Time.Add(-lasts), Severity: alert.Warning, State: alert.Firing, Device: gpu.Identity{Node: s.Node, UUID: s.Devices[0].UUID}}
+		if got := strings.ReplaceAll(newAlertItem(&a, &in, "").Lasts, nbsp, " "); got != want || got != explain.Span(lasts) {
+			t.Errorf("%v is %q in the alert, and %q in the answer", lasts, got, explain.Span(lasts))
 		}
 	}
 }
@@ -217,7 +242,7 @@ func TestWhatAnAlertIsAboutNow(t *testing.T) {
 	if got := NewAlertsPage(in).Headline; got != "One GPU does not answer, one is slowed by heat." {
 		t.Errorf("%q", got)
 	}
-	if got := newAlertLine(&in.Input).Item.Title; strings.ReplaceAll(got, nbsp, " ") != "GPU 2 does not answer, and is no longer reported as lost." {
+	if got := newAlertLine(&in.Input, 0).Item.Title; strings.ReplaceAll(got, nbsp, " ") != "GPU 2 does not answer, and is no longer reported as lost." {
 		t.Errorf("%q", got)
 	}
 	s.Devices[2].State = gpu.StateOK
@@ -414,7 +439,7 @@ func TestManyAlerts(t *testing.T) {
 	if !strings.Contains(html, `href="/gpus/alerts?from=100"`) || strings.Count(html, `data-alert="`) != mostNews {
 		t.Error("there is no way to the others, or all are news")
 	}
-	if l := newAlertLine(&in.Input); l.More != "2344 more" || l.Item.Alert.ID != "2000" {
+	if l := newAlertLine(&in.Input, 0); l.More != "2344 more" || l.Item.Alert.ID != "2000" {
 		t.Errorf("the line is %+v", l)
 	}
 	in.Alerts = in.Alerts[:100]

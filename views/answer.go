@@ -114,7 +114,7 @@ func (a *Answer) name(in *Input, headline string) {
 		if !found || who.program == "" || strings.HasPrefix(who.program, "a process") || who.program == "unseen work" {
 			return
 		}
-		a.Before, a.Name, a.After, a.Hue = sentence(before), clean(who.program, longestName), sentence(after), culprit
+		a.Before, a.Name, a.After, a.Hue = sentence(before), clean(who.program, longestName), sentence(after), in.Hues.of(who.user)
 		if who.user != "" {
 			a.By = by
 		}

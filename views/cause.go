@@ -56,7 +56,7 @@ func newCause(c *explain.Cause, now time.Time) CauseRow {
 		Advice:   sentence(c.Advice),
 	}
 	if !c.Since.IsZero() {
-		out.At, out.Lasts = c.Since, say("for", between(c.Since, now))
+		out.At, out.Lasts = c.Since, say("for", lastsFor(c.Since, now))
 	}
 	out.Evidence = each(c.Evidence, func(e *explain.Evidence) EvidenceRow {
 		row := EvidenceRow{Name: clean(e.Name, longestName), Text: sentence(e.Text)}

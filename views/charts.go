@@ -60,7 +60,7 @@ func newCharts(in *Input) (out []Chart) {
 			continue
 		}
 		limit := in.chartLimit(c.reading, devices)
-		chart := in.chart(at, of.Kept, c.label, of.Unit.String(), c.high, limit, c.format, subject)
+		chart := in.chart(at, of.Kept, c.label, of.Unit.String(), 1, c.high, limit, c.format, subject)
 		if subject != nil && len(devices) > 1 {
 			chart.Of = in.name(subject)
 		}
@@ -86,8 +86,14 @@ func (in *Input) hostCharts(at points) (out []Chart) {
 				high = 100
 			}
 			most := mostOf(at.Spread(c.Kept).Most)
-			format := func(v float64) string { return decimals(v, digitsFor(max(high, most))) + nbsp + c.Unit }
-			out = append(out, in.chart(at, c.Kept, c.Label, c.Unit, high, number{}, format, nil))
+			name, scale := c.Unit, 1.
+			if name == "MB/s" { // what is drawn has the unit of the highest value
+				const mega = 1e6
+				u := unitFor(rateUnits, most*mega)
+				name, scale = u.name, mega/u.size
+			}
+			format := func(v float64) string { return decimals(v*scale, digitsFor(max(high, most)*scale)) + nbsp + name }
+			out = append(out, in.chart(at, c.Kept, c.Label, name, scale, high, number{}, format, nil))
 		}
 	}
 	return out
@@ -114,7 +120,8 @@ func (in *Input) chartLimit(reading string, devices []*gpu.Device) (limit number
 	return limit
 }
 
-func (in *Input) chart(at points, metric, label, unit string, high float64, limit number, format func(float64) string, subject *gpu.Device) Chart {
+// chart is that of a series. A unit of it is scale of the unit that is shown.
+func (in *Input) chart(at points, metric, label, unit string, scale, high float64, limit number, format func(float64) string, subject *gpu.Device) Chart {
 	most := mostOf(at.Spread(metric).Most)
 	if high == 0 || most > high {
 		high = max(limit.value, round125(most))
@@ -133,7 +140,7 @@ func (in *Input) chart(at points, metric, label, unit string, high float64, limi
 	l := newLane(8, chartHeight-2, low, high, step)
 	c := Chart{
 		Key: metric, Label: label, Unit: unit, View: at.axis.view(chartHeight), Transform: l.transform(),
-		Data: LaneData{Label: label, Unit: unit, Scale: exact(step), Digits: strconv.Itoa(digitsFor(high))},
+		Data: LaneData{Label: label, Unit: unit, Scale: exact(step * scale), Digits: strconv.Itoa(digitsFor(high * scale))},
 	}
 	if limit.trusted() {
 		c.Limit = exact(l.y(limit.value)) + "%"

@@ -49,9 +49,8 @@ type NodeRow struct {
 	Silence         *Silence
 	Notes           []NodeNote
 
-	standing explain.Standing
-	loudness float64
-	of       string // the group that it is in
+	moment *insight.Moment
+	of     string // the group that it is in
 }
 
 // A NodeGroup is nodes of one cluster or rack, or with one label.
@@ -117,7 +116,7 @@ func (in *Input) silence(m *insight.Moment) *Silence {
 		return nil
 	}
 	return &Silence{
-		Since: m.Link.Silent, Lasts: between(m.Link.Silent, in.Now), Why: sentence(explain.Advice(m.Link.Why.What)), Try: sentence(explain.Advice(m.Link.Why.Try)),
+		Since: m.Link.Silent, Lasts: lastsFor(m.Link.Silent, in.Now), Why: sentence(explain.Advice(m.Link.Why.What)), Try: sentence(explain.Advice(m.Link.Why.Try)),
 	}
 }
 
@@ -214,20 +213,25 @@ func (in *Input) bys() []Option {
 // nodeSorts are the orders of nodes.
 var nodeSorts = []Option{{Value: "", Label: "Worst first"}, {Value: "name", Label: "By name"}}
 
+// levelOfNode is how much a node needs people.
+func levelOfNode(s explain.Standing) Level {
+	switch {
+	case s == explain.Broken:
+		return Bad
+	case s > explain.Busy:
+		return Near
+	}
+	return Normal
+}
+
 // newNodeRow is a node in a line.
 func newNodeRow(in *Input, m *insight.Moment) NodeRow {
 	s := m.Snapshot
 	r := NodeRow{
 		Key: s.Node, Name: clean(s.Node, longestName), Path: in.nodePath(s.Node), Answer: sentence(strings.TrimSuffix(m.Answer.Headline, ".")),
-		Silence: in.silence(m), Notes: nodeNotes(m), standing: m.Standing(), of: in.grouping().of(m),
+		Silence: in.silence(m), Notes: nodeNotes(m), Level: levelOfNode(m.Standing()), of: in.grouping().of(m),
 	}
 	devices := slices.Collect(gpu.Nodes{s}.Devices())
-	switch r.standing {
-	case explain.Broken:
-		r.Level = Bad
-	case explain.Loud, explain.Unread:
-		r.Level = Near
-	}
 	if r.Silence != nil {
 		r.Hottest, r.Power, r.Busy = missing("stale"), missing("stale"), "not known"
 		return r
@@ -262,28 +266,28 @@ func newNodeList(in *Input, few bool) NodeList {
 	}
 	by, of := in.grouping(), in.Choices.Of("of")
 	var rows []NodeRow
-	counts := map[string]*[explain.Broken + 1]int{}
+	counts := map[string]*explain.Tally{}
 	for _, m := range in.Fleet.Moments() {
 		group, standing := by.of(m), m.Standing()
 		if counts[group] == nil {
-			counts[group] = new([explain.Broken + 1]int)
+			counts[group] = new(explain.Tally)
 		}
 		counts[group][standing]++
 		if by.name != "" && of != "" && asked(group) != of {
 			continue
 		}
 		if !few || standing > explain.Busy || len(m.Link.Notes) > 0 {
-			rows = append(rows, NodeRow{Key: m.Snapshot.Node, standing: standing, of: group, loudness: m.Answer.Loudness()})
+			rows = append(rows, NodeRow{Key: m.Snapshot.Node, moment: m, of: group})
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b NodeRow) int {
 		last := either01(a.of == "") - either01(b.of == "")
-		worst := cmp.Or(cmp.Compare(b.standing, a.standing), cmp.Compare(b.loudness, a.loudness))
-		if !few && in.Choices.Of("sort") == "name" {
-			worst = 0
+		worst := 0
+		if few || in.Choices.Of("sort") != "name" {
+			worst = insight.WorstFirst(a.moment, b.moment)
 		}
 		if few {
-			return cmp.Or(worst, strings.Compare(a.Key, b.Key))
+			return worst
 		}
 		return cmp.Or(last, strings.Compare(a.of, b.of), worst, strings.Compare(a.Key, b.Key))
 	})
@@ -304,7 +308,7 @@ func newNodeList(in *Input, few bool) NodeList {
 			l.Groups = append(l.Groups, g)
 		}
 		g := &l.Groups[len(l.Groups)-1]
-		g.Rows = append(g.Rows, newNodeRow(in, in.member(r.Key)))
+		g.Rows = append(g.Rows, newNodeRow(in, r.moment))
 	}
 	if by.name == "" {
 		return l
@@ -324,13 +328,7 @@ func newNodeList(in *Input, few bool) NodeList {
 		n, chosen := counts[group], asked(group) == of
 		g := NodeGroup{
 			Key: asked(group), Title: by.title(group), Says: saysOf(n), Chosen: chosen,
-			Path: in.With("of", either(chosen, "", asked(group)), "from", ""),
-		}
-		switch {
-		case n[explain.Broken] > 0:
-			g.Level = Bad
-		case n[explain.Loud] > 0:
-			g.Level = Near
+			Path: in.With("of", either(chosen, "", asked(group)), "from", ""), Level: levelOfNode(n.Worst()),
 		}
 		l.All = append(l.All, g)
 	}
@@ -338,18 +336,18 @@ func newNodeList(in *Input, few bool) NodeList {
 }
 
 // badOf is how many nodes of a group stand out, the worst first.
-func badOf(n *[explain.Broken + 1]int) []int {
-	return []int{n[explain.Broken], n[explain.Loud], n[explain.Silent], n[explain.Unread]}
+func badOf(n *explain.Tally) []int {
+	var out []int
+	for s := explain.Broken; s > explain.Busy; s-- {
+		out = append(out, n[s])
+	}
+	return out
 }
 
 // saysOf counts nodes by how they do; those that are well are not told apart.
-func saysOf(n *[explain.Broken + 1]int) string {
-	all := 0
-	for _, of := range n {
-		all += of
-	}
-	parts := []string{count("nodes", all)}
-	for _, s := range []explain.Standing{explain.Broken, explain.Loud, explain.Silent, explain.Unread, explain.Busy} {
+func saysOf(n *explain.Tally) string {
+	parts := []string{count("nodes", n.Nodes())}
+	for s := explain.Broken; s >= explain.Busy; s-- {
 		if n[s] > 0 {
 			parts = append(parts, strconv.Itoa(n[s])+" "+s.String())
 		}
@@ -393,7 +391,7 @@ func newUserTable(in *Input, all []*Process) UserTable {
 		for _, p := range r.of {
 			devices[p.d], nodes[p.d.Node] = true, true
 		}
-		u := UserRow{Key: r.Key, Hue: hueOf(either(r.User.Mark == Plain, r.User.Text, "")), User: r.User, GPUs: len(devices), Nodes: len(nodes), Memory: r.Memory, Power: r.Power}
+		u := UserRow{Key: r.Key, Hue: in.Hues.of(either(r.User.Mark == Plain, r.User.Text, "")), User: r.User, GPUs: len(devices), Nodes: len(nodes), Memory: r.Memory, Power: r.Power}
 		if r.User.Mark == Plain {
 			u.Path = r.Open
 		}

@@ -92,7 +92,7 @@ func TestSilentNodeOnThePage(t *testing.T) {
 	if s := r.Silence; s == nil || s.Lasts != "12"+nbsp+"min" || !strings.Contains(s.Why, "sends nothing") || !strings.Contains(s.Try, "gpuwhy agent") {
 		t.Errorf("its silence: %+v", r.Silence)
 	}
-	if !strings.Contains(r.Answer, "was") || r.Level != Normal || r.Busy != "not known" || r.Hottest.Mark != Missing || r.Power.Mark != Missing {
+	if !strings.Contains(r.Answer, "was") || r.Level != Near || r.Busy != "not known" || r.Hottest.Mark != Missing || r.Power.Mark != Missing {
 		t.Errorf("its row: %+v", r)
 	}
 	without := fleetOf(slices.Delete(fixture.Nodes(noon, 6, true), 1, 2))

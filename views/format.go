@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // The functions here have twins in static/format.js, which write the same text
@@ -108,13 +109,19 @@ var (
 	rateUnits   = []unit{{1e3, 1, 0, "B/s"}, {1e6, 1e3, 0, "kB/s"}, {1e9, 1e6, 1, "MB/s"}, {math.Inf(1), 1e9, 1, "GB/s"}}
 )
 
-// inUnit writes a value in the first unit that serves it.
-func inUnit(units []unit, v float64) string {
+// unitFor is the first unit that serves a value.
+func unitFor(units []unit, v float64) *unit {
 	i := 0
 	for i < len(units)-1 && !(v < units[i].limit) {
 		i++
 	}
-	return decimals(v/units[i].size, units[i].decimals) + nbsp + units[i].name
+	return &units[i]
+}
+
+// inUnit writes a value in the first unit that serves it.
+func inUnit(units []unit, v float64) string {
+	u := unitFor(units, v)
+	return decimals(v/u.size, u.decimals) + nbsp + u.name
 }
 
 // watts writes the power of many devices in kilowatts.
@@ -144,6 +151,9 @@ func span(seconds float64) string {
 		return amount(s/86400, "d") + " " + amount(s/3600%24, "h")
 	}
 }
+
+// lastsFor is how long something has been so, as the answer says it: the same span has the same words everywhere.
+func lastsFor(from, to time.Time) string { return sentence(explain.Span(to.Sub(from))) }
 
 // between is a span in whole milliseconds, as a browser counts them.
 func between(from, to time.Time) string {

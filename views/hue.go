@@ -1,16 +1,23 @@
 package views
 
 import (
+	"fmt"
 	"hash/fnv"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// culprit is the hue of the process that the answer names. No other has it.
-const culprit = "p1"
+// people is how many hues people have: p1 to p5. The next is that of services, and of who is not known.
+const people = 5
+
+const serviceHue = "p6"
 
 // services are users for whom nobody sits at the machine, beside those whose name says so.
 var services = []string{
@@ -18,33 +25,73 @@ var services = []string{
 	"postgres", "redis", "nginx", "docker", "kubelet", "slurm", "munge", "prometheus", "grafana", "jenkins", "triton-server",
 }
 
-// hueOf is the class of the color of a user's work: p6 of a service and of somebody who is not known, and one of p2 to p5
-// of people, always the same.
-func hueOf(user string) string {
-	service := user == "" || slices.Contains(services, user) || strings.HasPrefix(user, "_") ||
-		strings.HasPrefix(user, "svc-") || strings.HasPrefix(user, "svc_") || strings.HasPrefix(user, "systemd-") ||
-		strings.HasSuffix(user, "-svc") || strings.HasSuffix(user, "-service")
-	if service {
-		return "p6"
-	}
-	h := fnv.New32a()
-	h.Write([]byte(user))
-	return string([]byte{'p', '2' + byte(h.Sum32()%4)})
+// Hues are the colors of people's work. A person has one hue, by the name: the same on every page and in every picture, after a reload and
+// after a restart, as long as what [Hues.Kept] returns is kept. The zero value knows nobody. Its methods may be called concurrently.
+type Hues struct {
+	mu     sync.Mutex
+	owners [people]string // who has each hue alone; empty: nobody yet
 }
 
-// A worker is whose work a process is: two of the same program and user are one to people, and have one hue.
+// of is the class of the color of a user's work: that of services, or one of people's. It is the hue that the name stands for, or
+// the next that is free where somebody else had that first; once all are taken, people share them.
+func (h *Hues) of(user string) string {
+	user = clean(user, longestName)
+	if isService(user) {
+		return serviceHue
+	}
+	sum := fnv.New32a()
+	_, _ = io.WriteString(sum, user) // it never fails
+	first := int(sum.Sum32() % people)
+	class := func(i int) string { return "p" + strconv.Itoa(1+i) }
+	if h == nil {
+		return class(first)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if i := slices.Index(h.owners[:], user); i >= 0 {
+		return class(i)
+	}
+	for i := range people {
+		if at := (first + i) % people; h.owners[at] == "" {
+			h.owners[at] = user
+			return class(at)
+		}
+	}
+	return class(first)
+}
+
+// Kept implements [keep.Part]: who has each hue alone, from the first on.
+func (h *Hues) Kept() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.owners[:])
+}
+
+// Restore implements [keep.Part].
+func (h *Hues) Restore(kept []string, _ time.Time) error {
+	if len(kept) > people {
+		return fmt.Errorf("%d people have hues, and there are %d hues", len(kept), people)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	copy(h.owners[:], kept)
+	return nil
+}
+
+// isService reports whether nobody sits at the machine for that user.
+func isService(user string) bool {
+	return user == "" || slices.Contains(services, user) || strings.HasPrefix(user, "_") ||
+		strings.HasPrefix(user, "svc-") || strings.HasPrefix(user, "svc_") || strings.HasPrefix(user, "systemd-") ||
+		strings.HasSuffix(user, "-svc") || strings.HasSuffix(user, "-service")
+}
+
+// A worker is whose work a process is: two of the same program and user are one to people.
 type worker struct{ program, user string }
 
 func workerOf(p *gpu.Process) worker { return worker{programOf(p).Or(""), p.Facts.User.Or("")} }
 
-// hue is the class of the color of a process: p1 where the answer names it, else that of its user.
-func (in *Input) hue(p *gpu.Process) string {
-	w := workerOf(p)
-	if in.accused(w) {
-		return culprit
-	}
-	return hueOf(w.user)
-}
+// hue is the class of the color of a process: that of its user.
+func (in *Input) hue(p *gpu.Process) string { return in.Hues.of(p.Facts.User.Or("")) }
 
 // accused reports whether the answer names a worker first.
 func (in *Input) accused(w worker) bool {

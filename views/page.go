@@ -40,6 +40,8 @@ type Input struct {
 	Attribution func(*gpu.Device) *attribute.Attribution
 	// Next is what comes next of a device; nil where no forecasts are made.
 	Next func(*gpu.Device) []explain.Prospect
+	// Hues are the colors of people's work, the same on all pages; nil: as names say.
+	Hues *Hues
 	// Said is what is said of a device; nil where nothing is.
 	Said func(*gpu.Device) *explain.DeviceAnswer
 	// Forecasts are what that rests on, of the devices of a page that shows it; empty where no forecasts are made.
@@ -204,7 +206,7 @@ func NewPage(in Input) Page {
 	p.Sums = newSums(&in, devices)
 	p.FailTitle = say(either(len(devices) == 0, "no GPU read", "not all read"))
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
-	p.AlertLine = newAlertLine(&in)
+	p.AlertLine = newAlertLine(&in, p.GPUs.Problem)
 	processes := bareProcesses(&in, devices)
 	p.Processes, p.Process = newProcessBlock(&in, devices, processes), newProcessDialog(&in, processes)
 	if len(in.Nodes) > 1 {

@@ -172,10 +172,10 @@ func TestTileStates(t *testing.T) {
 			func(d *gpu.Device) {
 				d.State, d.Reason = gpu.StateNotAnswering, gpu.Advice{What: "a call hangs", Try: "look at dmesg"}
 			},
-			"not_answering", "not answering", "for 1\u00a0h 0\u00a0min", "a call hangs: look at dmesg",
+			"not_answering", "not answering", "for 60\u00a0min", "a call hangs: look at dmesg",
 		},
-		"lost":   {func(d *gpu.Device) { d.State = gpu.StateLost }, "lost", "lost", "for 1\u00a0h 0\u00a0min", say("do lost")},
-		"asleep": {func(d *gpu.Device) { d.State = gpu.StateAsleep }, "asleep", "asleep", "for 1\u00a0h 0\u00a0min", say("do asleep")},
+		"lost":   {func(d *gpu.Device) { d.State = gpu.StateLost }, "lost", "lost", "for 60\u00a0min", say("do lost")},
+		"asleep": {func(d *gpu.Device) { d.State = gpu.StateAsleep }, "asleep", "asleep", "for 60\u00a0min", say("do asleep")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := device(c.change)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"maps"
 	"math"
@@ -108,7 +107,7 @@ type PastLink struct {
 type PastBand struct {
 	X, Width    string
 	Y           string // in pixels
-	Hue         string // a number that is the same for the same user
+	Hue         string // the class of its color
 	Name, Owner string
 	Title       string
 }
@@ -244,21 +243,20 @@ func NewPastPage(in PastInput) PastPage {
 	p.Title = p.Span + " · gpuwhy"
 	p.Sentence = sentence(in.Story.Sentence)
 	p.Empty = len(in.Series) == 0 && len(in.Story.Causes) == 0 && len(in.Events) == 0 && len(in.Usage) == 0
-	hues := huesOf(in.Usage)
 	p.GPUs = p.choices()
 	if n := len(in.Drawn); n > 0 && n < len(in.Devices) && len(in.Devices) > fewChoices {
 		p.Drawn = fmt.Sprintf("%d of %d GPUs%s; choose others", n, len(in.Devices), either(len(in.Asked["gpu"]) == 0, ", those that worked most", ""))
 	}
 	if len(in.Drawn) > 0 {
-		p.Picture = newPastPicture(&in, &p, hues)
+		p.Picture = newPastPicture(&in, &p)
 		p.Comparisons = p.comparisons()
 	}
 	if b := in.Beside; b != nil {
 		p.BesideName, p.Beside = sentence(capital(b.Name)), sentence(b.Story.Sentence)
-		p.Both = p.both(hues)
+		p.Both = p.both()
 	}
 	p.Happened, p.MoreHappened = p.happened()
-	p.users(hues)
+	p.users()
 	p.Next = p.next()
 	if !in.At.IsZero() {
 		p.Then = p.then()
@@ -487,26 +485,6 @@ func spanOf(from, to, now time.Time) string {
 	return explain.Clock(from, layout) + " to " + end
 }
 
-// pastHues is how many hues users have: those who used most have their own, all others share the last.
-const pastHues = 6
-
-// huesOf gives a user the same hue in all spans, as far as it is free there.
-func huesOf(usage []past.Usage) map[string]string {
-	out, taken := map[string]string{}, [pastHues]bool{}
-	for i := range usage {
-		hue := pastHues - 1
-		if i < pastHues-1 && hueOf(usage[i].Name) != "p6" { // services share the last
-			sum := fnv.New32a()
-			_, _ = io.WriteString(sum, usage[i].Name) // it never fails
-			for hue = int(sum.Sum32() % (pastHues - 1)); taken[hue]; hue = (hue + 1) % (pastHues - 1) {
-			}
-			taken[hue] = true
-		}
-		out[usage[i].Name] = strconv.Itoa(hue)
-	}
-	return out
-}
-
 const (
 	// pastThings is how many things that happened are listed, and openThings how many of them are always seen.
 	pastThings = 80
@@ -546,7 +524,7 @@ func (p *PastPage) happened() ([]PastThing, string) {
 		thing(t.From, store.Key{}, severity, what+p.until(t, layout)+".")
 	}
 	for _, e := range p.told() {
-		text := e.Text
+		text := past.Earlier(e.Text) // as earlier versions kept it
 		switch {
 		case e.times > 1 && e.ends():
 			continue
@@ -729,7 +707,7 @@ func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 const pastUsers = 40
 
 // users fills in who used what.
-func (p *PastPage) users(hues map[string]string) {
+func (p *PastPage) users() {
 	in := p.in
 	p.HasCost = in.Price > 0
 	if n := len(in.Times) - 1; n > 0 {
@@ -750,7 +728,7 @@ func (p *PastPage) users(hues map[string]string) {
 	for i := range in.Usage[:min(len(in.Usage), pastUsers)] {
 		u := &in.Usage[i]
 		row := PastUser{
-			Name: userName(u.Name), Hue: hues[u.Name], Held: hours(u.Held), Busy: hours(u.Busy), Idle: hours(u.Held - u.Busy),
+			Name: userName(u.Name), Hue: in.Hues.of(u.Name), Held: hours(u.Held), Busy: hours(u.Busy), Idle: hours(u.Held - u.Busy),
 			Sessions: strconv.Itoa(u.Sessions), Energy: show(num(u.Joules), energy),
 		}
 		row.Cost = show(num(gpu.Map(u.KWh(), func(kwh float64) float64 { return kwh * in.Price })), hundredth)

@@ -30,7 +30,7 @@ type PastBothUser struct {
 type PastBothFigure struct{ This, Other, More Value }
 
 // both compares who used what. It is nil where nothing is known of what the span is compared with.
-func (p *PastPage) both(hues map[string]string) *PastBoth {
+func (p *PastPage) both() *PastBoth {
 	in, b := p.in, p.in.Beside
 	if len(b.Story.Causes) == 0 && len(b.Usage) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (p *PastPage) both(hues map[string]string) *PastBoth {
 		out.Users = append(out.Users, PastBothUser{Value{Text: "all users"}, "", p.figures(&all)})
 	}
 	for _, u := range users[:min(len(users), pastUsers)] {
-		out.Users = append(out.Users, PastBothUser{userName(u[0].Name), cmp.Or(hues[u[0].Name], "5"), p.figures(u)})
+		out.Users = append(out.Users, PastBothUser{userName(u[0].Name), in.Hues.of(u[0].Name), p.figures(u)})
 	}
 	if n := len(users) - pastUsers; n > 0 {
 		out.Notes = append(out.Notes, "and "+explain.Plural(n, "more user", "more users")+".")

@@ -36,11 +36,11 @@ func TestPastBoth(t *testing.T) {
 	in.Series = []past.Series{series}
 	in.Beside.Grid = in.Grid
 	p := PastPage{in: &in}
-	if p.both(nil) != nil {
+	if p.both() != nil {
 		t.Error("of a day of which nothing is known it is told who used what")
 	}
 	in.Beside.Usage = []past.Usage{use("ann", 3*time.Hour, 150*time.Minute, 1), use("<b>", 10*time.Minute, 0, 2)}
-	b := p.both(nil)
+	b := p.both()
 	var rows []string
 	for _, u := range b.Users {
 		var cells []string

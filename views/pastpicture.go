@@ -41,7 +41,7 @@ func clocksOf(from, to time.Time) string {
 	return strings.Join(out, " ")
 }
 
-func newPastPicture(in *PastInput, p *PastPage, hues map[string]string) *PastPicture {
+func newPastPicture(in *PastInput, p *PastPage) *PastPicture {
 	a := axisOf(in.Grid)
 	units := perStep * in.Grid.Len()
 	out := &PastPicture{From: millis(a.from), To: millis(a.to), Step: exact(float64(in.Grid.Step.Milliseconds())), ViewWidth: strconv.Itoa(units)}
@@ -68,7 +68,7 @@ func newPastPicture(in *PastInput, p *PastPage, hues map[string]string) *PastPic
 		if len(in.Devices) > 1 && len(in.Drawn) > 1 {
 			row.Path = p.path("gpu", d.UUID)
 		}
-		row.bands(in.Sessions[d.Key()], a, hues, len(in.Drawn) == 1, in.Now)
+		row.bands(in, in.Sessions[d.Key()], a, len(in.Drawn) == 1, in.Now)
 		series := seriesOf(in.Series, d.Key(), in.Grid)
 		for j := range pastLanes {
 			if !read(in, j) {
@@ -77,7 +77,7 @@ func newPastPicture(in *PastInput, p *PastPage, hues map[string]string) *PastPic
 			lane := newPastLane(&pastLanes[j], tops[j], series.Values[j], in.Grid, len(in.Drawn) == 1)
 			if pastLanes[j].key == "power" {
 				lane.limit(series.Values[powerLimit], tops[j], in.Grid)
-				if lane.By = powerBy(in.Sessions[d.Key()].Longest, series.Values[j], in.Grid, tops[j], hues); len(lane.By) > 0 && len(in.Drawn) > 1 {
+				if lane.By = powerBy(in.Sessions[d.Key()].Longest, series.Values[j], in.Grid, tops[j], in.Hues); len(lane.By) > 0 && len(in.Drawn) > 1 {
 					lane.Band = "" // there is no room for both
 				}
 			}
@@ -334,7 +334,7 @@ func (in *PastInput) slowdown(k store.Key) (celsius float64, known bool) {
 }
 
 // atRest is what a device draws without its processes: the least that it drew, or what all its draw is above that of the sessions.
-func atRest(values []store.Value, sessions [][pastHues]float64) float64 {
+func atRest(values []store.Value, sessions [][people + 1]float64) float64 {
 	rest, above, n := math.Inf(1), 0.0, 0.0
 	for i := range values {
 		if values[i].Count == 0 {
@@ -357,9 +357,9 @@ func atRest(values []store.Value, sessions [][pastHues]float64) float64 {
 
 // powerBy divides what a device drew among the users of its processes, by the mean draw of each of their sessions. What is drawn
 // also at rest, or while nobody was there, is nobody's: hue "rest". It is empty where no session has a draw.
-func powerBy(sessions []store.Session, values []store.Value, g past.Grid, top float64, hues map[string]string) (out []PastShare) {
-	const nobody = pastHues
-	weights := make([][pastHues]float64, len(values))
+func powerBy(sessions []store.Session, values []store.Value, g past.Grid, top float64, hues *Hues) (out []PastShare) {
+	const nobody = people + 1
+	weights := make([][people + 1]float64, len(values))
 	known := false
 	for i := range sessions {
 		s := &sessions[i]
@@ -367,7 +367,7 @@ func powerBy(sessions []store.Session, values []store.Value, g past.Grid, top fl
 			continue
 		}
 		known = true
-		hue, _ := strconv.Atoi(cmp.Or(hues[s.User], strconv.Itoa(pastHues-1)))
+		hue := hues.of(s.User)[1] - '1'
 		for point := max(int(s.From.Sub(g.From)/g.Step), 0); point < len(values); point++ {
 			begin := g.At(point)
 			from, to := latest(begin, s.From), begin.Add(g.Step)
@@ -406,7 +406,7 @@ func powerBy(sessions []store.Session, values []store.Value, g past.Grid, top fl
 	for layer := range nobody + 1 {
 		hue := "rest"
 		if layer > 0 {
-			hue = strconv.Itoa(layer - 1)
+			hue = "p" + strconv.Itoa(layer)
 		}
 		var runs []run
 		for _, r := range runsOf(values) { // of a hue only where it has something
@@ -486,7 +486,7 @@ const (
 )
 
 // bands gives the longest processes a band each, in few rows.
-func (d *PastDevice) bands(of PastSessions, a axis, hues map[string]string, alone bool, now time.Time) {
+func (d *PastDevice) bands(in *PastInput, of PastSessions, a axis, alone bool, now time.Time) {
 	most := 2
 	if alone {
 		most = 5
@@ -515,7 +515,7 @@ func (d *PastDevice) bands(of PastSessions, a axis, hues map[string]string, alon
 		name := clean(cmp.Or(s.Program, s.Name, "process "+strconv.Itoa(s.PID)), longestName)
 		owner := clean(s.User, longestName)
 		band := PastBand{
-			X: hundredth(100*from) + "%", Width: hundredth(100*(to-from)) + "%", Y: strconv.Itoa(row * bandRow), Hue: cmp.Or(hues[s.User], "5"),
+			X: hundredth(100*from) + "%", Width: hundredth(100*(to-from)) + "%", Y: strconv.Itoa(row * bandRow), Hue: in.Hues.of(s.User),
 			Name: name, Owner: owner,
 		}
 		zone := a.from.Location()

@@ -276,14 +276,6 @@ func add(to, from []float32) {
 	}
 }
 
-// hueOfWork is the color of what a user's program does.
-func (in *Input) hueOfWork(w *recent.Worker) string {
-	if in.accused(worker{w.Name, w.User}) {
-		return culprit
-	}
-	return hueOf(w.User)
-}
-
 // sharesOf are those of the workers of a device.
 func (in *Input) sharesOf(r *recent.Row) (out []share32) {
 	if r == nil {
@@ -291,7 +283,7 @@ func (in *Input) sharesOf(r *recent.Row) (out []share32) {
 	}
 	for i := range r.Workers {
 		w := &r.Workers[i]
-		out = append(out, share32{w.Name + "/" + w.User, in.hueOfWork(&w.Worker), w.Watts})
+		out = append(out, share32{w.Name + "/" + w.User, in.Hues.of(w.User), w.Watts})
 	}
 	return out
 }
@@ -327,8 +319,9 @@ type Picture struct {
 
 // A PictureTick is a round time.
 type PictureTick struct {
-	X  string
-	At time.Time
+	X      string
+	At     time.Time
+	Second bool // every second one, for which a narrow picture has no room
 }
 
 // A PictureBand is a time for which somebody was at work. X and Width are of the picture, Left and Room in percent.
@@ -339,6 +332,7 @@ type PictureBand struct {
 	Below            string // the height of its shade; 0 for none
 	Left, Room, Text string // Text is the height of the name, in percent
 	Began, Ends      bool   // within the picture
+	Accused          bool   // the answer names it
 	Name, Owner      string
 	Title            string
 }
@@ -349,7 +343,7 @@ type PictureLane struct {
 	Layers               []Layer
 	Areas, Lines         []PicturePath
 	Limit, LimitText     string // the height of its limit, in percent, and what it is; empty: none
-	LimitName            string // the height of the text
+	LimitName, LimitAt   string // the height of the text, and where it begins
 	Heat                 [2]string
 	Data                 LaneData
 }
@@ -367,6 +361,7 @@ type LaneData struct {
 // A PictureFlag is an alert.
 type PictureFlag struct {
 	Key, Level, Text string
+	Title            string // Text with whole names
 	Line, X          string
 	Left             bool // the text stands left of it
 	Width            string
@@ -497,10 +492,15 @@ func (p *Picture) times(a recentAxis) {
 	}
 	var grid strings.Builder
 	top, bottom := p.whoHeight(), p.axisTop()
-	for _, t := range ticksOf(a.from.UTC(), a.to.UTC()) {
+	ticks := ticksOf(a.from.UTC(), a.to.UTC())
+	every := time.Minute
+	if len(ticks) > 1 {
+		every = ticks[1].at.Sub(ticks[0].at)
+	}
+	for _, t := range ticks {
 		grid.WriteString("M" + strconv.Itoa(a.x(t.at)) + " " + exact(top) + "V" + exact(bottom))
 		if x := a.share(t.at); x > .03 && x < .94 {
-			p.Ticks = append(p.Ticks, PictureTick{a.percent(t.at), t.at})
+			p.Ticks = append(p.Ticks, PictureTick{a.percent(t.at), t.at, t.at.Unix()/int64(every/time.Second)%2 != 0})
 		}
 	}
 	p.Grid = grid.String()
@@ -717,7 +717,7 @@ func (p *Picture) powerLane(top, bottom float64, draw []float32, limit number, a
 func (l *drawnLane) limit(n number, text string) {
 	if n.trusted() && n.value <= l.high*1.001 {
 		l.Limit, l.LimitText = ofHeight(l.y(n.value)), text
-		l.LimitName = ofHeight(l.y(n.value) - 5)
+		l.LimitName, l.LimitAt = ofHeight(l.y(n.value)-5), limitPlaces[0].x
 	}
 }
 
@@ -760,6 +760,7 @@ type banded struct {
 	energy  float64
 	devices int
 	hue     string
+	accused bool
 }
 
 const (
@@ -780,7 +781,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 	all := 0.0
 	for i := range workers {
 		w := &workers[i]
-		b := banded{w.Worker, energyOf(w.Watts), 1, in.hueOfWork(&w.Worker)}
+		b := banded{w.Worker, energyOf(w.Watts), 1, in.Hues.of(w.User), in.accused(worker{w.Name, w.User})}
 		if among != nil {
 			b.devices = among[i]
 		}
@@ -790,7 +791,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 		}
 	}
 	slices.SortStableFunc(list, func(a, b banded) int {
-		return cmp.Or(-cmp.Compare(btoi(a.hue == culprit), btoi(b.hue == culprit)), cmp.Compare(b.energy, a.energy))
+		return cmp.Or(-cmp.Compare(btoi(a.accused), btoi(b.accused)), cmp.Compare(b.energy, a.energy))
 	})
 	type taken struct {
 		row      int
@@ -801,7 +802,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 	var out []PictureBand
 	for _, b := range list {
 		const little = .02 // of all that was drawn
-		if all > 0 && b.energy < little*all && b.hue != culprit {
+		if all > 0 && b.energy < little*all && !b.accused {
 			p.MoreBands++
 			continue
 		}
@@ -836,7 +837,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 		y := 4 + float64(row)*(height+2)
 		out[i].Y, out[i].Height, out[i].Text = exact(y), exact(height), ofHeight(y+height/2)
 		out[i].Below = "0"
-		if !p.Crowd || out[i].Hue == culprit {
+		if !p.Crowd || out[i].Accused {
 			out[i].Below = exact(p.axisTop() - y)
 		}
 	}
@@ -867,7 +868,7 @@ func (p *Picture) band(b *banded, n int, v recent.Visit, to time.Time, row int, 
 	}
 	share := max(a.share(to)-a.share(from), 0)
 	out := PictureBand{
-		Key: b.Name + "/" + b.User + "/" + strconv.Itoa(n), Hue: b.hue, Y: strconv.Itoa(row),
+		Key: b.Name + "/" + b.User + "/" + strconv.Itoa(n), Hue: b.hue, Accused: b.accused, Y: strconv.Itoa(row),
 		Began: v.From.After(a.from), Ends: !v.Open, Name: name, Owner: owner,
 		Left: a.percent(from), Room: hundredth(100*share) + "%",
 		Title: dots(name, owner),
@@ -1001,18 +1002,16 @@ func (p points) between(low, high []float32, l lane) string {
 	return out.String()
 }
 
-// byUser adds up what workers drew by user; whom the answer names stands alone.
+// byUser adds up what workers drew by user.
 func (in *Input) byUser(workers []recent.Working, n int) (out []share32) {
 	index := map[string]int{}
 	for i := range workers {
 		w := &workers[i]
-		h := in.hueOfWork(&w.Worker)
-		key := either(h == culprit, culprit, w.User)
-		j, ok := index[key]
+		j, ok := index[w.User]
 		if !ok {
 			j = len(out)
-			index[key] = j
-			out = append(out, share32{key, h, make([]float32, n)})
+			index[w.User] = j
+			out = append(out, share32{w.User, in.Hues.of(w.User), make([]float32, n)})
 		}
 		add(out[j].watts, w.Watts)
 	}
@@ -1086,6 +1085,13 @@ var inWords = strings.NewReplacer("_", " ", "throttled", "slowed")
 // mostFlags are how many alerts have a flag: the worst, and of these the newest.
 const mostFlags = 3
 
+const (
+	// longestFlag is how many characters a flag has: it stands in half of the picture that has room for its text.
+	longestFlag = 34
+	// narrowest is the width of that picture, as the style sheet has it, in pixels.
+	narrowest = 530.
+)
+
 func (p *Picture) flags(in *Input, d *gpu.Device, a recentAxis) {
 	if p.Empty {
 		return
@@ -1100,25 +1106,58 @@ func (p *Picture) flags(in *Input, d *gpu.Device, a recentAxis) {
 	slices.SortStableFunc(list, func(x, y alert.Alert) int {
 		return cmp.Or(y.Severity.Rank()-x.Severity.Rank(), y.Since.Compare(x.Since))
 	})
+	var taken [][2]float64 // of the width
 	for i, of := range list[:min(len(list), mostFlags)] {
-		text := cmp.Or(say("alert "+of.Rule), clean(inWords.Replace(of.Rule), longestName))
+		title := cmp.Or(say("alert "+of.Rule), clean(inWords.Replace(of.Rule), longestName))
+		text := clean(title, longestFlag)
 		if d == nil && of.About() {
-			text = in.alertOn(&of) + " " + text
+			text = clean(in.alertOn(&of, longestFlag/2)+" "+title, longestFlag)
+			title = in.alertOn(&of, longestName) + " " + title
 		}
 		f := PictureFlag{
-			Key: of.ID, Level: either(of.Severity == alert.Critical, "bad", "warn"), Text: text, X: a.percent(of.Since), Left: a.share(of.Since) > .5,
+			Key: of.ID, Level: either(of.Severity == alert.Critical, "bad", "warn"), Text: text, Title: title, X: a.percent(of.Since), Left: a.share(of.Since) > .5,
 			Line: "M" + strconv.Itoa(a.x(of.Since)) + " " + exact(p.whoHeight()+float64(i)*20) + "V" + exact(p.axisTop()),
 		}
-		f.Width = strconv.Itoa(30 + 13*len([]rune(text))/2)
+		width := 30 + 13*len([]rune(text))/2
+		f.Width = strconv.Itoa(width)
 		p.Flags = append(p.Flags, f)
+		from := a.share(of.Since)
+		to := from + float64(width)/narrowest
+		if f.Left {
+			from, to = from-float64(width)/narrowest, from
+		}
+		taken = append(taken, [2]float64{from, to})
+	}
+	p.giveRoom(taken)
+}
+
+// limitPlaces are where the name of a limit can stand, in the order in which they are taken: where it begins, and what
+// of the width it covers.
+var limitPlaces = []struct {
+	x        string
+	from, to float64
+}{{"6", 0, .17}, {"83%", .83, 1}, {"42%", .42, .59}, {"21%", .21, .38}, {"62%", .62, .79}}
+
+// giveRoom puts the name of a limit where no flag covers it.
+func (p *Picture) giveRoom(taken [][2]float64) {
+	for _, place := range limitPlaces {
+		if slices.ContainsFunc(taken, func(t [2]float64) bool { return t[0] < place.to && place.from < t[1] }) {
+			continue
+		}
+		for i := range p.Lanes {
+			if p.Lanes[i].Key == "power" { // that is where flags stand
+				p.Lanes[i].LimitAt = place.x
+			}
+		}
+		return
 	}
 }
 
-// alertOn is the device of an alert.
-func (in *Input) alertOn(a *alert.Alert) string {
+// alertOn is the device of an alert, with so much of its node's name.
+func (in *Input) alertOn(a *alert.Alert, most int) string {
 	name := say("gpu", strconv.Itoa(a.Device.Index))
 	if len(in.Nodes) > 1 {
-		return clean(a.Device.Node, longestName) + " " + name
+		return clean(a.Device.Node, most) + " " + name
 	}
 	return name
 }

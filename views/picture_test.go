@@ -509,3 +509,26 @@ func BenchmarkPicture(b *testing.B) {
 		})
 	}
 }
+
+// What little goes over a network has a unit that shows it, and the script writes the same.
+func TestChartsHaveTheUnitOfTheirValues(t *testing.T) {
+	for in, want := range map[float64]string{17: "17 B/s", 52_000: "52 kB/s", 4_800_000: "4.8 MB/s", 3_100_000_000: "3.1 GB/s"} {
+		dr := newDrawing()
+		var got *Input
+		for i := range 60 {
+			s := &gpu.Snapshot{Node: "desk", Seq: uint64(i), Time: begun.Add(time.Duration(i) * time.Second), Host: &gpu.Host{}}
+			s.Host.Networks = []gpu.Interface{{Name: "eth0", Received: gpu.Of(gpu.BytesPerSecond(in)), Sent: gpu.Of[gpu.BytesPerSecond](0)}}
+			got = dr.see(s)
+		}
+		charts := newCharts(got)
+		i := slices.IndexFunc(charts, func(c Chart) bool { return c.Label == "Network" })
+		if i < 0 {
+			t.Fatalf("%v has no chart: %+v", in, charts)
+		}
+		c := charts[i]
+		_, unit, _ := strings.Cut(want, " ")
+		if strings.ReplaceAll(c.Most, nbsp, " ") != want || c.Unit != unit || c.Data.Unit != unit {
+			t.Errorf("%v is %q at most, in %s, and the script says %s", in, c.Most, c.Unit, c.Data.Unit)
+		}
+	}
+}

@@ -171,9 +171,6 @@ func (r *ProcessRow) dress(in *Input) {
 	r.Key, r.Hue, r.Name, r.Command, r.User, r.Place = first.Key, first.Hue, first.Name, first.Command, first.User, first.Place
 	r.Running, r.Started = r.oldest.Running, r.oldest.Started
 	r.GPUs, r.Open = placesOf(of, len(in.Nodes) > 1), in.With("process", first.Key)
-	if slices.ContainsFunc(of, func(p *Process) bool { return in.hue(p.p) == culprit }) {
-		r.Hue = culprit
-	}
 	r.Power = sumText(of, func(p *Process) number { return p.watts }, watts)
 	r.Memory = sumText(of, func(p *Process) number { return mebi(p.p.Memory) }, memory)
 	r.Use = rangeText(of, func(p *Process) number { return engineShare(p.p) }, percent)

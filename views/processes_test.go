@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // running is a process of a user with a program.
@@ -189,18 +187,6 @@ func TestManyProcesses(t *testing.T) {
 	in.Asked = url.Values{"gpu": {"4"}}
 	if b := newProcessBlock(&in, in.devices(), bareProcesses(&in, in.devices())); len(b.Rows) != fewProcesses || b.All != "/processes" || b.Rows[0].Open == "" || b.After != "" {
 		t.Errorf("%+v", b)
-	}
-}
-
-// The process that the headline names has the culprit's color, and no other.
-func TestHueOfTheCulprit(t *testing.T) {
-	in := lab(gpu.SourceNVML)
-	in.Layers = contract.Layers{Headline: "eval.py (bob) is heating GPU 4."}
-	in.Causes = []explain.Cause{{Device: &in.Nodes[0].Devices[4], Who: "eval.py (bob)"}}
-	for _, r := range NewProcessesPage(in).Table.Rows {
-		if (r.Hue == culprit) != (r.Name.Text == "eval.py") {
-			t.Errorf("%s is %s", r.Name.Text, r.Hue)
-		}
 	}
 }
 

@@ -84,6 +84,9 @@ func (t Theme) paint(kind, hue string) templ.Attributes {
 	case "began":
 		return stroke(t.color(name), "1", "stroke-dasharray", "1 3", "opacity", ".6")
 	case "band":
+		if kind != "band" { // the answer names it
+			return attributes("fill", t.mixed(name, .36))
+		}
 		return attributes("fill", t.mixed(name, .2))
 	case "edge":
 		return stroke(t.color(name), "6")

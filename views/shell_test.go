@@ -4,6 +4,7 @@ package views
 
 import (
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -229,5 +230,25 @@ func TestEmbed(t *testing.T) {
 	}
 	if strings.Contains(html, s.Devices[3].UUID) || strings.Contains(html, "<nav") || strings.Contains(html, "manifest") {
 		t.Error("it has more than the card")
+	}
+}
+
+// A page whose styles are not found, as behind a proxy that cuts the path off, says what to do; the manifest is asked for with
+// the sign-in of the page.
+func TestWithoutItsStyles(t *testing.T) {
+	in := input(machine("one"), "")
+	for name, html := range map[string]string{
+		"the page": render(t, NewPage(in)), "an error": render(t, ErrorPage(404, "Nothing is here", gpu.Advice{What: "no page"}, Site{Base: "/", Asset: in.Asset})),
+	} {
+		if !strings.Contains(html, `<p class="unstyled">`) || !strings.Contains(html, "--base-path") {
+			t.Errorf("%s does not say it", name)
+		}
+		if strings.Contains(html, `rel="manifest"`) && !strings.Contains(html, `crossorigin="use-credentials"`) {
+			t.Errorf("%s asks for its manifest without a sign-in", name)
+		}
+	}
+	css, err := os.ReadFile("../static/dist/app.css")
+	if err != nil || !strings.Contains(string(css), ".unstyled{display:none") {
+		t.Errorf("styles do not hide it: %v", err)
 	}
 }

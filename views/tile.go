@@ -119,12 +119,12 @@ func (g *glance) tile(in *Input, now time.Time) Tile {
 		t.Page = in.pageOf(d)
 	}
 	if !t.Answers {
-		t.NoticeTitle = say("for", between(d.Since, now))
+		t.NoticeTitle = say("for", lastsFor(d.Since, now))
 		t.Notice = cmp.Or(t.Notice, say("do "+t.State))
 		return t
 	}
 	t.Who, t.User, t.Detail = newWho(d)
-	t.Hue = "p6"
+	t.Hue = serviceHue
 	if p := mainProcess(d); p != nil {
 		t.Hue = in.hue(p)
 	}

@@ -126,7 +126,7 @@ func (g *gallery) newFront() (http.Handler, error) {
 		Address: server.Address{BasePath: g.opt.BasePath, Listen: g.opt.Listen},
 		Log:     g.log,
 	}
-	pages := web.New(&cfg, nil, nil)
+	pages := web.New(&cfg, new(web.Hues), nil, nil)
 	cfg.Page = func(*insight.Fleet, string, url.Values) templ.Component {
 		return views.Gallery(states(g.opt.BasePath+"state/"), pages.URL, g.opt.BasePath+"static/gallery.js")
 	}

@@ -31,7 +31,7 @@ var components = map[string]string{
 	"charts": "#charts .chart", "spark": "svg.spark", "shared": "svg[width='1200']",
 	// Several nodes.
 	"aboutNode": "nav.back", "silentNote": "#silent-node", "nodeNoteList": "ul.node-notes", "since": ".since", "standouts": "#standouts", "nodeChoices": ".choices [name=by]",
-	"nodeGroups": "ul.groups", "nodeTable": "table.nodes-table", "nodeRow": ".nodes-table tbody th a", "listed": "#node-pages", "userTable": "table.users-table",
+	"nodeGroups": "ul.node-groups", "nodeTable": "table.nodes-table", "nodeRow": ".nodes-table tbody th a", "listed": "#node-pages", "userTable": "table.users-table",
 	// A device's own page.
 	"devicePage": "header.of-device", "facts": "#facts", "uses": "#use", "timed": "#facts dd", "means": "#facts dd.note", "source": "details.from", "factList": "#facts div.list",
 	"outlooks": ".outlooks > div", "deviceNext": "#next li",

@@ -77,7 +77,7 @@ func (g *gallery) servePast(name string, gpus int, kept store.Store) (http.Handl
 		cfg.Past = &past.Past{Store: kept, Keeps: store.Retention{store.Raw: 2 * 24 * time.Hour, store.Minute: 30 * 24 * time.Hour}, Now: func() time.Time { return pastNow }}
 	}
 	cfg.BasePath += "/"
-	web.New(&cfg, func() contract.Monitor { return cfg.Monitor }, func() []notify.Status { return nil })
+	web.New(&cfg, new(web.Hues), func() contract.Monitor { return cfg.Monitor }, func() []notify.Status { return nil })
 	s, err := server.New(cfg)
 	if err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ var arrived = map[string]string{
 	"fleet-node":    cards(`length === 8`) + ` && d.querySelector(".host").textContent.includes("node-002")`,
 	"fleet-well":    says("live", "27 of 40 nodes are at work, and none is loud.") + ` && d.querySelector("#standouts tbody") === null && d.querySelectorAll("#users tbody tr").length > 1`,
 	"fleet-partly": says("live", "1 of 40 nodes is silent, render:gpu-0002.example.org") + ` && d.querySelectorAll("#standouts tbody tr").length === 3 && d.querySelector("#standouts [data-silent] .since").innerText.includes("min")
-		&& d.querySelectorAll(".groups li").length === 6 && d.querySelector(".node[data-silent] .tile") !== null && d.querySelectorAll(".wall-part").length === 6`,
+		&& d.querySelectorAll(".node-groups li").length === 6 && d.querySelector(".node[data-silent] .tile") !== null && d.querySelectorAll(".wall-part").length === 6`,
 	"fleet-silent":     follows("silent") + ` && d.getElementById("silent-node").checkVisibility() && d.querySelector(".headline").innerText.includes("was") && d.querySelector(".back a") !== null`,
 	"fleet-note":       follows("live") + ` && d.querySelector(".node-notes").innerText.includes("clock") && d.getElementById("silent-node").hidden`,
 	"fleet-nodes":      follows("live") + ` && d.querySelectorAll("tbody").length === 2 && d.querySelectorAll("tbody tr:not(.group)").length === 40 && d.querySelectorAll("[data-silent]").length === 1`,

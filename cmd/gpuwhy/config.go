@@ -47,7 +47,7 @@ type Config struct {
 
 	BasePath    string   `default:"/" help:"Path under which everything is served, behind a proxy."`
 	AllowOrigin []string `placeholder:"ORIGIN" help:"Web origin, such as https://example.org, whose pages may connect; repeatable."`
-	AllowEmbed  []string `placeholder:"ORIGIN" help:"Web origin, such as https://wiki.example.org, whose pages may show the card of a GPU, /embed/gpu/UUID, in a frame; repeatable."`
+	AllowEmbed  []string `placeholder:"ORIGIN" help:"Web origin, such as https://wiki.example.org, whose pages may show the card of a GPU, /embed/gpu/UUID, in a frame, and /picture.svg as an image; repeatable."`
 	AllowHost   []string `placeholder:"HOST" help:"Host name under which gpuwhy may be reached, beside loopback and the listen address; repeatable."`
 	MaxViewers  int      `default:"1000" help:"WebSocket connections at most."`
 

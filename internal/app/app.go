@@ -42,6 +42,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/record"
 	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/web"
 	"github.com/gpuwhy/gpuwhy/sampler/kube"
 )
 
@@ -94,6 +95,7 @@ type App struct {
 	monitor   contract.Monitor // without the threshold of alerts
 	notifier  *notify.Notifier
 	keeper    *keep.Keeper
+	hues      web.Hues
 	recorder  *record.Recorder // of the past; nil where none is kept, as are past and sizes
 	past      *past.Past
 	sizes     *past.Sizes
@@ -176,6 +178,7 @@ func (a *App) wireKeeper() {
 		keep.Of("floors", "what devices draw at rest", keep.Regularly, a.stage.Floors),
 		keep.Of("baselines", "how devices are at work and after it", keep.Regularly, a.stage.History),
 		keep.Of("recent", "the last minutes", keep.AtEnd, a.Recent),
+		keep.Of("hues", "which colors people have", keep.Regularly, &a.hues),
 	}
 	if a.foresight != nil {
 		k.Documents = append(k.Documents, keep.Of("cooldowns", "what was forecast of cool-downs", keep.Regularly, a.foresight))

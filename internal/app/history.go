@@ -141,7 +141,7 @@ func (a *App) remember(c *alert.Change) {
 	a.recorder.AddEvent(store.Event{
 		ID:   fmt.Sprintf("alert %s %s %d", of.ID, c.News, now.UnixMilli()),
 		Key:  store.Key{Node: of.Device.Node, UUID: of.Device.UUID},
-		Time: now, Kind: "alert_" + string(c.News), Severity: string(of.Severity), Text: of.Message,
+		Time: now, Kind: "alert_" + string(c.News), Severity: string(of.Severity), Text: past.Earlier(of.Message),
 	})
 }
 

@@ -52,7 +52,7 @@ var allowed = map[string][]string{
 	"internal/neterr":            {},
 	"internal/nearest":           {},
 	"internal/when":              {"gpu", "internal/lazy"},
-	"internal/past":              {"gpu", "internal/insight", "internal/insight/explain", "internal/store"},
+	"internal/past":              {"gpu", "internal/insight", "internal/insight/explain", "internal/lazy", "internal/store"},
 	"internal/keep":              {"gpu", "internal/regular"},
 	"internal/negotiate":         {},
 	"internal/fixture":           {"gpu"},

@@ -62,7 +62,7 @@ func (a *App) wireServer() error {
 			return a.foresight.Of(store.Key{Node: p.Device.Node, UUID: p.Device.UUID})
 		}
 	}
-	web.New(&cfg, a.current, a.notifier.Status)
+	web.New(&cfg, &a.hues, a.current, a.notifier.Status)
 	s, err := server.New(cfg)
 	if err != nil {
 		return err

@@ -141,3 +141,12 @@ func ParseFrames(list []string) (Frames, error) {
 	}
 	return frames, nil
 }
+
+// Allow reports whether pages of the origin may show a part of ours, as a browser decides it.
+func (f Frames) Allow(origin string) bool {
+	origin = strings.ToLower(origin)
+	return slices.ContainsFunc(f, func(allowed string) bool {
+		before, after, below := strings.Cut(allowed, "*")
+		return origin == allowed || below && strings.HasPrefix(origin, before) && strings.HasSuffix(origin, after) && len(origin) > len(allowed)-1
+	})
+}

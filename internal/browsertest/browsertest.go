@@ -67,7 +67,7 @@ type Tab struct {
 	t   testing.TB
 	ctx context.Context
 
-	passed time.Duration // how far Pass has moved the clock of its pages
+	passed, slept time.Duration // how far Pass and Sleep have moved the clocks of its pages
 
 	mu      sync.Mutex
 	said    []string        // on the console
@@ -179,9 +179,9 @@ func (b *Tab) Until(condition string) {
 }
 
 // stillClock is a clock for the scripts of a page that only [Tab.Pass] moves. It counts how often intervals have run.
-const stillClock = `window.stillClock = { begun: %d, passed: 0, runs: new Map() };
+const stillClock = `window.stillClock = { begun: %d, passed: 0, slept: 0, runs: new Map() };
 performance.now = () => 1_000_000 + stillClock.passed;
-Date.now = () => stillClock.begun + stillClock.passed;
+Date.now = () => stillClock.begun + stillClock.passed + stillClock.slept;
 {
   const [begin, end] = [setInterval, clearInterval], { runs } = stillClock;
   window.setInterval = (f, ...more) => {
@@ -204,7 +204,20 @@ func (b *Tab) StopClock() {
 func (b *Tab) Pass(d time.Duration) {
 	b.t.Helper()
 	b.passed += d
-	move := fmt.Sprintf(`stillClock.passed = %d`, b.passed.Milliseconds())
+	b.moveClock()
+}
+
+// Sleep moves the clock of [Tab.StopClock] as the sleep of a whole machine does on Linux and macOS: Date.now moves, and
+// performance.now stands still.
+func (b *Tab) Sleep(d time.Duration) {
+	b.t.Helper()
+	b.slept += d
+	b.moveClock()
+}
+
+func (b *Tab) moveClock() {
+	b.t.Helper()
+	move := fmt.Sprintf(`stillClock.passed = %d, stillClock.slept = %d`, b.passed.Milliseconds(), b.slept.Milliseconds())
 	b.Before(move) // in the pages after this one
 	b.Until(`(` + move + `, stillClock.before = new Map(stillClock.runs), true)`)
 	// A page that has replaced this one meanwhile began at the new time.

@@ -95,6 +95,9 @@ func (m *Moment) Last() *Moment { return cmp.Or(m.last, m) }
 // Standing is how the node does.
 func (m *Moment) Standing() explain.Standing { return m.member().Standing() }
 
+// WorstFirst orders nodes by what people should see first, as [explain.WorstFirst] does.
+func WorstFirst(a, b *Moment) int { return explain.WorstFirst(a.member(), b.member()) }
+
 func (m *Moment) member() explain.Member {
 	return explain.Member{Node: m.Snapshot.Node, Silent: m.Silent(), Answer: &m.Answer}
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/rs/cors"
@@ -40,7 +41,7 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 
 // wrap puts the middleware in front of the routes; the first is the outermost.
 func (s *Server) wrap(routes http.Handler) http.Handler {
-	return limitBody(s.watch(securityHeaders(s.checkHost(s.allowOrigins(s.cross.Handler(routes))))))
+	return limitBody(s.watch(securityHeaders(plainHost(s.checkHost(s.allowOrigins(s.cross.Handler(routes)))))))
 }
 
 // identify puts the principal into a context: of one request, or of all requests,
@@ -104,6 +105,23 @@ func securityHeaders(next http.Handler) http.Handler {
 			c.head = fixedHead
 		} else {
 			setFixed(w.Header())
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// plainHost takes the usual port off the host of a request for a page whose origin names no port. Browsers leave it out, and
+// proxies put it in, as nginx does where it is told to pass on $host:$server_port. Else the page's own requests look like another site's.
+func plainHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, usual := strings.CutSuffix(r.Host, ":443")
+		if !usual {
+			host, usual = strings.CutSuffix(r.Host, ":80")
+		}
+		if _, page, found := strings.Cut(r.Header.Get("Origin"), "://"); usual && found && strings.EqualFold(page, host) {
+			plain := *r
+			plain.Host = page
+			r = &plain
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -88,3 +88,33 @@ func TestCrossOriginWrites(t *testing.T) {
 	isProblem(t, ask(h, "POST", "/api/gpu/devices", "Sec-Fetch-Site: same-origin", "Origin: http://localhost:8003"), http.StatusMethodNotAllowed)
 	isProblem(t, ask(h, "POST", "/api/gpu/devices"), http.StatusMethodNotAllowed)
 }
+
+// A proxy may put the usual port into the name that it passes on. The page is ours all the same, and others' are not.
+func TestUsualPorts(t *testing.T) {
+	_, h := serving(t, func(c *Config) { c.AllowHosts = []string{"gpu.example.org"} })
+	for _, tt := range []struct {
+		host, origin string
+		ours         bool
+	}{
+		{"gpu.example.org:443", "https://gpu.example.org", true},
+		{"gpu.example.org:80", "http://gpu.example.org", true},
+		{"gpu.example.org:80", "https://gpu.example.org", true}, // TLS ends before the proxy
+		{"GPU.example.org:443", "https://gpu.example.org", true},
+		{"gpu.example.org", "https://gpu.example.org", true},
+		{"[::1]:443", "https://[::1]", true},
+		{"gpu.example.org:8443", "https://gpu.example.org:8443", true},
+		{"gpu.example.org:443", "https://gpu.example.org:8443", false},
+		{"gpu.example.org:8443", "https://gpu.example.org", false},
+		{"gpu.example.org:443", "https://evil.example", false},
+		{"gpu.example.org:443", "https://gpu.example.org.evil.example", false},
+		{"gpu.example.org:443", "null", false},
+	} {
+		want := http.StatusForbidden
+		if tt.ours {
+			want = http.StatusMethodNotAllowed
+		}
+		if got := ask(h, "POST", "/api/gpu/devices", "Host: "+tt.host, "Origin: "+tt.origin); got.Code != want {
+			t.Errorf("%s for %s: %d, want %d", tt.origin, tt.host, got.Code, want)
+		}
+	}
+}

@@ -62,12 +62,29 @@ func (s *Server) embedPage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if len(s.cfg.AllowEmbed) > 0 {
-		unready(w, r).Set("Content-Security-Policy", strings.Replace(policy("'self'"), "frame-ancestors 'none'", "frame-ancestors "+strings.Join(s.cfg.AllowEmbed, " "), 1))
-		w.Header().Del("X-Frame-Options") // it can't name origins
-	}
+	s.embeddable(w, r)
 	return s.serveLive(w, r, s.cfg.EmbedPage(p, r.URL.Query()))
 }
+
+// embeddable lets pages of the origins that are named have the answer in a frame, and as an image.
+func (s *Server) embeddable(w http.ResponseWriter, r *http.Request) {
+	if len(s.cfg.AllowEmbed) == 0 {
+		return
+	}
+	h := unready(w, r)
+	h.Set("Content-Security-Policy", strings.Replace(policy("'self'"), "frame-ancestors 'none'", "frame-ancestors "+strings.Join(s.cfg.AllowEmbed, " "), 1))
+	h.Del("X-Frame-Options") // it can't name origins
+	// Neither can what is about images: a browser says with the request which page wants to have one.
+	addVary(h, byReferer)
+	if page, err := url.Parse(r.Referer()); err == nil && s.cfg.AllowEmbed.Allow(page.Scheme+"://"+page.Host) {
+		h["Cross-Origin-Resource-Policy"] = anyOrigin
+	}
+}
+
+var (
+	byReferer = []string{"Referer"}
+	anyOrigin = []string{"cross-origin"}
+)
 
 func (s *Server) manifest() (*body, error) {
 	return newBody("application/manifest+json", s.cfg.Manifest), nil

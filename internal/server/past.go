@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -377,7 +378,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 		chosen[i] = all[c]
 	}
 	if q.csv {
-		return writeCSV(w, r, historyHeader, historyRows(g, chosen, q.devices, series))
+		return writeCSV(w, r, q, historyHeader, historyRows(g, chosen, q.devices, series))
 	}
 	return serveJSON(w, r, contract.NewHistory(q.span(), g, chosen, q.devices, series), cacheNever)
 }
@@ -521,7 +522,7 @@ func (s *Server) readings(w http.ResponseWriter, r *http.Request) error {
 		return contract.NewPastReading(row, &d, all, columns, spans)
 	})
 	if q.csv {
-		return writeCSV(w, r, contract.ReadingColumns(all, columns, spans), mapped(list, func(e *contract.PastReading) []string {
+		return writeCSV(w, r, q, contract.ReadingColumns(all, columns, spans), mapped(list, func(e *contract.PastReading) []string {
 			return e.CSV(all, columns, spans)
 		}))
 	}
@@ -579,7 +580,7 @@ func (s *Server) usage(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer := contract.NewPastUsage(q.span(), by, s.cfg.Price, q.devices, list)
 	if q.csv {
-		return writeCSV(w, r, contract.UsageColumns, func(yield func([]string, error) bool) {
+		return writeCSV(w, r, q, contract.UsageColumns, func(yield func([]string, error) bool) {
 			for i := range answer.Rows {
 				if !yield(answer.Rows[i].CSV(answer.Kinds), nil) {
 					return
@@ -612,7 +613,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer := contract.NewPastWhy(q.span(), story, q.devices)
 	if q.csv {
-		return writeCSV(w, r, contract.ChapterColumns, listed(answer.Chapters))
+		return writeCSV(w, r, q, contract.ChapterColumns, listed(answer.Chapters))
 	}
 	return serveJSON(w, r, answer, cacheNever)
 }
@@ -755,7 +756,7 @@ func mapped[S, D any](list iter.Seq2[S, error], to func(*S) D) iter.Seq2[D, erro
 // is an answer of its own; after that the connection is cut, so that nobody takes a part for the whole.
 func stream[T interface{ CSV() []string }](w http.ResponseWriter, r *http.Request, q *pastRequest, head any, columns []string, list iter.Seq2[T, error]) error {
 	if q.csv {
-		return writeCSV(w, r, columns, mapped(list, func(e *T) []string { return (*e).CSV() }))
+		return writeCSV(w, r, q, columns, mapped(list, func(e *T) []string { return (*e).CSV() }))
 	}
 	return streamJSON(w, r, head, list)
 }
@@ -787,8 +788,31 @@ func streamJSON[T any](w http.ResponseWriter, r *http.Request, head any, list it
 	})
 }
 
-func writeCSV(w http.ResponseWriter, r *http.Request, columns []string, rows iter.Seq2[[]string, error]) error {
-	w.Header().Set("Content-Disposition", `attachment; filename="gpuwhy.csv"`)
+// file is what a table is called when it is saved: by what it has, of which machine and GPU if it is of one, and of when.
+func (q *pastRequest) file(what string) string {
+	name := "gpuwhy-" + what
+	keys := q.Keys // those that were asked for
+	if len(keys) == 0 {
+		keys = slices.Collect(maps.Keys(q.devices))
+	}
+	if len(keys) > 0 && !slices.ContainsFunc(keys, func(k store.Key) bool { return k.Node != keys[0].Node }) {
+		name += "-" + keys[0].Node
+	}
+	if len(keys) == 1 && keys[0].UUID != "" {
+		name += "-gpu-" + strconv.Itoa(q.devices[keys[0]].Index)
+	}
+	const form = "20060102T150405"
+	name += "-" + q.From.Format(form) + "-" + q.To.Format(form)
+	return strings.Map(func(r rune) rune { // that no system and no header takes for anything else
+		if r > unicode.MaxASCII || r != '-' && r != '.' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return '_'
+		}
+		return r
+	}, name) + ".csv"
+}
+
+func writeCSV(w http.ResponseWriter, r *http.Request, q *pastRequest, columns []string, rows iter.Seq2[[]string, error]) error {
+	w.Header().Set("Content-Disposition", `attachment; filename="`+q.file(path.Base(r.URL.Path))+`"`)
 	var out *csv.Writer
 	line := func(to io.Writer, row []string) error {
 		if out == nil {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"mime"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -242,6 +243,30 @@ func TestTextsInTables(t *testing.T) {
 		if strings.Contains(path, "sessions") && !strings.Contains(text, "\ufffd=cmd(),\ufffd]0;owned\ufffd\ufffdtrain.py,zuñe \ufffdtrain") {
 			t.Errorf("%s: %q", path, text)
 		}
+	}
+}
+
+// A table that is saved says what it has: tables of several questions lie beside each other.
+func TestNamesOfTables(t *testing.T) {
+	t.Parallel()
+	h := remembering(t)
+	seen := map[string]string{}
+	for _, path := range []string{
+		"/api/gpu/sessions?from=-1h&format=csv", "/api/gpu/sessions?from=-2h&format=csv", "/api/gpu/usage?from=-1h&format=csv",
+		"/api/gpu/readings?metric=power_draw&from=-1h&format=csv", "/api/gpu/history?from=-1h&format=csv", "/api/gpu/why?from=-1h&format=csv",
+	} {
+		w := get(h, path)
+		_, params, err := mime.ParseMediaType(w.Header().Get("Content-Disposition"))
+		name := params["filename"]
+		what, _, _ := strings.Cut(strings.TrimPrefix(path, "/api/gpu/"), "?")
+		if w.Code != http.StatusOK || err != nil || !strings.HasPrefix(name, "gpuwhy-"+what+"-") || !strings.HasSuffix(name, ".csv") || seen[name] != "" {
+			t.Errorf("%s: %d, %q, %v, as %s", path, w.Code, name, err, seen[name])
+		}
+		seen[name] = path
+	}
+	q := pastRequest{devices: map[store.Key]store.Device{{Node: "a\"b/c\r\n é"}: {}}}
+	if got := q.file("usage"); strings.Trim(got, "abcdefghijklmnopqrstuvwxyz0123456789-_.T") != "" {
+		t.Errorf("%q", got)
 	}
 }
 

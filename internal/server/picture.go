@@ -38,5 +38,6 @@ func (s *Server) picture(w http.ResponseWriter, r *http.Request) error {
 	if err := s.cfg.Picture(f, nodeOf(r), asked).Render(r.Context(), &image); err != nil {
 		return fmt.Errorf("draw the picture: %w", err)
 	}
+	s.embeddable(w, r)
 	return reply(w, r, cacheRevalidate, newBody(typeSVG, image.Bytes()), nil)
 }

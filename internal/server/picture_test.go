@@ -2,9 +2,11 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
@@ -34,5 +36,48 @@ func TestPicture(t *testing.T) {
 		if got := get(h, address); got.Code != want || !strings.Contains(got.Body.String(), "detail") {
 			t.Errorf("%s: %d %s, want %d", address, got.Code, got.Body, want)
 		}
+	}
+}
+
+// The pages that may embed a card may embed the picture, as an image and in a frame, and others may not.
+func TestEmbeddedPicture(t *testing.T) {
+	frames, err := auth.ParseFrames([]string{"https://wiki.example.org", "https://*.farm.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, h := serving(t, func(c *Config) { c.AllowEmbed = frames })
+	st.show(t, fixture.Server())
+	stNone, none := serving(t)
+	stNone.show(t, fixture.Server())
+	for _, tt := range []struct {
+		named   bool
+		referer string
+		want    string
+	}{
+		{true, "https://wiki.example.org/", "cross-origin"},
+		{true, "https://a.farm.example/page", "cross-origin"},
+		{true, "https://farm.example/", "same-origin"},
+		{true, "https://wiki.example.org.evil.example/", "same-origin"},
+		{true, "https://evil.example/https://wiki.example.org/", "same-origin"},
+		{true, "", "same-origin"},
+		{false, "https://wiki.example.org/", "same-origin"},
+	} {
+		of := none
+		if tt.named {
+			of = h
+		}
+		w := get(of, "/picture.svg", "Referer: "+tt.referer)
+		if got := w.Header().Get("Cross-Origin-Resource-Policy"); w.Code != http.StatusOK || got != tt.want {
+			t.Errorf("%q: %d, %s", tt.referer, w.Code, got)
+		}
+		if framed := w.Header().Get("X-Frame-Options") == ""; framed != tt.named || framed != strings.HasSuffix(w.Header().Get("Content-Security-Policy"), "frame-ancestors https://wiki.example.org https://*.farm.example") {
+			t.Errorf("%q: in frames %v, %s", tt.referer, framed, w.Header().Get("Content-Security-Policy"))
+		}
+		if slices.Contains(w.Header().Values("Vary"), "Referer") != tt.named {
+			t.Errorf("%q: Vary is %v", tt.referer, w.Header().Values("Vary"))
+		}
+	}
+	if got := get(h, "/", "Referer: https://wiki.example.org/").Header().Get("Cross-Origin-Resource-Policy"); got != "same-origin" {
+		t.Errorf("the page: %s", got)
 	}
 }

@@ -59,7 +59,7 @@ func pictured(t *testing.T, long time.Duration) string {
 	var s *server.Server
 	site := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) }))
 	cfg.BasePath, cfg.Listen = "/", site.Listener.Addr().String()
-	web.New(&cfg, func() contract.Monitor { return cfg.Monitor }, func() []notify.Status { return nil })
+	web.New(&cfg, new(web.Hues), func() contract.Monitor { return cfg.Monitor }, func() []notify.Status { return nil })
 	var err error
 	if s, err = server.New(cfg); err != nil {
 		t.Fatal(err)

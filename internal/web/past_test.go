@@ -39,7 +39,7 @@ func remembering(t *testing.T, b *store.Batch) (*server.Config, *server.PastQues
 		Parts: func() map[string]contract.Part { return nil },
 	}
 	cfg.BasePath = "/"
-	web.New(cfg, func() contract.Monitor { return contract.Monitor{} }, func() []notify.Status { return nil })
+	web.New(cfg, new(web.Hues), func() contract.Monitor { return contract.Monitor{} }, func() []notify.Status { return nil })
 	q := &server.PastQuestion{Asked: url.Values{}, From: pastNow.Add(-time.Hour), To: pastNow, Devices: map[store.Key]store.Device{}}
 	devices, err := m.Devices(t.Context())
 	if err != nil {

@@ -30,16 +30,21 @@ type Pages struct {
 	monitor func() contract.Monitor
 	targets func() []notify.Status
 	assets  *static.Assets
+	hues    *Hues
 }
+
+// Hues are the colors of people's work.
+type Hues = views.Hues
 
 // New puts the pages into a server's configuration, which has all else, and a base
 // path that ends with a slash. They say what monitor says of gpuwhy and targets of
 // those who are told of alerts; many goroutines call both at the same time.
-func New(on *server.Config, monitor func() contract.Monitor, targets func() []notify.Status) *Pages {
+// The colors of people's work are the same on all of them.
+func New(on *server.Config, hues *Hues, monitor func() contract.Monitor, targets func() []notify.Status) *Pages {
 	if on.Latest == nil {
 		on.Latest = on.Newest
 	}
-	p := &Pages{on, monitor, targets, static.New()}
+	p := &Pages{on, monitor, targets, static.New(), hues}
 	on.Page, on.DevicePage, on.AlertsPage, on.PastPage, on.Picture = p.dashboard, p.device, p.alerts, p.past, p.picture
 	on.ErrorPage, on.Assets = p.problem, p.Asset
 	on.OtherPages = map[string]func(*insight.Fleet, string, url.Values) templ.Component{
@@ -167,6 +172,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 		Nodes:    f.Nodes(),
 		BasePath: p.base(node),
 		Root:     p.cfg.BasePath,
+		Hues:     p.hues,
 		Health:   p.cfg.BasePath + "api/health",
 		Asset:    p.URL,
 		Now:      p.cfg.Clock.Now(),

@@ -51,7 +51,7 @@ func TestPagesOfANode(t *testing.T) {
 	}
 	cfg := &server.Config{Newest: func() *insight.Fleet { return fleet }, Alerts: alerts, Recent: recent.New(), Parts: func() map[string]contract.Part { return nil }}
 	cfg.BasePath = "/x/"
-	web.New(cfg, func() contract.Monitor { return contract.Monitor{Source: gpu.SourceNVML} }, func() []notify.Status { return nil })
+	web.New(cfg, new(web.Hues), func() contract.Monitor { return contract.Monitor{Source: gpu.SourceNVML} }, func() []notify.Status { return nil })
 
 	name, others := own.Snapshot.Node, other.Snapshot.Node
 	for what, page := range map[string]string{
@@ -84,7 +84,7 @@ func TestOtherPages(t *testing.T) {
 	fleet := insight.NewFleet(insight.Of(fixture.Server()))
 	cfg := &server.Config{Newest: func() *insight.Fleet { return fleet }, Alerts: alert.New(nil), Recent: recent.New(), Parts: func() map[string]contract.Part { return nil }}
 	cfg.BasePath = "/x/"
-	web.New(cfg, func() contract.Monitor { return contract.Monitor{Source: gpu.SourceNVML, Version: "v1"} }, func() []notify.Status { return nil })
+	web.New(cfg, new(web.Hues), func() contract.Monitor { return contract.Monitor{Source: gpu.SourceNVML, Version: "v1"} }, func() []notify.Status { return nil })
 	uuid := fleet.Nodes()[0].Devices[1].UUID
 	for path, want := range map[string]string{"processes": `href="/x/processes?sort=name"`, "nodes": "<h1", "about": "What it costs", "find": uuid} {
 		page, ok := cfg.OtherPages[path]

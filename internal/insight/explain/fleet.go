@@ -18,9 +18,9 @@ const (
 	Resting Standing = iota // nothing works, and nothing is hot or loud
 	Cooling                 // work has ended, its heat has not
 	Busy                    // somebody works
-	Unread                  // it answers, and no GPU of it can be read
-	Silent                  // nothing comes of it: how it does is not known
 	Loud                    // a GPU is near its limit of heat, or its fan is fast
+	Unread                  // it answers, and no GPU of it can be read
+	Silent                  // nothing comes of it: how it does is not known, and it may be down
 	Broken                  // a GPU is lost, does not answer or needs a reset, or a fan fails
 	standings
 )
@@ -124,11 +124,34 @@ func (m Member) Standing() Standing {
 	return m.Answer.Standing()
 }
 
+// WorstFirst orders nodes by what people should see first: by how they do, then by how loud and hot they are, then by name. A
+// headline names the first of this order, and lists begin with it.
+func WorstFirst(a, b Member) int {
+	return cmp.Or(cmp.Compare(b.Standing(), a.Standing()), cmp.Compare(b.loudness(), a.loudness()), cmp.Compare(a.Node, b.Node))
+}
+
+// loudness is that of a node whose news come.
+func (m Member) loudness() float64 {
+	if m.Silent {
+		return 0
+	}
+	return m.Loudness()
+}
+
 // String is the standing of nodes in a few words.
 func (s Standing) String() string { return are[s] }
 
 // A Tally is how many nodes have each standing.
 type Tally [standings]int
+
+// Worst is the highest standing of those nodes.
+func (t *Tally) Worst() Standing {
+	worst := standings - 1
+	for worst > Resting && t[worst] == 0 {
+		worst--
+	}
+	return worst
+}
 
 // Nodes is how many there are.
 func (t *Tally) Nodes() (n int) {
@@ -146,10 +169,7 @@ var are = [standings]string{
 // headline says what of several nodes needs people first. node and what are the node that comes first of those
 // that it is about, and what is with it; what is empty where there is nothing to say.
 func (t *Tally) headline(node, what string) (now, past string) {
-	n, top := t.Nodes(), standings-1
-	for top > Resting && t[top] == 0 {
-		top--
-	}
+	n, top := t.Nodes(), t.Worst()
 	of := t[top]
 	text, after := strconv.Itoa(of)+" of "+strconv.Itoa(n)+" nodes are "+are[top], ""
 	switch of {
@@ -168,6 +188,9 @@ func (t *Tally) headline(node, what string) (now, past string) {
 		if what != "" {
 			after += ": {what}"
 		}
+		if t.besides(Silent) { // nobody knows what goes on there
+			after += "; " + t.are(Silent)
+		}
 	case Silent, Unread:
 		if of == 1 && node != "" {
 			after = ", {node}"
@@ -176,6 +199,8 @@ func (t *Tally) headline(node, what string) (now, past string) {
 		rest[Silent], rest[Unread] = 0, 0
 		switch others := rest.Nodes(); {
 		case others == 0:
+		case t.besides(Loud):
+			after += "; " + t.are(Loud)
 		case rest[Busy] > 0:
 			after += "; none that answers is loud"
 		default:
@@ -192,6 +217,26 @@ func (t *Tally) headline(node, what string) (now, past string) {
 	return end(text + after), end(pastTense(text + after))
 }
 
+// are says how many nodes have a standing, as "1 is silent".
+func (t *Tally) are(s Standing) string {
+	if t[s] == 1 {
+		return "1 is " + are[s]
+	}
+	return strconv.Itoa(t[s]) + " are " + are[s]
+}
+
+// besides reports whether the headline tells of nodes of that standing beside those that it is about.
+func (t *Tally) besides(s Standing) bool {
+	switch worst := t.Worst(); s {
+	case Silent:
+		return t[s] > 0 && worst == Broken
+	case Loud:
+		return t[s] > 0 && (worst == Silent || worst == Unread)
+	default:
+		return false
+	}
+}
+
 // others counts the nodes that the headline is not about.
 func (t *Tally) others() (out []string) {
 	told := false
@@ -200,6 +245,7 @@ func (t *Tally) others() (out []string) {
 		case t[s] == 0:
 		case !told:
 			told = true
+		case t.besides(s):
 		case s == Resting && t[Silent]+t[Unread]+t[Cooling]+t[Resting] == t.Nodes() && t[Cooling] == 0: // "the others are quiet"
 		default:
 			out = append(out, strconv.Itoa(t[s])+" "+are[s])
@@ -235,7 +281,16 @@ func Combine(of []Member) Answer {
 		out.add(m)
 	}
 	out.rank()
-	slices.SortStableFunc(out.ranked, func(x, y *DeviceAnswer) int { return cmp.Compare(y.Standing(), x.Standing()) })
+	worst := slices.MinFunc(of, WorstFirst).Node
+	other := func(d *DeviceAnswer) int {
+		if d.Device.Node == worst {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(out.ranked, func(x, y *DeviceAnswer) int {
+		return cmp.Or(cmp.Compare(y.Standing(), x.Standing()), cmp.Compare(other(x), other(y)))
+	})
 	out.sayOfAll(silent, unread)
 	return out
 }
@@ -272,16 +327,18 @@ func (a *Answer) sayOfAll(silent *Member, unread string) {
 	if len(a.ranked) > 0 {
 		first = a.ranked[0]
 	}
+	worst := t.Worst()
+	about := first != nil && first.Standing() == worst && worst >= Loud // the headline is about that device
 	switch {
-	case t[Broken]+t[Loud] > 0 && first != nil && first.Standing() >= Loud:
+	case about:
 		what := inside(strings.TrimRight(first.Headline, "."))
 		if who := first.Causes[0].Who; first.Standing() == Loud && who != "" {
 			what = ofUser(who)
 		}
 		a.Headline, a.Past = t.headline(first.Device.Node, what)
 		a.Facts, a.Action, a.Ways = first.Facts, first.Action, first.Ways
-	case t[Broken]+t[Loud] > 0: // a machine without a GPU
-		i := slices.IndexFunc(a.members, func(m Member) bool { return m.Standing() >= Loud })
+	case worst == Broken, worst == Loud: // a machine without a GPU
+		i := slices.IndexFunc(a.members, func(m Member) bool { return m.Standing() == worst })
 		a.Headline, a.Past = t.headline(a.members[i].Node, "")
 		a.Facts, a.Action = a.members[i].Facts, a.members[i].Action
 	default:
@@ -295,7 +352,7 @@ func (a *Answer) sayOfAll(silent *Member, unread string) {
 		}
 	}
 	rest := t.others()
-	if first != nil && first.Standing() >= Loud {
+	if about {
 		if busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != first }); len(busy) > 0 {
 			rest = append(rest, Plural(len(busy), "other GPU busy", "other GPUs busy"))
 		}
@@ -310,7 +367,11 @@ func (a *Answer) sayOfAll(silent *Member, unread string) {
 		a.Sentence = "On " + textOf(first.Device.Node) + ", " + inside(a.Sentence)
 	}
 	if n := t[Silent]; n > 0 {
-		a.Sentence = together([]string{a.Sentence, Plural(n, "node is silent", "nodes are silent")})
+		parts := []string{a.Sentence, Plural(n, "node is silent", "nodes are silent")}
+		if worst == Silent {
+			slices.Reverse(parts)
+		}
+		a.Sentence = together(parts)
 	}
 }
 
@@ -335,6 +396,16 @@ func Outlived(s *gpu.Snapshot, last *Answer, why gpu.Advice) Answer {
 	out.Time, out.Layers = last.Time, then(&last.Layers)
 	what := cmp.Or(textOf(why.What), "nothing comes of this node")
 	out.Sentence = sentence(capital(what), "when it was last heard, "+inside(strings.TrimRight(out.Headline, ".")))
+	// What was said first stays first: a page shows the device that its headline is about.
+	place := func(d *DeviceAnswer) int {
+		for i, was := range last.ranked {
+			if was.Device.UUID == d.Device.UUID {
+				return i
+			}
+		}
+		return len(last.ranked)
+	}
+	slices.SortStableFunc(out.ranked, func(x, y *DeviceAnswer) int { return cmp.Compare(place(x), place(y)) })
 	for i := range out.Devices {
 		d := &out.Devices[i]
 		j := slices.IndexFunc(last.Devices, func(was DeviceAnswer) bool { return was.Device.UUID == d.Device.UUID })

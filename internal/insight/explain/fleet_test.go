@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,10 +11,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// member is a node with a device that was so for a minute.
-func member(name string, d gpu.Device) explain.Member {
-	d.Node = name
-	s := snapshot(d)
+// member is a node with devices that were so for a minute.
+func member(name string, devices ...gpu.Device) explain.Member {
+	for i := range devices {
+		devices[i].Node = name
+	}
+	s := snapshot(devices...)
 	s.Node = name
 	h := explain.NewHistory()
 	var a explain.Answer
@@ -82,7 +85,9 @@ func TestHeadlineOfNodes(t *testing.T) {
 		"all at work":    {of(2, with(busy), 1), "All 2 nodes are at work, and none is loud.", "All 2 nodes were at work, and none was loud.", "", false},
 		"one loud":       {join(of(1, with(loud), 7), of(2, with(), 1)), "1 of 3 nodes is loud, n7: train.py of alice.", "1 of 3 nodes was loud, n7: train.py of alice.", "2 quiet", false},
 		"loud":           {join(of(2, with(loud), 7), of(1, with(busy), 5), of(1, with(), 1)), "2 of 4 nodes are loud; the worst is n7: train.py of alice.", "2 of 4 nodes were loud; the worst was n7: train.py of alice.", "1 at work · 1 quiet · 2 other GPUs busy", false},
-		"loud, silent":   {join(of(1, with(loud), 7), of(1, gone(with(loud)), 8), of(1, with(), 1)), "1 of 3 nodes is loud, n7: train.py of alice.", "1 of 3 nodes was loud, n7: train.py of alice.", "1 silent · 1 quiet", false},
+		"loud, silent":   {join(of(1, with(loud), 7), of(1, gone(with(loud)), 8), of(1, with(), 1)), "1 of 3 nodes is silent, n8; 1 is loud.", "1 of 3 nodes was silent, n8; 1 was loud.", "1 quiet", false},
+		"silent, broken": {join(of(1, with(lost), 7), of(2, gone(with()), 8), of(1, with(loud), 1)), "1 of 4 nodes is broken, n7: the GPU is lost; 2 are silent.", "1 of 4 nodes was broken, n7: the GPU is lost; 2 were silent.", "1 loud · 1 other GPU busy", true},
+		"unread, loud":   {join(of(2, with(loud), 7), of(1, unread, 1)), "1 of 3 nodes is without a GPU that can be read, n1; 2 are loud.", "1 of 3 nodes was without a GPU that could be read, n1; 2 were loud.", "", false},
 		"broken":         {join(of(2, with(loud), 7), of(1, with(lost), 1)), "1 of 3 nodes is broken, n1: the GPU is lost.", "1 of 3 nodes was broken, n1: the GPU is lost.", "2 loud · 2 other GPUs busy", true},
 		"several broken": {join(of(1, with(), 7), of(2, with(lost), 1)), "2 of 3 nodes are broken; the worst is n1: the GPU is lost.", "2 of 3 nodes were broken; the worst was n1: the GPU is lost.", "1 quiet", true},
 		"silent":         {join(of(2, gone(with(loud)), 1), of(2, with(), 3)), "2 of 4 nodes are silent; the others are quiet.", "2 of 4 nodes were silent; the others were quiet.", "", false},
@@ -126,7 +131,53 @@ func TestOutlived(t *testing.T) {
 	if works, known := a.Devices[0].Works(); works || known {
 		t.Error("it is known whether it works")
 	}
+	two := member("n1", made(at(0)), made(at(1), working(97, runner(50, "train.py", 97))))
+	silent := func(d *gpu.Device) { d.State = gpu.StateNotAnswering }
+	last := snapshot(made(at(0), silent), made(at(1), silent))
+	after := explain.Outlived(last, two.Answer, gpu.Advice{What: "nothing comes of it"})
+	if main := after.Main(); !strings.Contains(after.Headline, "GPU 1") || main[len(main)-1].Device.Index != 1 {
+		t.Errorf("%q is about GPU 1, and the first cause about GPU %d", after.Headline, main[len(main)-1].Device.Index)
+	}
 	if !strings.HasPrefix(a.Sentence, "Nothing comes of it") {
 		t.Errorf("the sentence is %q", a.Sentence)
 	}
+}
+
+// The worst node of a headline is the first of a list, whatever else its devices do.
+func TestOneOrderOfNodes(t *testing.T) {
+	loud := func(d *gpu.Device) {
+		working(97, runner(50, "train.py", 97))(d)
+		d.Thermal.GPU = gpu.Of[gpu.Celsius](84)
+		d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](88)}}
+	}
+	lost := func(d *gpu.Device) { d.State, d.Readings = gpu.StateLost, gpu.Readings{} }
+	node := func(name string, changes ...func(*gpu.Device)) explain.Member {
+		var devices []gpu.Device
+		for i, change := range changes {
+			devices = append(devices, made(at(i), change))
+		}
+		return member(name, devices...)
+	}
+	quiet := func(*gpu.Device) {}
+	all := []explain.Member{
+		node("n1", quiet), silent(node("n2", loud)), node("n3", loud), node("n4", lost, quiet), unread("n5"), node("n6", lost, loud), node("n7", quiet),
+	}
+	for left := all; len(left) > 1; {
+		worst := slices.MinFunc(left, explain.WorstFirst)
+		if a := explain.Combine(left); worst.Standing() > explain.Busy && !strings.Contains(a.Headline, worst.Node) {
+			t.Errorf("the worst is %s, and it says %q", worst.Node, a.Headline)
+		}
+		left = slices.DeleteFunc(slices.Clone(left), func(m explain.Member) bool { return m.Node == worst.Node })
+	}
+	sorted := slices.SortedFunc(slices.Values(all), explain.WorstFirst)
+	if got := strings.Join(nodesOf(sorted), " "); got != "n4 n6 n2 n5 n3 n1 n7" {
+		t.Errorf("the order is %s", got)
+	}
+}
+
+func nodesOf(all []explain.Member) (names []string) {
+	for _, m := range all {
+		names = append(names, m.Node)
+	}
+	return names
 }

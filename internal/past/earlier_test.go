@@ -1,0 +1,16 @@
+package past
+
+import "testing"
+
+func TestEarlier(t *testing.T) {
+	for said, want := range map[string]string{
+		"GPU 5 does not answer; this began 30 s ago.":       "GPU 5 does not answer; this began 30 s earlier.",
+		"12\u00a0min ago it rose above 50 %.":               "12\u00a0min earlier it rose above 50 %.",
+		"the first came 4 min ago, the last one 2 days ago": "the first came 4 min earlier, the last one 2 days earlier",
+		"ago.py is busy": "ago.py is busy",
+	} {
+		if got := Earlier(said); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
