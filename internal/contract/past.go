@@ -143,8 +143,10 @@ type PastSession struct {
 	SMSeconds  Float   `json:"sm_seconds"`           // how long all multiprocessors would have worked for the same. Null where no driver told
 	Joules     Joules  `json:"energy_joules"`        // its part of the draw above rest, an estimate. Null where that was never known
 	Known      float64 `json:"energy_known_seconds"` // for how much of the time the energy is known
-	Method     string  `json:"energy_method"`        // by what the draw was divided; empty where it was not
-	Accounted  bool    `json:"accounted"`            // the driver's accounting told of it afterwards: gpuwhy never saw it run
+	// For how much of the time the energy is estimated, since what the GPU draws at rest was not known.
+	Estimated float64 `json:"energy_estimated_seconds"`
+	Method    string  `json:"energy_method"` // by what the draw was divided: sm_share, memory or mixed; or estimated, where some of it is; empty where it was not
+	Accounted bool    `json:"accounted"`     // the driver's accounting told of it afterwards: gpuwhy never saw it run
 }
 
 // NewPastSession makes it of a session on a device.
@@ -164,6 +166,9 @@ func NewPastSession(s *store.Session, d *store.Device) PastSession {
 	}
 	if s.SMKnown > 0 {
 		out.SMSeconds = gpu.Of(s.SMSeconds)
+	}
+	if s.JoulesMethod == store.Estimated {
+		out.Known, out.Estimated = 0, out.Known
 	}
 	if s.JoulesKnown > 0 {
 		out.Joules = gpu.Of(gpu.Joules(s.Joules))
@@ -185,16 +190,18 @@ type UsageRow struct {
 	User string   `json:"user"`          // of a program; else empty
 	GPU  *PastGPU `json:"gpu,omitempty"` // left out but for usage by GPU
 
-	Sessions int      `json:"session_count"`   // processes on GPUs
-	Devices  int      `json:"gpu_count"`       // GPUs that they were on
-	Held     float64  `json:"gpu_hours"`       // for how long they had GPUs
-	Busy     float64  `json:"busy_hours"`      // in which they worked
-	Idle     float64  `json:"idle_hours"`      // in which they only held them
-	SMHours  *float64 `json:"sm_hours"`        // how long all multiprocessors would have worked for the same. Null where no driver told
-	KWh      *float64 `json:"energy_kwh"`      // above rest, an estimate; of a GPU all that it drew, unless somebody's part is asked for. Null where that was never known
-	Known    float64  `json:"energy_known"`    // the part of the time, 0 to 1, for which the energy is known
-	Cost     *float64 `json:"cost" unit:"any"` // of the energy. Null without a price
-	Peak     Bytes    `json:"peak_memory_mb"`  // the most that one process held. Null where the driver never said
+	Sessions int      `json:"session_count"` // processes on GPUs
+	Devices  int      `json:"gpu_count"`     // GPUs that they were on
+	Held     float64  `json:"gpu_hours"`     // for how long they had GPUs
+	Busy     float64  `json:"busy_hours"`    // in which they worked
+	Idle     float64  `json:"idle_hours"`    // in which they only held them
+	SMHours  *float64 `json:"sm_hours"`      // how long all multiprocessors would have worked for the same. Null where no driver told
+	KWh      *float64 `json:"energy_kwh"`    // above rest, an estimate; of a GPU all that it drew, unless somebody's part is asked for. Null where that was never known
+	Known    float64  `json:"energy_known"`  // the part of the time, 0 to 1, for which the energy is known
+	// The part of the time, 0 to 1, for which the energy is estimated, since what the GPUs draw at rest was not known.
+	Estimated float64  `json:"energy_estimated"`
+	Cost      *float64 `json:"cost" unit:"any"` // of the energy. Null without a price
+	Peak      Bytes    `json:"peak_memory_mb"`  // the most that one process held. Null where the driver never said
 }
 
 // NewPastUsage makes it. A price of 0 is none.
@@ -207,7 +214,7 @@ func NewPastUsage(span PastSpan, by past.By, price float64, devices map[store.Ke
 		row := UsageRow{
 			Name: u.Name, User: u.User, Sessions: u.Sessions, Devices: u.Devices, Held: inHours(u.Held), Busy: inHours(u.Busy),
 			Idle: inHours(u.Held - u.Busy), SMHours: fine(u.SMSeconds, 1.0/3600), KWh: fine(u.KWh(), 1),
-			Known: u.JoulesKnown, Peak: u.PeakMemory,
+			Known: u.JoulesKnown, Estimated: u.JoulesEstimated, Peak: u.PeakMemory,
 		}
 		if price > 0 {
 			row.Cost = fine(u.KWh(), price)
@@ -460,7 +467,7 @@ var (
 	SessionColumns = []string{
 		"from", "to", "outcome", "node", "gpu_uuid", "gpu_id", "gpu_name", "pid", "user", "name", "program", "container", "image", "pod", "unit", "job",
 		"seen_seconds", "busy_seconds", "peak_memory_mb", "mean_memory_mb", "sm_seconds", "energy_joules", "energy_known_seconds", "energy_method",
-		"accounted", "gpu_kind",
+		"accounted", "gpu_kind", "energy_estimated_seconds",
 	}
 	ChapterColumns = []string{
 		"from", "to", "kind", "node", "gpu_uuid", "gpu_id", "gpu_name", "who", "other_count", "utilization_percent", "cooled_seconds", "sentence", "gpu_kind",
@@ -469,7 +476,7 @@ var (
 	EventColumns = []string{"time", "kind", "severity", "node", "gpu_uuid", "text", "gpu_kind"}
 	UsageColumns = []string{
 		"name", "user", "gpu_uuid", "session_count", "gpu_count", "gpu_hours", "busy_hours", "idle_hours", "sm_hours", "energy_kwh", "energy_known",
-		"cost", "peak_memory_mb", "gpu_kind",
+		"cost", "peak_memory_mb", "gpu_kind", "energy_estimated",
 	}
 )
 
@@ -478,7 +485,7 @@ func (s PastSession) CSV() []string {
 	return []string{
 		s.From, s.To, s.Outcome, s.Node, s.GPUUUID, cell(s.GPUID), s.GPUName, cell(s.PID), s.User, s.Name, s.Program, s.Container, s.Image, s.Pod, s.Unit,
 		s.Job, cell(s.Seen), cell(s.Busy), cell(s.PeakMemory), cell(s.MeanMemory), cell(s.SMSeconds), cell(s.Joules), cell(s.Known), s.Method,
-		cell(s.Accounted), string(s.GPUKind),
+		cell(s.Accounted), string(s.GPUKind), cell(s.Estimated),
 	}
 }
 
@@ -516,7 +523,7 @@ func (u UsageRow) CSV(kinds []gpu.Kind) []string {
 	}
 	return []string{
 		u.Name, u.User, uuid, cell(u.Sessions), cell(u.Devices), cell(u.Held), cell(u.Busy), cell(u.Idle), cell(u.SMHours), cell(u.KWh), cell(u.Known),
-		cell(u.Cost), cell(u.Peak), kind,
+		cell(u.Cost), cell(u.Peak), kind, cell(u.Estimated),
 	}
 }
 

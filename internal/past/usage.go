@@ -47,9 +47,10 @@ type Usage struct {
 	// Joules is its part of the draw above rest, an estimate; of a device all that it drew, unless only some sessions are asked
 	// for. Absent where it was never known.
 	Joules gpu.Reading[float64]
-	// JoulesKnown is the part of the time, 0 to 1, for which Joules is known.
-	JoulesKnown float64
-	PeakMemory  gpu.Reading[gpu.Bytes] // the most that one session held
+	// JoulesKnown is the part of the time, 0 to 1, for which Joules is known, and JoulesEstimated that for which it is estimated, since
+	// what the devices draw at rest was not known: see [store.Estimated].
+	JoulesKnown, JoulesEstimated float64
+	PeakMemory                   gpu.Reading[gpu.Bytes] // the most that one session held
 }
 
 // KWh is the energy in kilowatt-hours.
@@ -71,6 +72,8 @@ type group struct {
 	on   map[store.Key][]stretch
 	span float64 // seconds that were seen of its sessions
 	told float64 // of them those in which the energy is known
+
+	estimated float64 // and those in which it is estimated
 }
 
 // Usage sums up who used devices between two times, the longest held first. A session that is only in part within the span
@@ -269,7 +272,11 @@ func (g *group) add(s *store.Session, w *weight, from, to time.Time) {
 	}
 	if s.JoulesKnown > 0 {
 		g.Joules = gpu.Of(g.Joules.Or(0) + work*s.Joules)
-		g.told += share * s.JoulesKnown.Seconds()
+		if told := share * s.JoulesKnown.Seconds(); s.JoulesMethod == store.Estimated {
+			g.estimated += told
+		} else {
+			g.told += told
+		}
 	}
 	if m, ok := s.PeakMemory.Get(); ok && m >= g.PeakMemory.Or(0) {
 		g.PeakMemory = gpu.Of(m)
@@ -300,7 +307,7 @@ func (g *group) sum() Usage {
 		u.Busy += busy
 	}
 	if g.span > 0 {
-		u.JoulesKnown = g.told / g.span
+		u.JoulesKnown, u.JoulesEstimated = g.told/g.span, g.estimated/g.span
 	}
 	return u
 }
@@ -353,7 +360,7 @@ func (p *Past) drawn(ctx context.Context, q store.Query, of []Usage) ([]Usage, e
 	}
 	for i := range of {
 		e, known := energy[of[i].Key]
-		of[i].Joules, of[i].JoulesKnown = gpu.Reading[float64]{}, 0
+		of[i].Joules, of[i].JoulesKnown, of[i].JoulesEstimated = gpu.Reading[float64]{}, 0, 0
 		if known {
 			of[i].Joules, of[i].JoulesKnown = gpu.Of(e.Joules), e.Known
 		}
@@ -388,7 +395,7 @@ func (p *Past) Energy(ctx context.Context, q store.Query) (map[store.Key]Energy,
 		q.Tier = store.Quarter
 	}
 	column := store.OfDevices.Find("power_draw")
-	q.Columns, q.Reuse = []int{column}, true
+	q.Columns, q.Reuse = []int{column, store.ReadSeconds}, true
 	out := map[store.Key]Energy{}
 	for from := q.From; from.Before(q.To); from = from.Add(atOnce) {
 		to := earliest(from.Add(atOnce), q.To)
@@ -439,6 +446,7 @@ func (p *Past) looked(ctx context.Context, q store.Query, column int) (map[store
 				is.mean = (sum.mean*float64(sum.count) + is.mean*float64(is.count)) / float64(n)
 			}
 			is.readings, is.count = is.readings+sum.readings, is.count+sum.count
+			is.stood, is.timed = is.stood+sum.stood, is.timed+sum.timed
 		}
 		unmade[at] = is
 	}

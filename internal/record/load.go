@@ -185,6 +185,11 @@ func (r *Recorder) resumeSession(before store.Session) {
 		first := n.beginning(&session{Session: s, start: startOf(&s)}, s.Begin.Equal(x.began))
 		if then.recognize(&first, false, r.unwatched()) != another {
 			r.join(&then, s)
+			for _, o := range x.owing {
+				if o.SessionKey == s.SessionKey {
+					o.Session = after(then.Session, s)
+				}
+			}
 			return
 		}
 	}

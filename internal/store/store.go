@@ -126,7 +126,7 @@ type Session struct {
 	SMKnown       time.Duration
 	Joules        float64 // its part of the device's draw above rest, as package attribute divides it
 	JoulesKnown   time.Duration
-	JoulesMethod  string        // by what it was divided; "mixed" where that changed
+	JoulesMethod  string        // by what it was divided; "mixed" where that changed; or [Estimated]
 	Busy          time.Duration // in which its SMs or engines worked
 	// Accounted: all that is known comes from the driver's accounting (see [gpu.AccountedProcess]), and gpuwhy never saw it run.
 	// It has no user and no name; its From is when it began to use the device; SMSeconds and Busy are its mean utilization
@@ -134,6 +134,10 @@ type Session struct {
 	Accounted bool
 	Order     int64 // see [Batch.Delivered]; a store does not read it back
 }
+
+// Estimated is the JoulesMethod of a session while the idle floor of its device is not known: what the device draws at rest is estimated,
+// and its joules with that. JoulesKnown is then for how long there is an estimate, or more that is known.
+const Estimated = "estimated"
 
 // SessionKey is what makes a session: a pid that is used again has another start, and a machine
 // that starts again another boot.
