@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"strings"
@@ -49,7 +50,7 @@ type History struct {
 	Step float64 `json:"step_seconds"` // time between two points; each is about the step that begins then
 	// What the points are made of: each reading, or those of a minute, a quarter of an hour or six hours.
 	Tier   string          `json:"tier" enum:"raw,1m,15m,6h"`
-	Start  string          `json:"start" format:"date-time"` // time of the first point
+	Start  string          `json:"start" format:"date-time"` // time of the first point, which is not before from: steps begin at whole ones since 1970
 	Points int             `json:"point_count"`              // how many points each list has
 	GPUs   []HistorySeries `json:"gpus"`                     // one entry a GPU of which something is known, by machine and place
 	// One entry a machine, for metrics of machines; left out where there is none.
@@ -179,14 +180,14 @@ func NewPastSession(s *store.Session, d *store.Device) PastSession {
 // PastUsage answers GET /api/gpu/usage.
 type PastUsage struct {
 	PastSpan
-	By    string     `json:"by" enum:"user,process,job,pod,gpu"` // what it is summed by
-	Price Float      `json:"price_per_kwh" unit:"any"`           // of electricity. Null where none is set
-	Rows  []UsageRow `json:"usage"`                              // the longest held first
+	By    string     `json:"by" enum:"user,process,job,pod,container,unit,gpu,node,cluster"` // what it is summed by
+	Price Float      `json:"price_per_kwh" unit:"any"`                                       // of electricity. Null where none is set
+	Rows  []UsageRow `json:"usage"`                                                          // the longest held first
 }
 
-// UsageRow is what one user, program, job, pod or GPU had.
+// UsageRow is what one user, program, job, pod, container, unit of systemd, GPU, machine or cluster had.
 type UsageRow struct {
-	Name string   `json:"name"`          // empty where that is not known, or for what ran in no job or pod
+	Name string   `json:"name"`          // empty where that is not known, or for what ran in no job, pod, container or unit
 	User string   `json:"user"`          // of a program; else empty
 	GPU  *PastGPU `json:"gpu,omitempty"` // left out but for usage by GPU
 
@@ -196,7 +197,7 @@ type UsageRow struct {
 	Busy     float64  `json:"busy_hours"`    // in which they worked
 	Idle     float64  `json:"idle_hours"`    // in which they only held them
 	SMHours  *float64 `json:"sm_hours"`      // how long all multiprocessors would have worked for the same. Null where no driver told
-	KWh      *float64 `json:"energy_kwh"`    // above rest, an estimate; of a GPU all that it drew, unless somebody's part is asked for. Null where that was never known
+	KWh      *float64 `json:"energy_kwh"`    // above rest, an estimate; of a GPU, and of the GPUs of a machine or a cluster, all that they drew, unless somebody's part is asked for. Null where that was never known
 	Known    float64  `json:"energy_known"`  // the part of the time, 0 to 1, for which the energy is known
 	// The part of the time, 0 to 1, for which the energy is estimated, since what the GPUs draw at rest was not known.
 	Estimated float64  `json:"energy_estimated"`
@@ -218,6 +219,9 @@ func NewPastUsage(span PastSpan, by past.By, price float64, devices map[store.Ke
 		}
 		if price > 0 {
 			row.Cost = fine(u.KWh(), price)
+		}
+		if by == past.ByCluster {
+			row.Name = cmp.Or(row.Name, LocalCluster)
 		}
 		if d, known := devices[u.Key]; known && by == past.ByGPU {
 			row.Name, row.GPU = d.Name, new(pastGPU(&d))

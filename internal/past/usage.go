@@ -19,19 +19,26 @@ type By string
 
 // The ways to sum usage.
 const (
-	ByUser    By = "user"
-	ByProcess By = "process" // by what a person calls the program, and its user
-	ByJob     By = "job"
-	ByPod     By = "pod"
-	ByGPU     By = "gpu"
+	ByUser      By = "user"
+	ByProcess   By = "process" // by what a person calls the program, and its user
+	ByJob       By = "job"
+	ByPod       By = "pod"
+	ByContainer By = "container"
+	ByUnit      By = "unit" // of systemd
+	ByGPU       By = "gpu"
+	ByNode      By = "node"
+	ByCluster   By = "cluster" // of nodes; those in none are together
 )
 
 // Ways are all of them.
-var Ways = []By{ByUser, ByProcess, ByJob, ByPod, ByGPU}
+var Ways = []By{ByUser, ByProcess, ByJob, ByPod, ByContainer, ByUnit, ByGPU, ByNode, ByCluster}
 
-// A Usage is what one user, program, job, pod or device had over a span.
+// ofDevices reports whether each device is in one sum as a whole.
+func (by By) ofDevices() bool { return by == ByGPU || by == ByNode || by == ByCluster }
+
+// A Usage is what one user, program, job, pod, container, unit, device, node or cluster had over a span.
 type Usage struct {
-	Name      string // empty: not known, or none such as of what runs in no job
+	Name      string // empty: not known, or none such as of what runs in no job, or of nodes in no cluster
 	User      string // of a process
 	store.Key        // of a device
 
@@ -44,8 +51,8 @@ type Usage struct {
 	// SMSeconds is how long all multiprocessors of a device would have worked for the same; absent where no
 	// driver told.
 	SMSeconds gpu.Reading[float64]
-	// Joules is its part of the draw above rest, an estimate; of a device all that it drew, unless only some sessions are asked
-	// for. Absent where it was never known.
+	// Joules is its part of the draw above rest, an estimate; of a device, and of the devices of a node or cluster, all that they drew,
+	// unless only some sessions are asked for. Absent where it was never known.
 	Joules gpu.Reading[float64]
 	// JoulesKnown is the part of the time, 0 to 1, for which Joules is known, and JoulesEstimated that for which it is estimated, since
 	// what the devices draw at rest was not known: see [store.Estimated].
@@ -98,8 +105,8 @@ func (p *Past) Usage(ctx context.Context, by By, q store.Query) ([]Usage, error)
 	for _, g := range groups {
 		out = append(out, g.sum())
 	}
-	if by == ByGPU && q.User+q.Name+q.Job+q.Pod == "" {
-		if out, err = p.drawn(ctx, q, out); err != nil {
+	if by.ofDevices() && q.User+q.Name+q.Job+q.Pod == "" {
+		if out, err = p.drawn(ctx, by, q, groups); err != nil {
 			return nil, err
 		}
 	}
@@ -232,9 +239,39 @@ func nameOf(by By, s *store.Session) (name, user string) {
 		return s.Job, ""
 	case ByPod:
 		return s.Pod, ""
+	case ByContainer:
+		return s.Container, ""
+	case ByUnit:
+		return s.Unit, ""
 	default:
-		return s.Node + "/" + s.UUID, ""
+		return nameOfDevice(by, s.Key), ""
 	}
+}
+
+// nameOfDevice is the name of the sum that a device is in.
+func nameOfDevice(by By, k store.Key) string {
+	switch by {
+	case ByNode:
+		return k.Node
+	case ByCluster:
+		cluster, _, in := strings.Cut(k.Node, ":") // as [insight.Key] makes it
+		if !in {
+			return ""
+		}
+		return cluster
+	default:
+		return k.Node + "/" + k.UUID
+	}
+}
+
+// Choices are all ways to sum, for people: "user, process or gpu".
+func Choices() string {
+	names := make([]string, len(Ways))
+	for i, by := range Ways {
+		names[i] = string(by)
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // ParseBy reads a way to sum.
@@ -242,7 +279,7 @@ func ParseBy(text string) (By, error) {
 	if by := By(strings.ToLower(text)); slices.Contains(Ways, by) {
 		return by, nil
 	}
-	return "", fmt.Errorf("%s is no way to sum usage: take user, process, job, pod or gpu", strconv.Quote(text))
+	return "", fmt.Errorf("%s is no way to sum usage: take %s", strconv.Quote(text), Choices())
 }
 
 // add takes in the part of a session between two times.
@@ -348,28 +385,36 @@ func heldBy(list []stretch) (held, busy time.Duration) {
 	return time.Duration(math.Round(heldFor)), time.Duration(math.Round(busyFor))
 }
 
-// drawn sets the energy of devices to all that they drew, from their power, in place of what sessions had of it. Devices that
-// nobody used are added.
-func (p *Past) drawn(ctx context.Context, q store.Query, of []Usage) ([]Usage, error) {
-	if q.To.IsZero() || q.From.IsZero() {
-		return of, nil
-	}
-	energy, err := p.Energy(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	for i := range of {
-		e, known := energy[of[i].Key]
-		of[i].Joules, of[i].JoulesKnown, of[i].JoulesEstimated = gpu.Reading[float64]{}, 0, 0
-		if known {
-			of[i].Joules, of[i].JoulesKnown = gpu.Of(e.Joules), e.Known
+// drawn are the sums of groups of devices with the energy of all that these drew, from their power, in place of what sessions had of it.
+// Devices that nobody used are added.
+func (p *Past) drawn(ctx context.Context, by By, q store.Query, groups map[string]*group) (out []Usage, err error) {
+	var energy map[store.Key]Energy
+	if !q.To.IsZero() && !q.From.IsZero() {
+		if energy, err = p.Energy(ctx, q); err != nil {
+			return nil, err
 		}
-		delete(energy, of[i].Key)
+		for _, g := range groups {
+			g.Joules, g.told, g.estimated, g.span = gpu.Reading[float64]{}, 0, 0, 0
+		}
 	}
 	for k, e := range energy {
-		of = append(of, Usage{Name: k.Node + "/" + k.UUID, Key: k, Devices: 1, Joules: gpu.Of(e.Joules), JoulesKnown: e.Known})
+		name := nameOfDevice(by, k)
+		g := groups[name+"\x00"]
+		if g == nil {
+			g = newGroup(by, name, "", &store.Session{SessionKey: store.SessionKey{Key: k}})
+			groups[name+"\x00"] = g
+		}
+		g.on[k] = append(g.on[k], stretch{})
+		g.Joules = gpu.Of(g.Joules.Or(0) + e.Joules)
+		g.told += e.Known
 	}
-	return of, nil
+	for _, g := range groups {
+		if energy != nil {
+			g.span = float64(len(g.on))
+		}
+		out = append(out, g.sum())
+	}
+	return out, nil
 }
 
 // An Energy is what a device drew.

@@ -347,6 +347,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return pastError(err)
 	}
+	g = g.Within(q.From)
 	leave, err := s.cfg.Past.Room(r.Context(), g.Len()*devices*len(columns))
 	if err != nil {
 		return pastError(err)
@@ -401,12 +402,16 @@ func stepOf(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	step, err := time.ParseDuration(text)
+	step, known := when.Length(text)
+	var err error
+	if !known {
+		step, err = time.ParseDuration(text)
+	}
 	if seconds, isNumber := strconv.ParseFloat(text, 64); isNumber == nil {
 		step, err = time.Duration(seconds*float64(time.Second)), nil
 	}
 	if err != nil || step < time.Second {
-		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is no step", "use a time of a second or more, such as 30s, 5m or 1h")
+		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is no step", "use a time of a second or more, such as 30s, 5m, 1.5h or 1d")
 	}
 	return step, nil
 }

@@ -64,7 +64,7 @@ func Usage(w io.Writer, p *contract.PastUsage) error {
 		t.row("No process was seen on a GPU.")
 		return t.Flush()
 	}
-	header := []string{map[string]string{"user": "USER", "process": "PROGRAM", "job": "JOB", "pod": "POD", "gpu": "GPU"}[p.By], "GPU-HOURS", "BUSY", "IDLE", "ENERGY"}
+	header := []string{map[string]string{"user": "USER", "process": "PROGRAM", "job": "JOB", "pod": "POD", "container": "CONTAINER", "unit": "UNIT", "gpu": "GPU", "node": "NODE", "cluster": "CLUSTER"}[p.By], "GPU-HOURS", "BUSY", "IDLE", "ENERGY"}
 	if p.Price.Present() {
 		header = append(header, "COST")
 	}
