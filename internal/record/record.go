@@ -280,6 +280,7 @@ func (r *Recorder) leave(n *node, at time.Time) {
 			continue
 		}
 		r.lose(d)
+		r.leaveThrottles(d, at)
 		if d.seen.IsZero() {
 			d.seen = at
 		}
