@@ -242,9 +242,14 @@ func inHours(d time.Duration) float64 { return inSeconds(d) / 3600 }
 type PastWhy struct {
 	PastSpan
 	Sentence string        `json:"why"`      // what went on, in the order of time
-	Chapters []PastChapter `json:"chapters"` // work, and what was broken, by time
-	Causes   []PastCause   `json:"causes"`   // what the answer was, and from when to when
+	Chapters []PastChapter `json:"chapters"` // work, and what was broken, by time; a thousand at most
+	Causes   []PastCause   `json:"causes"`   // what the answer was, and from when to when; a thousand at most
+	// The number of the first chapter and cause after these, for the parameter start. Null where there are no more.
+	Next *int `json:"next" unit:"any"`
 }
+
+// MostCauses is how many causes, and how many chapters, an answer about the past lists at once.
+const MostCauses = 1000
 
 // PastChapter is one thing that went on with a GPU for a while.
 type PastChapter struct {
@@ -274,18 +279,25 @@ type PastCause struct {
 	Confidence float64  `json:"confidence"`              // how likely it is the true one, 0 to 1
 }
 
-// NewPastWhy makes it.
-func NewPastWhy(span PastSpan, s *past.Story, devices map[store.Key]store.Device) PastWhy {
-	return PastWhy{
-		PastSpan: span, Sentence: s.Sentence,
-		Chapters: listOf(s.Chapters, func(c *past.Chapter) PastChapter {
-			d := devices[c.Key]
-			return PastChapter{
-				PastGPU: pastGPU(&d), From: timestamp(c.From), To: timestamp(c.To), Kind: c.Kind, Who: c.Who, Others: c.Others,
-				Mean: c.Utilization, Cooled: inSeconds(c.Cooled), Sentence: c.Sentence,
-			}
-		}),
-		Causes: listOf(s.Causes, func(c *store.Cause) PastCause { return NewPastCause(c, devices) }),
+// NewPastWhy makes it, without the first chapters and causes. Of the causes those are given already that are listed, and one more where there
+// are more.
+func NewPastWhy(span PastSpan, s *past.Story, causes []store.Cause, first int, devices map[store.Key]store.Device) PastWhy {
+	chapters := s.Chapters[min(first, len(s.Chapters)):]
+	out := PastWhy{PastSpan: span, Sentence: s.Sentence}
+	if max(len(chapters), len(causes)) > MostCauses {
+		out.Next = new(first + MostCauses)
+	}
+	out.Chapters = listOf(chapters[:min(len(chapters), MostCauses)], func(c *past.Chapter) PastChapter { return NewPastChapter(c, devices) })
+	out.Causes = listOf(causes[:min(len(causes), MostCauses)], func(c *store.Cause) PastCause { return NewPastCause(c, devices) })
+	return out
+}
+
+// NewPastChapter makes it.
+func NewPastChapter(c *past.Chapter, devices map[store.Key]store.Device) PastChapter {
+	d := devices[c.Key]
+	return PastChapter{
+		PastGPU: pastGPU(&d), From: timestamp(c.From), To: timestamp(c.To), Kind: c.Kind, Who: c.Who, Others: c.Others,
+		Mean: c.Utilization, Cooled: inSeconds(c.Cooled), Sentence: c.Sentence,
 	}
 }
 

@@ -27,6 +27,9 @@ func Past(w io.Writer, p *contract.PastWhy) error {
 		c := &p.Chapters[i]
 		t.row(momentIn(in, c.From), momentIn(in, c.To), gpuOf(&c.PastGPU), c.Sentence)
 	}
+	if p.Next != nil {
+		t.row("These are the first. Ask about a shorter time for the others, or for all with --csv.")
+	}
 	return t.Flush()
 }
 
