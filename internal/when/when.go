@@ -56,6 +56,9 @@ var between = lazy.Pattern(`(?i)\.\.| (?:to|until|till|[-–—]) |/`)
 // betweens are the words of a span such as "between 9:00 and 10:00".
 var betweens = lazy.Pattern(`(?i)^\s*between\s+(.+)\s+and\s+(.+)$`)
 
+// ambiguous is a date of which nobody can tell the month from the day.
+var ambiguous = lazy.Pattern(`^\d{1,2}([/.])\d{1,2}[/.](\d{2}|\d{4})\b`)
+
 // dashed are two times of day with nothing but a dash between them, as in "yesterday 22:00-06:00".
 var dashed = lazy.Pattern(strings.ReplaceAll(`(?i)^(.*\s)?(CLOCK)[-–](CLOCK)$`, "CLOCK", `\d{1,2}:\d\d(?:[ap]m)?|\d{1,2}[ap]m|noon|midnight`))
 
@@ -68,6 +71,9 @@ var dashed = lazy.Pattern(strings.ReplaceAll(`(?i)^(.*\s)?(CLOCK)[-–](CLOCK)$`
 //
 // A span never ends after now, unless its end is written with a day after it. An error is a [gpu.Advice].
 func Parse(text string, now time.Time) (Span, error) {
+	if ambiguous.MatchString(strings.TrimSpace(text)) {
+		return Span{}, unread(text, "can mean several dates", `write it like "2026-03-14" or "14 Mar 2026"`)
+	}
 	if ab := betweens.FindStringSubmatch(text); ab != nil {
 		return ends(ab[1], ab[2], text, now)
 	}
