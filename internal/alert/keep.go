@@ -14,6 +14,7 @@ type Kept struct {
 	Tracked  []keptThing `json:"tracked"`
 	Silences []Silence   `json:"silences"`
 	Past     []keptAlert `json:"past"`
+	Ended    tally       `json:"ended,omitempty"` // how many of each node lately; an earlier gpuwhy did not count them
 }
 
 type keptThing struct {
@@ -28,12 +29,16 @@ type keptAlert struct {
 	Alert
 	gpu.Identity
 	Threshold *float64 `json:"threshold,omitempty"`
+	Peak      *float64 `json:"peak,omitempty"`
 }
 
 func keepAlert(a *Alert) *keptAlert {
 	k := &keptAlert{Alert: *a, Identity: a.Device}
 	if t, ok := a.Threshold.Get(); ok {
 		k.Threshold = &t
+	}
+	if p, ok := a.Peak.Get(); ok {
+		k.Peak = &p
 	}
 	return k
 }
@@ -43,6 +48,9 @@ func (k *keptAlert) alert(s State) *Alert {
 	a.State, a.Device = s, k.Identity
 	if k.Threshold != nil {
 		a.Threshold = gpu.Of(*k.Threshold)
+	}
+	if k.Peak != nil {
+		a.Peak = gpu.Of(*k.Peak)
 	}
 	return &a
 }
@@ -72,6 +80,7 @@ func (e *Engine) Kept() Kept {
 	for i := range e.past {
 		out.Past = append(out.Past, *keepAlert(&e.past[i]))
 	}
+	out.Ended = e.ended.clone()
 	return out
 }
 
@@ -91,6 +100,18 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 			a.shift(-late)
 		}
 		e.past = append(e.past, *a)
+		if kept.Ended == nil {
+			e.ended.add(a.Device.Node, a.Time)
+		}
+	}
+	for node, list := range kept.Ended {
+		if node == kept.Node {
+			node = e.Node
+		}
+		for _, x := range list {
+			e.ended[node] = append(e.ended[node], x)
+		}
+		slices.SortFunc(e.ended[node], func(a, b tallied) int { return int(a.Minute - b.Minute) })
 	}
 	e.past = append(e.past, newer...)
 	e.past = e.past[max(0, len(e.past)-keptPast):]

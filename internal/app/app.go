@@ -171,11 +171,11 @@ func (a *App) wireKeeper() {
 	if a.opt.History != nil && !a.opt.History.ReadOnly {
 		k.Shelf = &shelf{a.opt.History.Store, files, a.monitor.Node}
 	}
-	a.notifier.Flush = k.Flush
+	a.notifier.Flush, a.stage.Floors.Learned = k.Flush, k.Soon
 	k.Documents = []keep.Document{
 		keep.Of("notifications", "messages that wait to be sent", keep.Promptly, a.notifier),
 		keep.Of("alerts", "alerts and silences", keep.Promptly, a.Alerts),
-		keep.Of("floors", "what devices draw at rest", keep.Regularly, a.stage.Floors),
+		keep.Of("floors", "what devices draw at rest", keep.Promptly, a.stage.Floors),
 		keep.Of("baselines", "how devices are at work and after it", keep.Regularly, a.stage.History),
 		keep.Of("recent", "the last minutes", keep.AtEnd, a.Recent),
 		keep.Of("hues", "which colors people have", keep.Regularly, &a.hues),

@@ -52,7 +52,7 @@ type When uint8
 const (
 	AtEnd     When = iota // much, and soon out of date
 	Regularly             // took hours to learn: written every ten minutes
-	Promptly              // must not be lost: written when it changes
+	Promptly              // must not be lost: written when [Keeper.Soon] says that it has changed, such as an alert or an idle floor
 )
 
 // Of makes a document of a part. The part gets a whole value or none.

@@ -126,7 +126,7 @@ type Session struct {
 	SMKnown       time.Duration
 	Joules        float64 // its part of the device's draw above rest, as package attribute divides it
 	JoulesKnown   time.Duration
-	JoulesMethod  string        // by what it was divided; "mixed" where that changed
+	JoulesMethod  string        // by what it was divided; "mixed" where that changed; or [Estimated]
 	Busy          time.Duration // in which its SMs or engines worked
 	// Accounted: all that is known comes from the driver's accounting (see [gpu.AccountedProcess]), and gpuwhy never saw it run.
 	// It has no user and no name; its From is when it began to use the device; SMSeconds and Busy are its mean utilization
@@ -134,6 +134,10 @@ type Session struct {
 	Accounted bool
 	Order     int64 // see [Batch.Delivered]; a store does not read it back
 }
+
+// Estimated is the JoulesMethod of a session while the idle floor of its device is not known: what the device draws at rest is estimated,
+// and its joules with that. JoulesKnown is then for how long there is an estimate, or more that is known.
+const Estimated = "estimated"
 
 // SessionKey is what makes a session: a pid that is used again has another start, and a machine
 // that starts again another boot.
@@ -256,6 +260,12 @@ type Query struct {
 	Open                 bool     // only sessions and causes that go on
 	Kinds                []string // of events and causes; nil for all
 	Newest               int      // only that many events, the newest; 0: all
+	First                int      // only that many causes, those that began first; 0: all
+	// Lasting narrows causes to those that have lasted at least so long.
+	Lasting time.Duration
+	// Brief says that sessions may lack what sums over many of them don't need: Boot, Started, Begin, Command, Image, Type and their
+	// memory but for its peak. It takes half of the time.
+	Brief bool
 }
 
 // Errors that a store returns, wrapped with what to do.

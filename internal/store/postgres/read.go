@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -384,7 +385,14 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 	if q.Open {
 		where.and("t.open")
 	}
-	return each(ctx, s, causes, where, "from_time", func(rows pgx.Rows) (c store.Cause, err error) {
+	if q.Lasting > 0 {
+		where.and("t.to_time - t.from_time >= $?", q.Lasting)
+	}
+	order := "from_time"
+	if q.First > 0 {
+		order += ", d.node, d.uuid LIMIT " + strconv.Itoa(q.First)
+	}
+	return each(ctx, s, causes, where, order, func(rows pgx.Rows) (c store.Cause, err error) {
 		err = rows.Scan(&c.Node, &c.UUID, nil, &c.ID, &c.From, &c.To, &c.Open, &c.Kind, &c.Case, &c.Sentence, &c.Short,
 			&c.Confidence, &c.Who, nil)
 		inUTC(&c.From, &c.To)

@@ -554,6 +554,20 @@ func filters(t *testing.T, s store.Store) {
 	for _, q := range asked {
 		alike(t, m, s, q)
 	}
+	all := read(t, s.Causes(t.Context(), store.Query{}))
+	for _, first := range []int{1, len(all) / 2, len(all), len(all) + 1} {
+		some := read(t, s.Causes(t.Context(), store.Query{First: first}))
+		if len(some) != min(first, len(all)) || len(some) > 0 && !some[len(some)-1].From.Equal(all[len(some)-1].From) {
+			t.Errorf("of the first %d causes there are %d", first, len(some))
+		}
+	}
+	long := read(t, s.Sessions(t.Context(), store.Query{}))
+	for i, brief := range read(t, s.Sessions(t.Context(), store.Query{Brief: true})) {
+		if o := long[i]; brief.Key != o.Key || !brief.From.Equal(o.From) || !brief.To.Equal(o.To) || brief.User != o.User || brief.Program != o.Program ||
+			brief.Joules != o.Joules || brief.JoulesKnown != o.JoulesKnown || brief.Seen != o.Seen || brief.Busy != o.Busy || brief.Outcome != o.Outcome {
+			t.Errorf("in brief %+v, want %+v", brief, o)
+		}
+	}
 	if n := len(read(t, s.Rows(t.Context(), store.Query{Keys: []store.Key{gpu0}}))); n != 6 {
 		t.Errorf("%d rows of one device, want 6", n)
 	}
