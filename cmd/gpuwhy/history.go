@@ -52,6 +52,15 @@ func (c *Config) keepsHistory() (kept, onServer bool) {
 
 func (c *Config) historyFile() string { return filepath.Join(c.StateDir, historyFile) }
 
+// historyPlace tells the database from a copy of it on another machine or in another folder; empty for one on a server.
+func (c *Config) historyPlace() string {
+	if _, onServer := c.keepsHistory(); onServer {
+		return ""
+	}
+	file, _ := filepath.Abs(c.historyFile()) // else it is empty, and the database alone says which it is
+	return c.hostname + ":" + file
+}
+
 func (c *Config) server() postgres.Config { return postgres.Config{URL: c.History, Owner: c.name()} }
 
 // newHistory is where the past is kept, if anywhere. It is opened by its first use. Who reads no machine keeps none, and may
@@ -86,7 +95,7 @@ func (c *Config) newHistory(as role, log *slog.Logger) *app.History {
 		return outbox.Over(ctx, s)
 	}
 	return &app.History{
-		Outbox: outbox, Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Permits: c.permits(), Anew: anew, ReadOnly: !as.reads}
+		Outbox: outbox, Place: c.historyPlace(), Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Permits: c.permits(), Anew: anew, ReadOnly: !as.reads}
 }
 
 // permits is what may be shown of the past now, whatever was kept.

@@ -158,9 +158,9 @@ func (a *App) runFleet(ctx context.Context, g *errgroup.Group) {
 	if a.opt.Fleet.Records {
 		a.collector = deliver.NewRecorder(deliver.RecorderConfig{
 			Store: h.Store, Retention: h.Retention, JetStream: stream, Stream: bus.PastStream, NodeOf: bus.NodeOfSubject,
-			Log: a.log.With("part", "fleet"), Now: a.opt.Clock.Now,
+			Log: a.log.With("part", "fleet"), Now: a.opt.Clock.Now, Place: h.Place,
 		})
-		g.Go(func() error { a.collector.Run(ctx); return nil })
+		g.Go(func() error { return a.collector.Run(ctx) })
 	}
 }
 

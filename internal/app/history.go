@@ -24,6 +24,8 @@ import (
 type History struct {
 	Store     store.Store
 	Retention store.Retention
+	// Place tells the store from a copy of it, see [deliver.RecorderConfig].
+	Place string
 	Price     float64 // of a kilowatt-hour of electricity; 0: not known
 	// Permits says what of it may be shown now.
 	Permits past.Permits

@@ -251,7 +251,7 @@ func recorderThat(t *testing.T, b broker, s store.Store, again time.Duration) (r
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); r.Run(ctx) }()
+	go func() { defer close(done); _ = r.Run(ctx) }()
 	var once sync.Once
 	stop = func() { once.Do(func() { cancel(); <-done }) }
 	t.Cleanup(stop)
@@ -722,15 +722,12 @@ func TestRecorderLost(t *testing.T) { virtual(t, recorderLost) }
 func recorderLost(t *testing.T) {
 	b, a := newBroker(t), away(t, 0)
 	fleet := newAgent(t, 2).sqlite
-	_, stop := recorderThat(t, b, fleet, 2*time.Minute) // the consumer is there, as an older program made it
 	js := b.connect(t, "").JetStream()
-	var consumer jetstream.Consumer
-	testkit.Until(t, "a consumer", func() (is bool) {
-		var err error
-		consumer, err = js.Consumer(t.Context(), bus.PastStream, "recorders")
-		return err == nil
-	})
-	stop()
+	// As an older program made it, which has ended.
+	consumer, err := js.CreateConsumer(t.Context(), bus.PastStream, jetstream.ConsumerConfig{Durable: "recorders", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
 	a.send(b)
 	some, err := consumer.Fetch(5)
 	if err != nil {
@@ -799,13 +796,77 @@ func TestStuckDatabase(t *testing.T) { virtual(t, stuckDatabase) }
 func stuckDatabase(t *testing.T) {
 	b, a := newBroker(t), away(t, 0)
 	until := make(chan struct{})
-	s := &stuck{Store: newAgent(t, 2).sqlite, asked: make(chan struct{}), until: until}
+	fleet := newAgent(t, 2).sqlite
+	s := &stuck{Store: fleet, asked: make(chan struct{}), until: until}
 	recorder(t, b, s)
 	t.Cleanup(func() { close(until) })
 	a.send(b)
 	<-s.asked
-	fleet := newAgent(t, 2).sqlite
 	recorder(t, b, fleet)
 	b.taken(t)
 	same(t, a, fleet)
+}
+
+// Two recorders with databases of their own never divide a past: the second says that another one has it, and takes its place when that ends.
+func TestTwoDatabases(t *testing.T) { virtual(t, twoDatabases) }
+
+func twoDatabases(t *testing.T) {
+	b, first, second := newBroker(t), newAgent(t, 2).sqlite, newAgent(t, 2).sqlite
+	one, stop := recorder(t, b, first)
+	js := b.connect(t, "").JetStream()
+	a := away(t, 0)
+	a.send(b)
+	b.taken(t)
+	well(t, one)
+	other, _ := recorder(t, b, second)
+	refused := func() bool { return errors.Is(other.State().Err, deliver.ErrElsewhere) }
+	testkit.Until(t, "the second database is refused", refused)
+	if advice := gpu.AsAdvice(other.State().Err); !strings.Contains(advice.Try, "--history") {
+		t.Errorf("what to do: %q", advice.Try)
+	}
+	later := away(t, 1)
+	later.send(b)
+	b.taken(t)
+	same(t, a, first)
+	same(t, later, first)
+	if devices, err := second.Devices(t.Context()); err != nil || len(devices) > 0 {
+		t.Errorf("the second database has %v, %v", devices, err)
+	}
+	stop()
+	testkit.Until(t, "the second takes its place", func() bool { return other.State().Err == nil })
+	later.live(time.Minute)
+	later.send(b)
+	b.taken(t)
+	if devices, err := second.Devices(t.Context()); err != nil || len(devices) == 0 {
+		t.Errorf("then the second database has %v, %v", devices, err)
+	}
+
+	// A recorder of its own ends where it is of no use, and not before whoever was there may be gone.
+	gives := deliver.NewRecorder(deliver.RecorderConfig{
+		Store: first, JetStream: js, Stream: bus.PastStream, NodeOf: nodeOf, Log: logger(t), Now: time.Now, GivesWay: true,
+	})
+	began := time.Now()
+	if err := gives.Run(t.Context()); !errors.Is(err, deliver.ErrElsewhere) || time.Since(began) < 2*time.Minute {
+		t.Errorf("after %v it ends with %v", time.Since(began), err)
+	}
+}
+
+// The recorder of a copy of a database, such as one in another folder, does not take half of what the first gets.
+func TestACopyOfADatabase(t *testing.T) { virtual(t, copyOfADatabase) }
+
+func copyOfADatabase(t *testing.T) {
+	b, fleet := newBroker(t), newAgent(t, 2).sqlite
+	config := deliver.RecorderConfig{Store: fleet, JetStream: b.connect(t, "").JetStream(), Stream: bus.PastStream, NodeOf: nodeOf, Log: logger(t), Now: time.Now}
+	var all [2]*deliver.Recorder
+	var ended sync.WaitGroup
+	for i := range all {
+		config.Place = fmt.Sprint("place ", i)
+		all[i] = deliver.NewRecorder(config)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended.Go(func() { _ = all[i].Run(ctx) })
+		t.Cleanup(func() { cancel(); ended.Wait() })
+	}
+	testkit.Until(t, "one of them is refused", func() bool {
+		return errors.Is(all[0].State().Err, deliver.ErrElsewhere) != errors.Is(all[1].State().Err, deliver.ErrElsewhere)
+	})
 }

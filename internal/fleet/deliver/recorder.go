@@ -28,13 +28,15 @@ type RecorderConfig struct {
 	NodeOf func(subject string) (string, error)
 	Log    *slog.Logger
 	Now    func() time.Time
+	// Place tells the database from a copy of it, such as the machine and the name of a file; empty for one on a server, which tells itself.
+	Place string
+	// GivesWay says that Run ends, with [ErrElsewhere], where another database has the fleet for minutes. Else the recorder waits for its turn.
+	GivesWay bool
 	// Again is how long a message stays with a recorder of which nothing is heard, before another one gets it; 0: 30 s.
 	Again time.Duration
 }
 
 const (
-	// group is the durable consumer that all recorders share.
-	group = "recorders"
 	// messagesAtOnce and bytesAtOnce are how much is written in one transaction.
 	messagesAtOnce, bytesAtOnce = 64, 4 << 20
 	// again is the default of Again. Most connections are there again sooner; after longer, messages may be written twice, which changes nothing.
@@ -51,7 +53,8 @@ const (
 	mostNodes = 100_000
 )
 
-// A Recorder takes what nodes deliver, and writes it into a store. Any number of them share the work.
+// A Recorder takes what nodes deliver, and writes it into a store. Any number of them share the work of one database. A fleet is recorded
+// into one database at a time.
 type Recorder struct {
 	cfg   RecorderConfig
 	log   *slog.Logger
@@ -60,6 +63,8 @@ type Recorder struct {
 	mu     sync.Mutex
 	state  RecorderState
 	worked time.Time // when the newest messages were taken, or the newest transaction began
+
+	durable string // the consumer of the database; empty where that is not known yet
 }
 
 // RecorderState says how a recorder does.
@@ -87,17 +92,29 @@ func (r *Recorder) State() RecorderState {
 	return s
 }
 
-// Run writes until ctx ends. What fails is tried again: messages wait in the stream meanwhile.
-func (r *Recorder) Run(ctx context.Context) {
+// Run writes until ctx ends. What fails is tried again: messages wait in the stream meanwhile. The error is nil, or see [RecorderConfig.GivesWay].
+func (r *Recorder) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
-	tasks.Go(func() { r.forgetAll(ctx) })
+	forgetting, cancel := context.WithCancel(ctx)
+	tasks.Go(func() { r.forgetAll(forgetting) })
 	defer tasks.Wait()
+	defer cancel()
+	defer r.leave()
+	var elsewhere time.Time // since when
 	for fails := 0; ctx.Err() == nil; {
 		err := r.take(ctx)
 		if ctx.Err() != nil {
-			return
+			break
 		}
 		r.tell(err)
+		switch {
+		case !errors.Is(err, ErrElsewhere):
+			elsewhere = time.Time{}
+		case elsewhere.IsZero():
+			elsewhere = time.Now()
+		case r.cfg.GivesWay && time.Since(elsewhere) > elsewhereFor:
+			return err
+		}
 		if err == nil {
 			fails = 0
 			continue
@@ -108,21 +125,14 @@ func (r *Recorder) Run(ctx context.Context) {
 		}
 		fails++
 	}
+	return nil
 }
 
 // take takes messages and writes them, until something fails.
 func (r *Recorder) take(ctx context.Context) error {
-	if _, err := r.cfg.Store.Document(ctx, group); err != nil { // there is none, but a database that is away says so: nothing is taken then
-		return err
-	}
-	asking, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	consumer, err := r.cfg.JetStream.CreateOrUpdateConsumer(asking, r.cfg.Stream, jetstream.ConsumerConfig{
-		Durable: group, AckPolicy: jetstream.AckExplicitPolicy, AckWait: r.cfg.Again, MaxAckPending: 64 * messagesAtOnce,
-		Description: "gpuwhy: those who write the past of the fleet",
-	})
+	consumer, err := r.consumer(ctx) // a database that is away says so: nothing is taken then
 	if err != nil {
-		return r.noStream(err)
+		return err
 	}
 	r.tell(nil)
 	for ctx.Err() == nil {
@@ -145,6 +155,9 @@ func (r *Recorder) take(ctx context.Context) error {
 }
 
 func (r *Recorder) noStream(err error) error {
+	if err == nil {
+		return nil
+	}
 	advice := &gpu.Advice{
 		What: "the stream with the past of the fleet can't be read", Err: err,
 		Try: "see whether the NATS servers run and have a quorum, and whether a hub runs, which makes the stream; what nodes have to tell waits there",

@@ -468,13 +468,21 @@ func each[V any](
 func (s *Store) Document(ctx context.Context, name string) (text []byte, err error) {
 	err = s.reading(ctx, func() error {
 		const query = "SELECT text FROM documents WHERE owner = $1 AND name = $2"
-		err := s.own.QueryRow(ctx, query, s.owner, store.Text(name)).Scan(&text)
+		err := s.own.QueryRow(ctx, query, s.ownerOf(name), store.Text(name)).Scan(&text)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		return err
 	})
 	return text, err
+}
+
+// ownerOf is whose a document is.
+func (s *Store) ownerOf(document string) string {
+	if store.Shared(document) {
+		return ""
+	}
+	return s.owner
 }
 
 // Unsettled lists spans, also those that others have to settle.
