@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/export"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/sampler/kube"
@@ -81,13 +82,14 @@ type Config struct {
 	proxies  server.Proxies
 	hostname string // this machine's; empty where it has none
 	// ownStateDir says that nobody gave the state directory; notKept is why it can't be used.
-	ownStateDir bool
-	notKept     error
-	retention   store.Retention
-	fleet       []string          // of FleetURL, checked
-	labels      map[string]string // of Label
-	exports     []export.Destination
-	clusters    *kube.File // of Clusters; nil without
+	ownStateDir  bool
+	notKept      error
+	installation keep.Installation // of the state directory, once it is taken
+	retention    store.Retention
+	fleet        []string          // of FleetURL, checked
+	labels       map[string]string // of Label
+	exports      []export.Destination
+	clusters     *kube.File // of Clusters; nil without
 }
 
 // notAddressable is what is wrong with such a name.
@@ -177,7 +179,8 @@ func (c *Config) check() (err error) {
 		return err
 	}
 	if c.StateDir == "" && !notLive {
-		c.StateDir, c.ownStateDir = defaultStateDir(), true
+		c.ownStateDir = true
+		c.StateDir, c.notKept = defaultStateDir()
 	}
 	if c.StateDir == nowhere {
 		c.StateDir = ""

@@ -61,13 +61,19 @@ func (c *Config) historyPlace() string {
 	return c.hostname + ":" + file
 }
 
-func (c *Config) server() postgres.Config { return postgres.Config{URL: c.History, Owner: c.name()} }
+func (c *Config) server() postgres.Config {
+	return postgres.Config{URL: c.History, Owner: c.installation.ID, Name: c.name()}
+}
 
 // newHistory is where the past is kept, if anywhere. It is opened by its first use. Who reads no machine keeps none, and may
 // show what others keep on a server.
-func (c *Config) newHistory(as role, log *slog.Logger) *app.History {
+// node is the name of the only node that the program reads; empty for several.
+func (c *Config) newHistory(as role, node string, log *slog.Logger) *app.History {
 	kept, onServer := c.keepsHistory()
 	if !kept || !as.reads && !onServer {
+		if node != "" {
+			c.called(node, log)
+		}
 		return nil
 	}
 	anew := make(chan struct{}, 1)
@@ -79,23 +85,48 @@ func (c *Config) newHistory(as role, log *slog.Logger) *app.History {
 	}
 	var outbox *deliver.Outbox
 	if as.publishes && !as.shows && !onServer { // who shows the fleet records it, and so does a server that all write to
-		outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: log.With("part", "fleet"), Now: time.Now})
+		outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: log.With("part", "fleet"), Now: time.Now, Node: node, Installation: c.installation.ID})
 	}
 	open := func(ctx context.Context) (store.Store, error) {
 		switch {
 		case !as.reads:
 			return postgres.View(c.server())
 		case onServer:
-			return postgres.Open(c.server())
+			s, err := postgres.Open(c.server())
+			return s, c.renamed(ctx, s, err, node, log)
 		}
 		s, err := sqlite.Open(ctx, sqlite.Options{File: c.historyFile(), Log: log, Now: time.Now, Begun: begun})
-		if err != nil || outbox == nil {
+		if err = c.renamed(ctx, s, err, node, log); err != nil || outbox == nil {
 			return s, err
 		}
 		return outbox.Over(ctx, s)
 	}
 	return &app.History{
 		Outbox: outbox, Place: c.historyPlace(), Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Permits: c.permits(), Anew: anew, ReadOnly: !as.reads}
+}
+
+// renamed gives the past of this machine to the name that it has now, if it had another. err is the error of opening the store, which is
+// closed after another one.
+func (c *Config) renamed(ctx context.Context, s store.Store, err error, node string, log *slog.Logger) error {
+	if err != nil || node == "" {
+		return err
+	}
+	if was := c.installation.Was(node); was != "" {
+		if err := s.Write(ctx, &store.Batch{Renamed: []store.Renaming{{From: was, To: node}}}); err != nil {
+			return errors.Join(err, s.Close())
+		}
+		log.Info("this machine has got another name, and keeps its past", "was", was, "is", node)
+	}
+	c.called(node, log)
+	return nil
+}
+
+// called notes what the machine is called, of which its past is. What can't be noted is noted the next time.
+func (c *Config) called(node string, log *slog.Logger) {
+	installation := c.installation // others may read it
+	if err := installation.Called(c.StateDir, node); err != nil {
+		log.Debug("the machine's name is not noted", "err", err)
+	}
 }
 
 // permits is what may be shown of the past now, whatever was kept.

@@ -57,14 +57,16 @@ type Options struct {
 	IdleInterval time.Duration
 	Deadline     time.Duration
 
-	AlertRules       string         // the file of the rules of alerts; empty for the default rules
-	AlertUtilization float64        // above it the default rule of high_gpu_usage_alert fires
-	MetricsFamilies  []string       // empty for all
-	StateDir         string         // the folder for state that survives a restart; empty for none
-	NotKept          error          // why there is none, where there should be one
-	History          *History       // nil where no past is kept
-	Fleet            *Fleet         // nil for a program on its own
-	Clusters         *kube.Clusters // whose nodes are read from here; nil for none
+	AlertRules       string   // the file of the rules of alerts; empty for the default rules
+	AlertUtilization float64  // above it the default rule of high_gpu_usage_alert fires
+	MetricsFamilies  []string // empty for all
+	// Installation is that of StateDir; its ID is empty where there is none.
+	Installation keep.Installation
+	StateDir     string         // the folder for state that survives a restart; empty for none
+	NotKept      error          // why there is none, where there should be one
+	History      *History       // nil where no past is kept
+	Fleet        *Fleet         // nil for a program on its own
+	Clusters     *kube.Clusters // whose nodes are read from here; nil for none
 
 	Export []export.Destination // where series are sent; none: nowhere
 
@@ -108,6 +110,9 @@ type App struct {
 	encoders chan struct{} // has one value for each encoding that runs
 	ending   chan struct{} // closed when the program begins to end
 }
+
+// TryStateDir is what to do where nothing can be kept over a restart.
+const TryStateDir = "give a folder of its own with --state-dir, or --state-dir none"
 
 var errEnding = errors.New("gpuwhy is shutting down")
 
@@ -157,9 +162,10 @@ func (a *App) wireKeeper() {
 	if a.opt.StateDir == "" {
 		return
 	}
+	k.Node = a.local.only()
 	k.Shelf = keep.Folder(a.opt.StateDir)
 	if a.opt.History != nil && !a.opt.History.ReadOnly {
-		k.Shelf = &shelf{a.opt.History.Store, keep.Folder(a.opt.StateDir), a.monitor.Node}
+		k.Shelf = &shelf{a.opt.History.Store, keep.Folder(a.opt.StateDir), a.opt.Installation, a.monitor.Node}
 	}
 	a.notifier.Flush = k.Flush
 	k.Documents = []keep.Document{
@@ -168,6 +174,9 @@ func (a *App) wireKeeper() {
 		keep.Of("floors", "what devices draw at rest", keep.Regularly, a.stage.Floors),
 		keep.Of("baselines", "how devices are at work and after it", keep.Regularly, a.stage.History),
 		keep.Of("recent", "the last minutes", keep.AtEnd, a.Recent),
+	}
+	for i := range k.Documents {
+		k.Documents[i].KnowsNames = k.Documents[i].Name == "alerts"
 	}
 	if a.foresight != nil {
 		k.Documents = append(k.Documents, keep.Of("cooldowns", "what was forecast of cool-downs", keep.Regularly, a.foresight))

@@ -74,6 +74,14 @@ func (l *locals) has(name string) bool {
 	return ok
 }
 
+// only is the name of the only node; empty where there are several, or none.
+func (l *locals) only() string {
+	if nodes := l.all(); len(nodes) == 1 {
+		return nodes[0].Node
+	}
+	return ""
+}
+
 // origin is where the readings come from, for what is kept over a restart.
 func (l *locals) origin() string {
 	if nodes := l.all(); len(nodes) > 0 {
@@ -158,7 +166,7 @@ func (a *App) runFleet(ctx context.Context, g *errgroup.Group) {
 	if a.opt.Fleet.Records {
 		a.collector = deliver.NewRecorder(deliver.RecorderConfig{
 			Store: h.Store, Retention: h.Retention, JetStream: stream, Stream: bus.PastStream, NodeOf: bus.NodeOfSubject,
-			Log: a.log.With("part", "fleet"), Now: a.opt.Clock.Now, Place: h.Place,
+			Log: a.log.With("part", "fleet"), Now: a.opt.Clock.Now, Place: h.Place, Own: a.local.has,
 		})
 		g.Go(func() error { return a.collector.Run(ctx) })
 	}

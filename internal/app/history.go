@@ -1,9 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -26,7 +28,7 @@ type History struct {
 	Retention store.Retention
 	// Place tells the store from a copy of it, see [deliver.RecorderConfig].
 	Place string
-	Price     float64 // of a kilowatt-hour of electricity; 0: not known
+	Price float64 // of a kilowatt-hour of electricity; 0: not known
 	// Permits says what of it may be shown now.
 	Permits past.Permits
 	// Outbox delivers what is written to a fleet; nil where nothing is delivered.
@@ -42,13 +44,33 @@ type History struct {
 type shelf struct {
 	store store.Store
 	files keep.Folder
-	node  string // several programs may have one store
+	of    keep.Installation // several programs may have one store
+	node  string            // what the program is called: earlier versions kept documents under that
 }
 
-func (s *shelf) name(document string) string { return s.node + "/" + document }
+func (s *shelf) name(document string) string { return cmp.Or(s.of.ID, s.node) + "/" + document }
+
+// former are the names that a document may have had, the newest first.
+func (s *shelf) former(document string) (names []string) {
+	for _, of := range []string{s.node, s.of.Node} {
+		if name := of + "/" + document; of != "" && name != s.name(document) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (s *shelf) document(name string) (text []byte, err error) {
+	for _, of := range append([]string{s.name(name)}, s.former(name)...) {
+		if text, err = s.store.Document(context.Background(), of); err != nil || text != nil {
+			return text, err
+		}
+	}
+	return nil, nil
+}
 
 func (s *shelf) Read(name string) ([]byte, error) {
-	text, err := regular.InTime(func() ([]byte, error) { return s.store.Document(context.Background(), s.name(name)) })
+	text, err := regular.InTime(func() ([]byte, error) { return s.document(name) })
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", keep.ErrNotNow, err)
@@ -59,7 +81,11 @@ func (s *shelf) Read(name string) ([]byte, error) {
 }
 
 func (s *shelf) Write(name string, text []byte) error {
-	if err := s.store.Write(context.Background(), &store.Batch{Documents: map[string][]byte{s.name(name): text}}); err != nil {
+	documents := map[string][]byte{s.name(name): text}
+	for _, of := range s.former(name) {
+		documents[of] = nil
+	}
+	if err := s.store.Write(context.Background(), &store.Batch{Documents: documents}); err != nil {
 		return err
 	}
 	return s.files.Remove(name)

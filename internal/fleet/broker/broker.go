@@ -212,7 +212,7 @@ func (b *Broker) Addr() net.Addr { return b.server.Addr() }
 func (b *Broker) InProcess() nats.InProcessConnProvider { return b.server }
 
 // Credentials is the file with which this program is a hub and a recorder of its own server.
-func (b *Broker) Credentials() string { return filepath.Join(b.dir, "server.creds") }
+func (b *Broker) Credentials() string { return filepath.Join(b.dir, ownCredentials) }
 
 // Authority gives and revokes credentials of this server.
 func (b *Broker) Authority() *Authority { return b.authority }

@@ -103,8 +103,10 @@ type agent struct {
 	sqlite *sqlite.Store
 	store  store.Store
 	stage  *insight.Stage
-	bytes  int64 // of the outbox at most
-	hides  bool  // each device has one process, of which the machine tells nothing
+	bytes  int64  // of the outbox at most
+	of     string // its installation
+	called string // what its machine is called, if it may have been called otherwise
+	hides  bool   // each device has one process, of which the machine tells nothing
 }
 
 func newAgent(t *testing.T, n int) *agent {
@@ -164,7 +166,7 @@ func (a *agent) open() {
 	if a.sqlite, err = sqlite.Open(a.t.Context(), sqlite.Options{File: a.file, Log: logger(a.t), Now: time.Now}); err != nil {
 		a.t.Fatal(err)
 	}
-	a.outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: logger(a.t), Now: time.Now, Bytes: a.bytes})
+	a.outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: logger(a.t), Now: time.Now, Bytes: a.bytes, Installation: a.of, Node: a.called})
 	if a.store, err = a.outbox.Over(a.t.Context(), a.sqlite); err != nil {
 		a.t.Fatal(err)
 	}
@@ -869,4 +871,122 @@ func copyOfADatabase(t *testing.T) {
 	testkit.Until(t, "one of them is refused", func() bool {
 		return errors.Is(all[0].State().Err, deliver.ErrElsewhere) != errors.Is(all[1].State().Err, deliver.ErrElsewhere)
 	})
+}
+
+// Two programs that deliver as one machine are kept apart, and the one that was first keeps the name. One that follows another continues it.
+func TestTwoOfOneName(t *testing.T) { virtual(t, twoOfOneName) }
+
+func twoOfOneName(t *testing.T) {
+	b := newBroker(t)
+	fleet := newAgent(t, 2).sqlite
+	programs := map[string]*agent{}
+	node := ""
+	for _, of := range []string{"first", "second", "third"} {
+		a := machine(t, 0)
+		a.of, a.now = of, time.Now()
+		a.open()
+		t.Cleanup(func() { _ = a.sqlite.Close() })
+		programs[of], node = a, a.node.Node()
+	}
+	r, _ := recorder(t, b, fleet)
+	live := func(of string) {
+		t.Helper()
+		a := programs[of]
+		a.now = time.Now()
+		a.live(10 * time.Second)
+		a.send(b)
+	}
+	// As much time as that passes for each: their readings lie beside each other.
+	for range 6 {
+		live("first")
+		live("second")
+		time.Sleep(10 * time.Second)
+	}
+	b.taken(t)
+	rows := func(node string) (n int) {
+		for _, err := range fleet.Rows(t.Context(), store.Query{Keys: []store.Key{{Node: node, UUID: programs["first"].uuids(t)[0]}}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	beside := ""
+	devices, err := fleet.Devices(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range devices {
+		if d.Node != node {
+			beside = d.Node
+		}
+	}
+	if rows(node) != 12 || rows(beside) != 12 || !strings.HasPrefix(beside, node+"~") {
+		t.Errorf("%d rows of %q, and %d of %q; %v", rows(node), node, rows(beside), beside, well(t, r))
+	}
+	// The first is gone, and its machine is set up anew.
+	time.Sleep(time.Minute)
+	live("third")
+	b.taken(t)
+	if rows(node) != 14 {
+		t.Errorf("of the one that follows there are %d rows of %q", rows(node)-12, node)
+	}
+}
+
+// A machine that has got another name takes its past along, also what it could not deliver under the former one.
+func TestAnotherName(t *testing.T) { virtual(t, anotherName) }
+
+func anotherName(t *testing.T) {
+	b, fleet := newBroker(t), newAgent(t, 2).sqlite
+	r, _ := recorder(t, b, fleet)
+	a := machine(t, 0)
+	a.of, a.now = "it", time.Now()
+	a.open()
+	was := a.node.Node()
+	a.live(10 * time.Second)
+	a.send(b)
+	b.taken(t)
+	a.live(10 * time.Second) // of which nothing was sent
+	if err := a.sqlite.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a.called = "renamed"
+	a.open()
+	defer func() { _ = a.sqlite.Close() }()
+	a.send(b)
+	b.taken(t)
+	devices, err := fleet.Devices(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]int{}
+	for _, d := range devices {
+		of[d.Node]++
+	}
+	if of[was] != 0 || of["renamed"] == 0 {
+		t.Errorf("after %q got another name there are %v; %v", was, of, well(t, r))
+	}
+	n := 0
+	for row, err := range fleet.Rows(t.Context(), store.Query{}) {
+		if err != nil || row.Node != "renamed" {
+			t.Fatal(row.Node, err)
+		}
+		n++
+	}
+	if n != 4*len(a.uuids(t)) {
+		t.Errorf("%d rows of %d GPUs", n, len(a.uuids(t)))
+	}
+}
+
+func (a *agent) uuids(t *testing.T) (all []string) {
+	t.Helper()
+	s, err := a.node.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Devices {
+		all = append(all, s.Devices[i].UUID)
+	}
+	return all
 }

@@ -26,8 +26,10 @@ type RecorderConfig struct {
 	Stream    string // its name
 	// NodeOf says whose past comes on a subject.
 	NodeOf func(subject string) (string, error)
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Own reports whether this program itself writes the past of a machine of that name into the store; nil: of none.
+	Own func(node string) bool
+	Log *slog.Logger
+	Now func() time.Time
 	// Place tells the database from a copy of it, such as the machine and the name of a file; empty for one on a server, which tells itself.
 	Place string
 	// GivesWay says that Run ends, with [ErrElsewhere], where another database has the fleet for minutes. Else the recorder waits for its turn.
@@ -59,6 +61,7 @@ type Recorder struct {
 	cfg   RecorderConfig
 	log   *slog.Logger
 	codec *codec
+	names names // of Run alone
 
 	mu     sync.Mutex
 	state  RecorderState
@@ -80,7 +83,7 @@ type RecorderState struct {
 // NewRecorder makes a recorder, which does nothing before [Recorder.Run].
 func NewRecorder(cfg RecorderConfig) *Recorder {
 	cfg.Again = cmp.Or(cfg.Again, again)
-	return &Recorder{cfg: cfg, log: cfg.Log.With("part", "recorder"), codec: newCodec(), state: RecorderState{Refused: map[string]uint64{}}}
+	return &Recorder{cfg: cfg, log: cfg.Log.With("part", "recorder"), codec: newCodec(), names: newNames(), state: RecorderState{Refused: map[string]uint64{}}}
 }
 
 // State returns how it does now.
@@ -134,6 +137,9 @@ func (r *Recorder) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.names.load(ctx, r.cfg.Store, r.cfg.Now()); err != nil {
+		return err
+	}
 	r.tell(nil)
 	for ctx.Err() == nil {
 		some, err := consumer.Fetch(messagesAtOnce, jetstream.FetchMaxWait(waiting))
@@ -175,6 +181,7 @@ type taken struct {
 	node   string
 	number int64
 	batch  *store.Batch
+	wait   bool // under which name it is kept can't be said yet
 }
 
 // record writes messages, and says so to the stream.
@@ -187,11 +194,19 @@ func (r *Recorder) record(ctx context.Context, got []jetstream.Msg) error {
 	for _, m := range got {
 		node, err := r.cfg.NodeOf(m.Subject())
 		if err == nil {
-			var number int64
-			var b *store.Batch
-			if number, b, err = r.read(m, node); err == nil {
-				all = append(all, taken{m, node, number, b})
+			var t taken
+			switch t, err = r.read(m, node); {
+			case t.wait:
+				_ = m.NakWithDelay(claimPause)
 				continue
+			case err == nil:
+				all = append(all, t)
+				continue
+			case of(err): // what it is called can't be kept now
+				for i := range got {
+					_ = got[i].Nak()
+				}
+				return err
 			}
 		}
 		r.refuse(node, err)
@@ -252,20 +267,31 @@ func (r *Recorder) idle() time.Duration {
 }
 
 // read makes the batch of a message.
-func (r *Recorder) read(m jetstream.Msg, node string) (number int64, b *store.Batch, err error) {
-	number, err = strconv.ParseInt(m.Headers().Get(headerNumber), 10, 64)
+func (r *Recorder) read(m jetstream.Msg, node string) (t taken, err error) {
+	number, err := strconv.ParseInt(m.Headers().Get(headerNumber), 10, 64)
 	if err != nil || number <= 0 {
-		return 0, nil, fmt.Errorf("%w: it has no number", ErrUnreadable)
+		return t, fmt.Errorf("%w: it has no number", ErrUnreadable)
 	}
 	read, err := r.codec.unpack(m.Data())
-	if err == nil {
-		b, err = read.read(node, number, r.cfg.Now())
-	}
 	if err != nil {
-		return 0, nil, err
+		return t, err
+	}
+	b, err := read.read(node, number, r.cfg.Now()) // before a name is decided by what can't be
+	if err != nil {
+		return t, err
+	}
+	name, err := r.name(read, node)
+	if err != nil || name.wait {
+		return taken{wait: name.wait}, err
+	}
+	if name.node != node {
+		read.Node = name.node
+		if b, err = read.read(name.node, number, r.cfg.Now()); err != nil {
+			return t, err
+		}
 	}
 	r.leaveOut(b)
-	return number, b, nil
+	return taken{m, node, number, b, false}, nil
 }
 
 // leaveOut leaves out what would be forgotten at once. It also bounds how many partitions a node can have made.

@@ -122,15 +122,17 @@ func (w *writing) all(ctx context.Context) error {
 func (w *writing) rename(ctx context.Context) error {
 	for _, r := range w.batch.Renamed {
 		from, to := store.Text(r.From), store.Text(r.To)
-		var alone bool
-		err := w.tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' ' || $1::text, $2))", from, int64(writingAs)).Scan(&alone)
-		if err != nil {
-			return err
+		alone := from == w.name
+		if !alone {
+			err := w.tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' ' || $1::text, $2))", from, int64(writingAs)).Scan(&alone)
+			if err != nil {
+				return err
+			}
 		}
 		if !alone {
 			continue
 		}
-		_, err = w.tx.Exec(ctx, `UPDATE devices d SET node = $2 WHERE node = $1
+		_, err := w.tx.Exec(ctx, `UPDATE devices d SET node = $2 WHERE node = $1
 			AND NOT EXISTS (SELECT 1 FROM devices o WHERE o.node = $2 AND o.uuid = d.uuid)`, from, to)
 		if err != nil {
 			return err
