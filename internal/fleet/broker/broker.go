@@ -38,6 +38,9 @@ const (
 	maxStore       = 4 << 30 // bytes on disk, for all streams and what writing them takes
 	maxMemory      = 64 << 20
 	maxConnections = 1000
+	// syncAlways has the disk keep a message before the server says that it has it: a machine that sends its past, or an alert, then forgets
+	// it. By default the server would leave up to two minutes of messages to the system.
+	syncAlways = true
 	// startPatience is how long the server may take to start, and patience how long a client has for each step of signing in.
 	startPatience, patience = 30 * time.Second, 5 * time.Second
 	// certLife is that of the server's certificate, which is made at each start, and anew when a third is left.
@@ -175,6 +178,7 @@ func (b *Broker) serve(ctx context.Context, listen string, patience time.Duratio
 	options := &natsserver.Options{
 		ServerName: "gpuwhy", Host: host, Port: int(number), NoSigs: true, MaxConn: maxConnections, MaxPayload: 1 << 20,
 		JetStream: true, StoreDir: b.store(), JetStreamMaxStore: maxStore, JetStreamMaxMemory: maxMemory,
+		SyncAlways: syncAlways,
 		TLS: true, TLSTimeout: patience.Seconds(), AuthTimeout: patience.Seconds(), WriteDeadline: max(natsserver.DEFAULT_FLUSH_DEADLINE, patience),
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
@@ -314,7 +318,7 @@ func (b *Broker) mend() {
 	}
 	err := b.server.ShutdownJetStream()
 	if err == nil {
-		err = b.server.EnableJetStream(&natsserver.JetStreamConfig{StoreDir: b.store(), MaxStore: maxStore, MaxMemory: maxMemory, Strict: true})
+		err = b.server.EnableJetStream(&natsserver.JetStreamConfig{StoreDir: b.store(), MaxStore: maxStore, MaxMemory: maxMemory, SyncAlways: syncAlways, Strict: true})
 	}
 	if err != nil {
 		b.log.Warn("the server of the fleet does not keep messages again yet", "err", err)
