@@ -122,6 +122,9 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if err := b.serve(ctx, cfg.Listen, cfg.Patience, claims); err != nil {
 		return nil, err
 	}
+	if err := b.tellInfo(); err != nil {
+		return nil, err
+	}
 	creds := b.Credentials()
 	if _, err := os.Stat(creds); err != nil {
 		text, err := b.authority.Join(own, "server")
@@ -179,7 +182,7 @@ func (b *Broker) serve(ctx context.Context, listen string, patience time.Duratio
 		ServerName: "gpuwhy", Host: host, Port: int(number), NoSigs: true, MaxConn: maxConnections, MaxPayload: 1 << 20,
 		JetStream: true, StoreDir: b.store(), JetStreamMaxStore: maxStore, JetStreamMaxMemory: maxMemory,
 		SyncAlways: syncAlways,
-		TLS: true, TLSTimeout: patience.Seconds(), AuthTimeout: patience.Seconds(), WriteDeadline: max(natsserver.DEFAULT_FLUSH_DEADLINE, patience),
+		TLS:        true, TLSTimeout: patience.Seconds(), AuthTimeout: patience.Seconds(), WriteDeadline: max(natsserver.DEFAULT_FLUSH_DEADLINE, patience),
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return b.cert.Load(), nil },
@@ -409,7 +412,10 @@ func (b *Broker) renew(d *document, listen string) error {
 	if time.Until(b.cert.Load().Leaf.NotAfter) > certLife/3 {
 		return nil
 	}
-	return b.certify(d, listen)
+	if err := b.certify(d, listen); err != nil {
+		return err
+	}
+	return b.tellInfo()
 }
 
 // certify makes a certificate of the server, for all names of this machine.
