@@ -1,8 +1,10 @@
 package broker
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -47,13 +49,60 @@ func InfoOf(ctx context.Context, dir string) (*Info, error) {
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 		host = "localhost"
 	}
+	d, err := (&Authority{dir}).read()
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
-	if conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(host, port)); err == nil {
-		i.Answers = true
-		_ = conn.Close()
+	if leaf, err := certificate(ctx, net.JoinHostPort(host, port), []byte(d.CA)); err == nil {
+		i.Answers, i.Names = true, namesOf(leaf)
 	}
 	return i, nil
+}
+
+// certificate is that of the server at an address, if it is one of the fleet with that CA.
+func certificate(ctx context.Context, address string, ca []byte) (*x509.Certificate, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if until, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(until); err != nil {
+			return nil, err
+		}
+	}
+	// A server of NATS says who it is in one line, before it speaks TLS.
+	line, err := bufio.NewReaderSize(conn, longestHello).ReadSlice('\n')
+	if err != nil || !bytes.HasPrefix(line, []byte("INFO ")) {
+		return nil, fmt.Errorf("no server of NATS listens on %s: %w", address, err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	over := tls.Client(conn, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: "localhost"}) // a name of each certificate
+	if err := over.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return over.ConnectionState().PeerCertificates[0], nil
+}
+
+// longestHello is how long the first line of a server may be, in bytes.
+const longestHello = 64 << 10
+
+// namesOf are the names and addresses that a certificate has, each once.
+func namesOf(leaf *x509.Certificate) []string {
+	names := slices.Clone(leaf.DNSNames)
+	for _, ip := range leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	var once []string
+	for _, name := range names {
+		if !slices.Contains(once, name) {
+			once = append(once, name)
+		}
+	}
+	return once
 }
 
 // answerPatience is how long a server of this machine may take for a connection.
@@ -80,12 +129,7 @@ func (i *Info) Certified(host string) bool {
 
 // tellInfo writes it down, where it is another than before.
 func (b *Broker) tellInfo() error {
-	i := Info{Listen: b.Addr().String(), Hosts: b.hosts}
-	leaf := b.cert.Load().Leaf
-	i.Names = slices.Clone(leaf.DNSNames)
-	for _, ip := range leaf.IPAddresses {
-		i.Names = append(i.Names, ip.String())
-	}
+	i := Info{Listen: b.Addr().String(), Hosts: b.hosts, Names: namesOf(b.cert.Load().Leaf)}
 	text, err := json.Marshal(i)
 	if err != nil {
 		return err
