@@ -10,6 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/record"
 	"github.com/gpuwhy/gpuwhy/internal/store"
@@ -62,7 +63,7 @@ func (c *Config) historyPlace() string {
 }
 
 func (c *Config) server() postgres.Config {
-	return postgres.Config{URL: c.History, Owner: c.installation.ID, Name: c.name()}
+	return postgres.Config{URL: c.History, Owner: c.installation.ID, Name: insight.Key(c.Cluster, c.name())}
 }
 
 // newHistory is where the past is kept, if anywhere. It is opened by its first use. Who reads no machine keeps none, and may

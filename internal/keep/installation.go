@@ -23,8 +23,6 @@ type Installation struct {
 	ID string `json:"id"`
 	// Node is what the machine was called when what is kept was last known to be under the name that it had; empty where that is not known.
 	Node string `json:"node,omitempty"`
-	// New says that the state directory had none: it is new, or of an earlier version.
-	New bool `json:"-"`
 }
 
 // OpenInstallation reads the installation of a state directory, which this program alone must have, or makes one. A file that can't be read is
@@ -36,7 +34,7 @@ func OpenInstallation(dir string) (i Installation, err error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && i.ID == "":
-		i = Installation{ID: rand.Text(), New: true}
+		i = Installation{ID: rand.Text()}
 		return i, i.write(dir)
 	case err != nil:
 		return i, fmt.Errorf("which installation this is can't be read from %s: %w", installationFile, err)
