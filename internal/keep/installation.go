@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
@@ -25,8 +26,9 @@ type Installation struct {
 	Node string `json:"node,omitempty"`
 }
 
-// OpenInstallation reads the installation of a state directory, which this program alone must have, or makes one. A file that can't be read is
-// an error, so that nothing is taken for another installation's by mistake.
+// OpenInstallation reads the installation of a state directory, which this program alone must have, or makes one. Where that can't be written
+// now, as on a full disk, there is none, and what is kept belongs to the machine's name until the next start. A file that can't be read is an
+// error, so that nothing is taken for another installation's by mistake.
 func OpenInstallation(dir string) (i Installation, err error) {
 	text, err := regular.Read(Folder(dir).file(installationFile), longestInstallation)
 	if err == nil {
@@ -35,9 +37,15 @@ func OpenInstallation(dir string) (i Installation, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), err == nil && i.ID == "":
 		i = Installation{ID: rand.Text()}
-		return i, i.write(dir)
+		if i.write(dir) != nil {
+			return Installation{}, nil
+		}
+		return i, nil
 	case err != nil:
-		return i, fmt.Errorf("which installation this is can't be read from %s: %w", installationFile, err)
+		return Installation{}, &gpu.Advice{
+			What: fmt.Sprintf("which installation of gpuwhy has %s can't be read from %s", dir, installationFile), Err: err,
+			Try: "take the file from a backup, or remove it: then alerts, silences and what was learned of the GPUs begin anew",
+		}
 	}
 	return i, nil
 }

@@ -78,8 +78,8 @@ type naming struct {
 	beside  bool            // the name belongs to another installation
 }
 
-// of decides under which name what an installation told of a span of time is kept. own says that the name belongs to the recorder's machine.
-func (n *names) of(node, installation string, from, to, now time.Time, own bool) naming {
+// nameFor decides under which name what an installation told of a span of time is kept. own says that the name belongs to the recorder's machine.
+func (n *names) nameFor(node, installation string, from, to, now time.Time, own bool) naming {
 	c := claim{node, installation}
 	apart := naming{node: besideName(node, installation), beside: true}
 	holds, known := n.kept.Names[node]
@@ -217,7 +217,7 @@ func (r *Recorder) name(m *message, node string) (naming, error) {
 	if r.names.kept.Names[node].Installation != m.Installation { // something may change
 		before = keptNames{maps.Clone(before.Names), maps.Clone(before.Beside)}
 	}
-	n := r.names.of(node, m.Installation, from, to, now, r.cfg.Own != nil && r.cfg.Own(node))
+	n := r.names.nameFor(node, m.Installation, from, to, now, r.cfg.Own != nil && r.cfg.Own(node))
 	if c := (claim{node, m.Installation}); n.beside && !r.names.told[c] {
 		r.names.told[c] = true
 		r.log.Warn("two programs deliver the past of machines of one name; the second one's is kept apart", "node", node, "kept_as", n.node,
