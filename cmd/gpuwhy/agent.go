@@ -67,10 +67,11 @@ func (env *environment) newFleet(as role, in []*app.Inputs) (_ *app.Fleet, err e
 		if err != nil {
 			return nil, usageError{err}
 		}
-		server, err := broker.Start(env.ctx, broker.Config{Dir: dir, Listen: cfg.FleetListen, Hosts: cfg.FleetHost, Log: log, Free: host.FreeSpace})
+		server, err := broker.StartApart(env.ctx, broker.Config{Dir: dir, Listen: cfg.FleetListen, Hosts: cfg.FleetHost, Log: log, Free: host.FreeSpace})
 		if err != nil {
 			return nil, err
 		}
+		cfg.fleetServer = server
 		f.Server, f.Joins = server, cfg.joins(server.Addr())
 		of.InProcess, of.Credentials = server.InProcess(), server.Credentials()
 	}

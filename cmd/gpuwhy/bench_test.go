@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,8 +134,43 @@ func BenchmarkSnapshotCommand(b *testing.B) {
 	}
 }
 
-// cpuTime is user and system time of a process and its threads.
+// helpers are the processes that a program has started and that run still.
+func helpers(t testing.TB, pid int) (pids []int) {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // the thread may have ended
+		for _, word := range strings.Fields(string(text)) {
+			child, err := strconv.Atoi(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, child)
+		}
+	}
+	return pids
+}
+
+// withHelpers adds up a figure of a program and of its helpers.
+func withHelpers[T float64 | time.Duration](t testing.TB, pid int, of func(pid int) T) T {
+	t.Helper()
+	sum := of(pid)
+	for _, helper := range helpers(t, pid) {
+		sum += of(helper)
+	}
+	return sum
+}
+
+// cpuTime is user and system time of a program, its helpers and their threads.
 func cpuTime(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	return withHelpers(b, pid, func(pid int) time.Duration { return ownTime(b, pid) })
+}
+
+func ownTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -152,8 +188,13 @@ func cpuTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// resident is the memory of a process that is in use, in bytes.
+// resident is the memory of a program and its helpers that is in use, in bytes. Pages of the program's file count for each.
 func resident(b testing.TB, pid int) float64 {
+	b.Helper()
+	return withHelpers(b, pid, func(pid int) float64 { return ownResident(b, pid) })
+}
+
+func ownResident(b testing.TB, pid int) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -166,8 +207,13 @@ func resident(b testing.TB, pid int) float64 {
 	return float64(pages * os.Getpagesize())
 }
 
-// anonymous is the memory of a process that is in use and in no file, in bytes.
+// anonymous is the memory of a program and its helpers that is in use and in no file, in bytes.
 func anonymous(b *testing.B, pid int) float64 {
+	b.Helper()
+	return withHelpers(b, pid, func(pid int) float64 { return ownAnonymous(b, pid) })
+}
+
+func ownAnonymous(b *testing.B, pid int) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

@@ -13,8 +13,10 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/export"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/sampler/kube"
@@ -84,7 +86,9 @@ type Config struct {
 	// ownStateDir says that nobody gave the state directory; notKept is why it can't be used.
 	ownStateDir  bool
 	notKept      error
-	installation keep.Installation // of the state directory, once it is taken
+	installation *keep.Installed // of the state directory, once it is taken; nil without one
+	scribe       scribe.Scribe   // of the same
+	fleetServer  broker.Server   // nil: this program is none
 	retention    store.Retention
 	fleet        []string          // of FleetURL, checked
 	labels       map[string]string // of Label

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+
+	"github.com/gpuwhy/gpuwhy/internal/helper"
 )
 
 const (
@@ -21,6 +24,14 @@ const (
 func collectSooner() {
 	if os.Getenv("GOGC") == "" {
 		afterCollection(ordinaryGarbage)
+	}
+}
+
+// share leaves to helpers their shares of the memory that somebody has set a limit for (GOMEMLIMIT).
+func share(helpers int) {
+	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
+		_, rest := helper.Share(limit, helpers)
+		debug.SetMemoryLimit(rest)
 	}
 }
 

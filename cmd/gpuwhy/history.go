@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/record"
+	"github.com/gpuwhy/gpuwhy/internal/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
 	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
@@ -63,7 +65,15 @@ func (c *Config) historyPlace() string {
 }
 
 func (c *Config) server() postgres.Config {
-	return postgres.Config{URL: c.History, Owner: c.installation.ID, Name: insight.Key(c.Cluster, c.name())}
+	return postgres.Config{URL: c.History, Name: insight.Key(c.Cluster, c.name())}
+}
+
+// ownServer is server for the one who writes there. It is an error while it is not known which installation that is.
+func (c *Config) ownServer() (postgres.Config, error) {
+	of := c.server()
+	i, err := c.installation.Installation()
+	of.Owner = cmp.Or(i.ID, c.name())
+	return of, err
 }
 
 // newHistory is where the past is kept, if anywhere. It is opened by its first use. Who reads no machine keeps none, and may
@@ -86,17 +96,21 @@ func (c *Config) newHistory(as role, node string, log *slog.Logger) *app.History
 	}
 	var outbox *deliver.Outbox
 	if as.publishes && !as.shows && !onServer { // who shows the fleet records it, and so does a server that all write to
-		outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: log.With("part", "fleet"), Now: time.Now, Node: node, Installation: c.installation.ID})
+		outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: log.With("part", "fleet"), Now: time.Now, Node: node, Installation: c.installation.Installation})
 	}
 	open := func(ctx context.Context) (store.Store, error) {
 		switch {
 		case !as.reads:
 			return postgres.View(c.server())
 		case onServer:
-			s, err := postgres.Open(c.server())
+			of, err := c.ownServer()
+			if err != nil {
+				return nil, err
+			}
+			s, err := postgres.Open(of)
 			return s, c.renamed(ctx, s, err, node, log)
 		}
-		s, err := sqlite.Open(ctx, sqlite.Options{File: c.historyFile(), Log: log, Now: time.Now, Begun: begun})
+		s, err := c.scribe.Open(ctx, scribe.Database{File: c.historyFile(), Begun: begun})
 		if err = c.renamed(ctx, s, err, node, log); err != nil || outbox == nil {
 			return s, err
 		}
@@ -112,7 +126,11 @@ func (c *Config) renamed(ctx context.Context, s store.Store, err error, node str
 	if err != nil || node == "" {
 		return err
 	}
-	if was := c.installation.Was(node); was != "" {
+	installation, err := c.installation.Installation()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	if was := installation.Was(node); was != "" {
 		if err := s.Write(ctx, &store.Batch{Renamed: []store.Renaming{{From: was, To: node}}}); err != nil {
 			return errors.Join(err, s.Close())
 		}
@@ -124,8 +142,7 @@ func (c *Config) renamed(ctx context.Context, s store.Store, err error, node str
 
 // called notes what the machine is called, of which its past is. What can't be noted is noted the next time.
 func (c *Config) called(node string, log *slog.Logger) {
-	installation := c.installation // others may read it
-	if err := installation.Called(c.StateDir, node); err != nil {
+	if err := c.installation.Called(node); err != nil {
 		log.Debug("the machine's name is not noted", "err", err)
 	}
 }

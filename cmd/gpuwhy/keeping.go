@@ -1,18 +1,26 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
+	"github.com/gpuwhy/gpuwhy/internal/helper"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
+	"github.com/gpuwhy/gpuwhy/internal/scribe"
+	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
 // nowhere is a state directory in which nothing is kept.
@@ -37,45 +45,72 @@ func defaultStateDir() (string, error) {
 	return filepath.Join(base, "gpuwhy"), nil
 }
 
-// takeStateDir makes sure that this program alone can keep something. release ends that. Where nobody has
-// asked for it, that it can't be kept ends nothing.
-func (c *Config) takeStateDir() (release func() error, err error) {
-	if release, err = c.tryStateDir(); err != nil && c.ownStateDir {
-		c.notKept, c.StateDir = err, ""
-		return func() error { return nil }, nil
+// takeStateDir makes sure that this program alone can keep something, and has a scribe write it. release ends that. Where
+// nobody has asked for it, that it can't be kept ends nothing.
+func (c *Config) takeStateDir(log *slog.Logger) (release func() error, err error) {
+	none := func() error { return nil }
+	if c.StateDir == "" {
+		return none, nil
 	}
-	return release, err
+	if err = c.tryStateDir(log); err != nil && c.ownStateDir {
+		c.notKept, c.StateDir = err, ""
+		return none, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.scribe.Close, nil
 }
 
-func (c *Config) tryStateDir() (release func() error, err error) {
-	if c.StateDir == "" {
-		return func() error { return nil }, nil
+func (c *Config) tryStateDir(log *slog.Logger) error {
+	// A disk that does not even say whether the folder is there has to be seen to before anything starts.
+	_, err := regular.InTime(func() (fs.FileInfo, error) { return os.Stat(c.StateDir) })
+	if errors.Is(err, regular.ErrSlow) {
+		return fmt.Errorf("--state-dir %q: %w", c.StateDir, err)
 	}
-	release, err = regular.InTime(func() (func() error, error) {
-		if err := os.MkdirAll(c.StateDir, 0o700); err != nil {
-			return nil, usageError{err}
-		}
-		probe, err := os.CreateTemp(c.StateDir, ".probe-*")
-		if err != nil {
-			return nil, usageError{fmt.Errorf("can't be written to: %w", err)}
-		}
-		probe.Close()
-		if err := os.Remove(probe.Name()); err != nil {
-			return nil, usageError{err}
-		}
-		release, err := keep.Lock(c.StateDir)
-		if err != nil {
-			return nil, err
-		}
-		if c.installation, err = keep.OpenInstallation(c.StateDir); err != nil {
-			return nil, errors.Join(err, release())
-		}
-		return release, nil
-	})
-	if _, ok := errors.AsType[*gpu.Advice](err); err != nil && !ok {
-		err = fmt.Errorf("--state-dir %q: %w", c.StateDir, err)
+	s := scribe.Start(c.StateDir, log)
+	_, err = regular.InTime(func() (none struct{}, err error) { return none, s.Take(context.Background()) })
+	switch _, told := errors.AsType[*gpu.Advice](err); {
+	case err == nil:
+	case errors.Is(err, regular.ErrSlow):
+		log.Warn("the disk of the state directory takes no writes: the past and the state are kept as soon as it does", "dir", c.StateDir, "try", store.TrySlow)
+	case told:
+		return errors.Join(err, s.Close())
+	default:
+		return errors.Join(usageError{fmt.Errorf("--state-dir %q: %w", c.StateDir, err)}, s.Close())
 	}
-	return release, err
+	installation := &keep.Installed{Shelf: s}
+	if _, err := installation.Installation(); errors.Is(err, keep.ErrDamaged) { // else it is known later
+		return errors.Join(err, s.Close())
+	}
+	c.scribe, c.installation = s, installation
+	return nil
+}
+
+// helpers are the processes that belong to this one, by name.
+func (c *Config) helpers() map[string]int {
+	pids := map[string]int{}
+	if c.scribe != nil {
+		pids[scribe.Name] = c.scribe.Pid()
+	}
+	if c.fleetServer != nil {
+		pids[broker.Name] = c.fleetServer.Pid()
+	}
+	maps.DeleteFunc(pids, func(_ string, pid int) bool { return pid == 0 })
+	return pids
+}
+
+func (c *Config) helperPids() []int { return slices.Collect(maps.Values(c.helpers())) }
+
+// helperCosts are what they cost.
+func (c *Config) helperCosts() (all []metrics.Helper) {
+	for name, pid := range c.helpers() {
+		if resident, cpu, err := helper.Cost(pid); err == nil { // else it has ended
+			all = append(all, metrics.Helper{Name: name, Resident: resident, CPU: cpu})
+		}
+	}
+	slices.SortFunc(all, func(a, b metrics.Helper) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }
 
 // warnOpenState says that others may change what is kept, or read the keys of a fleet.
@@ -83,6 +118,13 @@ func (c *Config) warnOpenState(log *slog.Logger) {
 	if c.StateDir == "" {
 		return
 	}
+	_, _ = regular.InTime(func() (none struct{}, err error) { // a disk that does not answer holds up nobody
+		c.warnOpen(log)
+		return none, nil
+	})
+}
+
+func (c *Config) warnOpen(log *slog.Logger) {
 	keys := filepath.Join(c.StateDir, broker.Dir)
 	for _, dir := range []string{c.StateDir, keys} {
 		if mode, open := open(dir, 0o002); open {

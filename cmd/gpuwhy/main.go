@@ -19,7 +19,11 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
+	"github.com/gpuwhy/gpuwhy/internal/helper"
+	"github.com/gpuwhy/gpuwhy/internal/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/term"
+	"github.com/gpuwhy/gpuwhy/sampler/host"
 )
 
 // Exit codes.
@@ -68,6 +72,12 @@ func (e usageError) Unwrap() error { return e.error }
 var errQuiet = errors.New("told already")
 
 func main() {
+	if helper.Asked(os.Args) {
+		os.Exit(helper.Run(os.Args, map[string]func(*helper.Task){
+			scribe.Name: scribe.Serve,
+			broker.Name: func(t *helper.Task) { broker.Serve(t, host.FreeSpace) },
+		}))
+	}
 	nameZone()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
-	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
 )
 
 // recordCommand writes the past of a fleet into one database.
@@ -26,11 +26,12 @@ func (recordCommand) Run(env *environment) error {
 	case !kept:
 		return usageError{&gpu.Advice{What: "there is no database to record the past in", Try: "give its address with --history postgres://USER@HOST/DATABASE"}}
 	}
+	writer := scribe.Start("", env.log) // which locks the database alone
 	open := func(ctx context.Context) (store.Store, error) {
 		if onServer { // as many recorders as are wanted write there, each as nobody
 			return postgres.Open(postgres.Config{URL: c.History, Patience: recordPatience})
 		}
-		return sqlite.Open(ctx, sqlite.Options{File: c.historyFile(), Log: env.log, Now: time.Now})
+		return writer.Open(ctx, scribe.Database{File: c.historyFile()})
 	}
 	st := &store.Later{Open: open}
 	b, err := bus.Open(bus.Config{URLs: c.fleet, Credentials: c.FleetCredentials, Name: "gpuwhy record " + c.name(), Log: env.log})
@@ -45,7 +46,7 @@ func (recordCommand) Run(env *environment) error {
 	err = r.Run(env.ctx)
 	s := r.State()
 	env.log.Info("recording ends", "messages", s.Written, "refused_of_nodes", len(s.Refused))
-	return errors.Join(err, b.Close(), st.Close())
+	return errors.Join(err, b.Close(), st.Close(), writer.Close())
 }
 
 // recordPatience is how long the server may take for what many nodes have to tell.

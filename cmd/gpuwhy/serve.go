@@ -15,7 +15,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/ownfile"
-	"github.com/gpuwhy/gpuwhy/internal/regular"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 )
 
@@ -44,7 +43,7 @@ func (env *environment) run(as role) (err error) {
 		signal.Notify(hangups, syscall.SIGHUP)
 		defer signal.Stop(hangups)
 	}
-	release, err := cfg.takeStateDir()
+	release, err := cfg.takeStateDir(env.log)
 	if err != nil {
 		return err
 	}
@@ -52,10 +51,7 @@ func (env *environment) run(as role) (err error) {
 		env.log.Warn("nothing is kept over a restart", "err", cfg.notKept, "try", app.TryStateDir)
 	}
 	cfg.warnOpenState(env.log)
-	defer func() {
-		_, stuck := regular.InTime(func() (none struct{}, err error) { return none, release() })
-		err = errors.Join(err, stuck)
-	}()
+	defer func() { err = errors.Join(err, release()) }()
 	var in []*app.Inputs
 	if as.reads {
 		if in, err = newInputs(cfg, env.log); err != nil {
@@ -63,12 +59,16 @@ func (env *environment) run(as role) (err error) {
 		}
 	}
 	options := cfg.options()
+	if cfg.scribe != nil {
+		options.Files = cfg.scribe
+	}
 	if options.Fleet, err = env.newFleet(as, in); err != nil {
 		return errors.Join(err, app.CloseAll(in))
 	}
 	if options.Clusters, err = cfg.newClusters(env.log); err != nil {
 		return errors.Join(err, app.CloseAll(in), options.Fleet.Close())
 	}
+	share(len(cfg.helpers()))
 	options.History = cfg.newHistory(as, only(in), env.log)
 	a, err := app.New(options, in, env.log)
 	if err != nil {
@@ -120,6 +120,7 @@ func (c *Config) options() app.Options {
 		Installation:     c.installation,
 		Export:           c.exports,
 		NotKept:          c.notKept,
+		Helpers:          c.helperCosts,
 	}
 }
 

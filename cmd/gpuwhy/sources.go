@@ -133,6 +133,7 @@ func readInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 		return newReplay(cfg, dir, log)
 	}
 	local := host.New(cfg.SysfsRoot, host.ShowCommands(cfg.ShowCommands), log.With("part", "host"))
+	local.Helpers = cfg.helperPids
 	// The origin is "auto" for every source, since it is the same machine.
 	in := &app.Inputs{Node: cfg.name(), Origin: sourceAuto, Host: local}
 	var suspects func() []gpu.Suspect

@@ -37,6 +37,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/live"
+	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/record"
@@ -60,13 +61,16 @@ type Options struct {
 	AlertRules       string   // the file of the rules of alerts; empty for the default rules
 	AlertUtilization float64  // above it the default rule of high_gpu_usage_alert fires
 	MetricsFamilies  []string // empty for all
-	// Installation is that of StateDir; its ID is empty where there is none.
-	Installation keep.Installation
-	StateDir     string         // the folder for state that survives a restart; empty for none
-	NotKept      error          // why there is none, where there should be one
-	History      *History       // nil where no past is kept
-	Fleet        *Fleet         // nil for a program on its own
-	Clusters     *kube.Clusters // whose nodes are read from here; nil for none
+	// Installation is that of StateDir; nil where there is none.
+	Installation *keep.Installed
+	StateDir     string // the folder for state that survives a restart; empty for none
+	// Helpers are what the program's helper processes cost now; nil: it has none.
+	Helpers  func() []metrics.Helper
+	Files    Files          // has the files of StateDir; nil: this program writes them itself
+	NotKept  error          // why there is none, where there should be one
+	History  *History       // nil where no past is kept
+	Fleet    *Fleet         // nil for a program on its own
+	Clusters *kube.Clusters // whose nodes are read from here; nil for none
 
 	Export []export.Destination // where series are sent; none: nowhere
 
@@ -163,9 +167,13 @@ func (a *App) wireKeeper() {
 		return
 	}
 	k.Node = a.local.only()
-	k.Shelf = keep.Folder(a.opt.StateDir)
+	var files Files = keep.Folder(a.opt.StateDir)
+	if a.opt.Files != nil {
+		files = a.opt.Files
+	}
+	k.Shelf = files
 	if a.opt.History != nil && !a.opt.History.ReadOnly {
-		k.Shelf = &shelf{a.opt.History.Store, keep.Folder(a.opt.StateDir), a.opt.Installation, a.monitor.Node}
+		k.Shelf = &shelf{a.opt.History.Store, files, a.opt.Installation, a.monitor.Node}
 	}
 	a.notifier.Flush = k.Flush
 	k.Documents = []keep.Document{
@@ -363,7 +371,10 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		<-ctx.Done()
 		return a.Shutdown(context.WithoutCancel(ctx))
 	})
-	return errors.Join(g.Wait(), a.keeper.Close(), a.closeHistory(), a.closeFleet())
+	err := g.Wait()
+	fleet := make(chan error, 1)
+	go func() { fleet <- a.closeFleet() }() // beside the others: each may wait for a disk that hangs
+	return errors.Join(err, a.keeper.Close(), a.closeHistory(), <-fleet)
 }
 
 // each calls f with each newer Moment, until ctx ends.

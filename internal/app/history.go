@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,34 +38,44 @@ type History struct {
 	Anew <-chan struct{}
 }
 
+// Files are small files of one folder.
+type Files interface {
+	keep.Shelf
+	// Remove removes a file, if there is one.
+	Remove(name string) error
+}
+
 // A shelf keeps the documents of the program in its store, beside the past. What an earlier version, or this one without
 // a past, has left in a file comes from there, until it is written anew.
 type shelf struct {
 	store store.Store
-	files keep.Folder
-	of    keep.Installation // several programs may have one store
-	node  string            // what the program is called: earlier versions kept documents under that
+	files Files
+	of    *keep.Installed // several programs may have one store; nil: it is not known which program this is
+	node  string          // what the program is called: earlier versions kept documents under that
 }
 
-func (s *shelf) name(document string) string { return cmp.Or(s.of.ID, s.node) + "/" + document }
-
-// former are the names that a document may have had, the newest first.
-func (s *shelf) former(document string) (names []string) {
-	for _, of := range []string{s.node, s.of.Node} {
-		if name := of + "/" + document; of != "" && name != s.name(document) && !slices.Contains(names, name) {
+// names are what a document is called in the store, and then what it may have been called before.
+func (s *shelf) names(document string) (names []string, err error) {
+	i, err := s.of.Installation()
+	if err != nil {
+		return nil, err
+	}
+	for _, of := range []string{i.ID, s.node, i.Node} {
+		if name := of + "/" + document; of != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
-	return names
+	return names, nil
 }
 
 func (s *shelf) document(name string) (text []byte, err error) {
-	for _, of := range append([]string{s.name(name)}, s.former(name)...) {
+	names, err := s.names(name)
+	for _, of := range names {
 		if text, err = s.store.Document(context.Background(), of); err != nil || text != nil {
 			return text, err
 		}
 	}
-	return nil, nil
+	return nil, err
 }
 
 func (s *shelf) Read(name string) ([]byte, error) {
@@ -81,9 +90,13 @@ func (s *shelf) Read(name string) ([]byte, error) {
 }
 
 func (s *shelf) Write(name string, text []byte) error {
-	documents := map[string][]byte{s.name(name): text}
-	for _, of := range s.former(name) {
-		documents[of] = nil
+	names, err := s.names(name)
+	if err != nil {
+		return err
+	}
+	documents := map[string][]byte{names[0]: text}
+	for _, former := range names[1:] {
+		documents[former] = nil
 	}
 	if err := s.store.Write(context.Background(), &store.Batch{Documents: documents}); err != nil {
 		return err

@@ -202,6 +202,9 @@ func (a *App) self() metrics.Self {
 		Fleet:         a.fleetSelf(),
 		Exports:       a.exportSelf(),
 	}
+	if a.opt.Helpers != nil {
+		self.Helpers = a.opt.Helpers()
+	}
 	for _, s := range health.Sources {
 		self.Sources = append(self.Sources, metrics.Source{Name: s.Source, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})
 	}

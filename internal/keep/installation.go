@@ -1,22 +1,18 @@
 package keep
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
 // installationFile is where a state directory says whose it is.
 const installationFile = "installation.json"
-
-// longestInstallation is how long that file may be, in bytes.
-const longestInstallation = 64 << 10
 
 // An Installation is one gpuwhy with a state directory. It stays the same whatever its machine is called, and what is kept belongs to it.
 type Installation struct {
@@ -26,42 +22,61 @@ type Installation struct {
 	Node string `json:"node,omitempty"`
 }
 
-// OpenInstallation reads the installation of a state directory, which this program alone must have, or makes one. Where that can't be written
-// now, as on a full disk, there is none, and what is kept belongs to the machine's name until the next start. A file that can't be read is an
-// error, so that nothing is taken for another installation's by mistake.
-func OpenInstallation(dir string) (i Installation, err error) {
-	text, err := regular.Read(Folder(dir).file(installationFile), longestInstallation)
-	if err == nil {
-		err = json.Unmarshal(text, &i)
+// ErrDamaged says that a file is there, and not what gpuwhy wrote.
+var ErrDamaged = errors.New("the file is damaged")
+
+// Installed knows which installation of gpuwhy has the files of a shelf, which this program alone must have. Its methods may be called at the
+// same time; a nil Installed is none.
+type Installed struct {
+	Shelf Shelf
+
+	mu    sync.Mutex
+	known Installation
+}
+
+// Installation reads which one it is, or makes one. Where that can't be written now, as on a full disk, there is none, and what is kept belongs to
+// the machine's name meanwhile. What can't be read is an error, so that nothing is taken for another installation's by mistake: [ErrDamaged]
+// where that does not pass by itself.
+func (o *Installed) Installation() (i Installation, err error) {
+	if o == nil {
+		return i, nil
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.known.ID != "" {
+		return o.known, nil
+	}
+	text, err := o.Shelf.Read(installationFile)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && i.ID == "":
+	case errors.Is(err, fs.ErrNotExist):
 		i = Installation{ID: rand.Text()}
-		if i.write(dir) != nil {
+		if o.write(i) != nil {
 			return Installation{}, nil
 		}
 		return i, nil
 	case err != nil:
+		return i, fmt.Errorf("which installation of gpuwhy this is can't be read now: %w", err)
+	}
+	if err = json.Unmarshal(text, &i); err != nil || i.ID == "" {
 		return Installation{}, &gpu.Advice{
-			What: fmt.Sprintf("which installation of gpuwhy has %s can't be read from %s", dir, installationFile), Err: err,
-			Try: "take the file from a backup, or remove it: then alerts, silences and what was learned of the GPUs begin anew",
+			What: "the file " + installationFile + " of the state directory, which says which installation of gpuwhy this is, is damaged", Err: errors.Join(ErrDamaged, err),
+			Try: "take it from a backup, or remove it: then alerts, silences and what was learned of the GPUs begin anew",
 		}
 	}
+	o.known = i
 	return i, nil
 }
 
 // Called notes what the machine is called now.
-func (i *Installation) Called(dir, node string) error {
-	if i.ID == "" || i.Node == node {
-		return nil
-	}
-	next := *i
-	next.Node = node
-	if err := next.write(dir); err != nil {
+func (o *Installed) Called(node string) error {
+	i, err := o.Installation()
+	if err != nil || i.ID == "" || i.Node == node {
 		return err
 	}
-	*i = next
-	return nil
+	i.Node = node
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.write(i)
 }
 
 // Was is the name of before, where the machine is called otherwise now; else empty.
@@ -72,10 +87,13 @@ func (i *Installation) Was(node string) string {
 	return i.Node
 }
 
-func (i *Installation) write(dir string) error {
+func (o *Installed) write(i Installation) error {
 	text, err := json.Marshal(i)
-	if err != nil {
-		return err
+	if err == nil {
+		err = o.Shelf.Write(installationFile, append(text, '\n'))
 	}
-	return Folder(dir).Write(installationFile, append(bytes.TrimSpace(text), '\n'))
+	if err == nil {
+		o.known = i
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package keep
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,15 +12,15 @@ import (
 // An installation stays the same, whatever its machine is called; one that can't be read is never taken for a new one.
 func TestInstallation(t *testing.T) {
 	dir := t.TempDir()
-	first, err := OpenInstallation(dir)
+	first, err := (&Installed{Shelf: Folder(dir)}).Installation()
 	if err != nil || first.ID == "" || first.Was("gpu-1") != "" {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	for _, name := range []string{"gpu-1", "gpu-1", "gpu-2"} {
-		again, err := OpenInstallation(dir)
-		if err == nil {
-			err = again.Called(dir, name)
-		}
+		o := &Installed{Shelf: Folder(dir)}
+		err := o.Called(name)
+		again, failed := o.Installation()
+		err = errors.Join(err, failed)
 		if err != nil || again.ID != first.ID || again.Was(name) != "" || again.Was("gpu-3") != name {
 			t.Errorf("called %s: %+v, %v", name, again, err)
 		}
@@ -27,7 +28,7 @@ func TestInstallation(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, installationFile), []byte(`{"id":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := OpenInstallation(dir); err == nil {
+	if got, err := (&Installed{Shelf: Folder(dir)}).Installation(); err == nil {
 		t.Errorf("a damaged file is that of %+v", got)
 	}
 }

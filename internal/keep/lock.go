@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -28,9 +30,49 @@ func Lock(dir string) (release func() error, err error) {
 	return release, nil
 }
 
+// behalf is the process that a lock is for; 0: this one.
+var behalf atomic.Int64
+
+// OnBehalfOf says that this process takes locks for another one, which is the one to end where somebody wants a folder.
+func OnBehalfOf(pid int) { behalf.Store(int64(pid)) }
+
+func owner() int {
+	if pid := behalf.Load(); pid != 0 {
+		return int(pid)
+	}
+	return os.Getpid()
+}
+
+const (
+	held = "process %d on %s" // what a lock's file says
+	// A program that was killed has its locks until the process that writes for it has ended, too: so long that is waited for, and
+	// looked so often.
+	afterlife, lookAgain = 2 * time.Second, 20 * time.Millisecond
+)
+
+// orphaned reports whether a lock's file names a process of this machine that has ended.
+func orphaned(holder string) bool {
+	var pid int
+	var host string
+	if n, err := fmt.Sscanf(holder, held, &pid, &host); err != nil || n != 2 || pid <= 0 {
+		return false
+	}
+	own, err := os.Hostname()
+	return err == nil && host == own && !running(pid)
+}
+
 // LockFile takes a file that is there for this alone, and is made where it is not. If another program has it, holder says
 // which, and release is nil.
 func LockFile(name string) (release func() error, holder string, err error) {
+	for end := time.Now().Add(afterlife); ; time.Sleep(lookAgain) {
+		release, holder, err = lockFile(name)
+		if err != nil || release != nil || !orphaned(holder) || time.Now().After(end) {
+			return release, holder, err
+		}
+	}
+}
+
+func lockFile(name string) (release func() error, holder string, err error) {
 	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
 		return nil, "", fmt.Errorf("%s is a link to another file: remove it", name)
 	}
@@ -47,6 +89,6 @@ func LockFile(name string) (release func() error, holder string, err error) {
 	}
 	// This only tells people who has it: a full disk keeps nothing from starting.
 	host, _ := os.Hostname()
-	_ = os.WriteFile(name, fmt.Appendf(nil, "process %d on %s\n", os.Getpid(), host), 0o600)
+	_ = os.WriteFile(name, fmt.Appendf(nil, held+"\n", owner(), host), 0o600)
 	return lock.Close, "", nil
 }

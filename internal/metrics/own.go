@@ -36,6 +36,14 @@ type Self struct {
 	History *History // nil where no past is kept
 	Fleet   *Fleet   // nil for a program on its own
 	Exports []Export // where these series are sent
+	Helpers []Helper // processes that the program has started for itself
+}
+
+// A Helper is a process that belongs to the program. What it costs is in none of process_*, which are about the program's own process.
+type Helper struct {
+	Name     string
+	Resident int64         // bytes of memory
+	CPU      time.Duration // that it has used
 }
 
 // Fleet is how a program does that is part of a fleet.
@@ -107,6 +115,7 @@ const (
 	noHistory  = "no past is kept"
 	notInFleet = "the program is part of no fleet"
 	noExport   = "series are sent nowhere"
+	noHelper   = "the program has no helper process: on Linux it has one that writes --state-dir, and one with --fleet-listen"
 )
 
 // ownRows are about gpuwhy itself. They are there whatever the devices do.
@@ -246,6 +255,11 @@ var ownRows = []row[*own]{
 		eachOf(ownExports, func(x *Export, emit emit) { emit(gpu.Of(zeroOne(x.Failing)), x.Name) }), "destination"),
 	ofOwn("gpuwhy_export_last_sent_timestamp_seconds", timestamp, "When the destination took samples last.", noExport+", or none was taken yet",
 		eachOf(ownExports, func(x *Export, emit emit) { emit(unix(x.LastSent), x.Name) }), "destination"),
+	ofOwn("gpuwhy_helper_resident_memory_bytes", bytesUnit,
+		"Resident memory of a helper process of gpuwhy: what writes its state (scribe), or is the server of its fleet (fleet). That of gpuwhy's own process is process_resident_memory_bytes.",
+		noHelper, eachOf(ownHelpers, func(h *Helper, emit emit) { emit(gpu.Of(float64(h.Resident)), h.Name) }), "helper"),
+	ofOwn("gpuwhy_helper_cpu_seconds_total", seconds, "Processor time that a helper process of gpuwhy has used. That of gpuwhy's own process is process_cpu_seconds_total.",
+		noHelper, eachOf(ownHelpers, func(h *Helper, emit emit) { emit(gpu.Of(h.CPU.Seconds()), h.Name) }), "helper"),
 	plain("gpuwhy_scrapes_total", number, "Requests for these metrics.", func(o *own) float64 { return float64(o.scrapes) }),
 	plain("gpuwhy_scrapes_encoded_total", number,
 		"Times that these metrics were encoded before; the other requests shared one.",
@@ -295,3 +309,4 @@ func ownCosts(o *own) []gpu.Cost { return o.Costs }
 func ownRules(o *own) []Rule     { return o.Rules }
 func ownTargets(o *own) []Target { return o.Targets }
 func ownExports(o *own) []Export { return o.Exports }
+func ownHelpers(o *own) []Helper { return o.Helpers }

@@ -262,7 +262,8 @@ func healthy() Self {
 			{Name: "remote-write https://prometheus.example.org/api/v1/write", Sent: 51840, LastSent: noon},
 			{Name: "otlp http://collector:4318/v1/metrics", Sent: 7, Failed: 2, Dropped: 1, Waiting: 320, WaitingBytes: 4096, Failing: true},
 		},
-		Rules: []Rule{{Name: "high_gpu_usage", Severity: "info", Firing: 2}, {Name: "lost", Severity: "critical"}},
+		Helpers: []Helper{{Name: "fleet", Resident: 41 << 20, CPU: 2500 * time.Millisecond}, {Name: "scribe", Resident: 22 << 20, CPU: 1200 * time.Millisecond}},
+		Rules:   []Rule{{Name: "high_gpu_usage", Severity: "info", Firing: 2}, {Name: "lost", Severity: "critical"}},
 	}
 }
 

@@ -93,42 +93,19 @@ func (r *Recorder) announce(kind string) {
 type writer struct {
 	*Recorder
 	began  time.Time
-	under  chan struct{} // closed when the call ends that has not ended in time; nil: there is none
+	caller store.Caller
 	values []store.Value // for the next batch
 	// unforgotten is whether forgetting failed last.
 	unforgotten bool
 }
 
-// call calls the store. One that hangs past its time is left alone, and not called again before it has ended.
+// call calls the store. A call that hangs keeps what it was given.
 func (w *writer) call(ctx context.Context, f func(context.Context) error) error {
-	if w.under != nil {
-		select {
-		case <-w.under:
-			w.under = nil
-		default:
-			return store.ErrSlow
-		}
+	err := w.caller.Call(ctx, atMost, f)
+	if errors.Is(err, store.ErrSlow) {
+		w.values = nil
 	}
-	ctx, cancel := context.WithTimeout(store.Own(ctx), atMost)
-	ended := make(chan struct{})
-	var err error
-	go func() {
-		defer cancel()
-		defer close(ended)
-		err = f(ctx)
-	}()
-	select {
-	case <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	select { // it may see that, too
-	case <-ended:
-		return err
-	case <-time.After(time.Second):
-		w.under, w.values = ended, nil
-		return store.ErrSlow
-	}
+	return err
 }
 
 // writeAll writes all that waits.

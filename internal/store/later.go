@@ -29,7 +29,8 @@ type Later struct {
 	cancel  context.CancelFunc
 	closed  bool
 
-	asking atomic.Int64 // questions that the store has not answered
+	asking   atomic.Int64 // questions that the store has not answered
+	changing atomic.Int64 // changes that it has not made
 }
 
 const (
@@ -38,12 +39,17 @@ const (
 	// toOpen and toClose are how long somebody waits for that, and ofAStep how long for each answer, up to twice: a server
 	// that is away is said to be so by its own store, after 10 s.
 	toOpen, toClose, ofAStep = 5 * time.Second, 2 * time.Second, 12 * time.Second
+	// toLeave is in place of toClose where a change is under way that its caller has given up: such a store hangs.
+	toLeave = 500 * time.Millisecond
 	// mostAsked is how many questions may wait for the store. Each holds a thread while a disk hangs.
 	mostAsked = 64
 )
 
 // ErrSlow is the error of a store that does not answer. It is an [ErrGone], too.
-var ErrSlow error = slow("the database of the past does not answer", "look at the disk or the server that it is on; gpuwhy goes on by itself")
+var ErrSlow error = slow("the database of the past does not answer", TrySlow)
+
+// TrySlow is what a person can do about a disk or a server that does not answer.
+const TrySlow = "look at the disk or the server that it is on; where a backup has frozen the file system, it goes on when that is thawed (fsfreeze -u); gpuwhy goes on by itself"
 
 var (
 	errBusy = &gpu.Advice{
@@ -253,6 +259,8 @@ func changed[T any](ctx context.Context, l *Later, of func(Store) (T, error)) (T
 	if err != nil {
 		return *new(T), err
 	}
+	l.changing.Add(1)
+	defer l.changing.Add(-1)
 	return of(s)
 }
 
@@ -348,7 +356,11 @@ func (l *Later) Close() error {
 		}
 		ended <- s.Close()
 	}()
-	late := time.NewTimer(toClose)
+	span := toClose
+	if l.changing.Load() > 0 {
+		span = toLeave
+	}
+	late := time.NewTimer(span)
 	defer late.Stop()
 	select {
 	case err := <-ended:

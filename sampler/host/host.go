@@ -49,6 +49,8 @@ type Reader struct {
 	hint  gpu.Advice       // why processes can't be identified; zero if they can
 	users users
 	names *names
+	// Helpers are the processes that gpuwhy has started and that belong to it: they count as gpuwhy itself. nil: there are none.
+	Helpers func() []int
 
 	reservations *reservations // of the kubelet
 	// privateCgroups: we are in a control group namespace of our own.
@@ -320,6 +322,22 @@ func (r *Reader) readSelf(_ context.Context, h *gpu.Host) error {
 	}
 	h.Self.RSS = s.resident()
 	h.Self.CPU = gpu.Map(r.rates.rate("own ticks", float64(s.ticks)), shareOfCore)
+	if r.Helpers == nil {
+		return nil
+	}
+	for _, pid := range r.Helpers() {
+		name := strconv.Itoa(pid)
+		n, err := readInto(r.path("proc/"+name+"/stat"), buf[:], 1)
+		if err != nil {
+			continue // it has ended
+		}
+		if s, err = parseStat(buf[:n]); err != nil {
+			return err
+		}
+		memory, ticks := s.resident().Or(0), gpu.Map(r.rates.rate("ticks of helper "+name, float64(s.ticks)), shareOfCore).Or(0)
+		h.Self.RSS = gpu.Map(h.Self.RSS, func(own gpu.Bytes) gpu.Bytes { return own + memory })
+		h.Self.CPU = gpu.Map(h.Self.CPU, func(own gpu.Percent) gpu.Percent { return own + ticks })
+	}
 	return nil
 }
 

@@ -61,6 +61,9 @@ type Config struct {
 	// Patience is how long a client has for each step of signing in and to take what is sent, and the server for an answer; 0: five
 	// seconds, and ten to take what is sent.
 	Patience time.Duration
+
+	told   string // where machines connect, if that is not where the server listens; see [StartApart]
+	behind bool   // it is in a helper, and takes connections from the program that has the address, see [StartApart]
 }
 
 // A Broker is a server that runs.
@@ -69,6 +72,7 @@ type Broker struct {
 	log       *slog.Logger
 	authority *Authority
 	hosts     []string
+	told      string // see [Config]
 	free      func(dir string) (uint64, error)
 	server    *natsserver.Server
 	said      *logger
@@ -88,7 +92,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if cfg.Dir == "" {
 		return nil, &gpu.Advice{What: "the server of a fleet keeps keys and messages, and has no place for them", Try: "give --state-dir a folder, or leave out --fleet-listen"}
 	}
-	b := &Broker{dir: cfg.Dir, log: cfg.Log, hosts: cfg.Hosts, free: cfg.Free}
+	b := &Broker{dir: cfg.Dir, log: cfg.Log, hosts: cfg.Hosts, free: cfg.Free, told: cfg.told}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -119,7 +123,11 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if err := b.certify(d, cfg.Listen); err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
 	}
-	if err := b.serve(ctx, cfg.Listen, cfg.Patience, claims); err != nil {
+	listen := cfg.Listen
+	if cfg.behind {
+		listen = "127.0.0.1:0"
+	}
+	if err := b.serve(ctx, listen, cfg.Patience, cfg.behind, claims); err != nil {
 		return nil, err
 	}
 	if err := b.tellInfo(); err != nil {
@@ -148,25 +156,21 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 }
 
 // serve starts the server itself.
-func (b *Broker) serve(ctx context.Context, listen string, patience time.Duration, claims *claims) error {
+func (b *Broker) serve(ctx context.Context, listen string, patience time.Duration, behind bool, claims *claims) error {
+	// The server would only log that somebody has its port.
+	probe, err := listenOn(ctx, listen)
+	if err != nil {
+		return err
+	}
+	if err := probe.Close(); err != nil {
+		return err
+	}
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q is no address and port", listen), Try: "give the likes of :4222", Err: err}
+		return err
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q has no port", listen), Try: "give the likes of :4222", Err: err}
-	}
-	// The server would only log that somebody has its port.
-	probe, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
-	if err != nil {
-		what := fmt.Sprintf("the server of the fleet can't listen on %s", listen)
-		if neterr.InUse(err) {
-			what = fmt.Sprintf("another program listens on %s", listen)
-		}
-		return &gpu.Advice{What: what, Try: "give --fleet-listen another address or port", Err: err}
-	}
-	if err := probe.Close(); err != nil {
 		return err
 	}
 	if host == "" {
@@ -181,8 +185,9 @@ func (b *Broker) serve(ctx context.Context, listen string, patience time.Duratio
 	options := &natsserver.Options{
 		ServerName: "gpuwhy", Host: host, Port: int(number), NoSigs: true, MaxConn: maxConnections, MaxPayload: 1 << 20,
 		JetStream: true, StoreDir: b.store(), JetStreamMaxStore: maxStore, JetStreamMaxMemory: maxMemory,
-		SyncAlways: syncAlways,
-		TLS:        true, TLSTimeout: patience.Seconds(), AuthTimeout: patience.Seconds(), WriteDeadline: max(natsserver.DEFAULT_FLUSH_DEADLINE, patience),
+		SyncAlways:    syncAlways,
+		ProxyProtocol: behind, // in which that program says who connects
+		TLS:           true, TLSTimeout: patience.Seconds(), AuthTimeout: patience.Seconds(), WriteDeadline: max(natsserver.DEFAULT_FLUSH_DEADLINE, patience),
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return b.cert.Load(), nil },
@@ -209,6 +214,26 @@ func (b *Broker) serve(ctx context.Context, listen string, patience time.Duratio
 	return nil
 }
 
+// listenOn opens an address. Its errors are a [gpu.Advice].
+func listenOn(ctx context.Context, listen string) (net.Listener, error) {
+	_, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return nil, &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q is no address and port", listen), Try: "give the likes of :4222", Err: err}
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return nil, &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q has no port", listen), Try: "give the likes of :4222", Err: err}
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	if err != nil {
+		what := fmt.Sprintf("the server of the fleet can't listen on %s", listen)
+		if neterr.InUse(err) {
+			what = fmt.Sprintf("another program listens on %s", listen)
+		}
+		return nil, &gpu.Advice{What: what, Try: "give --fleet-listen another address or port", Err: err}
+	}
+	return ln, nil
+}
+
 // store is the folder of messages.
 func (b *Broker) store() string { return filepath.Join(b.dir, "jetstream") }
 
@@ -219,7 +244,9 @@ func (b *Broker) Addr() net.Addr { return b.server.Addr() }
 func (b *Broker) InProcess() nats.InProcessConnProvider { return b.server }
 
 // Credentials is the file with which this program is a hub and a recorder of its own server.
-func (b *Broker) Credentials() string { return filepath.Join(b.dir, ownCredentials) }
+func (b *Broker) Credentials() string { return credentialsIn(b.dir) }
+
+func credentialsIn(dir string) string { return filepath.Join(dir, ownCredentials) }
 
 // Authority gives and revokes credentials of this server.
 func (b *Broker) Authority() *Authority { return b.authority }

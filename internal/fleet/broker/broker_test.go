@@ -16,11 +16,17 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/freeport"
+	"github.com/gpuwhy/gpuwhy/internal/helper"
 	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
+func TestMain(m *testing.M) {
+	if helper.Asked(os.Args) {
+		os.Exit(helper.Run(os.Args, map[string]func(*helper.Task){Name: func(t *helper.Task) { Serve(t, nil) }}))
+	}
+	os.Exit(leaktest.Run(m))
+}
 
 func start(t *testing.T, dir, listen string) *Broker {
 	t.Helper()

@@ -3,6 +3,7 @@ package broker
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -129,7 +130,7 @@ func (i *Info) Certified(host string) bool {
 
 // tellInfo writes it down, where it is another than before.
 func (b *Broker) tellInfo() error {
-	i := Info{Listen: b.Addr().String(), Hosts: b.hosts, Names: namesOf(b.cert.Load().Leaf)}
+	i := Info{Listen: cmp.Or(b.told, b.Addr().String()), Hosts: b.hosts, Names: namesOf(b.cert.Load().Leaf)}
 	text, err := json.Marshal(i)
 	if err != nil {
 		return err

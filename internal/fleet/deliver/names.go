@@ -231,7 +231,7 @@ func (r *Recorder) name(m *message, node string) (naming, error) {
 				b.Renamed = []store.Renaming{*n.renamed}
 				r.log.Info("a machine delivers under another name, and keeps its past", "was", n.renamed.From, "is", n.renamed.To)
 			}
-			err = r.cfg.Store.Write(store.Own(context.Background()), b)
+			err = r.store(context.Background(), b)
 		}
 		if err != nil {
 			r.names.kept = before // it is decided again when the message comes again

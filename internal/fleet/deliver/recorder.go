@@ -63,6 +63,8 @@ type Recorder struct {
 	codec *codec
 	names names // of Run alone
 
+	writing store.Caller // of the goroutine that writes
+
 	mu     sync.Mutex
 	state  RecorderState
 	worked time.Time // when the newest messages were taken, or the newest transaction began
@@ -360,9 +362,7 @@ func (r *Recorder) write(ctx context.Context, all []taken) error {
 
 func (r *Recorder) store(ctx context.Context, b *store.Batch) error {
 	r.works()
-	ctx, cancel := context.WithTimeout(store.Own(ctx), writePatience)
-	defer cancel()
-	return r.cfg.Store.Write(ctx, b)
+	return r.writing.Call(ctx, writePatience, func(ctx context.Context) error { return r.cfg.Store.Write(ctx, b) })
 }
 
 // of reports whether an error is of the store, and not of what is written.
@@ -423,6 +423,7 @@ func (r *Recorder) tell(err error) {
 func (r *Recorder) forgetAll(ctx context.Context) {
 	every := time.NewTicker(forgetEvery)
 	defer every.Stop()
+	var forgetting store.Caller
 	for told := false; ; {
 		select {
 		case <-ctx.Done():
@@ -430,7 +431,14 @@ func (r *Recorder) forgetAll(ctx context.Context) {
 		case <-every.C:
 		}
 		for range forgetParts {
-			more, err := r.cfg.Store.Forget(store.Own(ctx), r.cfg.Retention, r.cfg.Now())
+			more := false
+			err := forgetting.Call(ctx, writePatience, func(ctx context.Context) error {
+				is, err := r.cfg.Store.Forget(ctx, r.cfg.Retention, r.cfg.Now())
+				if err == nil {
+					more = is
+				}
+				return err
+			})
 			if err != nil && ctx.Err() == nil && !told {
 				r.log.Warn("what is too old in the past of the fleet stays for now", "err", err)
 			}

@@ -1,0 +1,133 @@
+//go:build linux
+
+package helper_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/helper"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	if helper.Asked(os.Args) {
+		os.Exit(helper.Run(os.Args, map[string]func(*helper.Task){"tells": tells, "panics": func(*helper.Task) { panic("of the helper") }, "hangs": func(*helper.Task) { select {} }}))
+	}
+	os.Exit(m.Run())
+}
+
+// tells writes its environment and its arguments to each connection, and logs that.
+func tells(t *helper.Task) {
+	for {
+		conn, err := t.Accept()
+		if err != nil {
+			return
+		}
+		text := strings.Join(append(os.Environ(), t.Args...), "\n")
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Log.Error("nobody listens", "err", err)
+		}
+		t.Log.Warn("told", "owner", t.Owner, "bytes", len(text))
+		_ = conn.Close() // it is written
+	}
+}
+
+// A buffer takes what is logged.
+type buffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func says(t *testing.T, log *buffer, text string) {
+	t.Helper()
+	testkit.Until(t, "the log says "+text, func() bool { return strings.Contains(log.String(), text) }, log)
+}
+
+// A helper gets connections, its arguments and no secrets; what it logs is in the log of the program, and what it costs is known.
+func TestHelper(t *testing.T) {
+	t.Setenv("GPUWHY_SECRET", "hunter2")
+	t.Setenv("GOGC", "73")
+	var log buffer
+	h := helper.New("tells", []string{"an argument"}, slog.New(slog.NewTextHandler(&log, nil)))
+	p, err := h.Running()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		conn, err := p.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(conn)
+		if err := errors.Join(err, conn.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if s := string(text); strings.Contains(s, "hunter2") || !strings.Contains(s, "GOGC=73") || !strings.HasSuffix(s, "an argument") {
+			t.Errorf("it was given %q", s)
+		}
+	}
+	says(t, &log, "level=WARN msg=told bytes=")
+	says(t, &log, "owner=")
+	if resident, _, err := helper.Cost(h.Pid()); err != nil || resident < 1<<20 {
+		t.Errorf("it has %d bytes, %v", resident, err)
+	}
+	if err := h.Close(testkit.Patience); err != nil {
+		t.Error(err)
+	}
+	if _, err := h.Running(); !errors.Is(err, helper.ErrClosed) {
+		t.Errorf("after its end: %v", err)
+	}
+	if strings.Contains(log.String(), "has ended") {
+		t.Errorf("an end that was asked for is told as a fault:\n%s", log.String())
+	}
+}
+
+// Why a helper has crashed is logged, and it can be started again.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	var log buffer
+	h := helper.New("panics", nil, slog.New(slog.NewTextHandler(&log, nil)))
+	defer h.Close(0)
+	if _, err := h.Running(); err != nil {
+		t.Fatal(err)
+	}
+	says(t, &log, "panic: of the helper")
+	testkit.Until(t, "it is started again", func() bool {
+		_, err := h.Running()
+		return err == nil
+	})
+}
+
+// One that does not end when it is told to is killed.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	h := helper.New("hangs", nil, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	p, err := h.Running()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(time.Millisecond); err != nil && !errors.Is(err, helper.ErrStuck) { // a machine may be slow to kill it
+		t.Error(err)
+	}
+	testkit.Receive(t, "its end", p.Ended())
+}
