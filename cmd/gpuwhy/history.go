@@ -96,7 +96,7 @@ func (c *Config) newHistory(as role, node string, log *slog.Logger) *app.History
 	}
 	var outbox *deliver.Outbox
 	if as.publishes && !as.shows && !onServer { // who shows the fleet records it, and so does a server that all write to
-		outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: log.With("part", "fleet"), Now: time.Now, Node: node, Installation: c.installation.Installation})
+		outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: log.With("part", "fleet"), Now: time.Now, Node: node, Installation: c.installation.ID})
 	}
 	open := func(ctx context.Context) (store.Store, error) {
 		switch {

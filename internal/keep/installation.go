@@ -67,6 +67,12 @@ func (o *Installed) Installation() (i Installation, err error) {
 	return i, nil
 }
 
+// ID is that of the installation; empty where there is none.
+func (o *Installed) ID() (string, error) {
+	i, err := o.Installation()
+	return i.ID, err
+}
+
 // Called notes what the machine is called now.
 func (o *Installed) Called(node string) error {
 	i, err := o.Installation()

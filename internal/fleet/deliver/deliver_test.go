@@ -29,7 +29,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/natstest"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/record"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
@@ -168,7 +167,7 @@ func (a *agent) open() {
 		a.t.Fatal(err)
 	}
 	a.outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: logger(a.t), Now: time.Now, Bytes: a.bytes, Node: a.called,
-		Installation: func() (keep.Installation, error) { return keep.Installation{ID: a.of}, nil },
+		Installation: func() (string, error) { return a.of, nil },
 	})
 	if a.store, err = a.outbox.Over(a.t.Context(), a.sqlite); err != nil {
 		a.t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
@@ -48,8 +47,8 @@ type OutboxConfig struct {
 	// Node is what the only node is called that this program reads: what waits of it under a former name is sent under this one. Empty for
 	// several nodes.
 	Node string
-	// Installation is this program's, by whose ID recorders know it from another program of the same name; nil: it has none.
-	Installation func() (keep.Installation, error)
+	// Installation is the ID of this program's, by which recorders know it from another program of the same name; nil, or empty: it has none.
+	Installation func() (id string, err error)
 }
 
 // An Outbox makes parcels of what is written to a store, which keeps them until they are sent, in the transaction of what they tell. Its
@@ -106,14 +105,14 @@ func (t *through) Write(ctx context.Context, b *store.Batch) error {
 	o := t.outbox
 	o.change.Lock()
 	defer o.change.Unlock()
-	var of keep.Installation
+	of := ""
 	if o.cfg.Installation != nil {
 		var err error
 		if of, err = o.cfg.Installation(); err != nil {
 			return err
 		}
 	}
-	parcels, tooLong, err := o.codec.parcels(b, of.ID)
+	parcels, tooLong, err := o.codec.parcels(b, of)
 	if err != nil {
 		return err
 	}
