@@ -58,11 +58,11 @@ func NewAboutPage(in Input) AboutPage {
 	}
 	p.Costs = []AboutFact{
 		{Label: "Processor", Value: show(num(self.CPU), tenthPercent), Means: "Of one core, since the reading before."},
-		{Label: "Memory", Value: show(mebi(self.RSS), memory), Means: "Resident memory of the machine; none of a GPU."},
+		{Label: "Memory", Value: show(mebi(self.RSS), memory), Means: "Resident memory of the machine, with that of gpuwhy's helper processes; none of a GPU."},
 	}
 	if elsewhere {
 		for i := range p.Costs {
-			p.Costs[i].Value, p.Costs[i].Means = missing("not measured"), "These readings are not of this machine. /metrics says what gpuwhy takes now (process_…)."
+			p.Costs[i].Value, p.Costs[i].Means = missing("not measured"), "These readings are not of this machine. /metrics says what gpuwhy takes now (process_…, gpuwhy_helper_…)."
 		}
 	}
 	if f := in.Footprint; f != nil {

@@ -5,9 +5,11 @@ package helper_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +33,7 @@ func tells(t *helper.Task) {
 		if err != nil {
 			return
 		}
-		text := strings.Join(append(os.Environ(), t.Args...), "\n")
+		text := strings.Join(append(append(os.Environ(), fmt.Sprint("limit ", debug.SetMemoryLimit(-1))), t.Args...), "\n")
 		if _, err := io.WriteString(conn, text); err != nil {
 			t.Log.Error("nobody listens", "err", err)
 		}
@@ -67,6 +69,7 @@ func says(t *testing.T, log *buffer, text string) {
 func TestHelper(t *testing.T) {
 	t.Setenv("GPUWHY_SECRET", "hunter2")
 	t.Setenv("GOGC", "73")
+	t.Setenv("GOMEMLIMIT", "400MiB") // of which a helper has a quarter
 	var log buffer
 	h := helper.New("tells", []string{"an argument"}, slog.New(slog.NewTextHandler(&log, nil)))
 	p, err := h.Running()
@@ -82,7 +85,7 @@ func TestHelper(t *testing.T) {
 		if err := errors.Join(err, conn.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if s := string(text); strings.Contains(s, "hunter2") || !strings.Contains(s, "GOGC=73") || !strings.HasSuffix(s, "an argument") {
+		if s := string(text); strings.Contains(s, "hunter2") || !strings.Contains(s, "GOGC=73") || !strings.Contains(s, "limit 104857600\n") || !strings.HasSuffix(s, "an argument") {
 			t.Errorf("it was given %q", s)
 		}
 	}
@@ -99,6 +102,15 @@ func TestHelper(t *testing.T) {
 	}
 	if strings.Contains(log.String(), "has ended") {
 		t.Errorf("an end that was asked for is told as a fault:\n%s", log.String())
+	}
+}
+
+// What people allow gpuwhy is for all its processes together.
+func TestShare(t *testing.T) {
+	for helpers := range 4 {
+		if each, rest := helper.Share(400, helpers); each*int64(helpers)+rest != 400 || rest < each {
+			t.Errorf("with %d helpers each has %d, and the program %d of 400", helpers, each, rest)
+		}
 	}
 }
 

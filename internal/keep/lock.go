@@ -2,10 +2,12 @@ package keep
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -19,6 +21,8 @@ import (
 func Lock(dir string) (release func() error, err error) {
 	release, holder, err := LockFile(filepath.Join(dir, "lock"))
 	switch {
+	case noLocks(err):
+		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("the state directory can't be locked: %w", err)
 	case holder != "":
@@ -79,7 +83,7 @@ func lockFile(name string) (release func() error, holder string, err error) {
 	lock := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600)) // which waits for no pipe
 	switch taken, err := lock.TryLock(); {
 	case err != nil:
-		return nil, "", err
+		return nil, "", explained(name, err)
 	case !taken:
 		holder, err := regular.Read(name, 1<<10)
 		if holder = bytes.TrimSpace(holder); err != nil || len(holder) == 0 {
@@ -91,4 +95,21 @@ func lockFile(name string) (release func() error, holder string, err error) {
 	host, _ := os.Hostname()
 	_ = os.WriteFile(name, fmt.Appendf(nil, held+"\n", owner(), host), 0o600)
 	return lock.Close, "", nil
+}
+
+// explained says what to do about a file that can't be locked.
+func explained(name string, err error) error {
+	if !noLocks(err) {
+		return err
+	}
+	return &gpu.Advice{
+		What: fmt.Sprintf("the file system of %s has no locks, so two gpuwhys could write there at once", filepath.Dir(name)),
+		Try:  "give --state-dir a folder on a disk of this machine, or mount this one with locks (NFS with lockd and without nolock, 9p and FUSE with flock)",
+		Err:  err,
+	}
+}
+
+// noLocks reports whether an error says that a file system can't lock.
+func noLocks(err error) bool {
+	return errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, errors.ErrUnsupported)
 }
