@@ -96,6 +96,7 @@ type App struct {
 	monitor   contract.Monitor // without the threshold of alerts
 	notifier  *notify.Notifier
 	keeper    *keep.Keeper
+	recorded  chan struct{}    // closed when the recorder has written its last
 	recorder  *record.Recorder // of the past; nil where none is kept, as are past and sizes
 	past      *past.Past
 	sizes     *past.Sizes
@@ -126,7 +127,7 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	a := &App{opt: opt, log: log, several: opt.several(inputs), Recent: recent.New(), keeper: keep.New()}
 	a.monitor = monitorOf(inputs, opt.Node, a.several)
 	a.monitor.Version, a.monitor.Interval, a.monitor.Idle, a.monitor.Started = opt.Version, opt.Interval, opt.IdleInterval, opt.Clock.Now().UTC()
-	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
+	a.encoders, a.ending, a.recorded = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{}), make(chan struct{})
 	a.stage = insight.NewStage()
 	a.live = live.New(a.renderPage, opt.Clock, a.several)
 	a.Hub = hub.New(hub.Config{
@@ -345,7 +346,10 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 	start(func(ctx context.Context) { a.reloadOn(ctx, reload) })
 	if a.recorder != nil {
 		start(func(ctx context.Context) { a.each(ctx, own(a.recorder.Observe)) })
-		start(a.recorder.Run)
+		start(func(ctx context.Context) {
+			defer close(a.recorded)
+			a.recorder.Run(ctx)
+		})
 		start(a.writeAnew)
 		start(a.sizes.Run)
 		start(func(ctx context.Context) { a.each(ctx, own(a.foresight.Observe)) })

@@ -161,7 +161,8 @@ func (a *App) runFleet(ctx context.Context, g *errgroup.Group) {
 	}
 	stream := a.opt.Fleet.Bus.JetStream()
 	if h.Outbox != nil {
-		g.Go(func() error { h.Outbox.Send(ctx, stream, bus.Past); return nil })
+		sending := a.untilRecorded(ctx)
+		g.Go(func() error { h.Outbox.Send(sending, stream, bus.Past); return nil })
 	}
 	if a.opt.Fleet.Records {
 		a.collector = deliver.NewRecorder(deliver.RecorderConfig{
@@ -170,6 +171,24 @@ func (a *App) runFleet(ctx context.Context, g *errgroup.Group) {
 		})
 		g.Go(func() error { return a.collector.Run(ctx) })
 	}
+}
+
+// lastRecord is how long it is waited at the end for what is written last, to deliver that too.
+const lastRecord = 2 * time.Second
+
+// untilRecorded ends when ctx has ended and the last of the past is written, or that takes too long.
+func (a *App) untilRecorded(ctx context.Context) context.Context {
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() {
+		defer cancel()
+		late := time.NewTimer(lastRecord)
+		defer late.Stop()
+		select {
+		case <-a.recorded:
+		case <-late.C:
+		}
+	})
+	return sending
 }
 
 // closeFleet closes what the program has of a fleet.
