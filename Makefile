@@ -146,7 +146,7 @@ $(TOOLS)/helm: tools/helm/go.mod tools/helm/go.sum
 
 # tools/needs has what each tool is for.
 needs-test:
-	@tools/needs chromium prometheus nginx postgresql systemd
+	@tools/needs chromium prometheus nginx postgresql systemd e2fsprogs
 needs-chromium:
 	@tools/needs chromium
 needs-cross:

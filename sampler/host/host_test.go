@@ -246,6 +246,24 @@ func TestMountsAreLookedForAgain(t *testing.T) {
 	}
 }
 
+// What gpuwhy's helper processes take is gpuwhy's own. One that has ended takes nothing.
+func TestHelpersCount(t *testing.T) {
+	m := newMachine(t)
+	r := m.reader(ShowOwn)
+	r.Helpers = func() []int { return []int{78, 79} }
+	m.write("proc/78/stat", statLine(78, "gpuwhy", 10, 5, 5010, 600))
+	page := gpu.Bytes(os.Getpagesize())
+	if h := readHost(t, r); h.Self.RSS != gpu.Of(7000*page) || h.Self.CPU.Present() {
+		t.Errorf("first reading: %v, %v", h.Self.RSS, h.Self.CPU)
+	}
+	m.now = m.now.Add(2 * time.Second)
+	m.write("proc/self/stat", statLine(77, "gpuwhy", 102, 21, 5000, 6400))
+	m.write("proc/78/stat", statLine(78, "gpuwhy", 12, 6, 5010, 600))
+	if h := readHost(t, r); h.Self.CPU != gpu.Of[gpu.Percent](3) {
+		t.Errorf("second reading: %v", h.Self.CPU)
+	}
+}
+
 func TestReadAfterContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
