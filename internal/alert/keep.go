@@ -86,7 +86,7 @@ func (e *Engine) Kept() Kept {
 
 // Restore fills an engine that has seen nothing, or what it has is newer: then alerts that stand and silences that were made
 // stay, beside those of before. What was about the machine is
-// about it under the name that it has now. Alerts that stood are in the state
+// about it under the name that it has now, and so are silences of it alone. Alerts that stood are in the state
 // [NoData] until their device reports again; those whose rule is not in force any
 // more are over, which the next Observe says.
 func (e *Engine) Restore(kept Kept, now time.Time) error {
@@ -117,6 +117,14 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 	e.past = e.past[max(0, len(e.past)-keptPast):]
 	e.silences = append(kept.Silences[:min(len(kept.Silences), mostSilences-len(made))], made...)
 	e.moveSilences(now)
+	if kept.Node != "" && kept.Node != e.Node {
+		e.renameSilences(Literally(kept.Node), Literally(e.Node))
+		for i := range e.past {
+			if a := &e.past[i]; a.Device.Node == kept.Node {
+				a.Device.Node = e.Node
+			}
+		}
+	}
 	for i := range kept.Tracked {
 		thing := &kept.Tracked[i]
 		if thing.Node == kept.Node {
@@ -129,6 +137,15 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 	}
 	e.pending = append(e.pending, e.markSilenced()...)
 	return nil
+}
+
+// renameSilences lets silences of one machine cover it by its new name. Patterns that cover several stay as people wrote them.
+func (e *Engine) renameSilences(from, to string) {
+	for i := range e.silences {
+		if x := &e.silences[i]; x.Node == from {
+			x.Node = to
+		}
+	}
 }
 
 func (e *Engine) restore(thing *keptThing, now time.Time) {

@@ -187,6 +187,9 @@ type Event struct {
 //
 // Times are kept in whole milliseconds. Text is kept as [Text] returns it.
 type Batch struct {
+	// Renamed are machines whose past becomes that of another name, before all else of the batch, which has nothing of the old names. A device
+	// that both names have stays with the old one, and so does all while another program writes as the old one.
+	Renamed  []Renaming
 	Devices  []Device
 	Rows     []Row // of all tiers
 	Frames   []Frame
@@ -207,6 +210,19 @@ type Batch struct {
 	// Parcels are put into the outbox with the rest of the batch. They are for a store that is an [Outbox].
 	Parcels []Parcel
 }
+
+// Identity is the document that tells a database from every other. All who write into a database read the same, whoever they are; the
+// first that is written stays.
+const Identity = "identity of the database"
+
+// FleetNames is the document in which recorders keep which installation of gpuwhy has which name.
+const FleetNames = "names of the fleet"
+
+// Shared reports whether a document is that of all who write into a database, and not of one of them.
+func Shared(document string) bool { return document == Identity || document == FleetNames }
+
+// A Renaming says that a machine has got another name.
+type Renaming struct{ From, To string }
 
 // A Parcel is a part of the past of one node, packed to be delivered elsewhere.
 type Parcel struct {

@@ -139,6 +139,9 @@ func (m *Model) Write(ctx context.Context, b *store.Batch) error {
 		m.name(e.Key)
 	}
 	for name, text := range b.Documents {
+		if _, there := m.documents[name]; there && name == store.Identity {
+			continue
+		}
 		if len(text) == 0 {
 			delete(m.documents, name)
 			continue
