@@ -146,6 +146,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if b.bus, err = bus.Open(bus.Config{Name: "gpuwhy server", Credentials: creds, InProcess: b.server, Log: b.log, Patience: cfg.Patience}); err != nil {
 		return nil, err
 	}
+	b.bus.Connected(ctx) // else Prepare says why it is not
 	if err := b.bus.Prepare(ctx, bus.Limits{}); err != nil {
 		return nil, err
 	}
