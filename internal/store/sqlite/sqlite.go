@@ -187,6 +187,11 @@ func (db *database) prepare(ctx context.Context) error {
 	if err := db.write.run("PRAGMA synchronous = normal"); err != nil {
 		return err
 	}
+	return db.identify(ctx)
+}
+
+// identify reads which devices there are.
+func (db *database) identify(ctx context.Context) error {
 	db.devices = map[store.Key]int64{}
 	return db.write.query(ctx, "SELECT id, node, uuid FROM devices", nil, func(row []driver.Value) error {
 		db.devices[store.Key{Node: text(row[1]), UUID: text(row[2])}] = integer(row[0])

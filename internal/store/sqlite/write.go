@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"database/sql/driver"
 	"encoding/binary"
+	"errors"
 	"maps"
 	"strconv"
 	"strings"
@@ -19,6 +20,9 @@ func (s *Store) Write(ctx context.Context, b *store.Batch) error {
 		w := writer{database: db, named: map[store.Key]int64{}, told: map[string]keptText{}, delivered: b.Delivered}
 		if err := db.write.within("BEGIN IMMEDIATE", func() error { return w.batch(ctx, b) }); err != nil {
 			db.frames.forget()
+			if len(b.Renamed) > 0 { // which is undone
+				err = errors.Join(err, db.identify(context.WithoutCancel(ctx)))
+			}
 			return err
 		}
 		maps.Copy(db.devices, w.named)
@@ -41,7 +45,7 @@ type writer struct {
 
 func (w *writer) batch(ctx context.Context, b *store.Batch) error {
 	for _, part := range []func() error{
-		each(b.Renamed, w.rename), each(b.Devices, w.device), each(b.Rows, w.row), each(b.Frames, w.frame), each(b.Sessions, w.session), each(b.Causes, w.cause),
+		func() error { return w.rename(ctx, b.Renamed) }, each(b.Devices, w.device), each(b.Rows, w.row), each(b.Frames, w.frame), each(b.Sessions, w.session), each(b.Causes, w.cause),
 		each(b.Events, w.event), func() error { return w.documents(b.Documents) },
 		each(b.Unsettled, func(u *store.Bucket) error {
 			return w.bucket("INSERT OR REPLACE INTO unsettled (tier, device, time) VALUES (?, ?, ?)", u)
@@ -76,11 +80,17 @@ func each[T any](list []T, write func(*T) error) func() error {
 	}
 }
 
-// rename gives the devices of a machine to another name. What is known of both is looked up anew.
-func (w *writer) rename(r *store.Renaming) error {
-	maps.DeleteFunc(w.devices, func(k store.Key, _ int64) bool { return k.Node == r.From || k.Node == r.To })
-	_, err := w.write.exec("UPDATE OR IGNORE devices SET node = ? WHERE node = ?", store.Text(r.To), store.Text(r.From))
-	return err
+// rename gives the devices of machines to other names.
+func (w *writer) rename(ctx context.Context, all []store.Renaming) error {
+	for _, r := range all {
+		if _, err := w.write.exec("UPDATE OR IGNORE devices SET node = ? WHERE node = ?", store.Text(r.To), store.Text(r.From)); err != nil {
+			return err
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return w.identify(ctx)
 }
 
 func (w *writer) device(d *store.Device) error {

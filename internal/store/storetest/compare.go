@@ -88,6 +88,12 @@ func likeTheModel(t *testing.T, open func(t *testing.T) store.Store) {
 			b := batch(r)
 			write(r, s, b)
 			write(r, m, b)
+			if rapid.IntRange(0, 5).Draw(r, "renamed") == 0 {
+				node := rapid.SampledFrom(keys)
+				b := &store.Batch{Renamed: []store.Renaming{{From: node.Draw(r, "from").Node, To: node.Draw(r, "to").Node}}}
+				write(r, s, b)
+				write(r, m, b)
+			}
 			alike(r, m, s, query(r))
 		}
 		equal(r, "all", everything(r, m), everything(r, s))

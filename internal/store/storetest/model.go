@@ -89,6 +89,9 @@ func (m *Model) Write(ctx context.Context, b *store.Batch) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for _, r := range b.Renamed {
+		m.rename(store.Text(r.From), store.Text(r.To))
+	}
 	for _, d := range b.Devices {
 		texts(&d.Node, &d.UUID, &d.Name, &d.Vendor)
 		if m.older(d.Key(), d.Order) {
@@ -156,6 +159,53 @@ func (m *Model) Write(ctx context.Context, b *store.Batch) error {
 		delete(m.unsettled, bucket(s))
 	}
 	return nil
+}
+
+// rename moves the devices of a machine that the other name does not have.
+func (m *Model) rename(from, to string) {
+	moved := map[store.Key]store.Key{}
+	for k := range m.devices {
+		next := store.Key{Node: to, UUID: k.UUID}
+		if _, both := m.devices[next]; k.Node == from && !both {
+			moved[k] = next
+		}
+	}
+	orders := map[any]int64{}
+	for key, order := range m.orders {
+		switch k := key.(type) {
+		case store.Key:
+			key = cmp.Or(moved[k], k)
+		case store.SessionKey:
+			k.Key = cmp.Or(moved[k.Key], k.Key)
+			key = k
+		case causeKey:
+			k.Key = cmp.Or(moved[k.Key], k.Key)
+			key = k
+		}
+		orders[key] = order
+	}
+	m.orders = orders
+	move(m.devices, moved, func(k store.Key) store.Key { return k }, func(k *store.Key, d *store.Device, next store.Key) { *k, d.Node = next, next.Node })
+	move(m.rows, moved, func(k rowKey) store.Key { return k.Key }, func(k *rowKey, r *store.Row, next store.Key) { k.Key, r.Key = next, next })
+	move(m.frames, moved, func(k frameKey) store.Key { return store.Key{Node: k.node} }, func(k *frameKey, f *store.Frame, next store.Key) { k.node, f.Node = next.Node, next.Node })
+	move(m.sessions, moved, func(k store.SessionKey) store.Key { return k.Key }, func(k *store.SessionKey, s *store.Session, next store.Key) { k.Key, s.Key = next, next })
+	move(m.causes, moved, func(k causeKey) store.Key { return k.Key }, func(k *causeKey, c *store.Cause, next store.Key) { k.Key, c.Key = next, next })
+	move(m.unsettled, moved, func(b store.Bucket) store.Key { return b.Key }, func(b *store.Bucket, _ *bool, next store.Key) { b.Key = next })
+	for id, e := range m.events {
+		e.Key = cmp.Or(moved[e.Key], e.Key)
+		m.events[id] = e
+	}
+}
+
+// move gives what belongs to devices that have moved the key of where they are now.
+func move[K comparable, V any](all map[K]V, moved map[store.Key]store.Key, of func(K) store.Key, to func(*K, *V, store.Key)) {
+	for k, v := range maps.Clone(all) {
+		if next, moves := moved[of(k)]; moves {
+			delete(all, k)
+			to(&k, &v, next)
+			all[k] = v
+		}
+	}
 }
 
 func bucket(b store.Bucket) store.Bucket {
