@@ -60,10 +60,10 @@ func maskNamed(args []string) {
 }
 
 // concealedWhole is [concealed] of a value that goes on to the end of an argument. It may begin with a name itself, as that
-// of "--env=HF_TOKEN=…" does, or with a shell's.
+// of "--env=HF_TOKEN=…" does.
 func concealedWhole(name, value string) string {
 	if inner, rest, assigns := strings.Cut(value, "="); assigns && inner != "" && plainName(inner) && kindOf(name) != nameOfSecret {
-		return inner + "=" + concealedWhole(inner, rest)
+		return inner + "=" + concealed(inner, rest)
 	}
 	return concealed(name, value)
 }
@@ -155,6 +155,8 @@ type passwordOption struct {
 	Word     int      // a word alone of so many bytes is the password; 0: none
 	Names    bool     // a word after the name of a secret is the password: "password X"
 	Slash    bool     // a word is "name/password"
+
+	begun bool // in a command line: one of After was there, or there is none
 }
 
 var knownSecrets = sync.OnceValue(func() *secrets {
@@ -248,25 +250,30 @@ func (n nameValue) mask(text string) string {
 // like one after "-p" of any other program.
 func maskOptions(words []string) {
 	var options []passwordOption // of the program
-	var after []string           // the words after its name
 	phrase := false              // the words of a phrase go on
 	before, setting := "", false
 	for i, word := range words {
 		if known, ok := knownSecrets().byProgram[word[strings.LastIndexByte(word, '/')+1:]]; ok {
-			options, after, before = slices.Clone(known), nil, word
+			options, before = slices.Clone(known), word
 			continue // no value, also after "time -p"
 		}
 		phrase = phrase && isPhrase(word) || strings.HasPrefix(before, "-") && kindOf(before) == nameOfSecret && wordOf(before, "mnemonic", "phrase", "words")
 		masked := ""
 		for j := range options {
-			if o := &options[j]; len(o.After) == 0 || slices.ContainsFunc(o.After, func(w string) bool { return slices.Contains(after, w) }) {
-				if masked = o.mask(before, word); masked != "" && o.Option != "" {
-					options = slices.Delete(options, j, j+1) // given once: sshpass -p X ssh -p 22
-				}
-				if masked != "" {
-					break
-				}
+			o := &options[j]
+			if o.begun = o.begun || len(o.After) == 0; !o.begun {
+				continue
 			}
+			if masked = o.mask(before, word); masked == "" {
+				continue
+			}
+			if o.Option != "" {
+				options = slices.Delete(options, j, j+1) // given once: sshpass -p X ssh -p 22
+			}
+			break
+		}
+		for j := range options {
+			options[j].begun = options[j].begun || slices.Contains(options[j].After, word)
 		}
 		switch {
 		case masked != "":
@@ -278,7 +285,6 @@ func maskOptions(words []string) {
 		default:
 			words[i] = maskOption(before, word)
 		}
-		after = append(after, word)
 		// "set NAME X", "setenv NAME X", "set -gx NAME X"
 		setting = strings.EqualFold(before, "set") || before == "setenv" || setting && strings.HasPrefix(before, "-")
 		before = word
