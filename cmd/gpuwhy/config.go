@@ -182,7 +182,7 @@ func (c *Config) check() (err error) {
 	if c.StateDir == "" && !notLive {
 		c.StateDir, c.ownStateDir = defaultStateDir(), true
 	}
-	if c.StateDir == nowhere {
+	if strings.EqualFold(c.StateDir, nowhere) {
 		c.StateDir = ""
 	}
 	if c.FleetListen != "" && c.StateDir == "" {

@@ -211,8 +211,11 @@ func TestAddressesAsServicesShowThem(t *testing.T) {
 		"https://open.feishu.cn/open-apis/bot/v2/hook/TOKEN":                            "lark://open.feishu.cn/TOKEN",
 		"https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=693a91f6-7xxx":            "wecom://693a91f6-7xxx",
 		"https://example.webhook.office.com/webhookb2/11111111-4444-4444-8444-cccccccccccc@22222222-4444-4444-8444-cccccccccccc/IncomingWebhook/33333333012222222222333333333344/44444444-4444-4444-8444-cccccccccccc/V2ESyij": "teams+https://example.webhook.office.com/webhookb2/11111111-4444-4444-8444-cccccccccccc@22222222-4444-4444-8444-cccccccccccc/IncomingWebhook/33333333012222222222333333333344/44444444-4444-4444-8444-cccccccccccc/V2ESyij",
-		"https://hooks.example.org/services/T0/B0/x":                            "https://hooks.example.org/services/T0/B0/x", // any other
-		"https://hooks.slack.com.evil.example/services/T00000000/B00000000/abc": "https://hooks.slack.com.evil.example/services/T00000000/B00000000/abc",
+		"https://hooks.example.org/services/T0/B0/x":                                    "https://hooks.example.org/services/T0/B0/x", // any other
+		"HTTPS://Hooks.Slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwX": "slack://hook:T00000000-B00000000-abcdefghijklmnopqrstuvwX@webhook",
+		"https://discord.com/api/webhooks/123/abc-DEF?wait=true":                        "discord://abc-DEF@123",
+		"https://discord.com/api/webhooks/123/abc-DEF?wait=true&thread_id=77":           "discord://abc-DEF@123?thread_id=77",
+		"https://hooks.slack.com.evil.example/services/T00000000/B00000000/abc":         "https://hooks.slack.com.evil.example/services/T00000000/B00000000/abc",
 	} {
 		got := Secret(shown).written()
 		if string(got) != want {

@@ -145,11 +145,11 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 func (b *Broker) serve(ctx context.Context, listen string, patience time.Duration, claims *claims) error {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q is no address and port", listen), Try: "give the likes of :4222", Err: err}
+		return &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q is no address and port", listen), Try: "give an address such as :4222", Err: err}
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
-		return &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q has no port", listen), Try: "give the likes of :4222", Err: err}
+		return &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q has no port", listen), Try: "give an address such as :4222", Err: err}
 	}
 	// The server would only log that somebody has its port.
 	probe, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
