@@ -163,6 +163,41 @@ func TestUnansweredIsNotRepeatedSoon(t *testing.T) {
 	}
 }
 
+// Nor is one repeated soon whose connection a proxy cut after a while, or whose answer began and did not end. What ends the
+// connection at once did not take the message.
+func TestCutIsNotRepeatedSoon(t *testing.T) {
+	const timeout = 30 * time.Second
+	cut := func(after time.Duration) *receiver {
+		return newReceiver(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+			case <-time.After(after):
+			}
+			panic(http.ErrAbortHandler)
+		})
+	}
+	begun := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"id":`))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	c := newCourier()
+	c.Timeout = timeout
+	for name, tt := range map[string]struct {
+		to     *receiver
+		unsure bool
+	}{"cut late": {cut(2 * timeout / shareOfCut), true}, "cut at once": {cut(0), false}, "an answer that breaks off": {begun, true}, "524": {newReceiver(t, answering(524, "")), true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := c.send(t.Context(), Secret("ntfy://"+tt.to.host()+"/topic?disabletls=yes"), letter{"a", "b", ""})
+			f, ok := errors.AsType[*failure](err)
+			if !ok || f.unsure != tt.unsure || f.permanent {
+				t.Errorf("%v: %+v", err, f)
+			}
+		})
+	}
+}
+
 // A message is as loud as its worst alert, unless the address says how loud.
 func TestUrgency(t *testing.T) {
 	events := func(all ...string) (out []Event) {
