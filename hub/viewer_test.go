@@ -326,6 +326,30 @@ func TestPingsAreRead20ASecond(t *testing.T) {
 	})
 }
 
+// A message in empty frames without end is read at the rate of bytes. Others don't notice.
+func TestEmptyFramesAreReadSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := startPiped(t, nil)
+		storm, other := connect(t, m), connect(t, m)
+		storm.follow()
+		began := time.Now()
+		w, err := storm.conn.Writer(t.Context(), websocket.MessageText)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 300_000 { // of 6 bytes each
+			if _, err := w.Write(nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took < 2500*time.Millisecond || took > 4*time.Second {
+			t.Errorf("1.8 MB of empty frames took %v, want 3s", took)
+		}
+		m.publish(snapshot(1))
+		other.wantFrame(1)
+	})
+}
+
 // Who does not read its replies is not read from either: nothing piles up.
 func TestRepliesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

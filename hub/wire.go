@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // A wire is a viewer's connection below the WebSocket library, which does all but to
@@ -15,6 +17,7 @@ import (
 type wire struct {
 	net.Conn
 	timeout time.Duration
+	reads   *rate.Limiter // of bytes
 
 	writing chan struct{} // has a value while a frame is written, also between offer and finish; capacity 1
 	goodbye bool          // a close frame was written; nothing may follow it
@@ -28,17 +31,29 @@ const (
 	controlBuffer = 256
 	// sendBuffer is how many bytes the kernel keeps for a viewer, which else are megabytes.
 	sendBuffer = 128 << 10
+	// readRate and readBurst are how many bytes a second, and at once, are read from a viewer: as many as [limits] lets it send
+	// in messages. A message may be in any number of empty frames, of which no limit of messages knows.
+	readRate, readBurst = 20 * messageLimit, 50 * messageLimit
 )
 
 var errGoodbye = errors.New("the connection is being closed")
 
 func newWire(c net.Conn, timeout time.Duration) *wire {
-	w := &wire{Conn: c, timeout: timeout, writing: make(chan struct{}, 1)}
+	w := &wire{Conn: c, timeout: timeout, reads: rate.NewLimiter(readRate, readBurst), writing: make(chan struct{}, 1)}
 	if c, ok := c.(interface{ SetWriteBuffer(int) error }); ok {
 		_ = c.SetWriteBuffer(sendBuffer) // without it a slow viewer is noticed later, by its pings
 	}
 	w.attempt.on(c)
 	return w
+}
+
+// Read reads what the viewer sends, no faster than it may send.
+func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if wait := w.reads.ReserveN(time.Now(), min(n, readBurst)).Delay(); wait > 0 {
+		<-time.After(wait) // milliseconds
+	}
+	return n, err
 }
 
 // Write writes one control frame of the library's.

@@ -168,15 +168,49 @@ func TestUnknownVariables(t *testing.T) {
 	}
 }
 
+// What a file of variables leaves around a value is taken off or refused, and what is no number is answered with an example.
+func TestValuesAsPeopleWriteThem(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	secret := filepath.Join(home, "hook")
+	if err := os.WriteFile(secret, []byte("ntfy://ntfy.sh/topic\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rules := filepath.Join(home, "rules.yaml")
+	if err := os.WriteFile(rules, []byte("targets: [{name: a, url_file: ~/hook}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	clusters := filepath.Join(home, "clusters.yaml")
+	if err := os.WriteFile(clusters, []byte("clusters: [{id: lab, kubeconfig: '\"/x\"'}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for variable, says := range map[string]string{
+		"LISTEN= 127.0.0.1:0 ": "", "HISTORY= off": "", "STATE_DIR=NONE": "", "ALERT_RULES=" + rules: "",
+		`NODE="gpu-1"`: `--node "\"gpu-1\"": leave the quotes out`, "LISTEN='127.0.0.1:0'": "leave the quotes out", `ALLOW_ORIGIN="https://a.example"`: "leave the quotes out",
+		"CLUSTERS=" + clusters: `kubeconfig "\"/x\"": leave the quotes out`,
+		"INTERVAL=5":           `--interval "5": give a time with its unit, such as 5s, 500ms or 1h30m`,
+		"DEADLINE=2s\r":        `--deadline "2s\r": give a time with its unit`,
+		"MAX_VIEWERS=many":     `--max-viewers "many": give a whole number`, "ELECTRICITY_PRICE=0,30": `--electricity-price "0,30": give a number, such as 0.3`,
+	} {
+		r := command(t, []string{"HOME=" + home, "GPUWHY_" + variable}, "check-config", "--source=simulate:rtx-4090")
+		if (r.code == exitOK) != (says == "") || !strings.Contains(r.stderr, says) || strings.Count(r.stderr, "\n") > 1 {
+			t.Errorf("%s: %+v, want %q", variable, r, says)
+		}
+	}
+	if _, err := os.Stat("NONE"); err == nil {
+		t.Error("a folder NONE was made")
+	}
+}
+
 // The words that people try first work.
 func TestHelpAndVersion(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"--version", "version", "-V"} {
-		if r := command(t, nil, args); r.code != exitOK || !strings.HasPrefix(r.stdout, "gpuwhy ") {
+	for _, args := range []string{"--version", "version", "-V", "-v", "serve --version", "--log-level=info --version"} {
+		if r := command(t, nil, strings.Fields(args)...); r.code != exitOK || !strings.HasPrefix(r.stdout, "gpuwhy ") {
 			t.Errorf("%s: %+v", args, r)
 		}
 	}
-	for args, says := range map[string]string{"help": "Usage: gpuwhy <command>", "--help": "Usage: gpuwhy <command>", "-h": "Usage: gpuwhy", "help past": "Usage: gpuwhy past", "help history size": "Usage: gpuwhy history size"} {
+	for args, says := range map[string]string{"help": "Usage: gpuwhy <command>", "--help": "Usage: gpuwhy <command>", "-h": "Usage: gpuwhy", "-help": "Usage: gpuwhy <command>", "help past": "Usage: gpuwhy past", "help history size": "Usage: gpuwhy history size"} {
 		if r := command(t, nil, strings.Fields(args)...); r.code != exitOK || !strings.HasPrefix(r.stdout, says) {
 			t.Errorf("%s: %+v", args, r)
 		}

@@ -24,6 +24,14 @@ func (c *Config) checkClusters() error {
 	if err != nil { // a line for each thing that is wrong
 		return fmt.Errorf("%s: %s", c.Clusters, strings.ReplaceAll(err.Error(), "\n", "\n"+c.Clusters+": "))
 	}
+	for i := range file.Clusters {
+		of := &file.Clusters[i]
+		for key, path := range map[string]*string{"kubeconfig": &of.Kubeconfig, "token_file": &of.TokenFile, "ca_file": &of.CAFile} {
+			if *path, err = pathOf(c.Clusters+": "+of.ID+": "+key, *path); err != nil {
+				return err
+			}
+		}
+	}
 	c.clusters = file
 	return nil
 }

@@ -189,7 +189,7 @@ func (c *Config) check() (err error) {
 		c.ownStateDir = true
 		c.StateDir, c.notKept = defaultStateDir()
 	}
-	if c.StateDir == nowhere {
+	if strings.EqualFold(c.StateDir, nowhere) {
 		c.StateDir = ""
 	}
 	if c.FleetListen != "" && c.StateDir == "" {

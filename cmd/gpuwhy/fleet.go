@@ -76,7 +76,7 @@ func (c *Config) checkFleet() (err error) {
 		key, value, ok := strings.Cut(label, "=")
 		switch _, twice := c.labels[key]; {
 		case !ok || !labelKey.MatchString(key):
-			return bad("label", label, "give the likes of rack=r12; a key has letters, digits and ._/- alone")
+			return bad("label", label, "give a label such as rack=r12; a key has letters, digits and ._/- alone")
 		case len(value) > longestLabel || value != "" && broker.CheckName(value) != nil:
 			return bad("label", label, fmt.Sprintf("the value must be of at most %d printable bytes", longestLabel))
 		case twice:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,10 +14,11 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
-// tidy makes what people write in settings fit to be used: lists may have spaces after commas, and paths a ~. Control characters are
-// in no setting.
+// tidy makes what people write in settings fit to be used: lists may have spaces after commas, and paths a ~. Control characters
+// and quotes around a value are in no setting.
 func tidy(parsed *kong.Context) error {
 	for _, flag := range parsed.Flags() {
 		if err := tidyValue("--"+flag.Name, flag.PlaceHolder, flag.Target); err != nil {
@@ -35,7 +35,8 @@ func tidyValue(name, kind string, v reflect.Value) error {
 			return err
 		}
 		if !slices.Contains([]string{"FILE", "DIR", "PATH"}, kind) {
-			return nil
+			v.SetString(strings.TrimSpace(value))
+			return unquoted(name, strings.TrimSpace(value))
 		}
 		path, err := pathOf(name, value)
 		v.SetString(path)
@@ -53,6 +54,9 @@ func tidyValue(name, kind string, v reflect.Value) error {
 			}
 			if item = strings.TrimSpace(item); item != "" {
 				list = append(list, item)
+			}
+			if err := unquoted(name, item); err != nil {
+				return err
 			}
 		}
 		v.Set(reflect.ValueOf(list))
@@ -82,31 +86,24 @@ func printable(name, value string) error {
 	}
 }
 
-// pathOf is a path as people write it, with a ~ for the home folder. It refuses what only a shell would read otherwise.
+// pathOf is the path of a setting, see [regular.Path].
 func pathOf(name, path string) (string, error) {
-	const quotes = `"'` + "`“”‘’"
-	wrong := func(what string) (string, error) { return "", fmt.Errorf("%s %q: %s", name, path, what) }
-	switch {
-	case path == "":
-		return "", nil
-	case printable(name, path) != nil:
-		return "", printable(name, path)
-	case strings.TrimSpace(path) != path:
-		return wrong("leave out the space around it")
-	case strings.ContainsRune(quotes, []rune(path)[0]), strings.ContainsRune(quotes, []rune(path)[len([]rune(path))-1]):
-		return wrong("leave the quotes out: no shell takes them off here")
-	case path[0] == '$', path[0] == '%':
-		return wrong("no variable is put in here: write the whole path")
-	case path == "~" || strings.HasPrefix(path, "~/"):
-		home, err := os.UserHomeDir()
-		if err != nil || !filepath.IsAbs(home) {
-			return wrong("this user has no home folder: write the whole path")
-		}
-		return filepath.Join(home, path[1:]), nil
-	case path[0] == '~':
-		return wrong("of other users no home folder is looked for: write the whole path")
+	if err := printable(name, path); err != nil {
+		return "", err
 	}
-	return path, nil
+	whole, err := regular.Path(path)
+	if err != nil {
+		return "", fmt.Errorf("%s %q: %w", name, path, err)
+	}
+	return whole, nil
+}
+
+// unquoted says where a value is in quotes that nobody has taken off, such as those of a file of variables for a container.
+func unquoted(name, value string) error {
+	if strings.HasPrefix(value, `"`) || strings.HasPrefix(value, "'") {
+		return fmt.Errorf("%s %q: leave the quotes out: no shell takes them off here", name, value)
+	}
+	return nil
 }
 
 // kubernetesVariable matches what Kubernetes tells each pod of a service that is called gpuwhy, or gpuwhy-hub; its value of a
@@ -183,10 +180,12 @@ func (env *environment) unknown() []string {
 func asCommands(args []string) []string {
 	switch {
 	case len(args) == 0:
-	case args[0] == "--version", args[0] == "-version", args[0] == "-V":
-		return append([]string{"version"}, args[1:]...)
+	case slices.Contains(args, "--version"), slices.Contains([]string{"-version", "-V", "-v"}, args[0]):
+		return []string{"version"}
 	case args[0] == "help":
 		return append(slices.Clone(args[1:]), "--help")
+	case args[0] == "-help":
+		return []string{"--help"}
 	}
 	return args
 }
@@ -205,12 +204,20 @@ func (helpCommand) Run(*environment) error { return usageError{errNoHelp} }
 var (
 	notOneOf = lazy.Pattern(`must be one of (.*) but got "(.*)"$`)
 	quotedIn = lazy.Pattern(`"([^"]*)"`)
+	// noNumber matches what is said of a value that is no duration or no number.
+	noNumber = lazy.Pattern(`^(--[a-z-]+): expected (duration|a float|a valid \d+ bit u?int|.*int.*) but got ("(?:[^"\\]|\\.)*")`)
 )
+
+// wantedNumbers are the values that a setting of a kind takes.
+var wantedNumbers = map[string]string{"duration": "give a time with its unit, such as 5s, 500ms or 1h30m", "a float": "give a number, such as 0.3"}
 
 // hinted is an error of the command line, with the word that was meant where one of some is to be given.
 func hinted(err error) error {
 	if err == nil {
 		return nil
+	}
+	if found := noNumber.FindStringSubmatch(err.Error()); found != nil {
+		return fmt.Errorf("%s %s: %s", found[1], found[3], cmp.Or(wantedNumbers[found[2]], "give a whole number, such as 100"))
 	}
 	found := notOneOf.FindStringSubmatch(err.Error())
 	if found == nil {

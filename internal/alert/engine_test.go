@@ -281,6 +281,8 @@ func TestMachinesAreApart(t *testing.T) {
 		"by an index":   {Scope{GPUs: []string{"0"}}, []string{"one", "two"}},
 		"by a name":     {Scope{GPUs: []string{"*one*"}}, []string{"one"}},
 		"in capitals":   {Scope{GPUs: []string{"A"}}, []string{"one", "two"}},
+		"over a slash":  {Scope{GPUs: []string{"*6800*"}}, []string{"two"}},
+		"as it is":      {Scope{GPUs: []string{"Card Two [RX 6800/6800 XT]"}}, []string{"two"}},
 		"none":          {Scope{GPUs: []string{"1", "GPU-*", "card"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -291,7 +293,7 @@ func TestMachinesAreApart(t *testing.T) {
 			for i, node := range []string{"one", "two"} {
 				s.Devices[i].Node, s.Devices[i].UUID, s.Devices[i].Index, s.Devices[i].Name = node, "a", 0, "Card One 4090"
 				if node == "two" {
-					s.Devices[i].Name = "Card Two 4090"
+					s.Devices[i].Name = "Card Two [RX 6800/6800 XT]"
 				}
 			}
 			var got []string

@@ -58,7 +58,7 @@ type Rule struct {
 }
 
 // A Scope narrows a rule. Each list has patterns, of which one must match
-// (path.Match: * is any text without a slash, ? one character); an empty list
+// (as of path.Match, but * is any text and ? any character, also a slash); an empty list
 // matches everything.
 type Scope struct {
 	Nodes []string `yaml:"nodes"`
@@ -231,13 +231,17 @@ func validPattern(p string) bool {
 	return err == nil
 }
 
-// matches reports whether one of the patterns matches, or there is none.
+// matches reports whether one of the patterns matches, or there is none. A pattern also matches itself: names of devices
+// have brackets and slashes, such as "AMD Radeon RX 6800/6800 XT".
 func matches(patterns []string, text string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
-		ok, err := path.Match(p, text)
-		return ok && err == nil
+		ok, err := path.Match(withoutSlash.Replace(p), withoutSlash.Replace(text))
+		return ok && err == nil || p == text
 	})
 }
+
+// withoutSlash writes slashes otherwise, which are no sign of their own here.
+var withoutSlash = strings.NewReplacer("/", "\x1f")
 
 func (r *Rule) counts(code int) bool {
 	return (len(r.Codes) == 0 || slices.Contains(r.Codes, code)) && !slices.Contains(r.IgnoreCodes, code)

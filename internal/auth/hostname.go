@@ -13,6 +13,9 @@ import (
 // hostName matches a name in ASCII as browsers send it. An underscore is in names of machines that nobody has registered.
 var hostName = regexp.MustCompile(`^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*$`)
 
+// numeral matches the end of an address in a form in which no browser sends it, such as 0x7f.1.
+var numeral = regexp.MustCompile(`^0x[0-9a-f]*$`)
+
 // longestHost is how long a name may be, in bytes.
 const longestHost = 253
 
@@ -38,6 +41,9 @@ func HostName(text string) (string, error) {
 			return "", errors.New("it is no name that a browser can ask for")
 		}
 		name = ascii
+	}
+	if last := name[strings.LastIndexByte(name, '.')+1:]; strings.Trim(last, "0123456789") == "" || numeral.MatchString(last) {
+		return "", errors.New("what ends in a number is an address: write it as 192.0.2.7")
 	}
 	if len(name) > longestHost || !hostName.MatchString(name) {
 		return "", errors.New("a name has letters, digits, dashes and dots")

@@ -10,7 +10,7 @@ func TestHostName(t *testing.T) {
 		"gpu.example.org": "gpu.example.org", "GPU.Example.org.": "gpu.example.org", "gpu_1": "gpu_1", "192.0.2.7": "192.0.2.7", "2001:DB8:0::1": "2001:db8::1",
 		"münchen.example": "xn--mnchen-3ya.example", "MÜNCHEN.example": "xn--mnchen-3ya.example", "例え.テスト": "xn--r8jz45g.xn--zckzah", "xn--mnchen-3ya.example": "xn--mnchen-3ya.example",
 		`"gpu.example"`: "", "'gpu'": "", "“gpu”": "", "gpu.example\r": "", "a.example b.example": "", "a,b": "", "a;b": "", "": "", ".": "", "a..b": "", "-a": "", "a-": "",
-		"gpu\x00": "", "a/b": "", "u@h": "", "a:b": "", "gpu[0-9].example": "", strings.Repeat("a", 64): "", strings.Repeat("a.", 130) + "a": "", "\u202egpu": "",
+		"gpu\x00": "", "a/b": "", "u@h": "", "a:b": "", "gpu[0-9].example": "", strings.Repeat("a", 64): "", strings.Repeat("a.", 130) + "a": "", "0x7f.1": "", "999.1.1.1": "", "010.0.0.1": "", "7": "", "gpu7": "gpu7", "\u202egpu": "",
 	} {
 		got, err := HostName(text)
 		if got != want || (err == nil) != (want != "") {

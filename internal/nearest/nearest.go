@@ -17,7 +17,7 @@ func Name(written string, names []string) string {
 	if len(given) > longest || !strings.ContainsFunc(given, unicode.IsLetter) { // a number is like no other
 		return ""
 	}
-	best, least := "", max(1, utf8.RuneCountInString(given)/3)*4+1 // quarters of a letter
+	best, least := "", max(7, utf8.RuneCountInString(given)/3*4+1) // quarters of a letter
 	for _, name := range names {
 		of := plain(name)
 		if len(of) == 0 || len(of) > longest {
@@ -30,8 +30,10 @@ func Name(written string, names []string) string {
 		switch {
 		case len(given) >= 3 && strings.HasPrefix(of, given):
 			far = min(far, 2)
-		case len(given) >= 3 && strings.Contains(of, given), len(of) >= 3 && strings.HasPrefix(given, of):
+		case len(given) >= 3 && strings.Contains(of, given):
 			far = min(far, 3)
+		case len(of) >= 3 && strings.HasPrefix(given, of): // another name may differ by a letter: "history_retenton"
+			far = min(far, 6)
 		}
 		if far < least {
 			best, least = name, far

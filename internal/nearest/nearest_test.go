@@ -17,6 +17,8 @@ func TestName(t *testing.T) {
 		{"temp", metrics, "temperature"}, {"memory", metrics, "memory_used"}, {"fan", metrics, "fan_speed"}, {"tempreature", metrics, "temperature"}, {"draw", metrics, "power_draw"},
 		{"speeed", metrics, ""}, {"x", metrics, ""}, {"7", []string{"0", "17"}, ""}, {"5m", []string{"1m", "15m"}, "15m"}, {"op", []string{"ops", "on"}, "ops"}, {"b", []string{"n"}, ""}, {"", metrics, ""}, {"colour", metrics, ""}, {strings.Repeat("power", 100), metrics, ""},
 		{"GPUWHY_LISTN", settings, "GPUWHY_LISTEN"}, {"GPUWHY_STATEDIR", settings, "GPUWHY_STATE_DIR"}, {"GPUWHY_ALLOW_HOSTS", settings, "GPUWHY_ALLOW_HOST"}, {"GPUWHY_NOED", settings, "GPUWHY_NODE"},
+		{"HISTORY_RETENTON", []string{"HISTORY", "HISTORY_RETENTION"}, "HISTORY_RETENTION"}, {"FLEET_CREDENTAILS", []string{"FLEET", "FLEET_HOST", "FLEET_CREDENTIALS"}, "FLEET_CREDENTIALS"},
+		{"memory_usde", []string{"memory", "memory_used"}, "memory_used"}, {"nodename", []string{"node", "listen"}, "node"},
 	} {
 		if got := Name(tt.written, tt.names); got != tt.want {
 			t.Errorf("%q is like %q, want %q", tt.written, got, tt.want)

@@ -42,7 +42,9 @@ func TestUnknownNames(t *testing.T) {
 	}
 	_, h := serving(t)
 	for path, want := range map[string]string{
-		"/api/gpu/recnt": `there is nothing at this address (did you mean "/api/gpu/recent"?)`,
+		"/api/gpu/recnt":  `there is nothing at this address (did you mean "/api/gpu/recent"?)`,
+		"/api/gpu/alerts": `there is nothing at this address (did you mean "/api/alerts"?)`,
+		"/api/gpu/events": `there is nothing at this address (did you mean "/api/events"?)`,
 	} {
 		w := get(h, path)
 		if want != "" && !strings.Contains(strings.ReplaceAll(w.Body.String(), `\"`, `"`), want) {

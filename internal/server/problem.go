@@ -2,10 +2,12 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -91,7 +93,8 @@ func (s *Server) notFound(_ http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if path := strings.TrimSuffix(r.URL.Path, "/"); strings.Count(path, "/") > 1 { // a word alone may be anything
-		what += nearest.Hint(path, there)
+		end := path[strings.LastIndexByte(path, '/'):]
+		what += cmp.Or(nearest.Hint(path, slices.DeleteFunc(slices.Clone(there), func(of string) bool { return !strings.HasSuffix(of, end) })), nearest.Hint(path, there))
 	}
 	return refuse(http.StatusNotFound, what, "begin at gpuwhy's page, "+s.cfg.BasePath+"/")
 }

@@ -53,26 +53,54 @@ func maskNamed(args []string) {
 		case strings.HasPrefix(before, "-") && plainName(before) && !isFlag(arg) && concealed(before, arg) != arg:
 			args[i] = concealed(before, arg) // --token …
 		case assigns && plainName(name):
-			args[i] = name + "=" + concealed(name, value) // --password=…, HF_TOKEN=…
+			args[i] = name + "=" + concealedWhole(name, value) // --password=…, HF_TOKEN=…
 		}
 		before = args[i]
 	}
 }
 
+// concealedWhole is [concealed] of a value that goes on to the end of an argument. It may begin with a name itself, as that
+// of "--env=HF_TOKEN=…" does.
+func concealedWhole(name, value string) string {
+	if inner, rest, assigns := strings.Cut(value, "="); assigns && inner != "" && plainName(inner) && kindOf(name) != nameOfSecret {
+		return inner + "=" + concealed(inner, rest)
+	}
+	return concealed(name, value)
+}
+
+// Texts in quotes, which may themselves be in quotes ("\"…\""), as a shell, JSON, Python and SQL write them. A quote that nobody
+// closes goes on to the end.
+const (
+	escaped = `\\+"(?:[^"\\]|\\{2,}.)*?(?:\\?"|$)|\\+'(?:[^'\\]|\\{2,}.)*?(?:\\?'|$)`
+	quoted  = `"(?:[^"\\]|\\.)*(?:"|\\?$)|'(?:[^'\\]|\\.)*(?:'|\\?$)|` + escaped
+	// inQuotes is a text in quotes with what Python and shells write before it, and with what is glued to it.
+	inQuotes = `(?:[bBfFrRuU$]{0,2}(?:` + quoted + `)(?:` + quoted + `|[^\s&;"'\\,)\]}]+)*)`
+)
+
 // Patterns of names with values within one argument, which may be a whole command
-// ("sh -c …"), a header, a URL or JSON.
+// ("sh -c …"), a header, a URL, JSON or Python.
 var (
 	assignment = nameValue{
 		lazy.Pattern(`([A-Za-z0-9_.-]+)=`),
-		lazy.Pattern(`^(?:"[^"]*"|'[^']*'|[^\s&;"']+)`),
+		lazy.Pattern(`^(?:` + inQuotes + `|(?:[^\s&;"'\\]|\\[^"'])+)`),
+	}
+	// spacedAssignment is "password = '…'", and "os.environ['HF_TOKEN'] = '…'".
+	spacedAssignment = nameValue{
+		lazy.Pattern(`([A-Za-z0-9_.-]+)(?:\\*["']\s*\])?\s*=\s*`),
+		lazy.Pattern(`^` + inQuotes),
 	}
 	header = nameValue{
-		lazy.Pattern(`([A-Za-z][A-Za-z0-9_-]*)"?'?\s*:\s*`),
-		lazy.Pattern(`^(?:"[^"]*"|'[^']*'|(?:(?i:bearer|basic)\s+)?[^\s"',}]+)`),
+		lazy.Pattern(`([A-Za-z][A-Za-z0-9_-]*)(?:\\*["'])?\s*:\s*`),
+		lazy.Pattern(`^(?:` + inQuotes + `|\[[^\]]*\]?|(?:(?i:bearer|basic)\s+)?(?:[^\s"',}{\[\\]|\\[^"'])[^\s"',}]*)`),
+	}
+	// call is "os.environ.setdefault('HF_TOKEN', '…')".
+	call = nameValue{
+		lazy.Pattern(`\(\s*\\*["']([A-Za-z0-9_.-]+)\\*["']\s*,\s*`),
+		lazy.Pattern(`^` + inQuotes),
 	}
 	flag = nameValue{
 		lazy.Pattern(`(--?[A-Za-z][A-Za-z0-9_.-]*)\s+`),
-		lazy.Pattern(`^(?:"[^"]*"|'[^']*'|[^\s"']+)`),
+		lazy.Pattern(`^(?:` + inQuotes + `|(?:[^\s"'\\]|\\.)+)`),
 	}
 )
 
@@ -94,7 +122,7 @@ type secrets struct {
 	Options []passwordOption
 
 	shaped    *regexp.Regexp // one of Shapes
-	byProgram map[string]passwordOption
+	byProgram map[string][]passwordOption
 }
 
 // A secretPart is a place in a text where a secret stands.
@@ -124,12 +152,15 @@ type passwordOption struct {
 	Option   string   // "-p"
 	Apart    bool     // "-p X" too, not only "-pX"
 	After    []string // only after one of these words, commands of the program
-	Word     bool     // a word alone is the password
+	Word     int      // a word alone of so many bytes is the password; 0: none
+	Names    bool     // a word after the name of a secret is the password: "password X"
 	Slash    bool     // a word is "name/password"
+
+	begun bool // in a command line: one of After was there, or there is none
 }
 
 var knownSecrets = sync.OnceValue(func() *secrets {
-	s := &secrets{byProgram: map[string]passwordOption{}}
+	s := &secrets{byProgram: map[string][]passwordOption{}}
 	decoder := yaml.NewDecoder(bytes.NewReader(secretsYAML))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(s); err != nil {
@@ -141,7 +172,7 @@ var knownSecrets = sync.OnceValue(func() *secrets {
 	s.shaped = regexp.MustCompile(`\b(?:` + strings.Join(s.Shapes, "|") + `)`)
 	for _, o := range s.Options {
 		for _, program := range o.Programs {
-			s.byProgram[program] = o
+			s.byProgram[program] = append(s.byProgram[program], o)
 		}
 	}
 	return s
@@ -159,6 +190,12 @@ func maskWithin(text string) string {
 	}
 	if strings.Contains(text, "=") {
 		text = assignment.mask(text)
+		if strings.ContainsAny(text, `"'`) {
+			text = spacedAssignment.mask(text)
+		}
+	}
+	if strings.Contains(text, ",") && strings.ContainsAny(text, `"'`) {
+		text = call.mask(text)
 	}
 	if strings.Contains(text, ":") {
 		text = header.mask(text)
@@ -190,12 +227,14 @@ func (n nameValue) mask(text string) string {
 		out.WriteString(text[:at[1]])
 		text = text[at[1]:]
 		kind := kindOf(name)
-		if kind == nameOfOther {
+		if kind == nameOfOther || strings.HasPrefix(text, "--") { // a value that is an option may be long, and is looked at again
 			continue
 		}
 		most := len(text)
 		if kind != nameOfSecret { // what is no login may have another name in it, and is looked at again
-			most = min(most, longestLogin)
+			if most = min(most, longestLogin); !strings.Contains(text[:most], ":") {
+				continue
+			}
 		}
 		value := n.value.FindString(text[:most])
 		shown := concealed(name, value)
@@ -210,38 +249,65 @@ func (n nameValue) mask(text string) string {
 // maskOptions masks passwords, in place: of known programs, of "set NAME X", and what looks
 // like one after "-p" of any other program.
 func maskOptions(words []string) {
-	var program passwordOption
-	command := true // a word of program.After was there
-	phrase := false // the words of a phrase go on
-	before, earlier := "", ""
+	var options []passwordOption // of the program
+	phrase := false              // the words of a phrase go on
+	before, setting := "", false
 	for i, word := range words {
-		if o, ok := knownSecrets().byProgram[word[strings.LastIndexByte(word, '/')+1:]]; ok {
-			program, command = o, len(o.After) == 0
-			earlier, before = before, word
+		if known, ok := knownSecrets().byProgram[word[strings.LastIndexByte(word, '/')+1:]]; ok {
+			options, before = slices.Clone(known), word
 			continue // no value, also after "time -p"
 		}
-		after := slices.Contains(program.After, word)
-		value, attached := strings.CutPrefix(word, program.Option)
 		phrase = phrase && isPhrase(word) || strings.HasPrefix(before, "-") && kindOf(before) == nameOfSecret && wordOf(before, "mnemonic", "phrase", "words")
+		masked := ""
+		for j := range options {
+			o := &options[j]
+			if o.begun = o.begun || len(o.After) == 0; !o.begun {
+				continue
+			}
+			if masked = o.mask(before, word); masked == "" {
+				continue
+			}
+			if o.Option != "" {
+				options = slices.Delete(options, j, j+1) // given once: sshpass -p X ssh -p 22
+			}
+			break
+		}
+		for j := range options {
+			options[j].begun = options[j].begun || slices.Contains(options[j].After, word)
+		}
 		switch {
-		case program.Option != "" && command && program.Apart && before == program.Option:
-			words[i], program = mask, passwordOption{} // given once: sshpass -p X ssh -p 22
-		case program.Option != "" && command && attached && value != "":
-			words[i], program = program.Option+mask, passwordOption{}
-		case program.Word && command && !after && len(word) >= 8 && !strings.HasPrefix(word, "-") && !strings.Contains(word, "://"):
-			words[i] = mask
-		case program.Slash && strings.IndexByte(word, '/') > 0 && !strings.HasPrefix(word, "-"):
-			words[i] = maskSlash(word)
+		case masked != "":
+			words[i] = masked
 		case phrase && !strings.HasPrefix(word, "-"):
 			words[i] = mask
-		case strings.EqualFold(earlier, "set") && plainName(before) && kindOf(before) == nameOfSecret:
+		case setting && word != "=" && plainName(before) && kindOf(before) == nameOfSecret:
 			words[i] = concealed(before, word)
 		default:
 			words[i] = maskOption(before, word)
 		}
-		command = command || after
-		earlier, before = before, word
+		// "set NAME X", "setenv NAME X", "set -gx NAME X"
+		setting = strings.EqualFold(before, "set") || before == "setenv" || setting && strings.HasPrefix(before, "-")
+		before = word
 	}
+}
+
+// mask is a word as it may be shown; empty where the option is not about it.
+func (o *passwordOption) mask(before, word string) string {
+	value, attached := strings.CutPrefix(word, o.Option)
+	isOption := strings.HasPrefix(word, "-")
+	switch {
+	case o.Option != "" && o.Apart && before == o.Option:
+		return mask
+	case o.Option != "" && attached && value != "":
+		return o.Option + mask
+	case o.Word > 0 && len(word) >= o.Word && !isOption && !slices.Contains(o.After, word) && !strings.Contains(word, "://"):
+		return mask
+	case o.Names && !isOption && plainName(before) && kindOf(before) == nameOfSecret:
+		return concealed(before, word)
+	case o.Slash && !isOption && strings.IndexByte(word, '/') > 0:
+		return maskSlash(word)
+	}
+	return ""
 }
 
 // maskOption masks a word that is the value of a short option of any program.
@@ -381,6 +447,8 @@ func concealed(name, value string) string {
 	is := func(word string) bool { return strings.HasSuffix(words[len(words)-1], word) }
 	switch {
 	case bare == "", isFlag(value), strings.Contains(value, mask), slices.Contains([]string{"true", "false", "none", "null"}, strings.ToLower(bare)):
+		return value
+	case bare == "lambda": // of Python: "sort(key=lambda …)"
 		return value
 	case is("pass") && number && len(bare) < 3: // of two passes, the first
 		return value

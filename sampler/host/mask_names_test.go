@@ -166,8 +166,34 @@ x «hvs.CAESIabcdefghijklmnop» «dapi0123456789abcdef0123456789abcdef» «tskey
 x «pypi-AgEIcHlwaS5vcmcabcdef» «npm_abcdefghijklmnopqrstuv» «dckr_pat_abcdefghijklmnopqrst»
 x «123456789:AAabcdefghijklmnopqrstuvwxyz0123456»
 x «eyJhbGciOiJI.eyJzdWIi.SflKxwRJ»
+env AWSKEY=«abc» S3KEY=«abc» GROQKEY=«abc» STREAMKEY=«abc» x
+app --deploykey «abc» --adopat=«abc» --tfa=«123456»
+app --basic bob:«abc» --auth-basic=bob:«abc»
+mosquitto_pub -u bob -P «abc» -t t
+ssh-keygen -p -P «abc» -N «def» -f k
+snmpget -v3 -u bob -A «abcdefgh» -X «ijklmnop» h
+curl -b «sid=abc» -E «c.pem:abc» https://h
+lftp -u «bob,abc» h
+tsql -S h -U sa -P «abc»
+redis-cli -h h AUTH «abc»
+redis-cli -h h auth «default» «abc»
+rabbitmqctl add_user «bob» «abc»
+htpasswd -nb «bob» «abc»
+wpa_passphrase «home» «abcdefgh»
+nmcli dev wifi connect home password «abc»
+nmcli con modify home wifi-sec.psk «abc»
+mysqladmin -u root password «abc»
+grafana-cli admin reset-admin-password «abc»
+rclone config create x s3 access_key_id A secret_access_key «abc»
+setenv HF_TOKEN «abc»
+fish -c set -gx HF_TOKEN «abc»
+app jdbc:oracle:thin:scott/«abc»@h:1521/x
+ffmpeg -i a.mp4 -f flv rtmp://a.rtmp.youtube.com/live2/«abcd-efgh-ijkl»
+ffmpeg -i a.mp4 -f flv rtmp://live.twitch.tv/app/«live_123_abc»
 
 # What is no secret stays readable.
+ffmpeg -i a.mp4 -f flv rtmp://localhost/live/cam1
+app --kv-key k --attn-key a --pos-token p --patch-token t --env=MODE=x
 python train.py --pin-memory --num-workers 4
 python train.py --pin_memory True --persistent-workers
 python train.py --pin-memory=true
@@ -250,6 +276,45 @@ func TestMaskTable(t *testing.T) {
 	}
 	if rows < 150 {
 		t.Errorf("there are %d rows", rows)
+	}
+}
+
+// What is in quotes, or in quotes within quotes, is masked to its end, as shells, JSON, Python and SQL write it.
+func TestMaskInQuotes(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{`curl -d "{\"password\":\"hunter2\", \"n\": 1}" http://h`, `curl -d "{\"password\":***, \"n\": 1}" http://h`},
+		{`ssh h "PGPASSWORD=\"hunter2\" psql -l"`, `ssh h "PGPASSWORD=*** psql -l"`},
+		{`env PASSWORD='it'"'"'s hunter2' x`, `env PASSWORD=*** x`},
+		{`env PASSWORD="a\"hunter2" x`, `env PASSWORD=*** x`},
+		{`env PASSWORD=$'a hunter2' x`, `env PASSWORD=*** x`},
+		{`PASSWORD="hunter2 and what is cut off`, `PASSWORD=***`},
+		{`x --password "a\"hunter2" y`, `x --password *** y`},
+		{`x --password two\ hunter2 y`, `x --password *** y`},
+		{`{"user":"bob","password":"a\"hunter2","n":1}`, `{"user":"bob","password":***,"n":1}`},
+		{`{"auth": {"token": "hunter2"}, "tokens": 5}`, `{"auth": {"token": ***}, "tokens": 5}`},
+		{`{"passwords": ["hunter2", "b"], "n": 1}`, `{"passwords": ***, "n": 1}`},
+		{`import os; os.environ['HF_TOKEN']='hunter2'; f()`, `import os; os.environ['HF_TOKEN']=***; f()`},
+		{`import os; os.environ["HF_TOKEN"] = "hunter2"`, `import os; os.environ["HF_TOKEN"] = ***`},
+		{`os.environ.setdefault('HF_TOKEN', 'hunter2')`, `os.environ.setdefault('HF_TOKEN', ***)`},
+		{`f(password = "hunter2", token= 'hunter2', n=1)`, `f(password = ***, token= ***, n=1)`},
+		{`f(password=b'hunter2', n=1)`, `f(password=***, n=1)`},
+		{`d={'password': 'hunter2', 'n': 1}`, `d={'password': ***, 'n': 1}`},
+		{`ALTER USER bob WITH PASSWORD 'hunter2' CREATEDB`, `ALTER USER bob WITH PASSWORD '***' CREATEDB`},
+		{`CREATE USER bob IDENTIFIED BY 'hunter2'`, `CREATE USER bob IDENTIFIED BY '***'`},
+		{`SET PASSWORD = 'hunter2'`, `SET PASSWORD = ***`},
+
+		{`d.sort(key=lambda a: a.b)`, `d.sort(key=lambda a: a.b)`},
+		{`load(columns=["key", "value"], tokens = 'a')`, `load(columns=["key", "value"], tokens = 'a')`},
+		{`{"max_tokens": 5, "model": "a\"b"}`, `{"max_tokens": 5, "model": "a\"b"}`},
+	} {
+		if got := commandLine([]string{"sh", "-c", tt.text}); got != "sh -c "+tt.want {
+			t.Errorf("\ngot  %s\nwant %s", got, "sh -c "+tt.want)
+		}
+	}
+	for _, arg := range []string{"DB_PASSWORD=a&hunter2", "DB_PASSWORD=a hunter2", `DB_PASSWORD=a"hunter2`, `DB_PASSWORD="hunter2`, "DB_PASSWORD=a;hunter2"} {
+		if got := commandLine([]string{"docker", "run", "--env=" + arg}); got != "docker run --env=DB_PASSWORD=***" {
+			t.Errorf("%s: %s", arg, got)
+		}
 	}
 }
 

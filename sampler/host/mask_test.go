@@ -187,7 +187,7 @@ func TestOrdinaryCommandLines(t *testing.T) {
 // As long as a command line is read, of what begins like a secret and never is
 // one: a time that grew with the square of the length would be seen here.
 func TestLongCommandLines(t *testing.T) {
-	for _, part := range []string{"a:", "a=", "-a ", "x.api=", "token=", "--token ", "http://", "eyJ.", "'", "user=", "--proxy ", "u:p@", "set token "} {
+	for _, part := range []string{"a:", "a=", "-a ", "x.api=", "token=", "--token ", "http://", "eyJ.", "'", "user=", "--proxy ", "u:p@", "set token ", `token="`, `token='a`, `\"`, `token=\"a`, "('token', '", "set -x ", "token=--", "pwd=/", "wandb a ", "login a "} {
 		got := commandLine([]string{"x", strings.Repeat(part, 64<<10/len(part))})
 		if len(got) > maxCommand || !strings.HasPrefix(got, "x ") {
 			t.Errorf("%q: %d bytes: %.40s", part, len(got), got)

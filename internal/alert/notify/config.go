@@ -153,8 +153,13 @@ func (t *Target) resolve() (field string, s Secret, err error) {
 			err = fmt.Errorf("the environment has no %s, or an empty one: set it to the address", t.URLEnv)
 		}
 	case t.URLFile != "":
-		text, failed := regular.Read(t.URLFile, longestURL+1) // with the end of its line
-		field, s = "url_file", Secret(strings.TrimSpace(string(text)))
+		field = "url_file"
+		path, wrong := regular.Path(t.URLFile)
+		if wrong != nil {
+			return field, "", wrong
+		}
+		text, failed := regular.Read(path, longestURL+1) // with the end of its line
+		s = Secret(strings.TrimSpace(string(text)))
 		if e, ok := errors.AsType[*os.PathError](failed); ok { // without the file's name
 			err = fmt.Errorf("the file can't be read: %w", e.Err)
 		} else if s == "" {
@@ -192,7 +197,8 @@ var copied = []struct {
 	to   string
 }{
 	{lazy.Pattern(`^https://hooks\.slack\.com/services/([A-Z0-9]+)/([A-Z0-9]+)/([A-Za-z0-9]+)/?$`), "slack://hook:$1-$2-$3@webhook"},
-	{lazy.Pattern(`^https://(?:ptb\.|canary\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/(\d+)/([\w-]+)/?$`), "discord://$2@$1"},
+	{lazy.Pattern(`^https://(?:ptb\.|canary\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/(\d+)/([\w-]+)/?\?(?:wait=\w+&)?(thread_id=\d+)(?:&wait=\w+)?$`), "discord://$2@$1?$3"},
+	{lazy.Pattern(`^https://(?:ptb\.|canary\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/(\d+)/([\w-]+)/?(?:\?wait=\w+)?$`), "discord://$2@$1"},
 	{lazy.Pattern(`^(https)://([a-zA-Z0-9-]+\.webhook\.office\.com/webhookb2/.+)$`), "teams+$1://$2"},
 	{lazy.Pattern(`^https://(ntfy\.sh/[\w-]+)/?((?:\?.*)?)$`), "ntfy://$1$2"},
 	{lazy.Pattern(`^https://(chat\.googleapis\.com/.+)$`), "googlechat://$1"},
@@ -202,9 +208,14 @@ var copied = []struct {
 
 // written is an address as it is written here: a webhook of a known service may be given as the service shows it.
 func (s Secret) written() Secret {
+	shown := string(s)
+	if scheme, rest, ok := strings.Cut(shown, "://"); ok && strings.EqualFold(scheme, "https") {
+		host, path, _ := strings.Cut(rest, "/")
+		shown = "https://" + strings.ToLower(host) + "/" + path
+	}
 	for _, c := range copied {
-		if c.from.MatchString(string(s)) {
-			return Secret(c.from.ReplaceAllString(string(s), c.to))
+		if c.from.MatchString(shown) {
+			return Secret(c.from.ReplaceAllString(shown, c.to))
 		}
 	}
 	return s
@@ -219,6 +230,9 @@ func (s Secret) usable() error {
 	}
 	if strings.ContainsFunc(string(s), func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
 		return errors.New("has more than one line, or no text: it must be the address alone")
+	}
+	if strings.HasPrefix(string(s), `"`) || strings.HasPrefix(string(s), "'") {
+		return errors.New("begins with a quote: leave the quotes out")
 	}
 	a, err := s.parse()
 	if errors.Is(err, errUnknownService) || err == nil && a.understood() {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/neterr"
 )
 
 // The bounds of one HTTP exchange.
@@ -24,6 +25,7 @@ const (
 	reachTime    = 15 * time.Second // to reach a server
 	exchangeTime = 2 * time.Minute  // until it has answered: some work before they do, and would get the message again
 	mostAnswer   = 64 << 10         // bytes of a body that are read
+	shareOfCut   = 24               // a connection that ends unanswered after this part of exchangeTime (5 s) is cut by a proxy
 )
 
 // A sender brings a message to a target. It returns soon after ctx ends, and a
@@ -127,19 +129,36 @@ func (c courier) do(ctx context.Context, call *call) (reply, error) {
 		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // as the address asks for
 		client = &http.Client{Timeout: client.Timeout, Transport: transport, CheckRedirect: client.CheckRedirect}
 	}
-	var wrote atomic.Bool // the whole request
+	var wrote atomic.Pointer[time.Time] // when the whole request was written
 	request = request.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		WroteRequest: func(info httptrace.WroteRequestInfo) { wrote.Store(info.Err == nil) },
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil {
+				wrote.Store(new(time.Now()))
+			}
+		},
 	}))
 	answer, err := client.Do(request)
-	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() && wrote.Load() && ctx.Err() == nil {
-		return reply{}, silent(client.Timeout)
+	if at := wrote.Load(); err != nil && at != nil && ctx.Err() == nil {
+		late, ok := errors.AsType[net.Error](err)
+		switch {
+		case ok && late.Timeout():
+			return reply{}, silent(client.Timeout)
+		case (errors.Is(err, io.EOF) || neterr.Cut(err)) && time.Since(*at) >= client.Timeout/shareOfCut:
+			return reply{}, errCut
+		}
 	}
 	if err != nil {
 		return reply{}, err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
+	if err != nil && answer.StatusCode < 300 && ctx.Err() == nil {
+		if call.took == nil {
+			err = nil
+		} else {
+			err = errCut
+		}
+	}
 	r := reply{text: string(body)}
 	if json.Unmarshal(body, &r.json) != nil {
 		r.json = nil

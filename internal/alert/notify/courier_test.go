@@ -163,6 +163,41 @@ func TestUnansweredIsNotRepeatedSoon(t *testing.T) {
 	}
 }
 
+// Nor is one repeated soon whose connection a proxy cut after a while, or whose answer began and did not end. What ends the
+// connection at once did not take the message.
+func TestCutIsNotRepeatedSoon(t *testing.T) {
+	const timeout = 30 * time.Second
+	cut := func(after time.Duration) *receiver {
+		return newReceiver(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+			case <-time.After(after):
+			}
+			panic(http.ErrAbortHandler)
+		})
+	}
+	begun := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"id":`))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	c := newCourier()
+	c.Timeout = timeout
+	for name, tt := range map[string]struct {
+		to     *receiver
+		unsure bool
+	}{"cut late": {cut(2 * timeout / shareOfCut), true}, "cut at once": {cut(0), false}, "an answer that breaks off": {begun, true}, "524": {newReceiver(t, answering(524, "")), true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := c.send(t.Context(), Secret("ntfy://"+tt.to.host()+"/topic?disabletls=yes"), letter{"a", "b", ""})
+			f, ok := errors.AsType[*failure](err)
+			if !ok || f.unsure != tt.unsure || f.permanent {
+				t.Errorf("%v: %+v", err, f)
+			}
+		})
+	}
+}
+
 // A message is as loud as its worst alert, unless the address says how loud.
 func TestUrgency(t *testing.T) {
 	events := func(all ...string) (out []Event) {
@@ -211,8 +246,11 @@ func TestAddressesAsServicesShowThem(t *testing.T) {
 		"https://open.feishu.cn/open-apis/bot/v2/hook/TOKEN":                            "lark://open.feishu.cn/TOKEN",
 		"https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=693a91f6-7xxx":            "wecom://693a91f6-7xxx",
 		"https://example.webhook.office.com/webhookb2/11111111-4444-4444-8444-cccccccccccc@22222222-4444-4444-8444-cccccccccccc/IncomingWebhook/33333333012222222222333333333344/44444444-4444-4444-8444-cccccccccccc/V2ESyij": "teams+https://example.webhook.office.com/webhookb2/11111111-4444-4444-8444-cccccccccccc@22222222-4444-4444-8444-cccccccccccc/IncomingWebhook/33333333012222222222333333333344/44444444-4444-4444-8444-cccccccccccc/V2ESyij",
-		"https://hooks.example.org/services/T0/B0/x":                            "https://hooks.example.org/services/T0/B0/x", // any other
-		"https://hooks.slack.com.evil.example/services/T00000000/B00000000/abc": "https://hooks.slack.com.evil.example/services/T00000000/B00000000/abc",
+		"https://hooks.example.org/services/T0/B0/x":                                    "https://hooks.example.org/services/T0/B0/x", // any other
+		"HTTPS://Hooks.Slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwX": "slack://hook:T00000000-B00000000-abcdefghijklmnopqrstuvwX@webhook",
+		"https://discord.com/api/webhooks/123/abc-DEF?wait=true":                        "discord://abc-DEF@123",
+		"https://discord.com/api/webhooks/123/abc-DEF?wait=true&thread_id=77":           "discord://abc-DEF@123?thread_id=77",
+		"https://hooks.slack.com.evil.example/services/T00000000/B00000000/abc":         "https://hooks.slack.com.evil.example/services/T00000000/B00000000/abc",
 	} {
 		got := Secret(shown).written()
 		if string(got) != want {

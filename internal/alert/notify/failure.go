@@ -61,7 +61,8 @@ func refused(status int, r reply, after time.Duration) *failure {
 		text = "its server has a problem"
 	}
 	// Behind a proxy that has lost its patience somebody may have taken it.
-	return &failure{text, r.says(status), permanent, after, status == http.StatusGatewayTimeout}
+	const timedOut = 524 // of Cloudflare
+	return &failure{text, r.says(status), permanent, after, status == http.StatusGatewayTimeout || status == timedOut}
 }
 
 // says is what the service says of a message that it does not take.

@@ -18,6 +18,9 @@ func silent(after time.Duration) *failure {
 	return &failure{text: "it has not answered for " + after.String() + "; the message may or may not have arrived", unsure: true}
 }
 
+// errCut is of a target that got a message whole, and whose answer did not come, or not to its end.
+var errCut = &failure{text: "the connection ended before its answer; the message may or may not have arrived", unsure: true}
+
 var errSilent, errUnsure = silent(sendTime), silent(testTime)
 
 // settings are what a worker goes by. They do not change.

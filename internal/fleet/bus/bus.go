@@ -187,13 +187,13 @@ func ParseURLs(given []string) ([]string, error) {
 				what = "has no port that a server can have"
 			}
 			if what != "" {
-				return nil, &gpu.Advice{What: fmt.Sprintf("%.300q %s", text, what), Try: "give --fleet the likes of tls://gpu-1.example.org:4222, several with commas", Err: err}
+				return nil, &gpu.Advice{What: fmt.Sprintf("%.300q %s", text, what), Try: "give --fleet a URL such as tls://gpu-1.example.org:4222, several with commas", Err: err}
 			}
 			urls = append(urls, u.Scheme+"://"+net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
 		}
 	}
 	if len(urls) == 0 {
-		return nil, &gpu.Advice{What: "no server of a fleet is named", Try: "give --fleet the likes of tls://gpu-1.example.org:4222"}
+		return nil, &gpu.Advice{What: "no server of a fleet is named", Try: "give --fleet a URL such as tls://gpu-1.example.org:4222"}
 	}
 	return urls, nil
 }

@@ -1,0 +1,39 @@
+package regular
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Path is a path as people write it in settings, with a ~ for the home folder. It refuses what only a shell would read
+// otherwise, and control characters. An empty one stays empty.
+func Path(path string) (string, error) {
+	const quotes = `"'` + "`“”‘’"
+	first, _ := utf8.DecodeRuneInString(path)
+	last, _ := utf8.DecodeLastRuneInString(path)
+	switch {
+	case path == "":
+		return "", nil
+	case strings.ContainsFunc(path, unicode.IsControl):
+		return "", errors.New("leave out the control character")
+	case strings.TrimSpace(path) != path:
+		return "", errors.New("leave out the space around it")
+	case strings.ContainsRune(quotes, first), strings.ContainsRune(quotes, last):
+		return "", errors.New("leave the quotes out: no shell takes them off here")
+	case first == '$', first == '%':
+		return "", errors.New("no variable is put in here: write the whole path")
+	case path == "~" || strings.HasPrefix(path, "~/"):
+		home, err := os.UserHomeDir()
+		if err != nil || !filepath.IsAbs(home) {
+			return "", errors.New("this user has no home folder: write the whole path")
+		}
+		return filepath.Join(home, path[1:]), nil
+	case first == '~':
+		return "", errors.New("gpuwhy does not look for home folders of other users: write the whole path")
+	}
+	return path, nil
+}
