@@ -237,8 +237,11 @@ type worked struct {
 	busy time.Duration
 }
 
-// measured is how long all multiprocessors would have worked in a chapter, and for how long that is known, in seconds.
-type measured struct{ worked, known float64 }
+// measured is how long all multiprocessors would have worked in a chapter, in seconds.
+type measured struct {
+	worked float64
+	known  bool
+}
 
 func newNamer(chapters []Chapter, measure bool) *namer {
 	n := &namer{chapters: chapters, by: make([][]worked, len(chapters)), work: map[store.Key][]int{}}
@@ -256,7 +259,10 @@ func newNamer(chapters []Chapter, measure bool) *namer {
 func (n *namer) take(s *store.Session) {
 	list := n.work[s.Key]
 	first, _ := slices.BinarySearchFunc(list, s.From, func(i int, from time.Time) int { return n.chapters[i].To.Compare(from) })
-	who := ""
+	who, within := "", time.Duration(0)
+	if n.measured != nil && s.SMKnown > 0 {
+		within = n.within(s, list[first:])
+	}
 	for _, i := range list[first:] {
 		c := &n.chapters[i]
 		if !c.From.Before(s.To) {
@@ -268,9 +274,11 @@ func (n *namer) take(s *store.Session) {
 		}
 		part := float64(overlap) / float64(s.To.Sub(s.From))
 		busy := time.Duration(float64(s.Busy) * part)
-		if n.measured != nil && s.SMKnown > 0 {
-			n.measured[i].worked += part * s.SMSeconds
-			n.measured[i].known = max(n.measured[i].known, part*s.SMKnown.Seconds())
+		if within > 0 {
+			// It works when there is work: what it does before and after that, such as reading files, is no part of how busy the device was.
+			work := s.SMSeconds * s.Seen.Seconds() / s.SMKnown.Seconds()
+			n.measured[i].worked += work * float64(overlap) / float64(max(s.Busy, within))
+			n.measured[i].known = true
 		}
 		if who == "" {
 			who = whose(s)
@@ -283,6 +291,18 @@ func (n *namer) take(s *store.Session) {
 	}
 }
 
+// within is how much of a session is in chapters, of those that end after it began.
+func (n *namer) within(s *store.Session, chapters []int) (long time.Duration) {
+	for _, i := range chapters {
+		c := &n.chapters[i]
+		if !c.From.Before(s.To) {
+			break
+		}
+		long += max(0, earliest(s.To, c.To).Sub(latest(s.From, c.From)))
+	}
+	return long
+}
+
 func (n *namer) finish() {
 	for i, list := range n.by {
 		c := &n.chapters[i]
@@ -290,8 +310,8 @@ func (n *namer) finish() {
 			slices.SortFunc(list, func(a, b worked) int { return cmp.Or(cmp.Compare(b.busy, a.busy), cmp.Compare(a.who, b.who)) })
 			c.Who, c.Others = list[0].who, len(list)-1
 		}
-		if n.measured != nil && n.measured[i].known > 0 {
-			c.Utilization = gpu.Of(gpu.Percent(min(100, 100*n.measured[i].worked/max(n.measured[i].known, c.To.Sub(c.From).Seconds()))))
+		if n.measured != nil && n.measured[i].known && c.From.Before(c.To) {
+			c.Utilization = gpu.Of(gpu.Percent(min(100, 100*n.measured[i].worked/c.To.Sub(c.From).Seconds())))
 		}
 	}
 }

@@ -36,7 +36,8 @@ type Options struct {
 // A Store is a [store.Store] in a file.
 type Store struct {
 	Options
-	viewed  bool // it is only read, see [View]
+	viewed  bool                // it is only read, see [View]
+	absent  map[string][]string // columns that the tables of a viewed file lack
 	unlock  func() error
 	writing chan struct{} // has room for the one who writes
 
