@@ -23,7 +23,6 @@ type Chapter struct {
 	// Utilization is the mean of the rows within it; absent where there are none.
 	Utilization gpu.Reading[gpu.Percent]
 	Cooled      time.Duration // how long the device cooled after that work
-	Sentence    string        // ends with a full stop
 }
 
 // A Story is why devices were as they were over a span.
@@ -33,6 +32,8 @@ type Story struct {
 	Chapters []Chapter // work and what was broken, by time
 	Tales    []Tale    // the chapters, put together for people
 	Causes   []store.Cause
+
+	Names func(store.Key) string // how people call devices
 }
 
 const (
@@ -85,7 +86,7 @@ func (p *Past) why(ctx context.Context, q store.Query, names func(store.Key) str
 // long is the longest span whose story always has all causes, and measures work by readings. Of a longer one that has many the story has
 // only those that lasted a quarter of an hour, but for what was broken: shorter ones of long ago are forgotten. How busy work kept a
 // device is told from the sessions then.
-const long, many = 31 * 24 * time.Hour, 5000
+const long, many = 31 * 24 * time.Hour, 2500
 
 // broken are the kinds of which every cause counts, and lasting those that tell of work and rest.
 var broken, lasting = kindsOf(true), append(kindsOf(false), string(explain.CoolingDown))
@@ -134,7 +135,7 @@ func (p *Past) plot(ctx context.Context, q store.Query) (*plot, error) {
 			t.Causes = append(t.Causes, c)
 		}
 		if i == 0 && len(queries) > 1 {
-			if len(t.Causes) < many/2 { // these are all; some of what is read last until before the span
+			if len(t.Causes) < many { // these are all
 				break
 			}
 			t.long, t.Causes = true, slices.Clone(t.Causes[:1]) // the first says since when something is known
@@ -181,8 +182,8 @@ func (t *plot) tell(ctx context.Context, p *Past, names func(store.Key) string) 
 		if c.Kind == string(explain.Work) {
 			c.Cooled = after(t.cooled[c.Key], c.To)
 		}
-		c.Sentence = s.tell(c, names(c.Key)) + "."
 	}
+	s.Names = names
 	s.Tales = s.tales(names)
 	s.Sentence = s.sum()
 	return s, nil
@@ -394,10 +395,10 @@ func (p *Past) means(ctx context.Context, of store.Key, tier store.Tier, chapter
 	return nil
 }
 
-// tell is a chapter's sentence, without its full stop.
-func (s *Story) tell(c *Chapter, device string) string {
-	text := s.when(c.From, c.To, what(c.Kind, c.Who, c.Others, device, c.Utilization)) + cooling("it", c.Cooled, c.Cooled)
-	return begun(text, c.Kind, c.Who, s.goesOn(c.From, c.To))
+// Tell is the sentence of a chapter of the story. A year has tens of thousands, of which few are read.
+func (s *Story) Tell(c *Chapter) string {
+	text := s.when(c.From, c.To, what(c.Kind, c.Who, c.Others, s.Names(c.Key), c.Utilization)) + cooling("it", c.Cooled, c.Cooled)
+	return begun(text, c.Kind, c.Who, s.goesOn(c.From, c.To)) + "."
 }
 
 // begun begins a text as a sentence does. The name of a program stays as it is; where what went on stands first, work begins with one.

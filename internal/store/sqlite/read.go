@@ -453,7 +453,7 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 		l := newListener(ctx, c)
 		order := " ORDER BY since"
 		if q.First > 0 {
-			order, f.args = order+", id LIMIT ?", append(f.args, q.First)
+			order, f.args = order+", device, cause LIMIT ?", append(f.args, q.First)
 		}
 		return c.queryOnce(ctx, "SELECT "+causeKey+", "+causeRest+" FROM causes"+where+order, f.args,
 			func(row []driver.Value) error {
