@@ -287,17 +287,17 @@ func NewPastWhy(span PastSpan, s *past.Story, causes []store.Cause, first int, d
 	if max(len(chapters), len(causes)) > MostCauses {
 		out.Next = new(first + MostCauses)
 	}
-	out.Chapters = listOf(chapters[:min(len(chapters), MostCauses)], func(c *past.Chapter) PastChapter { return NewPastChapter(c, devices) })
+	out.Chapters = listOf(chapters[:min(len(chapters), MostCauses)], func(c *past.Chapter) PastChapter { return NewPastChapter(s, c, devices) })
 	out.Causes = listOf(causes[:min(len(causes), MostCauses)], func(c *store.Cause) PastCause { return NewPastCause(c, devices) })
 	return out
 }
 
-// NewPastChapter makes it.
-func NewPastChapter(c *past.Chapter, devices map[store.Key]store.Device) PastChapter {
+// NewPastChapter makes it of a chapter of a story.
+func NewPastChapter(s *past.Story, c *past.Chapter, devices map[store.Key]store.Device) PastChapter {
 	d := devices[c.Key]
 	return PastChapter{
 		PastGPU: pastGPU(&d), From: timestamp(c.From), To: timestamp(c.To), Kind: c.Kind, Who: c.Who, Others: c.Others,
-		Mean: c.Utilization, Cooled: inSeconds(c.Cooled), Sentence: c.Sentence,
+		Mean: c.Utilization, Cooled: inSeconds(c.Cooled), Sentence: s.Tell(c),
 	}
 }
 

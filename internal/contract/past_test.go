@@ -101,8 +101,9 @@ func TestPast(t *testing.T) {
 		From: from, To: to, Sentence: "Between 02:10 and 05:40 train.py of mchen ran GPU 0 at 96 %, then it cooled for 4 min.",
 		Chapters: []past.Chapter{{
 			Key: d.Key(), From: s.From, To: s.To, Kind: string(explain.Work), Who: "train.py of mchen", Utilization: gpu.Of[gpu.Percent](96),
-			Cooled: 4 * time.Minute, Sentence: "Between 02:10 and 05:40 train.py of mchen ran GPU 0 at 96 %, then it cooled for 4 min.",
+			Cooled: 4 * time.Minute,
 		}},
+		Names: past.Names(devices),
 		Causes: []store.Cause{
 			{Key: d.Key(), ID: "work:GPU-3a", From: s.From, To: s.To, Kind: "work", Sentence: "GPU 0 works.", Confidence: 0.95},
 			{Key: store.Key{Node: d.Node}, ID: "no_fans", From: from, To: to, Open: true, Kind: "no_fans", Sentence: "No fan can be read.", Confidence: 0.95},

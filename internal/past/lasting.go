@@ -34,20 +34,39 @@ func (p *Past) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Sess
 // Causes are those of the store. One that goes on lasts until now; if no gpuwhy looks any more, until the last reading.
 func (p *Past) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause, error] {
 	return func(yield func(store.Cause, error) bool) {
-		now, from := p.Now(), q.From
+		now, from, first := p.Now(), q.From, q.First
 		if !from.IsZero() {
 			q.From = from.Add(-p.fresh()) // what was written before the span can last into it
 		}
 		var read map[store.Key]time.Time
-		for c, err := range p.Store.Causes(ctx, q) {
-			if err == nil && c.Open {
-				if read == nil {
-					read, err = p.lastRead(ctx)
-				}
-				p.last(&c, now, read[c.Key])
+		given := 0
+		for ended := 100; ; ended *= 10 { // how many may have ended before the span: nobody knows, and they are no part of it
+			if first > 0 {
+				q.First = first + ended
 			}
-			outside := err == nil && (q.Open && !c.Open || !c.To.After(from) && c.From.Before(from))
-			if !outside && (!yield(c, err) || err != nil) {
+			found, inside := 0, 0
+			for c, err := range p.Store.Causes(ctx, q) {
+				found++
+				if err == nil && c.Open {
+					if read == nil {
+						read, err = p.lastRead(ctx)
+					}
+					p.last(&c, now, read[c.Key])
+				}
+				if err == nil {
+					if q.Open && !c.Open || !c.To.After(from) && c.From.Before(from) {
+						continue
+					}
+					if inside++; inside <= given { // as before
+						continue
+					}
+				}
+				given++
+				if !yield(c, err) || err != nil || given == first {
+					return
+				}
+			}
+			if first == 0 || found < q.First {
 				return
 			}
 		}

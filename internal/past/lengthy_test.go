@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,5 +104,33 @@ func TestTheStoryOfAYear(t *testing.T) {
 	}
 	if s.Causes[0].From != midnight {
 		t.Errorf("it is known since %v", s.Causes[0].From)
+	}
+}
+
+// A process that reads files before and after its work has kept the device as busy as the readings of that work say.
+func TestHowBusyOfAYear(t *testing.T) {
+	t.Parallel()
+	m := &memory{}
+	now := midnight.AddDate(1, 0, 0)
+	for at := midnight; at.Before(now); at = at.Add(3 * time.Hour) {
+		m.causes = append(m.causes, store.Cause{Key: gpu3, Kind: string(explain.Work), From: at.Add(10 * time.Minute), To: at.Add(30 * time.Minute)})
+		begin := at.Sub(midnight)
+		m.sessions = append(m.sessions, session("ann", "train.py", gpu3, begin, begin+50*time.Minute, func(s *store.Session) {
+			s.Busy, s.SMSeconds, s.SMKnown = 20*time.Minute, 0.93*20*60*0.5, 25*time.Minute // of half of it nobody told
+		}))
+		// Of its hour of work only half is in a chapter: the rest was in shorter ones.
+		m.causes = append(m.causes, store.Cause{Key: gpu3, Kind: string(explain.Work), From: at.Add(time.Hour), To: at.Add(90 * time.Minute)})
+		m.sessions = append(m.sessions, session("bob", "serve", gpu3, begin+time.Hour, begin+170*time.Minute, func(s *store.Session) {
+			s.Busy, s.SMSeconds, s.SMKnown = time.Hour, 0.6*3600, 110*time.Minute
+		}))
+	}
+	s, err := newPast(m, now).Why(t.Context(), store.Query{From: midnight, To: now}, func(store.Key) string { return "GPU 3" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{93, 60} {
+		if u, ok := s.Chapters[i].Utilization.Get(); !ok || math.Abs(float64(u)-want) > 0.5 {
+			t.Errorf("%+v: %v, want %v", s.Chapters[i], u, want)
+		}
 	}
 }

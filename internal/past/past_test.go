@@ -1,6 +1,7 @@
 package past
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -81,8 +82,13 @@ func (m *memory) Sessions(_ context.Context, q store.Query) iter.Seq2[store.Sess
 }
 
 func (m *memory) Causes(_ context.Context, q store.Query) iter.Seq2[store.Cause, error] {
+	left := cmp.Or(q.First, math.MaxInt)
 	return within(m.causes, m.err, func(c *store.Cause) bool {
-		return asked(q, c.Key) && overlaps(q, c.From, c.To) && (q.Kinds == nil || slices.Contains(q.Kinds, c.Kind)) && c.To.Sub(c.From) >= q.Lasting
+		is := asked(q, c.Key) && overlaps(q, c.From, c.To) && (q.Kinds == nil || slices.Contains(q.Kinds, c.Kind)) && c.To.Sub(c.From) >= q.Lasting
+		if is {
+			left--
+		}
+		return is && left >= 0
 	})
 }
 
@@ -584,8 +590,8 @@ func TestWhy(t *testing.T) {
 				t.Errorf("%s\nwant\n%s\n%v", s.Sentence, tt.want, err)
 			}
 			for _, c := range s.Chapters {
-				if named := c.Who != "" && strings.HasPrefix(c.Sentence, c.Who+" ran "); !named && !unicode.IsUpper(rune(c.Sentence[0])) {
-					t.Errorf("a chapter begins in lower case: %s", c.Sentence)
+				if named := c.Who != "" && strings.HasPrefix(s.Tell(&c), c.Who+" ran "); !named && !unicode.IsUpper(rune(s.Tell(&c)[0])) {
+					t.Errorf("a chapter begins in lower case: %s", s.Tell(&c))
 				}
 			}
 		})

@@ -23,7 +23,6 @@ type Chapter struct {
 	// Utilization is the mean of the rows within it; absent where there are none.
 	Utilization gpu.Reading[gpu.Percent]
 	Cooled      time.Duration // how long the device cooled after that work
-	Sentence    string        // ends with a full stop
 }
 
 // A Story is why devices were as they were over a span.
@@ -33,6 +32,8 @@ type Story struct {
 	Chapters []Chapter // work and what was broken, by time
 	Tales    []Tale    // the chapters, put together for people
 	Causes   []store.Cause
+
+	Names func(store.Key) string // how people call devices
 }
 
 const (
@@ -85,7 +86,7 @@ func (p *Past) why(ctx context.Context, q store.Query, names func(store.Key) str
 // long is the longest span whose story always has all causes, and measures work by readings. Of a longer one that has many the story has
 // only those that lasted a quarter of an hour, but for what was broken: shorter ones of long ago are forgotten. How busy work kept a
 // device is told from the sessions then.
-const long, many = 31 * 24 * time.Hour, 5000
+const long, many = 31 * 24 * time.Hour, 2500
 
 // broken are the kinds of which every cause counts, and lasting those that tell of work and rest.
 var broken, lasting = kindsOf(true), append(kindsOf(false), string(explain.CoolingDown))
@@ -134,7 +135,7 @@ func (p *Past) plot(ctx context.Context, q store.Query) (*plot, error) {
 			t.Causes = append(t.Causes, c)
 		}
 		if i == 0 && len(queries) > 1 {
-			if len(t.Causes) < many/2 { // these are all; some of what is read last until before the span
+			if len(t.Causes) < many { // these are all
 				break
 			}
 			t.long, t.Causes = true, slices.Clone(t.Causes[:1]) // the first says since when something is known
@@ -181,8 +182,8 @@ func (t *plot) tell(ctx context.Context, p *Past, names func(store.Key) string) 
 		if c.Kind == string(explain.Work) {
 			c.Cooled = after(t.cooled[c.Key], c.To)
 		}
-		c.Sentence = s.tell(c, names(c.Key)) + "."
 	}
+	s.Names = names
 	s.Tales = s.tales(names)
 	s.Sentence = s.sum()
 	return s, nil
@@ -237,8 +238,11 @@ type worked struct {
 	busy time.Duration
 }
 
-// measured is how long all multiprocessors would have worked in a chapter, and for how long that is known, in seconds.
-type measured struct{ worked, known float64 }
+// measured is how long all multiprocessors would have worked in a chapter, in seconds.
+type measured struct {
+	worked float64
+	known  bool
+}
 
 func newNamer(chapters []Chapter, measure bool) *namer {
 	n := &namer{chapters: chapters, by: make([][]worked, len(chapters)), work: map[store.Key][]int{}}
@@ -256,7 +260,10 @@ func newNamer(chapters []Chapter, measure bool) *namer {
 func (n *namer) take(s *store.Session) {
 	list := n.work[s.Key]
 	first, _ := slices.BinarySearchFunc(list, s.From, func(i int, from time.Time) int { return n.chapters[i].To.Compare(from) })
-	who := ""
+	who, within := "", time.Duration(0)
+	if n.measured != nil && s.SMKnown > 0 {
+		within = n.within(s, list[first:])
+	}
 	for _, i := range list[first:] {
 		c := &n.chapters[i]
 		if !c.From.Before(s.To) {
@@ -268,9 +275,11 @@ func (n *namer) take(s *store.Session) {
 		}
 		part := float64(overlap) / float64(s.To.Sub(s.From))
 		busy := time.Duration(float64(s.Busy) * part)
-		if n.measured != nil && s.SMKnown > 0 {
-			n.measured[i].worked += part * s.SMSeconds
-			n.measured[i].known = max(n.measured[i].known, part*s.SMKnown.Seconds())
+		if within > 0 {
+			// It works when there is work: what it does before and after that, such as reading files, is no part of how busy the device was.
+			work := s.SMSeconds * s.Seen.Seconds() / s.SMKnown.Seconds()
+			n.measured[i].worked += work * float64(overlap) / float64(max(s.Busy, within))
+			n.measured[i].known = true
 		}
 		if who == "" {
 			who = whose(s)
@@ -283,6 +292,18 @@ func (n *namer) take(s *store.Session) {
 	}
 }
 
+// within is how much of a session is in chapters, of those that end after it began.
+func (n *namer) within(s *store.Session, chapters []int) (long time.Duration) {
+	for _, i := range chapters {
+		c := &n.chapters[i]
+		if !c.From.Before(s.To) {
+			break
+		}
+		long += max(0, earliest(s.To, c.To).Sub(latest(s.From, c.From)))
+	}
+	return long
+}
+
 func (n *namer) finish() {
 	for i, list := range n.by {
 		c := &n.chapters[i]
@@ -290,8 +311,8 @@ func (n *namer) finish() {
 			slices.SortFunc(list, func(a, b worked) int { return cmp.Or(cmp.Compare(b.busy, a.busy), cmp.Compare(a.who, b.who)) })
 			c.Who, c.Others = list[0].who, len(list)-1
 		}
-		if n.measured != nil && n.measured[i].known > 0 {
-			c.Utilization = gpu.Of(gpu.Percent(min(100, 100*n.measured[i].worked/max(n.measured[i].known, c.To.Sub(c.From).Seconds()))))
+		if n.measured != nil && n.measured[i].known && c.From.Before(c.To) {
+			c.Utilization = gpu.Of(gpu.Percent(min(100, 100*n.measured[i].worked/c.To.Sub(c.From).Seconds())))
 		}
 	}
 }
@@ -374,10 +395,10 @@ func (p *Past) means(ctx context.Context, of store.Key, tier store.Tier, chapter
 	return nil
 }
 
-// tell is a chapter's sentence, without its full stop.
-func (s *Story) tell(c *Chapter, device string) string {
-	text := s.when(c.From, c.To, what(c.Kind, c.Who, c.Others, device, c.Utilization)) + cooling("it", c.Cooled, c.Cooled)
-	return begun(text, c.Kind, c.Who, s.goesOn(c.From, c.To))
+// Tell is the sentence of a chapter of the story. A year has tens of thousands, of which few are read.
+func (s *Story) Tell(c *Chapter) string {
+	text := s.when(c.From, c.To, what(c.Kind, c.Who, c.Others, s.Names(c.Key), c.Utilization)) + cooling("it", c.Cooled, c.Cooled)
+	return begun(text, c.Kind, c.Who, s.goesOn(c.From, c.To)) + "."
 }
 
 // begun begins a text as a sentence does. The name of a program stays as it is; where what went on stands first, work begins with one.

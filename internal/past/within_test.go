@@ -1,6 +1,7 @@
 package past
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -49,4 +50,29 @@ func TestNothingBeforeASpan(t *testing.T) {
 			t.Fatalf("from %v to %v by %v there is nothing of tier %v", g.From, to, g.Step, g.Tier)
 		}
 	})
+}
+
+// Of the first causes of a span none is missing, however many ended shortly before it.
+func TestFirstCauses(t *testing.T) {
+	t.Parallel()
+	m := &memory{}
+	for range 1500 {
+		m.causes = append(m.causes, store.Cause{Key: gpu3, From: midnight.Add(-time.Hour), To: midnight.Add(-time.Second)})
+	}
+	for i := range 30 {
+		m.causes = append(m.causes, store.Cause{Key: gpu3, ID: string(rune('a' + i)), From: midnight.Add(time.Duration(i) * time.Second), To: midnight.Add(time.Hour)})
+	}
+	p := newPast(m, midnight.Add(2*time.Hour))
+	for _, first := range []int{0, 1, 10, 29, 30, 31, 5000} {
+		n := 0
+		for c, err := range p.Causes(t.Context(), store.Query{From: midnight, To: midnight.Add(time.Hour), First: first}) {
+			if err != nil || c.ID != string(rune('a'+n)) {
+				t.Fatalf("of %d, number %d: %+v, %v", first, n, c, err)
+			}
+			n++
+		}
+		if want := min(cmp.Or(first, 30), 30); n != want {
+			t.Errorf("of the first %d there are %d, want %d", first, n, want)
+		}
+	}
 }

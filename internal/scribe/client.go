@@ -89,7 +89,7 @@ func (c *client) Frames(ctx context.Context, q store.Query) iter.Seq2[store.Fram
 }
 
 func (c *client) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Session, error] {
-	return find(ctx, c, callSessions, q, readItem[store.Session])
+	return find(ctx, c, callSessions, q, (*decoder).session)
 }
 
 func (c *client) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause, error] {

@@ -27,8 +27,7 @@ func encode(b []byte, v reflect.Value) []byte {
 	case timeType:
 		return appendTime(b, v.Interface().(time.Time))
 	case memoryType:
-		r := v.Interface().(gpu.Reading[gpu.Bytes])
-		return binary.AppendUvarint(append(b, byte(r.Quality())), uint64(r.Or(0)))
+		return appendMemory(b, v.Interface().(gpu.Reading[gpu.Bytes]))
 	case valuesType:
 		return appendValues(b, v.Interface().([]store.Value))
 	}
@@ -133,6 +132,34 @@ func appendRow(b []byte, r *store.Row) []byte {
 	b = appendTime(append(b, byte(r.Tier)), r.Time)
 	b = appendValues(binary.AppendVarint(b, int64(r.Readings)), r.Values)
 	return append(binary.AppendUvarint(b, uint64(len(r.State))), r.State...)
+}
+
+// appendSession is encode of a session, of which a question about a year has more than a hundred thousand.
+func appendSession(b []byte, s *store.Session) []byte {
+	b = appendTexts(b, s.Node, s.UUID, s.Boot)
+	b = appendTime(appendTime(binary.AppendVarint(b, int64(s.PID)), s.Started), s.Begin)
+	b = appendTexts(b, s.User, s.Name, s.Program, s.Command, s.Container, s.Image, s.Pod, s.Unit, s.Job, string(s.Type))
+	b = appendTexts(appendTime(appendTime(b, s.From), s.To), string(s.Outcome))
+	b = appendMemory(binary.AppendVarint(b, int64(s.Seen)), s.PeakMemory)
+	b = binary.AppendVarint(appendFloat(b, s.MemorySeconds), int64(s.MemoryKnown))
+	b = binary.AppendVarint(appendFloat(b, s.SMSeconds), int64(s.SMKnown))
+	b = binary.AppendVarint(appendFloat(b, s.Joules), int64(s.JoulesKnown))
+	b = append(binary.AppendVarint(appendTexts(b, s.JoulesMethod), int64(s.Busy)), 0)
+	if s.Accounted {
+		b[len(b)-1] = 1
+	}
+	return binary.AppendVarint(b, s.Order)
+}
+
+func appendTexts(b []byte, texts ...string) []byte {
+	for _, t := range texts {
+		b = append(binary.AppendUvarint(b, uint64(len(t))), t...)
+	}
+	return b
+}
+
+func appendMemory(b []byte, r gpu.Reading[gpu.Bytes]) []byte {
+	return binary.AppendUvarint(append(b, byte(r.Quality())), uint64(r.Or(0)))
 }
 
 // A decoder reads what was encoded. After an error all that it returns is zero.
@@ -262,6 +289,27 @@ func (d *decoder) row(r *store.Row, reuse []store.Value) {
 	r.Tier, r.Time, r.Readings = store.Tier(d.byte()), d.time(), int(d.varint())
 	r.Values = d.values(reuse)
 	r.State = gpu.State(d.text(string(r.State)))
+}
+
+// session reads what appendSession wrote. Its texts are those of the session that was read into s before, where they are the same.
+func (d *decoder) session(s *store.Session) {
+	d.texts(&s.Node, &s.UUID, &s.Boot)
+	s.PID, s.Started, s.Begin = int(d.varint()), d.time(), d.time()
+	d.texts(&s.User, &s.Name, &s.Program, &s.Command, &s.Container, &s.Image, &s.Pod, &s.Unit, &s.Job, (*string)(&s.Type))
+	s.From, s.To = d.time(), d.time()
+	d.texts((*string)(&s.Outcome))
+	s.Seen, s.PeakMemory = time.Duration(d.varint()), d.memory()
+	s.MemorySeconds, s.MemoryKnown = d.float(), time.Duration(d.varint())
+	s.SMSeconds, s.SMKnown = d.float(), time.Duration(d.varint())
+	s.Joules, s.JoulesKnown = d.float(), time.Duration(d.varint())
+	d.texts(&s.JoulesMethod)
+	s.Busy, s.Accounted, s.Order = time.Duration(d.varint()), d.byte() != 0, d.varint()
+}
+
+func (d *decoder) texts(all ...*string) {
+	for _, t := range all {
+		*t = d.text(*t)
+	}
 }
 
 // text reads a string, which is the one before where that is the same.

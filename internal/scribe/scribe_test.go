@@ -102,6 +102,13 @@ func TestWhatIsSent(t *testing.T) {
 					t.Fatalf("%v\n%+v\n%+v", d.err, row, again)
 				}
 			}
+			if session, ok := v.Interface().(store.Session); ok {
+				again := store.Session{User: "somebody else", Accounted: true}
+				d := decoder{b: appendSession(nil, &session)}
+				if d.session(&again); d.err != nil || len(d.b) > 0 || !reflect.DeepEqual(session, again) {
+					t.Fatalf("%v\n%+v\n%+v", d.err, session, again)
+				}
+			}
 			for cut := range b { // a message that ends too soon is an error, and no panic
 				d := decoder{b: b[:cut]}
 				if d.decode(reflect.New(of).Elem()); d.err == nil {

@@ -167,9 +167,12 @@ func sendAll[T any](w *sender, all iter.Seq2[T, error]) error {
 		if len(w.buffer) == 0 {
 			w.buffer = append(w.buffer, make([]byte, header)...)
 		}
-		if row, ok := any(&v).(*store.Row); ok {
-			w.buffer = appendRow(w.buffer, row)
-		} else {
+		switch v := any(&v).(type) {
+		case *store.Row:
+			w.buffer = appendRow(w.buffer, v)
+		case *store.Session:
+			w.buffer = appendSession(w.buffer, v)
+		default:
 			w.buffer = encode(w.buffer, at)
 		}
 		if len(w.buffer) >= bytesAtOnce {

@@ -622,7 +622,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	}
 	if q.csv { // has all
 		return writeCSV(w, r, q, contract.ChapterColumns, mapped(elements(story.Chapters), func(c *past.Chapter) []string {
-			return contract.NewPastChapter(c, q.devices).CSV()
+			return contract.NewPastChapter(story, c, q.devices).CSV()
 		}))
 	}
 	causes, err := s.someCauses(r.Context(), q, first)
@@ -638,14 +638,14 @@ func startOf(text string) (int, error) {
 	if err != nil || n < 0 {
 		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is no number to start with", "use what next says in the answer before")
 	}
-	return n, nil
+	const furthest = 1e9 // nobody has so many
+	return min(n, furthest), nil
 }
 
 // someCauses are the causes of a span from a number on: one more than an answer lists, where there are so many.
 func (s *Server) someCauses(ctx context.Context, q *pastRequest, first int) (out []store.Cause, err error) {
-	const outside = 1000 // may have ended before the span: they are read, and are no part of it
 	of := q.Query
-	of.First = first + contract.MostCauses + 1 + outside
+	of.First = first + contract.MostCauses + 1
 	n := 0
 	for c, err := range s.cfg.Past.Causes(ctx, of) {
 		if err != nil {
@@ -653,9 +653,6 @@ func (s *Server) someCauses(ctx context.Context, q *pastRequest, first int) (out
 		}
 		if n++; n > first {
 			out = append(out, c)
-		}
-		if len(out) > contract.MostCauses {
-			break
 		}
 	}
 	return out, nil

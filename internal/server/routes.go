@@ -82,7 +82,7 @@ func (s *Server) routes() []route {
 		s.read(whyPath, s.why, tagLive, "getWhy", "Why the fans run",
 			apidoc.Text("The answer in one sentence, and every cause behind it with the figures that it rests on, how sure it is, and what would stop it."),
 			either("The answer; without a GPU it says what was tried. With from or to: what went on in that time, as CSV its chapters. The other parameters need from.", contract.Why{}, contract.PastWhy{}, "why"), ofSpan, asTable,
-			apidoc.InQuery("start", "How many of the first chapters and causes are left out: next of the answer before. An answer lists a thousand of each; /api/gpu/causes lists all.", nil), noDatabaseNow),
+			apidoc.InQuery("start", "How many of the first chapters and causes are left out: next of the answer before, whose from and to are asked about again. An answer lists a thousand of each; /api/gpu/causes lists all.", nil), noDatabaseNow),
 		s.read("/api/gpu/why/{id}", each(s, contract.NewOneWhy), tagLive, "getWhyOfOne", "Why one GPU's fan runs",
 			ok("The answer about the GPU.", contract.OneWhy{}, "why_0"), ofOne),
 

@@ -276,7 +276,7 @@ type Query struct {
 	Open                 bool     // only sessions and causes that go on
 	Kinds                []string // of events and causes; nil for all
 	Newest               int      // only that many events, the newest; 0: all
-	First                int      // only that many causes, those that began first; 0: all
+	First                int      // only that many causes, those that began first, in an order that is the same for every number; 0: all
 	// Lasting narrows causes to those that have lasted at least so long.
 	Lasting time.Duration
 	// Brief says that sessions may lack what sums over many of them don't need: Boot, Started, Begin, Command, Image, Type and their

@@ -33,6 +33,7 @@ func Time(text string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, strings.ToUpper(strings.TrimSpace(text))); err == nil {
 		return t.In(now.Location()), nil
 	}
+	text = isoDates(text)
 	if t, ok := point(words(text), now); ok {
 		return t, nil
 	}
@@ -40,7 +41,7 @@ func Time(text string, now time.Time) (time.Time, error) {
 }
 
 // lostPlus is RFC 3339 with a space where its + was.
-var lostPlus = lazy.Pattern(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)? \d\d:\d\d$`)
+var lostPlus = lazy.Pattern(`^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)? \d\d:\d\d$`)
 
 // unread is the error of a text that can't be understood.
 func unread(text, what, try string) error {
@@ -60,7 +61,8 @@ var betweens = lazy.Pattern(`(?i)^\s*between\s+(.+)\s+and\s+(.+)$`)
 var ambiguous = lazy.Pattern(`^\d{1,2}([/.])\d{1,2}[/.](\d{2}|\d{4})\b`)
 
 // dashed are two times of day with nothing but a dash between them, as in "yesterday 22:00-06:00".
-var dashed = lazy.Pattern(strings.ReplaceAll(`(?i)^(.*\s)?(CLOCK)[-–](CLOCK)$`, "CLOCK", `\d{1,2}:\d\d(?:[ap]m)?|\d{1,2}[ap]m|noon|midnight`))
+// A short name of a zone may follow each, or the second for both.
+var dashed = lazy.Pattern(strings.ReplaceAll(`(?i)^(.*\s)?(CLOCK)( [a-z]{1,5})?[-–](CLOCK)( [a-z]{1,5})?$`, "CLOCK", `\d{1,2}:\d\d(?:[ap]m)?|\d{1,2}[ap]m|noon|midnight`))
 
 // Parse reads a span, in the zone of now: a day, a night, a week, a month or a year by name or number, "last 6 hours" or "6h",
 // "A to B", "A..B", "between A and B", or "since A", which ends now whatever A is. What has one time alone ends now. Where B is a length
@@ -71,6 +73,7 @@ var dashed = lazy.Pattern(strings.ReplaceAll(`(?i)^(.*\s)?(CLOCK)[-–](CLOCK)$`
 //
 // A span never ends after now, unless its end is written with a day after it. An error is a [gpu.Advice].
 func Parse(text string, now time.Time) (Span, error) {
+	text = isoDates(text)
 	if ambiguous.MatchString(strings.TrimSpace(text)) {
 		return Span{}, unread(text, "can mean several dates", `write it like "2026-03-14" or "14 Mar 2026"`)
 	}
@@ -78,7 +81,7 @@ func Parse(text string, now time.Time) (Span, error) {
 		return ends(ab[1], ab[2], text, now)
 	}
 	if ab := dashed.FindStringSubmatch(strings.TrimSpace(text)); ab != nil {
-		return ends(ab[1]+ab[2], ab[3], text, now)
+		return ends(ab[1]+ab[2]+ab[3], ab[4]+ab[5], text, now)
 	}
 	if ab := between.Split(text, 2); len(ab) == 2 {
 		return ends(ab[0], ab[1], text, now)
@@ -118,24 +121,28 @@ func ofDay(a, b []string, now time.Time) (Span, bool) {
 	}
 	from, hasFrom := clockIn(a, now)
 	to, hasTo := clockIn(b, now)
-	if !hasFrom || !hasTo || from.clock == to.clock {
+	if !hasFrom || !hasTo {
 		return Span{}, false
 	}
-	if to.clock == (clock{}) { // midnight ends a day here
+	same := from.clock == to.clock && from.in == to.in // which is a whole day
+	if to.clock == (clock{}) {                         // midnight ends a day here
 		to.day = 1
 	}
 	over := to.on(now, 0)
-	if s := (Span{from.on(now, 0), over}); s.From.Before(s.To) {
-		if s.From.After(now) {
-			s = Span{from.on(now, -1), to.on(now, -1)}
-		}
-		return s, true
+	begins := from.on(now, 0)
+	skipped := begins.Equal(over) && !same // the clocks jump over all of it today
+	switch {
+	case skipped, begins.Before(over) && begins.After(now):
+		return Span{from.on(now, -1), to.on(now, -1)}, true
+	case begins.Before(over):
+		return Span{begins, over}, true
 	}
 	return Span{from.on(now, -1), over}, true
 }
 
 // ends reads both ends of a span. The second can be a time of day: the first such time after the first end.
 func ends(a, b, text string, now time.Time) (Span, error) {
+	a, b = sameZone(a, b)
 	if s, ok := ofDay(words(a), words(b), now); ok && s.From.Before(now) {
 		if s.To.After(now) {
 			s.To = now
@@ -156,7 +163,7 @@ func ends(a, b, text string, now time.Time) (Span, error) {
 func end(text string, from, now time.Time) (time.Time, error) {
 	fields := words(text)
 	if to, ok := after(fields, from); ok {
-		return to, nil
+		return earliest(to, now), nil
 	}
 	if to, ok := ago(fields, now); ok {
 		return to, nil
@@ -167,6 +174,13 @@ func end(text string, from, now time.Time) (time.Time, error) {
 		return s.To, nil
 	}
 	return now, nil
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func after(fields []string, from time.Time) (time.Time, bool) {
@@ -311,6 +325,9 @@ func named(fields []string, now time.Time) (s Span, ok bool) {
 		}
 		return calendar(year, 1, 1, 0, now), true
 	}
+	if s, ok := monthNamed(fields, now); ok {
+		return s, true
+	}
 	if len(fields) > 1 && (fields[0] == "last" || fields[0] == "past") {
 		from, ok := before(now, strings.Join(fields[1:], ""))
 		if !ok && len(fields) == 2 { // "last hour"
@@ -377,7 +394,7 @@ func before(now time.Time, length string) (time.Time, bool) {
 		}
 		length = rest[len(unit):]
 		u, known := units[unit]
-		if !known {
+		if !known && len(unit) > 2 { // "ms" are not minutes
 			u, known = units[strings.TrimSuffix(unit, "s")]
 		}
 		n, err := strconv.ParseFloat(number, 64)

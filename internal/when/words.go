@@ -2,6 +2,7 @@ package when
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,8 +15,96 @@ var (
 	// dayOfMonth is the number of a day beside the name of its month.
 	dayOfMonth = lazy.Pattern(`^(\d{1,2})(?:st|nd|rd|th|\.)?$`)
 	aYear      = lazy.Pattern(`^\d{4}$`)
-	offset     = lazy.Pattern(`^(?:utc|gmt)?([+-])(\d\d):?(\d\d)?$`)
+	offset     = lazy.Pattern(`^(?:(?:utc|gmt)([+-]\d\d?)|([+-]\d\d)):?(\d\d)?$`)
+	// zoned is a clock with its zone behind it. One with a minus is none: "22:00-06:00" is a span.
+	zoned = lazy.Pattern(`^(\d{1,2}:\d\d(?::\d\d)?)(z|\+\d\d:?\d\d)$`)
+	// yearFirst and yearLast are dates with slashes or dots.
+	yearFirst = lazy.Pattern(`\b(\d{4})/(\d{1,2})/(\d{1,2})\b`)
+	yearLast  = lazy.Pattern(`\b(\d{1,2})([/.])(\d{1,2})[/.](\d{4})\b`)
 )
+
+// isoDates writes dates such as "2026/11/25" and "25.11.2026" as 2026-11-25. One of which nobody can tell the month from the day stays.
+func isoDates(text string) string {
+	date := func(whole, year, month, day string) string {
+		if t, err := time.Parse("2006/1/2", year+"/"+month+"/"+day); err == nil {
+			return t.Format(time.DateOnly)
+		}
+		return whole
+	}
+	text = yearFirst.ReplaceAllStringFunc(text, func(whole string) string {
+		m := yearFirst.FindStringSubmatch(whole)
+		return date(whole, m[1], m[2], m[3])
+	})
+	return yearLast.ReplaceAllStringFunc(text, func(whole string) string {
+		m := yearLast.FindStringSubmatch(whole)
+		first, _ := strconv.Atoi(m[1])
+		second, _ := strconv.Atoi(m[3])
+		switch {
+		case first > 12:
+			return date(whole, m[4], m[3], m[1])
+		case second > 12 && m[2] == "/":
+			return date(whole, m[4], m[1], m[3])
+		}
+		return whole
+	})
+}
+
+// sameZone gives both ends of a span the zone of one of them, where the second is a clock alone: "22:00 to 06:00 UTC". The names of a
+// zone's own hours, such as CEST, are of that end alone, since the other may be beyond the change of the clocks.
+func sameZone(a, b string) (of, to string) {
+	first, second := words(a), words(b)
+	if len(first) == 0 || len(second) == 0 {
+		return a, b
+	}
+	zoneA, clockA := zoneAtEnd(first)
+	zoneB, clockB := zoneAtEnd(second)
+	if _, alone := clockOf(second[0]); !alone || !clockA || !clockB {
+		return a, b
+	}
+	switch {
+	case zoneA == "" && zoneB != "":
+		a += " " + zoneB
+	case zoneB == "" && zoneA != "":
+		b += " " + zoneA
+	}
+	return a, b
+}
+
+// zoneAtEnd is the zone of a time that ends with a clock: hours from UTC, or UTC itself.
+func zoneAtEnd(words []string) (zone string, endsWithClock bool) {
+	last := words[len(words)-1]
+	if len(words) > 1 && (last == "z" || last == "utc" || last == "gmt" || offset.MatchString(last)) {
+		zone, last = last, words[len(words)-2]
+	}
+	_, endsWithClock = clockOf(last)
+	return zone, endsWithClock
+}
+
+// monthNamed reads a month by its name: the newest that has begun, "last november", which is over, or "november 2026".
+func monthNamed(fields []string, now time.Time) (Span, bool) {
+	last := len(fields) == 2 && fields[0] == "last"
+	if last {
+		fields = fields[1:]
+	}
+	if len(fields) == 0 || len(fields) > 2 {
+		return Span{}, false
+	}
+	month, ok := monthOf(fields[0])
+	year := now.Year()
+	switch {
+	case !ok:
+	case len(fields) == 2:
+		var named time.Time
+		var err error
+		if named, err = time.Parse("2006", fields[1]); err != nil {
+			return Span{}, false
+		}
+		year = named.Year()
+	case month > now.Month() || last && month == now.Month():
+		year--
+	}
+	return calendar(year, month, 0, 1, now), ok
+}
 
 // words are those of a text, in small letters: a day before its clock, and the clock before its zone. "last monday" is one, as is a
 // date however it is written; "at", "on" and commas are none.
@@ -42,6 +131,8 @@ func words(text string) []string {
 			if m[3] != "" {
 				out = append(out, m[3])
 			}
+		case zoned.MatchString(word):
+			out = append(out, zoned.FindStringSubmatch(word)[1:]...)
 		default:
 			if date, n := dateIn(fields[i:]); n > 0 {
 				out = append(out, date)
@@ -49,6 +140,13 @@ func words(text string) []string {
 				continue
 			}
 			out = append(out, word)
+		}
+	}
+	if last := len(out) - 1; last > 1 && strings.HasPrefix(out[0], noYear) && aYear.MatchString(out[last]) { // as the program date writes it
+		monthAndDay, name, named := strings.Cut(strings.TrimPrefix(out[0], noYear), " ")
+		wanted, _ := weekday(name)
+		if day, err := time.Parse(time.DateOnly, out[last]+"-"+monthAndDay); err == nil && (!named || day.Weekday() == wanted) {
+			out = append([]string{day.Format(time.DateOnly)}, out[1:last]...)
 		}
 	}
 	if len(out) > 1 { // "22:00 yesterday", "02:30 CEST 2026-10-25"
@@ -186,14 +284,14 @@ func zoneOf(word string, near time.Time) (*time.Location, bool) {
 		return time.UTC, true
 	}
 	if m := offset.FindStringSubmatch(word); m != nil {
-		seconds := 3600 * (10*int(m[2][0]-'0') + int(m[2][1]-'0'))
-		if m[3] != "" {
-			seconds += 60 * (10*int(m[3][0]-'0') + int(m[3][1]-'0'))
-		}
+		signed := m[1] + m[2]
+		hours, _ := strconv.Atoi(signed[1:])
+		minutes, _ := strconv.Atoi(m[3])
+		seconds := 3600*hours + 60*minutes
 		if seconds > 15*3600 {
 			return nil, false
 		}
-		if m[1] == "-" {
+		if signed[0] == '-' {
 			seconds = -seconds
 		}
 		return time.FixedZone("", seconds), true

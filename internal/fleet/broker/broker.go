@@ -219,10 +219,10 @@ func (b *Broker) serve(ctx context.Context, listen string, patience time.Duratio
 func listenOn(ctx context.Context, listen string) (net.Listener, error) {
 	_, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return nil, &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q is no address and port", listen), Try: "give the likes of :4222", Err: err}
+		return nil, &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q is no address and port", listen), Try: "give an address such as :4222", Err: err}
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return nil, &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q has no port", listen), Try: "give the likes of :4222", Err: err}
+		return nil, &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q has no port", listen), Try: "give an address such as :4222", Err: err}
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 	if err != nil {

@@ -390,7 +390,7 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 	}
 	order := "from_time"
 	if q.First > 0 {
-		order += ", d.node, d.uuid LIMIT " + strconv.Itoa(q.First)
+		order += ", t.device, t.id LIMIT " + strconv.Itoa(q.First)
 	}
 	return each(ctx, s, causes, where, order, func(rows pgx.Rows) (c store.Cause, err error) {
 		err = rows.Scan(&c.Node, &c.UUID, nil, &c.ID, &c.From, &c.To, &c.Open, &c.Kind, &c.Case, &c.Sentence, &c.Short,

@@ -138,7 +138,7 @@ func (s *Store) Rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, er
 		if err != nil {
 			return err
 		}
-		reader := newRowReader(&q)
+		reader := newRowReader(&q, s.absent)
 		statement, err := c.Prepare(reader.query) // its columns are those of the query: it is not kept
 		if err != nil {
 			return err
@@ -165,7 +165,8 @@ type rowReader struct {
 	from, to int64
 }
 
-func newRowReader(q *store.Query) *rowReader {
+// newRowReader reads the rows of tables that may lack columns.
+func newRowReader(q *store.Query, absent map[string][]string) *rowReader {
 	r := &rowReader{table: tableOf(q.Machines, q.Tier)}
 	r.from, r.to = bounds(q)
 	if q.Reuse {
@@ -173,7 +174,7 @@ func newRowReader(q *store.Query) *rowReader {
 	}
 	names := r.fixed()
 	for i := range r.columns {
-		if r.has(i) && (q.Columns == nil || slices.Contains(q.Columns, i)) {
+		if r.has(i) && (q.Columns == nil || slices.Contains(q.Columns, i)) && !slices.Contains(absent[r.name], r.columns[i].Name) {
 			r.wanted, names = append(r.wanted, i), append(names, r.columns[i].Name)
 		}
 	}
@@ -452,7 +453,7 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 		l := newListener(ctx, c)
 		order := " ORDER BY since"
 		if q.First > 0 {
-			order, f.args = order+", id LIMIT ?", append(f.args, q.First)
+			order, f.args = order+", device, cause LIMIT ?", append(f.args, q.First)
 		}
 		return c.queryOnce(ctx, "SELECT "+causeKey+", "+causeRest+" FROM causes"+where+order, f.args,
 			func(row []driver.Value) error {

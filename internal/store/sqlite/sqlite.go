@@ -35,9 +35,10 @@ type Options struct {
 
 // A Store is a [store.Store] in a file.
 type Store struct {
-	Options        // whose File is the file itself
-	name    string // of the file, as somebody gave it: perhaps of a link
-	viewed  bool   // it is only read, see [View]
+	Options                     // whose File is the file itself
+	name    string              // of the file, as somebody gave it: perhaps of a link
+	viewed  bool                // it is only read, see [View]
+	absent  map[string][]string // columns that the tables of a viewed file lack
 	unlock  func() error
 	writing chan struct{} // has room for the one who writes
 

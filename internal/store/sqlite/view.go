@@ -24,7 +24,7 @@ func View(ctx context.Context, file string) (*Store, error) {
 		return nil, viewAdvice(file, err)
 	}
 	defer s.db.readers.put(c)
-	if err := s.db.asExpected(ctx, c); err != nil {
+	if s.absent, err = s.db.asExpected(ctx, c); err != nil {
 		return nil, errors.Join(viewAdvice(file, err), s.db.close())
 	}
 	return s, nil
@@ -67,44 +67,45 @@ func viewAdvice(file string, err error) error {
 	return advise(file, err)
 }
 
-// asExpected makes sure that the file is ours, and as this version wants it.
-func (db *database) asExpected(ctx context.Context, c *conn) error {
+// asExpected makes sure that the file is ours, and has the tables that this version wants. It returns the columns that these lack, by table:
+// an older gpuwhy did not know these quantities, and there is no value of them.
+func (db *database) asExpected(ctx context.Context, c *conn) (absent map[string][]string, err error) {
 	has, err := c.number(ctx, "SELECT count(*) FROM sqlite_schema")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mark, err := c.number(ctx, "PRAGMA application_id")
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case has == 0:
-		return &fs.PathError{Op: "open", Path: db.file, Err: fs.ErrNotExist} // somebody has only just made the file
+		return nil, &fs.PathError{Op: "open", Path: db.file, Err: fs.ErrNotExist} // somebody has only just made the file
 	case mark != application:
-		return foreign(db.file)
+		return nil, foreign(db.file)
 	}
 	knows, err := newest()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	has, err = c.number(ctx, "SELECT max(version_id) FROM goose_db_version WHERE is_applied")
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case has > knows:
-		return newer(db.file, has, knows)
+		return nil, newer(db.file, has, knows)
 	case has < knows:
-		return older(db.file)
+		return nil, older(db.file)
 	}
+	absent = map[string][]string{}
 	for i := range tables {
 		for j := range tables[i] {
-			if missing, err := tables[i][j].missing(ctx, c); err != nil {
-				return err
-			} else if len(missing) > 0 {
-				return older(db.file)
+			of := &tables[i][j]
+			if absent[of.name], err = of.missing(ctx, c); err != nil {
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return absent, nil
 }
 
 func older(file string) error {

@@ -372,7 +372,9 @@ func (m *Model) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 	wanted := func(c *store.Cause) bool {
 		return about(&q, c.Key) && within(&q, c.From, c.To) && (!q.Open || c.Open) && oneOf(q.Kinds, c.Kind) && c.To.Sub(c.From) >= q.Lasting
 	}
-	all := pick(ctx, m, m.causes, wanted, func(a, b store.Cause) int { return a.From.Compare(b.From) })
+	all := pick(ctx, m, m.causes, wanted, func(a, b store.Cause) int {
+		return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.ID, b.ID))
+	})
 	if q.First == 0 {
 		return all
 	}

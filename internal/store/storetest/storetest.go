@@ -518,6 +518,33 @@ func rangesOfTime(t *testing.T, s store.Store) {
 	}
 }
 
+// sameMoment checks that of causes that began at one moment the first few are always the same: so who asks for the next ones has each once.
+func sameMoment(t *testing.T, s store.Store) {
+	t.Helper()
+	const n = 12
+	var b store.Batch
+	for i := range n {
+		c := store.Cause{Key: gpu0, ID: string(rune('a' + (5*i)%n)), From: at(-5 * time.Hour), To: at(-4 * time.Hour), Kind: "idle", Case: "idle"}
+		if i%3 == 0 {
+			c.Key = gpu1
+		}
+		b.Causes = append(b.Causes, c)
+	}
+	if err := s.Write(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	q := store.Query{From: at(-6 * time.Hour), To: at(-3 * time.Hour), First: n}
+	all := read(t, s.Causes(t.Context(), q))
+	for first := 1; first < n; first++ {
+		q.First = first
+		for i, c := range read(t, s.Causes(t.Context(), q)) {
+			if c.Key != all[i].Key || c.ID != all[i].ID {
+				t.Errorf("of the first %d, number %d is %s, and of all it is %s", first, i, c.ID, all[i].ID)
+			}
+		}
+	}
+}
+
 func filters(t *testing.T, s store.Store) {
 	m := NewModel()
 	both := func(b *store.Batch) { write(t, s, b); write(t, m, b) }
@@ -563,6 +590,7 @@ func filters(t *testing.T, s store.Store) {
 			t.Errorf("of the first %d causes there are %d", first, len(some))
 		}
 	}
+	sameMoment(t, s)
 	long := read(t, s.Sessions(t.Context(), store.Query{}))
 	for i, brief := range read(t, s.Sessions(t.Context(), store.Query{Brief: true})) {
 		if o := long[i]; brief.Key != o.Key || !brief.From.Equal(o.From) || !brief.To.Equal(o.To) || brief.User != o.User || brief.Program != o.Program ||
