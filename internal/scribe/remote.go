@@ -35,11 +35,11 @@ const (
 func Start(dir string, log *slog.Logger) Scribe {
 	log = log.With("part", "scribe")
 	r := &remote{log: log, helper: helper.New(Name, []string{dir}, log)}
-	switch _, err := r.helper.Running(); {
+	switch _, err := r.helper.Begin(); {
 	case err == nil:
 		return r
 	case !errors.Is(err, errors.ErrUnsupported):
-		log.Warn("the past and the state are written by gpuwhy's own process, which a disk that hangs can hold up", "err", err)
+		log.Warn("the past and the state are written by gpuwhy's own process, which a disk that hangs can hold up", "err", errors.Join(err, r.helper.Close(0)))
 	}
 	return Here(dir, log)
 }
