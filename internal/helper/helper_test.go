@@ -193,7 +193,7 @@ func TestKilled(t *testing.T) {
 // A process that ends before it begins is none to count on.
 func TestBegin(t *testing.T) {
 	t.Parallel()
-	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	log := slog.New(slog.DiscardHandler) // an end may be told after the test
 	for _, tt := range []struct {
 		name   string
 		begins bool
@@ -209,7 +209,7 @@ func TestBegin(t *testing.T) {
 // A helper ends with the program that has started it, however both are stopped before: it would have its locks for ever.
 func TestAStoppedHelperEndsWithItsProgram(t *testing.T) {
 	t.Parallel()
-	h := helper.New("starts", nil, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	h := helper.New("starts", nil, slog.New(slog.DiscardHandler)) // its end may be told after the test
 	p, err := h.Running()
 	if err != nil {
 		t.Fatal(err)
