@@ -64,6 +64,9 @@ func (env *environment) run(as role) (err error) {
 		options.Files = cfg.scribe
 	}
 	if options.Fleet, err = env.newFleet(as, in); err != nil {
+		if env.ctx.Err() != nil { // told to end while the fleet's server started, which is no fault of it
+			err = nil
+		}
 		return errors.Join(err, app.CloseAll(in))
 	}
 	if options.Clusters, err = cfg.newClusters(env.log); err != nil {

@@ -41,7 +41,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/record"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
 	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/web"
 	"github.com/gpuwhy/gpuwhy/sampler/kube"
 )
@@ -378,10 +380,26 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		<-ctx.Done()
 		return a.Shutdown(context.WithoutCancel(ctx))
 	})
+	asked := make(chan time.Time, 1) // when this was to end
+	context.AfterFunc(ctx, func() { asked <- time.Now() })
 	err := g.Wait()
-	fleet := make(chan error, 1)
-	go func() { fleet <- a.closeFleet() }() // beside the others: each may wait for a disk that hangs
-	return errors.Join(err, a.keeper.Close(), a.closeHistory(), <-fleet)
+	return errors.Join(err, a.closeWithin(toEnd-time.Since(<-asked)))
+}
+
+// toEnd is how long everything may take to end, whatever a disk does, and toClose how long what is closed last has of it at least.
+const toEnd, toClose = 8 * time.Second, time.Second
+
+// closeWithin writes what is kept, and closes what has a disk or a connection. A disk that hangs is not waited for any longer.
+func (a *App) closeWithin(left time.Duration) error {
+	_, err := regular.Within(max(left, toClose), func() (none struct{}, err error) {
+		fleet := make(chan error, 1)
+		go func() { fleet <- a.closeFleet() }() // beside the others: each may wait for a disk
+		return none, errors.Join(a.keeper.Close(), a.closeHistory(), <-fleet)
+	})
+	if err == regular.ErrSlow { //nolint:errorlint // not that of a part
+		return &gpu.Advice{What: "the disk of the state directory did not answer while gpuwhy ended", Try: store.TrySlow, Err: err}
+	}
+	return err
 }
 
 // each calls f with each newer Moment, until ctx ends.

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -28,6 +29,7 @@ const (
 	controlFD = 3        // on which a helper gets its connections
 	// pause is between two starts, and patience how long a helper has to take a connection, or to end after it was killed.
 	pause, patience = time.Second, time.Second
+	toBegin         = 5 * time.Second // how long a process may take to begin
 )
 
 // A Helper is a process, which is started when it is first asked for. Its methods may be called at the same time.
@@ -87,21 +89,50 @@ func (h *Helper) start() (*Process, error) {
 	cmd.Args = append([]string{"gpuwhy", command, h.name, strconv.Itoa(os.Getpid())}, h.args...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
-		return !strings.HasPrefix(name, "GO") && name != "TZ" && name != "TMPDIR" // it needs no secrets
+		return !slices.Contains(inherited, name)
 	})
 	cmd.ExtraFiles = []*os.File{theirs}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a helper that is stopped sees no socket end
 	stderr, err := cmd.StderrPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
 	if err != nil {
 		return nil, errors.Join(err, ours.Close())
 	}
 	p := &Process{cmd: cmd, control: ours, ended: make(chan struct{})}
+	started := make(chan error)
 	go func() {
-		said := h.hear(stderr)
-		h.over(p, cmd.Wait(), said)
+		// The kernel kills a helper when the thread ends that has started it, so that thread is kept.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			said := h.hear(stderr)
+			h.over(p, cmd.Wait(), said)
+		}
 	}()
+	if err := <-started; err != nil {
+		return nil, errors.Join(err, ours.Close())
+	}
+	return p, nil
+}
+
+// inherited are the variables of the environment that a helper gets: those of Go's runtime, and none that may be a secret.
+var inherited = []string{"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "TMPDIR", "TZ"}
+
+// Begin is [Helper.Running], and waits until the process has begun. The error says that it ended before: no such process can
+// run here, for example because the dynamic loader was called to start this program.
+func (h *Helper) Begin() (*Process, error) {
+	p, err := h.Running()
+	if err != nil {
+		return nil, err
+	}
+	err = p.control.SetReadDeadline(time.Now().Add(toBegin))
+	if err == nil {
+		_, err = p.control.Read(make([]byte, 1))
+	}
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) { // a machine may be slow
+		return nil, fmt.Errorf("the helper process %s ended before it began: %w", h.name, err)
+	}
 	return p, nil
 }
 
@@ -314,6 +345,7 @@ func Run(args []string, tasks map[string]func(*Task)) int {
 	}
 	// A terminal and systemd signal all processes of a service: helpers end when the one ends that has started them.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	_, _ = control.Write([]byte{0})                          // see [Helper.Begin]; whoever has started this may have ended
 	_ = os.WriteFile("/proc/self/comm", []byte("gpuwhy"), 0) // else it is "exe"
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		each, _ := Share(limit, 1)
@@ -328,14 +360,14 @@ func Run(args []string, tasks map[string]func(*Task)) int {
 func (t *Task) Accept() (net.Conn, error) {
 	rights := make([]byte, syscall.CmsgSpace(4))
 	for {
-		_, n, _, _, err := t.control.ReadMsgUnix(make([]byte, 1), rights)
+		n, size, _, _, err := t.control.ReadMsgUnix(make([]byte, 1), rights)
 		if err != nil {
 			return nil, err
 		}
 		if n == 0 {
 			return nil, io.EOF
 		}
-		conn, err := received(rights[:n])
+		conn, err := received(rights[:size])
 		if err == nil {
 			return conn, nil
 		}
@@ -344,6 +376,9 @@ func (t *Task) Accept() (net.Conn, error) {
 }
 
 func received(rights []byte) (net.Conn, error) {
+	if len(rights) == 0 {
+		return nil, exhausted(syscall.EMFILE) // the kernel leaves out what does not fit
+	}
 	messages, err := syscall.ParseSocketControlMessage(rights)
 	if err != nil {
 		return nil, err

@@ -28,6 +28,9 @@ func New(string, []string, *slog.Logger) *Helper { return &Helper{} }
 // Running returns [errors.ErrUnsupported].
 func (*Helper) Running() (*Process, error) { return nil, errors.ErrUnsupported }
 
+// Begin returns [errors.ErrUnsupported].
+func (*Helper) Begin() (*Process, error) { return nil, errors.ErrUnsupported }
+
 // Pid is 0.
 func (*Helper) Pid() int { return 0 }
 

@@ -32,7 +32,10 @@ const (
 
 // InTime does what a dead mount might hold for ever. After 5 s it returns [ErrSlow],
 // and do goes on by itself.
-func InTime[T any](do func() (T, error)) (T, error) {
+func InTime[T any](do func() (T, error)) (T, error) { return Within(patience, do) }
+
+// Within is [InTime] with another span than 5 s.
+func Within[T any](span time.Duration, do func() (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
@@ -42,7 +45,7 @@ func InTime[T any](do func() (T, error)) (T, error) {
 		value, err := do()
 		done <- result{value, err}
 	}()
-	passes := time.NewTicker(patience / looks)
+	passes := time.NewTicker(max(span/looks, 1))
 	defer passes.Stop()
 	for range looks {
 		select {

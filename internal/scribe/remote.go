@@ -34,18 +34,19 @@ const (
 // [Here]; only Linux has such processes.
 func Start(dir string, log *slog.Logger) Scribe {
 	log = log.With("part", "scribe")
-	r := &remote{log: log, helper: helper.New(Name, []string{dir}, log)}
-	switch _, err := r.helper.Running(); {
+	r := &remote{dir: dir, log: log, helper: helper.New(Name, []string{dir}, log)}
+	switch _, err := r.helper.Begin(); {
 	case err == nil:
 		return r
 	case !errors.Is(err, errors.ErrUnsupported):
-		log.Warn("the past and the state are written by gpuwhy's own process, which a disk that hangs can hold up", "err", err)
+		log.Warn("the past and the state are written by gpuwhy's own process, which a disk that hangs can hold up", "err", errors.Join(err, r.helper.Close(0)))
 	}
 	return Here(dir, log)
 }
 
 // remote is a scribe in another process.
 type remote struct {
+	dir    string
 	log    *slog.Logger
 	helper *helper.Helper
 	calls  atomic.Int64 // that have no answer yet
@@ -98,6 +99,7 @@ func (r *remote) link() (*link, error) {
 			_ = l.Close() // nobody uses it
 		}
 		r.of, r.idle, r.begun = p, nil, map[string]uint64{}
+		go r.takeAgain(p)
 	}
 	if n := len(r.idle); n > 0 {
 		l := r.idle[n-1]
@@ -111,6 +113,23 @@ func (r *remote) link() (*link, error) {
 		return nil, adviceOf(err)
 	}
 	return &link{Conn: conn, of: p, r: bufio.NewReaderSize(conn, 16<<10)}, nil
+}
+
+// again is how long after the end of a process the next one is started.
+const again = time.Second + 50*time.Millisecond
+
+// takeAgain has the folder taken again when a process has ended: until then another program could have it.
+func (r *remote) takeAgain(after *helper.Process) {
+	<-after.Ended()
+	if r.dir == "" {
+		return
+	}
+	soon := time.NewTimer(again)
+	defer soon.Stop()
+	<-soon.C
+	if err := r.Take(context.Background()); err != nil && !errors.Is(err, errClosed) {
+		r.log.Debug("the state directory can't be taken again yet", "err", err) // what needs it tries, and tells
+	}
 }
 
 // take takes a connection back after a call that has its answer, and reports whether the database has begun anew since the call

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -335,4 +336,31 @@ func BenchmarkRows(b *testing.B) {
 	st := openIn(b, begin(b, dir), file)
 	b.Run("all/apart", func(b *testing.B) { read(b, st, store.Query{Reuse: true}) })
 	b.Run("three/apart", func(b *testing.B) { read(b, st, three) })
+}
+
+// A folder is taken again after its process has ended, before anything needs it: no other program can have it for long.
+func TestTakenAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := begin(t, dir)
+	if err := r.Take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pid := r.Pid()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Until(t, "the folder is taken again", func() bool {
+		if now := r.Pid(); now == pid || now == 0 {
+			return false
+		}
+		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", r.Pid()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(files, func(file string) bool {
+			to, _ := os.Readlink(file) // it may be closed
+			return to == filepath.Join(dir, "lock")
+		})
+	})
 }

@@ -59,7 +59,8 @@ func StartApart(ctx context.Context, cfg Config) (Server, error) {
 	if cfg.Dir == "" {
 		return Start(ctx, cfg)
 	}
-	if _, err := a.helper.Running(); err != nil {
+	if _, err := a.helper.Begin(); err != nil {
+		err = errors.Join(err, a.helper.Close(0))
 		if !errors.Is(err, errors.ErrUnsupported) {
 			cfg.Log.Warn("the server of the fleet runs in gpuwhy's own process, which a disk that hangs can hold up", "err", err)
 		}
@@ -100,6 +101,10 @@ var errNotThere = &gpu.Advice{
 	What: "the server of the fleet does not start", Try: "look at the disk of the state directory: it takes no writes, or is slow; the server begins by itself when it does",
 }
 
+var errEnded = &gpu.Advice{
+	What: "the process that is the server of the fleet has ended", Try: "wait a few seconds: gpuwhy starts it again, and machines come back by themselves; gpuwhy's log says why it ended",
+}
+
 // apart is a server in a helper.
 type apart struct {
 	cfg    Config
@@ -115,6 +120,7 @@ type apart struct {
 	port    int             // where it takes connections, on the loopback
 	trouble *gpu.Advice
 	since   time.Time // of that, or since when there is no server
+	was     bool      // there has been one
 	failed  *gpu.Advice
 	conns   map[net.Conn]bool
 	closed  bool
@@ -212,7 +218,7 @@ func (a *apart) note(p *helper.Process, r *report) {
 			a.failed = nil
 		}
 	} else {
-		a.process, a.port, a.trouble, a.since, a.failed = p, r.Port, r.advice(), r.Since, nil
+		a.process, a.port, a.trouble, a.since, a.failed, a.was = p, r.Port, r.advice(), r.Since, nil, true
 	}
 	select {
 	case a.first <- first:
@@ -323,10 +329,10 @@ func (a *apart) InProcess() nats.InProcessConnProvider { return a }
 // InProcessConn is a connection of this program.
 func (a *apart) InProcessConn() (net.Conn, error) {
 	a.mu.Lock()
-	p := a.process
+	p, why := a.process, a.away()
 	a.mu.Unlock()
 	if p == nil {
-		return nil, errNotThere
+		return nil, why
 	}
 	return p.Dial()
 }
@@ -346,7 +352,15 @@ func (a *apart) Trouble() (what *gpu.Advice, since time.Time) {
 	case a.failed != nil:
 		return a.failed, a.since
 	}
-	return errNotThere, a.since
+	return a.away(), a.since
+}
+
+// away says why no server is there. The caller holds mu.
+func (a *apart) away() *gpu.Advice {
+	if a.was && time.Since(a.since) < ready {
+		return errEnded
+	}
+	return errNotThere
 }
 
 // Pid is that of the helper.

@@ -75,6 +75,9 @@ func TestApart(t *testing.T) {
 		}
 		testkit.Until(t, "it is told that the server is gone, or back", func() bool {
 			what, since := s.Trouble()
+			if what != nil && strings.Contains(what.Try, "disk") {
+				t.Errorf("told of a server that was killed: %v", what)
+			}
 			return what != nil && !since.IsZero() && what.Try != "" || s.Pid() != pid && s.Pid() != 0
 		})
 	}
