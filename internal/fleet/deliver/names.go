@@ -109,7 +109,7 @@ func (n *names) nameFor(c claim, at span, now time.Time, own bool) naming {
 		return naming{node: node}
 	case isApart && (none || known && at.to.Before(holds.Since)):
 		return naming{node: apartName(c)}
-	case none && !n.decided(c, now):
+	case none && !n.isLate(c, now):
 		return naming{wait: true}
 	case none, known && at.to.Before(holds.Since): // late news of whom the name belonged to
 		return naming{node: node}
@@ -229,6 +229,15 @@ func (n *names) decided(c claim, now time.Time) bool {
 	}
 	delete(n.since, c)
 	return true
+}
+
+// isLate reports whether what tells of no time has waited so long that no readings decide any more what it is called.
+func (n *names) isLate(c claim, now time.Time) bool {
+	first, waits := n.since[c]
+	if !waits && len(n.since) < mostNodes {
+		n.since[c] = now
+	}
+	return waits && now.Sub(first) > 2*undecided
 }
 
 const apartMark = "~"
