@@ -82,9 +82,6 @@ func (c *Config) ownServer() (postgres.Config, error) {
 func (c *Config) newHistory(as role, node string, log *slog.Logger) *app.History {
 	kept, onServer := c.keepsHistory()
 	if !kept || !as.reads && !onServer {
-		if node != "" {
-			c.called(node, log)
-		}
 		return nil
 	}
 	anew := make(chan struct{}, 1)
@@ -108,10 +105,10 @@ func (c *Config) newHistory(as role, node string, log *slog.Logger) *app.History
 				return nil, err
 			}
 			s, err := postgres.Open(of)
-			return s, c.renamed(ctx, s, err, node, log)
+			return s, c.adopt(ctx, s, err, as, node, log)
 		}
 		s, err := c.scribe.Open(ctx, scribe.Database{File: c.historyFile(), Begun: begun})
-		if err = c.renamed(ctx, s, err, node, log); err != nil || outbox == nil {
+		if err = c.adopt(ctx, s, err, as, node, log); err != nil || outbox == nil {
 			return s, err
 		}
 		return outbox.Over(ctx, s)
@@ -120,31 +117,25 @@ func (c *Config) newHistory(as role, node string, log *slog.Logger) *app.History
 		Outbox: outbox, Place: c.historyPlace(), Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Permits: c.permits(), Anew: anew, ReadOnly: !as.reads}
 }
 
-// renamed gives the past of this machine to the name that it has now, if it had another. err is the error of opening the store, which is
-// closed after another one.
-func (c *Config) renamed(ctx context.Context, s store.Store, err error, node string, log *slog.Logger) error {
-	if err != nil || node == "" {
+// adopt gives what the store has of this installation to it, and to the name that the machine has now. err is the error of opening the store,
+// which is closed after another one.
+func (c *Config) adopt(ctx context.Context, s store.Store, err error, as role, node string, log *slog.Logger) error {
+	if err != nil {
 		return err
 	}
-	installation, err := c.installation.Installation()
+	i, err := c.installation.Installation()
+	was := ""
+	if err == nil {
+		a := app.Adopter{Store: s, Installation: i.ID, Program: cmp.Or(node, c.name()), Node: node, Records: as.reads && as.shows}
+		was, err = a.Adopt(ctx)
+	}
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	if was := installation.Was(node); was != "" {
-		if err := s.Write(ctx, &store.Batch{Renamed: []store.Renaming{{From: was, To: node}}}); err != nil {
-			return errors.Join(err, s.Close())
-		}
+	if was != "" {
 		log.Info("this machine has got another name, and keeps its past", "was", was, "is", node)
 	}
-	c.called(node, log)
 	return nil
-}
-
-// called notes what the machine is called, of which its past is. What can't be noted is noted the next time.
-func (c *Config) called(node string, log *slog.Logger) {
-	if err := c.installation.Called(node); err != nil {
-		log.Debug("the machine's name is not noted", "err", err)
-	}
 }
 
 // permits is what may be shown of the past now, whatever was kept.

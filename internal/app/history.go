@@ -60,7 +60,7 @@ func (s *shelf) names(document string) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, of := range []string{i.ID, s.node, i.Node} {
+	for _, of := range []string{i.ID, s.node} {
 		if name := of + "/" + document; of != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -85,6 +85,9 @@ func (s *shelf) Read(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", keep.ErrNotNow, err)
 	case text == nil:
 		return s.files.Read(name)
+	}
+	if file, err := s.files.Read(name); err == nil && isNewer(file, text) { // of a run without a past
+		return file, nil
 	}
 	return text, nil
 }

@@ -18,8 +18,6 @@ const installationFile = "installation.json"
 type Installation struct {
 	// ID is random; empty where there is no state directory.
 	ID string `json:"id"`
-	// Node is what the machine was called when what is kept was last known to be under the name that it had; empty where that is not known.
-	Node string `json:"node,omitempty"`
 }
 
 // ErrDamaged says that a file is there, and not what gpuwhy wrote.
@@ -71,26 +69,6 @@ func (o *Installed) Installation() (i Installation, err error) {
 func (o *Installed) ID() (string, error) {
 	i, err := o.Installation()
 	return i.ID, err
-}
-
-// Called notes what the machine is called now.
-func (o *Installed) Called(node string) error {
-	i, err := o.Installation()
-	if err != nil || i.ID == "" || i.Node == node {
-		return err
-	}
-	i.Node = node
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.write(i)
-}
-
-// Was is the name of before, where the machine is called otherwise now; else empty.
-func (i *Installation) Was(node string) string {
-	if i.Node == node || node == "" {
-		return ""
-	}
-	return i.Node
 }
 
 func (o *Installed) write(i Installation) error {

@@ -92,6 +92,12 @@ func (s *Store) advise(ctx context.Context, err error) error {
 			Try:  "give each machine a name of its own with --node, or end one of the two; gpuwhy goes on by itself then",
 			Err:  fmt.Errorf("%w: %w", store.ErrLocked, err),
 		}
+	case errors.Is(err, errCopy):
+		return &gpu.Advice{
+			What: "another gpuwhy, with a copy of this one's state directory, writes into the database on " + s.server,
+			Try:  "on the machine to which the state directory was copied, remove installation.json from it and start gpuwhy again",
+			Err:  fmt.Errorf("%w: %w", store.ErrLocked, err),
+		}
 	case errors.Is(err, errViewed):
 		return &gpu.Advice{What: "the database was opened to be read alone", Try: "let the gpuwhy that has it write", Err: store.ErrReadOnly}
 	case errors.Is(err, store.ErrCorrupt): // found here, and not by the server

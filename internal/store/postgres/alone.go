@@ -18,10 +18,13 @@ type claim struct {
 // writingAs is the seed of what is locked, so that no other program that uses the database is likely to have it.
 const writingAs = 0x6770757768790003
 
-var errTwice = errors.New("another gpuwhy has its lock")
+var (
+	errTwice = errors.New("another gpuwhy has its lock")
+	errCopy  = errors.New("another gpuwhy is of the same installation")
+)
 
-// alone makes sure that no other gpuwhy writes under the same name: each would end the other's sessions. It is asked before each batch,
-// since a server can end a connection.
+// alone makes sure that no other gpuwhy writes under the same name: each would end the other's sessions. Nor as the same owner: each would
+// replace the other's documents. It is asked before each batch, since a server can end a connection.
 func (s *Store) alone(ctx context.Context) error {
 	if s.name == "" {
 		return nil
@@ -45,11 +48,16 @@ func (s *Store) alone(ctx context.Context) error {
 	// connection that has only just ended may have the lock for a moment.
 	_, err = conn.Exec(ctx, `SELECT set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
 		set_config('tcp_keepalives_count', '3', false), set_config('lock_timeout', '1s', false)`)
-	if err == nil {
-		_, err = conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended(current_schema() || ' ' || $1::text, $2))", s.name, int64(writingAs))
-	}
-	if codeOf(err) == lockNotAvailable {
-		err = errTwice
+	for _, of := range []struct {
+		locked string
+		taken  error
+	}{{s.name, errTwice}, {s.owner, errCopy}} {
+		if err == nil && of.locked != "" { // a lock may be taken twice
+			_, err = conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended(current_schema() || ' ' || $1::text, $2))", of.locked, int64(writingAs))
+		}
+		if codeOf(err) == lockNotAvailable {
+			err = of.taken
+		}
 	}
 	if err != nil {
 		s.claim.end()

@@ -384,6 +384,49 @@ func TestTwoWithOneName(t *testing.T) {
 	advised(t, write(open(t, postgres.Config{URL: address, Owner: "a"}), 5), store.ErrLocked, "--node")
 }
 
+// A copy of a machine, by another name, would replace the machine's documents: it is refused, and told what to do.
+func TestACopyOfAnInstallation(t *testing.T) {
+	srv := server(t)
+	address := srv.URL(srv.Database(t), "postgres")
+	first, second := open(t, postgres.Config{URL: address, Owner: "it", Name: "a"}), open(t, postgres.Config{URL: address, Owner: "it", Name: "b"})
+	if err := first.Write(t.Context(), rowsOf("a", 1, begin)); err != nil {
+		t.Fatal(err)
+	}
+	advised(t, second.Write(t.Context(), rowsOf("b", 1, begin)), store.ErrLocked, "installation.json")
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Until(t, "it writes when the first has ended", func() bool { return second.Write(t.Context(), rowsOf("b", 1, begin)) == nil })
+}
+
+// What an earlier version kept under a machine's name is the installation's from then on: another machine of that name does not find it.
+func TestDocumentsOfAnEarlierVersion(t *testing.T) {
+	srv := server(t)
+	address := srv.URL(srv.Database(t), "postgres")
+	run := func(owner, keeps string) (found string) {
+		t.Helper()
+		s := open(t, postgres.Config{URL: address, Owner: owner, Name: "a"})
+		text, err := s.Document(t.Context(), "a/alerts.json")
+		if err == nil && keeps != "" {
+			err = s.Write(t.Context(), &store.Batch{Documents: map[string][]byte{keeps: []byte("kept"), "a/alerts.json": nil}})
+		}
+		if err := errors.Join(err, s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	s := open(t, postgres.Config{URL: address, Owner: "a"})
+	if err := errors.Join(s.Write(t.Context(), &store.Batch{Documents: map[string][]byte{"a/alerts.json": []byte("old")}}), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if found := run("first", "first/alerts.json"); found != "old" {
+		t.Errorf("the machine finds %q", found)
+	}
+	if found := run("second", ""); found != "" {
+		t.Errorf("another machine finds %q", found)
+	}
+}
+
 // Who only reads changes nothing: it makes no tables, brings none up to date, and says what there is.
 func TestView(t *testing.T) {
 	srv := server(t)

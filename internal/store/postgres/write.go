@@ -323,7 +323,8 @@ func (w *writing) documents(ctx context.Context) error {
 		owner := w.ownerOf(name)
 		name = store.Text(name)
 		if len(text) == 0 {
-			b.Queue("DELETE FROM documents WHERE owner = $1 AND name = $2", owner, name)
+			// Also what an earlier version kept under the machine's name, or another machine of that name would read it.
+			b.Queue("DELETE FROM documents WHERE name = $2 AND (owner = $1 OR owner = $3 AND $1 <> '')", owner, name, w.name)
 			continue
 		}
 		b.Queue(`INSERT INTO documents (owner, name, text) VALUES ($1, $2, $3)
