@@ -18,6 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 )
 
 // An AlertsInput is all that the page of alerts is made of. It uses no causes and
@@ -149,7 +150,7 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 			return EndedAlert{newAlertItem(a, &in.Input, ""), between(a.Since, a.Since.Add(a.Lasted()))}
 		})
 		for i := range p.Past {
-			p.Past[i].Title, p.Past[i].Kind = sentence(in.Past[i].Message), severityName(in.Past[i].Severity)
+			p.Past[i].Title, p.Past[i].Kind = sentence(past.Earlier(in.Past[i].Message)), severityName(in.Past[i].Severity)
 		}
 	case "silenced":
 		p.GPUChoices, p.NodeChoices = silenceChoices(in.Nodes)
@@ -346,8 +347,14 @@ func (in *AlertsInput) grouped(list []alert.Alert) (groups []AlertGroup) {
 // ruleName is the name of a rule as people say it.
 func ruleName(name string) string { return strings.ReplaceAll(clean(name, longestName), "_", " ") }
 
+// withoutBegin is a message without how long ago it began when the message was made: the page says how long it has lasted by now.
+func withoutBegin(message string) string {
+	text, _, found := strings.Cut(message, "; this began ")
+	return text + either(found, ".", "")
+}
+
 func (in *AlertsInput) detail(a *alert.Alert) AlertDetail {
-	out := AlertDetail{AlertItem: newAlertItem(a, &in.Input, in.page()), Device: in.nameOf(&a.Device), Why: sentence(a.Message), Advice: sentence(a.Advice)}
+	out := AlertDetail{AlertItem: newAlertItem(a, &in.Input, in.page()), Device: in.nameOf(&a.Device), Why: sentence(withoutBegin(a.Message)), Advice: sentence(a.Advice)}
 	if a.About() {
 		out.DevicePath = in.BasePath + devicePath(a.Device.UUID)
 	}
