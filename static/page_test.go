@@ -268,7 +268,7 @@ const unclipped = `(([text]) => {
 // However long the name of the machine is, no line breaks within a word, and the header is one line.
 func TestWordsStayWhole(t *testing.T) {
 	t.Parallel()
-	for _, page := range []string{"", "alerts", "processes", "gpu/GPU-00000000-0000-4000-8000-000000000000"} {
+	for _, page := range []string{"", "alerts", "processes", "alerts?tab=rules", "gpu/GPU-00000000-0000-4000-8000-000000000000"} {
 		t.Run("page "+page, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
