@@ -247,7 +247,7 @@ async function ask() {
   } catch (problem) {
     if (question !== mine) return;
     if (++unanswered > 1) answered = false;
-    console.warn("the page:", problem); // its state says that it is old
+    if (!mine.signal.aborted) console.warn("the page:", problem); // its state says that it is old
   } finally {
     clearTimeout(limit);
     if (question === mine) question = undefined;

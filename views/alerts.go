@@ -32,6 +32,7 @@ type AlertsInput struct {
 	// where that is not known, or the alert is about the machine.
 	AnswerOf  func(*alert.Alert) *explain.DeviceAnswer
 	Past      []alert.Alert // newest first
+	Ended     int           // how many ended in the last 24 hours, however many of them Past has
 	Silences  []alert.Silence
 	Rules     []alert.Rule
 	Targets   []notify.Status
@@ -53,7 +54,56 @@ type AlertDetail struct {
 // An EndedAlert is an alert that is over.
 type EndedAlert struct {
 	AlertItem
-	Span string // how long it was so
+	Node  string // empty where there is one alone
+	Users string // whose work it was; empty where that is not known
+	Peak  string // the furthest value beyond the threshold; empty where there is none
+	Span  string // how long it was so
+	End   string // what ended it, if it was not over by itself: "Dismissed by hand."
+}
+
+// newEnded is one that is over: what it fired for, and not how it is now.
+func (in *AlertsInput) newEnded(a *alert.Alert, several bool) EndedAlert {
+	out := EndedAlert{AlertItem: newAlertItem(a, &in.Input, ""), Span: between(a.Since, a.Since.Add(a.Lasted())), Users: listUsers(a.Users), End: sentence(a.CutShort)}
+	out.Title, out.More, out.Kind = sentence(past.Earlier(cmp.Or(a.Fired, a.Message))), "", severityName(a.Severity)
+	if a.FiredIs != "" {
+		out.Title = in.nameOf(&a.Device) + " " + sentence(a.FiredIs) + "."
+	}
+	if several {
+		out.Node = clean(a.Device.Node, longestName)
+	}
+	out.Peak = a.PeakText()
+	return out
+}
+
+// historyHeader are the columns of the history.
+func historyHeader(rows []EndedAlert) []string {
+	header := []string{"What", "User", "Rule", "Severity", "Peak", "Began", "Lasted"}
+	if len(rows) > 0 && rows[0].Node != "" {
+		header = slices.Insert(header, 1, "Node")
+	}
+	return header
+}
+
+func listUsers(users []string) string {
+	names := make([]string, len(users))
+	for i, u := range users {
+		names[i] = clean(u, longestName)
+	}
+	return strings.Join(names, ", ")
+}
+
+// endedMore says how many are over that are not listed.
+func (in *AlertsInput) endedMore() string {
+	lately := 0
+	for i := range in.Past {
+		if in.Now.Sub(in.Past[i].Time) < 24*time.Hour {
+			lately++
+		}
+	}
+	if in.Ended <= lately {
+		return ""
+	}
+	return "These are the newest " + strconv.Itoa(len(in.Past)) + ". In the last 24" + nbsp + "hours " + strconv.Itoa(in.Ended) + " ended."
 }
 
 // An AlertGroup is a part of the list. Without groups the list is one, without a title.
@@ -113,6 +163,7 @@ type AlertsPage struct {
 	Folds         []AlertFold
 	Silences      []SilenceRow
 	Past          []EndedAlert
+	PastMore      string // how many more have ended lately; empty where none
 	// GPUChoices and NodeChoices are what people can silence; none where there
 	// are too many to choose from, or nothing to choose.
 	GPUChoices, NodeChoices []Choice
@@ -146,12 +197,9 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 	p.Chips, p.Tabs = in.chips(open), in.tabs()
 	switch p.Tab {
 	case "history":
-		p.Past = each(in.Past, func(a *alert.Alert) EndedAlert {
-			return EndedAlert{newAlertItem(a, &in.Input, ""), between(a.Since, a.Since.Add(a.Lasted()))}
-		})
-		for i := range p.Past {
-			p.Past[i].Title, p.Past[i].Kind = sentence(past.Earlier(in.Past[i].Message)), severityName(in.Past[i].Severity)
-		}
+		several := in.Root == in.BasePath && slices.ContainsFunc(in.Past, func(a alert.Alert) bool { return a.Device.Node != in.Past[0].Device.Node })
+		p.Past = each(in.Past, func(a *alert.Alert) EndedAlert { return in.newEnded(a, several) })
+		p.PastMore = in.endedMore()
 	case "silenced":
 		p.GPUChoices, p.NodeChoices = silenceChoices(in.Nodes)
 		p.Silences = each(in.Silences, func(s *alert.Silence) SilenceRow { return newSilence(s, &in.Input) })
@@ -228,7 +276,7 @@ func (in *AlertsInput) tabs() (tabs []AlertChoice) {
 	for _, t := range []struct {
 		key, label string
 		n          int
-	}{{"", "Open now", 0}, {"history", "History", len(in.Past)}, {"silenced", "Silenced", len(in.Silences)}, {"rules", "Rules", len(enabled)}, {"told", "Who is told", len(in.Targets)}} {
+	}{{"", "Open now", 0}, {"history", "History", max(in.Ended, len(in.Past))}, {"silenced", "Silenced", len(in.Silences)}, {"rules", "Rules", len(enabled)}, {"told", "Who is told", len(in.Targets)}} {
 		tabs = append(tabs, AlertChoice{
 			Key: cmp.Or(t.key, "open"), Label: t.label, Count: either(t.n > 0, strconv.Itoa(t.n), ""), Here: in.Choices.Of(chosenTab) == t.key,
 			Path: in.With(chosenTab, t.key, chosenOnly, "", chosenGroup, "", chosenText, "", chosenFrom, ""),
@@ -456,7 +504,7 @@ func (in *AlertsInput) folds() (folds []AlertFold) {
 	add(AlertFold{Key: "silenced", Icon: "moon", Text: "silenced: " + in.kinds(silenced), Lines: each(silenced, title), All: in.only("silenced"), AllText: "All of them"}, len(silenced))
 	add(AlertFold{Key: "ended", Icon: "clock", Text: "ended in the last 24" + nbsp + "hours", AllText: "History", All: in.With(chosenTab, "history", chosenGroup, "", chosenFrom, ""), Lines: each(ended, func(a *alert.Alert) AlertFoldLine {
 		return AlertFoldLine{a.ID, in.nameOf(&a.Device) + ": " + ruleName(a.Rule) + ", for " + between(a.Since, a.Since.Add(a.Lasted())) + ", over since", a.Time}
-	})}, len(ended))
+	})}, max(in.Ended, len(ended)))
 	return folds
 }
 

@@ -731,6 +731,9 @@ func (p *PastPage) users() {
 			Name: userName(u.Name), Hue: in.Hues.of(u.Name), Held: hours(u.Held), Busy: hours(u.Busy), Idle: hours(u.Held - u.Busy),
 			Sessions: strconv.Itoa(u.Sessions), Energy: show(num(u.Joules), energy),
 		}
+		if u.JoulesEstimated > 0 {
+			row.Energy.Text = "about " + row.Energy.Text
+		}
 		row.Cost = show(num(gpu.Map(u.KWh(), func(kwh float64) float64 { return kwh * in.Price })), hundredth)
 		if list := held[u.Name]; most > 0 && list != nil {
 			row.Bars, row.Says = bars(list, most), p.mostAt(list)

@@ -42,7 +42,7 @@ func (hubCommand) Run(env *environment) error {
 		return usageError{errNoFleet}
 	}
 	if env.cfg.ownStateDir && env.cfg.FleetListen == "" { // it keeps nothing that another hub lacks
-		env.cfg.StateDir, env.cfg.ownStateDir = "", false
+		env.cfg.StateDir, env.cfg.ownStateDir, env.cfg.notKept = "", false, nil
 	}
 	return env.run(role{page: true, shows: shows})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/export"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/internal/store"
@@ -84,15 +85,16 @@ type Config struct {
 	hosts    []string // of AllowHost, as requests have them
 	hostname string   // this machine's; empty where it has none
 	// ownStateDir says that nobody gave the state directory; notKept is why it can't be used.
-	ownStateDir bool
-	notKept     error
-	scribe      scribe.Scribe // of the state directory, once it is taken; nil without one
-	fleetServer broker.Server // nil: this program is none
-	retention   store.Retention
-	fleet       []string          // of FleetURL, checked
-	labels      map[string]string // of Label
-	exports     []export.Destination
-	clusters    *kube.File // of Clusters; nil without
+	ownStateDir  bool
+	notKept      error
+	installation *keep.Installed // of the state directory, once it is taken; nil without one
+	scribe       scribe.Scribe   // of the same
+	fleetServer  broker.Server   // nil: this program is none
+	retention    store.Retention
+	fleet        []string          // of FleetURL, checked
+	labels       map[string]string // of Label
+	exports      []export.Destination
+	clusters     *kube.File // of Clusters; nil without
 }
 
 // notAddressable is what is wrong with such a name.
@@ -184,7 +186,8 @@ func (c *Config) check() (err error) {
 		return err
 	}
 	if c.StateDir == "" && !notLive {
-		c.StateDir, c.ownStateDir = defaultStateDir(), true
+		c.ownStateDir = true
+		c.StateDir, c.notKept = defaultStateDir()
 	}
 	if c.StateDir == nowhere {
 		c.StateDir = ""

@@ -3,9 +3,13 @@ package main
 import (
 	"cmp"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -112,7 +116,7 @@ func (c *Config) fleetAuthority() (*broker.Authority, error) {
 
 type fleetJoin struct {
 	Node        string `arg:"" help:"The name of the machine, or of the hub or recorder."`
-	Host        string `placeholder:"NAME" help:"Name or address under which the machine reaches the server of the fleet; the first --fleet-host, or this machine's host name by default."`
+	Host        string `placeholder:"NAME" help:"Name or address under which the machine reaches the server of the fleet, for which the server's certificate must be; the first --fleet-host, or this machine's host name by default."`
 	Hub         bool   `xor:"kind" help:"Let a hub join, which shows the fleet."`
 	Recorder    bool   `xor:"kind" help:"Let a recorder join, which writes the past of the fleet."`
 	AccountSeed string `placeholder:"FILE" help:"Sign with this seed of an account of NATS servers that are there already, which --fleet names."`
@@ -136,9 +140,9 @@ func (c fleetJoin) Run(env *environment) error {
 	case strings.Contains(c.Node, ":"):
 		return usageError{fmt.Errorf("%q: a name must have no colon, which divides it from a cluster; give --cluster the cluster", c.Node)}
 	}
-	urls, err := c.servers(env.cfg)
+	urls, err := c.servers(env)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	text, err := c.credentials(env, kind, key)
 	if err != nil {
@@ -149,25 +153,92 @@ func (c fleetJoin) Run(env *environment) error {
 }
 
 // servers are the URLs that the machine is to use.
-func (c fleetJoin) servers(cfg *Config) ([]string, error) {
+func (c fleetJoin) servers(env *environment) ([]string, error) {
+	cfg := env.cfg
 	switch {
 	case len(cfg.fleet) > 0 && c.Host != "":
-		return nil, fmt.Errorf("--host is of no use with --fleet, which names the servers")
-	case len(cfg.fleet) > 0:
+		return nil, usageError{fmt.Errorf("--host is of no use with --fleet, which names the servers")}
+	case len(cfg.fleet) > 0 && c.AccountSeed != "":
 		return cfg.fleet, nil
 	case c.AccountSeed != "":
-		return nil, fmt.Errorf("--account-seed is for servers that are there already: name them with --fleet")
+		return nil, usageError{fmt.Errorf("--account-seed is for servers that are there already: name them with --fleet")}
 	case c.Host != "" && net.ParseIP(c.Host) == nil && !fleetName.MatchString(c.Host):
-		return nil, fmt.Errorf("--host %q: give a name or an address, without a port", c.Host)
+		return nil, usageError{fmt.Errorf("--host %q: give a name or an address, without a port", c.Host)}
 	}
-	host, port := cmp.Or(c.Host, append(cfg.FleetHost, cfg.hostname)[0]), fleetPort
+	dir, err := cfg.fleetDir()
+	if err != nil {
+		return nil, err
+	}
+	if !broker.Exists(dir) && cfg.ownStateDir {
+		return nil, &gpu.Advice{
+			What: fmt.Sprintf("no server of a fleet has its keys in %s, where they are unless somebody says otherwise", dir),
+			Try: "give --state-dir the folder of the server, as the user of the server or as root; or, to begin a fleet, start 'gpuwhy serve --fleet-listen :" +
+				fleetPort + "' first",
+		}
+	}
+	info, err := broker.InfoOf(env.ctx, dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if len(cfg.fleet) > 0 {
+		return cfg.fleet, certified(info, cfg.fleet)
+	}
+	host, port := cmp.Or(c.Host, append(slices.Clone(cfg.FleetHost), cfg.hostname)[0]), fleetPort
 	if cfg.FleetListen != "" {
 		_, port, _ = net.SplitHostPort(cfg.FleetListen) // checked
 	}
+	if info != nil {
+		if host, port, err = c.asServed(env, info); err != nil {
+			return nil, err
+		}
+	}
 	if host == "" || port == "0" {
-		return nil, fmt.Errorf("it is not known where machines reach the server: give --host, and --fleet-listen with a port")
+		return nil, usageError{fmt.Errorf("it is not known where machines reach the server: give --host, and --fleet-listen with a port")}
 	}
 	return []string{"tls://" + net.JoinHostPort(host, port)}, nil
+}
+
+// asServed is where machines reach a server that says where it listens, and for which names its certificate is.
+func (c fleetJoin) asServed(env *environment, info *broker.Info) (host, port string, err error) {
+	cfg := env.cfg
+	_, given, _ := net.SplitHostPort(cfg.FleetListen) // checked, or none is given
+	port = info.Port()
+	switch {
+	case info.Answers && given != "" && given != "0" && given != port:
+		return "", "", &gpu.Advice{
+			What: fmt.Sprintf("the server of the fleet listens on port %s, and --fleet-listen says %s", port, given),
+			Try:  "leave out --fleet-listen; where machines reach the server by another port, give --fleet tls://NAME:PORT",
+		}
+	case !info.Answers:
+		if given != "" && given != "0" {
+			port = given
+		}
+		fmt.Fprintf(env.stderr, "gpuwhy: the server of the fleet does not run now; the line is for port %s\n", port)
+	}
+	candidates := slices.Concat([]string{c.Host}, cfg.FleetHost, info.Hosts, []string{cfg.hostname})
+	if candidates = slices.DeleteFunc(candidates, func(name string) bool { return name == "" }); len(candidates) == 0 {
+		return "", port, nil
+	}
+	host = candidates[0]
+	if !info.Answers && slices.Contains(cfg.FleetHost, host) { // its next certificate may have it
+		return host, port, nil
+	}
+	return host, port, certified(info, []string{"tls://" + net.JoinHostPort(host, port)})
+}
+
+// certified says which host of URLs the server's certificate lacks. Where nothing is known of the server, it says nothing.
+func certified(info *broker.Info, urls []string) error {
+	for _, of := range urls {
+		u, err := url.Parse(of)
+		if err != nil || info == nil || info.Certified(u.Hostname()) {
+			continue
+		}
+		return &gpu.Advice{
+			What: fmt.Sprintf("the certificate of the fleet's server is not for %q; it is for %s", u.Hostname(), strings.Join(info.Names, ", ")),
+			Try:  "name the server by one of these, or start it with --fleet-host " + u.Hostname(),
+		}
+	}
+	return nil
 }
 
 // largestSeed is that of a file with a seed, in bytes.

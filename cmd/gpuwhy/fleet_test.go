@@ -137,6 +137,49 @@ func TestFleetCommands(t *testing.T) {
 	}
 }
 
+// The line is for where the running server listens and for a name of its certificate; nothing makes a second authority by mistake.
+func TestJoinCommandAsksTheServer(t *testing.T) {
+	t.Parallel()
+	state, home := t.TempDir(), t.TempDir()
+	f := newFleet(t, state)
+	_, port, err := net.SplitHostPort(f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	join := func(args ...string) result {
+		t.Helper()
+		return command(t, []string{"GPUWHY_STATE_DIR=", "STATE_DIRECTORY=", "XDG_STATE_HOME=", "HOME=" + home}, append([]string{"fleet", "join-command", "gpu-2"}, args...)...)
+	}
+	for _, tt := range []struct {
+		args         []string
+		code         int
+		said, warned string
+	}{
+		{[]string{"--state-dir=" + state, "--host=127.0.0.1"}, exitOK, "--fleet='tls://127.0.0.1:" + port + "' ", ""},
+		{[]string{"--state-dir=" + state}, exitOK, ":" + port + "' ", ""},
+		{[]string{"--state-dir=" + state, "--host=gpu-1.example.org"}, exitError, "", "localhost"},
+		{[]string{"--state-dir=" + state, "--host=gpu-1.example.org"}, exitError, "", "--fleet-host gpu-1.example.org"},
+		{[]string{"--state-dir=" + state, "--fleet=tls://gpu-1.example.org:14222"}, exitError, "", "--fleet-host gpu-1.example.org"},
+		{[]string{"--state-dir=" + state, "--fleet=tls://localhost:14222"}, exitOK, "tls://localhost:14222", ""},
+		{[]string{"--state-dir=" + state, "--fleet-listen=:1"}, exitError, "", "listens on port " + port},
+		{[]string{"--host=127.0.0.1"}, exitError, "", "--state-dir"},
+		{[]string{"--fleet=tls://127.0.0.1:" + port}, exitError, "", "--state-dir"},
+	} {
+		if r := join(tt.args...); r.code != tt.code || !strings.Contains(r.stdout, tt.said) || !strings.Contains(r.stderr, tt.warned) || tt.code != exitOK && r.stdout != "" {
+			t.Errorf("%q: %+v", tt.args, r)
+		}
+	}
+	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
+		t.Errorf("a second authority is made: %v, %v", left, err)
+	}
+	if err := f.server.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if r := join("--state-dir=" + state); r.code != exitOK || !strings.Contains(r.stdout, ":"+port+"' ") || !strings.Contains(r.stderr, "does not run now") {
+		t.Errorf("while the server does not run: %+v", r)
+	}
+}
+
 // What is printed is an address that other machines can use.
 func TestWhereMachinesJoin(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/record"
 	"github.com/gpuwhy/gpuwhy/internal/scribe"
@@ -53,13 +55,36 @@ func (c *Config) keepsHistory() (kept, onServer bool) {
 
 func (c *Config) historyFile() string { return filepath.Join(c.StateDir, historyFile) }
 
-func (c *Config) server() postgres.Config { return postgres.Config{URL: c.History, Owner: c.name()} }
+// historyPlace tells the database from a copy of it on another machine or in another folder; empty for one on a server.
+func (c *Config) historyPlace() string {
+	if _, onServer := c.keepsHistory(); onServer {
+		return ""
+	}
+	file, _ := filepath.Abs(c.historyFile()) // else it is empty, and the database alone says which it is
+	return c.hostname + ":" + file
+}
+
+func (c *Config) server() postgres.Config {
+	return postgres.Config{URL: c.History, Name: insight.Key(c.Cluster, c.name())}
+}
+
+// ownServer is server for the one who writes there. It is an error while it is not known which installation that is.
+func (c *Config) ownServer() (postgres.Config, error) {
+	of := c.server()
+	i, err := c.installation.Installation()
+	of.Owner = cmp.Or(i.ID, c.name())
+	return of, err
+}
 
 // newHistory is where the past is kept, if anywhere. It is opened by its first use. Who reads no machine keeps none, and may
 // show what others keep on a server.
-func (c *Config) newHistory(as role, log *slog.Logger) *app.History {
+// node is the name of the only node that the program reads; empty for several.
+func (c *Config) newHistory(as role, node string, log *slog.Logger) *app.History {
 	kept, onServer := c.keepsHistory()
 	if !kept || !as.reads && !onServer {
+		if node != "" {
+			c.called(node, log)
+		}
 		return nil
 	}
 	anew := make(chan struct{}, 1)
@@ -71,23 +96,55 @@ func (c *Config) newHistory(as role, log *slog.Logger) *app.History {
 	}
 	var outbox *deliver.Outbox
 	if as.publishes && !as.shows && !onServer { // who shows the fleet records it, and so does a server that all write to
-		outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: log.With("part", "fleet"), Now: time.Now})
+		outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: log.With("part", "fleet"), Now: time.Now, Node: node, Installation: c.installation.ID})
 	}
 	open := func(ctx context.Context) (store.Store, error) {
 		switch {
 		case !as.reads:
 			return postgres.View(c.server())
 		case onServer:
-			return postgres.Open(c.server())
+			of, err := c.ownServer()
+			if err != nil {
+				return nil, err
+			}
+			s, err := postgres.Open(of)
+			return s, c.renamed(ctx, s, err, node, log)
 		}
 		s, err := c.scribe.Open(ctx, scribe.Database{File: c.historyFile(), Begun: begun})
-		if err != nil || outbox == nil {
+		if err = c.renamed(ctx, s, err, node, log); err != nil || outbox == nil {
 			return s, err
 		}
 		return outbox.Over(ctx, s)
 	}
 	return &app.History{
-		Outbox: outbox, Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Permits: c.permits(), Anew: anew, ReadOnly: !as.reads}
+		Outbox: outbox, Place: c.historyPlace(), Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Permits: c.permits(), Anew: anew, ReadOnly: !as.reads}
+}
+
+// renamed gives the past of this machine to the name that it has now, if it had another. err is the error of opening the store, which is
+// closed after another one.
+func (c *Config) renamed(ctx context.Context, s store.Store, err error, node string, log *slog.Logger) error {
+	if err != nil || node == "" {
+		return err
+	}
+	installation, err := c.installation.Installation()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	if was := installation.Was(node); was != "" {
+		if err := s.Write(ctx, &store.Batch{Renamed: []store.Renaming{{From: was, To: node}}}); err != nil {
+			return errors.Join(err, s.Close())
+		}
+		log.Info("this machine has got another name, and keeps its past", "was", was, "is", node)
+	}
+	c.called(node, log)
+	return nil
+}
+
+// called notes what the machine is called, of which its past is. What can't be noted is noted the next time.
+func (c *Config) called(node string, log *slog.Logger) {
+	if err := c.installation.Called(node); err != nil {
+		log.Debug("the machine's name is not noted", "err", err)
+	}
 }
 
 // permits is what may be shown of the past now, whatever was kept.

@@ -9,12 +9,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/helper"
+	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 	"github.com/gpuwhy/gpuwhy/internal/scribe"
@@ -24,20 +26,23 @@ import (
 // nowhere is a state directory in which nothing is kept.
 const nowhere = "none"
 
-// defaultStateDir is where a program of this user keeps things; empty where it has no home.
-func defaultStateDir() string {
+// defaultStateDir is where a program of this user keeps things. Where it has no home, that is an error.
+func defaultStateDir() (string, error) {
 	if dir := os.Getenv("STATE_DIRECTORY"); dir != "" { // of systemd, for this unit alone
-		return filepath.SplitList(dir)[0]
+		return filepath.SplitList(dir)[0], nil
 	}
 	base := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {
 		home, err := os.UserHomeDir()
+		if err == nil && !filepath.IsAbs(home) {
+			err = fmt.Errorf("the home folder %q is no absolute path", home)
+		}
 		if err != nil {
-			return ""
+			return "", fmt.Errorf("there is no folder for it: neither STATE_DIRECTORY nor XDG_STATE_HOME is set, and %w", err)
 		}
 		base = filepath.Join(home, ".local", "state")
 	}
-	return filepath.Join(base, "gpuwhy")
+	return filepath.Join(base, "gpuwhy"), nil
 }
 
 // takeStateDir makes sure that this program alone can keep something, and has a scribe write it. release ends that. Where
@@ -74,7 +79,11 @@ func (c *Config) tryStateDir(log *slog.Logger) error {
 	default:
 		return errors.Join(usageError{fmt.Errorf("--state-dir %q: %w", c.StateDir, err)}, s.Close())
 	}
-	c.scribe = s
+	installation := &keep.Installed{Shelf: s}
+	if _, err := installation.Installation(); errors.Is(err, keep.ErrDamaged) { // else it is known later
+		return errors.Join(err, s.Close())
+	}
+	c.scribe, c.installation = s, installation
 	return nil
 }
 
@@ -102,4 +111,38 @@ func (c *Config) helperCosts() (all []metrics.Helper) {
 	}
 	slices.SortFunc(all, func(a, b metrics.Helper) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// warnOpenState says that others may change what is kept, or read the keys of a fleet.
+func (c *Config) warnOpenState(log *slog.Logger) {
+	if c.StateDir == "" {
+		return
+	}
+	_, _ = regular.InTime(func() (none struct{}, err error) { // a disk that does not answer holds up nobody
+		c.warnOpen(log)
+		return none, nil
+	})
+}
+
+func (c *Config) warnOpen(log *slog.Logger) {
+	keys := filepath.Join(c.StateDir, broker.Dir)
+	for _, dir := range []string{c.StateDir, keys} {
+		if mode, open := open(dir, 0o002); open {
+			log.Warn("everybody may write to a folder in which gpuwhy keeps things: take that from them", "folder", dir, "mode", mode, "try", "chmod o-w")
+		}
+	}
+	for _, name := range broker.Secrets(keys) {
+		if mode, open := open(name, 0o077); open {
+			log.Warn("others may read or change keys of the fleet: take that from them", "file", name, "mode", mode, "try", "chmod 600")
+		}
+	}
+}
+
+// open reports whether a file or folder gives others one of these rights.
+func open(name string, rights fs.FileMode) (mode string, open bool) {
+	info, err := os.Stat(name)
+	if err != nil || runtime.GOOS == "windows" {
+		return "", false
+	}
+	return info.Mode().Perm().String(), info.Mode().Perm()&rights != 0
 }

@@ -22,7 +22,7 @@ type pastFlags struct {
 }
 
 type pastCommand struct {
-	When string `arg:"" optional:"" default:"last night" help:"When: \"last night\" (22:00 to 06:00, the default), yesterday, 6h, \"yesterday 22:00 to 06:00\", \"since monday\", or RFC 3339."`
+	When string `arg:"" optional:"" default:"last night" help:"When: \"last night\" (22:00 to 06:00, the default), yesterday, 1.5h, 22:00-06:00 (the newest that has begun), \"yesterday at 22:00\" (until now), \"yesterday 22:00 to 06:00\", monday (that day), \"since monday\" (until now), RFC 3339 also without seconds and zone, or seconds since 1970."`
 	GPU  string `arg:"" optional:"" help:"One GPU, by index or UUID; all by default."`
 	pastFlags
 }
@@ -46,8 +46,8 @@ func (c sessionsCommand) Run(env *environment) error {
 
 type usageCommand struct {
 	When  string `arg:"" optional:"" help:"When, as for gpuwhy past; this month, from its first day until now, by default."`
-	By    string `default:"user" enum:"user,process,job,pod,gpu" help:"What to sum by: user, process, job, pod or gpu. The longest held come first, also of GPUs."`
-	Since string `placeholder:"WHEN" help:"The same as the argument."`
+	By    string `default:"user" enum:"user,process,job,pod,container,unit,gpu,node,cluster" help:"What to sum by: user, process, job, pod, container, unit (of systemd), gpu, node or cluster. The longest held come first, also of GPUs."`
+	Since string `placeholder:"WHEN" help:"When it begins; it ends now: --since monday is from Monday until now, and the argument monday is that day alone."`
 	User  string `help:"One user; all by default."`
 	pastFlags
 }
@@ -57,8 +57,16 @@ func (c usageCommand) Run(env *environment) error {
 	if c.When != "" && c.Since != "" {
 		return usageError{errors.New("give the span of time once: as an argument, or with --since")}
 	}
-	q := url.Values{"from": {cmp.Or(c.When, c.Since, "this month")}, "by": {c.By}, "user": given(c.User)}
+	q := url.Values{"from": {cmp.Or(c.When, since(c.Since), "this month")}, "by": {c.By}, "user": given(c.User)}
 	return answerOf(env, c.pastFlags, "/api/gpu/usage", q, term.Usage)
+}
+
+// since is the span from a time until now; empty without one.
+func since(begin string) string {
+	if begin == "" {
+		return ""
+	}
+	return "since " + begin
 }
 
 // pastArgs lets a span of time begin with a minus, as in "gpuwhy past -5m", which would be a flag. None of ours begins with a digit,

@@ -41,12 +41,13 @@ func (recordCommand) Run(env *environment) error {
 	}
 	r := deliver.NewRecorder(deliver.RecorderConfig{
 		Store: st, Retention: c.retention, JetStream: b.JetStream(), Stream: bus.PastStream, NodeOf: bus.NodeOfSubject, Log: env.log, Now: time.Now,
+		Place: c.historyPlace(), GivesWay: true,
 	})
 	env.log.Info("recording the past of the fleet", "version", versionText())
-	r.Run(env.ctx)
+	err = r.Run(env.ctx)
 	s := r.State()
 	env.log.Info("recording ends", "messages", s.Written, "refused_of_nodes", len(s.Refused))
-	return errors.Join(b.Close(), st.Close(), writer.Close())
+	return errors.Join(err, b.Close(), st.Close(), writer.Close())
 }
 
 // recordPatience is how long the server may take for what many nodes have to tell.

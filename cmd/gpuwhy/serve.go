@@ -49,8 +49,9 @@ func (env *environment) run(as role) (err error) {
 		return err
 	}
 	if cfg.notKept != nil {
-		env.log.Warn("nothing is kept over a restart", "err", cfg.notKept)
+		env.log.Warn("nothing is kept over a restart", "err", cfg.notKept, "try", app.TryStateDir)
 	}
+	cfg.warnOpenState(env.log)
 	defer func() { err = errors.Join(err, release()) }()
 	var in []*app.Inputs
 	if as.reads {
@@ -69,7 +70,7 @@ func (env *environment) run(as role) (err error) {
 		return errors.Join(err, app.CloseAll(in), options.Fleet.Close())
 	}
 	share(len(cfg.helpers()))
-	options.History = cfg.newHistory(as, env.log)
+	options.History = cfg.newHistory(as, only(in), env.log)
 	a, err := app.New(options, in, env.log)
 	if err != nil {
 		return usageError{err}
@@ -92,6 +93,14 @@ func (env *environment) run(as role) (err error) {
 	return a.Run(env.ctx, ln, hangups)
 }
 
+// only is the name of the only node; empty where there are several, or none.
+func only(in []*app.Inputs) string {
+	if len(in) != 1 {
+		return ""
+	}
+	return in[0].Node
+}
+
 // options are the settings of the program that serves.
 func (c *Config) options() app.Options {
 	return app.Options{
@@ -109,6 +118,7 @@ func (c *Config) options() app.Options {
 		AlertUtilization: c.AlertUtilization,
 		MetricsFamilies:  c.MetricsFamilies,
 		StateDir:         c.StateDir,
+		Installation:     c.installation,
 		Export:           c.exports,
 		NotKept:          c.notKept,
 		Helpers:          c.helperCosts,

@@ -34,11 +34,12 @@ type Alert struct {
 	// state NoData.
 	Value     gpu.Reading[float64] `json:"-"`
 	Unit      string               `json:"unit,omitzero"`
-	Threshold gpu.Reading[float64] `json:"-"`               // absent for conditions
-	Since     time.Time            `json:"since"`           // when it was first seen to be so
-	Before    bool                 `json:"before,omitzero"` // it may have been so before Since: the reading before, if any, did not tell
-	Time      time.Time            `json:"time"`            // of the snapshot that this is about
-	Ended     time.Time            `json:"ended,omitzero"`  // when it was so no more, once the alert is over; zero where that was not seen
+	Threshold gpu.Reading[float64] `json:"-"`                  // absent for conditions
+	Since     time.Time            `json:"since"`              // when it was first seen to be so
+	Before    bool                 `json:"before,omitzero"`    // it may have been so before Since: the reading before, if any, did not tell
+	Time      time.Time            `json:"time"`               // of the snapshot that this is about
+	Ended     time.Time            `json:"ended,omitzero"`     // when it was so no more, once the alert is over; zero where that was not seen
+	CutShort  string               `json:"cut_short,omitzero"` // what ended it, if it was not over by itself: "Dismissed by hand."; empty until then
 	// Processes that cause it, busiest first. Once it is not so any more, they
 	// are those of the last moment at which it was.
 	Processes []gpu.Process `json:"-"`
@@ -50,6 +51,13 @@ type Alert struct {
 	More   string `json:"-"` // sentences; may be empty
 	Easing bool   `json:"-"` // what it fired for is not so now: it ends if that stays
 
+	// What it fired for, which stays when it is over: the message when it fired, and its first part as Is; the value that was furthest
+	// beyond the threshold so far, absent for conditions; and whose processes caused it, the first of them first.
+	Fired   string               `json:"fired,omitzero"`
+	FiredIs string               `json:"fired_is,omitzero"`
+	Peak    gpu.Reading[float64] `json:"-"`
+	Users   []string             `json:"users,omitempty"`
+
 	Acknowledged  *Acknowledgment `json:"acknowledged,omitempty"` // nil where nobody has
 	SilencedUntil time.Time       `json:"-"`                      // when the silence ends that covers it; zero for none
 	Targets       []string        `json:"-"`                      // the rule's
@@ -58,6 +66,15 @@ type Alert struct {
 
 // About reports whether the alert is about a device, not the machine.
 func (a *Alert) About() bool { return a.Device.UUID != "" }
+
+// PeakText is the value that was furthest beyond the threshold, with its unit, for people; empty where there is none.
+func (a *Alert) PeakText() string {
+	v, ok := a.Peak.Get()
+	if !ok {
+		return ""
+	}
+	return amount(v, a.Unit)
+}
 
 // Noun is what it is about: a "GPU", a "driver", or a "machine".
 func (a *Alert) Noun() string {

@@ -23,6 +23,9 @@ type Book interface {
 	Firing(node string) int
 	// Past returns the last alerts that are over, the newest first.
 	Past() []Alert
+	// EndedSince is how many alerts of a node ended since a time, 24 hours ago at most, however many [Book.Past] returns; of all nodes, where
+	// it is empty.
+	EndedSince(node string, from time.Time) int
 	// Silences returns the silences in force, the one that ends first, first.
 	Silences(now time.Time) []Silence
 	// Acknowledge records that somebody knows of an alert; nil takes that back.
@@ -105,10 +108,13 @@ type Shared struct {
 	reports map[string]*Report
 	common  []Rule  // of the newest report
 	over    []Alert // of other programs, the oldest first
+	ended   tally   // how many of them lately
 }
 
 // Share makes a book of an engine alone.
-func Share(e *Engine) *Shared { return &Shared{Engine: e, reports: map[string]*Report{}} }
+func Share(e *Engine) *Shared {
+	return &Shared{Engine: e, reports: map[string]*Report{}, ended: tally{}}
+}
 
 // Take takes in the report of a node; nil where there is none any more. It returns whether people have to be told that
 // other alerts stand.
@@ -150,7 +156,11 @@ func (s *Shared) Tell(c *Change) {
 func (s *Shared) Ended(a *Alert) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before := len(s.over)
 	s.over = slices.DeleteFunc(s.over, func(old Alert) bool { return old.ID == a.ID && old.Device.Node == a.Device.Node })
+	if len(s.over) == before { // it is not told once more
+		s.ended.add(a.Device.Node, a.Time)
+	}
 	of := 0
 	for i := range s.over {
 		if s.over[i].Device.Node == a.Device.Node {

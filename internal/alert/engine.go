@@ -43,6 +43,7 @@ type Engine struct {
 	moved    time.Duration   // how far silences were moved, since the clock was set
 	shifted  bool            // that is still to be kept
 	past     []Alert         // over, the newest last
+	ended    tally           // how many lately
 	pending  []Change        // found by Restore
 }
 
@@ -110,7 +111,7 @@ type record struct {
 // New returns an engine that has seen nothing. The rules must be checked, and
 // their names must differ.
 func New(rules []Rule) *Engine {
-	return &Engine{Log: slog.Default(), rules: slices.Clone(rules), tracked: map[string]map[key]*tracked{}, alight: map[key]*tracked{}, marks: map[string]mark{}}
+	return &Engine{Log: slog.Default(), rules: slices.Clone(rules), tracked: map[string]map[key]*tracked{}, alight: map[key]*tracked{}, marks: map[string]mark{}, ended: tally{}}
 }
 
 // Hold calls f while no alert changes and none is announced.
@@ -223,7 +224,7 @@ func (e *Engine) withoutRule(st *state, now time.Time) Change {
 // cutShort ends an alert without regard to what is watched.
 func (e *Engine) cutShort(st *state, why string, now time.Time) Change {
 	over := *st.alert
-	over.State, over.Time, over.Ended, over.Message = Resolved, now, st.back, why+" Before: "+over.Message
+	over.State, over.Time, over.Ended, over.CutShort, over.Message = Resolved, now, st.back, why, why+" Before: "+over.Message
 	return e.end(&over, !st.Told.IsZero())
 }
 
@@ -681,6 +682,7 @@ func (o *observation) fall(l *look) {
 // end remembers an alert that is over, and makes the change of it. People who were
 // told that it began are told that it is over, whatever was silenced since.
 func (e *Engine) end(over *Alert, told bool) Change {
+	e.ended.add(over.Device.Node, over.Time)
 	if e.past = append(e.past, *over); len(e.past) > keptPast {
 		e.past = slices.Delete(e.past, 0, len(e.past)-keptPast)
 	}
@@ -726,7 +728,31 @@ func (o *observation) as(s State, l *look) *Alert {
 	}
 	next.SilencedUntil = o.silencedUntil(&next)
 	text.write()
+	next.remember(text.beyond, l.Below)
 	return &next
+}
+
+// mostUsers is how many users an alert names.
+const mostUsers = 8
+
+// remember takes note of what the alert fired for, where it is so now.
+func (a *Alert) remember(beyond, below bool) {
+	if !beyond {
+		return
+	}
+	if a.Fired == "" {
+		a.Fired, a.FiredIs = a.Message, a.Is
+	}
+	v, valued := a.Value.Get()
+	if peak, known := a.Peak.Get(); valued && (!known || below && v < peak || !below && v > peak) {
+		a.Peak = gpu.Of(v)
+	}
+	for i := range a.Processes {
+		user := a.Processes[i].Facts.User.Or("")
+		if user != "" && !slices.Contains(a.Users, user) && len(a.Users) < mostUsers {
+			a.Users = append(slices.Clip(a.Users), user)
+		}
+	}
 }
 
 // loud reports whether people want to hear of an alert.

@@ -14,6 +14,7 @@ type Kept struct {
 	Tracked  []keptThing `json:"tracked"`
 	Silences []Silence   `json:"silences"`
 	Past     []keptAlert `json:"past"`
+	Ended    tally       `json:"ended,omitempty"` // how many of each node lately; an earlier gpuwhy did not count them
 }
 
 type keptThing struct {
@@ -28,12 +29,16 @@ type keptAlert struct {
 	Alert
 	gpu.Identity
 	Threshold *float64 `json:"threshold,omitempty"`
+	Peak      *float64 `json:"peak,omitempty"`
 }
 
 func keepAlert(a *Alert) *keptAlert {
 	k := &keptAlert{Alert: *a, Identity: a.Device}
 	if t, ok := a.Threshold.Get(); ok {
 		k.Threshold = &t
+	}
+	if p, ok := a.Peak.Get(); ok {
+		k.Peak = &p
 	}
 	return k
 }
@@ -43,6 +48,9 @@ func (k *keptAlert) alert(s State) *Alert {
 	a.State, a.Device = s, k.Identity
 	if k.Threshold != nil {
 		a.Threshold = gpu.Of(*k.Threshold)
+	}
+	if k.Peak != nil {
+		a.Peak = gpu.Of(*k.Peak)
 	}
 	return &a
 }
@@ -72,12 +80,13 @@ func (e *Engine) Kept() Kept {
 	for i := range e.past {
 		out.Past = append(out.Past, *keepAlert(&e.past[i]))
 	}
+	out.Ended = e.ended.clone()
 	return out
 }
 
 // Restore fills an engine that has seen nothing, or what it has is newer: then alerts that stand and silences that were made
 // stay, beside those of before. What was about the machine is
-// about it under the name that it has now. Alerts that stood are in the state
+// about it under the name that it has now, and so are silences of it alone. Alerts that stood are in the state
 // [NoData] until their device reports again; those whose rule is not in force any
 // more are over, which the next Observe says.
 func (e *Engine) Restore(kept Kept, now time.Time) error {
@@ -91,11 +100,31 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 			a.shift(-late)
 		}
 		e.past = append(e.past, *a)
+		if kept.Ended == nil {
+			e.ended.add(a.Device.Node, a.Time)
+		}
+	}
+	for node, list := range kept.Ended {
+		if node == kept.Node {
+			node = e.Node
+		}
+		for _, x := range list {
+			e.ended[node] = append(e.ended[node], x)
+		}
+		slices.SortFunc(e.ended[node], func(a, b tallied) int { return int(a.Minute - b.Minute) })
 	}
 	e.past = append(e.past, newer...)
 	e.past = e.past[max(0, len(e.past)-keptPast):]
 	e.silences = append(kept.Silences[:min(len(kept.Silences), mostSilences-len(made))], made...)
 	e.moveSilences(now)
+	if kept.Node != "" && kept.Node != e.Node {
+		e.renameSilences(Literally(kept.Node), Literally(e.Node))
+		for i := range e.past {
+			if a := &e.past[i]; a.Device.Node == kept.Node {
+				a.Device.Node = e.Node
+			}
+		}
+	}
 	for i := range kept.Tracked {
 		thing := &kept.Tracked[i]
 		if thing.Node == kept.Node {
@@ -108,6 +137,15 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 	}
 	e.pending = append(e.pending, e.markSilenced()...)
 	return nil
+}
+
+// renameSilences lets silences of one machine cover it by its new name. Patterns that cover several stay as people wrote them.
+func (e *Engine) renameSilences(from, to string) {
+	for i := range e.silences {
+		if x := &e.silences[i]; x.Node == from {
+			x.Node = to
+		}
+	}
 }
 
 func (e *Engine) restore(thing *keptThing, now time.Time) {

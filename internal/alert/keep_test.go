@@ -256,3 +256,25 @@ func TestPastIsBounded(t *testing.T) {
 		t.Errorf("%d devices are remembered", n)
 	}
 }
+
+// Silences of one machine alone cover it by its new name; those that cover several, or another one, stay as people wrote them.
+func TestSilencesOfAMachineWithAnotherName(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	before, after := New(nil), New(nil)
+	before.Node, after.Node = "gpu[1]", "gpu*2"
+	for _, node := range []string{Literally("gpu[1]"), "gpu*", "another", ""} {
+		if _, _, err := before.Silence(Silence{Rule: "ecc", Node: node, Until: now.Add(time.Hour)}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := after.Restore(before.Kept(), now); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, x := range after.Silences(now) {
+		got = append(got, x.Node)
+	}
+	if want := []string{Literally("gpu*2"), "gpu*", "another", ""}; !slices.Equal(got, want) {
+		t.Errorf("the silences are of %q, want %q", got, want)
+	}
+}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,7 +55,8 @@ func (a *App) wireAlerts() error {
 		return err
 	}
 	a.Alerts = alert.New(file.Rules)
-	a.Alerts.Node, a.Alerts.Announce, a.Alerts.Log = a.monitor.Node, a.announceAlerts, a.log.With("part", "alerts")
+	a.Alerts.Node = cmp.Or(a.local.only(), a.monitor.Node)
+	a.Alerts.Announce, a.Alerts.Log = a.announceAlerts, a.log.With("part", "alerts")
 	a.book = alert.Share(a.Alerts)
 	return nil
 }

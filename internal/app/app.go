@@ -62,7 +62,9 @@ type Options struct {
 	AlertRules       string   // the file of the rules of alerts; empty for the default rules
 	AlertUtilization float64  // above it the default rule of high_gpu_usage_alert fires
 	MetricsFamilies  []string // empty for all
-	StateDir         string   // the folder for state that survives a restart; empty for none
+	// Installation is that of StateDir; nil where there is none.
+	Installation *keep.Installed
+	StateDir     string // the folder for state that survives a restart; empty for none
 	// Helpers are what the program's helper processes cost now; nil: it has none.
 	Helpers  func() []metrics.Helper
 	Files    Files          // has the files of StateDir; nil: this program writes them itself
@@ -96,6 +98,7 @@ type App struct {
 	notifier  *notify.Notifier
 	keeper    *keep.Keeper
 	hues      web.Hues
+	recorded  chan struct{}    // closed when the recorder has written its last
 	recorder  *record.Recorder // of the past; nil where none is kept, as are past and sizes
 	past      *past.Past
 	sizes     *past.Sizes
@@ -115,6 +118,9 @@ type App struct {
 	ending   chan struct{} // closed when the program begins to end
 }
 
+// TryStateDir is what to do where nothing can be kept over a restart.
+const TryStateDir = "give a folder of its own with --state-dir, or --state-dir none"
+
 var errEnding = errors.New("gpuwhy is shutting down")
 
 // New wires everything and starts nothing. Each of the inputs is a node; there is at least one, or a fleet. Its
@@ -123,7 +129,7 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	a := &App{opt: opt, log: log, several: opt.several(inputs), Recent: recent.New(), keeper: keep.New()}
 	a.monitor = monitorOf(inputs, opt.Node, a.several)
 	a.monitor.Version, a.monitor.Interval, a.monitor.Idle, a.monitor.Started = opt.Version, opt.Interval, opt.IdleInterval, opt.Clock.Now().UTC()
-	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
+	a.encoders, a.ending, a.recorded = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{}), make(chan struct{})
 	a.stage = insight.NewStage()
 	a.live = live.New(a.renderPage, opt.Clock, a.several)
 	a.Hub = hub.New(hub.Config{
@@ -163,22 +169,26 @@ func (a *App) wireKeeper() {
 	if a.opt.StateDir == "" {
 		return
 	}
+	k.Node = a.local.only()
 	var files Files = keep.Folder(a.opt.StateDir)
 	if a.opt.Files != nil {
 		files = a.opt.Files
 	}
 	k.Shelf = files
 	if a.opt.History != nil && !a.opt.History.ReadOnly {
-		k.Shelf = &shelf{a.opt.History.Store, files, a.monitor.Node}
+		k.Shelf = &shelf{a.opt.History.Store, files, a.opt.Installation, a.monitor.Node}
 	}
-	a.notifier.Flush = k.Flush
+	a.notifier.Flush, a.stage.Floors.Learned = k.Flush, k.Soon
 	k.Documents = []keep.Document{
 		keep.Of("notifications", "messages that wait to be sent", keep.Promptly, a.notifier),
 		keep.Of("alerts", "alerts and silences", keep.Promptly, a.Alerts),
-		keep.Of("floors", "what devices draw at rest", keep.Regularly, a.stage.Floors),
+		keep.Of("floors", "what devices draw at rest", keep.Promptly, a.stage.Floors),
 		keep.Of("baselines", "how devices are at work and after it", keep.Regularly, a.stage.History),
 		keep.Of("recent", "the last minutes", keep.AtEnd, a.Recent),
 		keep.Of("hues", "which colors people have", keep.Regularly, &a.hues),
+	}
+	for i := range k.Documents {
+		k.Documents[i].KnowsNames = k.Documents[i].Name == "alerts"
 	}
 	if a.foresight != nil {
 		k.Documents = append(k.Documents, keep.Of("cooldowns", "what was forecast of cool-downs", keep.Regularly, a.foresight))
@@ -339,7 +349,10 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 	start(func(ctx context.Context) { a.reloadOn(ctx, reload) })
 	if a.recorder != nil {
 		start(func(ctx context.Context) { a.each(ctx, own(a.recorder.Observe)) })
-		start(a.recorder.Run)
+		start(func(ctx context.Context) {
+			defer close(a.recorded)
+			a.recorder.Run(ctx)
+		})
 		start(a.writeAnew)
 		start(a.sizes.Run)
 		start(func(ctx context.Context) { a.each(ctx, own(a.foresight.Observe)) })

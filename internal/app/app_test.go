@@ -81,7 +81,7 @@ func TestNotificationsAreKeptBeforeAlerts(t *testing.T) {
 	if err := a.keeper.Close(); err != nil {
 		t.Error(err)
 	}
-	if !slices.Equal(order, []string{"notifications", "alerts"}) {
+	if !slices.Equal(order, []string{"notifications", "alerts", "floors"}) {
 		t.Errorf("written in the order %v", order)
 	}
 }

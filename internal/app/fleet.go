@@ -74,6 +74,14 @@ func (l *locals) has(name string) bool {
 	return ok
 }
 
+// only is the name of the only node; empty where there are several, or none.
+func (l *locals) only() string {
+	if nodes := l.all(); len(nodes) == 1 {
+		return nodes[0].Node
+	}
+	return ""
+}
+
 // origin is where the readings come from, for what is kept over a restart.
 func (l *locals) origin() string {
 	if nodes := l.all(); len(nodes) > 0 {
@@ -153,15 +161,34 @@ func (a *App) runFleet(ctx context.Context, g *errgroup.Group) {
 	}
 	stream := a.opt.Fleet.Bus.JetStream()
 	if h.Outbox != nil {
-		g.Go(func() error { h.Outbox.Send(ctx, stream, bus.Past); return nil })
+		sending := a.untilRecorded(ctx)
+		g.Go(func() error { h.Outbox.Send(sending, stream, bus.Past); return nil })
 	}
 	if a.opt.Fleet.Records {
 		a.collector = deliver.NewRecorder(deliver.RecorderConfig{
 			Store: h.Store, Retention: h.Retention, JetStream: stream, Stream: bus.PastStream, NodeOf: bus.NodeOfSubject,
-			Log: a.log.With("part", "fleet"), Now: a.opt.Clock.Now,
+			Log: a.log.With("part", "fleet"), Now: a.opt.Clock.Now, Place: h.Place, Own: a.local.has,
 		})
-		g.Go(func() error { a.collector.Run(ctx); return nil })
+		g.Go(func() error { return a.collector.Run(ctx) })
 	}
+}
+
+// lastRecord is how long it is waited at the end for what is written last, to deliver that too.
+const lastRecord = 2 * time.Second
+
+// untilRecorded ends when ctx has ended and the last of the past is written, or that takes too long.
+func (a *App) untilRecorded(ctx context.Context) context.Context {
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() {
+		defer cancel()
+		late := time.NewTimer(lastRecord)
+		defer late.Stop()
+		select {
+		case <-a.recorded:
+		case <-late.C:
+		}
+	})
+	return sending
 }
 
 // closeFleet closes what the program has of a fleet.

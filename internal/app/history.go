@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -24,7 +25,9 @@ import (
 type History struct {
 	Store     store.Store
 	Retention store.Retention
-	Price     float64 // of a kilowatt-hour of electricity; 0: not known
+	// Place tells the store from a copy of it, see [deliver.RecorderConfig].
+	Place string
+	Price float64 // of a kilowatt-hour of electricity; 0: not known
 	// Permits says what of it may be shown now.
 	Permits past.Permits
 	// Outbox delivers what is written to a fleet; nil where nothing is delivered.
@@ -47,13 +50,36 @@ type Files interface {
 type shelf struct {
 	store store.Store
 	files Files
-	node  string // several programs may have one store
+	of    *keep.Installed // several programs may have one store; nil: it is not known which program this is
+	node  string          // what the program is called: earlier versions kept documents under that
 }
 
-func (s *shelf) name(document string) string { return s.node + "/" + document }
+// names are what a document is called in the store, and then what it may have been called before.
+func (s *shelf) names(document string) (names []string, err error) {
+	i, err := s.of.Installation()
+	if err != nil {
+		return nil, err
+	}
+	for _, of := range []string{i.ID, s.node, i.Node} {
+		if name := of + "/" + document; of != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func (s *shelf) document(name string) (text []byte, err error) {
+	names, err := s.names(name)
+	for _, of := range names {
+		if text, err = s.store.Document(context.Background(), of); err != nil || text != nil {
+			return text, err
+		}
+	}
+	return nil, err
+}
 
 func (s *shelf) Read(name string) ([]byte, error) {
-	text, err := regular.InTime(func() ([]byte, error) { return s.store.Document(context.Background(), s.name(name)) })
+	text, err := regular.InTime(func() ([]byte, error) { return s.document(name) })
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", keep.ErrNotNow, err)
@@ -64,7 +90,15 @@ func (s *shelf) Read(name string) ([]byte, error) {
 }
 
 func (s *shelf) Write(name string, text []byte) error {
-	if err := s.store.Write(context.Background(), &store.Batch{Documents: map[string][]byte{s.name(name): text}}); err != nil {
+	names, err := s.names(name)
+	if err != nil {
+		return err
+	}
+	documents := map[string][]byte{names[0]: text}
+	for _, former := range names[1:] {
+		documents[former] = nil
+	}
+	if err := s.store.Write(context.Background(), &store.Batch{Documents: documents}); err != nil {
 		return err
 	}
 	return s.files.Remove(name)

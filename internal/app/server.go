@@ -146,7 +146,7 @@ func (a *App) parts() map[string]contract.Part {
 	switch {
 	case a.opt.NotKept != nil:
 		parts["state"] = contract.NewPart("ok", time.Time{}).Failed(&gpu.Advice{
-			What: "nothing is kept over a restart: " + a.opt.NotKept.Error(), Try: "give a folder of its own with --state-dir, or --state-dir none", Err: a.opt.NotKept,
+			What: "nothing is kept over a restart: " + a.opt.NotKept.Error(), Try: TryStateDir, Err: a.opt.NotKept,
 		}, a.monitor.Started)
 	case a.opt.StateDir != "":
 		parts["state"] = a.keeping()

@@ -15,6 +15,7 @@ type Alerts struct {
 	Count     int       `json:"alert_count"` // how many fire
 	Alerts    []Alert   `json:"alerts"`      // that fire, the worst first; a thousand at most
 	Past      []Alert   `json:"past"`        // the last hundred that are over, the newest first; they have no causes
+	Ended     int       `json:"ended_count"` // how many ended in the last 24 hours, however many past has
 	Silences  []Silence `json:"silences"`    // in force, the one that ends first, first
 }
 
@@ -22,11 +23,11 @@ type Alerts struct {
 const mostAlerts = 1000
 
 // NewAlerts makes it.
-func NewAlerts(m Monitor, f *insight.Fleet, standing, past []alert.Alert, silences []alert.Silence) Alerts {
+func NewAlerts(m Monitor, f *insight.Fleet, standing, past []alert.Alert, ended int, silences []alert.Silence) Alerts {
 	count := len(standing)
 	standing = standing[:min(count, mostAlerts)]
 	out := Alerts{
-		Node: m.Node, Count: count,
+		Node: m.Node, Count: count, Ended: ended,
 		Alerts:   listOf(standing, func(a *alert.Alert) Alert { return NewAlert(a, f) }),
 		Past:     listOf(past, func(a *alert.Alert) Alert { return NewAlert(a, nil) }),
 		Silences: listOf(silences, NewSilence),

@@ -47,6 +47,9 @@ type Alert struct {
 	Timestamp   string    `json:"timestamp" format:"date-time"`          // time of the snapshot
 	Processes   []Process `json:"processes"`                             // those that cause it, busiest first
 	Message     string    `json:"message"`                               // one sentence for people
+	Fired       string    `json:"fired_message"`                         // the message when it fired, which tells what for also once it is over; empty of one that an earlier gpuwhy told of
+	Peak        Float     `json:"peak" unit:"any"`                       // the value that was furthest beyond the threshold so far. Null where there is no value
+	Users       []string  `json:"users"`                                 // whose processes caused it
 	Advice      string    `json:"advice"`                                // what to do, a sentence; empty where the causes say it
 	Why         string    `json:"why"`                                   // why the GPU is as it is now, in one sentence; empty where it is gone
 	Headline    string    `json:"headline"`                              // the same in a few words; empty where it is gone
@@ -83,6 +86,9 @@ func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 		Timestamp:     timestamp(a.Time),
 		Processes:     listOf(a.Processes, func(p *gpu.Process) Process { return newProcess(p, gpu.Reading[gpu.Watts]{}) }),
 		Message:       a.Message,
+		Fired:         a.Fired,
+		Peak:          a.Peak,
+		Users:         append([]string{}, a.Users...),
 		Advice:        a.Advice,
 		Causes:        []Cause{},
 		SilencedUntil: optionalTime(a.SilencedUntil),

@@ -209,7 +209,7 @@ func TestGoldenAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	silence.ID = "silence-1" // it is random
-	list := contract.NewAlerts(monitor, m.Alone(), engine.Standing(), engine.Past(), []alert.Silence{silence})
+	list := contract.NewAlerts(monitor, m.Alone(), engine.Standing(), engine.Past(), engine.EndedSince("", time.Time{}), []alert.Silence{silence})
 	gone := new(*s)
 	gone.Time, gone.Devices = s.Time.Add(time.Minute), nil
 	engine.Observe(&insight.Moment{Snapshot: gone})

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"strings"
@@ -49,7 +50,7 @@ type History struct {
 	Step float64 `json:"step_seconds"` // time between two points; each is about the step that begins then
 	// What the points are made of: each reading, or those of a minute, a quarter of an hour or six hours.
 	Tier   string          `json:"tier" enum:"raw,1m,15m,6h"`
-	Start  string          `json:"start" format:"date-time"` // time of the first point
+	Start  string          `json:"start" format:"date-time"` // time of the first point, which is not before from: steps begin at whole ones since 1970
 	Points int             `json:"point_count"`              // how many points each list has
 	GPUs   []HistorySeries `json:"gpus"`                     // one entry a GPU of which something is known, by machine and place
 	// One entry a machine, for metrics of machines; left out where there is none.
@@ -143,8 +144,10 @@ type PastSession struct {
 	SMSeconds  Float   `json:"sm_seconds"`           // how long all multiprocessors would have worked for the same. Null where no driver told
 	Joules     Joules  `json:"energy_joules"`        // its part of the draw above rest, an estimate. Null where that was never known
 	Known      float64 `json:"energy_known_seconds"` // for how much of the time the energy is known
-	Method     string  `json:"energy_method"`        // by what the draw was divided; empty where it was not
-	Accounted  bool    `json:"accounted"`            // the driver's accounting told of it afterwards: gpuwhy never saw it run
+	// For how much of the time the energy is estimated, since what the GPU draws at rest was not known.
+	Estimated float64 `json:"energy_estimated_seconds"`
+	Method    string  `json:"energy_method"` // by what the draw was divided: sm_share, memory or mixed; or estimated, where some of it is; empty where it was not
+	Accounted bool    `json:"accounted"`     // the driver's accounting told of it afterwards: gpuwhy never saw it run
 }
 
 // NewPastSession makes it of a session on a device.
@@ -165,6 +168,9 @@ func NewPastSession(s *store.Session, d *store.Device) PastSession {
 	if s.SMKnown > 0 {
 		out.SMSeconds = gpu.Of(s.SMSeconds)
 	}
+	if s.JoulesMethod == store.Estimated {
+		out.Known, out.Estimated = 0, out.Known
+	}
 	if s.JoulesKnown > 0 {
 		out.Joules = gpu.Of(gpu.Joules(s.Joules))
 	}
@@ -174,27 +180,29 @@ func NewPastSession(s *store.Session, d *store.Device) PastSession {
 // PastUsage answers GET /api/gpu/usage.
 type PastUsage struct {
 	PastSpan
-	By    string     `json:"by" enum:"user,process,job,pod,gpu"` // what it is summed by
-	Price Float      `json:"price_per_kwh" unit:"any"`           // of electricity. Null where none is set
-	Rows  []UsageRow `json:"usage"`                              // the longest held first
+	By    string     `json:"by" enum:"user,process,job,pod,container,unit,gpu,node,cluster"` // what it is summed by
+	Price Float      `json:"price_per_kwh" unit:"any"`                                       // of electricity. Null where none is set
+	Rows  []UsageRow `json:"usage"`                                                          // the longest held first
 }
 
-// UsageRow is what one user, program, job, pod or GPU had.
+// UsageRow is what one user, program, job, pod, container, unit of systemd, GPU, machine or cluster had.
 type UsageRow struct {
-	Name string   `json:"name"`          // empty where that is not known, or for what ran in no job or pod
+	Name string   `json:"name"`          // empty where that is not known, or for what ran in no job, pod, container or unit
 	User string   `json:"user"`          // of a program; else empty
 	GPU  *PastGPU `json:"gpu,omitempty"` // left out but for usage by GPU
 
-	Sessions int      `json:"session_count"`   // processes on GPUs
-	Devices  int      `json:"gpu_count"`       // GPUs that they were on
-	Held     float64  `json:"gpu_hours"`       // for how long they had GPUs
-	Busy     float64  `json:"busy_hours"`      // in which they worked
-	Idle     float64  `json:"idle_hours"`      // in which they only held them
-	SMHours  *float64 `json:"sm_hours"`        // how long all multiprocessors would have worked for the same. Null where no driver told
-	KWh      *float64 `json:"energy_kwh"`      // above rest, an estimate; of a GPU all that it drew, unless somebody's part is asked for. Null where that was never known
-	Known    float64  `json:"energy_known"`    // the part of the time, 0 to 1, for which the energy is known
-	Cost     *float64 `json:"cost" unit:"any"` // of the energy. Null without a price
-	Peak     Bytes    `json:"peak_memory_mb"`  // the most that one process held. Null where the driver never said
+	Sessions int      `json:"session_count"` // processes on GPUs
+	Devices  int      `json:"gpu_count"`     // GPUs that they were on
+	Held     float64  `json:"gpu_hours"`     // for how long they had GPUs
+	Busy     float64  `json:"busy_hours"`    // in which they worked
+	Idle     float64  `json:"idle_hours"`    // in which they only held them
+	SMHours  *float64 `json:"sm_hours"`      // how long all multiprocessors would have worked for the same. Null where no driver told
+	KWh      *float64 `json:"energy_kwh"`    // above rest, an estimate; of a GPU, and of the GPUs of a machine or a cluster, all that they drew, unless somebody's part is asked for. Null where that was never known
+	Known    float64  `json:"energy_known"`  // the part of the time, 0 to 1, for which the energy is known
+	// The part of the time, 0 to 1, for which the energy is estimated, since what the GPUs draw at rest was not known.
+	Estimated float64  `json:"energy_estimated"`
+	Cost      *float64 `json:"cost" unit:"any"` // of the energy. Null without a price
+	Peak      Bytes    `json:"peak_memory_mb"`  // the most that one process held. Null where the driver never said
 }
 
 // NewPastUsage makes it. A price of 0 is none.
@@ -207,10 +215,13 @@ func NewPastUsage(span PastSpan, by past.By, price float64, devices map[store.Ke
 		row := UsageRow{
 			Name: u.Name, User: u.User, Sessions: u.Sessions, Devices: u.Devices, Held: inHours(u.Held), Busy: inHours(u.Busy),
 			Idle: inHours(u.Held - u.Busy), SMHours: fine(u.SMSeconds, 1.0/3600), KWh: fine(u.KWh(), 1),
-			Known: u.JoulesKnown, Peak: u.PeakMemory,
+			Known: u.JoulesKnown, Estimated: u.JoulesEstimated, Peak: u.PeakMemory,
 		}
 		if price > 0 {
 			row.Cost = fine(u.KWh(), price)
+		}
+		if by == past.ByCluster {
+			row.Name = cmp.Or(row.Name, LocalCluster)
 		}
 		if d, known := devices[u.Key]; known && by == past.ByGPU {
 			row.Name, row.GPU = d.Name, new(pastGPU(&d))
@@ -231,9 +242,14 @@ func inHours(d time.Duration) float64 { return inSeconds(d) / 3600 }
 type PastWhy struct {
 	PastSpan
 	Sentence string        `json:"why"`      // what went on, in the order of time
-	Chapters []PastChapter `json:"chapters"` // work, and what was broken, by time
-	Causes   []PastCause   `json:"causes"`   // what the answer was, and from when to when
+	Chapters []PastChapter `json:"chapters"` // work, and what was broken, by time; a thousand at most
+	Causes   []PastCause   `json:"causes"`   // what the answer was, and from when to when; a thousand at most
+	// The number of the first chapter and cause after these, for the parameter start. Null where there are no more.
+	Next *int `json:"next" unit:"any"`
 }
+
+// MostCauses is how many causes, and how many chapters, an answer about the past lists at once.
+const MostCauses = 1000
 
 // PastChapter is one thing that went on with a GPU for a while.
 type PastChapter struct {
@@ -263,18 +279,25 @@ type PastCause struct {
 	Confidence float64  `json:"confidence"`              // how likely it is the true one, 0 to 1
 }
 
-// NewPastWhy makes it.
-func NewPastWhy(span PastSpan, s *past.Story, devices map[store.Key]store.Device) PastWhy {
-	return PastWhy{
-		PastSpan: span, Sentence: s.Sentence,
-		Chapters: listOf(s.Chapters, func(c *past.Chapter) PastChapter {
-			d := devices[c.Key]
-			return PastChapter{
-				PastGPU: pastGPU(&d), From: timestamp(c.From), To: timestamp(c.To), Kind: c.Kind, Who: c.Who, Others: c.Others,
-				Mean: c.Utilization, Cooled: inSeconds(c.Cooled), Sentence: c.Sentence,
-			}
-		}),
-		Causes: listOf(s.Causes, func(c *store.Cause) PastCause { return NewPastCause(c, devices) }),
+// NewPastWhy makes it, without the first chapters and causes. Of the causes those are given already that are listed, and one more where there
+// are more.
+func NewPastWhy(span PastSpan, s *past.Story, causes []store.Cause, first int, devices map[store.Key]store.Device) PastWhy {
+	chapters := s.Chapters[min(first, len(s.Chapters)):]
+	out := PastWhy{PastSpan: span, Sentence: s.Sentence}
+	if max(len(chapters), len(causes)) > MostCauses {
+		out.Next = new(first + MostCauses)
+	}
+	out.Chapters = listOf(chapters[:min(len(chapters), MostCauses)], func(c *past.Chapter) PastChapter { return NewPastChapter(c, devices) })
+	out.Causes = listOf(causes[:min(len(causes), MostCauses)], func(c *store.Cause) PastCause { return NewPastCause(c, devices) })
+	return out
+}
+
+// NewPastChapter makes it.
+func NewPastChapter(c *past.Chapter, devices map[store.Key]store.Device) PastChapter {
+	d := devices[c.Key]
+	return PastChapter{
+		PastGPU: pastGPU(&d), From: timestamp(c.From), To: timestamp(c.To), Kind: c.Kind, Who: c.Who, Others: c.Others,
+		Mean: c.Utilization, Cooled: inSeconds(c.Cooled), Sentence: c.Sentence,
 	}
 }
 
@@ -460,7 +483,7 @@ var (
 	SessionColumns = []string{
 		"from", "to", "outcome", "node", "gpu_uuid", "gpu_id", "gpu_name", "pid", "user", "name", "program", "container", "image", "pod", "unit", "job",
 		"seen_seconds", "busy_seconds", "peak_memory_mb", "mean_memory_mb", "sm_seconds", "energy_joules", "energy_known_seconds", "energy_method",
-		"accounted", "gpu_kind",
+		"accounted", "gpu_kind", "energy_estimated_seconds",
 	}
 	ChapterColumns = []string{
 		"from", "to", "kind", "node", "gpu_uuid", "gpu_id", "gpu_name", "who", "other_count", "utilization_percent", "cooled_seconds", "sentence", "gpu_kind",
@@ -469,7 +492,7 @@ var (
 	EventColumns = []string{"time", "kind", "severity", "node", "gpu_uuid", "text", "gpu_kind"}
 	UsageColumns = []string{
 		"name", "user", "gpu_uuid", "session_count", "gpu_count", "gpu_hours", "busy_hours", "idle_hours", "sm_hours", "energy_kwh", "energy_known",
-		"cost", "peak_memory_mb", "gpu_kind",
+		"cost", "peak_memory_mb", "gpu_kind", "energy_estimated",
 	}
 )
 
@@ -478,7 +501,7 @@ func (s PastSession) CSV() []string {
 	return []string{
 		s.From, s.To, s.Outcome, s.Node, s.GPUUUID, cell(s.GPUID), s.GPUName, cell(s.PID), s.User, s.Name, s.Program, s.Container, s.Image, s.Pod, s.Unit,
 		s.Job, cell(s.Seen), cell(s.Busy), cell(s.PeakMemory), cell(s.MeanMemory), cell(s.SMSeconds), cell(s.Joules), cell(s.Known), s.Method,
-		cell(s.Accounted), string(s.GPUKind),
+		cell(s.Accounted), string(s.GPUKind), cell(s.Estimated),
 	}
 }
 
@@ -516,7 +539,7 @@ func (u UsageRow) CSV(kinds []gpu.Kind) []string {
 	}
 	return []string{
 		u.Name, u.User, uuid, cell(u.Sessions), cell(u.Devices), cell(u.Held), cell(u.Busy), cell(u.Idle), cell(u.SMHours), cell(u.KWh), cell(u.Known),
-		cell(u.Cost), cell(u.Peak), kind,
+		cell(u.Cost), cell(u.Peak), kind, cell(u.Estimated),
 	}
 }
 

@@ -114,6 +114,8 @@ func outlived(last *gpu.Snapshot, link *Link) *gpu.Snapshot {
 		d.Readings = d.Stale()
 		if d.State != gpu.StateLost {
 			d.State, d.Since, d.Reason = gpu.StateNotAnswering, link.Silent, link.Why
+		} else if d.Reason.What != "" {
+			d.Reason.What = "when it was last heard: " + d.Reason.What
 		}
 	}
 	return &s

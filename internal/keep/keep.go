@@ -38,11 +38,13 @@ type Part[T any] interface {
 
 // A Document is the state of one part.
 type Document struct {
-	Name    string // of its file
-	What    string // for people, such as "alerts and silences"
-	When    When
-	Kept    func() any
-	Restore func(text []byte, now time.Time) error
+	Name string // of its file
+	What string // for people, such as "alerts and silences"
+	When When
+	// KnowsNames says that the part itself takes another name of the machine; else the Keeper puts it in place of the former one.
+	KnowsNames bool
+	Kept       func() any
+	Restore    func(text []byte, now time.Time) error
 }
 
 // When says when a document is written. All documents are written at the end.
@@ -52,7 +54,7 @@ type When uint8
 const (
 	AtEnd     When = iota // much, and soon out of date
 	Regularly             // took hours to learn: written every ten minutes
-	Promptly              // must not be lost: written when it changes
+	Promptly              // must not be lost: written when [Keeper.Soon] says that it has changed, such as an alert or an idle floor
 )
 
 // Of makes a document of a part. The part gets a whole value or none.
@@ -64,7 +66,7 @@ func Of[T any](name, what string, when When, part Part[T]) Document {
 		}
 		return part.Restore(kept, now)
 	}
-	return Document{name, what, when, func() any { return part.Kept() }, restore}
+	return Document{Name: name, What: what, When: when, Kept: func() any { return part.Kept() }, Restore: restore}
 }
 
 const (
@@ -82,6 +84,7 @@ type header struct {
 	Version int       `json:"version"`
 	Origin  string    `json:"origin"`
 	Source  string    `json:"source,omitzero"` // the origin, in some files of version 1
+	Node    string    `json:"node,omitzero"`   // see [Keeper.Node]
 	Written time.Time `json:"written"`
 	State   any       `json:"state"`
 }
@@ -127,7 +130,10 @@ type Keeper struct {
 	Shelf Shelf
 	// Origin is "simulate:PROFILE", "replay:DIR", or anything else for the real machine. What
 	// is kept of one is not for another.
-	Origin    string
+	Origin string
+	// Node is what the one machine that the documents are about is called; empty for several. What was kept of it by another name is
+	// restored by this one.
+	Node      string
 	Documents []Document
 	// Hold calls a function while no prompt document changes.
 	Hold func(func())
@@ -216,7 +222,7 @@ func (k *Keeper) Restore(now time.Time) {
 	var why error
 	for _, d := range k.Documents {
 		name := k.name(d)
-		state, err := k.read(name)
+		state, err := k.read(name, d.KnowsNames)
 		if err == nil {
 			err = d.Restore(state, now)
 		}
@@ -238,7 +244,7 @@ func notNow(err error) bool { return errors.Is(err, ErrNotNow) || errors.Is(err,
 
 // late restores a document that could not be read at the start. Its state is not written before.
 func (k *Keeper) late(d Document) (state any, err error) {
-	text, err := k.read(k.name(d))
+	text, err := k.read(k.name(d), d.KnowsNames)
 	if notNow(err) {
 		return nil, err
 	}
@@ -258,7 +264,7 @@ func (k *Keeper) late(d Document) (state any, err error) {
 	return d.Kept(), nil
 }
 
-func (k *Keeper) read(name string) ([]byte, error) {
+func (k *Keeper) read(name string, knowsNames bool) ([]byte, error) {
 	text, err := k.Shelf.Read(name)
 	if err != nil {
 		return nil, err
@@ -272,6 +278,8 @@ func (k *Keeper) read(name string) ([]byte, error) {
 		return nil, fmt.Errorf("it is about %q, not %q", of, k.Origin)
 	}
 	switch {
+	case h.Version == version && !knowsNames && h.Node != "" && k.Node != "" && h.Node != k.Node:
+		return renamed(state, h.Node, k.Node)
 	case h.Version == version:
 		return state, nil
 	case h.Version < version && state == nil:
@@ -441,7 +449,7 @@ func (k *Keeper) writeDue(states []any) error {
 }
 
 func (k *Keeper) writeOne(name string, state any) error {
-	text, err := json.Marshal(header{Version: version, Origin: k.Origin, Written: time.Now().UTC(), State: state})
+	text, err := json.Marshal(header{Version: version, Origin: k.Origin, Node: k.Node, Written: time.Now().UTC(), State: state})
 	if err != nil {
 		return err
 	}

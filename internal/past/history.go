@@ -62,6 +62,20 @@ func (g Grid) Len() int {
 // At is when the step of a point begins.
 func (g Grid) At(point int) time.Time { return g.From.Add(time.Duration(point) * g.Step) }
 
+// Within is the grid without what is before a time: it begins with the first whole step that is not before that. Where none is in the
+// span, it has one point that begins at that time, made of single readings.
+func (g Grid) Within(from time.Time) Grid {
+	if !g.From.Before(from) {
+		return g
+	}
+	next := g.From.Add((from.Sub(g.From) + g.Step - 1).Truncate(g.Step))
+	if !next.Before(g.To) {
+		next, g.Tier = from, store.Raw
+	}
+	g.From = next
+	return g
+}
+
 // Grid is [Past.GridOf] for a few values.
 func (p *Past) Grid(from, to time.Time, step time.Duration) (Grid, error) {
 	return p.GridOf(from, to, step, 1)

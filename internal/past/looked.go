@@ -12,6 +12,9 @@ type looked struct {
 	span            time.Duration
 	readings, count int
 	mean            float64
+	// stood is for how long some of the readings stand, see [store.ReadSeconds], and timed of how many that is known.
+	stood time.Duration
+	timed int
 }
 
 // rarest is the longest time between two readings, and around how much more than that the rows next to a span say how often
@@ -76,10 +79,13 @@ func paceOf(a, b, c looked) time.Duration {
 	return pace
 }
 
-// seen is for how long row i stands: each of its readings for the interval that was in force. Where that is not much shorter than
-// the span of the row, it stands until the next one.
+// seen is for how long row i stands. Where that is not kept, it is each of its readings for the interval that was in force; and if
+// that is not much shorter than the span of the row, it stands until the next one.
 func seen(rows []looked, i int, of paces, now time.Time) time.Duration {
 	r := &rows[i]
+	if r.timed > 0 {
+		return time.Duration(float64(r.stood) * float64(r.readings) / float64(r.timed))
+	}
 	every := interval(rows, i, of)
 	long := time.Duration(r.readings) * every
 	switch {
@@ -96,10 +102,15 @@ func seen(rows []looked, i int, of paces, now time.Time) time.Duration {
 
 // part is for how long of the time between two row i stands. A row that stands for less than its span has its readings at the end
 // of that where only another one follows at once, at its beginning where only one goes before, and else anywhere. Nothing was
-// seen after now.
+// seen after now. A row that stands for more than its span, of devices that are read seldom, stands until its next one; one whose
+// readings stand for the time before them, as is kept, has stood before it.
 func part(rows []looked, i int, of paces, from, to, now time.Time) time.Duration {
 	r, stands := &rows[i], seen(rows, i, of, now)
 	begin, end := r.at, r.at.Add(max(r.span, stands))
+	if r.timed > 0 {
+		end = earliest(r.at.Add(r.span), now)
+		begin = earliest(r.at, end.Add(-stands))
+	}
 	before := i > 0 && rows[i-1].at.Add(rows[i-1].span).Equal(begin)
 	after := i+1 < len(rows) && rows[i+1].at.Equal(end)
 	switch {
@@ -118,8 +129,10 @@ func part(rows []looked, i int, of paces, from, to, now time.Time) time.Duration
 
 // lookedAt is one of a row. That of a reading is of its minute, and of that reading alone.
 func lookedAt(r *store.Row, column int) looked {
-	v := &r.Values[column]
+	v, read := &r.Values[column], &r.Values[store.ReadSeconds]
 	out := looked{at: r.Time, span: r.Tier.Span(), readings: max(r.Readings, 1)}
+	out.timed = min(read.Count, out.readings)
+	out.stood = time.Duration(read.Mean * float64(out.timed) * float64(time.Second))
 	if !v.Doubtful {
 		out.count, out.mean = min(v.Count, out.readings), v.Mean
 	}

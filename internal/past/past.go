@@ -24,8 +24,9 @@ type Past struct {
 	// Permits says what may be shown of snapshots; what Store returns is as it is, see [Permits.Store].
 	Permits Permits
 
-	histories, moments room     // of histories those that are large
-	settling           settling // of what answers one question with many queries; else nil
+	// Of histories those that are large; stories are those of long spans, and sums over them.
+	histories, moments, stories room
+	settling                    settling // of what answers one question with many queries; else nil
 }
 
 // Rows yields readings as they are kept, in no order but for those of one device and tier. See [store.Query].

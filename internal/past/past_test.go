@@ -81,7 +81,9 @@ func (m *memory) Sessions(_ context.Context, q store.Query) iter.Seq2[store.Sess
 }
 
 func (m *memory) Causes(_ context.Context, q store.Query) iter.Seq2[store.Cause, error] {
-	return within(m.causes, m.err, func(c *store.Cause) bool { return asked(q, c.Key) && overlaps(q, c.From, c.To) })
+	return within(m.causes, m.err, func(c *store.Cause) bool {
+		return asked(q, c.Key) && overlaps(q, c.From, c.To) && (q.Kinds == nil || slices.Contains(q.Kinds, c.Kind)) && c.To.Sub(c.From) >= q.Lasting
+	})
 }
 
 var (

@@ -39,6 +39,37 @@ func (r *room) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
+// lengthy is the shortest span of which two questions are answered at once, and most how long the answer about one may take: whoever
+// asked may wait for no longer.
+const lengthy, most = 7 * 24 * time.Hour, 20 * time.Second
+
+// errSlow says that an answer took too long.
+var errSlow = &gpu.Advice{
+	What: "the answer about so long a time is not ready after " + most.String(),
+	Try:  "ask about a shorter time, or again when less is asked of this machine", Err: ErrBusy,
+}
+
+// lengthy waits until a question about a span may be answered, and bounds how long that may take. Done is to be called once, with the
+// error of the answer, and returns the one to tell. Where there is no place in time the error is [ErrBusy].
+func (p *Past) lengthy(ctx context.Context, q store.Query) (within context.Context, done func(error) error, err error) {
+	if !q.To.IsZero() && q.To.Sub(q.From) < lengthy {
+		return ctx, func(err error) error { return err }, nil
+	}
+	leave, err := p.stories.enter(ctx)
+	if err != nil {
+		return ctx, nil, err
+	}
+	within, cancel := context.WithTimeoutCause(ctx, most, errSlow)
+	return within, func(err error) error {
+		if err != nil && ctx.Err() == nil && within.Err() != nil {
+			err = errSlow
+		}
+		cancel()
+		leave()
+		return err
+	}, nil
+}
+
 // Room waits until a history of so many values may be read and answered: two large ones at once. The place is to be left once. Where
 // there is none in time the error is [ErrBusy].
 func (p *Past) Room(ctx context.Context, values int) (leave func(), err error) {

@@ -19,19 +19,26 @@ type By string
 
 // The ways to sum usage.
 const (
-	ByUser    By = "user"
-	ByProcess By = "process" // by what a person calls the program, and its user
-	ByJob     By = "job"
-	ByPod     By = "pod"
-	ByGPU     By = "gpu"
+	ByUser      By = "user"
+	ByProcess   By = "process" // by what a person calls the program, and its user
+	ByJob       By = "job"
+	ByPod       By = "pod"
+	ByContainer By = "container"
+	ByUnit      By = "unit" // of systemd
+	ByGPU       By = "gpu"
+	ByNode      By = "node"
+	ByCluster   By = "cluster" // of nodes; those in none are together
 )
 
 // Ways are all of them.
-var Ways = []By{ByUser, ByProcess, ByJob, ByPod, ByGPU}
+var Ways = []By{ByUser, ByProcess, ByJob, ByPod, ByContainer, ByUnit, ByGPU, ByNode, ByCluster}
 
-// A Usage is what one user, program, job, pod or device had over a span.
+// ofDevices reports whether each device is in one sum as a whole.
+func (by By) ofDevices() bool { return by == ByGPU || by == ByNode || by == ByCluster }
+
+// A Usage is what one user, program, job, pod, container, unit, device, node or cluster had over a span.
 type Usage struct {
-	Name      string // empty: not known, or none such as of what runs in no job
+	Name      string // empty: not known, or none such as of what runs in no job, or of nodes in no cluster
 	User      string // of a process
 	store.Key        // of a device
 
@@ -44,12 +51,13 @@ type Usage struct {
 	// SMSeconds is how long all multiprocessors of a device would have worked for the same; absent where no
 	// driver told.
 	SMSeconds gpu.Reading[float64]
-	// Joules is its part of the draw above rest, an estimate; of a device all that it drew, unless only some sessions are asked
-	// for. Absent where it was never known.
+	// Joules is its part of the draw above rest, an estimate; of a device, and of the devices of a node or cluster, all that they drew,
+	// unless only some sessions are asked for. Absent where it was never known.
 	Joules gpu.Reading[float64]
-	// JoulesKnown is the part of the time, 0 to 1, for which Joules is known.
-	JoulesKnown float64
-	PeakMemory  gpu.Reading[gpu.Bytes] // the most that one session held
+	// JoulesKnown is the part of the time, 0 to 1, for which Joules is known, and JoulesEstimated that for which it is estimated, since
+	// what the devices draw at rest was not known: see [store.Estimated].
+	JoulesKnown, JoulesEstimated float64
+	PeakMemory                   gpu.Reading[gpu.Bytes] // the most that one session held
 }
 
 // KWh is the energy in kilowatt-hours.
@@ -71,138 +79,231 @@ type group struct {
 	on   map[store.Key][]stretch
 	span float64 // seconds that were seen of its sessions
 	told float64 // of them those in which the energy is known
+
+	estimated float64 // and those in which it is estimated
 }
 
 // Usage sums up who used devices between two times, the longest held first. A session that is only in part within the span
 // counts by that part, its energy and work by what its device drew then. Where only some sessions are asked for, the energy of a device is what these had of it.
-func (p *Past) Usage(ctx context.Context, by By, q store.Query) ([]Usage, error) {
-	groups := map[string]*group{}
-	whole := func(s *store.Session) bool { return !s.From.Before(q.From) && (q.To.IsZero() || !s.To.After(q.To)) }
-	err := p.sessions(ctx, by, q, whole, func(s *store.Session, w *weight) {
-		name, user := nameOf(by, s)
-		k := name + "\x00" + user
-		g := groups[k]
-		if g == nil {
-			g = newGroup(by, name, user, s)
-			groups[k] = g
-		}
-		g.add(s, w, q.From, q.To)
-	})
+func (p *Past) Usage(ctx context.Context, by By, q store.Query) (list []Usage, err error) {
+	ctx, done, err := p.lengthy(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Usage, 0, len(groups))
-	for _, g := range groups {
-		out = append(out, g.sum())
+	list, err = p.usage(ctx, by, q)
+	return list, done(err)
+}
+
+func (p *Past) usage(ctx context.Context, by By, q store.Query) ([]Usage, error) {
+	all := newTotals(by, []time.Time{q.From, q.To})
+	if err := p.sum(ctx, q, all); err != nil {
+		return nil, err
 	}
-	if by == ByGPU && q.User+q.Name+q.Job+q.Pod == "" {
-		if out, err = p.drawn(ctx, q, out); err != nil {
-			return nil, err
-		}
+	groups := map[string]*group{}
+	for of, g := range all.groups {
+		groups[of.name+"\x00"+of.user] = g
 	}
-	slices.SortFunc(out, byHeld)
-	return out, nil
+	if by.ofDevices() && q.User+q.Name+q.Job+q.Pod == "" {
+		out, err := p.drawn(ctx, by, q, groups)
+		slices.SortFunc(out, byHeld)
+		return out, err
+	}
+	return all.list()[0], nil
 }
 
 // Daily is Usage of each of several spans, such as days, of which each ends where the next begins: of span i, from times[i] to
 // times[i+1]. The energy of devices is what sessions had of it.
 func (p *Past) Daily(ctx context.Context, by By, q store.Query, times []time.Time) ([][]Usage, error) {
-	type part struct {
-		span       int
-		name, user string
+	all := newTotals(by, times)
+	if err := p.sum(ctx, q, all); err != nil {
+		return nil, err
 	}
-	groups := map[part]*group{}
-	without := func(s *store.Session, i int) bool {
-		return s.To.Before(times[i]) || !s.From.Before(times[i+1]) || s.To.Equal(times[i]) && s.From.Before(s.To)
-	}
-	whole := func(s *store.Session) bool {
-		for i := range len(times) - 1 {
-			if !without(s, i) && (s.From.Before(times[i]) || s.To.After(times[i+1])) {
-				return false
-			}
+	return all.list(), nil
+}
+
+// sum reads the sessions of a span and sums them up.
+func (p *Past) sum(ctx context.Context, q store.Query, x *totals) error {
+	q.Brief = true
+	for s, err := range p.Store.Sessions(ctx, q) {
+		if err != nil {
+			return err
 		}
-		return true
+		x.take(&s)
 	}
-	err := p.sessions(ctx, by, q, whole, func(s *store.Session, w *weight) {
-		name, user := nameOf(by, s)
-		for i := range len(times) - 1 {
-			if without(s, i) {
-				continue
-			}
-			g := groups[part{i, name, user}]
-			if g == nil {
-				g = newGroup(by, name, user, s)
-				groups[part{i, name, user}] = g
-			}
-			g.add(s, w, times[i], times[i+1])
-		}
-	})
+	return x.finish(ctx, p)
+}
+
+// All is what a page says of a span.
+type All struct {
+	Story *Story
+	Usage []Usage   // as [Past.Usage]
+	Daily [][]Usage // as [Past.Daily]
+}
+
+// All tells what went on in a span and who used what, in all and in each of several spans, reading each session once. It calls each with
+// every one, as [Past.Sessions] yields them in brief.
+func (p *Past) All(ctx context.Context, by By, q store.Query, times []time.Time, names func(store.Key) string, each func(*store.Session)) (all *All, err error) {
+	ctx, done, err := p.lengthy(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	out := make([][]Usage, max(0, len(times)-1))
-	for of, g := range groups {
+	all, err = p.all(ctx, by, q, times, names, each)
+	return all, done(err)
+}
+
+func (p *Past) all(ctx context.Context, by By, q store.Query, times []time.Time, names func(store.Key) string, each func(*store.Session)) (*All, error) {
+	story, err := p.plot(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	usage, daily := newTotals(by, []time.Time{q.From, q.To}), newTotals(by, times)
+	q.Brief = true
+	for s, err := range p.Sessions(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		each(&s)
+		story.take(&s)
+		usage.take(&s)
+		daily.take(&s)
+	}
+	out := &All{}
+	if out.Story, err = story.tell(ctx, p, names); err != nil {
+		return nil, err
+	}
+	for _, x := range []*totals{usage, daily} {
+		if err := x.finish(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	out.Usage, out.Daily = usage.list()[0], daily.list()
+	return out, nil
+}
+
+// totals add sessions up to the groups of each of several spans. A zero time at the end of the last bounds nothing.
+type totals struct {
+	by     By
+	times  []time.Time
+	groups map[sumOf]*group
+	newest map[place]*one
+	parts  []store.Session
+}
+
+// A sumOf names a sum: of a span, and of whom.
+type sumOf struct {
+	span       int
+	name, user string
+}
+
+// A place is where one of a group may be.
+type place struct {
+	name, user string
+	store.Key
+}
+
+// one is the newest session there, until when there was one, and whether it was beside another.
+type one struct {
+	store.Session
+	until  time.Time
+	beside bool
+}
+
+func newTotals(by By, times []time.Time) *totals {
+	return &totals{by: by, times: times, groups: map[sumOf]*group{}, newest: map[place]*one{}}
+}
+
+// without reports whether a session has no part in span i. Of a single span, what is read has.
+func (x *totals) without(s *store.Session, i int) bool {
+	if len(x.times) == 2 {
+		return false
+	}
+	return s.To.Before(x.times[i]) || !s.From.Before(x.times[i+1]) || s.To.Equal(x.times[i]) && s.From.Before(s.To)
+}
+
+// whole reports whether a session is not cut by a span.
+func (x *totals) whole(s *store.Session) bool {
+	for i := range len(x.times) - 1 {
+		if end := x.times[i+1]; !x.without(s, i) && (s.From.Before(x.times[i]) || !end.IsZero() && s.To.After(end)) {
+			return false
+		}
+	}
+	return true
+}
+
+// take takes a session in, in the order in which they began. Those that are not whole, and those that were on a device beside another one
+// of the same group, wait until it is known when each of them worked.
+func (x *totals) take(s *store.Session) {
+	name, user := nameOf(x.by, s)
+	at := place{name, user, s.Key}
+	before := x.newest[at]
+	if before == nil || !s.From.Before(before.until) {
+		if before == nil {
+			x.newest[at] = &one{*s, s.To, false}
+			return
+		}
+		x.alone(before)
+		*before = one{*s, s.To, false}
+		return
+	}
+	if !before.beside {
+		before.beside = true
+		x.parts = append(x.parts, before.Session)
+	}
+	x.parts = append(x.parts, *s)
+	before.until = latest(before.until, s.To)
+}
+
+func (x *totals) alone(s *one) {
+	switch {
+	case s.beside:
+	case x.whole(&s.Session):
+		x.add(&s.Session, nil)
+	default:
+		x.parts = append(x.parts, s.Session)
+	}
+}
+
+// finish adds what waits.
+func (x *totals) finish(ctx context.Context, p *Past) error {
+	for _, s := range x.newest {
+		x.alone(s)
+	}
+	weights, err := p.weights(ctx, x.parts)
+	if err != nil {
+		return err
+	}
+	for i := range x.parts {
+		x.add(&x.parts[i], &weights[i])
+	}
+	return ctx.Err()
+}
+
+func (x *totals) add(s *store.Session, w *weight) {
+	name, user := nameOf(x.by, s)
+	for i := range len(x.times) - 1 {
+		if x.without(s, i) {
+			continue
+		}
+		of := sumOf{i, name, user}
+		g := x.groups[of]
+		if g == nil {
+			g = newGroup(x.by, name, user, s)
+			x.groups[of] = g
+		}
+		g.add(s, w, x.times[i], x.times[i+1])
+	}
+}
+
+// list is the usage of each span, the longest held first.
+func (x *totals) list() [][]Usage {
+	out := make([][]Usage, max(0, len(x.times)-1))
+	for of, g := range x.groups {
 		out[of.span] = append(out[of.span], g.sum())
 	}
 	for _, list := range out {
 		slices.SortFunc(list, byHeld)
 	}
-	return out, nil
-}
-
-// sessions calls add with each session, and with the weight of those that are not whole in what is asked for. So it does with
-// those that were on a device beside another one of the same group: when each of them worked says for how long one did.
-func (p *Past) sessions(ctx context.Context, by By, q store.Query, whole func(*store.Session) bool, add func(*store.Session, *weight)) error {
-	type place struct {
-		name, user string
-		store.Key
-	}
-	type one struct {
-		store.Session
-		until  time.Time
-		beside bool
-	}
-	var parts []store.Session
-	alone := func(s *one) {
-		switch {
-		case s == nil || s.beside:
-		case whole(&s.Session):
-			add(&s.Session, nil)
-		default:
-			parts = append(parts, s.Session)
-		}
-	}
-	newest := map[place]*one{}
-	for s, err := range p.Store.Sessions(ctx, q) {
-		if err != nil {
-			return err
-		}
-		name, user := nameOf(by, &s)
-		at := place{name, user, s.Key}
-		before := newest[at]
-		if before == nil || !s.From.Before(before.until) {
-			alone(before)
-			newest[at] = &one{s, s.To, false}
-			continue
-		}
-		if !before.beside {
-			before.beside = true
-			parts = append(parts, before.Session)
-		}
-		parts = append(parts, s)
-		before.until = latest(before.until, s.To)
-	}
-	for _, s := range newest {
-		alone(s)
-	}
-	weights, err := p.weights(ctx, parts)
-	if err != nil {
-		return err
-	}
-	for i := range parts {
-		add(&parts[i], &weights[i])
-	}
-	return nil
+	return out
 }
 
 func newGroup(by By, name, user string, s *store.Session) *group {
@@ -229,9 +330,39 @@ func nameOf(by By, s *store.Session) (name, user string) {
 		return s.Job, ""
 	case ByPod:
 		return s.Pod, ""
+	case ByContainer:
+		return s.Container, ""
+	case ByUnit:
+		return s.Unit, ""
 	default:
-		return s.Node + "/" + s.UUID, ""
+		return nameOfDevice(by, s.Key), ""
 	}
+}
+
+// nameOfDevice is the name of the sum that a device is in.
+func nameOfDevice(by By, k store.Key) string {
+	switch by {
+	case ByNode:
+		return k.Node
+	case ByCluster:
+		cluster, _, in := strings.Cut(k.Node, ":") // as [insight.Key] makes it
+		if !in {
+			return ""
+		}
+		return cluster
+	default:
+		return k.Node + "/" + k.UUID
+	}
+}
+
+// Choices are all ways to sum, for people: "user, process or gpu".
+func Choices() string {
+	names := make([]string, len(Ways))
+	for i, by := range Ways {
+		names[i] = string(by)
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // ParseBy reads a way to sum.
@@ -239,7 +370,7 @@ func ParseBy(text string) (By, error) {
 	if by := By(strings.ToLower(text)); slices.Contains(Ways, by) {
 		return by, nil
 	}
-	return "", fmt.Errorf("%s is no way to sum usage: take user, process, job, pod or gpu", strconv.Quote(text))
+	return "", fmt.Errorf("%s is no way to sum usage: take %s", strconv.Quote(text), Choices())
 }
 
 // add takes in the part of a session between two times.
@@ -269,7 +400,11 @@ func (g *group) add(s *store.Session, w *weight, from, to time.Time) {
 	}
 	if s.JoulesKnown > 0 {
 		g.Joules = gpu.Of(g.Joules.Or(0) + work*s.Joules)
-		g.told += share * s.JoulesKnown.Seconds()
+		if told := share * s.JoulesKnown.Seconds(); s.JoulesMethod == store.Estimated {
+			g.estimated += told
+		} else {
+			g.told += told
+		}
 	}
 	if m, ok := s.PeakMemory.Get(); ok && m >= g.PeakMemory.Or(0) {
 		g.PeakMemory = gpu.Of(m)
@@ -300,7 +435,7 @@ func (g *group) sum() Usage {
 		u.Busy += busy
 	}
 	if g.span > 0 {
-		u.JoulesKnown = g.told / g.span
+		u.JoulesKnown, u.JoulesEstimated = g.told/g.span, g.estimated/g.span
 	}
 	return u
 }
@@ -341,28 +476,36 @@ func heldBy(list []stretch) (held, busy time.Duration) {
 	return time.Duration(math.Round(heldFor)), time.Duration(math.Round(busyFor))
 }
 
-// drawn sets the energy of devices to all that they drew, from their power, in place of what sessions had of it. Devices that
-// nobody used are added.
-func (p *Past) drawn(ctx context.Context, q store.Query, of []Usage) ([]Usage, error) {
-	if q.To.IsZero() || q.From.IsZero() {
-		return of, nil
-	}
-	energy, err := p.Energy(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	for i := range of {
-		e, known := energy[of[i].Key]
-		of[i].Joules, of[i].JoulesKnown = gpu.Reading[float64]{}, 0
-		if known {
-			of[i].Joules, of[i].JoulesKnown = gpu.Of(e.Joules), e.Known
+// drawn are the sums of groups of devices with the energy of all that these drew, from their power, in place of what sessions had of it.
+// Devices that nobody used are added.
+func (p *Past) drawn(ctx context.Context, by By, q store.Query, groups map[string]*group) (out []Usage, err error) {
+	var energy map[store.Key]Energy
+	if !q.To.IsZero() && !q.From.IsZero() {
+		if energy, err = p.Energy(ctx, q); err != nil {
+			return nil, err
 		}
-		delete(energy, of[i].Key)
+		for _, g := range groups {
+			g.Joules, g.told, g.estimated, g.span = gpu.Reading[float64]{}, 0, 0, 0
+		}
 	}
 	for k, e := range energy {
-		of = append(of, Usage{Name: k.Node + "/" + k.UUID, Key: k, Devices: 1, Joules: gpu.Of(e.Joules), JoulesKnown: e.Known})
+		name := nameOfDevice(by, k)
+		g := groups[name+"\x00"]
+		if g == nil {
+			g = newGroup(by, name, "", &store.Session{SessionKey: store.SessionKey{Key: k}})
+			groups[name+"\x00"] = g
+		}
+		g.on[k] = append(g.on[k], stretch{})
+		g.Joules = gpu.Of(g.Joules.Or(0) + e.Joules)
+		g.told += e.Known
 	}
-	return of, nil
+	for _, g := range groups {
+		if energy != nil {
+			g.span = float64(len(g.on))
+		}
+		out = append(out, g.sum())
+	}
+	return out, nil
 }
 
 // An Energy is what a device drew.
@@ -388,7 +531,7 @@ func (p *Past) Energy(ctx context.Context, q store.Query) (map[store.Key]Energy,
 		q.Tier = store.Quarter
 	}
 	column := store.OfDevices.Find("power_draw")
-	q.Columns, q.Reuse = []int{column}, true
+	q.Columns, q.Reuse = []int{column, store.ReadSeconds}, true
 	out := map[store.Key]Energy{}
 	for from := q.From; from.Before(q.To); from = from.Add(atOnce) {
 		to := earliest(from.Add(atOnce), q.To)
@@ -439,6 +582,7 @@ func (p *Past) looked(ctx context.Context, q store.Query, column int) (map[store
 				is.mean = (sum.mean*float64(sum.count) + is.mean*float64(is.count)) / float64(n)
 			}
 			is.readings, is.count = is.readings+sum.readings, is.count+sum.count
+			is.stood, is.timed = is.stood+sum.stood, is.timed+sum.timed
 		}
 		unmade[at] = is
 	}

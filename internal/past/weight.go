@@ -46,7 +46,7 @@ func (p *Past) weights(ctx context.Context, list []store.Session) ([]weight, err
 				}
 			}
 			column := store.OfDevices.Find("power_draw")
-			q.Columns, q.Reuse = []int{column}, true
+			q.Columns, q.Reuse = []int{column, store.ReadSeconds}, true
 			all, err := p.looked(ctx, q, column)
 			if err != nil {
 				return nil, err
@@ -163,7 +163,7 @@ func (w *weight) parts(from, to time.Time) func(yield func(watts, seconds float6
 		now := w.past.Now()
 		for i := range w.rows {
 			r := &w.rows[i]
-			if r.count == 0 || r.at.Add(rarest+r.span).Before(from) || r.at.After(to) {
+			if r.count == 0 || r.at.Add(rarest+r.span).Before(from) || r.at.Add(-rarest).After(to) {
 				continue
 			}
 			if long := part(w.rows, i, w.past.paces(), from, to, now); long > 0 && !yield(r.mean, long.Seconds()) {

@@ -58,34 +58,128 @@ var shown = map[explain.Kind]string{
 
 // Why tells what went on between two times. names says how people call a device, such as "GPU 3". Times in sentences are
 // in the zone of q.From.
-func (p *Past) Why(ctx context.Context, q store.Query, names func(store.Key) string) (*Story, error) {
-	s := &Story{From: q.From, To: q.To}
-	cooled := map[store.Key][]store.Cause{}
-	for c, err := range p.Causes(ctx, q) {
+func (p *Past) Why(ctx context.Context, q store.Query, names func(store.Key) string) (s *Story, err error) {
+	ctx, done, err := p.lengthy(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	s, err = p.why(ctx, q, names)
+	return s, done(err)
+}
+
+func (p *Past) why(ctx context.Context, q store.Query, names func(store.Key) string) (*Story, error) {
+	t, err := p.plot(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	q.Brief = true
+	for s, err := range p.Store.Sessions(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
-		s.Causes = append(s.Causes, c)
-		c.From, c.To = latest(c.From, q.From), earliest(c.To, q.To)
-		kind := explain.Kind(c.Kind)
-		if kind == explain.CoolingDown {
-			cooled[c.Key] = append(cooled[c.Key], c)
-		}
-		if shown[kind] != "" {
-			s.take(&c)
+		t.take(&s)
+	}
+	return t.tell(ctx, p, names)
+}
+
+// long is the longest span whose story always has all causes, and measures work by readings. Of a longer one that has many the story has
+// only those that lasted a quarter of an hour, but for what was broken: shorter ones of long ago are forgotten. How busy work kept a
+// device is told from the sessions then.
+const long, many = 31 * 24 * time.Hour, 5000
+
+// broken are the kinds of which every cause counts, and lasting those that tell of work and rest.
+var broken, lasting = kindsOf(true), append(kindsOf(false), string(explain.CoolingDown))
+
+func kindsOf(brokenOnes bool) (kinds []string) {
+	for kind := range shown {
+		switch kind {
+		case explain.Work, explain.HeldAwake, explain.Unexplained, explain.LimitedByHeat:
+			if !brokenOnes {
+				kinds = append(kinds, string(kind))
+			}
+		default:
+			if brokenOnes {
+				kinds = append(kinds, string(kind))
+			}
 		}
 	}
-	slices.SortStableFunc(s.Chapters, func(a, b Chapter) int { return a.From.Compare(b.From) })
-	if err := p.name(ctx, q, s.Chapters); err != nil {
-		return nil, err
+	slices.Sort(kinds)
+	return kinds
+}
+
+// A plot is a story that gets its sessions.
+type plot struct {
+	*Story
+	last   map[strand]int // the last chapter of each kind of a device
+	cooled map[store.Key][]store.Cause
+	*namer
+	long bool
+}
+
+// plot reads the causes of a span.
+func (p *Past) plot(ctx context.Context, q store.Query) (*plot, error) {
+	t := &plot{Story: &Story{From: q.From, To: q.To}, last: map[strand]int{}, cooled: map[store.Key][]store.Cause{}}
+	queries := []store.Query{q}
+	if q.To.Sub(q.From) > long {
+		few, of := q, q
+		few.First, of.Kinds, of.Lasting = many, lasting, store.Quarter.Span()
+		q.Kinds = broken
+		queries = []store.Query{few, of, q}
 	}
-	if err := p.measure(ctx, s.Chapters); err != nil {
-		return nil, err
+	for i, q := range queries {
+		for c, err := range p.Causes(ctx, q) {
+			if err != nil {
+				return nil, err
+			}
+			t.Causes = append(t.Causes, c)
+		}
+		if i == 0 && len(queries) > 1 {
+			if len(t.Causes) < many/2 { // these are all; some of what is read last until before the span
+				break
+			}
+			t.long, t.Causes = true, slices.Clone(t.Causes[:1]) // the first says since when something is known
+		}
+	}
+	for i := range t.Causes {
+		if !t.long || i > 0 {
+			t.takeCause(t.Causes[i])
+		}
+	}
+	slices.SortStableFunc(t.Chapters, func(a, b Chapter) int { return a.From.Compare(b.From) })
+	t.namer = newNamer(t.Chapters, t.long)
+	return t, nil
+}
+
+func (t *plot) takeCause(c store.Cause) {
+	c.From, c.To = latest(c.From, t.From), earliest(c.To, t.To)
+	kind := explain.Kind(c.Kind)
+	if kind == explain.CoolingDown {
+		t.cooled[c.Key] = append(t.cooled[c.Key], c)
+	}
+	if shown[kind] != "" {
+		t.chapter(&c)
+	}
+}
+
+// take takes a session in.
+func (t *plot) take(s *store.Session) { t.namer.take(s) }
+
+// tell tells the story once it has all sessions.
+func (t *plot) tell(ctx context.Context, p *Past, names func(store.Key) string) (*Story, error) {
+	s := t.Story
+	t.namer.finish()
+	if !t.long {
+		if err := p.measure(ctx, s.Chapters); err != nil {
+			return nil, err
+		}
 	}
 	for i := range s.Chapters {
 		c := &s.Chapters[i]
+		if i&1023 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if c.Kind == string(explain.Work) {
-			c.Cooled = after(cooled[c.Key], c.To)
+			c.Cooled = after(t.cooled[c.Key], c.To)
 		}
 		c.Sentence = s.tell(c, names(c.Key)) + "."
 	}
@@ -109,65 +203,97 @@ func after(cooled []store.Cause, end time.Time) time.Duration {
 	return 0
 }
 
-// take makes a cause a chapter, or more of the one before it. What another process held awake is another chapter.
-func (s *Story) take(c *store.Cause) {
-	for i := len(s.Chapters) - 1; i >= 0; i-- {
-		if last := &s.Chapters[i]; last.Key == c.Key && last.Kind == c.Kind {
-			other := c.Kind == string(explain.HeldAwake) && c.Who != last.Who
-			if c.From.Sub(last.To) <= pause && !other {
-				last.To = latest(last.To, c.To)
-				return
-			}
-			break
-		}
-	}
-	s.Chapters = append(s.Chapters, Chapter{Key: c.Key, From: c.From, To: c.To, Kind: c.Kind, Who: c.Who})
+// A strand is what goes on with a device again and again.
+type strand struct {
+	store.Key
+	kind string
 }
 
-// name says whose work the chapters were: of those who were there, the one whose process worked longest.
-func (p *Past) name(ctx context.Context, q store.Query, chapters []Chapter) error {
-	type worked struct {
-		who  string
-		busy time.Duration
+// chapter makes a cause a chapter, or more of the one before it. What another process held awake is another chapter.
+func (t *plot) chapter(c *store.Cause) {
+	of := strand{c.Key, c.Kind}
+	if i, some := t.last[of]; some {
+		last := &t.Chapters[i]
+		other := c.Kind == string(explain.HeldAwake) && c.Who != last.Who
+		if c.From.Sub(last.To) <= pause && !other {
+			last.To = latest(last.To, c.To)
+			return
+		}
 	}
-	by := make([][]worked, len(chapters))
-	work := map[store.Key][]int{} // the chapters of a device by time; they do not overlap
+	t.last[of] = len(t.Chapters)
+	t.Chapters = append(t.Chapters, Chapter{Key: c.Key, From: c.From, To: c.To, Kind: c.Kind, Who: c.Who})
+}
+
+// A namer says whose work chapters were: of those who were there, the one whose process worked longest.
+type namer struct {
+	chapters []Chapter
+	by       [][]worked
+	work     map[store.Key][]int // the chapters of a device by time; they do not overlap
+	measured []measured          // by the sessions; nil: they are measured by readings
+}
+
+type worked struct {
+	who  string
+	busy time.Duration
+}
+
+// measured is how long all multiprocessors would have worked in a chapter, and for how long that is known, in seconds.
+type measured struct{ worked, known float64 }
+
+func newNamer(chapters []Chapter, measure bool) *namer {
+	n := &namer{chapters: chapters, by: make([][]worked, len(chapters)), work: map[store.Key][]int{}}
 	for i := range chapters {
 		if c := &chapters[i]; c.Kind == string(explain.Work) {
-			work[c.Key] = append(work[c.Key], i)
+			n.work[c.Key] = append(n.work[c.Key], i)
 		}
 	}
-	for s, err := range p.Store.Sessions(ctx, q) {
-		if err != nil {
-			return err
+	if measure {
+		n.measured = make([]measured, len(chapters))
+	}
+	return n
+}
+
+func (n *namer) take(s *store.Session) {
+	list := n.work[s.Key]
+	first, _ := slices.BinarySearchFunc(list, s.From, func(i int, from time.Time) int { return n.chapters[i].To.Compare(from) })
+	who := ""
+	for _, i := range list[first:] {
+		c := &n.chapters[i]
+		if !c.From.Before(s.To) {
+			break
 		}
-		list := work[s.Key]
-		first, _ := slices.BinarySearchFunc(list, s.From, func(i int, from time.Time) int { return chapters[i].To.Compare(from) })
-		for _, i := range list[first:] {
-			c := &chapters[i]
-			if !c.From.Before(s.To) {
-				break
-			}
-			overlap := earliest(s.To, c.To).Sub(latest(s.From, c.From))
-			if overlap <= 0 || s.Busy <= 0 {
-				continue
-			}
-			busy := time.Duration(float64(s.Busy) * float64(overlap) / float64(s.To.Sub(s.From)))
-			who := whose(&s)
-			if at := slices.IndexFunc(by[i], func(w worked) bool { return w.who == who }); at >= 0 {
-				by[i][at].busy += busy
-			} else {
-				by[i] = append(by[i], worked{who, busy})
-			}
+		overlap := earliest(s.To, c.To).Sub(latest(s.From, c.From))
+		if overlap <= 0 || s.Busy <= 0 {
+			continue
+		}
+		part := float64(overlap) / float64(s.To.Sub(s.From))
+		busy := time.Duration(float64(s.Busy) * part)
+		if n.measured != nil && s.SMKnown > 0 {
+			n.measured[i].worked += part * s.SMSeconds
+			n.measured[i].known = max(n.measured[i].known, part*s.SMKnown.Seconds())
+		}
+		if who == "" {
+			who = whose(s)
+		}
+		if at := slices.IndexFunc(n.by[i], func(w worked) bool { return w.who == who }); at >= 0 {
+			n.by[i][at].busy += busy
+		} else {
+			n.by[i] = append(n.by[i], worked{who, busy})
 		}
 	}
-	for i, list := range by {
+}
+
+func (n *namer) finish() {
+	for i, list := range n.by {
+		c := &n.chapters[i]
 		if len(list) > 0 {
 			slices.SortFunc(list, func(a, b worked) int { return cmp.Or(cmp.Compare(b.busy, a.busy), cmp.Compare(a.who, b.who)) })
-			chapters[i].Who, chapters[i].Others = list[0].who, len(list)-1
+			c.Who, c.Others = list[0].who, len(list)-1
+		}
+		if n.measured != nil && n.measured[i].known > 0 {
+			c.Utilization = gpu.Of(gpu.Percent(min(100, 100*n.measured[i].worked/max(n.measured[i].known, c.To.Sub(c.From).Seconds()))))
 		}
 	}
-	return nil
 }
 
 func whose(s *store.Session) string {
@@ -181,17 +307,16 @@ func whose(s *store.Session) string {
 // measure sets the mean utilization of the chapters. Each is measured by rows that fit it, so that its figure is the same however
 // long a span is asked about.
 func (p *Past) measure(ctx context.Context, chapters []Chapter) error {
-	type strand struct {
-		store.Key
-		kind string
+	type measuredBy struct {
+		strand
 		tier store.Tier
 	}
 	// What is not settled is asked for once: of 1,000 GPUs it is much, and a story has hundreds of chapters.
 	once := &Past{Store: p.Store, Keeps: p.Keeps, Now: p.Now, Interval: p.Interval, Seldom: p.Seldom, Permits: p.Permits, settling: settling{}}
-	of := map[strand][]*Chapter{} // by time; they do not overlap
+	of := map[measuredBy][]*Chapter{} // by time; they do not overlap
 	for i := range chapters {
 		c := &chapters[i]
-		s := strand{c.Key, c.Kind, p.fits(c)}
+		s := measuredBy{strand{c.Key, c.Kind}, p.fits(c)}
 		of[s] = append(of[s], c)
 	}
 	for s, list := range of {

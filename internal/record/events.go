@@ -22,12 +22,13 @@ const (
 	// lasting is how long heat or power must hold the clocks down to be told, and brief how long they may pause in that.
 	lasting, brief = 30 * time.Second, time.Minute
 	// over is how long they must not do so for what was told to be over: work at the power limit touches it now and then.
-	over = 5 * time.Minute
+	over = 3 * time.Minute
 )
 
 // changes are what events of a device are found by.
 type changes struct {
-	known  bool // it was seen before in this run
+	known  bool         // it was seen before in this run
+	of     gpu.Identity // as it was seen last
 	state  gpu.State
 	xids   map[int]uint64 // how often, by code
 	faults map[gpu.FaultKind]uint64
@@ -75,6 +76,7 @@ func (r *Recorder) observeChanges(d *device, of *gpu.Device, at time.Time) {
 	for i := range throttles {
 		r.observeThrottle(d, of, i, known && reasons&throttles[i].reasons != 0, at)
 	}
+	x.of = of.Identity
 	x.known = true
 }
 
@@ -85,6 +87,13 @@ func (r *Recorder) observeThrottle(d *device, of *gpu.Device, i int, held bool, 
 	if t.told {
 		pause = over
 	}
+	ended := !t.since.IsZero() && (at.Sub(t.last) >= pause || at.Before(t.last)) // nobody knows what was in a gap
+	if ended {
+		if t.told {
+			r.out.event(throttlingEnds(d.Key(), of, i, t.since, t.last))
+		}
+		*t = throttle{}
+	}
 	switch {
 	case held && t.since.IsZero():
 		t.since, t.last = at, at
@@ -92,15 +101,65 @@ func (r *Recorder) observeThrottle(d *device, of *gpu.Device, i int, held bool, 
 		t.last = at
 		if !t.told && at.Sub(t.since) >= lasting {
 			t.told = true
-			r.out.event(throttling(d.Key(), of, i, "begins", t.since))
+			r.out.event(throttling(d.Key(), of, i, phaseBegins, t.since))
 		}
-	case !t.since.IsZero() && (at.Sub(t.last) >= pause || at.Before(t.last)):
-		if t.told {
-			r.out.event(throttling(d.Key(), of, i, "ends", t.last))
-		}
-		*t = throttle{}
 	}
 }
+
+// leaveThrottles takes in that a device is not there: what it was last held down by ends, too.
+func (r *Recorder) leaveThrottles(d *device, at time.Time) {
+	of := gpu.Device{Identity: d.changes.of}
+	for i := range throttles {
+		r.observeThrottle(d, &of, i, false, at)
+	}
+}
+
+// A throttled is what an earlier run told of, and never told the end of.
+type throttled struct {
+	store.Key
+	by int // of throttles
+}
+
+// throttlesOf finds what an earlier run told of last, of events by time.
+func (e *earlier) throttlesOf(event *store.Event) {
+	var data struct{ By, Phase string }
+	if json.Unmarshal(event.Data, &data) != nil {
+		return
+	}
+	for i := range throttles {
+		switch key := (throttled{event.Key, i}); {
+		case throttles[i].name != data.By:
+		case data.Phase == phaseBegins:
+			e.throttles[key] = event.Time
+		default:
+			delete(e.throttles, key)
+		}
+	}
+}
+
+// resumeThrottle goes on with what an earlier run told of, until it has ended.
+func (r *Recorder) resumeThrottle(of throttled, since, looked time.Time) {
+	d := r.device(r.node(of.Node), of.UUID)
+	if looked.Before(since) {
+		looked = since
+	}
+	t := &d.changes.held[of.by]
+	if !t.since.IsZero() && t.since.Sub(looked) >= over { // it is another one
+		device := gpu.Device{Identity: d.changes.of}
+		r.out.event(throttlingEnds(of.Key, &device, of.by, since, looked))
+		return
+	}
+	if t.since.IsZero() {
+		t.last = looked
+	}
+	if t.told { // it was told of once more
+		remove(&r.out, r.out.events, throttling(of.Key, &gpu.Device{}, of.by, phaseBegins, t.since).ID, sizeOfEvent)
+	}
+	t.since, t.told = since, true
+}
+
+// throttledFor is how far back an earlier run may have told of what goes on.
+const throttledFor = 30 * 24 * time.Hour
 
 // happened keeps an event of a device, unless a run before has it: the kernel's log tells of old errors again.
 func (r *Recorder) happened(d *device, e store.Event) {
@@ -183,14 +242,20 @@ func severityOf(s gpu.Severity) string {
 	return severityInfo
 }
 
+// The phases of throttling.
+const phaseBegins, phaseEnds = "begins", "ends"
+
 func throttling(key store.Key, d *gpu.Device, i int, phase string, at time.Time) store.Event {
 	by := throttles[i].name
-	text := map[string]string{
-		"begins": "%s is slowed down: %s holds its clocks down.",
-		"ends":   "%s is not slowed down any more by %s.",
-	}[phase]
-	data := map[string]string{"by": by, "phase": phase}
-	return eventOf(key, kindThrottling, by+" "+phase, at, severityInfo, fmt.Sprintf(text, explain.DeviceName(d), by), data)
+	text := fmt.Sprintf("%s is slowed down: %s holds its clocks down.", explain.DeviceName(d), by)
+	return eventOf(key, kindThrottling, by+" "+phase, at, severityInfo, text, map[string]string{"by": by, "phase": phase})
+}
+
+func throttlingEnds(key store.Key, d *gpu.Device, i int, since, at time.Time) store.Event {
+	by := throttles[i].name
+	text := fmt.Sprintf("%s is not slowed down any more by %s.", explain.DeviceName(d), by)
+	data := map[string]any{"by": by, "phase": phaseEnds, "since": since.Format(time.RFC3339), "seconds": at.Sub(since).Seconds()}
+	return eventOf(key, kindThrottling, by+" "+phaseEnds, at, severityInfo, text, data)
 }
 
 func clockSet(node string, at time.Time, by time.Duration) store.Event {

@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -132,4 +133,93 @@ func TestKindsAreListed(t *testing.T) {
 			t.Errorf("%s is not among the kinds of events", kind)
 		}
 	}
+}
+
+// What slowed a device down ends, also where gpuwhy was killed meanwhile, the device has left, or nobody looked for a while.
+func TestThrottlingEnds(t *testing.T) {
+	held := func(of bool) gpu.Device {
+		d := card("GPU-1")
+		d.Clocks.EventReasons = gpu.Of[gpu.ClockEventReasons](0)
+		if of {
+			d.Clocks.EventReasons = gpu.Of(gpu.ReasonThermalSlowdown)
+		}
+		return d
+	}
+	const begins, ends = "GPU 0 (Card) is slowed down: heat holds its clocks down.", "GPU 0 (Card) is not slowed down any more by heat."
+	// The world begins in seconds of now: what an earlier run told of is looked for in the last month.
+	begin := time.Now().UTC().Truncate(time.Second).Add(-2 * time.Hour)
+	for name, tt := range map[string]struct {
+		second  func(r *run, second int) *run // may start another gpuwhy
+		devices func(second int) []gpu.Device
+		want    string
+	}{
+		"while it runs": {nil, func(s int) []gpu.Device { return []gpu.Device{held(s <= 300)} }, "0 begins, 300 ends"},
+		"it is killed, and heat goes on": {
+			func(r *run, s int) *run { return r.againAt(s == 200) },
+			func(s int) []gpu.Device { return []gpu.Device{held(s <= 300)} }, "0 begins, 300 ends",
+		},
+		"it is killed, and heat is over": {
+			func(r *run, s int) *run { return r.againAt(s == 200) },
+			func(s int) []gpu.Device { return []gpu.Device{held(s < 200)} }, "0 begins, 195 ends",
+		},
+		"it is killed, and heat comes again much later": {
+			func(r *run, s int) *run { return r.againAt(s == 200) },
+			func(s int) []gpu.Device {
+				if s >= 200 && s < 1000 {
+					return nil
+				}
+				return []gpu.Device{held(s < 1200)}
+			}, "0 begins, 195 ends, 1000 begins, 1195 ends",
+		},
+		"the device leaves": {nil, func(s int) []gpu.Device {
+			if s > 300 {
+				return []gpu.Device{card("GPU-2")}
+			}
+			return []gpu.Device{held(true)}
+		}, "0 begins, 300 ends"},
+	} {
+		fake := newFake()
+		r := newRun(t, fake)
+		if err := r.load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for second := 0; second <= 1500; second += 5 {
+			if tt.second != nil {
+				r = tt.second(r, second)
+			}
+			if devices := tt.devices(second); devices != nil {
+				r.observe(snapshot(begin.Add(time.Duration(second)*time.Second), devices...))
+			}
+		}
+		r.flush()
+		var got []string
+		for _, e := range fake.events {
+			if e.Kind == kindThrottling {
+				phase := map[string]string{begins: "begins", ends: "ends"}[e.Text]
+				got = append(got, fmt.Sprintf("%04d %s", int(e.Time.Sub(begin).Seconds()), phase))
+			}
+		}
+		slices.Sort(got)
+		for i := range got {
+			if got[i] = strings.TrimLeft(got[i], "0"); got[i][0] == ' ' {
+				got[i] = "0" + got[i]
+			}
+		}
+		if strings.Join(got, ", ") != tt.want {
+			t.Errorf("%s: %s, want %s", name, strings.Join(got, ", "), tt.want)
+		}
+	}
+}
+
+// againAt is the run, or where it is killed now one that goes on with what the store has.
+func (r *run) againAt(now bool) *run {
+	if !now {
+		return r
+	}
+	r.flush()
+	next := newRun(r.t, r.fake)
+	if err := next.load(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	return next
 }

@@ -238,12 +238,21 @@ func query[T any](ctx context.Context, f *fakeStore, found func() []T) iter.Seq2
 	}
 }
 
+func (f *fakeStore) Events(ctx context.Context, q store.Query) iter.Seq2[store.Event, error] {
+	return query(ctx, f, func() (out []store.Event) {
+		for _, e := range f.events {
+			if q.Kinds == nil || slices.Contains(q.Kinds, e.Kind) {
+				out = append(out, e)
+			}
+		}
+		slices.SortFunc(out, func(a, b store.Event) int { return a.Time.Compare(b.Time) })
+		return out
+	})
+}
+
 // What a Recorder never asks for.
 
 func (f *fakeStore) Frames(context.Context, store.Query) iter.Seq2[store.Frame, error] {
-	panic("asked")
-}
-func (f *fakeStore) Events(context.Context, store.Query) iter.Seq2[store.Event, error] {
 	panic("asked")
 }
 func (f *fakeStore) Size(context.Context) (store.Size, error) { panic("asked") }

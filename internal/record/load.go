@@ -13,6 +13,9 @@ import (
 // abandoned is how long a span of another gpuwhy's node waits for its row before this one makes it.
 const abandoned = time.Hour
 
+// mostThrottles is how many of the newest events say what goes on.
+const mostThrottles = 10_000
+
 // doubted is the document that says what was newest in the store, while the clock is far ahead of that and not believed yet. What
 // is written meanwhile says nothing about the clock to a run after this one.
 const doubted = "clock"
@@ -23,6 +26,8 @@ type earlier struct {
 	last   time.Time               // the newest of these, of before the clock was doubted; zero: there is none
 	// doubted is whether the store has the document of that name.
 	doubted bool
+
+	throttles map[throttled]time.Time // since when; without an end
 
 	sessions []store.Session // that go on
 	causes   []store.Cause
@@ -40,7 +45,7 @@ func (e *earlier) has(of *store.Event) bool {
 
 // load reads what goes on from earlier runs. Nothing is written before.
 func (w *writer) load(ctx context.Context) error {
-	e := &earlier{newest: map[store.Key]time.Time{}}
+	e := &earlier{newest: map[store.Key]time.Time{}, throttles: map[throttled]time.Time{}}
 	err := w.call(ctx, func(ctx context.Context) error { return w.read(ctx, e) })
 	if errors.Is(err, store.ErrCorrupt) { // who writes can begin a new one
 		return errors.Join(err, w.call(ctx, func(ctx context.Context) error { return w.cfg.Store.Write(ctx, &store.Batch{}) }))
@@ -85,6 +90,14 @@ func (w *writer) read(ctx context.Context, e *earlier) error {
 		}
 		if ours(c.Key) {
 			e.causes = append(e.causes, c)
+		}
+	}
+	for event, err := range w.cfg.Store.Events(ctx, store.Query{From: time.Now().Add(-throttledFor), Kinds: []string{kindThrottling}, Newest: mostThrottles}) {
+		if err != nil {
+			return err
+		}
+		if ours(event.Key) {
+			e.throttlesOf(&event)
 		}
 	}
 	for _, tier := range tiers {
@@ -149,6 +162,10 @@ func (r *Recorder) resume(e *earlier) {
 	for _, b := range e.spans {
 		r.resumeSpan(b)
 	}
+	for of, since := range e.throttles {
+		r.resumeThrottle(of, since, e.newest[of.Key])
+	}
+	e.throttles = nil
 	e.sessions, e.causes, e.spans = nil, nil, nil
 }
 
@@ -185,6 +202,11 @@ func (r *Recorder) resumeSession(before store.Session) {
 		first := n.beginning(&session{Session: s, start: startOf(&s)}, s.Begin.Equal(x.began))
 		if then.recognize(&first, false, r.unwatched()) != another {
 			r.join(&then, s)
+			for _, o := range x.owing {
+				if o.SessionKey == s.SessionKey {
+					o.Session = after(then.Session, s)
+				}
+			}
 			return
 		}
 	}

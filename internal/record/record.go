@@ -94,6 +94,7 @@ type device struct {
 	seen     time.Time // the time of that
 	newest   time.Time // the latest time of a reading so far, also of earlier runs
 	sampled  time.Time // when the values of its newest reading were read
+	read     time.Time // the time of its newest reading without a gap after it; zero: there is none
 	spans    [len(tiers)]*span
 	sessions sessions
 	changes  changes
@@ -143,7 +144,7 @@ func (r *Recorder) Again() {
 			}
 			for _, s := range d.sessions.live {
 				if !s.held() {
-					r.out.session(s.Session)
+					r.out.session(s.kept(&d.sessions.rest))
 				}
 			}
 			for i, s := range d.spans {
@@ -207,6 +208,11 @@ func (r *Recorder) follow(n *node, s *gpu.Snapshot, at time.Time) (gap bool) {
 			d.sessions.move(set)
 		}
 	}
+	for _, d := range n.devices {
+		if gap || d.moment != n.moments { // it was not there
+			d.read = time.Time{}
+		}
+	}
 	n.breaks, n.set = s.Breaks, s.ClockSet
 	return gap
 }
@@ -252,7 +258,7 @@ func (r *Recorder) observeDevice(n *node, m *insight.Moment, i int, at time.Time
 	fresh := of.SampledAt.IsZero() || !of.SampledAt.Equal(d.sampled) // a slow device has its last readings once more
 	d.sampled = of.SampledAt
 	if fresh {
-		r.observeRow(n, d, at, of.State, ofDevice(of))
+		r.observeRow(n, d, at, of.State, ofDevice(of, r.stands(d, at)))
 	}
 	r.observeSessions(n, d, m, i, at, fresh)
 	r.observeAccounted(n, d, of.Accounted)
@@ -274,6 +280,7 @@ func (r *Recorder) leave(n *node, at time.Time) {
 			continue
 		}
 		r.lose(d)
+		r.leaveThrottles(d, at)
 		if d.seen.IsZero() {
 			d.seen = at
 		}

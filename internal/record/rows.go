@@ -24,9 +24,30 @@ type row struct {
 // bytes is about what it holds.
 func (w *row) bytes() int { return 160 + 8*len(w.numbers) + 8*len(w.doubtful) }
 
-// ofDevice and ofMachine say what the value of a column is.
-func ofDevice(d *gpu.Device) func(column int) gpu.Reading[float64] {
-	return func(i int) gpu.Reading[float64] { return store.Readings[i].Number(d) }
+// ofDevice and ofMachine say what the value of a column is. The reading of a device stands for some time.
+func ofDevice(d *gpu.Device, stands time.Duration) func(column int) gpu.Reading[float64] {
+	return func(i int) gpu.Reading[float64] {
+		switch {
+		case i != store.ReadSeconds:
+			return store.Readings[i].Number(d)
+		case d.State != gpu.StateOK:
+			return gpu.Reading[float64]{}
+		}
+		return gpu.Of(stands.Seconds())
+	}
+}
+
+// mostStands is for how long a reading of a device that answers slowly stands at most, or for two and a half intervals.
+const mostStands = 30 * time.Second
+
+// stands is for how long a new reading of a device stands: see [store.ReadSeconds].
+func (r *Recorder) stands(d *device, at time.Time) time.Duration {
+	before := d.read
+	d.read = at
+	if before.IsZero() {
+		return 0
+	}
+	return min(at.Sub(before), max(r.longest(), mostStands))
 }
 
 func ofMachine(h *gpu.Host) func(column int) gpu.Reading[float64] {

@@ -30,7 +30,12 @@ type sessions struct {
 	found  map[int]int // by pid, in the newest look
 	seen   []seen
 	accounted
+	owing []*session // that have ended and still owe their rest, the newest last
+	rest  rest
 }
+
+// mostOwing is how many sessions of a device wait for its idle floor after their end.
+const mostOwing = 100
 
 // A session is one that may go on.
 type session struct {
@@ -38,6 +43,8 @@ type session struct {
 	start time.Time // of the process, by the clock as it is set now; zero: not known
 	look  int       // the number of the newest look that has it; 0: none of this run
 	gone  bool      // the machine has no such process any more: only the driver lists it
+
+	owed owed // its joules since the idle floor of its device is not known
 
 	waited int      // looks in which it was undecided whether the process with its pid is its own
 	waits  bool     // it was so in the newest
@@ -95,7 +102,13 @@ func (r *Recorder) observeSessions(n *node, d *device, m *insight.Moment, i int,
 	if x.looks++; x.looks == 1 {
 		x.began = at
 	}
-	method := string(m.Attribution[i].Power.Method)
+	power := &m.Attribution[i].Power
+	drawn := trusted(of.Power.Draw, math.MaxFloat64)
+	floor := trusted(of.IdleFloor, math.MaxFloat64)
+	x.settleOwed(r, floor)
+	if math.IsNaN(floor) && fresh {
+		x.rest.observe(of)
+	}
 	for _, s := range x.live {
 		unbroken := follows && s.look == x.looks-1
 		p, goesOn := r.find(n, x, s, m.Snapshot.Host != nil, unbroken, at)
@@ -112,7 +125,7 @@ func (r *Recorder) observeSessions(n *node, d *device, m *insight.Moment, i int,
 		p.taken = true
 		s.meet(p, at)
 		if unbroken {
-			s.count(p, passed, method)
+			s.count(p, passed, string(power.Method), drawn, floor)
 		}
 		s.look = x.looks
 	}
@@ -185,9 +198,12 @@ func (r *Recorder) settleSessions(x *sessions, follows bool) {
 		default:
 			s.Outcome = store.Unseen
 		}
-		r.out.session(s.Session)
+		r.out.session(s.kept(&x.rest))
 		if s.Outcome != store.Open {
 			x.end(&s.Session)
+			if s.owed.known > 0 {
+				x.owing = append(x.owing[max(0, len(x.owing)-mostOwing+1):], s)
+			}
 		}
 	}
 	clear(x.live[len(on):])
@@ -208,7 +224,7 @@ func (r *Recorder) suspend(d *device, outcome store.Outcome) {
 			if s.look == 0 {
 				s.Outcome = store.Unseen
 			}
-			r.out.session(s.Session)
+			r.out.session(s.kept(&d.sessions.rest))
 		}
 	}
 }
@@ -281,6 +297,7 @@ func (x *sessions) absorb(s *session) {
 	for _, part := range x.live {
 		if part.look != absorbed && part.rival != nil && (part.rival == s || part.rival.look == absorbed) {
 			s.Session, s.look = after(s.Session, part.Session), part.look
+			s.owed.add(part.owed)
 			part.look = absorbed
 		}
 	}
@@ -329,8 +346,8 @@ func permitted(r gpu.Reading[string], before string) string {
 	return r.Or(before)
 }
 
-// count adds the time since the look before.
-func (s *session) count(p *seen, passed time.Duration, method string) {
+// count adds the time since the look before. The device drew so many watts, and so many are its idle floor; NaN: not known.
+func (s *session) count(p *seen, passed time.Duration, method string, drawn, floor float64) {
 	s.Seen += passed
 	if p.busy {
 		s.Busy += passed
@@ -343,14 +360,24 @@ func (s *session) count(p *seen, passed time.Duration, method string) {
 		s.SMSeconds += p.sm / 100 * passed.Seconds()
 		s.SMKnown += passed
 	}
-	if !math.IsNaN(p.watts) {
+	switch {
+	case math.IsNaN(p.watts):
+	case !math.IsNaN(floor):
 		s.Joules += p.watts * passed.Seconds()
 		s.JoulesKnown += passed
 		s.JoulesMethod = mixed(s.JoulesMethod, method)
+	case drawn > 0:
+		s.owed.joules += p.watts * passed.Seconds()
+		s.owed.seconds += p.watts / drawn * passed.Seconds()
+		s.owed.known += passed
+		s.owed.method = mixed(s.owed.method, method)
 	}
 }
 
 func mixed(a, b string) string {
+	if a == store.Estimated || b == store.Estimated {
+		return store.Estimated
+	}
 	if a != "" && b != "" && a != b {
 		return methodMixed
 	}

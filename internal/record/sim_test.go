@@ -42,7 +42,7 @@ func TestSessionsOfASimulation(t *testing.T) {
 		x.now = start.Add(time.Duration(second) * time.Second)
 		s := x.read(x.nodes[0])
 		if second%5 == 0 {
-			m := stage.Next(s)
+			m := withFloors(stage.Next(s))
 			r.Observe(m)
 			if floors = floors[:0]; second%60 == 0 {
 				r.flush()

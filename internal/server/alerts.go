@@ -127,8 +127,9 @@ func current(build func(*http.Request) any) handler {
 
 func (s *Server) alerts(r *http.Request) any {
 	a, f, node := s.cfg.Alerts, s.fleet(r), nodeOf(r)
+	ended := a.EndedSince(node, s.cfg.Clock.Now().Add(-24*time.Hour))
 	return contract.NewAlerts(s.monitor(f), f,
-		alert.OfNode(a.Standing(), node), alert.OfNode(a.Past(), node), alert.OfNode(a.Silences(s.cfg.Clock.Now()), node))
+		alert.OfNode(a.Standing(), node), alert.OfNode(a.Past(), node), ended, alert.OfNode(a.Silences(s.cfg.Clock.Now()), node))
 }
 
 // alertsPage leaves out as many of the first alerts as the query's from says.

@@ -361,6 +361,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return pastError(err)
 	}
+	g = g.Within(q.From)
 	leave, err := s.cfg.Past.Room(r.Context(), g.Len()*devices*len(columns))
 	if err != nil {
 		return pastError(err)
@@ -415,12 +416,16 @@ func stepOf(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	step, err := time.ParseDuration(text)
+	step, known := when.Length(text)
+	var err error
+	if !known {
+		step, err = time.ParseDuration(text)
+	}
 	if seconds, isNumber := strconv.ParseFloat(text, 64); isNumber == nil {
 		step, err = time.Duration(seconds*float64(time.Second)), nil
 	}
 	if err != nil || step < time.Second {
-		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is no step", "use a time of a second or more, such as 30s, 5m or 1h")
+		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is no step", "use a time of a second or more, such as 30s, 5m, 1.5h or 1d")
 	}
 	return step, nil
 }
@@ -607,15 +612,53 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	first, err := startOf(q.values.Get("start"))
+	if err != nil {
+		return err
+	}
 	story, err := s.cfg.Past.Why(r.Context(), q.Query, past.Names(q.devices))
 	if err != nil {
 		return pastError(err)
 	}
-	answer := contract.NewPastWhy(q.span(), story, q.devices)
-	if q.csv {
-		return writeCSV(w, r, q, contract.ChapterColumns, listed(answer.Chapters))
+	if q.csv { // has all
+		return writeCSV(w, r, q, contract.ChapterColumns, mapped(elements(story.Chapters), func(c *past.Chapter) []string {
+			return contract.NewPastChapter(c, q.devices).CSV()
+		}))
 	}
-	return serveJSON(w, r, answer, cacheNever)
+	causes, err := s.someCauses(r.Context(), q, first)
+	if err != nil {
+		return pastError(err)
+	}
+	return serveJSON(w, r, contract.NewPastWhy(q.span(), story, causes, first, q.devices), cacheNever)
+}
+
+// startOf reads how many causes and chapters are left out.
+func startOf(text string) (int, error) {
+	n, err := strconv.Atoi(cmp.Or(text, "0"))
+	if err != nil || n < 0 {
+		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is no number to start with", "use what next says in the answer before")
+	}
+	return n, nil
+}
+
+// someCauses are the causes of a span from a number on: one more than an answer lists, where there are so many.
+func (s *Server) someCauses(ctx context.Context, q *pastRequest, first int) (out []store.Cause, err error) {
+	const outside = 1000 // may have ended before the span: they are read, and are no part of it
+	of := q.Query
+	of.First = first + contract.MostCauses + 1 + outside
+	n := 0
+	for c, err := range s.cfg.Past.Causes(ctx, of) {
+		if err != nil {
+			return nil, err
+		}
+		if n++; n > first {
+			out = append(out, c)
+		}
+		if len(out) > contract.MostCauses {
+			break
+		}
+	}
+	return out, nil
 }
 
 // forecast answers with what is forecast of devices: those that a request names, or all.
@@ -724,6 +767,17 @@ func (s *Server) then(ctx context.Context, node string, at time.Time) (*insight.
 		return nil, pastError(err)
 	}
 	return m, nil
+}
+
+// elements yields the elements of a list as one that can fail.
+func elements[T any](list []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, e := range list {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
 }
 
 // listed yields the lines of a list that is there.

@@ -92,6 +92,12 @@ func TestThePast(t *testing.T) {
 	if all := decoded[contract.History](t, get(h, "/api/gpu/history")); len(all.GPUs[0].Metrics) < 7 {
 		t.Errorf("of all metrics: %d", len(all.GPUs[0].Metrics))
 	}
+	for _, query := range []string{"from=-29m30s&step=10m", "from=-29m30s", "from=-1h&step=1h", "from=-10m&step=1h", "from=-1.5h&step=0.5h", "from=-10m&step=1d"} {
+		h := decoded[contract.History](t, get(h, "/api/gpu/history?metric=power_draw&tz=UTC&"+query))
+		if h.Start < h.From || h.Points < 1 || len(h.GPUs) != 1 {
+			t.Errorf("%s: a history from %s begins at %s with %d points", query, h.From, h.Start, h.Points)
+		}
+	}
 	if list := decoded[contract.PastSessions](t, get(h, "/api/gpu/sessions?from=-2h&user=mchen")); len(list.Sessions) != 1 || list.Sessions[0].GPUID != 3 {
 		t.Errorf("sessions: %+v", list)
 	}
@@ -101,6 +107,11 @@ func TestThePast(t *testing.T) {
 	usage := decoded[contract.PastUsage](t, get(h, "/api/gpu/usage?from=-1h&by=gpu"))
 	if len(usage.Rows) != 1 || math.Round(usage.Rows[0].Held*1000) != 1000 || *usage.Rows[0].KWh != 0.2 || *usage.Rows[0].Cost != 0.1 || usage.Rows[0].GPU.GPUID != 3 {
 		t.Errorf("usage: %+v", usage)
+	}
+	for by, want := range map[string]string{"node": "node", "cluster": "local", "container": "", "unit": ""} {
+		if usage := decoded[contract.PastUsage](t, get(h, "/api/gpu/usage?from=-1h&by="+by)); len(usage.Rows) != 1 || usage.Rows[0].Name != want || usage.Rows[0].Devices != 1 {
+			t.Errorf("usage by %s: %+v", by, usage)
+		}
 	}
 	if events := decoded[contract.PastEvents](t, get(h, "/api/events?from=-2h&kind=xid")); len(events.Events) != 1 || events.Events[0].Text != "XID 31" {
 		t.Errorf("events: %+v", events)

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -49,7 +48,7 @@ func asStatusError(err error) *statusError {
 // fail answers with an error, and logs it if it is an internal one.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	e := asStatusError(err)
-	if e.status == http.StatusInternalServerError && !(errors.Is(err, context.Canceled) && r.Context().Err() != nil) { // else the client has left
+	if e.status == http.StatusInternalServerError && r.Context().Err() == nil { // else nobody waits for it any more
 		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	s.writeProblem(w, r, e)

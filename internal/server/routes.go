@@ -15,6 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
@@ -34,7 +35,7 @@ type route struct {
 var (
 	tagLive       = apidoc.Tag{Name: "Live dashboard", Description: "What the dashboard and bots read: the newest snapshot, its totals, and the last minutes. The same comes over the WebSocket at /ws; see /docs/events."}
 	tagAlerts     = apidoc.Tag{Name: "Alerts", Description: "What fires, and what people say of it. News of alerts comes over the WebSocket too."}
-	tagPast       = apidoc.Tag{Name: "The past", Description: "What is kept of the past. Times are RFC 3339, or words such as \"yesterday 22:00\", \"last night\" or \"-6h\"."}
+	tagPast       = apidoc.Tag{Name: "The past", Description: "What is kept of the past. Times are RFC 3339, also without seconds or zone, seconds since 1970, or words such as \"yesterday at 22:00\", \"last night\" or \"1.5h\"."}
 	tagAgent      = apidoc.Tag{Name: "Resource agent", Description: "One machine's GPUs, as the resource agent served them."}
 	tagFleet      = apidoc.Tag{Name: "Fleet manager", Description: "The fleet manager's list."}
 	tagCluster    = apidoc.Tag{Name: "Cluster", Description: "GPUs and processes by cluster and node. A machine that is in no cluster is in \"local\"."}
@@ -80,7 +81,8 @@ func (s *Server) routes() []route {
 
 		s.read(whyPath, s.why, tagLive, "getWhy", "Why the fans run",
 			apidoc.Text("The answer in one sentence, and every cause behind it with the figures that it rests on, how sure it is, and what would stop it."),
-			either("The answer; without a GPU it says what was tried. With from or to: what went on in that time, as CSV its chapters. The other parameters need from.", contract.Why{}, contract.PastWhy{}, "why"), ofSpan, asTable, noDatabase),
+			either("The answer; without a GPU it says what was tried. With from or to: what went on in that time, as CSV its chapters. The other parameters need from.", contract.Why{}, contract.PastWhy{}, "why"), ofSpan, asTable,
+			apidoc.InQuery("start", "How many of the first chapters and causes are left out: next of the answer before. An answer lists a thousand of each; /api/gpu/causes lists all.", nil), noDatabaseNow),
 		s.read("/api/gpu/why/{id}", each(s, contract.NewOneWhy), tagLive, "getWhyOfOne", "Why one GPU's fan runs",
 			ok("The answer about the GPU.", contract.OneWhy{}, "why_0"), ofOne),
 
@@ -108,7 +110,7 @@ func (s *Server) routes() []route {
 		s.read("/api/gpu/sessions", s.long(s.sessions), tagPast, "listSessions", "Processes that were on GPUs",
 			now("The sessions, by when they began.", contract.PastSessions{}, "sessions"), ofSpan, byUser, asTable, noDatabaseNow),
 		s.read("/api/gpu/usage", s.usage, tagPast, "getUsage", "Who used GPUs, and for how long",
-			apidoc.InQuery("by", "What to sum by: user, process, job, pod or gpu.", "user"),
+			apidoc.InQuery("by", "What to sum by: "+past.Choices()+".", "user"),
 			now("The sums, the longest held first, also of GPUs.", contract.PastUsage{}, "usage"), ofSpan, byUser, asTable, noDatabase),
 		s.read("/api/gpu/forecast", s.forecast, tagPast, "getForecast", "What comes next",
 			apidoc.Text("When a memory is full, a GPU slows itself down or is quiet, what a month uses and costs, and when a GPU is usually free. Each is shown only where it was better, in this machine's own past, than both naive forecasts; see docs/forecast.md."),
@@ -272,7 +274,7 @@ var (
 		foreignHost("gpu.example.org"))
 
 	ofSpan = apidoc.Parts{
-		apidoc.InQuery("from", "When the span begins; alone it can name a span, such as last night. The last 24 hours if it is left out.", "last night"),
+		apidoc.InQuery("from", "When the span begins; alone it can name a span, such as last night, monday (that day) or since monday (until now). The last 24 hours if it is left out.", "last night"),
 		apidoc.InQuery("to", "When the span ends; now if it is left out.", nil),
 		apidoc.InQuery("tz", "The time zone in which words are understood; the server's if it is left out.", "Europe/Berlin"),
 		apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID, or as people call it: \"node-017 GPU 3\", a node, or a part of the product's name. It may be given several times. An index is first one of a machine that is read now.", "0").Repeated(),

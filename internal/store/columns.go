@@ -33,6 +33,12 @@ var (
 // Readings are the catalog's rows of the columns of [OfDevices], in their order.
 var Readings = slices.DeleteFunc(slices.Collect(catalog.All()), func(r *catalog.Row) bool { return r.Past == catalog.Forgotten })
 
+// ReadSeconds is the column of [OfDevices] that is no quantity of the device, the last one: for how many seconds a reading stands. That
+// is the time since the reading before it, as far as gpuwhy looked in it: 0 for the first one after a start or a gap, and 30 s or two
+// and a half intervals at most. It is absent of a device that did not answer, and of what an earlier gpuwhy wrote. The readings of a
+// span stand for its mean times their number.
+var ReadSeconds = len(Readings)
+
 func ofDevices() (out Columns) {
 	for _, r := range Readings {
 		out = append(out, Column{
@@ -40,7 +46,7 @@ func ofDevices() (out Columns) {
 			Spans: r.Past == catalog.InSpans, Total: r.Unit == catalog.Total || r.Unit == catalog.Joules,
 		})
 	}
-	return out
+	return append(out, Column{Name: "read_seconds", Unit: "s", Label: "Time read", Scale: 1000, Spans: true})
 }
 
 func ofMachines() (out Columns) {

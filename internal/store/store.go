@@ -126,7 +126,7 @@ type Session struct {
 	SMKnown       time.Duration
 	Joules        float64 // its part of the device's draw above rest, as package attribute divides it
 	JoulesKnown   time.Duration
-	JoulesMethod  string        // by what it was divided; "mixed" where that changed
+	JoulesMethod  string        // by what it was divided; "mixed" where that changed; or [Estimated]
 	Busy          time.Duration // in which its SMs or engines worked
 	// Accounted: all that is known comes from the driver's accounting (see [gpu.AccountedProcess]), and gpuwhy never saw it run.
 	// It has no user and no name; its From is when it began to use the device; SMSeconds and Busy are its mean utilization
@@ -134,6 +134,10 @@ type Session struct {
 	Accounted bool
 	Order     int64 // see [Batch.Delivered]; a store does not read it back
 }
+
+// Estimated is the JoulesMethod of a session while the idle floor of its device is not known: what the device draws at rest is estimated,
+// and its joules with that. JoulesKnown is then for how long there is an estimate, or more that is known.
+const Estimated = "estimated"
 
 // SessionKey is what makes a session: a pid that is used again has another start, and a machine
 // that starts again another boot.
@@ -183,6 +187,9 @@ type Event struct {
 //
 // Times are kept in whole milliseconds. Text is kept as [Text] returns it.
 type Batch struct {
+	// Renamed are machines whose past becomes that of another name, before all else of the batch, which has nothing of the old names. A device
+	// that both names have stays with the old one, and so does all while another program writes as the old one.
+	Renamed  []Renaming
 	Devices  []Device
 	Rows     []Row // of all tiers
 	Frames   []Frame
@@ -203,6 +210,19 @@ type Batch struct {
 	// Parcels are put into the outbox with the rest of the batch. They are for a store that is an [Outbox].
 	Parcels []Parcel
 }
+
+// Identity is the document that tells a database from every other. All who write into a database read the same, whoever they are; the
+// first that is written stays.
+const Identity = "identity of the database"
+
+// FleetNames is the document in which recorders keep which installation of gpuwhy has which name.
+const FleetNames = "names of the fleet"
+
+// Shared reports whether a document is that of all who write into a database, and not of one of them.
+func Shared(document string) bool { return document == Identity || document == FleetNames }
+
+// A Renaming says that a machine has got another name.
+type Renaming struct{ From, To string }
 
 // A Parcel is a part of the past of one node, packed to be delivered elsewhere.
 type Parcel struct {
@@ -256,6 +276,12 @@ type Query struct {
 	Open                 bool     // only sessions and causes that go on
 	Kinds                []string // of events and causes; nil for all
 	Newest               int      // only that many events, the newest; 0: all
+	First                int      // only that many causes, those that began first; 0: all
+	// Lasting narrows causes to those that have lasted at least so long.
+	Lasting time.Duration
+	// Brief says that sessions may lack what sums over many of them don't need: Boot, Started, Begin, Command, Image, Type and their
+	// memory but for its peak. It takes half of the time.
+	Brief bool
 }
 
 // Errors that a store returns, wrapped with what to do.

@@ -27,6 +27,9 @@ func Past(w io.Writer, p *contract.PastWhy) error {
 		c := &p.Chapters[i]
 		t.row(momentIn(in, c.From), momentIn(in, c.To), gpuOf(&c.PastGPU), c.Sentence)
 	}
+	if p.Next != nil {
+		t.row("These are the first. Ask about a shorter time for the others, or for all with --csv.")
+	}
 	return t.Flush()
 }
 
@@ -51,7 +54,7 @@ func Sessions(w io.Writer, p *contract.PastSessions) error {
 		}
 		t.row(momentIn(in, s.From), to, gpuOf(&s.PastGPU), fmt.Sprint(s.PID), s.User, program,
 			explain.Span(time.Duration(s.Busy*float64(time.Second))), text(s.PeakMemory, mebibytes),
-			text(s.Joules, func(j gpu.Joules) string { return fmt.Sprintf("%.3f kWh", float64(j)/3.6e6) }), ended)
+			text(s.Joules, func(j gpu.Joules) string { return about(s.Estimated) + fmt.Sprintf("%.3f kWh", float64(j)/3.6e6) }), ended)
 	}
 	return t.Flush()
 }
@@ -64,7 +67,7 @@ func Usage(w io.Writer, p *contract.PastUsage) error {
 		t.row("No process was seen on a GPU.")
 		return t.Flush()
 	}
-	header := []string{map[string]string{"user": "USER", "process": "PROGRAM", "job": "JOB", "pod": "POD", "gpu": "GPU"}[p.By], "GPU-HOURS", "BUSY", "IDLE", "ENERGY"}
+	header := []string{map[string]string{"user": "USER", "process": "PROGRAM", "job": "JOB", "pod": "POD", "container": "CONTAINER", "unit": "UNIT", "gpu": "GPU", "node": "NODE", "cluster": "CLUSTER"}[p.By], "GPU-HOURS", "BUSY", "IDLE", "ENERGY"}
 	if p.Price.Present() {
 		header = append(header, "COST")
 	}
@@ -80,9 +83,9 @@ func Usage(w io.Writer, p *contract.PastUsage) error {
 		case name == "":
 			name = "none or not known"
 		}
-		cells := []string{name, hours(r.Held), hours(r.Busy), hours(r.Idle), known(r.KWh, "%.3f kWh")}
+		cells := []string{name, hours(r.Held), hours(r.Busy), hours(r.Idle), known(r.KWh, about(r.Estimated)+"%.3f kWh")}
 		if p.Price.Present() {
-			cells = append(cells, known(r.Cost, "%.2f"))
+			cells = append(cells, known(r.Cost, about(r.Estimated)+"%.2f"))
 		}
 		t.row(append(cells, fmt.Sprint(r.Sessions))...)
 	}
@@ -116,6 +119,14 @@ func gpuOf(g *contract.PastGPU) string {
 		return fmt.Sprint(g.GPUID)
 	}
 	return fmt.Sprintf("%d (%s)", g.GPUID, g.GPUKind)
+}
+
+// about stands before a figure that is estimated for some of the time.
+func about(estimated float64) string {
+	if estimated > 0 {
+		return "about "
+	}
+	return ""
 }
 
 // known is a number that may be absent.

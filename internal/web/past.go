@@ -83,22 +83,16 @@ func (p *Pages) fillPast(ctx context.Context, in *views.PastInput, q *server.Pas
 	if len(of.Keys) == 0 && q.Node != "" {
 		of.Keys = append(slices.Collect(maps.Keys(q.Devices)), store.Key{Node: q.Node}) // the machine's events, too
 	}
-	busy, err := p.pastSessions(ctx, in, of)
+	ask := p.cfg.Past
+	in.Times = timesOf(q.From, q.To)
+	in.Sessions = map[store.Key]views.PastSessions{}
+	sessions := longestSessions{in, map[store.Key]time.Duration{}}
+	all, err := ask.All(ctx, past.ByUser, of, in.Times, past.Names(q.Devices), sessions.take)
 	if err != nil {
 		return err
 	}
-	in.Drawn = drawnOf(in.Devices, q.Keys, busy)
-	ask := p.cfg.Past
-	if in.Story, err = ask.Why(ctx, of, past.Names(q.Devices)); err != nil {
-		return err
-	}
-	if in.Usage, err = ask.Usage(ctx, past.ByUser, of); err != nil {
-		return err
-	}
-	in.Times = timesOf(q.From, q.To)
-	if in.Daily, err = ask.Daily(ctx, past.ByUser, of, in.Times); err != nil {
-		return err
-	}
+	in.Story, in.Usage, in.Daily = all.Story, all.Usage, all.Daily
+	in.Drawn = drawnOf(in.Devices, q.Keys, sessions.busy)
 	ofEvents := of
 	ofEvents.Newest = pastEvents
 	for e, err := range ask.Store.Events(ctx, ofEvents) {
@@ -116,25 +110,21 @@ func (p *Pages) fillPast(ctx context.Context, in *views.PastInput, q *server.Pas
 	return nil
 }
 
-// pastSessions fills in the longest sessions of each device, and returns for how long each worked.
-func (p *Pages) pastSessions(ctx context.Context, in *views.PastInput, of store.Query) (map[store.Key]time.Duration, error) {
-	in.Sessions = map[store.Key]views.PastSessions{}
-	busy := map[store.Key]time.Duration{}
-	shorter := func(a, b store.Session) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) }
-	for s, err := range p.cfg.Past.Sessions(ctx, of) {
-		if err != nil {
-			return nil, err
-		}
-		list := in.Sessions[s.Key]
-		list.Count++
-		if list.Longest = append(list.Longest, s); len(list.Longest) == 2*pastLongest {
-			slices.SortStableFunc(list.Longest, shorter)
-			list.Longest = list.Longest[:pastLongest]
-		}
-		in.Sessions[s.Key] = list
-		busy[s.Key] += s.Busy
+// longestSessions fills in the longest sessions of each device, and has for how long each worked.
+type longestSessions struct {
+	in   *views.PastInput
+	busy map[store.Key]time.Duration
+}
+
+func (x *longestSessions) take(s *store.Session) {
+	list := x.in.Sessions[s.Key]
+	list.Count++
+	if list.Longest = append(list.Longest, *s); len(list.Longest) == 2*pastLongest {
+		slices.SortStableFunc(list.Longest, func(a, b store.Session) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
+		list.Longest = list.Longest[:pastLongest]
 	}
-	return busy, nil
+	x.in.Sessions[s.Key] = list
+	x.busy[s.Key] += s.Busy
 }
 
 // drawnOf are the devices in the picture: those that are named, or all. Of too many it is those that worked longest.

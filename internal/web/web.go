@@ -222,6 +222,7 @@ func (p *Pages) alerts(from int, node string, asked url.Values) templ.Component 
 			return of.Why
 		},
 		Past:      alert.OfNode(p.cfg.Alerts.Past(), node),
+		Ended:     p.cfg.Alerts.EndedSince(node, in.Now.Add(-24*time.Hour)),
 		Silences:  alert.OfNode(p.cfg.Alerts.Silences(p.cfg.Clock.Now()), node),
 		Rules:     p.cfg.Alerts.Rules(),
 		Targets:   p.targets(),

@@ -1,8 +1,10 @@
-// Package when reads times and spans as people write them: "yesterday 22:00", "last night", "-6h", "since monday",
-// or RFC 3339. A day is one of the time zone of now, also where its clocks change: it can have 23 or 25 hours.
+// Package when reads times and spans as people write them: "yesterday at 22:00", "last night", "1.5h", "since monday", "25 Nov 22:00",
+// RFC 3339, seconds since 1970, and what gpuwhy itself writes, such as "02:30 CEST". A day is one of the time zone of now, also where its
+// clocks change: it can have 23 or 25 hours. What can mean several things, or nothing, is refused with examples.
 package when
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -22,17 +24,17 @@ var parts = map[string]struct{ begins, ends clock }{
 	"night":     {clock{hour: 22}, clock{hour: 6, day: 1}},
 }
 
-const examples = `write it like "2026-03-14 02:30", "2026-03-14T02:30:00Z", "yesterday 22:00", "monday 9:00", "14:30" or "-6h"`
+const examples = `write it like "2026-03-14 02:30", "2026-03-14T02:30:00Z", "yesterday at 22:00", "monday 9:00", "14:30", "1.5h ago" or 1773448200`
 
 // Time reads one time, in the zone of now. A time of day alone is the newest one that is not after now. A clock
 // that is shown twice on that day, in autumn, means the first; one that is left out, in spring, means
 // when the clocks jump. An error is a [gpu.Advice].
 func Time(text string, now time.Time) (time.Time, error) {
-	if t, ok := point(words(text), now); ok {
-		return t, nil
-	}
 	if t, err := time.Parse(time.RFC3339, strings.ToUpper(strings.TrimSpace(text))); err == nil {
 		return t.In(now.Location()), nil
+	}
+	if t, ok := point(words(text), now); ok {
+		return t, nil
 	}
 	return time.Time{}, unread(text, "is not a time", examples)
 }
@@ -49,27 +51,32 @@ func unread(text, what, try string) error {
 }
 
 // between stands between the ends of a span.
-var between = lazy.Pattern(`(?i)\.\.| (?:to|until|-) |/`)
+var between = lazy.Pattern(`(?i)\.\.| (?:to|until|till|[-–—]) |/`)
+
+// betweens are the words of a span such as "between 9:00 and 10:00".
+var betweens = lazy.Pattern(`(?i)^\s*between\s+(.+)\s+and\s+(.+)$`)
+
+// ambiguous is a date of which nobody can tell the month from the day.
+var ambiguous = lazy.Pattern(`^\d{1,2}([/.])\d{1,2}[/.](\d{2}|\d{4})\b`)
 
 // dashed are two times of day with nothing but a dash between them, as in "yesterday 22:00-06:00".
 var dashed = lazy.Pattern(strings.ReplaceAll(`(?i)^(.*\s)?(CLOCK)[-–](CLOCK)$`, "CLOCK", `\d{1,2}:\d\d(?:[ap]m)?|\d{1,2}[ap]m|noon|midnight`))
 
-// words are those of a text, in small letters. "last monday" is one.
-func words(text string) []string {
-	fields := strings.Fields(strings.ToLower(text))
-	if len(fields) > 1 && fields[0] == "last" {
-		if _, ok := weekday(fields[1]); ok {
-			fields = append([]string{"last " + fields[1]}, fields[2:]...)
-		}
-	}
-	return fields
-}
-
 // Parse reads a span, in the zone of now: a day, a night, a week, a month or a year by name or number, "last 6 hours" or "6h",
-// "A to B", "A..B", or "since A". What has one time alone ends now. Where B is a length of time, such as "2h", it is that long
-// ago; where it is a day, a month or the like, it is the end of that. A span never ends after now, unless its end is written as a
-// time after it. An error is a [gpu.Advice].
+// "A to B", "A..B", "between A and B", or "since A", which ends now whatever A is. What has one time alone ends now. Where B is a length
+// of time, such as "2h", it is that long ago; where it is a day, a month or the like, it is the end of that.
+//
+// Two times of day without a day, such as "22:00-06:00", are the newest span that ends today and has begun: asked at 22:29 it is the night
+// that ended this morning, and asked at 2:00 the one that goes on. "9:00-17:00" is today's from 9:00 on, and before that yesterday's.
+//
+// A span never ends after now, unless its end is written with a day after it. An error is a [gpu.Advice].
 func Parse(text string, now time.Time) (Span, error) {
+	if ambiguous.MatchString(strings.TrimSpace(text)) {
+		return Span{}, unread(text, "can mean several dates", `write it like "2026-03-14" or "14 Mar 2026"`)
+	}
+	if ab := betweens.FindStringSubmatch(text); ab != nil {
+		return ends(ab[1], ab[2], text, now)
+	}
 	if ab := dashed.FindStringSubmatch(strings.TrimSpace(text)); ab != nil {
 		return ends(ab[1]+ab[2], ab[3], text, now)
 	}
@@ -77,15 +84,15 @@ func Parse(text string, now time.Time) (Span, error) {
 		return ends(ab[0], ab[1], text, now)
 	}
 	fields := words(text)
-	if len(fields) > 1 && (fields[0] == "since" || fields[0] == "from") {
-		s, err := Parse(strings.Join(fields[1:], " "), now)
+	if len(fields) > 1 && begins(fields[0]) {
+		s, err := Parse(strings.TrimSpace(text)[len(fields[0]):], now)
 		return Span{s.From, now}, err
 	}
 	s, ok := named(fields, now)
 	if !ok {
 		from, err := Time(text, now)
 		if err != nil {
-			return Span{}, unread(text, "is not a span of time", `write it like "last night", "6h", "since monday" or "yesterday 22:00 to 06:00"`)
+			return Span{}, unread(text, "is not a span of time", `write it like "last night", "1.5h", "since monday", "22:00-06:00", "yesterday 22:00 to 06:00" or "2026-03-14T02:30 to 2026-03-14T04:00"`)
 		}
 		s = Span{from, now}
 	}
@@ -101,8 +108,40 @@ func Parse(text string, now time.Time) (Span, error) {
 	return s, nil
 }
 
+// begins reports whether a word stands before the begin of a span.
+func begins(word string) bool { return word == "since" || word == "from" }
+
+// ofDay reads a span between two times of day, which are of the day of now.
+func ofDay(a, b []string, now time.Time) (Span, bool) {
+	if len(a) > 1 && begins(a[0]) {
+		a = a[1:]
+	}
+	from, hasFrom := clockIn(a, now)
+	to, hasTo := clockIn(b, now)
+	if !hasFrom || !hasTo || from.clock == to.clock {
+		return Span{}, false
+	}
+	if to.clock == (clock{}) { // midnight ends a day here
+		to.day = 1
+	}
+	over := to.on(now, 0)
+	if s := (Span{from.on(now, 0), over}); s.From.Before(s.To) {
+		if s.From.After(now) {
+			s = Span{from.on(now, -1), to.on(now, -1)}
+		}
+		return s, true
+	}
+	return Span{from.on(now, -1), over}, true
+}
+
 // ends reads both ends of a span. The second can be a time of day: the first such time after the first end.
 func ends(a, b, text string, now time.Time) (Span, error) {
+	if s, ok := ofDay(words(a), words(b), now); ok && s.From.Before(now) {
+		if s.To.After(now) {
+			s.To = now
+		}
+		return s, nil
+	}
 	from, err := Parse(a, now)
 	if err != nil {
 		return Span{}, err
@@ -131,10 +170,7 @@ func end(text string, from, now time.Time) (time.Time, error) {
 }
 
 func after(fields []string, from time.Time) (time.Time, bool) {
-	if len(fields) != 1 {
-		return time.Time{}, false
-	}
-	c, ok := clockOf(fields[0])
+	c, ok := clockIn(fields, from)
 	if !ok {
 		return time.Time{}, false
 	}
@@ -149,29 +185,52 @@ func point(fields []string, now time.Time) (time.Time, bool) {
 	if t, ok := ago(fields, now); ok {
 		return t, true
 	}
-	switch len(fields) {
-	case 1:
-		if fields[0] == "now" {
-			return now, true
+	switch last := len(fields) - 1; {
+	case last < 0:
+		return time.Time{}, false
+	case last > 0 && fields[last] == "ago":
+		return before(now, strings.Join(fields[:last], ""))
+	case last == 0 && fields[0] == "now":
+		return now, true
+	case last == 0:
+		if t, ok := unix(fields[0]); ok {
+			return t.In(now.Location()), true
 		}
-		if c, ok := clockOf(fields[0]); ok {
-			if t := c.on(now, 0); !t.After(now) {
-				return t, true
-			}
-			return c.on(now, -1), true
+	}
+	if c, ok := clockIn(fields, now); ok {
+		if t := c.on(now, 0); !t.After(now) {
+			return t, true
 		}
-		return dayOf(fields[0], now)
-	case 2:
-		if fields[1] == "ago" {
-			return before(now, fields[0])
+		return c.on(now, -1), true
+	}
+	if day, ok := dayOf(fields[0], now); ok {
+		if len(fields) == 1 {
+			return day, true
 		}
-		day, known := dayOf(fields[0], now)
-		c, ok := clockOf(fields[1])
-		return c.on(day, 0), known && ok
-	case 3:
-		if fields[2] == "ago" {
-			return before(now, fields[0]+fields[1])
+		c, ok := clockIn(fields[1:], day)
+		if !ok {
+			return time.Time{}, false
 		}
+		if c.in != nil { // the day is one of that zone
+			day, _ = dayOf(fields[0], now.In(c.in))
+		}
+		return c.on(day, 0).In(now.Location()), true
+	}
+	return time.Time{}, false
+}
+
+// unix reads seconds since 1970, or milliseconds: those of times from 1973 to 2286, so that no year or date is one.
+func unix(word string) (time.Time, bool) {
+	whole, _, _ := strings.Cut(strings.TrimPrefix(word, "@"), ".")
+	seconds, err := strconv.ParseFloat(strings.TrimPrefix(word, "@"), 64)
+	if err != nil || strings.Trim(whole, "0123456789") != "" {
+		return time.Time{}, false
+	}
+	switch len(whole) {
+	case 9, 10:
+		return time.UnixMilli(int64(math.Round(seconds * 1000))), true
+	case 12, 13:
+		return time.UnixMilli(int64(math.Round(seconds))), true
 	}
 	return time.Time{}, false
 }
@@ -180,6 +239,9 @@ func point(fields []string, now time.Time) (time.Time, bool) {
 func dayOf(word string, now time.Time) (time.Time, bool) {
 	if date, err := time.Parse(time.DateOnly, word); err == nil {
 		return clock{}.on(time.Date(date.Year(), date.Month(), date.Day(), 12, 0, 0, 0, now.Location()), 0), true
+	}
+	if strings.HasPrefix(word, noYear) {
+		return newestDate(word, now)
 	}
 	switch word {
 	case "today":
@@ -281,12 +343,12 @@ func calendar(year int, month time.Month, years, months int, now time.Time) Span
 
 // units are those of a length of time. Days, weeks and years are of the calendar.
 var units = map[string]struct {
-	length      time.Duration
-	days, years int
+	length       time.Duration
+	days, months int
 }{
-	"s": {time.Second, 0, 0}, "m": {time.Minute, 0, 0}, "h": {time.Hour, 0, 0}, "d": {0, 1, 0}, "w": {0, 7, 0}, "y": {0, 0, 1},
-	"sec": {time.Second, 0, 0}, "min": {time.Minute, 0, 0}, "hour": {time.Hour, 0, 0}, "day": {0, 1, 0}, "week": {0, 7, 0}, "year": {0, 0, 1},
-	"second": {time.Second, 0, 0}, "minute": {time.Minute, 0, 0},
+	"s": {time.Second, 0, 0}, "m": {time.Minute, 0, 0}, "h": {time.Hour, 0, 0}, "d": {0, 1, 0}, "w": {0, 7, 0}, "y": {0, 0, 12},
+	"sec": {time.Second, 0, 0}, "min": {time.Minute, 0, 0}, "hour": {time.Hour, 0, 0}, "day": {0, 1, 0}, "week": {0, 7, 0}, "year": {0, 0, 12},
+	"second": {time.Second, 0, 0}, "minute": {time.Minute, 0, 0}, "hr": {time.Hour, 0, 0}, "month": {0, 0, 1},
 }
 
 // furthest bounds numbers: nobody has a past of that many seconds.
@@ -297,10 +359,15 @@ func ago(fields []string, now time.Time) (time.Time, bool) {
 	return before(now, strings.TrimPrefix(strings.Join(fields, ""), "-"))
 }
 
-// before is the time that is so long before now: "90s", "6h", "1h30m", "2d", "6hours".
+// before is the time that is so long before now: "90s", "6h", "1h30m", "1.5h", "2d", "6hours", "anhour".
 func before(now time.Time, length string) (time.Time, bool) {
-	const digits = "0123456789"
+	const digits = "0123456789."
 	t, some := now, false
+	for _, one := range [...]string{"an", "a", "one"} {
+		if unit, ok := strings.CutPrefix(length, one); ok && units[unit].length+time.Duration(units[unit].days+units[unit].months) > 0 {
+			length = "1" + unit
+		}
+	}
 	for length != "" {
 		number := length[:len(length)-len(strings.TrimLeft(length, digits))]
 		rest := length[len(number):]
@@ -313,24 +380,48 @@ func before(now time.Time, length string) (time.Time, bool) {
 		if !known {
 			u, known = units[strings.TrimSuffix(unit, "s")]
 		}
-		n, err := strconv.Atoi(number)
-		if err != nil || !known || float64(n)*max(u.length.Seconds(), float64(u.days)*86400, float64(u.years)*366*86400) > furthest {
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil || !known || strings.HasPrefix(number, ".") || strings.HasSuffix(number, ".") ||
+			n*max(u.length.Seconds(), float64(u.days)*86400, float64(u.months)*31*86400) > furthest {
 			return time.Time{}, false
 		}
-		t, some = daysBefore(t, n*u.years, n*u.days).Add(-time.Duration(n)*u.length), true
+		whole := math.Floor(n)
+		part := time.Duration((n - whole) * float64(u.length+time.Duration(u.days)*24*time.Hour)) // of a day it is hours
+		if u.months > 0 && n != whole {                                                           // how long half a month is, nobody can say
+			return time.Time{}, false
+		}
+		t = daysBefore(t, int(whole)*u.months, int(whole)*u.days).Add(-time.Duration(whole)*u.length - part)
+		some = true
 	}
 	return t, some
 }
 
-// daysBefore is the same clock so many years and days earlier. The moment itself stays where there are none of them: a clock that
-// is shown twice would not lead back to it.
-func daysBefore(t time.Time, years, days int) time.Time {
-	if years == 0 && days == 0 {
+// Length reads a length of time, such as "1.5h", "90 s", "15 minutes" or "1d", which has 24 hours here. One of months or years is not ok.
+func Length(text string) (length time.Duration, ok bool) {
+	joined := strings.Join(strings.Fields(strings.ToLower(text)), "")
+	from, ok := before(time.Unix(0, 0).UTC(), joined)
+	if strings.Contains(joined, "month") || strings.HasSuffix(joined, "y") && !strings.HasSuffix(joined, "day") || strings.Contains(joined, "year") {
+		return 0, false
+	}
+	if !ok {
+		return 0, false
+	}
+	return time.Unix(0, 0).Sub(from), true
+}
+
+// daysBefore is the same clock so many months and days earlier. The moment itself stays where there are none of them: a clock that
+// is shown twice would not lead back to it. A month that has no such day has its last one.
+func daysBefore(t time.Time, months, days int) time.Time {
+	if months == 0 && days == 0 {
 		return t
 	}
 	y, m, d := t.Date()
 	hour, minute, second := t.Clock()
-	day := time.Date(y-years, m, d-days, 12, 0, 0, 0, t.Location())
+	if months > 0 {
+		first := time.Date(y, m-time.Month(months), 1, 0, 0, 0, 0, time.UTC)
+		y, m, d = first.Year(), first.Month(), min(d, first.AddDate(0, 1, -1).Day())
+	}
+	day := time.Date(y, m, d-days, 12, 0, 0, 0, t.Location())
 	return clock{hour: hour, minute: minute, second: second}.on(day, 0).Add(time.Duration(t.Nanosecond()))
 }
 
@@ -355,7 +446,7 @@ func clockOf(word string) (clock, bool) {
 	case "24:00":
 		return clock{day: 1}, true
 	}
-	for _, layout := range []string{"15:04", "15:04:05", "3pm", "3:04pm"} {
+	for _, layout := range []string{"15:04", "15:04:05", "3pm", "3:04pm", "3:04:05pm"} {
 		if t, err := time.Parse(layout, word); err == nil {
 			return clock{t.Hour(), t.Minute(), t.Second(), 0}, true
 		}

@@ -135,6 +135,8 @@ func TestSpans(t *testing.T) {
 		"0h":                   `"0h" begins only now`,
 		"-2h..-6h":             "ends before it begins",
 		"yesterday to nothing": "is not a time",
+		"11/12/2026":           `"11/12/2026" can mean several dates: write it like "2026-03-14"`,
+		"11.12.2026 22:00":     "can mean several dates",
 		"last":                 "is not a span of time",
 		"last moon":            "is not a span of time",
 

@@ -123,6 +123,7 @@ type apart struct {
 // order is what the helper is told first.
 type order struct {
 	Dir, Listen string
+	Address     string // on which the program takes connections
 	Hosts       []string
 	Patience    time.Duration
 }
@@ -181,7 +182,7 @@ func (a *apart) hear(p *helper.Process) (was bool) {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(a.ctx, func() { _ = conn.Close() })()
-	if json.NewEncoder(conn).Encode(order{a.cfg.Dir, a.cfg.Listen, a.cfg.Hosts, a.cfg.Patience}) != nil {
+	if json.NewEncoder(conn).Encode(order{a.cfg.Dir, a.cfg.Listen, a.ln.Addr().String(), a.cfg.Hosts, a.cfg.Patience}) != nil {
 		return false
 	}
 	for reports := json.NewDecoder(conn); ; {
@@ -413,7 +414,7 @@ func Serve(t *helper.Task, free func(dir string) (uint64, error)) {
 		case <-started:
 		}
 	}()
-	b, err := Start(ctx, Config{Dir: o.Dir, Listen: o.Listen, Hosts: o.Hosts, Log: t.Log, Free: free, Patience: o.Patience, behind: true})
+	b, err := Start(ctx, Config{Dir: o.Dir, Listen: o.Listen, Hosts: o.Hosts, Log: t.Log, Free: free, Patience: o.Patience, told: o.Address, behind: true})
 	close(started)
 	if err != nil {
 		_ = tell.Encode(reportOf(err)) // nobody may hear it any more

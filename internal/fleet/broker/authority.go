@@ -38,7 +38,9 @@ const Dir = "fleet"
 const (
 	authorityFile = "authority.json"
 	lockFile      = "authority.lock"
-	longest       = 16 << 20 // bytes of the file
+	// ownCredentials is the file with which the server's own program connects.
+	ownCredentials = "server.creds"
+	longest        = 16 << 20 // bytes of the file
 	// LongestName is how many bytes a name may have: with each of them escaped it is still a subject that servers take.
 	LongestName = 512
 	// The CA is not renewed: all machines would have to join anew.
@@ -69,6 +71,11 @@ type document struct {
 
 // An Authority gives credentials of one fleet, and revokes them. Several programs may use one directory.
 type Authority struct{ dir string }
+
+// Secrets are the files of a directory that nobody else may read.
+func Secrets(dir string) []string {
+	return []string{filepath.Join(dir, authorityFile), filepath.Join(dir, ownCredentials)}
+}
 
 // Exists reports whether a directory has an authority.
 func Exists(dir string) bool {

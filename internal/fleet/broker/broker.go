@@ -38,6 +38,9 @@ const (
 	maxStore       = 4 << 30 // bytes on disk, for all streams and what writing them takes
 	maxMemory      = 64 << 20
 	maxConnections = 1000
+	// syncAlways has the disk keep a message before the server says that it has it: a machine that sends its past, or an alert, then forgets
+	// it. By default the server would leave up to two minutes of messages to the system.
+	syncAlways = true
 	// startPatience is how long the server may take to start, and patience how long a client has for each step of signing in.
 	startPatience, patience = 30 * time.Second, 5 * time.Second
 	// certLife is that of the server's certificate, which is made at each start, and anew when a third is left.
@@ -59,7 +62,8 @@ type Config struct {
 	// seconds, and ten to take what is sent.
 	Patience time.Duration
 
-	behind bool // it is in a helper, and takes connections from the program that has the address, see [StartApart]
+	told   string // where machines connect, if that is not where the server listens; see [StartApart]
+	behind bool   // it is in a helper, and takes connections from the program that has the address, see [StartApart]
 }
 
 // A Broker is a server that runs.
@@ -68,6 +72,7 @@ type Broker struct {
 	log       *slog.Logger
 	authority *Authority
 	hosts     []string
+	told      string // see [Config]
 	free      func(dir string) (uint64, error)
 	server    *natsserver.Server
 	said      *logger
@@ -87,7 +92,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if cfg.Dir == "" {
 		return nil, &gpu.Advice{What: "the server of a fleet keeps keys and messages, and has no place for them", Try: "give --state-dir a folder, or leave out --fleet-listen"}
 	}
-	b := &Broker{dir: cfg.Dir, log: cfg.Log, hosts: cfg.Hosts, free: cfg.Free}
+	b := &Broker{dir: cfg.Dir, log: cfg.Log, hosts: cfg.Hosts, free: cfg.Free, told: cfg.told}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -125,6 +130,9 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if err := b.serve(ctx, listen, cfg.Patience, cfg.behind, claims); err != nil {
 		return nil, err
 	}
+	if err := b.tellInfo(); err != nil {
+		return nil, err
+	}
 	creds := b.Credentials()
 	if _, err := os.Stat(creds); err != nil {
 		text, err := b.authority.Join(own, "server")
@@ -138,6 +146,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if b.bus, err = bus.Open(bus.Config{Name: "gpuwhy server", Credentials: creds, InProcess: b.server, Log: b.log, Patience: cfg.Patience}); err != nil {
 		return nil, err
 	}
+	b.bus.Connected(ctx) // else Prepare says why it is not
 	if err := b.bus.Prepare(ctx, bus.Limits{}); err != nil {
 		return nil, err
 	}
@@ -177,6 +186,7 @@ func (b *Broker) serve(ctx context.Context, listen string, patience time.Duratio
 	options := &natsserver.Options{
 		ServerName: "gpuwhy", Host: host, Port: int(number), NoSigs: true, MaxConn: maxConnections, MaxPayload: 1 << 20,
 		JetStream: true, StoreDir: b.store(), JetStreamMaxStore: maxStore, JetStreamMaxMemory: maxMemory,
+		SyncAlways:    syncAlways,
 		ProxyProtocol: behind, // in which that program says who connects
 		TLS:           true, TLSTimeout: patience.Seconds(), AuthTimeout: patience.Seconds(), WriteDeadline: max(natsserver.DEFAULT_FLUSH_DEADLINE, patience),
 		TLSConfig: &tls.Config{
@@ -237,7 +247,7 @@ func (b *Broker) InProcess() nats.InProcessConnProvider { return b.server }
 // Credentials is the file with which this program is a hub and a recorder of its own server.
 func (b *Broker) Credentials() string { return credentialsIn(b.dir) }
 
-func credentialsIn(dir string) string { return filepath.Join(dir, "server.creds") }
+func credentialsIn(dir string) string { return filepath.Join(dir, ownCredentials) }
 
 // Authority gives and revokes credentials of this server.
 func (b *Broker) Authority() *Authority { return b.authority }
@@ -339,7 +349,7 @@ func (b *Broker) mend() {
 	}
 	err := b.server.ShutdownJetStream()
 	if err == nil {
-		err = b.server.EnableJetStream(&natsserver.JetStreamConfig{StoreDir: b.store(), MaxStore: maxStore, MaxMemory: maxMemory, Strict: true})
+		err = b.server.EnableJetStream(&natsserver.JetStreamConfig{StoreDir: b.store(), MaxStore: maxStore, MaxMemory: maxMemory, SyncAlways: syncAlways, Strict: true})
 	}
 	if err != nil {
 		b.log.Warn("the server of the fleet does not keep messages again yet", "err", err)
@@ -430,7 +440,10 @@ func (b *Broker) renew(d *document, listen string) error {
 	if time.Until(b.cert.Load().Leaf.NotAfter) > certLife/3 {
 		return nil
 	}
-	return b.certify(d, listen)
+	if err := b.certify(d, listen); err != nil {
+		return err
+	}
+	return b.tellInfo()
 }
 
 // certify makes a certificate of the server, for all names of this machine.

@@ -142,6 +142,24 @@ func Open(cfg Config) (*Bus, error) {
 	return b, nil
 }
 
+// Connected waits until there is a connection, and reports whether there is one. It waits as long as a step of signing in may take.
+func (b *Bus) Connected(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.Patience)
+	defer cancel()
+	changed := b.conn.StatusChanged(nats.CONNECTED)
+	defer b.conn.RemoveStatusListener(changed)
+	if b.conn.IsConnected() {
+		return true
+	}
+	select {
+	case <-changed:
+		return true
+	case <-ctx.Done():
+	case <-b.ctx.Done():
+	}
+	return false
+}
+
 // ParseURLs checks where servers are, and gives each a port; an item may have several, with commas. Errors are a
 // [gpu.Advice] and say what a URL has to be.
 func ParseURLs(given []string) ([]string, error) {

@@ -329,3 +329,25 @@ func TestBadCredentials(t *testing.T) {
 		}
 	}
 }
+
+// Connected waits for a server that is there only later, and no longer than it is asked to.
+func TestConnected(t *testing.T) {
+	t.Parallel()
+	s := natstest.InProcess(t)
+	s.Stop()
+	b := open(t, Config{InProcess: s, Patience: testkit.Patience, shortest: time.Millisecond})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if b.Connected(gone) {
+		t.Error("connected to a server that is stopped")
+	}
+	connected := make(chan bool, 1)
+	go func() { connected <- b.Connected(t.Context()) }()
+	s.Start()
+	if !testkit.Receive(t, "a connection", connected) {
+		t.Fatal("not connected to a server that is there")
+	}
+	if err := b.Prepare(t.Context(), Limits{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -103,8 +103,10 @@ type agent struct {
 	sqlite *sqlite.Store
 	store  store.Store
 	stage  *insight.Stage
-	bytes  int64 // of the outbox at most
-	hides  bool  // each device has one process, of which the machine tells nothing
+	bytes  int64  // of the outbox at most
+	of     string // its installation
+	called string // what its machine is called, if it may have been called otherwise
+	hides  bool   // each device has one process, of which the machine tells nothing
 }
 
 func newAgent(t *testing.T, n int) *agent {
@@ -164,7 +166,9 @@ func (a *agent) open() {
 	if a.sqlite, err = sqlite.Open(a.t.Context(), sqlite.Options{File: a.file, Log: logger(a.t), Now: time.Now}); err != nil {
 		a.t.Fatal(err)
 	}
-	a.outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: logger(a.t), Now: time.Now, Bytes: a.bytes})
+	a.outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: logger(a.t), Now: time.Now, Bytes: a.bytes, Node: a.called,
+		Installation: func() (string, error) { return a.of, nil },
+	})
 	if a.store, err = a.outbox.Over(a.t.Context(), a.sqlite); err != nil {
 		a.t.Fatal(err)
 	}
@@ -251,7 +255,7 @@ func recorderThat(t *testing.T, b broker, s store.Store, again time.Duration) (r
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); r.Run(ctx) }()
+	go func() { defer close(done); _ = r.Run(ctx) }()
 	var once sync.Once
 	stop = func() { once.Do(func() { cancel(); <-done }) }
 	t.Cleanup(stop)
@@ -722,15 +726,12 @@ func TestRecorderLost(t *testing.T) { virtual(t, recorderLost) }
 func recorderLost(t *testing.T) {
 	b, a := newBroker(t), away(t, 0)
 	fleet := newAgent(t, 2).sqlite
-	_, stop := recorderThat(t, b, fleet, 2*time.Minute) // the consumer is there, as an older program made it
 	js := b.connect(t, "").JetStream()
-	var consumer jetstream.Consumer
-	testkit.Until(t, "a consumer", func() (is bool) {
-		var err error
-		consumer, err = js.Consumer(t.Context(), bus.PastStream, "recorders")
-		return err == nil
-	})
-	stop()
+	// As an older program made it, which has ended.
+	consumer, err := js.CreateConsumer(t.Context(), bus.PastStream, jetstream.ConsumerConfig{Durable: "recorders", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
 	a.send(b)
 	some, err := consumer.Fetch(5)
 	if err != nil {
@@ -799,13 +800,195 @@ func TestStuckDatabase(t *testing.T) { virtual(t, stuckDatabase) }
 func stuckDatabase(t *testing.T) {
 	b, a := newBroker(t), away(t, 0)
 	until := make(chan struct{})
-	s := &stuck{Store: newAgent(t, 2).sqlite, asked: make(chan struct{}), until: until}
+	fleet := newAgent(t, 2).sqlite
+	s := &stuck{Store: fleet, asked: make(chan struct{}), until: until}
 	recorder(t, b, s)
 	t.Cleanup(func() { close(until) })
 	a.send(b)
 	<-s.asked
-	fleet := newAgent(t, 2).sqlite
 	recorder(t, b, fleet)
 	b.taken(t)
 	same(t, a, fleet)
+}
+
+// Two recorders with databases of their own never divide a past: the second says that another one has it, and takes its place when that ends.
+func TestTwoDatabases(t *testing.T) { virtual(t, twoDatabases) }
+
+func twoDatabases(t *testing.T) {
+	b, first, second := newBroker(t), newAgent(t, 2).sqlite, newAgent(t, 2).sqlite
+	one, stop := recorder(t, b, first)
+	js := b.connect(t, "").JetStream()
+	a := away(t, 0)
+	a.send(b)
+	b.taken(t)
+	well(t, one)
+	other, _ := recorder(t, b, second)
+	refused := func() bool { return errors.Is(other.State().Err, deliver.ErrElsewhere) }
+	testkit.Until(t, "the second database is refused", refused)
+	if advice := gpu.AsAdvice(other.State().Err); !strings.Contains(advice.Try, "--history") {
+		t.Errorf("what to do: %q", advice.Try)
+	}
+	later := away(t, 1)
+	later.send(b)
+	b.taken(t)
+	same(t, a, first)
+	same(t, later, first)
+	if devices, err := second.Devices(t.Context()); err != nil || len(devices) > 0 {
+		t.Errorf("the second database has %v, %v", devices, err)
+	}
+	stop()
+	testkit.Until(t, "the second takes its place", func() bool { return other.State().Err == nil })
+	later.live(time.Minute)
+	later.send(b)
+	b.taken(t)
+	if devices, err := second.Devices(t.Context()); err != nil || len(devices) == 0 {
+		t.Errorf("then the second database has %v, %v", devices, err)
+	}
+
+	// A recorder of its own ends where it is of no use, and not before whoever was there may be gone.
+	gives := deliver.NewRecorder(deliver.RecorderConfig{
+		Store: first, JetStream: js, Stream: bus.PastStream, NodeOf: nodeOf, Log: logger(t), Now: time.Now, GivesWay: true,
+	})
+	began := time.Now()
+	if err := gives.Run(t.Context()); !errors.Is(err, deliver.ErrElsewhere) || time.Since(began) < 2*time.Minute {
+		t.Errorf("after %v it ends with %v", time.Since(began), err)
+	}
+}
+
+// The recorder of a copy of a database, such as one in another folder, does not take half of what the first gets.
+func TestACopyOfADatabase(t *testing.T) { virtual(t, copyOfADatabase) }
+
+func copyOfADatabase(t *testing.T) {
+	b, fleet := newBroker(t), newAgent(t, 2).sqlite
+	config := deliver.RecorderConfig{Store: fleet, JetStream: b.connect(t, "").JetStream(), Stream: bus.PastStream, NodeOf: nodeOf, Log: logger(t), Now: time.Now}
+	var all [2]*deliver.Recorder
+	var ended sync.WaitGroup
+	for i := range all {
+		config.Place = fmt.Sprint("place ", i)
+		all[i] = deliver.NewRecorder(config)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended.Go(func() { _ = all[i].Run(ctx) })
+		t.Cleanup(func() { cancel(); ended.Wait() })
+	}
+	testkit.Until(t, "one of them is refused", func() bool {
+		return errors.Is(all[0].State().Err, deliver.ErrElsewhere) != errors.Is(all[1].State().Err, deliver.ErrElsewhere)
+	})
+}
+
+// Two programs that deliver as one machine are kept apart, and the one that was first keeps the name. One that follows another continues it.
+func TestTwoOfOneName(t *testing.T) { virtual(t, twoOfOneName) }
+
+func twoOfOneName(t *testing.T) {
+	b := newBroker(t)
+	fleet := newAgent(t, 2).sqlite
+	programs := map[string]*agent{}
+	node := ""
+	for _, of := range []string{"first", "second", "third"} {
+		a := machine(t, 0)
+		a.of, a.now = of, time.Now()
+		a.open()
+		t.Cleanup(func() { _ = a.sqlite.Close() })
+		programs[of], node = a, a.node.Node()
+	}
+	r, _ := recorder(t, b, fleet)
+	live := func(of string) {
+		t.Helper()
+		a := programs[of]
+		a.now = time.Now()
+		a.live(10 * time.Second)
+		a.send(b)
+	}
+	// As much time as that passes for each: their readings lie beside each other.
+	for range 6 {
+		live("first")
+		live("second")
+		time.Sleep(10 * time.Second)
+	}
+	b.taken(t)
+	rows := func(node string) (n int) {
+		for _, err := range fleet.Rows(t.Context(), store.Query{Keys: []store.Key{{Node: node, UUID: programs["first"].uuids(t)[0]}}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	beside := ""
+	devices, err := fleet.Devices(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range devices {
+		if d.Node != node {
+			beside = d.Node
+		}
+	}
+	if rows(node) != 12 || rows(beside) != 12 || !strings.HasPrefix(beside, node+"~") {
+		t.Errorf("%d rows of %q, and %d of %q; %v", rows(node), node, rows(beside), beside, well(t, r))
+	}
+	// The first is gone, and its machine is set up anew.
+	time.Sleep(time.Minute)
+	live("third")
+	b.taken(t)
+	if rows(node) != 14 {
+		t.Errorf("of the one that follows there are %d rows of %q", rows(node)-12, node)
+	}
+}
+
+// A machine that has got another name takes its past along, also what it could not deliver under the former one.
+func TestAnotherName(t *testing.T) { virtual(t, anotherName) }
+
+func anotherName(t *testing.T) {
+	b, fleet := newBroker(t), newAgent(t, 2).sqlite
+	r, _ := recorder(t, b, fleet)
+	a := machine(t, 0)
+	a.of, a.now = "it", time.Now()
+	a.open()
+	was := a.node.Node()
+	a.live(10 * time.Second)
+	a.send(b)
+	b.taken(t)
+	a.live(10 * time.Second) // of which nothing was sent
+	if err := a.sqlite.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a.called = "renamed"
+	a.open()
+	defer func() { _ = a.sqlite.Close() }()
+	a.send(b)
+	b.taken(t)
+	devices, err := fleet.Devices(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]int{}
+	for _, d := range devices {
+		of[d.Node]++
+	}
+	if of[was] != 0 || of["renamed"] == 0 {
+		t.Errorf("after %q got another name there are %v; %v", was, of, well(t, r))
+	}
+	n := 0
+	for row, err := range fleet.Rows(t.Context(), store.Query{}) {
+		if err != nil || row.Node != "renamed" {
+			t.Fatal(row.Node, err)
+		}
+		n++
+	}
+	if n != 4*len(a.uuids(t)) {
+		t.Errorf("%d rows of %d GPUs", n, len(a.uuids(t)))
+	}
+}
+
+func (a *agent) uuids(t *testing.T) (all []string) {
+	t.Helper()
+	s, err := a.node.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.Devices {
+		all = append(all, s.Devices[i].UUID)
+	}
+	return all
 }

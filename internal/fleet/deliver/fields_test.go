@@ -88,7 +88,7 @@ var sampleTime = time.Date(2026, 3, 28, 20, 15, 0, 0, time.UTC)
 // What is read of any bytes keeps its promises: all of it is of the node, of a time that can be, and bounded.
 func FuzzRead(f *testing.F) {
 	c := newCodec()
-	parcels, _, err := c.parcels(&sample)
+	parcels, _, err := c.parcels(&sample, "")
 	if err != nil || len(parcels) != 1 {
 		f.Fatal(len(parcels), err)
 	}
@@ -123,7 +123,7 @@ func FuzzRead(f *testing.F) {
 				t.Fatalf("a session is %+v", s)
 			}
 		}
-		again, lost, err := c.parcels(b) // what was read can be packed
+		again, lost, err := c.parcels(b, "") // what was read can be packed
 		if err != nil || lost != (Lost{}) || len(b.Rows)+len(b.Events) > 0 && len(again) == 0 {
 			t.Fatal(len(again), lost, err)
 		}
@@ -133,7 +133,7 @@ func FuzzRead(f *testing.F) {
 // What is read is what was packed.
 func TestReadBack(t *testing.T) {
 	c := newCodec()
-	parcels, _, err := c.parcels(&sample)
+	parcels, _, err := c.parcels(&sample, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestSplit(t *testing.T) {
 	}
 	b.Frames = append(b.Frames, store.Frame{Node: "n", Time: sampleTime, Record: noise})
 	c := newCodec()
-	parcels, lost, err := c.parcels(&b)
+	parcels, lost, err := c.parcels(&b, "")
 	if err != nil || lost != (Lost{Frames: 1}) || len(parcels) < 4 {
 		t.Fatal(len(parcels), lost, err)
 	}

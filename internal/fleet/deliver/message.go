@@ -36,14 +36,16 @@ var ErrUnreadable = errors.New("the message can't be read")
 // A message is what a node's batch becomes: CBOR with fields by name, packed with zstd. Times are milliseconds since 1970, UTC; 0 is
 // the zero time. Durations are nanoseconds. What is absent has the zero value of its type.
 type message struct {
-	Version  int       `cbor:"version"`
-	Node     string    `cbor:"node"`
-	Devices  []device  `cbor:"devices,omitempty"`
-	Tables   []table   `cbor:"tables,omitempty"`
-	Frames   []frame   `cbor:"frames,omitempty"`
-	Sessions []session `cbor:"sessions,omitempty"`
-	Causes   []cause   `cbor:"causes,omitempty"`
-	Events   []event   `cbor:"events,omitempty"`
+	Version int    `cbor:"version"`
+	Node    string `cbor:"node"`
+	// Installation is the ID of the sender's installation; empty where it has none, or is of an earlier version.
+	Installation string    `cbor:"installation,omitempty"`
+	Devices      []device  `cbor:"devices,omitempty"`
+	Tables       []table   `cbor:"tables,omitempty"`
+	Frames       []frame   `cbor:"frames,omitempty"`
+	Sessions     []session `cbor:"sessions,omitempty"`
+	Causes       []cause   `cbor:"causes,omitempty"`
+	Events       []event   `cbor:"events,omitempty"`
 }
 
 type device struct {
@@ -413,10 +415,10 @@ func (c *codec) unpack(data []byte) (*message, error) {
 }
 
 // parcels packs a batch into parcels without numbers, none of which is too long. What is too long by itself is left out, and counted.
-func (c *codec) parcels(b *store.Batch) (all []store.Parcel, lost Lost, err error) {
+func (c *codec) parcels(b *store.Batch, installation string) (all []store.Parcel, lost Lost, err error) {
 	nodes := byNode(b)
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		parcels, less, err := c.split(node, nodes[node])
+		parcels, less, err := c.split(node, installation, nodes[node])
 		if err != nil {
 			return nil, lost, err
 		}
@@ -425,9 +427,10 @@ func (c *codec) parcels(b *store.Batch) (all []store.Parcel, lost Lost, err erro
 	return all, lost, nil
 }
 
-func (c *codec) split(node string, b *store.Batch) (all []store.Parcel, lost Lost, err error) {
+func (c *codec) split(node, installation string, b *store.Batch) (all []store.Parcel, lost Lost, err error) {
 	items := len(b.Devices) + len(b.Rows) + len(b.Frames) + len(b.Sessions) + len(b.Causes) + len(b.Events)
 	m := messageOf(node, b)
+	m.Installation = installation
 	if items <= mostItems {
 		data, size, err := c.pack(m)
 		if err != nil {
@@ -441,7 +444,7 @@ func (c *codec) split(node string, b *store.Batch) (all []store.Parcel, lost Los
 		return nil, m.without(everything), nil
 	}
 	for _, half := range halves(b) {
-		parcels, less, err := c.split(node, &half)
+		parcels, less, err := c.split(node, installation, &half)
 		if err != nil {
 			return nil, lost, err
 		}

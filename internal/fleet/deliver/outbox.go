@@ -44,6 +44,11 @@ type OutboxConfig struct {
 	Log   *slog.Logger
 	Now   func() time.Time
 	Bytes int64 // of parcels that wait at most; 0: DefaultBytes
+	// Node is what the only node is called that this program reads: what waits of it under a former name is sent under this one. Empty for
+	// several nodes.
+	Node string
+	// Installation is the ID of this program's, by which recorders know it from another program of the same name; nil, or empty: it has none.
+	Installation func() (id string, err error)
 }
 
 // An Outbox makes parcels of what is written to a store, which keeps them until they are sent, in the transaction of what they tell. Its
@@ -100,7 +105,14 @@ func (t *through) Write(ctx context.Context, b *store.Batch) error {
 	o := t.outbox
 	o.change.Lock()
 	defer o.change.Unlock()
-	parcels, tooLong, err := o.codec.parcels(b)
+	of := ""
+	if o.cfg.Installation != nil {
+		var err error
+		if of, err = o.cfg.Installation(); err != nil {
+			return err
+		}
+	}
+	parcels, tooLong, err := o.codec.parcels(b, of)
 	if err != nil {
 		return err
 	}
@@ -193,7 +205,27 @@ func (o *Outbox) next(ctx context.Context) ([]store.Parcel, error) {
 	if kept == nil {
 		return nil, nil
 	}
-	return kept.Parcels(ctx, everything, atOnce)
+	some, err := kept.Parcels(ctx, everything, atOnce)
+	for i := range some {
+		o.readdress(&some[i])
+	}
+	return some, err
+}
+
+// readdress gives a parcel of a former name to the name that the node has now: under the former one nobody would take it. One that can't be
+// read stays as it is.
+func (o *Outbox) readdress(p *store.Parcel) {
+	if o.cfg.Node == "" || p.Node == o.cfg.Node {
+		return
+	}
+	m, err := o.codec.unpack(p.Data)
+	if err != nil {
+		return
+	}
+	m.Node = o.cfg.Node
+	if data, _, err := o.codec.pack(m); err == nil {
+		p.Node, p.Data = o.cfg.Node, data
+	}
 }
 
 // posted removes what was sent.

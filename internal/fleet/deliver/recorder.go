@@ -26,15 +26,19 @@ type RecorderConfig struct {
 	Stream    string // its name
 	// NodeOf says whose past comes on a subject.
 	NodeOf func(subject string) (string, error)
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Own reports whether this program itself writes the past of a machine of that name into the store; nil: of none.
+	Own func(node string) bool
+	Log *slog.Logger
+	Now func() time.Time
+	// Place tells the database from a copy of it, such as the machine and the name of a file; empty for one on a server, which tells itself.
+	Place string
+	// GivesWay says that Run ends, with [ErrElsewhere], where another database has the fleet for minutes. Else the recorder waits for its turn.
+	GivesWay bool
 	// Again is how long a message stays with a recorder of which nothing is heard, before another one gets it; 0: 30 s.
 	Again time.Duration
 }
 
 const (
-	// group is the durable consumer that all recorders share.
-	group = "recorders"
 	// messagesAtOnce and bytesAtOnce are how much is written in one transaction.
 	messagesAtOnce, bytesAtOnce = 64, 4 << 20
 	// again is the default of Again. Most connections are there again sooner; after longer, messages may be written twice, which changes nothing.
@@ -51,17 +55,21 @@ const (
 	mostNodes = 100_000
 )
 
-// A Recorder takes what nodes deliver, and writes it into a store. Any number of them share the work.
+// A Recorder takes what nodes deliver, and writes it into a store. Any number of them share the work of one database. A fleet is recorded
+// into one database at a time.
 type Recorder struct {
 	cfg   RecorderConfig
 	log   *slog.Logger
 	codec *codec
+	names names // of Run alone
 
 	writing store.Caller // of the goroutine that writes
 
 	mu     sync.Mutex
 	state  RecorderState
 	worked time.Time // when the newest messages were taken, or the newest transaction began
+
+	durable string // the consumer of the database; empty where that is not known yet
 }
 
 // RecorderState says how a recorder does.
@@ -77,7 +85,7 @@ type RecorderState struct {
 // NewRecorder makes a recorder, which does nothing before [Recorder.Run].
 func NewRecorder(cfg RecorderConfig) *Recorder {
 	cfg.Again = cmp.Or(cfg.Again, again)
-	return &Recorder{cfg: cfg, log: cfg.Log.With("part", "recorder"), codec: newCodec(), state: RecorderState{Refused: map[string]uint64{}}}
+	return &Recorder{cfg: cfg, log: cfg.Log.With("part", "recorder"), codec: newCodec(), names: newNames(), state: RecorderState{Refused: map[string]uint64{}}}
 }
 
 // State returns how it does now.
@@ -89,17 +97,29 @@ func (r *Recorder) State() RecorderState {
 	return s
 }
 
-// Run writes until ctx ends. What fails is tried again: messages wait in the stream meanwhile.
-func (r *Recorder) Run(ctx context.Context) {
+// Run writes until ctx ends. What fails is tried again: messages wait in the stream meanwhile. The error is nil, or see [RecorderConfig.GivesWay].
+func (r *Recorder) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
-	tasks.Go(func() { r.forgetAll(ctx) })
+	forgetting, cancel := context.WithCancel(ctx)
+	tasks.Go(func() { r.forgetAll(forgetting) })
 	defer tasks.Wait()
+	defer cancel()
+	defer r.leave()
+	var elsewhere time.Time // since when
 	for fails := 0; ctx.Err() == nil; {
 		err := r.take(ctx)
 		if ctx.Err() != nil {
-			return
+			break
 		}
 		r.tell(err)
+		switch {
+		case !errors.Is(err, ErrElsewhere):
+			elsewhere = time.Time{}
+		case elsewhere.IsZero():
+			elsewhere = time.Now()
+		case r.cfg.GivesWay && time.Since(elsewhere) > elsewhereFor:
+			return err
+		}
 		if err == nil {
 			fails = 0
 			continue
@@ -110,21 +130,17 @@ func (r *Recorder) Run(ctx context.Context) {
 		}
 		fails++
 	}
+	return nil
 }
 
 // take takes messages and writes them, until something fails.
 func (r *Recorder) take(ctx context.Context) error {
-	if _, err := r.cfg.Store.Document(ctx, group); err != nil { // there is none, but a database that is away says so: nothing is taken then
+	consumer, err := r.consumer(ctx) // a database that is away says so: nothing is taken then
+	if err != nil {
 		return err
 	}
-	asking, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	consumer, err := r.cfg.JetStream.CreateOrUpdateConsumer(asking, r.cfg.Stream, jetstream.ConsumerConfig{
-		Durable: group, AckPolicy: jetstream.AckExplicitPolicy, AckWait: r.cfg.Again, MaxAckPending: 64 * messagesAtOnce,
-		Description: "gpuwhy: those who write the past of the fleet",
-	})
-	if err != nil {
-		return r.noStream(err)
+	if err := r.names.load(ctx, r.cfg.Store, r.cfg.Now()); err != nil {
+		return err
 	}
 	r.tell(nil)
 	for ctx.Err() == nil {
@@ -147,6 +163,9 @@ func (r *Recorder) take(ctx context.Context) error {
 }
 
 func (r *Recorder) noStream(err error) error {
+	if err == nil {
+		return nil
+	}
 	advice := &gpu.Advice{
 		What: "the stream with the past of the fleet can't be read", Err: err,
 		Try: "see whether the NATS servers run and have a quorum, and whether a hub runs, which makes the stream; what nodes have to tell waits there",
@@ -164,6 +183,7 @@ type taken struct {
 	node   string
 	number int64
 	batch  *store.Batch
+	wait   bool // under which name it is kept can't be said yet
 }
 
 // record writes messages, and says so to the stream.
@@ -176,11 +196,19 @@ func (r *Recorder) record(ctx context.Context, got []jetstream.Msg) error {
 	for _, m := range got {
 		node, err := r.cfg.NodeOf(m.Subject())
 		if err == nil {
-			var number int64
-			var b *store.Batch
-			if number, b, err = r.read(m, node); err == nil {
-				all = append(all, taken{m, node, number, b})
+			var t taken
+			switch t, err = r.read(m, node); {
+			case t.wait:
+				_ = m.NakWithDelay(claimPause)
 				continue
+			case err == nil:
+				all = append(all, t)
+				continue
+			case of(err): // what it is called can't be kept now
+				for i := range got {
+					_ = got[i].Nak()
+				}
+				return err
 			}
 		}
 		r.refuse(node, err)
@@ -241,20 +269,31 @@ func (r *Recorder) idle() time.Duration {
 }
 
 // read makes the batch of a message.
-func (r *Recorder) read(m jetstream.Msg, node string) (number int64, b *store.Batch, err error) {
-	number, err = strconv.ParseInt(m.Headers().Get(headerNumber), 10, 64)
+func (r *Recorder) read(m jetstream.Msg, node string) (t taken, err error) {
+	number, err := strconv.ParseInt(m.Headers().Get(headerNumber), 10, 64)
 	if err != nil || number <= 0 {
-		return 0, nil, fmt.Errorf("%w: it has no number", ErrUnreadable)
+		return t, fmt.Errorf("%w: it has no number", ErrUnreadable)
 	}
 	read, err := r.codec.unpack(m.Data())
-	if err == nil {
-		b, err = read.read(node, number, r.cfg.Now())
-	}
 	if err != nil {
-		return 0, nil, err
+		return t, err
+	}
+	b, err := read.read(node, number, r.cfg.Now()) // before a name is decided by what can't be
+	if err != nil {
+		return t, err
+	}
+	name, err := r.name(read, node)
+	if err != nil || name.wait {
+		return taken{wait: name.wait}, err
+	}
+	if name.node != node {
+		read.Node = name.node
+		if b, err = read.read(name.node, number, r.cfg.Now()); err != nil {
+			return t, err
+		}
 	}
 	r.leaveOut(b)
-	return number, b, nil
+	return taken{m, node, number, b, false}, nil
 }
 
 // leaveOut leaves out what would be forgotten at once. It also bounds how many partitions a node can have made.

@@ -4,6 +4,7 @@ package downlink
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,6 +88,8 @@ type Downlink struct {
 	came    []string      // nodes whose recent past nobody has asked for yet
 	some    chan struct{} // has a value when there are such
 	wrong   [parts]problem
+	reads   map[string]time.Time // when nodes were read last that are silent, as other hubs say
+	run     string               // of this hub, random
 }
 
 // The parts of what is read, each of which can fail.
@@ -116,6 +119,7 @@ func New(c Config) *Downlink {
 	return &Downlink{
 		Config: c, nodes: map[string]*remote{}, pending: map[string]*remote{}, owners: map[string][]string{},
 		refused: map[string]uint64{}, removed: map[string]time.Duration{}, wake: make(chan struct{}, 1), some: make(chan struct{}, 1),
+		reads: map[string]time.Time{}, run: rand.Text(),
 	}
 }
 
@@ -187,22 +191,90 @@ func (d *Downlink) again(ctx context.Context, part int, do func(context.Context)
 	}
 }
 
-// greet tells agents of this hub.
+// greet tells agents and other hubs of this one. A hub that begins is told by the others since when machines are silent: what NATS keeps of a
+// machine is up to half a minute older than the last that came of it.
 func (d *Downlink) greet(ctx context.Context) {
-	hello, err := json.Marshal(talk.Hub{Version: d.Version, Protocol: wire.Spoken})
+	again, known := make(chan struct{}, 1), map[string]bool{}
+	sub, err := d.Bus.Subscribe(bus.Hubs, func(m *nats.Msg) {
+		var hello talk.Hub
+		if err := json.Unmarshal(m.Data, &hello); err != nil || hello.Run == d.run {
+			return
+		}
+		d.learn(hello.Silent)
+		if hello.Run == "" || known[hello.Run] || len(known) >= mostHubs {
+			return
+		}
+		known[hello.Run] = true
+		select {
+		case again <- struct{}{}:
+		default:
+		}
+	})
 	if err != nil {
-		panic(err) // a text and a number can always be written
+		d.Log.Debug("other hubs can't be heard", "err", err)
+	} else {
+		defer func() { _ = sub.Unsubscribe() }() // the connection may be closed
 	}
 	t := time.NewTicker(helloEvery)
 	defer t.Stop()
 	for {
-		if err := d.Bus.Conn().Publish(bus.Hubs, hello); err != nil {
-			d.Log.Debug("agents were not told of this hub", "err", err)
+		for _, silent := range d.silences() {
+			hello, err := json.Marshal(talk.Hub{Version: d.Version, Protocol: wire.Spoken, Run: d.run, Silent: silent})
+			if err == nil {
+				err = d.Bus.Conn().Publish(bus.Hubs, hello)
+			}
+			if err != nil {
+				d.Log.Debug("agents were not told of this hub", "err", err)
+			}
 		}
 		select {
 		case <-t.C:
+		case <-again:
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// mostHubs is how many other hubs are told at once, and silentAtOnce how many machines a message tells of.
+const mostHubs, silentAtOnce = 1000, 1000
+
+// silences are when machines were read last that are silent here, in parts; at least one.
+func (d *Downlink) silences() []map[string]time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := []map[string]time.Time{{}}
+	for name, r := range d.nodes {
+		if r.silent.IsZero() || r.read.IsZero() {
+			continue
+		}
+		last := all[len(all)-1]
+		if len(last) == silentAtOnce {
+			last = map[string]time.Time{}
+			all = append(all, last)
+		}
+		last[name] = r.silent
+	}
+	return all
+}
+
+// learn takes in when machines were read last, as another hub says.
+func (d *Downlink) learn(reads map[string]time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.Clock.Now()
+	for name, at := range reads {
+		r := d.nodes[name]
+		if at.After(now.Add(slack)) || r != nil && (!at.After(r.read) || r.silent.IsZero() && r.unsure == 0) {
+			continue
+		}
+		if _, known := d.reads[name]; !known && len(d.reads) >= MostNodes {
+			continue
+		}
+		d.reads[name] = at
+		if r != nil && !r.silent.IsZero() && at.After(r.silent) {
+			r.silent = at
+			d.soon(r)
 		}
 	}
 }

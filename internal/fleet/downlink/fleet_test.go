@@ -57,7 +57,8 @@ type screen struct {
 	events []string
 	old    []string
 	gone   []string
-	pasts  []string // nodes and what they said of their past
+	live   map[string]bool // nodes that were shown as such
+	pasts  []string        // nodes and what they said of their past
 }
 
 func (s *screen) node(name string) *insight.Moment {
@@ -75,7 +76,7 @@ func (s *screen) seen() []string {
 // show starts a hub.
 func show(t *testing.T, server *natstest.Server, of clock.Clock) *screen {
 	t.Helper()
-	s := &screen{bus: connect(t, server), nodes: map[string]*insight.Moment{}, alerts: map[string]*alert.Report{}}
+	s := &screen{bus: connect(t, server), nodes: map[string]*insight.Moment{}, live: map[string]bool{}, alerts: map[string]*alert.Report{}}
 	locked := func(f func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -89,6 +90,9 @@ func show(t *testing.T, server *natstest.Server, of clock.Clock) *screen {
 			locked(func() {
 				for _, m := range list {
 					s.nodes[m.Snapshot.Node] = m
+					if m.Link.Silent.IsZero() {
+						s.live[m.Snapshot.Node] = true
+					}
 				}
 			})
 		},
@@ -596,4 +600,44 @@ func clockSetBack(t *testing.T) {
 		m := hub.node("m")
 		return m != nil && m.Link.Silent.IsZero() && len(m.Link.Notes) == 1 && strings.Contains(m.Link.Notes[0].What, "behind")
 	})
+}
+
+// A hub that starts never shows a machine that is gone as if it were there, and says the same of it as one that has run all the time. One that is
+// there is shown as soon as it is heard.
+func TestAHubThatStarts(t *testing.T) { natstest.Virtual(t, hubThatStarts) }
+
+func hubThatStarts(t *testing.T) {
+	s := natstest.InProcess(t)
+	first := show(t, s, virtualClock())
+	a := start(t, s)
+	stop := a.lives(t, "dies", nil)
+	a.lives(t, "stays", nil)
+	testkit.Until(t, "both machines", func() bool { return first.node("dies") != nil && first.node("stays") != nil })
+	kept(t, first, "dies")
+	time.Sleep(20*time.Second + interval/2) // what is kept is older than the last reading
+	stop()
+	last := first.node("dies").Snapshot.Time
+	for _, gone := range []time.Duration{10 * time.Second, 73 * time.Second} {
+		time.Sleep(gone)
+		second := show(t, s, virtualClock())
+		testkit.Until(t, "both machines at another hub", func() bool { return second.node("dies") != nil && second.node("stays") != nil })
+		time.Sleep(5 * time.Second)
+		second.mu.Lock()
+		if second.live["dies"] || !second.live["stays"] {
+			t.Errorf("%v after it died the hub that starts shows as live: %v", gone, second.live)
+		}
+		second.mu.Unlock()
+		for name, hub := range map[string]*screen{"first": first, "second": second} {
+			if l := hub.node("dies").Link; !l.Silent.Equal(last) || !strings.Contains(l.Why.What, "nothing has come") {
+				t.Errorf("the %s hub: silent since %v: %q; it was read last at %v", name, l.Silent, l.Why.What, last)
+			}
+		}
+		second.stop()
+	}
+
+	// Why it is silent is said anew when that changes.
+	s.Stop()
+	testkit.Until(t, "that the hub is cut off", func() bool { return strings.Contains(first.node("dies").Link.Why.What, "no connection") })
+	s.Start()
+	testkit.Until(t, "that it is the machine again", func() bool { return strings.Contains(first.node("dies").Link.Why.What, "nothing has come") })
 }

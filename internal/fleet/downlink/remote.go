@@ -32,8 +32,8 @@ const (
 	ahead = 10 * time.Minute
 	// late is what a message may be later than two intervals before its node counts as silent.
 	late = 2 * time.Second
-	// doubtful is how old a whole state is at most while its node sends: it is written anew each half minute.
-	doubtful = 2 * time.Minute
+	// keptFor is how old a whole state is at most that NATS keeps of a node that sends: it is written anew each half minute.
+	keptFor = 35 * time.Second
 	// underWay is how long messages of a node that was taken out may still come.
 	underWay = 10 * time.Second
 	// mostEach is how many messages of a node are read in a second, and mostAtOnce how many at once: the shortest interval is
@@ -63,6 +63,9 @@ type remote struct {
 	report  *alert.Report
 	heard   time.Duration // when something came last, as elapsed time
 	at      time.Time     // the same, by this machine's clock
+	read    time.Time     // when it was read last, as near as this machine's clock can say
+	unsure  time.Duration // until when it is waited for news of a node of which only a kept state is known, as elapsed time; 0: not
+	why     gpu.Advice    // what was said last of its silence
 	silent  time.Time     // since when nothing comes; zero: something does
 	ended   bool          // its program said that it ends
 	offset  time.Duration // by how much its clock is ahead
@@ -188,16 +191,36 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 	if back := r.hello.Sent.Sub(s.Sent); r.moment != nil && s.Instance == r.hello.Instance && back > 0 && back < stepBack {
 		return // a newer one has come by another way
 	}
-	restarted := s.Instance != r.hello.Instance
+	if !written.IsZero() && r.moment != nil && s.Instance == r.hello.Instance && s.Sent.Before(r.hello.Sent) {
+		return // what is kept is older than what came
+	}
+	first, restarted := r.moment == nil, s.Instance != r.hello.Instance
 	r.hello, r.wrong, r.told = s.Hello, nil, ""
 	r.hello.Interval = min(max(cmp.Or(s.Interval, unsaidInterval), 100*time.Millisecond), longestInterval)
-	r.heard, r.at, r.silent = elapsed, came, time.Time{}
-	if age := now.Sub(came); age > doubtful { // or else it is silent only if nothing comes now
-		r.heard -= age
+	age := now.Sub(came)
+	if first || restarted {
+		r.heard, r.at = elapsed-age, came
+	} else {
+		r.heard, r.at = max(r.heard, elapsed-age), later(r.at, came)
 	}
+	r.silent, r.unsure = time.Time{}, 0
 	r.ended = string(s.Extra[talk.Ended]) == "true"
 	if restarted || offset.Abs() < r.offset.Abs() || offset.Abs() > r.offset.Abs()+slack {
 		r.offset = offset
+	}
+	r.read = s.Moment.Snapshot.Time
+	if r.offset.Abs() > slack {
+		r.read = r.read.Add(-r.offset)
+	}
+	if r.read.After(came) {
+		r.read = came
+	}
+	// Nobody knows of such a node whether it sends: those who look at the page wait for its next message, and see nothing that may be wrong.
+	if first && !r.ended && age < keptFor && r.overdue(elapsed) {
+		r.unsure = elapsed + 2*r.hello.Interval + late
+	}
+	if written.IsZero() {
+		delete(d.reads, r.name)
 	}
 	place := s.Moment.Place
 	r.moment = s.Moment.At(place, insight.Link{})
@@ -307,19 +330,30 @@ func (d *Downlink) silence(r *remote, elapsed time.Duration) (changed bool) {
 	was := !r.silent.IsZero()
 	is := r.overdue(elapsed)
 	switch {
+	case elapsed < r.unsure:
+		return false
 	case is && !was:
-		r.silent, r.past = r.at, false
+		r.silent, r.past = later(cmp.Or(r.read, r.at), d.reads[r.name]), false
 	case !is:
 		r.silent = time.Time{}
 	}
 	return is != was
 }
 
+// later is the later of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
 // link is how the Moments of a node come here.
 func (d *Downlink) link(r *remote, now time.Time) insight.Link {
 	l := insight.Link{Remote: true, Version: r.hello.Version, Every: r.hello.Interval, Sent: r.hello.Sent, At: now, Silent: r.silent}
 	if !r.silent.IsZero() {
-		l.Why = d.why(r)
+		r.why = d.why(r, d.Bus.State())
+		l.Why = r.why
 	}
 	if off := r.offset; off.Abs() > slack {
 		how := "ahead of"
@@ -363,8 +397,8 @@ func (d *Downlink) alsoIn(r *remote) (others []string) {
 }
 
 // why says why nothing comes of a node.
-func (d *Downlink) why(r *remote) gpu.Advice {
-	switch state := d.Bus.State(); {
+func (d *Downlink) why(r *remote, state bus.State) gpu.Advice {
+	switch {
 	case !state.Connected:
 		a := gpu.Advice{What: "this hub has no connection to the fleet's NATS"}
 		if state.Err != nil {
@@ -374,7 +408,9 @@ func (d *Downlink) why(r *remote) gpu.Advice {
 	case r.ended:
 		return gpu.Advice{What: "the gpuwhy of that machine was ended", Try: "start it again there, or take the machine out with: gpuwhy fleet remove " + r.name}
 	case r.wrong != nil:
-		return adviceOf(r.wrong)
+		a := adviceOf(r.wrong)
+		a.What = "nothing has come from that machine since its last message, which could not be taken: " + a.What
+		return a
 	default:
 		return gpu.Advice{
 			What: "nothing has come from that machine",
@@ -488,13 +524,19 @@ func (d *Downlink) handOn(ctx context.Context) {
 	}
 }
 
-// look finds who has become silent.
+// look finds who has become silent, and of whom there is another reason now.
 func (d *Downlink) look() {
+	state := d.Bus.State()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	elapsed := d.Clock.Elapsed()
 	for _, r := range d.nodes {
-		if d.silence(r, elapsed) {
+		changed := d.silence(r, elapsed)
+		if !changed && !r.silent.IsZero() {
+			now := d.why(r, state)
+			changed = now.What != r.why.What || now.Try != r.why.Try
+		}
+		if changed {
 			d.pending[r.name] = r
 		}
 	}
@@ -505,8 +547,11 @@ func (d *Downlink) deliver() {
 	d.mu.Lock()
 	var moments []*insight.Moment
 	reports := map[string]*alert.Report{}
-	now := d.Clock.Now()
+	now, elapsed := d.Clock.Now(), d.Clock.Elapsed()
 	for _, r := range d.pending {
+		if elapsed < r.unsure {
+			continue
+		}
 		if r.moment != nil {
 			moments = append(moments, r.moment.At(r.moment.Place, d.link(r, now)))
 		}

@@ -85,6 +85,9 @@ func (r *Reply) Err() error {
 type Hub struct {
 	Version  string        `json:"version"`
 	Protocol wire.Protocol `json:"protocol"`
+	Run      string        `json:"run,omitempty"` // random, of one run of the hub; empty of an earlier version
+	// Silent says when machines were read last of which the hub hears nothing now, by node.
+	Silent map[string]time.Time `json:"silent,omitempty"`
 }
 
 // An event is a change of an alert, in a message of the stream of events.

@@ -30,6 +30,7 @@ type Floor struct {
 	last   time.Time              // reading
 	breaks int                    // of the readings until then
 	seen   time.Time              // the last reading, of an earlier run where there is none of this one
+	told   float64                // as it was when [Floors.Learned] was called last; 0: never
 	begun  time.Time              // of the run of idle readings
 	n      int
 	sum    float64
@@ -91,6 +92,10 @@ func slow(d *gpu.Device) bool {
 // Floors learns the floors of all devices. Its zero is ready, and its methods
 // may be called by several goroutines.
 type Floors struct {
+	// Learned is called when a floor that was not known is, and when one has become lower by as much as a steady draw may vary. It
+	// must not wait, nor call the Floors; it may be nil.
+	Learned func()
+
 	mu      sync.Mutex
 	devices map[keep.Device]Floor
 }
@@ -114,11 +119,23 @@ func (f *Floors) Note(s *gpu.Snapshot) *gpu.Snapshot {
 				floor.last, floor.n, floor.breaks = time.Time{}, 0, s.Breaks
 			}
 			floor.Observe(d)
+			f.tell(&floor)
 			f.devices[k] = floor
 		}
 		d.IdleFloor = floor.Watts
 	}
 	return &out
+}
+
+// tell tells of a floor that is new, or much lower than it was.
+func (f *Floors) tell(floor *Floor) {
+	watts, known := floor.Watts.Get()
+	if is := float64(watts); known && (floor.told == 0 || is < floor.told-max(steadyWatts, steadyPart*floor.told)) {
+		floor.told = is
+		if f.Learned != nil {
+			f.Learned()
+		}
+	}
 }
 
 // Kept is what is kept over a restart: the floors, and not what is under way.
@@ -155,7 +172,7 @@ func (f *Floors) Restore(kept Kept, now time.Time) error {
 	}
 	for _, k := range fresh {
 		if floor := f.devices[k.Device]; !floor.Watts.Present() {
-			floor.Watts, floor.seen = gpu.Of(k.Watts), k.Seen // not last: a clock that was set back is no reason to wait
+			floor.Watts, floor.seen, floor.told = gpu.Of(k.Watts), k.Seen, float64(k.Watts) // not last: a clock that was set back is no reason to wait
 			f.devices[k.Device] = floor
 		}
 	}

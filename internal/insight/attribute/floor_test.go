@@ -182,3 +182,29 @@ func TestFloorByClocks(t *testing.T) {
 		}
 	}
 }
+
+// A floor that was not known is told of when it is, so that it can be kept at once, and again when it has become much lower.
+func TestAFloorIsToldOfWhenItIsLearned(t *testing.T) {
+	told, second := 0, 0.0
+	f := attribute.Floors{Learned: func() { told++ }}
+	for _, step := range []struct {
+		watts gpu.Watts
+		want  int
+	}{{40, 1}, {39.5, 1}, {60, 1}, {21, 2}} {
+		for range 15 {
+			d := reading(second, 0, step.watts)
+			d.UUID, d.Node, d.Source = "GPU-1", "desk", gpu.SourceNVML
+			f.Note(&gpu.Snapshot{Devices: []gpu.Device{*d}})
+			second++
+		}
+		if told != step.want {
+			t.Errorf("at %v: told of %d times, want %d", step.watts, told, step.want)
+		}
+	}
+	var again attribute.Floors
+	if err := restore(&again, kept(t, &f), noon.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	again.Learned = func() { t.Error("what was kept is told of") }
+	floorOf(&again, gpu.SourceNVML)
+}

@@ -88,7 +88,7 @@ func (s *Store) advise(ctx context.Context, err error) error {
 		}
 	case errors.Is(err, errTwice):
 		return &gpu.Advice{
-			What: "another gpuwhy writes as " + strconv.Quote(s.owner) + " into the database on " + s.server,
+			What: "another gpuwhy writes as " + strconv.Quote(s.name) + " into the database on " + s.server,
 			Try:  "give each machine a name of its own with --node, or end one of the two; gpuwhy goes on by itself then",
 			Err:  fmt.Errorf("%w: %w", store.ErrLocked, err),
 		}

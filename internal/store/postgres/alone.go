@@ -20,10 +20,10 @@ const writingAs = 0x6770757768790003
 
 var errTwice = errors.New("another gpuwhy has its lock")
 
-// alone makes sure that no other gpuwhy writes as the same owner: each would end the other's sessions. It is asked before each batch,
+// alone makes sure that no other gpuwhy writes under the same name: each would end the other's sessions. It is asked before each batch,
 // since a server can end a connection.
 func (s *Store) alone(ctx context.Context) error {
-	if s.owner == "" {
+	if s.name == "" {
 		return nil
 	}
 	select {
@@ -46,7 +46,7 @@ func (s *Store) alone(ctx context.Context) error {
 	_, err = conn.Exec(ctx, `SELECT set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
 		set_config('tcp_keepalives_count', '3', false), set_config('lock_timeout', '1s', false)`)
 	if err == nil {
-		_, err = conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended(current_schema() || ' ' || $1::text, $2))", s.owner, int64(writingAs))
+		_, err = conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended(current_schema() || ' ' || $1::text, $2))", s.name, int64(writingAs))
 	}
 	if codeOf(err) == lockNotAvailable {
 		err = errTwice

@@ -6,6 +6,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/url"
@@ -29,9 +30,12 @@ type Config struct {
 	// connect_timeout and so on. The password may also be in the environment (PGPASSWORD) or in a file
 	// (PGPASSFILE, ~/.pgpass). A password is in no error.
 	URL string
-	// Owner tells this gpuwhy from others that write into the same database: it reads only its own documents. It is a
-	// machine's name, for example. Only one at a time writes as the same owner; empty: it is not looked who else does.
+	// Owner tells this gpuwhy from others that write into the same database: it reads only its own documents. It is the ID of its
+	// installation, or its name where it has none. What is kept under the name is read where the owner has nothing.
 	Owner string
+	// Name is what the machine is called. Only one gpuwhy at a time writes under a name; empty: the owner. Where both are empty it is not
+	// looked who else writes.
+	Name string
 	// Patience is how long writing a batch may take before the server counts as gone; 0 is ten seconds.
 	Patience time.Duration
 }
@@ -43,6 +47,7 @@ const readers = 16
 type Store struct {
 	viewed   bool // it is only read, see [View]
 	owner    string
+	name     string // see [Config]
 	server   string // its name for people
 	schema   string
 	patience time.Duration
@@ -93,7 +98,7 @@ func Open(c Config) (*Store, error) { return open(c, false) }
 func View(c Config) (*Store, error) { return open(c, true) }
 
 func open(c Config, viewed bool) (*Store, error) {
-	s := &Store{viewed: viewed, owner: store.Text(c.Owner), patience: c.Patience, known: nothing(), preparing: make(chan struct{}, 1),
+	s := &Store{viewed: viewed, owner: store.Text(c.Owner), name: store.Text(cmp.Or(c.Name, c.Owner)), patience: c.Patience, known: nothing(), preparing: make(chan struct{}, 1),
 		claim: claim{room: make(chan struct{}, 1)}}
 	if s.patience == 0 {
 		s.patience = 10 * time.Second

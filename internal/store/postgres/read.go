@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -384,7 +385,14 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 	if q.Open {
 		where.and("t.open")
 	}
-	return each(ctx, s, causes, where, "from_time", func(rows pgx.Rows) (c store.Cause, err error) {
+	if q.Lasting > 0 {
+		where.and("t.to_time - t.from_time >= $?", q.Lasting)
+	}
+	order := "from_time"
+	if q.First > 0 {
+		order += ", d.node, d.uuid LIMIT " + strconv.Itoa(q.First)
+	}
+	return each(ctx, s, causes, where, order, func(rows pgx.Rows) (c store.Cause, err error) {
 		err = rows.Scan(&c.Node, &c.UUID, nil, &c.ID, &c.From, &c.To, &c.Open, &c.Kind, &c.Case, &c.Sentence, &c.Short,
 			&c.Confidence, &c.Who, nil)
 		inUTC(&c.From, &c.To)
@@ -467,14 +475,23 @@ func each[V any](
 // Document returns small state of this gpuwhy.
 func (s *Store) Document(ctx context.Context, name string) (text []byte, err error) {
 	err = s.reading(ctx, func() error {
-		const query = "SELECT text FROM documents WHERE owner = $1 AND name = $2"
-		err := s.own.QueryRow(ctx, query, s.owner, store.Text(name)).Scan(&text)
+		const query = "SELECT text FROM documents WHERE name = $1 AND (owner = $2 OR owner IN ($3, $4) AND $2 <> '') ORDER BY owner = $2 DESC, owner = $3 DESC LIMIT 1"
+		bare := s.name[strings.LastIndexByte(s.name, ':')+1:] // earlier versions left the cluster out
+		err := s.own.QueryRow(ctx, query, store.Text(name), s.ownerOf(name), s.name, bare).Scan(&text)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		return err
 	})
 	return text, err
+}
+
+// ownerOf is whose a document is.
+func (s *Store) ownerOf(document string) string {
+	if store.Shared(document) {
+		return ""
+	}
+	return s.owner
 }
 
 // Unsettled lists spans, also those that others have to settle.

@@ -103,7 +103,10 @@ type writing struct {
 }
 
 func (w *writing) all(ctx context.Context) error {
-	var err error
+	err := w.rename(ctx)
+	if err != nil {
+		return err
+	}
 	if w.devices, err = w.identify(ctx); err != nil {
 		return err
 	}
@@ -111,6 +114,32 @@ func (w *writing) all(ctx context.Context) error {
 		if err := part(ctx); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// rename gives the devices of machines to other names, unless somebody writes as one of the old names.
+func (w *writing) rename(ctx context.Context) error {
+	for _, r := range w.batch.Renamed {
+		from, to := store.Text(r.From), store.Text(r.To)
+		alone := from == w.name
+		if !alone {
+			err := w.tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock(hashtextextended(current_schema() || ' ' || $1::text, $2))", from, int64(writingAs)).Scan(&alone)
+			if err != nil {
+				return err
+			}
+		}
+		if !alone {
+			continue
+		}
+		_, err := w.tx.Exec(ctx, `UPDATE devices d SET node = $2 WHERE node = $1
+			AND NOT EXISTS (SELECT 1 FROM devices o WHERE o.node = $2 AND o.uuid = d.uuid)`, from, to)
+		if err != nil {
+			return err
+		}
+		w.with(func(k *known) {
+			maps.DeleteFunc(k.devices, func(d store.Key, _ device) bool { return d.Node == from || d.Node == to })
+		})
 	}
 	return nil
 }
@@ -287,13 +316,18 @@ func (w *writing) documents(ctx context.Context) error {
 	}
 	b := new(pgx.Batch)
 	for name, text := range w.batch.Documents {
+		if name == store.Identity {
+			b.Queue("INSERT INTO documents (owner, name, text) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", w.ownerOf(name), name, text)
+			continue
+		}
+		owner := w.ownerOf(name)
 		name = store.Text(name)
 		if len(text) == 0 {
-			b.Queue("DELETE FROM documents WHERE owner = $1 AND name = $2", w.owner, name)
+			b.Queue("DELETE FROM documents WHERE owner = $1 AND name = $2", owner, name)
 			continue
 		}
 		b.Queue(`INSERT INTO documents (owner, name, text) VALUES ($1, $2, $3)
-			ON CONFLICT (owner, name) DO UPDATE SET text = excluded.text`, w.owner, name, text)
+			ON CONFLICT (owner, name) DO UPDATE SET text = excluded.text`, owner, name, text)
 	}
 	return w.tx.SendBatch(ctx, b).Close()
 }

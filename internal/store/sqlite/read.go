@@ -376,6 +376,15 @@ func (s *Store) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Ses
 			return err
 		}
 		l := newListener(ctx, c)
+		if q.Brief {
+			return c.queryOnce(ctx, "SELECT "+sessionBrief+" FROM sessions"+scanned(&q)+where+" ORDER BY since", f.args, func(row []driver.Value) error {
+				s := briefSessionOf(names, l, row)
+				if l.err != nil {
+					return l.err
+				}
+				return found(s)
+			})
+		}
 		return c.queryOnce(ctx, "SELECT "+sessionKey+", "+sessionRest+" FROM sessions"+where+" ORDER BY since", f.args,
 			func(row []driver.Value) error {
 				s := sessionOf(names, l, row)
@@ -433,12 +442,19 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 		if q.Open {
 			f.add("open")
 		}
+		if q.Lasting > 0 {
+			f.add("until - since >= ?", q.Lasting.Milliseconds())
+		}
 		where, names, err := f.where(ctx, c, q.Keys)
 		if err != nil {
 			return err
 		}
 		l := newListener(ctx, c)
-		return c.queryOnce(ctx, "SELECT "+causeKey+", "+causeRest+" FROM causes"+where+" ORDER BY since", f.args,
+		order := " ORDER BY since"
+		if q.First > 0 {
+			order, f.args = order+", id LIMIT ?", append(f.args, q.First)
+		}
+		return c.queryOnce(ctx, "SELECT "+causeKey+", "+causeRest+" FROM causes"+where+order, f.args,
 			func(row []driver.Value) error {
 				cause := store.Cause{
 					Key: names[integer(row[0])], ID: l.text(row[1]), From: moment(row[2]), To: moment(row[3]), Open: integer(row[4]) != 0,

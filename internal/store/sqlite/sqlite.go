@@ -35,8 +35,9 @@ type Options struct {
 
 // A Store is a [store.Store] in a file.
 type Store struct {
-	Options
-	viewed  bool // it is only read, see [View]
+	Options        // whose File is the file itself
+	name    string // of the file, as somebody gave it: perhaps of a link
+	viewed  bool   // it is only read, see [View]
 	unlock  func() error
 	writing chan struct{} // has room for the one who writes
 
@@ -71,6 +72,10 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, advise(options.File, err)
 	}
+	if err := mayUse(options.File, file); err != nil {
+		return nil, err
+	}
+	name := options.File
 	options.File = file
 	unlock, holder, err := keep.LockFile(file + ".lock")
 	if err != nil {
@@ -82,7 +87,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 			Err: store.ErrLocked,
 		}
 	}
-	s := &Store{Options: options, unlock: unlock, writing: make(chan struct{}, 1)}
+	s := &Store{Options: options, name: name, unlock: unlock, writing: make(chan struct{}, 1)}
 	if s.db, err = openDatabase(ctx, file); errors.Is(kind(err), store.ErrCorrupt) {
 		err = s.begin(ctx, err)
 	}
@@ -224,6 +229,9 @@ func (s *Store) Aside() string {
 
 // begin sets the damaged file aside and begins a new one. It is called by the one who writes, and returns advice.
 func (s *Store) begin(ctx context.Context, damage error) error {
+	if err := maySetAside(s.name, s.File); err != nil {
+		return err
+	}
 	if s.db != nil {
 		_ = s.db.close() // what it says is that it is damaged
 	}
@@ -346,6 +354,10 @@ func (s *Store) present(ctx context.Context) error {
 		for _, end := range []string{"-wal", "-shm"} {
 			_ = os.Remove(s.File + end) // of the file that is gone; another one beside them would be damaged
 		}
+	}
+	if err := mayUse(s.name, s.File); err != nil {
+		s.use(nil)
+		return err
 	}
 	db, err := openDatabase(ctx, s.File)
 	s.use(db)

@@ -1,14 +1,17 @@
 package sqlite
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/storetest"
 )
@@ -80,4 +83,66 @@ func TestALinkToAFile(t *testing.T) {
 		t.Errorf("%v %v", info, err)
 	}
 	_ = open(t, file).Close()
+}
+
+// What a link leads to is used only where it is ours, and is left as it is where it is not.
+func TestALinkToAnotherProgramsFile(t *testing.T) {
+	dir := t.TempDir()
+	sqliteOf := func(file string, statements ...string) {
+		t.Helper()
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := dial(name(file), statements...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(c.run("CREATE TABLE theirs (x)"), c.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of := func(what string) string { return filepath.Join(dir, what) }
+	sqliteOf(of("marked"), "application_id = 7")
+	sqliteOf(of("plain"))
+	sqliteOf(of("damaged"))
+	if err := errors.Join(os.Truncate(of("damaged"), 5000), os.WriteFile(of("text"), bytes.Repeat([]byte("root:x:0:0\n"), 1000), 0o600), os.WriteFile(of("short"), []byte("x"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"marked", "plain", "damaged", "text", "short"} {
+		before, err := os.ReadFile(of(what))
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder := filepath.Join(t.TempDir(), "state")
+		if err := errors.Join(os.Mkdir(folder, 0o700), os.Symlink(of(what), filepath.Join(folder, "past.db"))); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(t.Context(), Options{File: filepath.Join(folder, "past.db"), Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		if err == nil {
+			t.Errorf("%s is opened, and set aside as %q", what, s.Aside())
+			_ = s.Close()
+		}
+		if advice, ok := errors.AsType[*gpu.Advice](err); err != nil && (!ok || !strings.Contains(advice.Try, "--state-dir")) {
+			t.Errorf("%s: %v", what, err)
+		}
+		after, err := os.ReadFile(of(what))
+		if err != nil || !bytes.Equal(before, after) {
+			t.Errorf("%s was changed: %v", what, err)
+		}
+	}
+	// A link to our own, damaged or not, is fine.
+	file := of("past.db")
+	filled(t, file, 30)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(file, whole[:len(whole)/2], 0o600), os.Symlink(file, of("link.db"))); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, of("link.db"))
+	if s.Aside() == "" {
+		t.Error("our own damaged file was not set aside")
+	}
+	_ = s.Close()
 }

@@ -41,7 +41,7 @@ type writer struct {
 
 func (w *writer) batch(ctx context.Context, b *store.Batch) error {
 	for _, part := range []func() error{
-		each(b.Devices, w.device), each(b.Rows, w.row), each(b.Frames, w.frame), each(b.Sessions, w.session), each(b.Causes, w.cause),
+		each(b.Renamed, w.rename), each(b.Devices, w.device), each(b.Rows, w.row), each(b.Frames, w.frame), each(b.Sessions, w.session), each(b.Causes, w.cause),
 		each(b.Events, w.event), func() error { return w.documents(b.Documents) },
 		each(b.Unsettled, func(u *store.Bucket) error {
 			return w.bucket("INSERT OR REPLACE INTO unsettled (tier, device, time) VALUES (?, ?, ?)", u)
@@ -74,6 +74,13 @@ func each[T any](list []T, write func(*T) error) func() error {
 		}
 		return nil
 	}
+}
+
+// rename gives the devices of a machine to another name. What is known of both is looked up anew.
+func (w *writer) rename(r *store.Renaming) error {
+	maps.DeleteFunc(w.devices, func(k store.Key, _ int64) bool { return k.Node == r.From || k.Node == r.To })
+	_, err := w.write.exec("UPDATE OR IGNORE devices SET node = ? WHERE node = ?", store.Text(r.To), store.Text(r.From))
+	return err
 }
 
 func (w *writer) device(d *store.Device) error {
@@ -312,9 +319,12 @@ func (w *writer) event(e *store.Event) error {
 func (w *writer) documents(documents map[string][]byte) error {
 	for name, text := range documents {
 		var err error
-		if len(text) == 0 {
+		switch {
+		case name == store.Identity:
+			_, err = w.write.exec("INSERT OR IGNORE INTO documents (name, text) VALUES (?, ?)", name, text)
+		case len(text) == 0:
 			_, err = w.write.exec("DELETE FROM documents WHERE name = ?", name)
-		} else {
+		default:
 			_, err = w.write.exec("INSERT OR REPLACE INTO documents (name, text) VALUES (?, ?)", name, text)
 		}
 		if err != nil {

@@ -121,6 +121,7 @@ func query(r *rapid.T) (q store.Query) {
 	q.Keys = rapid.SliceOfN(rapid.SampledFrom(keys), 0, 3).Draw(r, "keys")
 	q.Open = rapid.Bool().Draw(r, "open")
 	q.Newest = rapid.IntRange(0, 3).Draw(r, "newest")
+	q.Lasting = time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 60_000, 900_000}).Draw(r, "lasting")) * time.Millisecond
 	q.Machines = rapid.Bool().Draw(r, "machines")
 	if rapid.Bool().Draw(r, "columns?") {
 		q.Columns = rapid.SliceOfN(rapid.IntRange(0, len(store.OfMachines)-1), 1, 4).Draw(r, "columns")

@@ -139,6 +139,9 @@ func (m *Model) Write(ctx context.Context, b *store.Batch) error {
 		m.name(e.Key)
 	}
 	for name, text := range b.Documents {
+		if _, there := m.documents[name]; there && name == store.Identity {
+			continue
+		}
 		if len(text) == 0 {
 			delete(m.documents, name)
 			continue
@@ -317,9 +320,21 @@ func (m *Model) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Ses
 // Causes yields causes.
 func (m *Model) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause, error] {
 	wanted := func(c *store.Cause) bool {
-		return about(&q, c.Key) && within(&q, c.From, c.To) && (!q.Open || c.Open) && oneOf(q.Kinds, c.Kind)
+		return about(&q, c.Key) && within(&q, c.From, c.To) && (!q.Open || c.Open) && oneOf(q.Kinds, c.Kind) && c.To.Sub(c.From) >= q.Lasting
 	}
-	return pick(ctx, m, m.causes, wanted, func(a, b store.Cause) int { return a.From.Compare(b.From) })
+	all := pick(ctx, m, m.causes, wanted, func(a, b store.Cause) int { return a.From.Compare(b.From) })
+	if q.First == 0 {
+		return all
+	}
+	return func(yield func(store.Cause, error) bool) {
+		left := q.First
+		for c, err := range all {
+			if left == 0 || !yield(c, err) {
+				return
+			}
+			left--
+		}
+	}
 }
 
 // Events yields events.

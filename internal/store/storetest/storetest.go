@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -42,6 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"Filters", filters},
 		{"StoppedEarly", stoppedEarly},
 		{"Documents", documents},
+		{"Renamed", renamed},
 		{"Unsettled", unsettled},
 		{"Forget", forget},
 		{"ForgetInAQuarter", forgetInAQuarter},
@@ -554,6 +556,20 @@ func filters(t *testing.T, s store.Store) {
 	for _, q := range asked {
 		alike(t, m, s, q)
 	}
+	all := read(t, s.Causes(t.Context(), store.Query{}))
+	for _, first := range []int{1, len(all) / 2, len(all), len(all) + 1} {
+		some := read(t, s.Causes(t.Context(), store.Query{First: first}))
+		if len(some) != min(first, len(all)) || len(some) > 0 && !some[len(some)-1].From.Equal(all[len(some)-1].From) {
+			t.Errorf("of the first %d causes there are %d", first, len(some))
+		}
+	}
+	long := read(t, s.Sessions(t.Context(), store.Query{}))
+	for i, brief := range read(t, s.Sessions(t.Context(), store.Query{Brief: true})) {
+		if o := long[i]; brief.Key != o.Key || !brief.From.Equal(o.From) || !brief.To.Equal(o.To) || brief.User != o.User || brief.Program != o.Program ||
+			brief.Joules != o.Joules || brief.JoulesKnown != o.JoulesKnown || brief.Seen != o.Seen || brief.Busy != o.Busy || brief.Outcome != o.Outcome {
+			t.Errorf("in brief %+v, want %+v", brief, o)
+		}
+	}
 	if n := len(read(t, s.Rows(t.Context(), store.Query{Keys: []store.Key{gpu0}}))); n != 6 {
 		t.Errorf("%d rows of one device, want 6", n)
 	}
@@ -624,6 +640,37 @@ func documents(t *testing.T, s store.Store) {
 	write(t, s, &store.Batch{Documents: map[string][]byte{"alerts": []byte("2"), "floors": {}}})
 	has("alerts", []byte("2"))
 	has("floors", nil)
+	write(t, s, &store.Batch{Documents: map[string][]byte{store.Identity: []byte("first"), store.FleetNames: []byte("first")}})
+	write(t, s, &store.Batch{Documents: map[string][]byte{store.Identity: []byte("second"), store.FleetNames: []byte("second")}})
+	has(store.Identity, []byte("first"))
+	has(store.FleetNames, []byte("second"))
+}
+
+// A machine that has got another name keeps its past. What both names have stays apart.
+func renamed(t *testing.T, s store.Store) {
+	row := func(k store.Key, d time.Duration) store.Row {
+		return store.Row{Key: k, Time: at(d), Readings: 1, State: gpu.StateOK, Values: make([]store.Value, len(store.OfDevices))}
+	}
+	write(t, s, &store.Batch{Rows: []store.Row{row(gpu0, 0), row(gpu1, 0), row(far0, 0)}})
+	new0, new1 := store.Key{Node: "new", UUID: gpu0.UUID}, store.Key{Node: "new", UUID: gpu1.UUID}
+	write(t, s, &store.Batch{Renamed: []store.Renaming{{From: "here", To: "new"}}, Rows: []store.Row{row(new0, time.Minute)}})
+	count := func(want map[store.Key]int) {
+		t.Helper()
+		got := map[store.Key]int{}
+		for r, err := range s.Rows(t.Context(), store.Query{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[r.Key]++
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("there are rows of %v, want %v", got, want)
+		}
+	}
+	count(map[store.Key]int{new0: 2, new1: 1, far0: 1})
+	write(t, s, &store.Batch{Rows: []store.Row{row(gpu0, 2*time.Minute)}}) // another machine of the former name
+	write(t, s, &store.Batch{Renamed: []store.Renaming{{From: "new", To: "there"}, {From: "unknown", To: "there"}}})
+	count(map[store.Key]int{new0: 2, {Node: "there", UUID: gpu1.UUID}: 1, far0: 1, gpu0: 1})
 }
 
 func unsettled(t *testing.T, s store.Store) {

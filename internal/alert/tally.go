@@ -1,0 +1,77 @@
+package alert
+
+import (
+	"slices"
+	"time"
+)
+
+// tallies is for how long ends are counted.
+const tallies = 24 * time.Hour
+
+// A tally counts the alerts of each node that ended in the last 24 hours, however many there were: by the minute, in order.
+type tally map[string][]tallied
+
+type tallied struct {
+	Minute int64 `json:"minute"` // since 1970
+	Ended  int   `json:"ended"`
+}
+
+func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
+
+// add counts an end.
+func (t tally) add(node string, at time.Time) {
+	minute, oldest := minuteOf(at), minuteOf(at.Add(-tallies))
+	list := t[node]
+	first, _ := slices.BinarySearchFunc(list, oldest, func(x tallied, of int64) int { return int(x.Minute - of) })
+	list = slices.Delete(list, 0, first)
+	i, there := slices.BinarySearchFunc(list, minute, func(x tallied, of int64) int { return int(x.Minute - of) })
+	if there {
+		list[i].Ended++
+	} else {
+		list = slices.Insert(list, i, tallied{minute, 1})
+	}
+	t[node] = list
+}
+
+// since is how many ended on a node since a time; on all, where it is empty.
+func (t tally) since(node string, from time.Time) (n int) {
+	for of, list := range t {
+		if node != "" && of != node {
+			continue
+		}
+		first, _ := slices.BinarySearchFunc(list, minuteOf(from), func(x tallied, of int64) int { return int(x.Minute - of) })
+		for _, x := range list[first:] {
+			n += x.Ended
+		}
+	}
+	return n
+}
+
+// clone is a copy that does not change; nil where nothing is counted.
+func (t tally) clone() tally {
+	out := make(tally, len(t))
+	for node, list := range t {
+		if len(list) > 0 {
+			out[node] = slices.Clone(list)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// EndedSince implements [Book].
+func (e *Engine) EndedSince(node string, from time.Time) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ended.since(node, from)
+}
+
+// EndedSince implements [Book].
+func (s *Shared) EndedSince(node string, from time.Time) int {
+	n := s.Engine.EndedSince(node, from)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return n + s.ended.since(node, from)
+}
