@@ -67,6 +67,8 @@ let asked = 0;
 let question;
 /** Somebody on the way asks for a sign-in instead of handing over the page. */
 let signedOut = false;
+/** A socket has opened since the page was loaded. */
+let opened = false;
 
 /** When the reading on the page was taken: the server says how old it was, and no clocks are compared. */
 function readAt() {
@@ -86,6 +88,7 @@ function open() {
   socket = s;
   tried = performance.now();
   s.onopen = () => {
+    opened = true;
     heard = performance.now();
     if (s === socket && of !== address) show(address, have.content); // chosen meanwhile
   };
@@ -112,7 +115,8 @@ function drop() {
 function lost() {
   drop();
   failures += 1;
-  if (failures >= tolerated) ask();
+  // Where none has opened yet, none may get through: the page does not wait for that to be sure.
+  if (failures >= tolerated || !opened) ask();
   const longest = Math.min(longestWait, shortestWait * 2 ** failures);
   // Half of the wait is random, so that not all viewers return to a restarted server in the same moment.
   const wait = longest / 2 + (Math.random() * longest) / 2;
@@ -233,7 +237,7 @@ async function ask() {
     const answer = await fetch(root + of, { headers: { Accept: "text/html" }, cache: "no-store", redirect: "manual", signal: mine.signal });
     const html = await answer.text();
     if (question !== mine || of !== address || (isPaused() && !awaited)) return;
-    signedOut = answer.type === "opaqueredirect" || answer.status === 401 || answer.status === 407;
+    signedOut = answer.type === "opaqueredirect" || [401, 403, 407].includes(answer.status);
     gone = answer.status === 404;
     if (!signedOut && !answer.ok) throw new Error(String(answer.status));
     heard = performance.now();
@@ -243,7 +247,7 @@ async function ask() {
   } catch (problem) {
     if (question !== mine) return;
     if (++unanswered > 1) answered = false;
-    console.warn("the page:", problem); // its state says that it is old
+    if (!mine.signal.aborted) console.warn("the page:", problem); // its state says that it is old
   } finally {
     clearTimeout(limit);
     if (question === mine) question = undefined;
@@ -286,13 +290,14 @@ function state() {
   if (gone) return "gone";
   if (outdated) return "lost";
   const asking = !connected && answered;
+  const first = !opened && !answered && unanswered === 0; // nothing was tried to its end yet
   // Less than two intervals, and more than a reading and its way may take; who asks for readings has them later.
   const oldest = asking ? 2 * interval() + 2000 : Math.max(1.7 * interval(), interval() + 700);
-  if (sign.dataset.taken && performance.now() - taken > oldest) return connected || asking || failures < 1 ? "silent" : "lost";
+  if (sign.dataset.taken && performance.now() - taken > oldest) return connected || asking || first || failures < 1 ? "silent" : "lost";
   if (connected && sign.dataset.is === "starting") return "starting";
   if (connected && sign.dataset.is === "none") return "none";
   if (connected) return "live";
-  if (failures === 0) return "connecting";
+  if (failures === 0 || first) return "connecting";
   return answered ? "polling" : "lost";
 }
 

@@ -323,6 +323,34 @@ func TestAskingIsAConnection(t *testing.T) {
 	quiet(tab, expected...)
 }
 
+// Where no socket ever opens, the page is asked for at once, and nobody is told that a connection was lost.
+func TestSocketsThatNeverOpen(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.publish(s.example("one"))
+	s.refuse.Store(true)
+	tab := browsertest.Open(t, 1440, 900)
+	tab.StopClock()
+	tab.Before(wire + quick + `window.states = new Set(); addEventListener("DOMContentLoaded", () => new MutationObserver(() => states.add(document.getElementById("state").dataset.state))
+	  .observe(document.getElementById("state"), { attributeFilter: ["data-state"] }))`)
+	tab.Visit(s.URL)
+	untilState(tab, "polling")
+	for range 20 {
+		s.pass(200 * time.Millisecond)
+		tab.Pass(200 * time.Millisecond)
+	}
+	if got := browsertest.Ask[string](tab, `[...states].filter((s) => !["connecting", "polling", "silent"].includes(s)).join(" ") + (document.body.hasAttribute("data-stale") ? " and grey" : "")`); got != "" {
+		t.Errorf("it says %s", got)
+	}
+	// Where nothing answers either, it says so.
+	s.away.Store(true)
+	for range 8 {
+		tab.Pass(time.Second)
+	}
+	untilState(tab, "lost")
+	quiet(tab, expected...)
+}
+
 // Who stands between asks for a sign-in: the page says so, and leads there.
 func TestSignedOut(t *testing.T) {
 	t.Parallel()
@@ -338,6 +366,11 @@ func TestSignedOut(t *testing.T) {
 			}
 		},
 		"by status": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "who is it?", http.StatusUnauthorized) },
+		"with a form that is forbidden": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, "<!DOCTYPE html><title>Sign in</title><form></form>")
+		},
 		"at this address": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			fmt.Fprint(w, "<!DOCTYPE html><title>Sign in</title><form></form>")

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 )
 
 // An AlertsInput is all that the page of alerts is made of. It uses no causes and
@@ -57,12 +58,13 @@ type EndedAlert struct {
 	Users string // whose work it was; empty where that is not known
 	Peak  string // the furthest value beyond the threshold; empty where there is none
 	Span  string // how long it was so
+	End   string // what ended it, if it was not over by itself: "Dismissed by hand."
 }
 
 // newEnded is one that is over: what it fired for, and not how it is now.
 func (in *AlertsInput) newEnded(a *alert.Alert, several bool) EndedAlert {
-	out := EndedAlert{AlertItem: newAlertItem(a, &in.Input, ""), Span: between(a.Since, a.Since.Add(a.Lasted())), Users: listUsers(a.Users)}
-	out.Title, out.More, out.Kind = sentence(cmp.Or(a.Fired, a.Message)), "", severityName(a.Severity)
+	out := EndedAlert{AlertItem: newAlertItem(a, &in.Input, ""), Span: between(a.Since, a.Since.Add(a.Lasted())), Users: listUsers(a.Users), End: sentence(a.CutShort)}
+	out.Title, out.More, out.Kind = sentence(past.Earlier(cmp.Or(a.Fired, a.Message))), "", severityName(a.Severity)
 	if a.FiredIs != "" {
 		out.Title = in.nameOf(&a.Device) + " " + sentence(a.FiredIs) + "."
 	}
@@ -393,8 +395,14 @@ func (in *AlertsInput) grouped(list []alert.Alert) (groups []AlertGroup) {
 // ruleName is the name of a rule as people say it.
 func ruleName(name string) string { return strings.ReplaceAll(clean(name, longestName), "_", " ") }
 
+// withoutBegin is a message without how long ago it began when the message was made: the page says how long it has lasted by now.
+func withoutBegin(message string) string {
+	text, _, found := strings.Cut(message, "; this began ")
+	return text + either(found, ".", "")
+}
+
 func (in *AlertsInput) detail(a *alert.Alert) AlertDetail {
-	out := AlertDetail{AlertItem: newAlertItem(a, &in.Input, in.page()), Device: in.nameOf(&a.Device), Why: sentence(a.Message), Advice: sentence(a.Advice)}
+	out := AlertDetail{AlertItem: newAlertItem(a, &in.Input, in.page()), Device: in.nameOf(&a.Device), Why: sentence(withoutBegin(a.Message)), Advice: sentence(a.Advice)}
 	if a.About() {
 		out.DevicePath = in.BasePath + devicePath(a.Device.UUID)
 	}

@@ -464,3 +464,16 @@ func TestMomentsStandApart(t *testing.T) {
 		t.Error("the pattern is wrong")
 	}
 }
+
+// An alert that is open says how long it lasts by now, and not how long it had lasted when it fired.
+func TestWhyDoesNotSayWhenItFired(t *testing.T) {
+	for message, want := range map[string]string{
+		"A sends nothing any more: nothing has come; this began just now.": "A sends nothing any more: nothing has come.",
+		"GPU 0 is slow; this began 30 s ago.":                              "GPU 0 is slow.",
+		"GPU 0 is slow.":                                                   "GPU 0 is slow.",
+	} {
+		if got := withoutBegin(message); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

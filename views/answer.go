@@ -114,12 +114,52 @@ func (a *Answer) name(in *Input, headline string) {
 		if !found || who.program == "" || strings.HasPrefix(who.program, "a process") || who.program == "unseen work" {
 			return
 		}
-		a.Before, a.Name, a.After, a.Hue = sentence(before), clean(who.program, longestName), sentence(after), in.Hues.of(who.user)
+		a.Before, a.Name, a.After, a.Hue = sentence(before), clean(who.program, longestName), sentence(after), in.hueOfNamed(c, who.user)
 		if who.user != "" {
 			a.By = by
 		}
 		return
 	}
+}
+
+// hueOfNamed is the hue of whom the headline names for a cause: that of the process, whose user it may have quoted or cut.
+func (in *Input) hueOfNamed(c *explain.Cause, user string) string {
+	if c.Device != nil {
+		processes := c.Device.Processes.Or(nil)
+		for i := range processes {
+			if p := &processes[i]; strings.HasPrefix(c.Who, explain.ShortName(p)) {
+				return in.hue(p)
+			}
+		}
+	}
+	return in.Hues.of(unquoted(user))
+}
+
+// A Word is a part of a text; a whole one is not to be broken at its hyphens.
+type Word struct {
+	Text  string
+	Whole bool
+}
+
+// wordsOf parts a text into words with hyphens and what is between them. Together they are the text.
+func wordsOf(text string) (out []Word) {
+	for len(text) > 0 {
+		end := strings.IndexByte(text, '-')
+		if end < 0 {
+			return append(out, Word{Text: text})
+		}
+		begin := strings.LastIndexByte(text[:end], ' ') + 1
+		if after := strings.IndexByte(text[end:], ' '); after >= 0 {
+			end += after
+		} else {
+			end = len(text)
+		}
+		if begin > 0 {
+			out = append(out, Word{Text: text[:begin]})
+		}
+		out, text = append(out, Word{text[begin:end], true}), text[end:]
+	}
+	return out
 }
 
 // question is what the page answers.

@@ -66,6 +66,16 @@ func TestAPersonHasOneHue(t *testing.T) {
 	if got := in.Hues.of("bob"); got != want {
 		t.Fatalf("bob has %s", got)
 	}
+	for _, user := range []string{"jane doe", "work", `CORP\jane (doe)`} { // sentences put some into quotation marks
+		at, of := in, in.Nodes[0].Devices[4]
+		of.Processes = gpu.Of([]gpu.Process{running(9, user, "eval.py", "eval.py", 1, 0)})
+		who := explain.ShortName(&of.Processes.Or(nil)[0])
+		at.Layers = contract.Layers{Headline: who + " is heating GPU 4."}
+		at.Causes = []explain.Cause{{Device: &of, Who: who + " and others"}}
+		if got := NewPage(at).Answer; got.Name == "" || got.Hue != at.Hues.of(user) {
+			t.Errorf("%s has %s in the answer, and %s elsewhere", user, got.Hue, at.Hues.of(user))
+		}
+	}
 	rows := 0
 	for _, r := range NewProcessesPage(in).Table.Rows {
 		if r.User.Text == "bob" {

@@ -813,6 +813,21 @@ func (p *PastPage) then() *PastThen {
 	return t
 }
 
+// sayEarlier lets texts of a time that is past count from that time: who reads "30 s ago" takes it for now.
+func (p *Page) sayEarlier() {
+	texts := []*string{&p.Answer.Before, &p.Answer.After, &p.Answer.Then, &p.Answer.Rest, &p.Why}
+	for i := range p.Causes {
+		c := &p.Causes[i]
+		texts = append(texts, &c.Sentence)
+		for j := range c.Evidence {
+			texts = append(texts, &c.Evidence[j].Text, &c.Evidence[j].Seen)
+		}
+	}
+	for _, text := range texts {
+		*text = past.Earlier(*text)
+	}
+}
+
 // pageOf is the page of now as it was at that Moment. What would be of use only now is left out, and links stay in the past.
 func (p *PastPage) pageOf(m *insight.Moment) *Page {
 	fleet := m.Alone()
@@ -833,6 +848,7 @@ func (p *PastPage) pageOf(m *insight.Moment) *Page {
 	}
 	in.Choices, in.pageOf = Choices{}, func(d *gpu.Device) string { return p.path("gpu", d.UUID) }
 	page := NewPage(in)
+	page.sayEarlier()
 	for i := range page.Causes {
 		page.Causes[i].Advice = ""
 	}

@@ -617,3 +617,15 @@ func BenchmarkPastPage(b *testing.B) {
 	}
 	b.ReportMetric(float64(zipped.Len()), "zipped-B")
 }
+
+// The machine as it was says nothing of "ago": that would be now.
+func TestNothingIsAgoInThePast(t *testing.T) {
+	p := Page{
+		Answer: Answer{Before: "It ended 30 s ago.", After: "work ended 4 min ago.", Rest: "cooling since 2 min ago"}, Why: "It began 2 h ago.",
+		Causes: []CauseRow{{Sentence: "It stopped 30 s ago.", Evidence: []EvidenceRow{{Text: "12 min ago", Seen: say("ago", "30\u00a0s")}}}},
+	}
+	p.sayEarlier()
+	if text := fmt.Sprint(p.Answer, p.Why, p.Causes); strings.Contains(text, " ago") || strings.Count(text, " earlier") != 7 {
+		t.Error(text)
+	}
+}

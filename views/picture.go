@@ -343,7 +343,8 @@ type PictureLane struct {
 	Layers               []Layer
 	Areas, Lines         []PicturePath
 	Limit, LimitText     string // the height of its limit, in percent, and what it is; empty: none
-	LimitName, LimitAt   string // the height of the text, and where it begins
+	LimitName            string // the height of the text
+	LimitAt, LimitAnchor string // where it stands, and with which end; empty: where it begins
 	Heat                 [2]string
 	Data                 LaneData
 }
@@ -1106,7 +1107,7 @@ func (p *Picture) flags(in *Input, d *gpu.Device, a recentAxis) {
 	slices.SortStableFunc(list, func(x, y alert.Alert) int {
 		return cmp.Or(y.Severity.Rank()-x.Severity.Rank(), y.Since.Compare(x.Since))
 	})
-	var taken [][2]float64 // of the width
+	var flags, marks []reach // on a wide picture, and on a narrow one
 	for i, of := range list[:min(len(list), mostFlags)] {
 		title := cmp.Or(say("alert "+of.Rule), clean(inWords.Replace(of.Rule), longestName))
 		text := clean(title, longestFlag)
@@ -1126,30 +1127,53 @@ func (p *Picture) flags(in *Input, d *gpu.Device, a recentAxis) {
 		if f.Left {
 			from, to = from-float64(width)/narrowest, from
 		}
-		taken = append(taken, [2]float64{from, to})
+		flags = append(flags, reach{from, to})
+		marks = append(marks, reach{a.share(of.Since) - halfMark, a.share(of.Since) + halfMark})
 	}
-	p.giveRoom(taken)
+	p.giveRoom(flags, marks)
 }
 
-// limitPlaces are where the name of a limit can stand, in the order in which they are taken: where it begins, and what
-// of the width it covers.
-var limitPlaces = []struct {
-	x        string
-	from, to float64
-}{{"6", 0, .17}, {"83%", .83, 1}, {"42%", .42, .59}, {"21%", .21, .38}, {"62%", .62, .79}}
+// halfMark is half of the mark of a flag on the narrowest phone, of the width of its picture.
+const halfMark = .03
 
-// giveRoom puts the name of a limit where no flag covers it.
-func (p *Picture) giveRoom(taken [][2]float64) {
-	for _, place := range limitPlaces {
-		if slices.ContainsFunc(taken, func(t [2]float64) bool { return t[0] < place.to && place.from < t[1] }) {
+// A reach is a part of the width of a picture.
+type reach struct{ from, to float64 }
+
+func (r reach) meets(o reach) bool { return r.from < o.to && o.from < r.to }
+
+// limitPlaces are where the name of a limit can stand, in the order in which they are taken, and what it covers there of the
+// narrowest picture with flags, and of that of the narrowest phone.
+var limitPlaces = []struct {
+	x, anchor    string
+	wide, narrow reach
+}{
+	{"6", "", reach{0, .17}, reach{0, .4}}, {"99%", "end", reach{.82, 1}, reach{.6, 1}}, {"50%", "middle", reach{.41, .59}, reach{.31, .69}},
+	{"30%", "middle", reach{.21, .39}, reach{.11, .49}}, {"70%", "middle", reach{.61, .79}, reach{.51, .89}},
+}
+
+// giveRoom puts the name of a limit where neither flags cover it nor, on a phone, the marks in their place. Where no place is free of
+// both, flags count; where none is free of flags, it stays.
+func (p *Picture) giveRoom(flags, marks []reach) {
+	best := -1
+	for i, place := range limitPlaces {
+		if slices.ContainsFunc(flags, place.wide.meets) {
 			continue
 		}
-		for i := range p.Lanes {
-			if p.Lanes[i].Key == "power" { // that is where flags stand
-				p.Lanes[i].LimitAt = place.x
-			}
+		if !slices.ContainsFunc(marks, place.narrow.meets) {
+			best = i
+			break
 		}
+		if best < 0 {
+			best = i
+		}
+	}
+	if best < 0 {
 		return
+	}
+	for i := range p.Lanes {
+		if p.Lanes[i].Key == "power" { // that is where flags stand
+			p.Lanes[i].LimitAt, p.Lanes[i].LimitAnchor = limitPlaces[best].x, limitPlaces[best].anchor
+		}
 	}
 }
 

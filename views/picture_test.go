@@ -393,6 +393,27 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// The name of a limit is covered neither by flags nor, on a phone, by the marks that stand for them, and it is not cut off.
+func TestTheNameOfALimitHasRoom(t *testing.T) {
+	for name, of := range map[string]struct {
+		flags, marks []reach
+		x, anchor    string
+	}{
+		"nothing":           {nil, nil, "6", ""},
+		"early":             {[]reach{{.02, .3}}, []reach{{0, .05}}, "99%", "end"},
+		"a mark on a phone": {[]reach{{.2, .5}}, []reach{{.17, .23}}, "99%", "end"},
+		"late":              {[]reach{{.6, .95}}, []reach{{.92, .98}}, "6", ""},
+		"both ends":         {[]reach{{.02, .3}, {.7, .98}}, []reach{{0, .05}, {.95, 1}}, "50%", "middle"},
+		"everywhere":        {[]reach{{0, .5}, {.5, 1}}, nil, "6", ""},
+	} {
+		p := Picture{Lanes: []PictureLane{{Key: "power", LimitAt: limitPlaces[0].x}}}
+		p.giveRoom(of.flags, of.marks)
+		if l := p.Lanes[0]; l.LimitAt != of.x || l.LimitAnchor != of.anchor {
+			t.Errorf("%s: it stands at %s %s, want %s %s", name, l.LimitAt, l.LimitAnchor, of.x, of.anchor)
+		}
+	}
+}
+
 // What is shared has the colors of the pages.
 func TestSharedColors(t *testing.T) {
 	css, err := os.ReadFile("../static/shell.css")

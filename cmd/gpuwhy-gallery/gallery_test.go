@@ -21,9 +21,9 @@ var components = map[string]string{
 	// The shell.
 	"document": "html[lang]", "shell": "body > main#main", "mark": "a.brand", "sign": ".brand #blade", "place": "p.host", "shellPages": "nav.nav", "state": "#state",
 	"pauseButton": "#pause", "themeButton": "[data-theme-next]", "moreMenu": "#more[open] > div", "foot": "footer.foot", "icon": "svg.i",
-	"dashboard": "body:not(.of-past) .lead", "momentIn": "time:not([data-form])", "clockTime": "time[data-form]", "blockHead": "#next .sect",
+	"dashboard": "body:not(.of-past) .lead", "momentIn": "time:not([data-form])", "clockTime": "time[data-form]", "unstyled": "p.unstyled", "blockHead": "#next .sect",
 	// Now.
-	"answer": ".answer .chips", "headline": ".headline .is", "chip": ".chip", "evidence": "#evidence[open]", "cause": "#evidence[open] #causes > li", "now": "body:not(:has(.of-device)) #now",
+	"answer": ".answer .chips", "headline": ".headline .is", "unbroken": ".headline .unbroken", "chip": ".chip", "evidence": "#evidence[open]", "cause": "#evidence[open] #causes > li", "now": "body:not(:has(.of-device)) #now",
 	"waiting": "#waiting", "failures": "#failures", "failure": "#failure-list > li", "limitations": "#limits", "machineNow": "#host", "machineRows": "#host-rows", "hostRow": "#host-rows > div",
 	"gpuList": "#gpus", "gpuChoices": "#gpus .choices", "options": ".choices select", "reading": ".nums b", "card": "li.card", "num3": ".nums p", "bar": "svg.bar",
 	"tileGroup": "li.node", "squares": ".wall > li", "oneGPU": "dl.figs",
@@ -59,8 +59,8 @@ var components = map[string]string{
 	"Gallery": "body.gallery", "galleryBody": "body.gallery", "frame": ".gallery iframe",
 }
 
-// unseen are components of which nothing is ever visible.
-var unseen = []string{"onPage", "theAlerts", "alertNews"}
+// unseen are components of which nothing is ever visible, where styles are.
+var unseen = []string{"unstyled", "onPage", "theAlerts", "alertNews"}
 
 // componentsIn returns the components that the page shows.
 func componentsIn(t *testing.T, b *browsertest.Tab) map[string]bool {

@@ -80,6 +80,11 @@ const outside = `[...document.querySelectorAll(".card b, .card span, .tile b, .t
   .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest(".unseen") && getComputedStyle(e).overflow !== "hidden" && e.getBoundingClientRect().right > e.closest(".card, .tile, .node, .chip, .btn").getBoundingClientRect().right + 1)
   .map((e) => e.textContent + " in " + e.closest(".card, .tile, .node, .chip, .btn").innerText.slice(0, 60)).join("; ")`
 
+// beyond are cells of tables whose texts are wider than they are.
+const beyond = `[...document.querySelectorAll(".table tbody td")]
+  .filter((e) => e.checkVisibility({ visibilityProperty: true }) && getComputedStyle(e).overflow !== "hidden" && e.scrollWidth > e.clientWidth + 1)
+  .map((e) => e.textContent + " in " + e.closest("table").className).join("; ")`
+
 // On a phone the processes of eight GPUs are within three screens, and a thousand GPUs are no endless page.
 func TestAPhone(t *testing.T) {
 	address := startGallery(t)
@@ -104,6 +109,10 @@ func TestAPhone(t *testing.T) {
 			got := browsertest.Ask[float64](b, of.what)
 			if t.Log(got); got > of.most {
 				t.Errorf("%v pixels, want at most %v", got, of.most)
+			}
+			b.Resize(360, 780)
+			if found := browsertest.Ask[string](b, beyond); found != "" {
+				t.Errorf("at 360 these stand on what is beside them: %s", found)
 			}
 		})
 	}

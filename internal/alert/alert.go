@@ -34,11 +34,12 @@ type Alert struct {
 	// state NoData.
 	Value     gpu.Reading[float64] `json:"-"`
 	Unit      string               `json:"unit,omitzero"`
-	Threshold gpu.Reading[float64] `json:"-"`               // absent for conditions
-	Since     time.Time            `json:"since"`           // when it was first seen to be so
-	Before    bool                 `json:"before,omitzero"` // it may have been so before Since: the reading before, if any, did not tell
-	Time      time.Time            `json:"time"`            // of the snapshot that this is about
-	Ended     time.Time            `json:"ended,omitzero"`  // when it was so no more, once the alert is over; zero where that was not seen
+	Threshold gpu.Reading[float64] `json:"-"`                  // absent for conditions
+	Since     time.Time            `json:"since"`              // when it was first seen to be so
+	Before    bool                 `json:"before,omitzero"`    // it may have been so before Since: the reading before, if any, did not tell
+	Time      time.Time            `json:"time"`               // of the snapshot that this is about
+	Ended     time.Time            `json:"ended,omitzero"`     // when it was so no more, once the alert is over; zero where that was not seen
+	CutShort  string               `json:"cut_short,omitzero"` // what ended it, if it was not over by itself: "Dismissed by hand."; empty until then
 	// Processes that cause it, busiest first. Once it is not so any more, they
 	// are those of the last moment at which it was.
 	Processes []gpu.Process `json:"-"`

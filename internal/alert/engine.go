@@ -224,7 +224,7 @@ func (e *Engine) withoutRule(st *state, now time.Time) Change {
 // cutShort ends an alert without regard to what is watched.
 func (e *Engine) cutShort(st *state, why string, now time.Time) Change {
 	over := *st.alert
-	over.State, over.Time, over.Ended, over.Message = Resolved, now, st.back, why+" Before: "+over.Message
+	over.State, over.Time, over.Ended, over.CutShort, over.Message = Resolved, now, st.back, why, why+" Before: "+over.Message
 	return e.end(&over, !st.Told.IsZero())
 }
 

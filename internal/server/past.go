@@ -839,15 +839,20 @@ func streamJSON[T any](w http.ResponseWriter, r *http.Request, head any, list it
 	})
 }
 
-// file is what a table is called when it is saved: by what it has, of which machine and GPU if it is of one, and of when.
-func (q *pastRequest) file(what string) string {
+// file is what a table is called when it is saved: by what it has, by what its rows are, of which machine and GPU if it is of one, and of when.
+func (q *pastRequest) file(what, by string) string {
 	name := "gpuwhy-" + what
+	if by != "" {
+		name += "-by-" + by
+	}
 	keys := q.Keys // those that were asked for
 	if len(keys) == 0 {
 		keys = slices.Collect(maps.Keys(q.devices))
 	}
 	if len(keys) > 0 && !slices.ContainsFunc(keys, func(k store.Key) bool { return k.Node != keys[0].Node }) {
-		name += "-" + keys[0].Node
+		const longest = 60 // the whole name fits into what file systems take
+		node := keys[0].Node
+		name += "-" + node[:min(len(node), longest)]
 	}
 	if len(keys) == 1 && keys[0].UUID != "" {
 		name += "-gpu-" + strconv.Itoa(q.devices[keys[0]].Index)
@@ -863,7 +868,7 @@ func (q *pastRequest) file(what string) string {
 }
 
 func writeCSV(w http.ResponseWriter, r *http.Request, q *pastRequest, columns []string, rows iter.Seq2[[]string, error]) error {
-	w.Header().Set("Content-Disposition", `attachment; filename="`+q.file(path.Base(r.URL.Path))+`"`)
+	w.Header().Set("Content-Disposition", `attachment; filename="`+q.file(path.Base(r.URL.Path), q.values.Get("by"))+`"`)
 	var out *csv.Writer
 	line := func(to io.Writer, row []string) error {
 		if out == nil {

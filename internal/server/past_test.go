@@ -263,20 +263,24 @@ func TestNamesOfTables(t *testing.T) {
 	h := remembering(t)
 	seen := map[string]string{}
 	for _, path := range []string{
-		"/api/gpu/sessions?from=-1h&format=csv", "/api/gpu/sessions?from=-2h&format=csv", "/api/gpu/usage?from=-1h&format=csv",
+		"/api/gpu/sessions?from=-1h&format=csv", "/api/gpu/sessions?from=-2h&format=csv", "/api/gpu/usage?from=-1h&format=csv", "/api/gpu/usage?by=gpu&from=-1h&format=csv",
 		"/api/gpu/readings?metric=power_draw&from=-1h&format=csv", "/api/gpu/history?from=-1h&format=csv", "/api/gpu/why?from=-1h&format=csv",
 	} {
 		w := get(h, path)
 		_, params, err := mime.ParseMediaType(w.Header().Get("Content-Disposition"))
 		name := params["filename"]
 		what, _, _ := strings.Cut(strings.TrimPrefix(path, "/api/gpu/"), "?")
-		if w.Code != http.StatusOK || err != nil || !strings.HasPrefix(name, "gpuwhy-"+what+"-") || !strings.HasSuffix(name, ".csv") || seen[name] != "" {
+		if w.Code != http.StatusOK || err != nil || strings.Contains(path, "by=gpu") != strings.Contains(name, "-by-gpu-") || !strings.HasPrefix(name, "gpuwhy-"+what+"-") || !strings.HasSuffix(name, ".csv") || seen[name] != "" {
 			t.Errorf("%s: %d, %q, %v, as %s", path, w.Code, name, err, seen[name])
 		}
 		seen[name] = path
 	}
 	q := pastRequest{devices: map[store.Key]store.Device{{Node: "a\"b/c\r\n é"}: {}}}
-	if got := q.file("usage"); strings.Trim(got, "abcdefghijklmnopqrstuvwxyz0123456789-_.T") != "" {
+	long := pastRequest{devices: map[store.Key]store.Device{{Node: strings.Repeat("n", 300)}: {}}}
+	if got := long.file("history", ""); len(got) > 200 {
+		t.Errorf("%d bytes: no file system takes that", len(got))
+	}
+	if got := q.file("usage", ""); strings.Trim(got, "abcdefghijklmnopqrstuvwxyz0123456789-_.T") != "" {
 		t.Errorf("%q", got)
 	}
 }
