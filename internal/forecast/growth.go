@@ -53,7 +53,7 @@ func growth(x *samples) (curve, Why) {
 			return nil
 		}
 		l, ok := b.line()
-		if !ok || x.jumps(seconds, l.slope) {
+		if !ok || l.level-x.newest() > l.slope/8 || x.jumps(seconds, l.slope) { // or it was freed just now
 			return nil
 		}
 		return &line{l.level, l.slope / seconds, seconds}
@@ -112,7 +112,7 @@ func (l *line) early(x *samples, level float64) Why {
 	switch {
 	case ahead > max(min(l.seconds, soon.Seconds()), l.seconds/2):
 		return TooFar
-	case x.until(x.from(x.now()-l.seconds)).freed(l, level):
+	case x.until(x.from(x.now()-0.85*l.seconds)).freed(l, level): // the drop may be in the window's first part
 		return Freed
 	}
 	return ""
@@ -139,8 +139,7 @@ func (x *samples) freed(l *line, full float64) bool {
 			high, rises = i, true
 		}
 	}
-	// The last drop may be where the growth begins.
-	return rises && x.len() > 0 && x.v[high]-x.newest() > grown/4 && x.tooth(low, high, full, grown/2, l.seconds/1.5)
+	return false
 }
 
 // tooth reports whether a rise is at least so high and so long, and gradual. Its ends are where 15 % of it are missing.

@@ -19,7 +19,8 @@ const (
 	// Fans and caps of power stop most warmings before the limit. One that was never so hot is told of in the last part of its way,
 	// and where it is slow enough for them to have shown.
 	lastPart = 0.25
-	slowly   = 200.0 // s, of the last part at least
+	slowly   = 200.0 // s, for the last part
+	aStep    = 20.0  // s, for a step of the sensor
 	// The first reading at a limit is about one spread of the readings above the curve. The interval is for 0 to about twice that.
 	scatter = 1.2
 )
@@ -47,7 +48,7 @@ func (w *warming) early(x *samples, level float64) Why {
 		return ""
 	case level-x.newest() > lastPart*w.rise:
 		return TooFar
-	case w.below/w.tau*slowly > lastPart*w.rise:
+	case w.below/w.tau > max(lastPart*w.rise/slowly, x.grain[x.len()-1]/aStep):
 		return TooFast
 	}
 	return ""
