@@ -26,7 +26,7 @@ func TestTheDocumentHasAllKindsAndReasons(t *testing.T) {
 	}
 	for _, w := range []forecast.Why{
 		forecast.TooLittlePast, forecast.NotBetter, forecast.NotBetterYesterday, forecast.NoGrowth,
-		forecast.LevelsOff, forecast.TooFar, forecast.MayNever, forecast.Reached,
+		forecast.LevelsOff, forecast.MayLevelOff, forecast.Braked, forecast.TooFast, forecast.Freed, forecast.TooFar, forecast.MayNever, forecast.Reached,
 	} {
 		if !strings.Contains(string(text), "| "+string(w)+" |") {
 			t.Errorf("%s does not say what %q means", doc, w)

@@ -11,6 +11,13 @@ type curve interface {
 	after(seconds float64) float64
 	// reach is after how many seconds it is at a level for the first time.
 	reach(level float64) (seconds float64, ok bool)
+	// above is how far above the curve a reading is now and then: the first that reaches a level comes so much earlier.
+	above() float64
+	// between is when it and the curves that are as good reach a level, from the first to the last; ok is false where one of them may
+	// never do.
+	between(level float64) (first, last float64, ok bool)
+	// early says what speaks against telling yet when a level is reached.
+	early(x *samples, level float64) Why
 	// rests is how many seconds of the past it rests on.
 	rests() float64
 	// unit is the time with which forecasts of curves of its kind are compared, in seconds.
@@ -23,6 +30,7 @@ type reading struct {
 	method  string
 	fit     func(*samples) (curve, Why) // a curve, or why there is none
 	reaches float64                     // how far ahead it says something, in parts of what the curve rests on
+	like    float64                     // which part of how far ahead it is asked a trial reaches at least
 	regular int                         // how many of the trials are spread over all of the past
 }
 
@@ -49,6 +57,13 @@ func (r *reading) until(s Series, limit float64) Forecast {
 	case ahead > r.reaches*c.rests():
 		return f.end(TooFar)
 	}
+	soonest, latest, sure := c.between(limit)
+	if !sure {
+		return f.end(MayLevelOff)
+	}
+	if why := c.early(x, limit); why != "" {
+		return f.end(why)
+	}
 	tries := r.tries(x, ahead, c.unit())
 	trials, late := make([]trial, len(tries)), make([]float64, len(tries))
 	for i, t := range tries {
@@ -61,7 +76,7 @@ func (r *reading) until(s Series, limit float64) Forecast {
 	if math.IsInf(high, 1) {
 		return f.end(MayNever)
 	}
-	f.Low, f.High = ahead*low, ahead*high
+	f.Low, f.High = min(ahead*low, soonest), max(ahead*high, latest)
 	f.Value = min(max(ahead, f.Low), f.High)
 	return f.end(why)
 }
@@ -78,7 +93,7 @@ type try struct {
 
 // tries makes the forecast at earlier points, about as far ahead, in units of its curve, as it reaches now.
 func (r *reading) tries(x *samples, ahead, unit float64) (out []try) {
-	for _, n := range x.origins(ahead/2, r.regular) {
+	for _, n := range x.origins(ahead*r.like, r.regular) {
 		if t, ok := r.try(x, n, ahead, unit); ok {
 			out = append(out, t)
 		}
@@ -95,7 +110,7 @@ func (r *reading) try(x *samples, n int, ahead, unit float64) (t try, ok bool) {
 	}
 	like := ahead / unit * c.unit()
 	h := min(like, (x.now()-now)/2, r.reaches*c.rests())
-	if h < like/2 || h < 2*step || x.run[min(x.from(now+2*h), x.len()-1)] > n-1 {
+	if h < r.like*like || h < 2*step || x.run[min(x.from(now+2*h), x.len()-1)] > n-1 {
 		return t, false // too short for what is asked, or nobody looked what became of it
 	}
 	t.origin, t.ahead, t.said, t.now, t.hasNow = n, h, c.after(h), known.newest(), true
@@ -103,7 +118,7 @@ func (r *reading) try(x *samples, n int, ahead, unit float64) (t try, ok bool) {
 	if before := now + h - (24 * time.Hour).Seconds(); before <= now {
 		t.yesterday, t.hasYesterday = x.at(before)
 	}
-	t.late = (x.passes(n, t.said, now+2*h) - now) / h
+	t.late = (x.passes(n, t.said+c.above(), now+2*h) - now) / h
 	return t, t.said-c.after(0) >= known.grain[n-1] // less than a step of the sensor can't be seen
 }
 

@@ -38,11 +38,12 @@ type said struct {
 	Left  float64 `json:"left_seconds"`
 }
 
-// Observe follows the cool-downs of a node's devices. It does not wait for the store.
+// Observe follows the cool-downs and the memory of a node's devices. It does not wait for the store.
 func (f *Foresight) Observe(m *insight.Moment) {
 	f.once.Do(func() { close(f.begun) })
 	for i := range m.Snapshot.Devices {
 		d, why := &m.Snapshot.Devices[i], &m.Answer.Devices[i]
+		f.followMemory(m.Snapshot.Time, store.Key{Node: m.Snapshot.Node, UUID: d.UUID}, d)
 		if d.State != gpu.StateOK || why.Cooling == nil && why.Cooled == nil {
 			continue
 		}

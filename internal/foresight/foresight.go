@@ -23,6 +23,8 @@ import (
 
 const (
 	every = time.Minute
+	// hurries is how often memory is looked at that fills fast.
+	hurries = 10 * time.Second
 	// settles is how long after its first reading a program waits, which has other things to do at its start.
 	settles = 2 * time.Second
 	// stale is after how long a forecast is not about the present any more, such as where the store hangs.
@@ -82,6 +84,7 @@ type Foresight struct {
 
 	mu      sync.Mutex
 	cools   map[keep.Device]*cools
+	filling map[store.Key]*filling
 	failing bool // the store could not be read
 
 	hourly map[store.Key]*hourly // Run alone uses it
@@ -89,7 +92,7 @@ type Foresight struct {
 
 // New makes one that knows nothing yet.
 func New(cfg Config) *Foresight {
-	f := &Foresight{cfg: cfg, begun: make(chan struct{}), cools: map[keep.Device]*cools{}, hourly: map[store.Key]*hourly{}}
+	f := &Foresight{cfg: cfg, begun: make(chan struct{}), cools: map[keep.Device]*cools{}, filling: map[store.Key]*filling{}, hourly: map[store.Key]*hourly{}}
 	f.known.Store(&map[store.Key]*Outlook{})
 	return f
 }
@@ -108,7 +111,8 @@ func (f *Foresight) Foresee(s *gpu.Snapshot, a *explain.Answer) {
 	}
 }
 
-// Run makes forecasts until ctx ends, of one device after the other.
+// Run makes forecasts until ctx ends, of one device after the other: all of them each minute, and in between those of memory that
+// fills fast.
 func (f *Foresight) Run(ctx context.Context) {
 	ctx = store.Own(ctx)
 	select {
@@ -118,14 +122,35 @@ func (f *Foresight) Run(ctx context.Context) {
 	}
 	next := time.NewTimer(settles)
 	defer next.Stop()
-	for {
+	for turn := 0; ; turn++ {
 		select {
 		case <-next.C:
 		case <-ctx.Done():
 			return
 		}
-		next.Reset(every)
-		f.lookAll(ctx)
+		next.Reset(hurries)
+		if turn%int(every/hurries) == 0 {
+			f.lookAll(ctx)
+		} else {
+			f.lookHurried(ctx)
+		}
+	}
+}
+
+// lookHurried makes the forecasts of memory that fills fast. A store that can't be read says so each minute.
+func (f *Foresight) lookHurried(ctx context.Context) {
+	for p := range f.cfg.Newest().Parts() {
+		k, now := store.Key{Node: p.Snapshot.Node, UUID: p.Device.UUID}, p.Snapshot.Time
+		if !f.fillsFast(k, now) {
+			continue
+		}
+		made, err := f.memoryFull(ctx, k, now, p.Device)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			f.change(k, func(o *Outlook) { o.MemoryFull = made })
+		}
 	}
 }
 
@@ -151,6 +176,7 @@ func (f *Foresight) lookAll(ctx context.Context) {
 	defer f.mu.Unlock()
 	all := maps.Clone(*f.known.Load())
 	maps.DeleteFunc(all, func(k store.Key, _ *Outlook) bool { return !there[k] })
+	maps.DeleteFunc(f.filling, func(k store.Key, _ *filling) bool { return !there[k] })
 	f.known.Store(&all)
 	switch {
 	case failed != nil && !f.failing:

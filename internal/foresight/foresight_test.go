@@ -182,6 +182,27 @@ func TestALeak(t *testing.T) {
 	}
 }
 
+// A leak that fills the memory within ten minutes is told of soon after half of them, from the readings of the last minutes.
+func TestALeakOfMinutes(t *testing.T) {
+	const fills, over, beat = 600.0, 350.0, 5.0
+	b := &store.Batch{}
+	r := rand.New(rand.NewPCG(5, 4))
+	usedAt := func(after float64) float64 { return 3.5 + 20*max(after, 0)/fills }
+	for at := over - 1800; at <= over; at += beat {
+		used := usedAt(at) + 0.02*r.NormFloat64()
+		b.Rows = append(b.Rows, row(store.Raw, now.Add(time.Duration((at-over)*float64(time.Second))), map[string]float64{"memory_used": used * gib}))
+	}
+	d := device(usedAt(over))
+	f := foresight.New(config(opened(t, b), moment(now, d, nil).Alone()))
+	for at := over - 120; at <= over; at += beat {
+		f.Observe(moment(now.Add(time.Duration((at-over)*float64(time.Second))), device(usedAt(at)), nil))
+	}
+	f.LookAll(t.Context())
+	if o := f.Of(of).MemoryFull; !o.Shown || o.Low > fills-over || o.High < fills-over {
+		t.Errorf("%+v, want %g s", o, fills-over)
+	}
+}
+
 // Without a leak, and of devices that do not say what is needed, nothing is told but why.
 func TestNothingToTell(t *testing.T) {
 	b := &store.Batch{}

@@ -2,6 +2,7 @@ package foresight
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -14,8 +15,11 @@ import (
 // How much of the past forecasts are made of.
 const (
 	memoryPast = 24 * time.Hour
-	heatPast   = 4 * time.Hour
-	heatPoints = 3000 // at most
+	// The newest part of it is read in steps of a reading, or of memoryStep, where memory fills fast.
+	memoryRecent = 30 * time.Minute
+	memoryStep   = 2 * time.Second
+	heatPast     = 4 * time.Hour
+	heatPoints   = 3000 // at most
 	// heatRecent is what tells whether a device gets hotter at all: most do not, and the rest need not be read.
 	heatRecent  = 10 * time.Minute
 	hoursPast   = 26 * 7 * 24 * time.Hour
@@ -104,11 +108,30 @@ func (f *Foresight) memoryFull(ctx context.Context, k store.Key, now time.Time, 
 	if !known {
 		return notMade(forecast.KindMemoryFull, now, NoMemory), nil
 	}
-	points, err := f.points(ctx, k, now.Add(-memoryPast), now, time.Minute, memoryUsed)
+	points, err := f.memoryPoints(ctx, k, now)
+	if err != nil {
+		return forecast.Forecast{}, err
+	}
 	for i := range points {
 		points[i].Value /= mib
 	}
-	return forecast.MemoryFull(forecast.Series{Points: points, Gap: 3 * time.Minute}, full/mib), err
+	return forecast.MemoryFull(forecast.Series{Points: points, Gap: 3 * time.Minute}, full/mib), nil
+}
+
+// memoryPoints are the minutes of a day. Where memory fills fast, the readings take the place of the last half hour's minutes.
+func (f *Foresight) memoryPoints(ctx context.Context, k store.Key, now time.Time) ([]forecast.Point, error) {
+	points, err := f.points(ctx, k, now.Add(-memoryPast), now, time.Minute, memoryUsed)
+	step := max(f.cfg.Interval.Truncate(time.Second), memoryStep)
+	if err != nil || step >= time.Minute || !f.fillsFast(k, now) {
+		return points, err
+	}
+	recent, err := f.points(ctx, k, now.Add(-memoryRecent).Truncate(time.Minute), now, step, memoryUsed)
+	if err != nil || len(recent) == 0 {
+		return points, err
+	}
+	begin := recent[0].Time
+	points = slices.DeleteFunc(points, func(p forecast.Point) bool { return !p.Time.Before(begin) })
+	return append(points, recent...), nil
 }
 
 // fullMemory is how many bytes programs can use: what they use and what is free, without what the driver keeps.
