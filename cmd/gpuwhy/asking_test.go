@@ -161,6 +161,7 @@ func TestPatience(t *testing.T) {
 		{"and stops", 0, 0, drip(40*time.Second, 3), "stopped in the middle of its answer", 30 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				question := newAsking("http://h", "/x", typeJSON)
 				question.client = transport(func(r *http.Request) (*http.Response, error) {

@@ -143,7 +143,7 @@ func helpers(t testing.TB, pid int) (pids []int) {
 	}
 	for _, list := range lists {
 		text, _ := os.ReadFile(list) // the thread may have ended
-		for _, word := range strings.Fields(string(text)) {
+		for word := range strings.FieldsSeq(string(text)) {
 			child, err := strconv.Atoi(word)
 			if err != nil {
 				t.Fatal(err)

@@ -58,7 +58,7 @@ func newDisk(t *testing.T) *disk {
 
 func (d *disk) do(command string, args ...string) {
 	d.t.Helper()
-	if out, err := exec.Command(command, args...).CombinedOutput(); err != nil { //nolint:noctx // what ends the test must not end this
+	if out, err := exec.Command(command, args...).CombinedOutput(); err != nil { // what ends the test must not end this
 		d.t.Fatalf("%s %q: %v\n%s", command, args, err, out)
 	}
 }
@@ -67,7 +67,7 @@ func (d *disk) do(command string, args ...string) {
 func (d *disk) freeze() (thaw func()) {
 	d.t.Helper()
 	// A frozen disk that is left behind would hold the machine: this also thaws it where the tests are killed.
-	guard := exec.Command("sh", "-c", `sleep 300; exec fsfreeze --unfreeze "$1"`, "guard", d.dir) //nolint:noctx // see above
+	guard := exec.Command("sh", "-c", `sleep 300; exec fsfreeze --unfreeze "$1"`, "guard", d.dir) // nor this
 	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := guard.Start(); err != nil {
 		d.t.Fatal(err)

@@ -161,7 +161,7 @@ func unknownVariables(environ []string, app *kong.Application, others []string) 
 // tellUnknown logs which variables are ignored.
 func (env *environment) tellUnknown() {
 	for _, note := range env.unknown() {
-		env.log.Warn(note)
+		env.log.Warn("a variable is ignored", "why", note)
 	}
 }
 

@@ -108,9 +108,7 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 		if node == kept.Node {
 			node = e.Node
 		}
-		for _, x := range list {
-			e.ended[node] = append(e.ended[node], x)
-		}
+		e.ended[node] = append(e.ended[node], list...)
 		slices.SortFunc(e.ended[node], func(a, b tallied) int { return int(a.Minute - b.Minute) })
 	}
 	e.past = append(e.past, newer...)

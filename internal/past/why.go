@@ -168,7 +168,7 @@ func (t *plot) take(s *store.Session) { t.namer.take(s) }
 // tell tells the story once it has all sessions.
 func (t *plot) tell(ctx context.Context, p *Past, names func(store.Key) string) (*Story, error) {
 	s := t.Story
-	t.namer.finish()
+	t.finish()
 	if !t.long {
 		if err := p.measure(ctx, s.Chapters); err != nil {
 			return nil, err

@@ -22,17 +22,16 @@ func (o *owed) add(of owed) {
 	o.joules, o.seconds, o.known, o.method = o.joules+of.joules, o.seconds+of.seconds, o.known+of.known, mixed(o.method, of.method)
 }
 
-// settle counts what a session owed, once the floor of its device is known; false: it owed nothing.
-func (s *session) settle(floor float64) bool {
+// settle counts what a session owed, once the floor of its device is known.
+func (s *session) settle(floor float64) {
 	o := s.owed
 	if o.known == 0 {
-		return false
+		return
 	}
 	s.owed = owed{}
 	s.Joules += max(0, o.joules-floor*o.seconds)
 	s.JoulesKnown += o.known
 	s.JoulesMethod = mixed(s.JoulesMethod, o.method)
-	return true
 }
 
 // kept is the session as it is kept: with an estimate of what it owes, where there is one.

@@ -72,8 +72,8 @@ func encode(b []byte, v reflect.Value) []byte {
 		}
 		return b
 	case reflect.Struct:
-		for i := range v.NumField() {
-			b = encode(b, v.Field(i))
+		for _, field := range v.Fields() {
+			b = encode(b, field)
 		}
 		return b
 	}
@@ -364,8 +364,8 @@ func (d *decoder) decode(v reflect.Value) {
 			v.SetMapIndex(key, value)
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			d.decode(v.Field(i))
+		for _, field := range v.Fields() {
+			d.decode(field)
 		}
 	default:
 		panic("scribe: no code for " + v.Type().String())

@@ -205,14 +205,16 @@ func (l *link) call(q *request, items func(content []byte) error) (*answer, erro
 	}
 }
 
-// Pid implements [Scribe], as the methods below do.
+// Pid implements [Scribe].
 func (r *remote) Pid() int { return r.helper.Pid() }
 
+// Take implements [Scribe].
 func (r *remote) Take(ctx context.Context) error {
 	_, err := r.call(ctx, &request{Call: callTake}, nil, nil)
 	return err
 }
 
+// Read implements [Scribe].
 func (r *remote) Read(name string) ([]byte, error) {
 	return regular.InTime(func() ([]byte, error) { // as whoever reads a file there expects
 		a, err := r.call(context.Background(), &request{Call: callRead, Name: name}, nil, nil)
@@ -223,16 +225,19 @@ func (r *remote) Read(name string) ([]byte, error) {
 	})
 }
 
+// Write implements [Scribe].
 func (r *remote) Write(name string, text []byte) error {
 	_, err := r.call(context.Background(), &request{Call: callWrite, Name: name, Text: text}, nil, nil)
 	return err
 }
 
+// Remove implements [Scribe].
 func (r *remote) Remove(name string) error {
 	_, err := r.call(context.Background(), &request{Call: callRemove, Name: name}, nil, nil)
 	return err
 }
 
+// Open implements [Scribe].
 func (r *remote) Open(ctx context.Context, d Database) (Store, error) {
 	c := &client{remote: r, Database: d}
 	if _, err := c.ask(ctx, &request{Call: callOpen}); err != nil {
@@ -241,6 +246,7 @@ func (r *remote) Open(ctx context.Context, d Database) (Store, error) {
 	return c, nil
 }
 
+// Close implements [Scribe].
 func (r *remote) Close() error {
 	if r.calls.Load() > 0 { // which hang: they were waited for
 		return r.helper.Close(time.Millisecond)

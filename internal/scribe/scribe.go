@@ -71,8 +71,10 @@ type opened struct {
 	*sqlite.Store
 }
 
+// Pid implements [Scribe].
 func (l *local) Pid() int { return 0 }
 
+// Take implements [Scribe].
 func (l *local) Take(context.Context) error {
 	l.taking.Lock()
 	defer l.taking.Unlock()
@@ -93,8 +95,10 @@ func (l *local) Take(context.Context) error {
 	return err
 }
 
+// Read implements [Scribe].
 func (l *local) Read(name string) ([]byte, error) { return keep.Folder(l.dir).Read(name) }
 
+// Write implements [Scribe].
 func (l *local) Write(name string, text []byte) error {
 	if err := l.Take(context.Background()); err != nil {
 		return err
@@ -102,8 +106,10 @@ func (l *local) Write(name string, text []byte) error {
 	return keep.Folder(l.dir).Write(name, text)
 }
 
+// Remove implements [Scribe].
 func (l *local) Remove(name string) error { return keep.Folder(l.dir).Remove(name) }
 
+// Open implements [Scribe].
 func (l *local) Open(ctx context.Context, d Database) (Store, error) {
 	s, err := l.open(ctx, d)
 	if err != nil {
@@ -158,6 +164,7 @@ func (l *local) shut(file string) error {
 	return s.Close()
 }
 
+// Close implements [Scribe].
 func (l *local) Close() error {
 	l.taking.Lock()
 	defer l.taking.Unlock()

@@ -96,14 +96,14 @@ func TestWhatIsSent(t *testing.T) {
 			if d.decode(got); d.err != nil || len(d.b) > 0 || !reflect.DeepEqual(v.Interface(), got.Interface()) {
 				t.Fatalf("%v, %d bytes are left of\n%+v\n%+v", d.err, len(d.b), v, got)
 			}
-			if row, ok := v.Interface().(store.Row); ok {
+			if row, ok := reflect.TypeAssert[store.Row](v); ok {
 				var again store.Row
 				d := decoder{b: appendRow(nil, &row)}
 				if d.row(&again, nil); d.err != nil || len(d.b) > 0 || !reflect.DeepEqual(row, again) {
 					t.Fatalf("%v\n%+v\n%+v", d.err, row, again)
 				}
 			}
-			if session, ok := v.Interface().(store.Session); ok {
+			if session, ok := reflect.TypeAssert[store.Session](v); ok {
 				again := store.Session{User: "somebody else", Accounted: true}
 				d := decoder{b: appendSession(nil, &session)}
 				if d.session(&again); d.err != nil || len(d.b) > 0 || !reflect.DeepEqual(session, again) {
@@ -139,8 +139,8 @@ func fill(random *rand.Rand, v reflect.Value) {
 			fill(random, v.Elem())
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(random, v.Field(i))
+		for _, field := range v.Fields() {
+			fill(random, field)
 		}
 	case reflect.Slice:
 		if n := random.IntN(4); n > 0 {

@@ -82,6 +82,9 @@ type answer struct {
 const (
 	anAnswer byte = iota
 	someItems
+)
+
+const (
 	header = 5 // bytes before the content
 	// longestMessage bounds what a process takes from the other one that runs amok.
 	longestMessage = 1 << 30

@@ -777,17 +777,6 @@ func elements[T any](list []T) iter.Seq2[T, error] {
 	}
 }
 
-// listed yields the lines of a list that is there.
-func listed[T interface{ CSV() []string }](list []T) iter.Seq2[[]string, error] {
-	return func(yield func([]string, error) bool) {
-		for _, e := range list {
-			if !yield(e.CSV(), nil) {
-				return
-			}
-		}
-	}
-}
-
 // mapped makes each element another one.
 func mapped[S, D any](list iter.Seq2[S, error], to func(*S) D) iter.Seq2[D, error] {
 	return func(yield func(D, error) bool) {

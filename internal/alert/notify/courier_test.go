@@ -166,6 +166,7 @@ func TestUnansweredIsNotRepeatedSoon(t *testing.T) {
 // Nor is one repeated soon whose connection a proxy cut after a while, or whose answer began and did not end. What ends the
 // connection at once did not take the message.
 func TestCutIsNotRepeatedSoon(t *testing.T) {
+	t.Parallel()
 	const timeout = 30 * time.Second
 	cut := func(after time.Duration) *receiver {
 		return newReceiver(t, func(_ int, _ http.ResponseWriter, r *http.Request) {

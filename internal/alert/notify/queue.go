@@ -201,8 +201,8 @@ func (q *queue) failed(now time.Time, why *failure) {
 
 // dropWithdrawn drops what is in no message any more.
 func (q *queue) dropWithdrawn() {
-	for i := len(q.Pending) - 1; i >= 0; i-- {
-		if q.Pending[i].withdrawn {
+	for i, e := range slices.Backward(q.Pending) {
+		if e.withdrawn {
 			q.drop(i, i+1)
 		}
 	}
