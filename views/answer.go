@@ -132,7 +132,7 @@ func (in *Input) hueOfNamed(c *explain.Cause, user string) string {
 			}
 		}
 	}
-	return in.Hues.of(unquoted(user))
+	return in.Hues.hueOf(unquoted(user))
 }
 
 // A Word is a part of a text; a whole one is not to be broken at its hyphens.

@@ -33,7 +33,7 @@ func TestAnswer(t *testing.T) {
 	}{
 		"nothing": {contract.Layers{}, nil, Answer{Question: ask}},
 		"all layers": {exampleLayers, of("train.py (ann)"), Answer{
-			Question: ask, Name: "train.py", By: " (ann)", After: " is heating GPU\u00a03.", Hue: (*Hues)(nil).of("ann"),
+			Question: ask, Name: "train.py", By: " (ann)", After: " is heating GPU\u00a03.", Hue: (*Hues)(nil).hueOf("ann"),
 			Chips: []Chip{{"temp:", "temp", "85\u00a0°C", "", Near}, {"bolt:of 600", "bolt", "579\u00a0W", "of 600", Normal}},
 			Rest:  "for 12\u00a0min · 6 other GPUs busy",
 			Ways:  []Way{{"End or pause train.py (pid\u00a04242, ann).", "kill 4242 7 s"}}, // a shell does not take the spaces of sentences
@@ -44,7 +44,7 @@ func TestAnswer(t *testing.T) {
 		},
 		"two": {
 			contract.Layers{Headline: "a.py (ann) and b.py (bob) are heating GPU 3."}, of("a.py (ann) and b.py (bob)"),
-			Answer{Question: ask, Name: "a.py", By: " (ann)", After: " and b.py (bob) are heating GPU\u00a03.", Hue: (*Hues)(nil).of("ann")},
+			Answer{Question: ask, Name: "a.py", By: " (ann)", After: " and b.py (bob) are heating GPU\u00a03.", Hue: (*Hues)(nil).hueOf("ann")},
 		},
 		"broken": {
 			contract.Layers{Headline: "GPU 3 is lost.", Broken: true, Facts: []contract.Fact{{Text: "fell off the bus"}, {Text: "for 3 min"}}}, nil,

@@ -164,7 +164,7 @@ func foundUsers(in *Input, all []*Process) (out []Found) {
 	for _, r := range rows {
 		r.dress(&plain)
 		if r.User.Mark != Missing {
-			out = append(out, Found{Path: string(r.Open), Icon: "person", Hue: in.Hues.of(r.User.Text), Name: r.User.Text, Remark: dots(r.Many, r.Power.Text)})
+			out = append(out, Found{Path: string(r.Open), Icon: "person", Hue: in.Hues.hueOf(r.User.Text), Name: r.User.Text, Remark: dots(r.Many, r.Power.Text)})
 		}
 	}
 	return out

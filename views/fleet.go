@@ -391,7 +391,7 @@ func newUserTable(in *Input, all []*Process) UserTable {
 		for _, p := range r.of {
 			devices[p.d], nodes[p.d.Node] = true, true
 		}
-		u := UserRow{Key: r.Key, Hue: in.Hues.of(either(r.User.Mark == Plain, r.User.Text, "")), User: r.User, GPUs: len(devices), Nodes: len(nodes), Memory: r.Memory, Power: r.Power}
+		u := UserRow{Key: r.Key, Hue: in.Hues.hueOf(either(r.User.Mark == Plain, r.User.Text, "")), User: r.User, GPUs: len(devices), Nodes: len(nodes), Memory: r.Memory, Power: r.Power}
 		if r.User.Mark == Plain {
 			u.Path = r.Open
 		}

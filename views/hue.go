@@ -32,9 +32,9 @@ type Hues struct {
 	owners [people]string // who has each hue alone; empty: nobody yet
 }
 
-// of is the class of the color of a user's work: that of services, or one of people's. It is the hue that the name stands for, or
+// hueOf is the class of the color of a user's work: that of services, or one of people's. It is the hue that the name stands for, or
 // the next that is free where somebody else had that first; once all are taken, people share them.
-func (h *Hues) of(user string) string {
+func (h *Hues) hueOf(user string) string {
 	user = clean(user, longestName)
 	if isService(user) {
 		return serviceHue
@@ -91,7 +91,7 @@ type worker struct{ program, user string }
 func workerOf(p *gpu.Process) worker { return worker{programOf(p).Or(""), p.Facts.User.Or("")} }
 
 // hue is the class of the color of a process: that of its user.
-func (in *Input) hue(p *gpu.Process) string { return in.Hues.of(p.Facts.User.Or("")) }
+func (in *Input) hue(p *gpu.Process) string { return in.Hues.hueOf(p.Facts.User.Or("")) }
 
 // accused reports whether the answer names a worker first.
 func (in *Input) accused(w worker) bool {

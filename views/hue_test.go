@@ -16,8 +16,8 @@ import (
 func TestHues(t *testing.T) {
 	var h Hues
 	for user, want := range map[string]bool{"root": true, "svc-llm": true, "systemd-resolve": true, "_apt": true, "": true, "ann": false, "svetlana": false} {
-		if got := h.of(user) == serviceHue; got != want {
-			t.Errorf("%q has %s", user, h.of(user))
+		if got := h.hueOf(user) == serviceHue; got != want {
+			t.Errorf("%q has %s", user, h.hueOf(user))
 		}
 	}
 	h = Hues{}
@@ -25,7 +25,7 @@ func TestHues(t *testing.T) {
 	first := map[string]string{}
 	var all []string
 	for _, user := range users {
-		first[user] = h.of(user)
+		first[user] = h.hueOf(user)
 		all = append(all, first[user])
 	}
 	if slices.Sort(all); !slices.Equal(all, []string{"p1", "p2", "p3", "p4", "p5"}) {
@@ -33,8 +33,8 @@ func TestHues(t *testing.T) {
 	}
 	// Whoever comes later, and in whatever order they are asked for: who had a hue keeps it.
 	for _, user := range []string{"zoe", "frank", "grace", "heidi"} {
-		if got := h.of(user); got == serviceHue || got != h.of(user) {
-			t.Errorf("%s has %s and %s", user, got, h.of(user))
+		if got := h.hueOf(user); got == serviceHue || got != h.hueOf(user) {
+			t.Errorf("%s has %s and %s", user, got, h.hueOf(user))
 		}
 	}
 	var after Hues
@@ -43,14 +43,14 @@ func TestHues(t *testing.T) {
 	}
 	slices.Reverse(users)
 	for _, user := range users {
-		if h.of(user) != first[user] || after.of(user) != first[user] {
-			t.Errorf("%s had %s, has %s, and after a restart %s", user, first[user], h.of(user), after.of(user))
+		if h.hueOf(user) != first[user] || after.hueOf(user) != first[user] {
+			t.Errorf("%s had %s, has %s, and after a restart %s", user, first[user], h.hueOf(user), after.hueOf(user))
 		}
 	}
 	if err := after.Restore(make([]string, people+1), time.Now()); err == nil {
 		t.Error("more people than hues were taken")
 	}
-	if (*Hues)(nil).of("ann") == serviceHue {
+	if (*Hues)(nil).hueOf("ann") == serviceHue {
 		t.Error("without Hues a person is a service")
 	}
 }
@@ -63,7 +63,7 @@ func TestAPersonHasOneHue(t *testing.T) {
 	in.Layers = contract.Layers{Headline: "eval.py (bob) is heating GPU 4."}
 	in.Causes = []explain.Cause{{Device: &in.Nodes[0].Devices[4], Who: "eval.py (bob)"}}
 	const want = "p5"
-	if got := in.Hues.of("bob"); got != want {
+	if got := in.Hues.hueOf("bob"); got != want {
 		t.Fatalf("bob has %s", got)
 	}
 	for _, user := range []string{"jane doe", "work", `CORP\jane (doe)`} { // sentences put some into quotation marks
@@ -72,8 +72,8 @@ func TestAPersonHasOneHue(t *testing.T) {
 		who := explain.ShortName(&of.Processes.Or(nil)[0])
 		at.Layers = contract.Layers{Headline: who + " is heating GPU 4."}
 		at.Causes = []explain.Cause{{Device: &of, Who: who + " and others"}}
-		if got := NewPage(at).Answer; got.Name == "" || got.Hue != at.Hues.of(user) {
-			t.Errorf("%s has %s in the answer, and %s elsewhere", user, got.Hue, at.Hues.of(user))
+		if got := NewPage(at).Answer; got.Name == "" || got.Hue != at.Hues.hueOf(user) {
+			t.Errorf("%s has %s in the answer, and %s elsewhere", user, got.Hue, at.Hues.hueOf(user))
 		}
 	}
 	rows := 0

@@ -728,7 +728,7 @@ func (p *PastPage) users() {
 	for i := range in.Usage[:min(len(in.Usage), pastUsers)] {
 		u := &in.Usage[i]
 		row := PastUser{
-			Name: userName(u.Name), Hue: in.Hues.of(u.Name), Held: hours(u.Held), Busy: hours(u.Busy), Idle: hours(u.Held - u.Busy),
+			Name: userName(u.Name), Hue: in.Hues.hueOf(u.Name), Held: hours(u.Held), Busy: hours(u.Busy), Idle: hours(u.Held - u.Busy),
 			Sessions: strconv.Itoa(u.Sessions), Energy: show(num(u.Joules), energy),
 		}
 		if u.JoulesEstimated > 0 {

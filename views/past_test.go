@@ -320,7 +320,7 @@ func TestPowerIsPaintedByUser(t *testing.T) {
 	d.Node, d.UUID, d.Thermal.Slowdown = k.Node, k.UUID, gpu.Of(gpu.Celsius(87))
 	in.Nodes = gpu.Nodes{{Node: k.Node, Devices: []gpu.Device{d}}}
 	lanes := NewPastPage(in).Picture.Devices[0].Lanes
-	hue := in.Hues.of("ann")
+	hue := in.Hues.hueOf("ann")
 	want := []PastShare{{"rest", "M0 70l8 0 0 40-8 0z"}, {hue, "M0 10l4 0 0 60-4 0z"}}
 	if power := lanes[0]; !reflect.DeepEqual(power.By, want) || power.Limit != "M0 0l8 0" || power.LimitText != "of 110\u00a0W" {
 		t.Errorf("%+v", power)

@@ -61,7 +61,7 @@ func (p *PastPage) both() *PastBoth {
 		out.Users = append(out.Users, PastBothUser{Value{Text: "all users"}, "", p.figures(&all)})
 	}
 	for _, u := range users[:min(len(users), pastUsers)] {
-		out.Users = append(out.Users, PastBothUser{userName(u[0].Name), in.Hues.of(u[0].Name), p.figures(u)})
+		out.Users = append(out.Users, PastBothUser{userName(u[0].Name), in.Hues.hueOf(u[0].Name), p.figures(u)})
 	}
 	if n := len(users) - pastUsers; n > 0 {
 		out.Notes = append(out.Notes, "and "+explain.Plural(n, "more user", "more users")+".")

@@ -367,7 +367,7 @@ func powerBy(sessions []store.Session, values []store.Value, g past.Grid, top fl
 			continue
 		}
 		known = true
-		hue := hues.of(s.User)[1] - '1'
+		hue := hues.hueOf(s.User)[1] - '1'
 		for point := max(int(s.From.Sub(g.From)/g.Step), 0); point < len(values); point++ {
 			begin := g.At(point)
 			from, to := latest(begin, s.From), begin.Add(g.Step)
@@ -515,7 +515,7 @@ func (d *PastDevice) bands(in *PastInput, of PastSessions, a axis, alone bool, n
 		name := clean(cmp.Or(s.Program, s.Name, "process "+strconv.Itoa(s.PID)), longestName)
 		owner := clean(s.User, longestName)
 		band := PastBand{
-			X: hundredth(100*from) + "%", Width: hundredth(100*(to-from)) + "%", Y: strconv.Itoa(row * bandRow), Hue: in.Hues.of(s.User),
+			X: hundredth(100*from) + "%", Width: hundredth(100*(to-from)) + "%", Y: strconv.Itoa(row * bandRow), Hue: in.Hues.hueOf(s.User),
 			Name: name, Owner: owner,
 		}
 		zone := a.from.Location()

@@ -283,7 +283,7 @@ func (in *Input) sharesOf(r *recent.Row) (out []share32) {
 	}
 	for i := range r.Workers {
 		w := &r.Workers[i]
-		out = append(out, share32{w.Name + "/" + w.User, in.Hues.of(w.User), w.Watts})
+		out = append(out, share32{w.Name + "/" + w.User, in.Hues.hueOf(w.User), w.Watts})
 	}
 	return out
 }
@@ -782,7 +782,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 	all := 0.0
 	for i := range workers {
 		w := &workers[i]
-		b := banded{w.Worker, energyOf(w.Watts), 1, in.Hues.of(w.User), in.accused(worker{w.Name, w.User})}
+		b := banded{w.Worker, energyOf(w.Watts), 1, in.Hues.hueOf(w.User), in.accused(worker{w.Name, w.User})}
 		if among != nil {
 			b.devices = among[i]
 		}
@@ -1012,7 +1012,7 @@ func (in *Input) byUser(workers []recent.Working, n int) (out []share32) {
 		if !ok {
 			j = len(out)
 			index[w.User] = j
-			out = append(out, share32{w.User, in.Hues.of(w.User), make([]float32, n)})
+			out = append(out, share32{w.User, in.Hues.hueOf(w.User), make([]float32, n)})
 		}
 		add(out[j].watts, w.Watts)
 	}

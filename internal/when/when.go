@@ -128,16 +128,16 @@ func ofDay(a, b []string, now time.Time) (Span, bool) {
 	if to.clock == (clock{}) {                         // midnight ends a day here
 		to.day = 1
 	}
-	over := to.on(now, 0)
-	begins := from.on(now, 0)
+	over := to.onDay(now, 0)
+	begins := from.onDay(now, 0)
 	skipped := begins.Equal(over) && !same // the clocks jump over all of it today
 	switch {
 	case skipped, begins.Before(over) && begins.After(now):
-		return Span{from.on(now, -1), to.on(now, -1)}, true
+		return Span{from.onDay(now, -1), to.onDay(now, -1)}, true
 	case begins.Before(over):
 		return Span{begins, over}, true
 	}
-	return Span{from.on(now, -1), over}, true
+	return Span{from.onDay(now, -1), over}, true
 }
 
 // ends reads both ends of a span. The second can be a time of day: the first such time after the first end.
@@ -188,10 +188,10 @@ func after(fields []string, from time.Time) (time.Time, bool) {
 	if !ok {
 		return time.Time{}, false
 	}
-	if t := c.on(from, 0); t.After(from) {
+	if t := c.onDay(from, 0); t.After(from) {
 		return t, true
 	}
-	return c.on(from, 1), true
+	return c.onDay(from, 1), true
 }
 
 // point reads a time that is not RFC 3339.
@@ -212,10 +212,10 @@ func point(fields []string, now time.Time) (time.Time, bool) {
 		}
 	}
 	if c, ok := clockIn(fields, now); ok {
-		if t := c.on(now, 0); !t.After(now) {
+		if t := c.onDay(now, 0); !t.After(now) {
 			return t, true
 		}
-		return c.on(now, -1), true
+		return c.onDay(now, -1), true
 	}
 	if day, ok := dayOf(fields[0], now); ok {
 		if len(fields) == 1 {
@@ -228,7 +228,7 @@ func point(fields []string, now time.Time) (time.Time, bool) {
 		if c.in != nil { // the day is one of that zone
 			day, _ = dayOf(fields[0], now.In(c.in))
 		}
-		return c.on(day, 0).In(now.Location()), true
+		return c.onDay(day, 0).In(now.Location()), true
 	}
 	return time.Time{}, false
 }
@@ -252,21 +252,21 @@ func unix(word string) (time.Time, bool) {
 // dayOf is when a day begins: today, yesterday, the newest day of the week that has this name, or a date.
 func dayOf(word string, now time.Time) (time.Time, bool) {
 	if date, err := time.Parse(time.DateOnly, word); err == nil {
-		return clock{}.on(time.Date(date.Year(), date.Month(), date.Day(), 12, 0, 0, 0, now.Location()), 0), true
+		return clock{}.onDay(time.Date(date.Year(), date.Month(), date.Day(), 12, 0, 0, 0, now.Location()), 0), true
 	}
 	if strings.HasPrefix(word, noYear) {
 		return newestDate(word, now)
 	}
 	switch word {
 	case "today":
-		return clock{}.on(now, 0), true
+		return clock{}.onDay(now, 0), true
 	case "yesterday":
-		return clock{}.on(now, -1), true
+		return clock{}.onDay(now, -1), true
 	}
 	word, last := strings.CutPrefix(word, "last ")
 	wanted, ok := weekday(word)
 	for days := range 8 {
-		day := clock{}.on(now, -days)
+		day := clock{}.onDay(now, -days)
 		if ok && day.Weekday() == wanted && (days > 0 || !last) {
 			return day, true
 		}
@@ -293,11 +293,11 @@ func partOf(fields []string, now time.Time) (Span, bool) {
 	day, known := dayOf(fields[0], now)
 	switch {
 	case fields[0] == "last" && fields[1] == "night":
-		day, known = clock{}.on(now, -1), true
+		day, known = clock{}.onDay(now, -1), true
 	case fields[0] == "this" && fields[1] != "night":
 		day, known = now, true
 	}
-	return Span{part.begins.on(day, 0), part.ends.on(day, 0)}, ok && known
+	return Span{part.begins.onDay(day, 0), part.ends.onDay(day, 0)}, ok && known
 }
 
 // named reads what has a name and two ends.
@@ -311,7 +311,7 @@ func named(fields []string, now time.Time) (s Span, ok bool) {
 		if text == "last week" {
 			monday -= 7
 		}
-		return Span{clock{}.on(now, monday), clock{}.on(now, monday+7)}, true
+		return Span{clock{}.onDay(now, monday), clock{}.onDay(now, monday+7)}, true
 	case "this month", "last month", "this year", "last year":
 		year, month := now.Year(), now.Month()
 		if fields[0] == "last" && fields[1] == "month" {
@@ -348,12 +348,12 @@ func named(fields []string, now time.Time) (s Span, ok bool) {
 		return calendar(year.Year(), 1, 1, 0, now), true
 	}
 	day, ok := dayOf(fields[0], now)
-	return Span{day, clock{}.on(day, 1)}, ok
+	return Span{day, clock{}.onDay(day, 1)}, ok
 }
 
 func calendar(year int, month time.Month, years, months int, now time.Time) Span {
 	begin := func(year int, month time.Month) time.Time {
-		return clock{}.on(time.Date(year, month, 1, 12, 0, 0, 0, now.Location()), 0)
+		return clock{}.onDay(time.Date(year, month, 1, 12, 0, 0, 0, now.Location()), 0)
 	}
 	return Span{begin(year, month), begin(year+years, month+time.Month(months))}
 }
@@ -439,12 +439,12 @@ func daysBefore(t time.Time, months, days int) time.Time {
 		y, m, d = first.Year(), first.Month(), min(d, first.AddDate(0, 1, -1).Day())
 	}
 	day := time.Date(y, m, d-days, 12, 0, 0, 0, t.Location())
-	return clock{hour: hour, minute: minute, second: second}.on(day, 0).Add(time.Duration(t.Nanosecond()))
+	return clock{hour: hour, minute: minute, second: second}.onDay(day, 0).Add(time.Duration(t.Nanosecond()))
 }
 
 // Day is when a day of the zone of t begins, so many days after the day of t. A day that the zone left out, as Samoa did at
 // the end of 2011, begins with the day after it.
-func Day(t time.Time, days int) time.Time { return clock{}.on(t, days) }
+func Day(t time.Time, days int) time.Time { return clock{}.onDay(t, days) }
 
 // Month is when a month of the zone of t begins, so many months after the month of t.
 func Month(t time.Time, months int) time.Time {
@@ -471,8 +471,8 @@ func clockOf(word string) (clock, bool) {
 	return clock{}, false
 }
 
-// on is when the clock shows that, so many days after the day of t.
-func (c clock) on(t time.Time, days int) time.Time {
+// onDay is when the clock shows that, so many days after the day of t.
+func (c clock) onDay(t time.Time, days int) time.Time {
 	y, m, d := t.Date()
 	days += c.day
 	made := time.Date(y, m, d+days, c.hour, c.minute, c.second, 0, t.Location())

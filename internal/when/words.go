@@ -239,7 +239,7 @@ func newestDate(word string, now time.Time) (time.Time, bool) {
 		if err != nil { // the 29th of February
 			continue
 		}
-		day := clock{}.on(time.Date(t.Year(), t.Month(), t.Day(), 12, 0, 0, 0, now.Location()), 0)
+		day := clock{}.onDay(time.Date(t.Year(), t.Month(), t.Day(), 12, 0, 0, 0, now.Location()), 0)
 		if !day.After(now) && (!named || day.Weekday() == wanted) {
 			return day, true
 		}
@@ -254,11 +254,11 @@ type zonedClock struct {
 }
 
 // on is as of a clock, in the zone of t.
-func (c zonedClock) on(t time.Time, days int) time.Time {
+func (c zonedClock) onDay(t time.Time, days int) time.Time {
 	if c.in == nil {
-		return c.clock.on(t, days)
+		return c.clock.onDay(t, days)
 	}
-	return c.clock.on(t.In(c.in), days).In(t.Location())
+	return c.clock.onDay(t.In(c.in), days).In(t.Location())
 }
 
 // clockIn reads a time of day, maybe with its zone: "22:00", "02:30 CEST", "22:00 UTC", "22:00 +02:00".
