@@ -47,7 +47,7 @@ type Config struct {
 	// path, of which the viewer has a version, the newest one; nil where it is that. Changes grows with each
 	// [Hub.Turn]. The answer has the version, and of which changes it is. An error that is ErrNoPage says that no
 	// page has the address. If Page is nil, there are no pages.
-	Page func(address string, to auth.Audience, have string, changes uint64) (text []byte, version string, of uint64, err error)
+	Page func(address string, to auth.Sight, have string, changes uint64) (text []byte, version string, of uint64, err error)
 	// Several says that there may be more than one node: viewers then get each
 	// node's Moments by themselves. Otherwise the newest Moment replaces the one
 	// before, whatever its node is called.
@@ -91,6 +91,7 @@ type Hub struct {
 
 	mu          sync.Mutex // never held while an encoder runs or a socket is written
 	viewers     map[*viewer]struct{}
+	arriving    map[*viewer]struct{} // whose handshake is under way
 	standing    *standing
 	held        map[string]*frame // by node: read on demand since the newest was published
 	connections int               // counted from before the upgrade
@@ -179,6 +180,7 @@ func New(cfg Config) *Hub {
 	h := &Hub{
 		cfg:        cfg,
 		viewers:    make(map[*viewer]struct{}),
+		arriving:   make(map[*viewer]struct{}),
 		held:       make(map[string]*frame),
 		hearing:    make(map[string]int),
 		encoding:   &trouble{log: log, what: "encoding snapshots"},
@@ -525,9 +527,13 @@ func (h *Hub) enter(v *viewer, stands *standing, events []announcement) bool {
 		return false
 	}
 	v.mail.start(h.now.Load(), events)
+	delete(h.arriving, v)
 	h.viewers[v] = struct{}{}
-	if h.farewell != nil {
+	switch {
+	case h.farewell != nil:
 		v.end(*h.farewell)
+	case v.denied:
+		v.end(revoked)
 	}
 	const later = time.Hour // its time is set once it is there
 	v.pinging = time.AfterFunc(later, v.pingIsDue)

@@ -72,7 +72,7 @@ func (m *mailbox) show(p *page) {
 var ErrNoPage = errors.New("there is no such page")
 
 // turn makes the message that brings a page up to date, if it is not.
-func (h *Hub) turn(to auth.Audience, p *page) (message, bool) {
+func (h *Hub) turn(to auth.Sight, p *page) (message, bool) {
 	changes := h.changes.Load()
 	if p.seen >= changes {
 		return message{}, false

@@ -185,7 +185,7 @@ func TestSubscribeToAnEventThatThereIsNot(t *testing.T) {
 	h := newTestHub(t)
 	h.cfg.Events = []string{"alert"}
 	for name, known := range map[string]bool{"alert": true, eventUpdate: true, "alarm": false, eventStatus: false} {
-		v := newViewer(h, auth.Everything, "")
+		v := newViewer(h, auth.LocalOwner(), "")
 		v.mail.start(h.now.Load(), nil)
 		v.handle(websocket.MessageText, fmt.Appendf(nil, `{"event":"subscribe","id":1,"data":{"events":[%q]}}`, name), time.Now())
 		msg, _ := v.mail.next(h.now.Load())
@@ -222,7 +222,7 @@ func FuzzClientMessage(f *testing.F) {
 	before := newFilter(filterTerms{GPUs: []any{1}})
 
 	f.Fuzz(func(t *testing.T, raw []byte, isText bool) {
-		v := newViewer(h, auth.Everything, "")
+		v := newViewer(h, auth.LocalOwner(), "")
 		defer v.cancel()
 		v.mail.start(h.now.Load(), nil)
 		v.mail.filter = before

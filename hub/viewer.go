@@ -34,6 +34,7 @@ type viewer struct {
 	conn   *websocket.Conn
 	remote string
 	hears  bool          // it is counted as one that gets updates; of the hub's mu
+	denied bool          // its principal was revoked during the handshake; of the hub's mu
 	limits limits        // of the reader
 	in     bytes.Buffer  // of the reader
 	slots  chan struct{} // one taken for each request that waits for its reply
@@ -90,6 +91,7 @@ var (
 	queueFull    = goodbye{"queue_full", websocket.StatusTryAgainLater, "too many events were left unread; connect again"}
 	slow         = goodbye{"slow", websocket.StatusTryAgainLater, "a message was not read in time; connect again"}
 	notAnswering = goodbye{"not_answering", websocket.StatusTryAgainLater, "a ping was not answered in time; connect again"}
+	revoked      = goodbye{"revoked", websocket.StatusPolicyViolation, "you may not look here any more"}
 	failed       = goodbye{"failed", websocket.StatusInternalError, "the status can't be encoded: see gpuwhy's log"}
 )
 
@@ -101,10 +103,10 @@ func (g goodbye) level() slog.Level {
 	return slog.LevelInfo
 }
 
-func newViewer(h *Hub, to auth.Audience, only string) *viewer {
+func newViewer(h *Hub, who auth.Principal, only string) *viewer {
 	v := &viewer{
 		hub:    h,
-		mail:   newMailbox(h, to, only),
+		mail:   newMailbox(h, who, only),
 		limits: newLimits(),
 		slots:  make(chan struct{}, maxReplies),
 		said:   make(chan struct{}),
@@ -204,7 +206,7 @@ func (v *viewer) next() (message, bool) {
 	now := v.hub.now.Load()
 	if greets := v.mail.greets; greets != nil { // who shows a page gets none
 		v.mail.greets = nil // or the viewer would hold all that was new when it came
-		greeting, err := v.hub.greeting(greets, v.mail.to, v.mail.only)
+		greeting, err := v.hub.greeting(greets, v.mail.who.Audience, v.mail.only)
 		if err != nil {
 			v.end(failed)
 			return message{}, false

@@ -279,7 +279,7 @@ func (a *App) refresh(ctx context.Context, wanted func(node string) bool) (names
 const mostAtOnce = 64
 
 // page makes what brings a page up to date.
-func (a *App) page(address string, to auth.Audience, have string, changes uint64) (text []byte, version string, of uint64, err error) {
+func (a *App) page(address string, to auth.Sight, have string, changes uint64) (text []byte, version string, of uint64, err error) {
 	f, err := a.live.Frame(context.Background(), address, to, have, changes)
 	if errors.Is(err, server.ErrNotLive) {
 		err = hub.ErrNoPage
@@ -288,7 +288,7 @@ func (a *App) page(address string, to auth.Audience, have string, changes uint64
 }
 
 // renderPage makes a page anew.
-func (a *App) renderPage(ctx context.Context, address string, to auth.Audience) ([]byte, error) {
+func (a *App) renderPage(ctx context.Context, address string, to auth.Sight) ([]byte, error) {
 	done, err := a.encodes()
 	if err != nil {
 		return nil, err

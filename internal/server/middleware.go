@@ -1,9 +1,7 @@
 package server
 
 import (
-	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -29,7 +27,6 @@ const maxBody = 256 << 10
 func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
-		BaseContext:       func(net.Listener) context.Context { return identify(context.Background()) },
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -41,31 +38,33 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 
 // wrap puts the middleware in front of the routes; the first is the outermost.
 func (s *Server) wrap(routes http.Handler) http.Handler {
-	return limitBody(s.watch(securityHeaders(plainHost(s.checkHost(s.allowOrigins(s.cross.Handler(routes)))))))
+	return limitBody(s.watch(securityHeaders(plainHost(s.checkHost(s.allowOrigins(s.cross.Handler(identify(routes))))))))
 }
 
-// identify puts the principal into a context: of one request, or of all requests,
-// as [HTTPServer] does, so that no request must be copied. Only this function
-// decides who the principal is: without a sign-in, everybody is the local owner.
-func identify(ctx context.Context) context.Context {
-	return auth.NewContext(ctx, new(auth.LocalOwner()))
+// identify gives a request its principal. Only this function decides who that is: without a sign-in, everybody is the
+// local owner. A request that comes with one keeps it, whatever it may do; one that gets by this function has none, and may do nothing.
+func identify(next http.Handler) http.Handler {
+	owner := auth.LocalOwner()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, known := auth.FromContext(r.Context()); !known {
+			r = r.WithContext(auth.NewContext(r.Context(), &owner))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // needs lets through only principals that have the access.
 func (s *Server) needs(access auth.Access, next http.Handler) http.Handler {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
-		p, ok := auth.FromContext(r.Context())
-		if !ok {
-			r = r.WithContext(identify(r.Context()))
-			p = auth.FromRequest(r)
-		}
-		if p.Access < access {
-			return refuse(http.StatusForbidden, "you may not do this here", "ask whoever runs gpuwhy")
+		if !auth.FromRequest(r).May(access) {
+			return errDenied
 		}
 		next.ServeHTTP(w, r)
 		return nil
 	})
 }
+
+var errDenied = refuse(http.StatusForbidden, "you may not do this here", "ask whoever runs gpuwhy")
 
 // limitBody ends the reading of a longer body. It must be the outermost middleware:
 // it closes the connection, which only the first ResponseWriter can do.
