@@ -18,7 +18,7 @@ import (
 
 // newTestHub returns a hub whose snapshots are encoded as their devices' UUIDs.
 // A device named "bad" can't be encoded.
-func newTestHub(tb testing.TB) *Hub {
+func newTestHub(tb testing.TB, acts ...Act) *Hub {
 	tb.Helper()
 	return New(Config{
 		Encode: func(m *insight.Moment, _ auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
@@ -35,6 +35,7 @@ func newTestHub(tb testing.TB) *Hub {
 			return json.Marshal(map[string]any{"seq": m.Snapshot.Seq, "gpus": uuids})
 		},
 		Status: func(*insight.Fleet, []byte) ([]byte, error) { return []byte("{}"), nil },
+		Acts:   acts,
 		Log:    slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	})
 }

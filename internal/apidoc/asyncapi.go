@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -27,6 +28,7 @@ type Event struct {
 	Summary     string          `json:"summary"`
 	Description string          `json:"description"`
 	Reply       []string        `json:"reply"` // names of the events that answer it
+	Of          any             `json:"-"`     // a value of the type of its data; nil where it has none, or that is known here
 	Data        *Schema         `json:"-"`     // nil where it has none
 	Example     json.RawMessage `json:"-"`     // a whole message
 }
@@ -37,9 +39,22 @@ type Fact struct {
 	Meaning string `json:"meaning"`
 }
 
-// AsyncAPI describes the socket at the address.
-func AsyncAPI(version, address string) *Events {
+// Done is the event that answers what an action was asked for, where no other does.
+const Done = "done"
+
+// AsyncAPI describes the socket at the address. Acts are the messages that ask for actions.
+func AsyncAPI(version, address string, acts ...*Event) *Events {
 	doc := load[Events]("events.json")
+	first := slices.IndexFunc(doc.Events, func(e *Event) bool { return !e.Sent })
+	if slices.ContainsFunc(acts, func(e *Event) bool { return slices.Contains(e.Reply, Done) }) {
+		doc.Events = slices.Insert(doc.Events, first, &Event{
+			Name: Done, Sent: true, Summary: "It is done", Description: "What became of an action, as its address answers. The id is that of the message that asked for it.",
+		})
+		first++
+	}
+	for _, e := range slices.Backward(acts) {
+		doc.Events = slices.Insert(doc.Events, first, new(*e))
+	}
 	doc.Version, doc.Address, doc.Text = version, address, strings.TrimSpace(read("socket.md"))
 	type data struct{ of, example any } // a value of the type, and an example
 	carried := map[string]data{
@@ -55,7 +70,11 @@ func AsyncAPI(version, address string) *Events {
 	types := newSchemas()
 	for _, e := range doc.Events {
 		example := map[string]any{"event": e.Name}
-		if d, ok := carried[e.Name]; ok {
+		d, ok := carried[e.Name]
+		if e.Of != nil {
+			d, ok = data{e.Of, e.Of}, true
+		}
+		if ok {
 			e.Data, example["data"] = types.Of(reflect.TypeOf(d.of)), d.example
 		} else {
 			example["id"] = 7

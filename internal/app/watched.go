@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"github.com/gpuwhy/gpuwhy/internal/action"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"net/http"
 	"strings"
 	"time"
@@ -48,7 +50,8 @@ func (a *App) afterRest(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
-	if _, err := a.refresh(ctx, func(string) bool { return true }); err != nil {
+	own := auth.Principal{Name: "gpuwhy", Access: auth.Read}
+	if _, err := a.desk.Run(ctx, action.Call{Action: refresh, By: own}); err != nil {
 		a.log.Debug("no reading came in time for who asked first", "err", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/cors"
 
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
@@ -57,14 +58,12 @@ func identify(next http.Handler) http.Handler {
 func (s *Server) needs(access auth.Access, next http.Handler) http.Handler {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		if !auth.FromRequest(r).May(access) {
-			return errDenied
+			return action.Denied
 		}
 		next.ServeHTTP(w, r)
 		return nil
 	})
 }
-
-var errDenied = refuse(http.StatusForbidden, "you may not do this here", "ask whoever runs gpuwhy")
 
 // limitBody ends the reading of a longer body. It must be the outermost middleware:
 // it closes the connection, which only the first ResponseWriter can do.

@@ -141,7 +141,13 @@ func once(build func() (*body, error)) handler {
 
 // events makes the AsyncAPI document of the socket.
 func (s *Server) events() *apidoc.Events {
-	return apidoc.AsyncAPI(s.cfg.Monitor.Version, s.cfg.BasePath+"/ws")
+	var acts []*apidoc.Event
+	for a := range s.cfg.Actions.Actions() {
+		if a.Event != nil {
+			acts = append(acts, a.Event)
+		}
+	}
+	return apidoc.AsyncAPI(s.cfg.Monitor.Version, s.cfg.BasePath+"/ws", acts...)
 }
 
 func (s *Server) openAPI() (*body, error)  { return jsonBody(s.document()) }

@@ -27,6 +27,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
@@ -67,6 +68,8 @@ type Config struct {
 	// Forecast returns what is forecast of a device; nil where nothing is yet. It may be nil.
 	Forecast func(insight.Part) *foresight.Outlook
 	Alerts   alert.Book
+	// Actions are what people can do; nil: nothing.
+	Actions *action.Desk
 	// Flush puts what was changed on disk, if it is to be kept. It may be nil.
 	Flush   func(context.Context) error
 	Metrics http.Handler // answers /metrics
