@@ -74,10 +74,10 @@ type Act struct {
 
 // An Ask is a message that asks for an [Act].
 type Ask struct {
-	By     auth.Principal
-	Node   string                 // the one node that the viewer sees; empty for all
-	Wanted func(node string) bool // the nodes that the viewer sees, and its filter allows
-	Data   json.RawMessage        // nil where there is none
+	Principal auth.Principal
+	Node      string                 // the one node that the viewer sees; empty for all
+	Wanted    func(node string) bool // the nodes that the viewer sees, and its filter allows
+	Data      json.RawMessage        // nil where there is none
 }
 
 // A Reply is what became of an [Act].

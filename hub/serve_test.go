@@ -185,7 +185,7 @@ func TestActs(t *testing.T) {
 			case `{"how":"never"}`:
 				return hub.Reply{}, hub.Refuse("you may not nudge")
 			}
-			return hub.Reply{Data: fmt.Appendf(nil, `{"by":%q,"a":%t,"b":%t,"data":%s}`, ask.By.Name, ask.Wanted("a"), ask.Wanted("b"), ask.Data)}, nil
+			return hub.Reply{Data: fmt.Appendf(nil, `{"by":%q,"a":%t,"b":%t,"data":%s}`, ask.Principal.Name, ask.Wanted("a"), ask.Wanted("b"), ask.Data)}, nil
 		}}}
 		cfg.Several = true
 	})

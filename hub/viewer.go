@@ -419,7 +419,7 @@ func (v *viewer) accepts(req *request) error {
 
 // ask is what the viewer asks an act for, with the filter that is in force.
 func (v *viewer) ask(by *filter, data json.RawMessage) *Ask {
-	return &Ask{By: v.mail.who, Node: v.mail.only, Data: data, Wanted: func(node string) bool {
+	return &Ask{Principal: v.mail.who, Node: v.mail.only, Data: data, Wanted: func(node string) bool {
 		return (v.mail.only == "" || node == v.mail.only) && (!v.mail.several() || allows(by.nodes, node))
 	}}
 }

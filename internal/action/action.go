@@ -144,5 +144,5 @@ type Question struct {
 	Ask    string          `json:"ask"`             // the action's ID
 	Order  json.RawMessage `json:"order,omitempty"` // its arguments
 	Target string          `json:"target,omitempty"`
-	By     *auth.Principal `json:"by,omitempty"` // who wants it done; nil in those of earlier versions
+	Asker  *auth.Principal `json:"by,omitempty"` // who wants it done; nil in those of earlier versions
 }

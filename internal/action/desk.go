@@ -15,10 +15,10 @@ import (
 
 // A Call is an action that somebody wants done.
 type Call struct {
-	Action string // its ID
-	By     auth.Principal
-	Target string // what it is done to; empty where the action has no kind of target
-	Node   string // the one node that the request is about; empty: it is about all
+	Action    string         // its ID
+	Principal auth.Principal // who wants it done
+	Target    string         // what it is done to; empty where the action has no kind of target
+	Node      string         // the one node that the request is about; empty: it is about all
 	// Wanted narrows an action without a target to nodes; nil: all.
 	Wanted func(node string) bool
 	Args   any // of the type that the action takes; nil: of all, the zero value
@@ -31,7 +31,7 @@ type Call struct {
 // Ask asks the program that reads a node for an action, on behalf of who wants this one. The result is what that program
 // returned: JSON, or what its reading is read as.
 func (c *Call) Ask(ctx context.Context, node, action, target string, args any) (any, error) {
-	q := &Question{Ask: action, Target: target, By: &c.By}
+	q := &Question{Ask: action, Target: target, Asker: &c.Principal}
 	if args != nil {
 		var err error
 		if q.Order, err = json.Marshal(args); err != nil {
@@ -55,12 +55,12 @@ type Fleet interface {
 
 // A Record is what is written of a call.
 type Record struct {
-	Action string
-	Needs  auth.Access // so that what only looks can be told apart
-	By     auth.Principal
-	Target string
-	Node   string
-	Asked  bool // by another program of the fleet
+	Action    string
+	Needs     auth.Access // so that what only looks can be told apart
+	Principal auth.Principal
+	Target    string
+	Node      string
+	Asked     bool // by another program of the fleet
 }
 
 // An Audit keeps who did what.
@@ -80,7 +80,7 @@ func (l Log) Begin(ctx context.Context, r *Record) (func(error), error) {
 		level = slog.LevelDebug
 	}
 	return func(err error) {
-		attrs := []any{"action", r.Action, "by", r.By.Name, "target", r.Target}
+		attrs := []any{"action", r.Action, "by", r.Principal.Name, "target", r.Target}
 		if r.Node != "" {
 			attrs = append(attrs, "node", r.Node)
 		}
@@ -145,11 +145,11 @@ func (d *Desk) Run(ctx context.Context, c Call) (result any, err error) {
 	if a == nil {
 		return nil, ErrUnknown
 	}
-	if !c.By.May(a.Needs) {
+	if !c.Principal.May(a.Needs) {
 		return nil, Denied
 	}
 	c.desk = d
-	end, err := d.audit.Begin(ctx, &Record{a.ID, a.Needs, c.By, c.Target, c.Node, c.Asked})
+	end, err := d.audit.Begin(ctx, &Record{a.ID, a.Needs, c.Principal, c.Target, c.Node, c.Asked})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnrecorded, err)
 	}
@@ -167,7 +167,7 @@ func (d *Desk) Elsewhere(node string) bool { return node != "" && d.fleet != nil
 
 // Answer does what another program asks for about a node, on behalf of who wants that. It is [ErrUnknown] where other programs
 // can't ask for it.
-func (d *Desk) Answer(ctx context.Context, node string, q *Question, by auth.Principal) (any, error) {
+func (d *Desk) Answer(ctx context.Context, node string, q *Question, asker auth.Principal) (any, error) {
 	a := d.byID[q.Ask]
 	if a == nil || !a.Remote {
 		return nil, ErrUnknown
@@ -181,7 +181,7 @@ func (d *Desk) Answer(ctx context.Context, node string, q *Question, by auth.Pri
 	if err != nil {
 		return nil, fmt.Errorf("the question can't be read: %w", err)
 	}
-	return d.Run(ctx, Call{Action: a.ID, By: by, Target: q.Target, Node: node, Args: args, Asked: true})
+	return d.Run(ctx, Call{Action: a.ID, Principal: asker, Target: q.Target, Node: node, Args: args, Asked: true})
 }
 
 // known is the refusal of another program as this one knows it. One of a later version is a conflict.

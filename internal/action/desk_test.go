@@ -22,7 +22,7 @@ type book struct {
 }
 
 func (b *book) Begin(_ context.Context, r *action.Record) (func(error), error) {
-	b.lines = append(b.lines, r.By.Name+" "+r.Action+" "+r.Target)
+	b.lines = append(b.lines, r.Principal.Name+" "+r.Action+" "+r.Target)
 	return func(err error) {
 		if err != nil {
 			b.lines = append(b.lines, "not done")
@@ -70,7 +70,7 @@ func TestAccess(t *testing.T) {
 			b := &book{}
 			d := nudging(b)
 			who := auth.Principal{Name: "ann", Access: access}
-			_, err := d.Run(t.Context(), action.Call{Action: id, By: who, Target: "near"})
+			_, err := d.Run(t.Context(), action.Call{Action: id, Principal: who, Target: "near"})
 			if allowed := access >= needs; allowed != (err == nil) || !allowed && !errors.Is(err, action.Denied) || len(b.lines) > 0 != allowed {
 				t.Errorf("%s with access %d: %v, recorded %q", id, access, err, b.lines)
 			}
@@ -85,7 +85,7 @@ func TestAccess(t *testing.T) {
 func TestRun(t *testing.T) {
 	ann := auth.Principal{Name: "ann", Access: auth.Operate}
 	call := func(target string, args any) action.Call {
-		return action.Call{Action: "nudge", By: ann, Target: target, Args: args}
+		return action.Call{Action: "nudge", Principal: ann, Target: target, Args: args}
 	}
 	b := &book{}
 	d := nudging(b)
@@ -134,7 +134,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("without a record: %v, %v", got, err)
 		}
 	}
-	if _, err := d.Run(t.Context(), action.Call{Action: "none", By: ann}); !errors.Is(err, action.ErrUnknown) {
+	if _, err := d.Run(t.Context(), action.Call{Action: "none", Principal: ann}); !errors.Is(err, action.ErrUnknown) {
 		t.Error(err)
 	}
 	for range (*action.Desk)(nil).Actions() {
@@ -147,7 +147,7 @@ func TestLog(t *testing.T) {
 	var out bytes.Buffer
 	l := action.Log{Logger: slog.New(slog.NewTextHandler(&out, nil))}
 	for needs := auth.Read; needs <= auth.Operate; needs++ {
-		end, err := l.Begin(t.Context(), &action.Record{Action: "nudge", Needs: needs, By: auth.Principal{Name: "ann"}, Target: "a\nb", Node: "n", Asked: true})
+		end, err := l.Begin(t.Context(), &action.Record{Action: "nudge", Needs: needs, Principal: auth.Principal{Name: "ann"}, Target: "a\nb", Node: "n", Asked: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -150,12 +150,12 @@ func (r *Room) Actions() []action.Action {
 	return list
 }
 
-func done(description string, of any, example string) apidoc.Answer {
-	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: "application/json", Of: of, Example: example}
+func done(description string, value any, example string) apidoc.Answer {
+	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: "application/json", Of: value, Example: example}
 }
 
-func made(description string, of any, example string) apidoc.Answer {
-	a := done(description, of, example)
+func made(description string, value any, example string) apidoc.Answer {
+	a := done(description, value, example)
 	a.Status = http.StatusCreated
 	return a
 }
@@ -173,7 +173,7 @@ func (r *Room) dismiss(ctx context.Context, c *action.Call, _ struct{}) (any, er
 }
 
 func (r *Room) knows(c *action.Call, comment string) *alert.Acknowledgment {
-	return &alert.Acknowledgment{By: c.By.Name, Comment: comment, At: r.Now().UTC()}
+	return &alert.Acknowledgment{By: c.Principal.Name, Comment: comment, At: r.Now().UTC()}
 }
 
 // marked has an order about the target carried out, and returns the alert as it is then.
@@ -187,10 +187,10 @@ func (r *Room) marked(ctx context.Context, c *action.Call, o *order) (any, error
 
 // acknowledgeSeveral leaves out the alerts that are over by then, unless all are.
 func (r *Room) acknowledgeSeveral(ctx context.Context, c *action.Call, note contract.NoteOfSeveral) (any, error) {
-	by := r.knows(c, note.Comment)
+	who := r.knows(c, note.Comment)
 	var known []alert.Alert
 	err := eachAlert(note.IDs, func(id string) error {
-		a, err := r.changeOne(ctx, c, id, &order{Acknowledge: id, By: by})
+		a, err := r.changeOne(ctx, c, id, &order{Acknowledge: id, By: who})
 		if err == nil {
 			known = append(known, a)
 		}
@@ -287,7 +287,7 @@ func (r *Room) putInForce(ctx context.Context, c *action.Call, list []alert.Sile
 	}
 	now := r.Now().UTC()
 	for i := range list {
-		list[i].By, list[i].Until = c.By.Name, now.Add(time.Duration(seconds*float64(time.Second)))
+		list[i].By, list[i].Until = c.Principal.Name, now.Add(time.Duration(seconds*float64(time.Second)))
 	}
 	inForce, err := r.silenceAll(ctx, c, list, now)
 	for i := range inForce {

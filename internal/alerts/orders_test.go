@@ -58,7 +58,7 @@ func (f *fleet) Ask(ctx context.Context, node string, q *action.Question) (any, 
 	if err := json.Unmarshal(text, &came); err != nil {
 		f.t.Fatal(err)
 	}
-	return f.nodes[node].desk.Answer(ctx, node, &came, *came.By)
+	return f.nodes[node].desk.Answer(ctx, node, &came, *came.Asker)
 }
 
 // hub is a program that shows two others, on each of which an alert stands.
@@ -90,7 +90,7 @@ func (f *fleet) report(h *program) {
 
 // do has ann do something.
 func (p *program) do(id, target string, args any) (any, error) {
-	return p.desk.Run(context.Background(), action.Call{Action: id, By: ann, Target: target, Args: args})
+	return p.desk.Run(context.Background(), action.Call{Action: id, Principal: ann, Target: target, Args: args})
 }
 
 var ann = auth.Principal{Name: "ann", Access: auth.Operate, Audience: auth.Everything}
@@ -220,7 +220,7 @@ func TestNobodyActsWithoutAccess(t *testing.T) {
 	id := h.Book.Others()[0].ID
 	for a := range h.desk.Actions() {
 		for _, who := range []auth.Principal{{}, {Name: "ann"}, {Name: "ann", Access: auth.Read, Audience: auth.Everything}, {Access: -1}} {
-			if _, err := h.desk.Run(t.Context(), action.Call{Action: a.ID, By: who, Target: id}); !errors.Is(err, action.Denied) {
+			if _, err := h.desk.Run(t.Context(), action.Call{Action: a.ID, Principal: who, Target: id}); !errors.Is(err, action.Denied) {
 				t.Errorf("%s by %+v: %v", a.ID, who, err)
 			}
 			order := json.RawMessage(`{"acknowledge":"` + id + `","by":{"by":"ann"}}`)

@@ -111,10 +111,10 @@ func (a *App) readNow(ctx context.Context, name string) (*insight.Moment, error)
 
 // socketActs are the actions that have a message on the socket.
 func (a *App) socketActs() (acts []hub.Act) {
-	for of := range a.desk.Actions() {
-		if of.Event != nil {
-			acts = append(acts, hub.Act{Event: of.Event.Name, Do: func(ctx context.Context, ask *hub.Ask) (hub.Reply, error) {
-				return a.act(ctx, of, ask)
+	for declared := range a.desk.Actions() {
+		if declared.Event != nil {
+			acts = append(acts, hub.Act{Event: declared.Event.Name, Do: func(ctx context.Context, ask *hub.Ask) (hub.Reply, error) {
+				return a.act(ctx, declared, ask)
 			}})
 		}
 	}
@@ -122,15 +122,15 @@ func (a *App) socketActs() (acts []hub.Act) {
 }
 
 // act does an action for a message of the socket, whose data has the target and the arguments.
-func (a *App) act(ctx context.Context, of *action.Action, ask *hub.Ask) (reply hub.Reply, err error) {
-	call := action.Call{Action: of.ID, By: ask.By, Node: ask.Node, Wanted: ask.Wanted}
-	if of.Target.Name != "" || of.Args != nil {
+func (a *App) act(ctx context.Context, declared *action.Action, ask *hub.Ask) (reply hub.Reply, err error) {
+	call := action.Call{Action: declared.ID, Principal: ask.Principal, Node: ask.Node, Wanted: ask.Wanted}
+	if declared.Target.Name != "" || declared.Args != nil {
 		var data struct {
 			Target string          `json:"target"`
 			Args   json.RawMessage `json:"args"`
 		}
 		if err = strictjson.Decode(orEmpty(ask.Data), &data); err == nil {
-			call.Args, err = of.Read(func(into any) error { return strictjson.Decode(orEmpty(data.Args), into) })
+			call.Args, err = declared.Read(func(into any) error { return strictjson.Decode(orEmpty(data.Args), into) })
 		}
 		if err != nil {
 			return reply, hub.Refuse("data " + err.Error())

@@ -21,41 +21,41 @@ func TestActionsNeedAccess(t *testing.T) {
 	for _, act := range a.socketActs() {
 		events[act.Event] = act
 	}
-	for of := range a.desk.Actions() {
-		if of.Needs < auth.Read || of.Needs > auth.Administer || of.ID == "" {
-			t.Errorf("%q needs access %d", of.ID, of.Needs)
+	for declared := range a.desk.Actions() {
+		if declared.Needs < auth.Read || declared.Needs > auth.Administer || declared.ID == "" {
+			t.Errorf("%q needs access %d", declared.ID, declared.Needs)
 		}
-		if doors := of.HTTP != "" || of.Event != nil || of.Remote; !doors {
-			t.Errorf("%s has no door", of.ID)
+		if doors := declared.HTTP != "" || declared.Event != nil || declared.Remote; !doors {
+			t.Errorf("%s has no door", declared.ID)
 		}
 		for _, who := range []*auth.Principal{
 			nil, {}, {Access: -1}, {Name: "ann", Audience: auth.Everything}, {Access: auth.Read}, {Access: auth.Operate}, {Access: auth.Administer},
 		} {
-			var by auth.Principal
+			var principal auth.Principal
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // nothing reads here: who may refresh does not wait for it
 			if who != nil {
-				by = *who
+				principal = *who
 				ctx = auth.NewContext(ctx, who)
 			}
-			allowed := by.Access >= of.Needs
+			allowed := principal.Access >= declared.Needs
 			check := func(door string, denied bool) {
 				t.Helper()
 				if denied == allowed {
-					t.Errorf("%s by %s for %+v: denied %t", of.ID, door, who, denied)
+					t.Errorf("%s by %s for %+v: denied %t", declared.ID, door, who, denied)
 				}
 			}
-			_, err := a.desk.Run(ctx, action.Call{Action: of.ID, By: by, Target: "none"})
+			_, err := a.desk.Run(ctx, action.Call{Action: declared.ID, Principal: principal, Target: "none"})
 			check("a call", errors.Is(err, action.Denied))
-			if of.Remote {
-				_, err = a.desk.Answer(ctx, "box", &action.Question{Ask: of.ID}, by)
+			if declared.Remote {
+				_, err = a.desk.Answer(ctx, "box", &action.Question{Ask: declared.ID}, principal)
 				check("a question", errors.Is(err, action.Denied))
 			}
-			if of.Event != nil {
-				_, err = events[of.Event.Name].Do(ctx, &hub.Ask{By: by, Wanted: func(string) bool { return false }})
+			if declared.Event != nil {
+				_, err = events[declared.Event.Name].Do(ctx, &hub.Ask{Principal: principal, Wanted: func(string) bool { return false }})
 				check("the socket", err != nil && strings.HasPrefix(err.Error(), action.Denied.What))
 			}
-			for _, pattern := range []string{of.HTTP, of.Form.HTTP} {
+			for _, pattern := range []string{declared.HTTP, declared.Form.HTTP} {
 				method, path, ok := strings.Cut(pattern, " ")
 				if !ok || who == nil { // the server gives who comes as nobody a principal
 					continue

@@ -51,7 +51,7 @@ func (a *App) afterRest(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
 	own := auth.Principal{Name: "gpuwhy", Access: auth.Read}
-	if _, err := a.desk.Run(ctx, action.Call{Action: refresh, By: own}); err != nil {
+	if _, err := a.desk.Run(ctx, action.Call{Action: refresh, Principal: own}); err != nil {
 		a.log.Debug("no reading came in time for who asked first", "err", err)
 	}
 }

@@ -107,7 +107,7 @@ func (s *Server) acts(a *action.Action) handler {
 		}
 		// What has begun goes on, also where nobody waits for the answer any more.
 		answer, err := s.cfg.Actions.Run(context.WithoutCancel(r.Context()), action.Call{
-			Action: a.ID, By: auth.FromRequest(r), Target: r.PathValue(a.Target.Param.Name), Node: nodeOf(r), Args: args,
+			Action: a.ID, Principal: auth.FromRequest(r), Target: r.PathValue(a.Target.Param.Name), Node: nodeOf(r), Args: args,
 		})
 		if err != nil {
 			return err

@@ -158,7 +158,7 @@ type Server struct {
 	crowd   *crowd
 
 	mu      sync.Mutex
-	answers map[string]*answers // the newest by node, those of all nodes by ""; requests name nodes that there are
+	answers map[view]*answers // the newest; requests name nodes that there are
 
 	longs atomic.Int32 // long answers that are under way
 }
@@ -173,7 +173,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Latest == nil {
 		cfg.Latest = cfg.Newest
 	}
-	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[string]*answers{}, started: cfg.Clock.Elapsed()}
+	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[view]*answers{}, started: cfg.Clock.Elapsed()}
 	s.crowd = newCrowd(cfg.MaxViewers, cfg.MaxViewersOfAddress, cfg.TrustedProxies)
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
 	s.mux, s.pages = http.NewServeMux(), http.NewServeMux()

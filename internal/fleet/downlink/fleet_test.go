@@ -297,7 +297,7 @@ func questions(t *testing.T) {
 	testkit.Until(t, "the machine", func() bool { return hub.node("gpu-1") != nil })
 	ann := auth.Principal{Name: "ann", Access: auth.Operate}
 	ask := func(node, what string, by *auth.Principal, order string) (any, error) {
-		return hub.Ask(t.Context(), node, &action.Question{Ask: what, Order: json.RawMessage(order), By: by})
+		return hub.Ask(t.Context(), node, &action.Question{Ask: what, Order: json.RawMessage(order), Asker: by})
 	}
 	read, err := ask("gpu-1", "refresh", &ann, "")
 	m, ok := read.(*insight.Moment)

@@ -590,7 +590,7 @@ func (d *Downlink) askWhole(r *remote) {
 	if soon {
 		return
 	}
-	text, err := json.Marshal(action.Question{Ask: talk.Whole, By: &talk.Self})
+	text, err := json.Marshal(action.Question{Ask: talk.Whole, Asker: &talk.Self})
 	if err == nil {
 		err = d.Bus.Conn().PublishRequest(bus.Ask(r.name), nats.NewInbox(), text) // nobody waits for that
 	}
@@ -693,7 +693,7 @@ func (d *Downlink) askPasts(ctx context.Context) {
 }
 
 func (d *Downlink) askPast(ctx context.Context, node string) error {
-	a, err := d.ask(ctx, node, &action.Question{Ask: talk.Recent, By: &talk.Self})
+	a, err := d.ask(ctx, node, &action.Question{Ask: talk.Recent, Asker: &talk.Self})
 	if err != nil {
 		return err
 	}

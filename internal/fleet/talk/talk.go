@@ -38,8 +38,8 @@ var earlier = map[string]auth.Principal{
 
 // Asker is who wants what a question asks for. One that names nobody is nobody's, unless it is an earlier version's.
 func Asker(q *action.Question) auth.Principal {
-	if q.By != nil {
-		return *q.By
+	if q.Asker != nil {
+		return *q.Asker
 	}
 	return earlier[q.Ask]
 }

@@ -50,7 +50,7 @@ type Config struct {
 	Alerts   *alert.Engine
 	// Act does what a hub asks for about a node, on behalf of who wants that, and returns a Moment or what is written as JSON. It
 	// is [action.ErrUnknown] for what hubs can't ask for.
-	Act func(ctx context.Context, node string, q *action.Question, by auth.Principal) (any, error)
+	Act func(ctx context.Context, node string, q *action.Question, asker auth.Principal) (any, error)
 	// Recent is the recent past of a node, as hubs take it.
 	Recent func(node string) ([]byte, error)
 	Clock  clock.Clock
@@ -422,8 +422,8 @@ func (n *node) answer(ctx context.Context, m *nats.Msg) {
 }
 
 func (n *node) reply(ctx context.Context, q *action.Question) (a talk.Reply, err error) {
-	by := talk.Asker(q)
-	if !by.May(auth.Read) {
+	asker := talk.Asker(q)
+	if !asker.May(auth.Read) {
 		return a, action.Denied
 	}
 	switch q.Ask {
@@ -436,7 +436,7 @@ func (n *node) reply(ctx context.Context, q *action.Question) (a talk.Reply, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, talk.Deadline)
 	defer cancel()
-	result, err := n.Act(ctx, n.name, q, by)
+	result, err := n.Act(ctx, n.name, q, asker)
 	if errors.Is(err, action.ErrUnknown) {
 		return a, fmt.Errorf("this gpuwhy (%s) does not know the question %.32q", n.Version, q.Ask)
 	}
