@@ -28,7 +28,8 @@ type Event struct {
 	Summary     string          `json:"summary"`
 	Description string          `json:"description"`
 	Reply       []string        `json:"reply"` // names of the events that answer it
-	Of          any             `json:"-"`     // a value of the type of its data; nil where it has none, or that is known here
+	Target      *Parameter      `json:"-"`     // what an action is done to, as target in its data; nil: it has none
+	Args        any             `json:"-"`     // a value of the type of an action's arguments, as args in its data; nil: it takes none
 	Data        *Schema         `json:"-"`     // nil where it has none
 	Example     json.RawMessage `json:"-"`     // a whole message
 }
@@ -70,22 +71,35 @@ func AsyncAPI(version, address string, acts ...*Event) *Events {
 	types := newSchemas()
 	for _, e := range doc.Events {
 		example := map[string]any{"event": e.Name}
-		d, ok := carried[e.Name]
-		if e.Of != nil {
-			d, ok = data{e.Of, e.Of}, true
-		}
-		if ok {
+		if d, ok := carried[e.Name]; ok {
 			e.Data, example["data"] = types.Of(reflect.TypeOf(d.of)), d.example
+		} else if e.Target != nil || e.Args != nil {
+			e.Data, example["data"] = types.asked(e)
 		} else {
 			example["id"] = 7
 		}
-		if e.Data != nil && !e.Sent {
+		if e.Data != nil && !e.Sent && e.Target == nil {
 			e.Data = orNull(e.Data)
 		}
 		e.Example = encoded(example)
 	}
 	doc.Schemas = types.named
 	return &doc
+}
+
+// asked is the data of a message that asks for an action, with an example.
+func (s *schemas) asked(e *Event) (*Schema, map[string]any) {
+	data, example := &Schema{Type: Types{"object"}, Additional: false}, map[string]any{}
+	if e.Target != nil {
+		target := *e.Target.Schema
+		target.Description = e.Target.Description
+		*data.Properties.at("target"), example["target"] = &target, e.Target.Example
+		data.Required = []string{"target"}
+	}
+	if e.Args != nil {
+		*data.Properties.at("args"), example["args"] = s.Of(reflect.TypeOf(e.Args)), e.Args
+	}
+	return data, example
 }
 
 // statusExample is the golden gpu_status with a whole snapshot in it.

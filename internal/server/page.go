@@ -144,7 +144,11 @@ func (s *Server) events() *apidoc.Events {
 	var acts []*apidoc.Event
 	for a := range s.cfg.Actions.Actions() {
 		if a.Event != nil {
-			acts = append(acts, a.Event)
+			event := *a.Event
+			if event.Args = a.Args; a.Target.Name != "" {
+				event.Target = &a.Target.Param
+			}
+			acts = append(acts, &event)
 		}
 	}
 	return apidoc.AsyncAPI(s.cfg.Monitor.Version, s.cfg.BasePath+"/ws", acts...)

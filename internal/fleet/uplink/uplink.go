@@ -440,15 +440,15 @@ func (n *node) reply(ctx context.Context, q *action.Question) (a talk.Reply, err
 	if errors.Is(err, action.ErrUnknown) {
 		return a, fmt.Errorf("this gpuwhy (%s) does not know the question %.32q", n.Version, q.Ask)
 	}
-	m, isRead := result.(*insight.Moment)
-	switch {
-	case err == nil && isRead:
+	if err != nil {
+		return a, err
+	}
+	if m, isRead := result.(*insight.Moment); isRead {
 		a.State, _, err = n.encode(wire.NewEncoder(&n.packers), m, true, false)
 		return a, err
-	case err == nil && result != nil:
-		a.Outcome, err = json.Marshal(result)
 	}
 	n.showWhole() // so that all hubs see at once what it changed
+	a.Outcome, err = json.Marshal(result)
 	return a, err
 }
 
