@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
@@ -38,6 +39,9 @@ func (c *Call) Ask(ctx context.Context, node, action, target string, args any) (
 			return nil, fmt.Errorf("the arguments of %s can't be written: %w", action, err)
 		}
 	}
+	if !c.desk.Elsewhere(node) {
+		return nil, &gpu.Advice{What: node + " is no part of the fleet any more"}
+	}
 	result, err := c.desk.fleet.Ask(ctx, node, q)
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		err = c.desk.known(r)
@@ -61,6 +65,7 @@ type Record struct {
 	Target    string
 	Node      string
 	Asked     bool // by another program of the fleet
+	Args      any  // as [Call] has them
 }
 
 // An Audit keeps who did what.
@@ -149,7 +154,7 @@ func (d *Desk) Run(ctx context.Context, c Call) (result any, err error) {
 		return nil, Denied
 	}
 	c.desk = d
-	end, err := d.audit.Begin(ctx, &Record{a.ID, a.Needs, c.Principal, c.Target, c.Node, c.Asked})
+	end, err := d.audit.Begin(ctx, &Record{a.ID, a.Needs, c.Principal, c.Target, c.Node, c.Asked, c.Args})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnrecorded, err)
 	}
