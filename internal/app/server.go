@@ -51,9 +51,10 @@ func (a *App) wireServer() error {
 		Costs:    a.costs,
 		Member:   a.member,
 		Address:  a.opt.Address, MaxViewers: a.opt.MaxViewers,
-		Flush: a.keeper.Flush,
-		Clock: a.opt.Clock,
-		Log:   a.log,
+		Flush:   a.keeper.Flush,
+		Noticed: a.noticing,
+		Clock:   a.opt.Clock,
+		Log:     a.log,
 	}
 	if a.opt.History != nil {
 		cfg.Price = a.opt.History.Price
@@ -69,7 +70,6 @@ func (a *App) wireServer() error {
 		return err
 	}
 	a.routes, a.server = s, s.HTTPServer()
-	a.server.Handler = a.noticing(a.server.Handler)
 	return nil
 }
 

@@ -39,7 +39,7 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 
 // wrap puts the middleware in front of the routes; the first is the outermost.
 func (s *Server) wrap(routes http.Handler) http.Handler {
-	return limitBody(s.watch(securityHeaders(plainHost(s.checkHost(s.allowOrigins(s.cross.Handler(identify(routes))))))))
+	return limitBody(s.watch(securityHeaders(plainHost(s.checkHost(s.allowOrigins(s.cross.Handler(identify(s.notice(routes)))))))))
 }
 
 // identify gives a request its principal. Only this function decides who that is: without a sign-in, everybody is the
@@ -49,6 +49,19 @@ func identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, known := auth.FromContext(r.Context()); !known {
 			r = r.WithContext(auth.NewContext(r.Context(), &owner))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// notice tells that somebody looks, who may.
+func (s *Server) notice(next http.Handler) http.Handler {
+	if s.cfg.Noticed == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if auth.FromRequest(r).May(auth.Read) {
+			s.cfg.Noticed(r)
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -71,7 +71,9 @@ type Config struct {
 	// Actions are what people can do; nil: nothing.
 	Actions *action.Desk
 	// Flush puts what was changed on disk, if it is to be kept. It may be nil.
-	Flush   func(context.Context) error
+	Flush func(context.Context) error
+	// Noticed is told of each request of somebody who may look, before it is answered. It may be nil.
+	Noticed func(*http.Request)
 	Metrics http.Handler // answers /metrics
 	// Parts says how each part of the program does, by name.
 	Parts func() map[string]contract.Part
