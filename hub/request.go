@@ -95,7 +95,7 @@ func parse(raw []byte, acts []string) (req request, err error) {
 	if !ok {
 		return req, errors.New(`the message has no member "event" that is a string`)
 	}
-	req.event = event
+	req.event, req.acts = event, slices.Contains(acts, event)
 	var data map[string]json.RawMessage
 	if given := fields["data"]; given != nil && string(given) != "null" {
 		if data, err = strictjson.Members(given); err != nil {
@@ -110,7 +110,7 @@ func parse(raw []byte, acts []string) (req request, err error) {
 	case eventShow:
 		req.page, req.fresh, err = parsePage(data)
 	default:
-		if req.acts, req.data = slices.Contains(acts, event), fields["data"]; !req.acts {
+		if req.data = fields["data"]; !req.acts {
 			err = unknownEvent(event, acts)
 		}
 	}

@@ -137,6 +137,9 @@ func (a *App) act(ctx context.Context, declared *action.Action, ask *hub.Ask) (r
 		}
 		call.Target = data.Target
 	}
+	if declared.Needs > auth.Read { // what has begun goes on, also where nobody waits for the answer any more
+		ctx = context.WithoutCancel(ctx)
+	}
 	result, err := a.desk.Run(ctx, call)
 	if refused, ok := errors.AsType[*action.Refusal](err); ok {
 		advice := refused.Advice()
