@@ -76,6 +76,28 @@ func TestNoPrincipalNoAnswer(t *testing.T) {
 	}
 }
 
+// An answer that is kept is one audience's alone, and who may not look is not noticed.
+func TestAnswersAreOfAnAudience(t *testing.T) {
+	noticed := 0
+	st, h := serving(t, func(c *Config) {
+		c.Update = func(_ string, to auth.Audience) []byte { return []byte(`"for ` + to + `"`) }
+		c.Noticed = func(*http.Request) { noticed++ }
+	})
+	st.show(t, fixture.Workstation())
+	for _, to := range []auth.Audience{"guests", auth.Everything, "guests", ""} {
+		for _, access := range []auth.Access{auth.Read, 0} {
+			r := httptest.NewRequest(http.MethodGet, "/api/gpu/metrics", nil)
+			r.Host = "localhost"
+			w := httptest.NewRecorder()
+			before := noticed
+			h.ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Access: access, Audience: to})))
+			if allowed := access >= auth.Read; allowed != (w.Body.String() == `"for `+string(to)+`"`) || allowed != (noticed > before) {
+				t.Errorf("%q with access %d gets %s", to, access, w.Body)
+			}
+		}
+	}
+}
+
 // Every route sees the principal, the socket's too.
 func TestRequestsHaveAPrincipal(t *testing.T) {
 	var seen auth.Principal
