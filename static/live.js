@@ -390,6 +390,7 @@ addEventListener("online", wake);
 export function choose(url, back) {
   if (back) history.pushState(null, "", url);
   else history.replaceState(null, "", url);
+  if (still) undo();
   remember(url.searchParams);
   show(addressed(), "");
 }
@@ -429,7 +430,7 @@ function sent(form) {
 /** Makes forms show what the server says: what a person chose in them is not what is chosen now. */
 function undo() {
   clearTimeout(typed);
-  for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll("form[data-choice]"))) form.reset();
+  for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll(still ? "main form" : "form[data-choice]"))) form.reset();
 }
 
 /** @type {ReturnType<typeof setTimeout> | undefined} */
