@@ -168,7 +168,7 @@ func TestLastNightIsFound(t *testing.T) {
 	click(".nav a[href$='past']")
 	b.Until(`document.body?.classList.contains("of-past") && document.readyState === "complete"`)
 	click(".past-choice a[href*='last+night']")
-	b.Until(`location.search.includes("last+night") && document.querySelector(".past-choice a[href*='last+night']").ariaCurrent === "true" && document.querySelector(".why")?.textContent.includes("train_sdxl.py of jokafor ran")`)
+	b.Until(`location.search.includes("last+night") && document.querySelector(".past-choice a[href*='last+night']").hasAttribute("aria-current") && document.querySelector(".why")?.textContent.includes("train_sdxl.py of jokafor ran")`)
 }
 
 const pointer = `((type, share, by) => {
