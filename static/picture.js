@@ -69,7 +69,7 @@ export function heightAt(d, place) {
   const apart = 30;
   let x = 0, y = 0, bar = null;
   if (d.includes("v")) {
-    for (const [, dx, , up] of d.matchAll(/[Mm](-?\d+) (-?\d+)v(\d+)/g)) {
+    for (const [, dx, , up] of d.matchAll(/[Mm](-?\d+) ?(-?\d+)v(\d+)/g)) {
       x += Number(dx);
       if (x <= place && place - x < apart) bar = Number(up) > 2 ? Number(up) / 2 : 0;
     }

@@ -99,17 +99,18 @@ func newPastLane(in *PastInput, k store.Key, lane int, columns [][]store.Value, 
 	out := PastLane{Key: l.key, Label: l.label, Field: bare}
 	out.Field.Height = pastHeight
 	out.Reading, out.Field.Says = extentOf(l, values, in.Grid)
-	line := func(class string, steps picture.Steps, values []store.Value) {
-		if d := steps.Line(column(values, middle), on); d != "" || class == "line" {
+	mean := column(values, middle)
+	line := func(class string, steps picture.Steps, values []float32) {
+		if d := steps.Line(values, on); d != "" || class == "line" {
 			drawn.Lines = append(drawn.Lines, picture.Path{Class: class, D: d})
 		}
 	}
 	switch l.key {
 	case "power":
 		if shares := powerBy(in.Sessions[k].Longest, values, in.Grid, in.Hues); shares != nil {
-			drawn.Layers = steps.Stack(column(values, middle), shares, on)
+			drawn.Layers = steps.Stack(mean, shares, on)
 		}
-		line("limit", steps, columns[powerLimit])
+		line("limit", steps, column(columns[powerLimit], middle))
 		out.LimitText = limitOf(columns[powerLimit])
 	case "temperature":
 		if limit, known := in.slowdown(k); known {
@@ -121,10 +122,10 @@ func newPastLane(in *PastInput, k store.Key, lane int, columns [][]store.Value, 
 			drawn.Areas = []picture.Path{{Class: "spread", D: d}}
 		}
 	}
-	line("line", steps, values)
+	line("line", steps, mean)
 	if b := in.Beside; b != nil {
 		if s, known := b.Series[k]; known {
-			line("beside", stepsOf(b.Grid, bare.Axis), s.Values[lane])
+			line("beside", stepsOf(b.Grid, bare.Axis), column(s.Values[lane], middle))
 		}
 	}
 	out.Field.Lanes = []picture.Lane{drawn}
@@ -341,19 +342,23 @@ func powerBy(sessions []store.Session, values []store.Value, g past.Grid, hues *
 		return nil
 	}
 	rest := atRest(values, weights)
+	out = []picture.Share{}
 	for hue := range people + 1 {
-		class := "p" + strconv.Itoa(1+hue)
-		s := picture.Share{Key: class, Hue: class, Watts: make([]float32, len(values))}
-		for i := range values {
-			all := 0.0
-			for _, w := range weights[i] {
-				all += w
-			}
-			if draw := values[i].Mean; all > 0 {
-				s.Watts[i] = float32((draw - min(rest, draw)) * weights[i][hue] / all)
+		watts := make([]float32, len(values))
+		drew := false
+		for i, w := range weights {
+			if w[hue] > 0 {
+				all, draw := 0.0, values[i].Mean
+				for _, of := range w {
+					all += of
+				}
+				watts[i], drew = float32((draw-min(rest, draw))*w[hue]/all), true
 			}
 		}
-		out = append(out, s)
+		if drew {
+			class := "p" + strconv.Itoa(1+hue)
+			out = append(out, picture.Share{Key: class, Hue: class, Watts: watts})
+		}
 	}
 	return out
 }

@@ -255,6 +255,11 @@ func TestThePictureIsUsed(t *testing.T) {
 	p.until(map[string]string{"from": "2026-03-29T04:00:00Z", "to": "2026-03-29T05:12:00Z"}, "true")
 	p.Do(chromedp.NavigateBack())
 	p.until(map[string]string{"from": "6h", "to": ""}, `document.querySelector("h1").textContent.includes("04:00 to 10:00")`)
+
+	// What was typed and not sent gives way to what is chosen, and the page is not loaded anew for that.
+	p.Do(chromedp.SendKeys(".past-form [name=from]", "soon"))
+	browsertest.Ask[bool](p.Tab, `(window.stays = true, document.querySelector(".past-choice a[href*='from=15m']").click(), true)`)
+	p.until(map[string]string{"from": "15m"}, `window.stays && document.querySelector(".past-form [name=from]").value === "15m"`)
 }
 
 // The machine is shown as it was: by a click or a key, step by step, replayed, and not any more after a way back.

@@ -174,27 +174,32 @@ func (f *Field) Blank() bool {
 }
 
 // look is how an element looks: its classes, or its attributes.
-func (f *Field) look(kind, hue string) templ.Attributes {
+func (f *Field) look(kind, hue string) templ.OrderedAttributes {
 	if f.Theme != nil {
 		return f.Theme.attributes(kind, hue)
 	}
-	return templ.Attributes{"class": strings.TrimSpace(kind + " " + hue)}
+	if hue != "" {
+		kind += " " + hue
+	}
+	return templ.OrderedAttributes{{Key: "class", Value: kind}}
 }
 
 // line is how a line looks: that of a temperature by how near it is to its limit.
-func (f *Field) line(l *Lane, p Path) templ.Attributes {
+func (f *Field) line(l *Lane, p Path) templ.OrderedAttributes {
 	out := f.look(p.Class, "")
 	if p.Class == "heat" && l.Heat[0] != "" {
-		out["stroke"] = "url(#" + f.ID + "-heat)"
+		out = slices.DeleteFunc(out, func(a templ.KeyValue[string, any]) bool { return a.Key == "stroke" })
+		out = append(out, templ.KV[string, any]("stroke", "url(#"+f.ID+"-heat)"))
 	}
 	return out
 }
 
 // attributes are what a script reads; in a lane without a label there is nothing for it.
-func (l *Lane) attributes() templ.Attributes {
-	q := &l.Quantity
-	if q.Label == "" {
-		return nil
+func (l *Lane) attributes() (out templ.OrderedAttributes) {
+	if q := &l.Quantity; q.Label != "" {
+		for _, a := range [][2]string{{"data-key", "lane-" + l.Key}, {"data-label", q.Label}, {"data-unit", q.Unit}, {"data-scale", q.Scale}, {"data-digits", q.Digits}} {
+			out = append(out, templ.KV[string, any](a[0], a[1]))
+		}
 	}
-	return templ.Attributes{"data-key": "lane-" + l.Key, "data-label": q.Label, "data-unit": q.Unit, "data-scale": q.Scale, "data-digits": q.Digits}
+	return out
 }

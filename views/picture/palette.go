@@ -2,6 +2,7 @@ package picture
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -178,7 +179,7 @@ func (t Theme) Mixed(name string, share float64) string {
 }
 
 // attributes are how an element looks in an image, which has no style sheet.
-func (t Theme) attributes(kind, hue string) templ.Attributes {
+func (t Theme) attributes(kind, hue string) (out templ.OrderedAttributes) {
 	paint := func(of string) string {
 		name, percent, mixed := strings.Cut(of, " ")
 		switch {
@@ -186,12 +187,10 @@ func (t Theme) attributes(kind, hue string) templ.Attributes {
 			name = "back" // the ground of an image
 		case name == "hue" && !strings.HasPrefix(hue, "p"):
 			name = "p6"
-		case name == "hue":
+		case name == "hue" || name == "words":
 			name = hue
 		case name == "mark" || name == "soft":
 			name = hue + "-" + name
-		case name == "words":
-			name = hue
 		}
 		if mixed {
 			share, _ := strconv.ParseFloat(percent, 64)
@@ -199,36 +198,26 @@ func (t Theme) attributes(kind, hue string) templ.Attributes {
 		}
 		return t.Color(name)
 	}
-	classes := strings.Fields(kind + " " + hue)
-	has := func(of string) bool {
-		for _, want := range strings.Fields(of) {
-			found := false
-			for _, c := range classes {
-				found = found || c == want
-			}
-			if !found {
-				return false
-			}
+	set := func(name, value string) {
+		i := slices.IndexFunc(out, func(a templ.KeyValue[string, any]) bool { return a.Key == name })
+		if i < 0 {
+			i, out = len(out), append(out, templ.KV[string, any](name, nil))
 		}
-		return true
+		out[i].Value = value
 	}
-	out := templ.Attributes{}
-	stroked, filled := false, false
+	classes := strings.Fields(kind + " " + hue)
 	for i := range looks {
 		l := &looks[i]
-		if !has(l.kind) {
+		if slices.ContainsFunc(strings.Fields(l.kind), func(c string) bool { return !slices.Contains(classes, c) }) {
 			continue
 		}
-		stroked, filled = stroked || l.stroke != "", filled || l.fill != "" || l.stop != ""
-		for _, p := range l.properties(paint) {
-			out[p[0]] = p[1]
+		if l.stroke != "" {
+			set("fill", "none")
+			set("vector-effect", "non-scaling-stroke")
 		}
-	}
-	if stroked && !filled {
-		out["fill"] = "none"
-	}
-	if stroked {
-		out["vector-effect"] = "non-scaling-stroke"
+		for _, p := range l.properties(paint) {
+			set(p[0], p[1])
+		}
 	}
 	return out
 }

@@ -55,7 +55,16 @@ func (t *text) number(v int, first bool) {
 	if !first && v >= 0 {
 		t.WriteByte(' ')
 	}
-	t.WriteString(strconv.Itoa(v))
+	var digits [20]byte
+	t.Write(strconv.AppendInt(digits[:0], int64(v), 10))
+}
+
+// command writes a step of another kind, with its numbers.
+func (t *text) command(name byte, numbers ...int) {
+	t.WriteByte(name)
+	for i, v := range numbers {
+		t.number(v, i == 0)
+	}
 }
 
 // A run is points without a gap between them, from a first one up to and without an end.
@@ -162,20 +171,23 @@ func (s Steps) area(of []run, values []float32, on Scale) string {
 
 // Between fills what is between two lists, each step as a bar as wide as it: so what comes is appended.
 func (s Steps) Between(low, high []float32, on Scale) string {
-	var out strings.Builder
-	number := func(v int) string { return strconv.Itoa(v) }
+	var out text
 	for _, r := range runs(len(low), func(i int) bool { return low[i] == low[i] && high[i] == high[i] }) {
 		if slices.Equal(low[r.first:r.end], high[r.first:r.end]) {
 			continue // there is nothing between them
 		}
-		edge, top := s.edge(r.first), on.steps(float64(high[r.first]))
-		out.WriteString("M" + number(edge) + " " + number(top))
+		top := on.steps(float64(high[r.first]))
+		out.command('M', s.edge(r.first), top)
 		for i := r.first; i < r.end; i++ {
-			next, y := s.edge(i+1), on.steps(float64(high[i]))
+			y := on.steps(float64(high[i]))
+			if i > r.first {
+				out.command('m', 0, y-top)
+			}
+			top = y
 			down := y - on.steps(float64(low[i]))
-			// from the upper edge at the left to that at the right, down, back, and on along the upper edge
-			out.WriteString("m0 " + number(y-top) + "v" + number(-down) + "h" + number(next-edge) + "v" + number(down) + "h" + number(edge-next) + "m" + number(next-edge) + " 0")
-			edge, top = next, y
+			out.command('v', -down) // from the upper edge at the left down, to the right, and up: what is filled is closed
+			out.command('h', s.edge(i+1)-s.edge(i))
+			out.command('v', down)
 		}
 	}
 	return out.String()
@@ -184,7 +196,7 @@ func (s Steps) Between(low, high []float32, on Scale) string {
 // Bars draw values as a sound: one bar for each place that is a multiple of a number of units, or so many after it, as high above the middle
 // as below.
 func (s Steps) Bars(values []float32, on Scale, every, phase int) string {
-	var out strings.Builder
+	var out text
 	last, under := 0, 0
 	for i, v := range values {
 		x := s.edge(i)
@@ -193,11 +205,11 @@ func (s Steps) Bars(values []float32, on Scale, every, phase int) string {
 		}
 		half := max(on.steps(float64(v)), 1)
 		if out.Len() == 0 {
-			out.WriteString("M" + strconv.Itoa(x) + " " + strconv.Itoa(-half))
+			out.command('M', x, -half)
 		} else {
-			out.WriteString("m" + strconv.Itoa(x-last) + " " + strconv.Itoa(-half-under))
+			out.command('m', x-last, -half-under)
 		}
-		out.WriteString("v" + strconv.Itoa(2*half))
+		out.command('v', 2*half)
 		last, under = x, half
 	}
 	return out.String()
