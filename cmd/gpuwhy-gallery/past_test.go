@@ -262,6 +262,31 @@ func TestThePictureIsUsed(t *testing.T) {
 	p.until(map[string]string{"from": "15m"}, `window.stays && document.querySelector(".past-form [name=from]").value === "15m"`)
 }
 
+// A page of the past that was changed in its place is the one that is loaded, whatever was chosen.
+func TestAChosenPastIsTheLoadedOne(t *testing.T) {
+	p := &pastTab{quietTab(t, 1440, 900), t, startGallery(t) + "state/past-day/past"}
+	p.visit("?from=6h&tz=UTC")
+	for _, link := range []string{
+		".past-choice a[href*='from=24h']", ".past-choice a[href*='gpu=GPU-00000000-0000-4000-8000-000000000006']", ".past-compare a[href*=yesterday]",
+		"#past-happened li:last-child a", "#past-back", "#past-close", ".past-choice a[href*='from=1h']",
+	} {
+		if diff := browsertest.Ask[string](p.Tab, fmt.Sprintf(`(async () => {
+			const changed = new Promise((done) => document.body.addEventListener("patched", done, { once: true }));
+			document.querySelector(%q).click();
+			await changed;
+			const fresh = new DOMParser().parseFromString(await (await fetch(location.href, { headers: { Accept: "text/html" } })).text(), "text/html");
+			const own = new Set(["open", "data-told"]);
+			const written = (node) => !(node instanceof Element || node.nodeType === 1) ? [node.nodeValue]
+				: [node.localName, ...[...node.attributes].filter((a) => !own.has(a.name)).map((a) => a.name + "=" + a.value).sort(),
+					...(node.hasAttribute("data-own") || node.localName === "noscript" ? [] : [...node.childNodes].flatMap(written))];
+			const [now, next] = [written(document.body), written(fresh.body)], i = now.findIndex((text, i) => text !== next[i]);
+			return i < 0 && now.length === next.length && document.title === fresh.title ? "" : now[i] + " in place of " + next[i];
+		})()`, link)); diff != "" {
+			t.Errorf("after %s there is %s", link, diff)
+		}
+	}
+}
+
 // The machine is shown as it was: by a click or a key, step by step, replayed, and not any more after a way back.
 func TestTheMachineIsShownAsItWas(t *testing.T) {
 	p := &pastTab{quietTab(t, 1440, 900), t, startGallery(t) + "state/past-one/past"}

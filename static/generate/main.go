@@ -22,7 +22,7 @@ func main() {
 }
 
 func generate() error {
-	if err := os.WriteFile("colors.css", []byte(picture.Stylesheet()), 0o644); err != nil { //nolint:gosec // it is source text
+	if err := os.WriteFile("colors.css", []byte(picture.Stylesheet()), 0o644); err != nil {
 		return err
 	}
 	result := api.Build(api.BuildOptions{
