@@ -5,7 +5,7 @@
 import { choose } from "./live.js";
 
 /** The moment of the cursor, and where a span began that is being chosen, as pictures count them. @type {number | undefined} */
-let at, held;
+let moment, held;
 /** The span is being drawn with a pointer. */
 let pressed = false;
 /** The GPU whose line the pointer is near to; empty: that of the picture. */
@@ -93,7 +93,7 @@ export function heightAt(d, place) {
  * @param {Element | null | undefined} path
  */
 function said(lane, path) {
-  const y = path ? heightAt(path.getAttribute("d") ?? "", at ?? 0) : null;
+  const y = path ? heightAt(path.getAttribute("d") ?? "", moment ?? 0) : null;
   return y === null ? ["–", ""] : [(y * Number(lane?.dataset.scale)).toFixed(Number(lane?.dataset.digits)), lane?.dataset.unit ?? ""];
 }
 
@@ -125,23 +125,23 @@ const lines = ".line, .heat, .wave, .hotline, .median";
 /** The charts, each with its lane and the line of the same GPU. */
 const charts = () => all(document, ".chart").map((chart) => {
   const lane = /** @type {HTMLElement | null} */ (chart.querySelector("[data-scale]"));
-  const paths = all(lane, lines), of = near || picture()?.dataset.picture;
-  return { lane, path: paths.find((p) => p.dataset.key === of) ?? paths.find((p) => p.matches(".strong, .median")) };
+  const paths = all(lane, lines), gpu = near || picture()?.dataset.picture;
+  return { lane, path: paths.find((p) => p.dataset.key === gpu) ?? paths.find((p) => p.matches(".strong, .median")) };
 });
 
 /** Shows the cursor where it is, or takes it away. */
 function show() {
   for (const own of all(document, ".plot > [data-own], [data-reading] > [data-own]")) own.replaceChildren();
   for (const path of all(document, ".lines .at")) path.classList.remove("at");
-  if (at === undefined) return tip.remove();
-  const [first, last] = [at, held ?? at].sort((a, b) => a - b), words = [held === undefined ? clock(at) : `${clock(first)} – ${clock(last)}`];
+  if (moment === undefined) return tip.remove();
+  const [first, last] = [moment, held ?? moment].sort((a, b) => a - b), words = [held === undefined ? clock(moment) : `${clock(first)} – ${clock(last)}`];
   for (const own of all(document, ".plot > [data-own]")) {
     const plot = /** @type {Element} */ (own.parentElement), { from, span } = viewOf(plot), foot = own.dataset.clock;
-    const percent = (/** @type {number} */ units) => `${(100 * units) / span}%`, x = percent(at - from);
+    const percent = (/** @type {number} */ units) => `${(100 * units) / span}%`, x = percent(moment - from);
     if (held !== undefined) draw(own, "rect", { class: "span", x: percent(first - from), width: percent(last - first), height: "100%" });
     draw(own, "line", { class: "cursor", x1: x, x2: x, y1: 0, y2: foot ?? "100%" });
     if (!foot) continue;
-    const wide = plot.getBoundingClientRect().width, left = ((at - from) / span) * wide, width = 12 + 6 * words[0].length;
+    const wide = plot.getBoundingClientRect().width, left = ((moment - from) / span) * wide, width = 12 + 6 * words[0].length;
     const shift = Math.max(-left, Math.min(-width / 2, wide - left - width));
     const pill = draw(own, "svg", { x, y: foot, overflow: "visible" });
     draw(pill, "rect", { class: "pill", x: shift, width, height: 18, rx: 4 });
@@ -151,10 +151,10 @@ function show() {
     for (const reading of all(strip, "[data-reading]")) {
       const lane = /** @type {HTMLElement | null} */ (strip.querySelector(`[data-key="lane-${reading.dataset.reading}"]`));
       if (!lane) continue;
-      const [value, of] = said(lane, lane.querySelector(".line, .heat, .wave")), b = document.createElement("b"), i = document.createElement("i");
-      [b.textContent, i.textContent] = [value, of];
+      const [value, name] = said(lane, lane.querySelector(".line, .heat, .wave")), b = document.createElement("b"), i = document.createElement("i");
+      [b.textContent, i.textContent] = [value, name];
       reading.querySelector("[data-own]")?.replaceChildren(b, i);
-      words.push(`${lane.dataset.label} ${value} ${of}`);
+      words.push(`${lane.dataset.label} ${value} ${name}`);
     }
   }
   const status = document.getElementById("picture-says");
@@ -171,7 +171,7 @@ function tell(e) {
   const named = all(document, "#picture-choice option").find((o) => near.endsWith(`/${/** @type {HTMLOptionElement} */ (o).value}`)); // lines may share a name
   const name = named ?? all(document, ".chart .ends [data-key]").find((t) => t.dataset.key === near) ?? document.querySelector("#picture h2 b");
   const rows = charts().map(({ lane, path }) => [lane?.dataset.label ?? "", said(lane, path).join(" ")]);
-  for (const [label, value] of [[name?.textContent ?? "", clock(at ?? 0)], ...rows]) {
+  for (const [label, value] of [[name?.textContent ?? "", clock(moment ?? 0)], ...rows]) {
     const tr = table.insertRow(), th = document.createElement("th");
     th.textContent = label;
     tr.append(th);
@@ -188,16 +188,16 @@ function moved(e) {
   const target = /** @type {Element} */ (e.target), small = target.closest?.(".chart .small"), plot = (small ?? target.closest?.("[data-picture]"))?.querySelector(".plot");
   const box = plot?.getBoundingClientRect();
   if (!plot || !box || (small && e.clientX > box.right)) {
-    if (at !== undefined && document.activeElement !== picture()) end();
+    if (moment !== undefined && document.activeElement !== picture()) end();
     return;
   }
   const { from, span } = viewOf(plot), share = Math.min(Math.max((e.clientX - box.left) / box.width, 0), 1);
-  at = Math.round((from + span * share) * unit()) / unit();
+  moment = Math.round((from + span * share) * unit()) / unit();
   near = "";
   const [, scale, zero] = /1 0 0 (\S+) 0 (\S+)\)/.exec(plot.querySelector("[data-scale]")?.getAttribute("transform") ?? "") ?? [];
   let closest = 16;
   for (const path of small ? all(plot, lines) : []) {
-    const y = heightAt(path.getAttribute("d") ?? "", at), away = Math.abs(box.top + ((Number(y) * Number(scale) + Number(zero)) * box.height) / 100 - e.clientY);
+    const y = heightAt(path.getAttribute("d") ?? "", moment), away = Math.abs(box.top + ((Number(y) * Number(scale) + Number(zero)) * box.height) / 100 - e.clientY);
     if (y !== null && away < closest && !path.matches(".median")) [closest, near] = [away, path.dataset.key ?? ""];
   }
   show();
@@ -206,7 +206,7 @@ function moved(e) {
 }
 
 function end() {
-  [at, held, near, pressed] = [undefined, undefined, "", false];
+  [moment, held, near, pressed] = [undefined, undefined, "", false];
   show();
 }
 
@@ -219,16 +219,16 @@ function down(e) {
   const target = /** @type {Element} */ (e.target), root = target.closest?.("[data-picture]");
   if (!root || !offers() || e.button || target.closest("a")) return;
   pressed = true;
-  held = at;
+  held = moment;
   root.setPointerCapture(e.pointerId);
 }
 
 /** Goes to the span from where one was begun, or to the time of the cursor. */
 function take() {
-  if (at === undefined || !offers()) return;
+  if (moment === undefined || !offers()) return;
   const far = 0.008 * viewOf(picture()).span; // less is a click
-  const [first, last] = [at, held ?? at].sort((a, b) => a - b).map((x) => iso(timeOf(x)));
-  const spans = Math.abs((held ?? at) - at) > far;
+  const [first, last] = [moment, held ?? moment].sort((a, b) => a - b).map((x) => iso(timeOf(x)));
+  const spans = Math.abs((held ?? moment) - moment) > far;
   end();
   if (!spans) document.body.dispatchEvent(new Event("taken"));
   choose(addressWith(spans ? { from: first, to: last, at: "", play: "" } : { at: last, play: "" }), true);
@@ -239,15 +239,15 @@ function key(e) {
   const p = picture();
   if (!p || e.target !== p || e.ctrlKey || e.altKey || e.metaKey) return;
   const { from, span } = viewOf(p), last = Math.min(from + span, Number(p.dataset.end || Infinity));
-  const by = Number(p.dataset.step), page = Number(p.dataset.page);
-  const step = { ArrowLeft: -by, ArrowRight: by, PageUp: -page, PageDown: page, Home: -1e9, End: 1e9 }[e.key];
+  const little = Number(p.dataset.step), page = Number(p.dataset.page);
+  const step = { ArrowLeft: -little, ArrowRight: little, PageUp: -page, PageDown: page, Home: -1e9, End: 1e9 }[e.key];
   if (step) {
-    const start = at ?? Number(p.dataset.shown ?? (step < 0 ? last : offers() ? from : last));
+    const start = moment ?? Number(p.dataset.shown ?? (step < 0 ? last : offers() ? from : last));
     held = e.shiftKey && offers() ? held ?? start : undefined;
-    at = Math.max(from, Math.min(last, start + step));
+    moment = Math.max(from, Math.min(last, start + step));
     show();
   } else if (e.key === "Enter" && offers()) take();
-  else if (e.key === "Escape" && at !== undefined) end();
+  else if (e.key === "Escape" && moment !== undefined) end();
   else return;
   e.preventDefault();
 }
@@ -271,5 +271,5 @@ export function begin() {
     import("./save.js").then(({ save }) => save(a.href), () => location.assign(a.href));
   });
   document.addEventListener("focusout", (e) => e.target === picture() && end());
-  new MutationObserver(() => at !== undefined && show()).observe(document.body, { subtree: true, attributes: true, attributeFilter: ["viewBox"] });
+  new MutationObserver(() => moment !== undefined && show()).observe(document.body, { subtree: true, attributes: true, attributeFilter: ["viewBox"] });
 }

@@ -43,12 +43,12 @@ var charted = []struct {
 func newCharts(in *Input) (out []Chart) {
 	devices := in.devices()
 	t := in.table(in.only, coarsest)
-	at := newPoints(t)
+	table := newRecentTable(t)
 	if t.Points == 0 {
 		return nil
 	}
 	if len(devices) == 0 {
-		return in.hostCharts(at)
+		return in.hostCharts(table)
 	}
 	subject := in.subject()
 	for _, c := range charted {
@@ -57,7 +57,7 @@ func newCharts(in *Input) (out []Chart) {
 			continue
 		}
 		limit := in.chartLimit(c.reading, devices)
-		chart := in.chart(at, of.Kept, c.label, of.Unit.String(), 1, c.high, limit, c.format, subject)
+		chart := in.chart(table, of.Kept, c.label, of.Unit.String(), 1, c.high, limit, c.format, subject)
 		if subject != nil && len(devices) > 1 {
 			chart.Of = in.name(subject)
 		}
@@ -74,15 +74,15 @@ func newCharts(in *Input) (out []Chart) {
 }
 
 // hostCharts are those of a machine without a device.
-func (in *Input) hostCharts(at points) (out []Chart) {
+func (in *Input) hostCharts(table recentTable) (out []Chart) {
 	for i := range catalog.OfHost {
 		c := &catalog.OfHost[i]
-		if slices.ContainsFunc(at.Rows, func(r recent.Row) bool { return r.Values(c.Kept) != nil }) {
+		if slices.ContainsFunc(table.Rows, func(r recent.Row) bool { return r.Values(c.Kept) != nil }) {
 			high := 0.
 			if c.Unit == "%" {
 				high = 100
 			}
-			most := mostOf(at.Spread(c.Kept).Most)
+			most := mostOf(table.Spread(c.Kept).Most)
 			name, scale := c.Unit, 1.
 			if name == "MB/s" { // what is drawn has the unit of the highest value
 				const mega = 1e6
@@ -90,7 +90,7 @@ func (in *Input) hostCharts(at points) (out []Chart) {
 				name, scale = u.name, mega/u.size
 			}
 			format := func(v float64) string { return decimals(v*scale, digitsFor(max(high, most)*scale)) + nbsp + name }
-			out = append(out, in.chart(at, c.Kept, c.Label, name, scale, high, number{}, format, nil))
+			out = append(out, in.chart(table, c.Kept, c.Label, name, scale, high, number{}, format, nil))
 		}
 	}
 	return out
@@ -118,8 +118,8 @@ func (in *Input) chartLimit(reading string, devices []*gpu.Device) (limit number
 }
 
 // chart is that of a series. A unit of it is scale of the unit that is shown.
-func (in *Input) chart(at points, metric, label, unit string, scale, high float64, limit number, format func(float64) string, subject *gpu.Device) Chart {
-	most := mostOf(at.Spread(metric).Most)
+func (in *Input) chart(table recentTable, metric, label, unit string, scale, high float64, limit number, format func(float64) string, subject *gpu.Device) Chart {
+	most := mostOf(table.Spread(metric).Most)
 	if high == 0 || most > high {
 		high = max(limit.value, picture.Round(most))
 	}
@@ -131,7 +131,7 @@ func (in *Input) chart(at points, metric, label, unit string, scale, high float6
 		step = picture.Resolution(high)
 	}
 	low := 0.
-	if metric == "temperature_celsius" && !slices.ContainsFunc(at.Spread(metric).Least, func(v float32) bool { return v < 20 }) {
+	if metric == "temperature_celsius" && !slices.ContainsFunc(table.Spread(metric).Least, func(v float32) bool { return v < 20 }) {
 		low = 20
 	}
 	l := picture.Lane{
@@ -139,33 +139,33 @@ func (in *Input) chart(at points, metric, label, unit string, scale, high float6
 		Quantity: picture.Quantity{Label: label, Unit: unit, Scale: exact(step * scale), Digits: strconv.Itoa(digitsFor(high * scale))},
 	}
 	c := Chart{Key: metric, Label: label, Unit: unit, Middle: "mean"}
-	c.Field = picture.Field{Axis: at.on.Axis, ID: metric, Height: chartHeight}
+	c.Field = picture.Field{Axis: table.steps.Axis, ID: metric, Height: chartHeight}
 	if limit.trusted() {
 		l.Limit.Y = c.Field.Part(l.Scale.Y(limit.value))
 	}
 	var ends []picture.End
 	var strong []float32
 	if in.crowd() {
-		l.Areas, l.Lines, ends = in.crowdPaths(at, metric, l.Scale, "hotline first")
+		l.Areas, l.Lines, ends = in.crowdPaths(table, metric, l.Scale, "hotline first")
 		if subject == nil {
-			all := at.Spread(metric)
+			all := table.Spread(metric)
 			c.stats(all.Median, format)
 			c.Middle = "median"
 			c.Least, c.Most = format(leastOf(all.Least)), format(mostOf(all.Most))
 		} else {
 			key := subject.Node + "/" + subject.UUID
-			strong = at.Row(subject.Node, subject.UUID).Values(metric)
+			strong = table.Row(subject.Node, subject.UUID).Values(metric)
 			l.Lines = append(slices.DeleteFunc(l.Lines, func(p picture.Path) bool { return p.Key == key }),
-				picture.Path{Class: "line strong", D: at.on.Line(strong, l.Scale), Key: key})
+				picture.Path{Class: "line strong", D: table.steps.Line(strong, l.Scale), Key: key})
 		}
 	} else {
-		l.Lines, ends, strong = in.lines(at, metric, l.Scale, subject)
+		l.Lines, ends, strong = in.lines(table, metric, l.Scale, subject)
 	}
 	c.Field.Lanes, c.Field.Ends = []picture.Lane{l}, placeEnds(ends, 8, chartHeight-4, chartHeight, 13, !in.crowd())
 	if strong != nil {
 		c.stats(strong, format)
 	}
-	c.Field.Says = strings.TrimSpace(label + ", the last minutes. " + in.saysChart(at, metric, format))
+	c.Field.Says = strings.TrimSpace(label + ", the last minutes. " + in.saysChart(table, metric, format))
 	return c
 }
 
@@ -181,21 +181,21 @@ func digitsFor(high float64) int {
 	}
 }
 
-func (in *Input) saysChart(at points, metric string, format func(float64) string) string {
-	s := at.Spread(metric)
-	if len(at.Rows) == 1 {
+func (in *Input) saysChart(table recentTable, metric string, format func(float64) string) string {
+	s := table.Spread(metric)
+	if len(table.Rows) == 1 {
 		return saysRange("It was", s.Most, format)
 	}
 	return saysRange("The lowest was", s.Least, format) + saysRange("The highest was", s.Most, format)
 }
 
 // lines gives each row a line, and the picture's device, or else the only row, a strong one, of which it returns the values.
-func (in *Input) lines(at points, metric string, on picture.Scale, subject *gpu.Device) (lines []picture.Path, ends []picture.End, strong []float32) {
-	for i := range at.Rows {
-		r := &at.Rows[i]
+func (in *Input) lines(table recentTable, metric string, scale picture.Scale, subject *gpu.Device) (lines []picture.Path, ends []picture.End, strong []float32) {
+	for i := range table.Rows {
+		r := &table.Rows[i]
 		values := r.Values(metric)
-		first := len(at.Rows) == 1 || subject != nil && r.Node == subject.Node && r.UUID == subject.UUID
-		line := picture.Path{Class: either(first, "line strong", "hotline"), D: at.on.Line(values, on), Key: r.Node + "/" + r.UUID}
+		first := len(table.Rows) == 1 || subject != nil && r.Node == subject.Node && r.UUID == subject.UUID
+		line := picture.Path{Class: either(first, "line strong", "hotline"), D: table.steps.Line(values, scale), Key: r.Node + "/" + r.UUID}
 		if line.D == "" {
 			continue
 		}
@@ -203,8 +203,8 @@ func (in *Input) lines(at points, metric string, on picture.Scale, subject *gpu.
 			strong = values
 		}
 		lines = append(lines, line)
-		if last := lastOf(values); last >= 0 && len(at.Rows) > 1 {
-			ends = append(ends, picture.End{Key: line.Key, Name: in.rowName(r), Strong: first, At: on.Y(float64(values[last]))})
+		if last := lastOf(values); last >= 0 && len(table.Rows) > 1 {
+			ends = append(ends, picture.End{Key: line.Key, Name: in.rowName(r), Strong: first, At: scale.Y(float64(values[last]))})
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b picture.Path) int { return btoi(a.Class != "hotline") - btoi(b.Class != "hotline") })
@@ -280,7 +280,7 @@ func newSpark(in *Input, d *gpu.Device) picture.Field {
 	if row == nil || t.Points < 2 {
 		return picture.Field{Axis: picture.Axis{To: time.Unix(1, 0), From: time.Unix(0, 0), Zero: time.Unix(0, 0), Unit: time.Second}, Height: 1}
 	}
-	at := newPoints(t)
+	table := newRecentTable(t)
 	power, temperature := row.Values("power_watts"), row.Values("temperature_celsius")
 	high := num(d.Power.EnforcedLimit).value
 	if most := mostOf(power); most > high {
@@ -290,8 +290,8 @@ func newSpark(in *Input, d *gpu.Device) picture.Field {
 	limit := heatLimit(d.Thermal)
 	top := max(limit.value, mostOf(temperature), 60)
 	heat := picture.NewScale(2, sparkHeight-4, min(20, top-1), top, 1)
-	return picture.Field{Axis: at.on.Axis, Height: sparkHeight, Lanes: []picture.Lane{
-		{Key: "power", Scale: drawn, Layers: at.on.Stack(power, in.sharesOf(row), drawn)},
-		{Key: "temperature", Scale: heat, Lines: []picture.Path{{Class: either(heatLevel(d.Thermal) == Normal, "line", "line hot"), D: at.on.Line(temperature, heat)}}},
+	return picture.Field{Axis: table.steps.Axis, Height: sparkHeight, Lanes: []picture.Lane{
+		{Key: "power", Scale: drawn, Layers: table.steps.Stack(power, in.sharesOf(row), drawn)},
+		{Key: "temperature", Scale: heat, Lines: []picture.Path{{Class: either(heatLevel(d.Thermal) == Normal, "line", "line hot"), D: table.steps.Line(temperature, heat)}}},
 	}}
 }

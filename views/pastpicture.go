@@ -94,31 +94,31 @@ func newPastPicture(in *PastInput, p *PastPage) *PastPicture {
 func newPastLane(in *PastInput, k store.Key, lane int, columns [][]store.Value, bare picture.Field, steps picture.Steps, top float64) PastLane {
 	l, values, alone := &pastLanes[lane], columns[lane], len(in.Drawn) == 1
 	const room = pastHeight / 22 // above the highest value, and below the lowest
-	on := picture.NewScale(room, pastHeight-room, l.floor, top, 1)
-	drawn := picture.Lane{Key: l.key, Scale: on, Quantity: picture.Quantity{Label: l.label, Unit: l.unit, Scale: "1", Digits: "0"}}
+	scale := picture.NewScale(room, pastHeight-room, l.floor, top, 1)
+	drawn := picture.Lane{Key: l.key, Scale: scale, Quantity: picture.Quantity{Label: l.label, Unit: l.unit, Scale: "1", Digits: "0"}}
 	out := PastLane{Key: l.key, Label: l.label, Field: bare}
 	out.Field.Height = pastHeight
 	out.Reading, out.Field.Says = extentOf(l, values, in.Grid)
 	mean := column(values, middle)
 	line := func(class string, steps picture.Steps, values []float32) {
-		if d := steps.Line(values, on); d != "" || class == "line" {
+		if d := steps.Line(values, scale); d != "" || class == "line" {
 			drawn.Lines = append(drawn.Lines, picture.Path{Class: class, D: d})
 		}
 	}
 	switch l.key {
 	case "power":
 		if shares := powerBy(in.Sessions[k].Longest, values, in.Grid, in.Hues); shares != nil {
-			drawn.Layers = steps.Stack(mean, shares, on)
+			drawn.Layers = steps.Stack(mean, shares, scale)
 		}
 		line("limit", steps, column(columns[powerLimit], middle))
 		out.LimitText = limitOf(columns[powerLimit])
 	case "temperature":
 		if limit, known := in.slowdown(k); known {
-			drawn.Limit.Y, out.LimitText = out.Field.Part(on.Y(limit)), say("slows at", celsius(limit))
+			drawn.Limit.Y, out.LimitText = out.Field.Part(scale.Y(limit)), say("slows at", celsius(limit))
 		}
 	}
 	if alone || l.band && len(drawn.Layers) == 0 { // of several there is no room for both
-		if d := steps.Between(column(values, least), column(values, most), on); d != "" {
+		if d := steps.Between(column(values, least), column(values, most), scale); d != "" {
 			drawn.Areas = []picture.Path{{Class: "spread", D: d}}
 		}
 	}
@@ -349,8 +349,8 @@ func powerBy(sessions []store.Session, values []store.Value, g past.Grid, hues *
 		for i, w := range weights {
 			if w[hue] > 0 {
 				all, draw := 0.0, values[i].Mean
-				for _, of := range w {
-					all += of
+				for _, weight := range w {
+					all += weight
 				}
 				watts[i], drew = float32((draw-min(rest, draw))*w[hue]/all), true
 			}
@@ -369,12 +369,12 @@ const (
 )
 
 // bands gives the longest processes a band each, in few rows.
-func (d *PastDevice) bands(in *PastInput, of PastSessions, alone bool) {
+func (d *PastDevice) bands(in *PastInput, sessions PastSessions, alone bool) {
 	rows, used := 2, 1
 	if alone {
 		rows = 5
 	}
-	list := slices.Clone(of.Longest)
+	list := slices.Clone(sessions.Longest)
 	slices.SortStableFunc(list, func(x, y store.Session) int { return cmp.Compare(y.To.Sub(y.From), x.To.Sub(x.From)) })
 	f := &d.Who
 	length := f.To.Sub(f.From)
@@ -411,12 +411,12 @@ func (d *PastDevice) bands(in *PastInput, of PastSessions, alone bool) {
 	for i := range f.Bands {
 		f.Rest(&f.Bands[i], float64(places[i]*bandRow), bandRow-2)
 	}
-	if n := of.Count - len(d.Who.Bands); n > 0 {
+	if n := sessions.Count - len(d.Who.Bands); n > 0 {
 		d.More = fmt.Sprintf("+%d more", n)
 	}
 	d.Who.Says = "Nobody was on " + d.Title + "."
-	if of.Count > 0 {
-		d.Who.Says = explain.Plural(of.Count, "process was", "processes were") + " on " + d.Title + "."
+	if sessions.Count > 0 {
+		d.Who.Says = explain.Plural(sessions.Count, "process was", "processes were") + " on " + d.Title + "."
 		slices.Sort(names)
 		if names = slices.Compact(names); len(names) > 0 {
 			d.Who.Says += " The longest: " + strings.Join(names[:min(len(names), 4)], ", ") + "."

@@ -57,14 +57,14 @@ func recentAxis(t *recent.Table) picture.Axis {
 	return picture.Axis{From: from.UTC(), To: to.UTC(), Zero: from.UTC().Truncate(24 * time.Hour), Unit: time.Second}
 }
 
-// points are a table with the axis on which it is drawn.
-type points struct {
+// A recentTable is a table with the axis on which it is drawn.
+type recentTable struct {
 	*recent.Table
-	on picture.Steps
+	steps picture.Steps
 }
 
-func newPoints(t *recent.Table) points {
-	return points{t, picture.Steps{Axis: recentAxis(t), Begin: t.From, Step: t.Step}}
+func newRecentTable(t *recent.Table) recentTable {
+	return recentTable{t, picture.Steps{Axis: recentAxis(t), Begin: t.From, Step: t.Step}}
 }
 
 // sharesOf are those of the workers of a device.
@@ -184,24 +184,24 @@ func newPicture(in *Input) Picture {
 	if d == nil {
 		step = coarsest
 	}
-	at := newPoints(in.table(d, step))
-	p.Field = picture.Field{Axis: at.on.Axis, ID: "picture", Height: pictureHeight, Floor: pictureFloor, Clock: "94%", Foot: "94.2%", Local: true}
-	p.Empty = at.Points == 0
-	p.Base = strconv.FormatInt(at.on.Zero.Unix(), 10)
-	if at.End.Before(at.on.To) {
-		p.End = strconv.Itoa(at.on.X(at.End))
+	table := newRecentTable(in.table(d, step))
+	p.Field = picture.Field{Axis: table.steps.Axis, ID: "picture", Height: pictureHeight, Floor: pictureFloor, Clock: "94%", Foot: "94.2%", Local: true}
+	p.Empty = table.Points == 0
+	p.Base = strconv.FormatInt(table.steps.Zero.Unix(), 10)
+	if table.End.Before(table.steps.To) {
+		p.End = strconv.Itoa(table.steps.X(table.End))
 	}
-	p.From, p.To = at.on.From, at.End
+	p.From, p.To = table.steps.From, table.End
 	if !p.Empty {
 		p.Field.Ticks = slices.DeleteFunc(p.Field.Divide(p.whoHeight(), pictureFloor), func(t picture.Tick) bool {
-			x := at.on.Share(t.Time)
+			x := table.steps.Share(t.Time)
 			return x <= .03 || x >= .94
 		})
 	}
 	if d == nil {
-		p.ofAll(in, at)
+		p.ofAll(in, table)
 	} else {
-		p.ofOne(in, d, at)
+		p.ofOne(in, d, table)
 	}
 	p.flags(in, d)
 	p.links(in, d)
@@ -263,35 +263,35 @@ func (in *Input) pictureChoice(d *gpu.Device) (c PictureChoice) {
 }
 
 // ofOne fills in the picture of a device.
-func (p *Picture) ofOne(in *Input, d *gpu.Device, at points) {
+func (p *Picture) ofOne(in *Input, d *gpu.Device, table recentTable) {
 	p.Key = d.Node + "/" + d.UUID
 	p.Title, p.About = in.name(d), "cause and effect"
 	if len(in.devices()) == 1 {
 		p.About = dots(clean(d.Name, longestName), p.About)
 	}
-	row := at.Row(d.Node, d.UUID)
+	row := table.Row(d.Node, d.UUID)
 	working := in.working(d)
 	p.Readings = append(p.Readings, working)
 	if row != nil {
-		p.bandsOf(in, row.Workers, at, nil)
+		p.bandsOf(in, row.Workers, table, nil)
 	}
 	power, temperature, fan, clock := row.Values("power_watts"), row.Values("temperature_celsius"), row.Values("fan_percent"), row.Values("sm_clock_mhz")
 	limit := num(d.Power.EnforcedLimit)
-	l := p.powerLane(42, 148, power, limit, at)
-	l.Layers = at.on.Stack(power, in.sharesOf(row), l.Scale)
+	l := p.powerLane(42, 148, power, limit, table)
+	l.Layers = table.steps.Stack(power, in.sharesOf(row), l.Scale)
 	p.Readings = append(p.Readings, readingOf("power", "Power", num(d.Power.Draw), watts, limit.say("of", watts), Normal))
 
 	slows := heatLimit(d.Thermal)
 	t := p.heatLane(148, 256, temperature, slows)
-	t.Areas = []picture.Path{{Class: "under", D: at.on.Area(temperature, t.Scale)}}
-	t.Lines = []picture.Path{{Class: "heat", D: at.on.Line(temperature, t.Scale), Key: d.UUID}}
+	t.Areas = []picture.Path{{Class: "under", D: table.steps.Area(temperature, t.Scale)}}
+	t.Lines = []picture.Path{{Class: "heat", D: table.steps.Line(temperature, t.Scale), Key: d.UUID}}
 	p.Readings = append(p.Readings, readingOf("temperature", "Temperature", num(d.Thermal.GPU), celsius, slows.say("slows at", celsius), heatLevel(d.Thermal)))
 	lanes := []picture.Lane{l, t}
 
 	if figure := fanMeter(d.Fans); fan != nil || num(d.Fans.Commanded()).ok() {
 		f := picture.NewScale(262, 332, -100, 100, 1)
 		lanes = append(lanes, picture.Lane{Key: "fan", Scale: f, Base: p.Field.Part(336), Quantity: picture.Quantity{Label: "Fan", Unit: "%", Scale: "1", Digits: "0"}, Lines: []picture.Path{
-			{Class: "wave", D: at.on.Bars(fan, f, 2*barSeconds(at), 0), Key: d.UUID}, {Class: "wave more", D: at.on.Bars(fan, f, 2*barSeconds(at), barSeconds(at))},
+			{Class: "wave", D: table.steps.Bars(fan, f, 2*barSeconds(table), 0), Key: d.UUID}, {Class: "wave more", D: table.steps.Bars(fan, f, 2*barSeconds(table), barSeconds(table))},
 		}})
 		r := readingOf("fan", "Fan", num(d.Fans.Commanded()), percent, figure.Remark, figure.Level)
 		if num(d.Fans.Commanded()).ok() && num(d.Fans.Commanded()).value == 0 {
@@ -301,7 +301,7 @@ func (p *Picture) ofOne(in *Input, d *gpu.Device, at points) {
 	} else {
 		most := num(d.Clocks.MaxSM)
 		c := p.clockLane(256, 336, clock, most)
-		c.Lines = []picture.Path{{Class: "line", D: at.on.Line(clock, c.Scale), Key: d.UUID}}
+		c.Lines = []picture.Path{{Class: "line", D: table.steps.Line(clock, c.Scale), Key: d.UUID}}
 		lanes = append(lanes, c)
 		p.Readings = append(p.Readings, readingOf("clock", "Clock", num(d.Clocks.SM), megahertz, most.say("of", megahertz), Normal))
 		p.Note = either(num(d.Fans.Commanded()).quality == gpu.NotSupported, "the chassis cools this GPU: it has no fan of its own", "")
@@ -310,9 +310,9 @@ func (p *Picture) ofOne(in *Input, d *gpu.Device, at points) {
 }
 
 // barSeconds is the time between two bars of the wave, so that they are dense enough.
-func barSeconds(at points) int {
-	seconds := int(at.Step / time.Second)
-	if at.on.To.Sub(at.on.From) >= recent.Span/2 {
+func barSeconds(table recentTable) int {
+	seconds := int(table.Step / time.Second)
+	if table.steps.To.Sub(table.steps.From) >= recent.Span/2 {
 		seconds = max(seconds, 6)
 	}
 	return seconds
@@ -387,7 +387,7 @@ func upTo(limit number, values []float32) float64 {
 	return limit.value
 }
 
-func (p *Picture) powerLane(top, bottom float64, draw []float32, limit number, at points) picture.Lane {
+func (p *Picture) powerLane(top, bottom float64, draw []float32, limit number, table recentTable) picture.Lane {
 	high := upTo(limit, draw)
 	s := picture.NewScale(top+20, bottom-2, 0, high, picture.Resolution(high))
 	q := picture.Quantity{Label: "Power", Unit: "W", Scale: exact(s.Step()), Digits: "0"}
@@ -395,7 +395,7 @@ func (p *Picture) powerLane(top, bottom float64, draw []float32, limit number, a
 		q.Unit, q.Scale, q.Digits = "kW", exact(s.Step()/1000), "1"
 	}
 	return picture.Lane{
-		Key: "power", Scale: s, Base: p.Field.Part(bottom), Quantity: q, Lines: []picture.Path{{Class: "line", D: at.on.Line(draw, s), Key: "draw"}},
+		Key: "power", Scale: s, Base: p.Field.Part(bottom), Quantity: q, Lines: []picture.Path{{Class: "line", D: table.steps.Line(draw, s), Key: "draw"}},
 		Limit: p.limit(s, limit, "limit "+watts(limit.value)),
 	}
 }
@@ -453,7 +453,7 @@ const (
 )
 
 // bandsOf gives the workers that drew most a band each, in few rows. among says on how many devices each is; nil: one.
-func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among []int) {
+func (p *Picture) bandsOf(in *Input, workers []recent.Working, table recentTable, among []int) {
 	if p.Empty {
 		return
 	}
@@ -470,7 +470,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 			b.devices = among[i]
 		}
 		all += b.energy
-		if slices.ContainsFunc(w.Visits, func(v recent.Visit) bool { return v.Open || v.To.After(at.on.From) }) {
+		if slices.ContainsFunc(w.Visits, func(v recent.Visit) bool { return v.Open || v.To.After(table.steps.From) }) {
 			list = append(list, b)
 		}
 	}
@@ -487,7 +487,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 		}
 		var spans [][2]time.Time
 		for _, v := range b.Visits {
-			spans = append(spans, [2]time.Time{v.From, visitEnd(v, at)})
+			spans = append(spans, [2]time.Time{v.From, visitEnd(v, table)})
 		}
 		row := -1
 		if len(p.Field.Bands) < mostBands {
@@ -499,7 +499,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, at points, among 
 		}
 		used = max(used, row+1)
 		for i, v := range b.Visits {
-			if to := spans[i][1]; !to.Before(at.on.From) {
+			if to := spans[i][1]; !to.Before(table.steps.From) {
 				p.Field.Bands = append(p.Field.Bands, p.band(&b, i, v, to))
 				rowOf = append(rowOf, row)
 			}
@@ -526,9 +526,9 @@ func btoi(b bool) int {
 }
 
 // visitEnd is when a visit ended; the end of the picture where it goes on.
-func visitEnd(v recent.Visit, at points) time.Time {
+func visitEnd(v recent.Visit, table recentTable) time.Time {
 	if v.Open {
-		return at.End
+		return table.End
 	}
 	return v.To
 }
@@ -556,23 +556,23 @@ func (in *Input) rowName(r *recent.Row) string {
 }
 
 // ofAll fills in the picture of many devices.
-func (p *Picture) ofAll(in *Input, at points) {
+func (p *Picture) ofAll(in *Input, table recentTable) {
 	devices := in.devices()
 	p.Title, p.About = count("GPUs", len(devices)), "cause and effect"
 	if n := len(in.Nodes); n > 1 {
 		p.About = dots(count("nodes", n), p.About)
 	}
-	workers, among := at.Together()
+	workers, among := table.Together()
 	who := in.workingInAll(devices)
 	p.Readings = append(p.Readings, who)
-	p.bandsOf(in, workers, at, among)
+	p.bandsOf(in, workers, table, among)
 	limit := limits(devices, func(d *gpu.Device) (number, number) { return num(d.Power.Draw), num(d.Power.EnforcedLimit) })
-	power := at.Spread("power_watts")
-	if at.Points == 0 {
+	power := table.Spread("power_watts")
+	if table.Points == 0 {
 		power = new(recent.Spread)
 	}
-	l := p.powerLane(70, 166, power.Sum, limit, at)
-	l.Layers = at.on.Stack(power.Sum, in.byUser(workers, at.Points), l.Scale)
+	l := p.powerLane(70, 166, power.Sum, limit, table)
+	l.Layers = table.steps.Stack(power.Sum, in.byUser(workers, table.Points), l.Scale)
 	p.Readings = append(p.Readings, readingOf("power", "Power", num(gpu.TotalsOf(slices.Values(devices)).PowerDraw), wattsOf(limit), limit.say("of", watts), Normal))
 
 	slows, alike := number{}, true
@@ -585,9 +585,9 @@ func (p *Picture) ofAll(in *Input, at points) {
 	if !alike {
 		slows = number{}
 	}
-	heat := at.Spread("temperature_celsius")
+	heat := table.Spread("temperature_celsius")
 	t := p.heatLane(166, 336, heat.Most, slows, heat.Least)
-	t.Areas, t.Lines, p.Field.Ends = in.crowdPaths(at, "temperature_celsius", t.Scale, "heat")
+	t.Areas, t.Lines, p.Field.Ends = in.crowdPaths(table, "temperature_celsius", t.Scale, "heat")
 	p.Field.Ends = placeEnds(p.Field.Ends, 178, 332, pictureHeight, 13, false)
 	p.Field.Lanes = []picture.Lane{l, t}
 	value, hot := highest(devices, func(d *gpu.Device) number { return num(d.Thermal.GPU) })
@@ -600,25 +600,25 @@ func (p *Picture) ofAll(in *Input, at points) {
 }
 
 // crowdPaths are the band from the least to the most, the median, and the hottest.
-func (in *Input) crowdPaths(at points, metric string, on picture.Scale, strong string) (areas, lines []picture.Path, ends []picture.End) {
-	s := at.Spread(metric)
-	areas = []picture.Path{{Class: "spread", D: at.on.Between(s.Least, s.Most, on)}}
-	lines = []picture.Path{{Class: "median", D: at.on.Line(s.Median, on), Key: "median"}}
-	if at.Points == 0 {
+func (in *Input) crowdPaths(table recentTable, metric string, scale picture.Scale, strong string) (areas, lines []picture.Path, ends []picture.End) {
+	s := table.Spread(metric)
+	areas = []picture.Path{{Class: "spread", D: table.steps.Between(s.Least, s.Most, scale)}}
+	lines = []picture.Path{{Class: "median", D: table.steps.Line(s.Median, scale), Key: "median"}}
+	if table.Points == 0 {
 		return areas, lines, nil
 	}
 	end := func(key, name string, values []float32, first bool) {
 		if i := lastOf(values); i >= 0 {
-			ends = append(ends, picture.End{Key: key, Name: name, At: on.Y(float64(values[i])), Strong: first})
+			ends = append(ends, picture.End{Key: key, Name: name, At: scale.Y(float64(values[i])), Strong: first})
 		}
 	}
-	for i, hot := range at.Hottest() {
+	for i, hot := range table.Hottest() {
 		values := hot.Values(metric)
 		if values == nil {
 			continue
 		}
 		key := hot.Node + "/" + hot.UUID
-		lines = append(lines, picture.Path{Class: either(i == 0, strong, "hotline"), D: at.on.Line(values, on), Key: key})
+		lines = append(lines, picture.Path{Class: either(i == 0, strong, "hotline"), D: table.steps.Line(values, scale), Key: key})
 		end(key, in.rowName(hot), values, i == 0)
 	}
 	slices.Reverse(lines[1:]) // the hottest is drawn last

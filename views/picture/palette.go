@@ -103,15 +103,15 @@ func Stylesheet() string {
 }
 
 // properties are names and values, which are the same for style sheets and for attributes.
-func (l *look) properties(of func(paint string) string) (out [][2]string) {
-	add := func(name, value string, there bool) {
+func (l *look) properties(value func(paint string) string) (out [][2]string) {
+	add := func(name, text string, there bool) {
 		if there {
-			out = append(out, [2]string{name, value})
+			out = append(out, [2]string{name, text})
 		}
 	}
-	paint := func(name, value string) {
-		if value != "" {
-			add(name, of(value), true)
+	paint := func(name, paint string) {
+		if paint != "" {
+			add(name, value(paint), true)
 		}
 	}
 	paint("fill", l.fill)
@@ -180,8 +180,8 @@ func (t Theme) Mixed(name string, share float64) string {
 
 // attributes are how an element looks in an image, which has no style sheet.
 func (t Theme) attributes(kind, hue string) (out templ.OrderedAttributes) {
-	paint := func(of string) string {
-		name, percent, mixed := strings.Cut(of, " ")
+	value := func(paint string) string {
+		name, percent, mixed := strings.Cut(paint, " ")
 		switch {
 		case name == "paper":
 			name = "back" // the ground of an image
@@ -215,7 +215,7 @@ func (t Theme) attributes(kind, hue string) (out templ.OrderedAttributes) {
 			set("fill", "none")
 			set("vector-effect", "non-scaling-stroke")
 		}
-		for _, p := range l.properties(paint) {
+		for _, p := range l.properties(value) {
 			set(p[0], p[1])
 		}
 	}

@@ -125,10 +125,10 @@ func (s Steps) place(i int) int {
 }
 
 // upper draws the values of a run from the left edge of its first step to the right one of its last.
-func (s Steps) upper(out *text, r run, values []float32, on Scale) {
+func (s Steps) upper(out *text, r run, values []float32, scale Scale) {
 	y := 0
 	for i := r.first; i < r.end; i++ {
-		y = on.steps(float64(values[i]))
+		y = scale.steps(float64(values[i]))
 		out.line(s.place(i), y)
 	}
 	out.line(s.edge(r.end), y)
@@ -144,25 +144,27 @@ func (s Steps) shown(values []float32) []run {
 }
 
 // Line draws values, with nothing between two runs of them.
-func (s Steps) Line(values []float32, on Scale) string {
+func (s Steps) Line(values []float32, scale Scale) string {
 	var out text
 	for _, r := range s.shown(values) {
-		out.move(s.edge(r.first), on.steps(float64(values[r.first])))
-		s.upper(&out, r, values, on)
+		out.move(s.edge(r.first), scale.steps(float64(values[r.first])))
+		s.upper(&out, r, values, scale)
 	}
 	return out.String()
 }
 
 // Area fills what is below values, down to the lane's floor.
-func (s Steps) Area(values []float32, on Scale) string { return s.area(s.shown(values), values, on) }
+func (s Steps) Area(values []float32, scale Scale) string {
+	return s.area(s.shown(values), values, scale)
+}
 
-func (s Steps) area(of []run, values []float32, on Scale) string {
+func (s Steps) area(runs []run, values []float32, scale Scale) string {
 	var out text
-	floor := on.steps(on.low)
-	for _, r := range of {
+	floor := scale.steps(scale.low)
+	for _, r := range runs {
 		out.move(s.edge(r.first), floor)
-		out.line(s.edge(r.first), on.steps(float64(values[r.first])))
-		s.upper(&out, r, values, on)
+		out.line(s.edge(r.first), scale.steps(float64(values[r.first])))
+		s.upper(&out, r, values, scale)
 		out.line(s.edge(r.end), floor)
 		out.flush()
 	}
@@ -170,21 +172,21 @@ func (s Steps) area(of []run, values []float32, on Scale) string {
 }
 
 // Between fills what is between two lists, each step as a bar as wide as it: so what comes is appended.
-func (s Steps) Between(low, high []float32, on Scale) string {
+func (s Steps) Between(low, high []float32, scale Scale) string {
 	var out text
 	for _, r := range runs(len(low), func(i int) bool { return low[i] == low[i] && high[i] == high[i] }) {
 		if slices.Equal(low[r.first:r.end], high[r.first:r.end]) {
 			continue // there is nothing between them
 		}
-		top := on.steps(float64(high[r.first]))
+		top := scale.steps(float64(high[r.first]))
 		out.command('M', s.edge(r.first), top)
 		for i := r.first; i < r.end; i++ {
-			y := on.steps(float64(high[i]))
+			y := scale.steps(float64(high[i]))
 			if i > r.first {
 				out.command('m', 0, y-top)
 			}
 			top = y
-			down := y - on.steps(float64(low[i]))
+			down := y - scale.steps(float64(low[i]))
 			out.command('v', -down) // from the upper edge at the left down, to the right, and up: what is filled is closed
 			out.command('h', s.edge(i+1)-s.edge(i))
 			out.command('v', down)
@@ -195,7 +197,7 @@ func (s Steps) Between(low, high []float32, on Scale) string {
 
 // Bars draw values as a sound: one bar for each place that is a multiple of a number of units, or so many after it, as high above the middle
 // as below.
-func (s Steps) Bars(values []float32, on Scale, every, phase int) string {
+func (s Steps) Bars(values []float32, scale Scale, every, phase int) string {
 	var out text
 	last, under := 0, 0
 	for i, v := range values {
@@ -203,7 +205,7 @@ func (s Steps) Bars(values []float32, on Scale, every, phase int) string {
 		if v != v || x%every != phase {
 			continue
 		}
-		half := max(on.steps(float64(v)), 1)
+		half := max(scale.steps(float64(v)), 1)
 		if out.Len() == 0 {
 			out.command('M', x, -half)
 		} else {

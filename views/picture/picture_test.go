@@ -77,11 +77,11 @@ func TestEveryReadingIsDrawnAndNoGap(t *testing.T) {
 		path, band := steps.Line(mean, on), steps.Between(least, most, on)
 		runs := runsIn(t, path)
 		for i := range mean {
-			at := float64(2*i) + 1
-			heights := heightsAt(runs, at)
+			place := float64(2*i) + 1
+			heights := heightsAt(runs, place)
 			drawn := strings.Contains(band, fmt.Sprintf("M%d ", 2*i)) || i > 0 && mean[i-1] == mean[i-1]
 			if mean[i] != mean[i] {
-				for _, x := range []float64{at - 0.9, at, at + 0.9} {
+				for _, x := range []float64{place - 0.9, place, place + 0.9} {
 					if len(heightsAt(runs, x)) > 0 {
 						t.Fatalf("point %d is a gap, and %q draws there", i, path)
 					}
@@ -94,7 +94,7 @@ func TestEveryReadingIsDrawnAndNoGap(t *testing.T) {
 			if want := math.Round(float64(mean[i])); len(heights) == 0 || math.Abs(heights[0]-want) > 1e-9 {
 				t.Fatalf("point %d is at %v, want %v: %q", i, heights, want, path)
 			}
-			for _, x := range []float64{at - 0.9, at + 0.9} { // it stands for its whole step
+			for _, x := range []float64{place - 0.9, place + 0.9} { // it stands for its whole step
 				if len(heightsAt(runs, x)) == 0 {
 					t.Fatalf("point %d is not drawn at %v: %q", i, x, path)
 				}

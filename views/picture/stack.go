@@ -25,7 +25,7 @@ const mostLayers = 8
 
 // Stack divides a draw among those who drew it. What nobody drew of whom gpuwhy knows is at the bottom: the draw at rest, and
 // what is not known whose it is.
-func (s Steps) Stack(draw []float32, shares []Share, on Scale) (out []Layer) {
+func (s Steps) Stack(draw []float32, shares []Share, scale Scale) (out []Layer) {
 	if draw == nil {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (s Steps) Stack(draw []float32, shares []Share, on Scale) (out []Layer) {
 		}
 		below[i] = max(below[i], 0)
 	}
-	out = append(out, Layer{Rest, Rest, s.area(runs(len(draw), known(draw)), below, on)})
+	out = append(out, Layer{Rest, Rest, s.area(runs(len(draw), known(draw)), below, scale)})
 	for _, share := range shares {
 		edge := slices.Clone(below)
 		for i, w := range share.Watts {
@@ -49,13 +49,13 @@ func (s Steps) Stack(draw []float32, shares []Share, on Scale) (out []Layer) {
 			}
 		}
 		seen := func(i int) bool {
-			return edge[i] == edge[i] && on.steps(float64(edge[i])) > on.steps(float64(below[i]))
+			return edge[i] == edge[i] && scale.steps(float64(edge[i])) > scale.steps(float64(below[i]))
 		}
 		beside := runs(len(draw), func(i int) bool { // and a point beside, where the line goes up or down
 			return seen(i) || edge[i] == edge[i] && (i > 0 && seen(i-1) || i+1 < len(edge) && seen(i+1))
 		})
 		if len(beside) > 0 {
-			out = append(out, Layer{share.Key, share.Hue, s.area(beside, edge, on)})
+			out = append(out, Layer{share.Key, share.Hue, s.area(beside, edge, scale)})
 		}
 		below = edge
 	}
