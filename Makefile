@@ -105,7 +105,7 @@ faults: ## make every fault of docs/reliability.md in the running program, and w
 	$(GO) test -tags soak -run '^TestFaults$$' -count 1 -timeout 0 -parallel 8 ./cmd/gpuwhy -update
 
 check: generate fmt lint test cross chart ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
-	@git diff --exit-code --stat -- '*_templ.go' static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
+	@git diff --exit-code --stat -- '*_templ.go' static/colors.css static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... >/dev/null
 
 chart: $(TOOLS)/helm ## lint the chart, and check what it makes and that deploy/kubernetes is that; builds helm, which takes minutes the first time
@@ -128,7 +128,7 @@ fuzz: ## fuzz every target for FUZZTIME (a minute by default)
 	  for t in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$f | cut -c6-); do \
 	    echo "== $$(dirname $$f) $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzzminimizetime 100x -fuzztime $(or $(FUZZTIME),1m) $$(dirname $$f) || exit 1; done; done
 
-generate: ## write *_templ.go from *.templ, and the bundles in static/dist
+generate: ## write *_templ.go from *.templ, static/colors.css, and the bundles in static/dist
 	$(GO) tool templ generate -path views
 	$(GO) generate ./static
 

@@ -115,9 +115,9 @@ var arrived = map[string]string{
 	"refused":        follows("live") + ` && d.querySelector("#alerts output").value.includes("alert")`,
 	"alerts-refused": follows("live") + ` && d.querySelector("#alert-groups output").value.includes("alert")`,
 
-	"past-day":      `d.querySelectorAll(".past-gpu").length === 8 && d.getElementById("past-picture").tabIndex === 0 && d.querySelector(".past-axis").textContent.includes("03:00 CEST")`,
-	"past-one":      `d.querySelectorAll(".past-gpu").length === 1 && d.getElementById("past-picture").tabIndex === 0 && d.querySelector(".why").textContent.includes("train_sdxl.py of jokafor") && d.querySelectorAll("#past-next li").length === 3`,
-	"past-at":       `d.querySelector("#past-then .headline").textContent.length > 5 && d.querySelectorAll("#past-then .card").length === 8 && d.querySelector("#past-then :is(.pin, .seg)") === null && d.getElementById("past-at").getAttribute("d") !== ""`,
+	"past-day":      `d.querySelectorAll(".past-gpu").length === 8 && d.getElementById("past-picture").dataset.picture === "past" && d.querySelector(".past-axis").textContent.includes("03:00 CEST")`,
+	"past-one":      `d.querySelectorAll(".past-gpu").length === 1 && d.getElementById("past-picture").dataset.picture === "past" && d.querySelector(".why").textContent.includes("train_sdxl.py of jokafor") && d.querySelectorAll("#past-next li").length === 3`,
+	"past-at":       `d.querySelector("#past-then .headline").textContent.length > 5 && d.querySelectorAll("#past-then .card").length === 8 && d.querySelector("#past-then :is(.pin, .seg)") === null && d.querySelectorAll("#past-picture .moment").length > 8`,
 	"past-not-then": `d.querySelector("#past-then .try") !== null && d.querySelectorAll(".past-gpu").length === 8`,
 	"past-compare":  `d.querySelectorAll(".beside").length === 4 && d.getElementById("past-beside").textContent.includes("The day before") && d.querySelectorAll("#past-both tbody tr").length > 1`,
 	"past-empty":    `d.getElementById("past-nothing").checkVisibility()`,

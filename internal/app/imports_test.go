@@ -17,10 +17,11 @@ var allowed = map[string][]string{
 	"gpu":             {},
 	"gpu/catalog":     {"gpu"},
 	"static":          {},
-	"static/generate": {},
+	"static/generate": {"views/picture"},
+	"views/picture":   {"internal/when"},
 	"views": {
 		"gpu", "gpu/catalog", "internal/alert", "internal/alert/notify", "internal/apidoc", "internal/contract", "internal/insight",
-		"internal/insight/…", "internal/past", "internal/recent", "internal/store", "internal/when",
+		"internal/insight/…", "internal/past", "internal/recent", "internal/store", "internal/when", "views/picture",
 	},
 	"sampler":               {"gpu", "internal/clock", "sampler/plausible"},
 	"sampler/plausible":     {"gpu"},
@@ -106,7 +107,7 @@ var allowed = map[string][]string{
 	},
 	"internal/term": {"gpu", "internal/contract", "internal/insight", "internal/insight/explain"},
 	"internal/web": {
-		"gpu", "static", "views", "internal/alert", "internal/alert/notify", "internal/apidoc", "internal/contract",
+		"gpu", "static", "views", "views/picture", "internal/alert", "internal/alert/notify", "internal/apidoc", "internal/contract",
 		"internal/insight", "internal/insight/…", "internal/past", "internal/recent", "internal/server", "internal/store",
 		"internal/when",
 	},
