@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -80,14 +79,6 @@ func (c checkConfigCommand) Run(env *environment) error {
 	_, err = fmt.Fprintf(env.stdout, "The configuration is good: %d rules of alerts, %d of them enabled; targets that gpuwhy sends messages to: %d.\n",
 		len(file.Rules), enabled, len(file.Notify.Targets))
 	return err
-}
-
-func detail(body []byte) string {
-	var problem struct{ Detail string }
-	if err := json.Unmarshal(body, &problem); err == nil && problem.Detail != "" {
-		return term.Printable(problem.Detail)
-	}
-	return term.Printable(strings.TrimSpace(string(body)))
 }
 
 // ownURL is where programs on this machine reach a gpuwhy that listens there.

@@ -2,11 +2,9 @@ package main
 
 import (
 	"bytes"
-	"cmp"
-	"context"
+	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/neterr"
+	"github.com/gpuwhy/gpuwhy/client"
+	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
 type healthcheckCommand struct {
@@ -24,37 +23,34 @@ type healthcheckCommand struct {
 // Run asks a running gpuwhy whether it is ready. A container's health check has the variables of the container, and not the
 // arguments of its program: where nobody listens at the address of these settings, that program is looked for.
 func (c healthcheckCommand) Run(env *environment) error {
-	answer, err := ready(env.ctx, cmp.Or(c.URL, ownURL(env.cfg.address(), env.cfg.BasePath)))
-	if neterr.Refused(err) && c.URL == "" && !slices.ContainsFunc(env.args, saysWhere) {
+	err := env.ready(c.URL, env.cfg)
+	if errors.Is(err, client.ErrNobody) && c.URL == "" && !slices.ContainsFunc(env.args, saysWhere) {
 		found, records := beside("/proc", env.cfg)
 		if records {
 			_, err := fmt.Fprintln(env.stdout, "gpuwhy record runs")
 			return err
 		}
 		if found != env.cfg {
-			answer, err = ready(env.ctx, ownURL(found.address(), found.BasePath))
+			err = env.ready("", found)
 		}
 	}
-	if err != nil {
-		return err
+	if p, ok := errors.AsType[*client.Problem](err); ok {
+		return fmt.Errorf("not ready: %s: %s", p.Line, term.Printable(p.Detail))
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = fmt.Fprintln(env.stdout, "ready")
 	}
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("not ready: %s: %s", answer.Status, detail(body))
-	}
-	_, err = fmt.Fprintln(env.stdout, "ready")
 	return err
 }
 
-// ready asks the gpuwhy at an address whether it is ready.
-func ready(ctx context.Context, base string) (*http.Response, error) {
-	question := newAsking(base, "/health/ready", typeJSON)
-	question.patience = patience{silent: 5 * time.Second, working: 5 * time.Second, stalled: 5 * time.Second}
-	return question.do(ctx)
+// ready asks the gpuwhy at an address whether it is ready; if that is empty, the one that settings are for.
+func (env *environment) ready(address string, of *Config) error {
+	const longest = 5 * time.Second
+	c, err := newClient(address, of, client.Options{Patience: client.Patience{Silent: longest, Working: longest, Stalled: longest}})
+	if err != nil {
+		return err
+	}
+	return c.Ready(env.ctx)
 }
 
 // saysWhere reports whether an argument says where gpuwhy is served.

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
-	"net/url"
 	"strings"
 
+	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/term"
@@ -30,18 +27,7 @@ type historySize struct {
 
 // Run prints how much is kept.
 func (c historySize) Run(env *environment) error {
-	answer, err := askPast(env.ctx, env, c.URL, "/api/gpu/history/size", typeJSON)
-	if err != nil {
-		return err
-	}
-	size, err := decoded[contract.PastSize](answer)
-	switch {
-	case err != nil:
-		return err
-	case c.JSON:
-		return term.JSON(env.stdout, size)
-	}
-	return term.PastSize(env.stdout, size)
+	return tellPast(env, pastFlags{JSON: c.JSON, URL: c.URL}, client.GetHistorySize(), term.PastSize)
 }
 
 type historyExport struct {
@@ -59,32 +45,25 @@ type historyExport struct {
 
 // Run prints what is kept, as it comes.
 func (c historyExport) Run(env *environment) error {
-	path := map[string]string{
-		"readings": "/api/gpu/readings", "sessions": "/api/gpu/sessions", "causes": "/api/gpu/causes", "events": "/api/events",
-	}[c.What]
-	q := url.Values{
-		"from": {c.When}, "gpu": c.GPU, "user": given(c.User), "kind": c.Kind, "metric": c.Metric, "tier": given(c.Tier), "tz": {zoneAsked(c.TZ)},
-	}
-	for name, of := range map[string]string{"user": "sessions", "kind": "events", "metric": "readings", "tier": "readings"} {
-		if len(q[name]) > 0 && c.What != of {
-			return usageError{fmt.Errorf("--%s is about %s, not %s", name, of, c.What)}
+	for name, parameter := range map[string]struct {
+		about string
+		given bool
+	}{"user": {"sessions", c.User != ""}, "kind": {"events", len(c.Kind) > 0}, "metric": {"readings", len(c.Metric) > 0}, "tier": {"readings", c.Tier != ""}} {
+		if parameter.given && c.What != parameter.about {
+			return usageError{fmt.Errorf("--%s is about %s, not %s", name, parameter.about, c.What)}
 		}
 	}
-	contentType := typeJSON
+	span := client.Span{From: c.When, TimeZone: zoneAsked(c.TZ), GPU: c.GPU}
+	question := map[string]client.Request{
+		"readings": client.ListReadings(span, c.Tier, c.Metric...).Request,
+		"sessions": client.ListSessions(span, c.User).Request,
+		"causes":   client.ListCauses(span).Request,
+		"events":   client.ListEvents(span, c.Kind...).Request,
+	}[c.What]
 	if !c.JSON {
-		contentType = typeCSV
-		q.Set("format", "csv")
+		question = question.Table()
 	}
-	answer, err := askPast(env.ctx, env, c.URL, path+"?"+q.Encode(), contentType)
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriter(env.stdout)
-	_, err = io.Copy(out, answer)
-	if err = errors.Join(err, out.Flush(), answer.Close()); err != nil {
-		return fmt.Errorf("what is printed is not all: %w", err)
-	}
-	return nil
+	return env.printPast(c.URL, question)
 }
 
 type historyCompact struct{}
