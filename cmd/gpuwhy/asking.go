@@ -8,10 +8,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
-// newClient asks the gpuwhy at an address; if that is empty, the one that settings are for.
-func newClient(address string, of *Config, o client.Options) (*client.Client, error) {
+// client asks the gpuwhy at an address; if that is empty, the one that these settings are for.
+func (f *addressFlags) client(address string, o client.Options) (*client.Client, error) {
 	o.Flag = "--url"
-	c, err := client.New(cmp.Or(address, ownURL(of.address(), of.BasePath)), o)
+	c, err := client.New(cmp.Or(address, f.url()), o)
 	if err != nil {
 		return nil, usageError{err}
 	}

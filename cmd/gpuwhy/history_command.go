@@ -23,11 +23,12 @@ type historyCommand struct {
 type historySize struct {
 	JSON bool   `name:"json" help:"Print what /api/gpu/history/size answers."`
 	URL  string `name:"url" placeholder:"URL" help:"Where gpuwhy is served, as for gpuwhy past."`
+	askingFlags
 }
 
 // Run prints how much is kept.
 func (c historySize) Run(env *environment) error {
-	return tellPast(env, pastFlags{JSON: c.JSON, URL: c.URL}, client.GetHistorySize(), term.PastSize)
+	return tellPast(env, &pastFlags{askingFlags: c.askingFlags, JSON: c.JSON, URL: c.URL}, client.GetHistorySize(), term.PastSize)
 }
 
 type historyExport struct {
@@ -41,6 +42,7 @@ type historyExport struct {
 	TZ     string   `name:"tz" placeholder:"ZONE" help:"The time zone in which times are understood; this machine's by default."`
 	JSON   bool     `name:"json" help:"Print JSON in place of CSV."`
 	URL    string   `name:"url" placeholder:"URL" help:"Where gpuwhy is served, as for gpuwhy past."`
+	askingFlags
 }
 
 // Run prints what is kept, as it comes.
@@ -63,14 +65,14 @@ func (c historyExport) Run(env *environment) error {
 	if !c.JSON {
 		question = question.Table()
 	}
-	return env.printPast(c.URL, question)
+	return c.printPast(env, c.URL, question)
 }
 
-type historyCompact struct{}
+type historyCompact struct{ databaseFlags }
 
 // Run makes the database as small as what is in it.
-func (historyCompact) Run(env *environment) (err error) {
-	st, where, err := env.cfg.ownedPast(env.ctx, env.log)
+func (c historyCompact) Run(env *environment) (err error) {
+	st, where, err := c.ownedPast(env.ctx, env.log)
 	if err != nil {
 		return err
 	}
@@ -90,11 +92,11 @@ func (historyCompact) Run(env *environment) (err error) {
 	return err
 }
 
-type historyCheck struct{}
+type historyCheck struct{ databaseFlags }
 
 // Run says whether the database is sound. It harms no gpuwhy that writes to it.
 func (c historyCheck) Run(env *environment) (err error) {
-	st, where, err := env.cfg.keptPast(env.ctx)
+	st, where, err := c.keptPast(env.ctx)
 	if err != nil {
 		return c.damage(env, err)
 	}
@@ -111,7 +113,7 @@ func (c historyCheck) Run(env *environment) (err error) {
 }
 
 // damage prints what was found, and returns what to do.
-func (historyCheck) damage(env *environment, err error) error {
+func (c historyCheck) damage(env *environment, err error) error {
 	if !errors.Is(err, store.ErrCorrupt) {
 		return err
 	}
@@ -121,8 +123,8 @@ func (historyCheck) damage(env *environment, err error) error {
 			fmt.Fprintln(env.stdout, term.Printable(strings.TrimSpace(line)))
 		}
 	}
-	if _, onServer := env.cfg.keepsHistory(); !onServer {
-		advice.Try = "save what can be read of it with the program sqlite3 (sqlite3 " + env.cfg.historyFile() + " .recover), and start gpuwhy again, " +
+	if _, onServer := c.keepsHistory(); !onServer {
+		advice.Try = "save what can be read of it with the program sqlite3 (sqlite3 " + c.historyFile() + " .recover), and start gpuwhy again, " +
 			"which sets the file aside and begins a new one"
 	}
 	return &advice

@@ -19,6 +19,7 @@ type pastFlags struct {
 	CSV     bool   `name:"csv" help:"Print a table for other programs."`
 	URL     string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default what --listen and --base-path say, and the database of --history where nobody listens there."`
 	Machine string `placeholder:"NODE" help:"One machine of a fleet; all that the database has by default."`
+	askingFlags
 }
 
 type pastCommand struct {
@@ -29,7 +30,7 @@ type pastCommand struct {
 
 // Run prints what went on over a span of time.
 func (c pastCommand) Run(env *environment) error {
-	return tellPast(env, c.pastFlags, client.GetPastWhy(c.span(c.When, c.GPU)), term.Past)
+	return tellPast(env, &c.pastFlags, client.GetPastWhy(c.span(c.When, c.GPU)), term.Past)
 }
 
 type sessionsCommand struct {
@@ -41,7 +42,7 @@ type sessionsCommand struct {
 
 // Run prints the processes that were on GPUs.
 func (c sessionsCommand) Run(env *environment) error {
-	return tellPast(env, c.pastFlags, client.ListSessions(c.span(c.When, c.GPU), c.User), term.Sessions)
+	return tellPast(env, &c.pastFlags, client.ListSessions(c.span(c.When, c.GPU), c.User), term.Sessions)
 }
 
 type usageCommand struct {
@@ -58,7 +59,7 @@ func (c usageCommand) Run(env *environment) error {
 		return usageError{errors.New("give the span of time once: as an argument, or with --since")}
 	}
 	when := cmp.Or(c.When, since(c.Since), "this month")
-	return tellPast(env, c.pastFlags, client.GetUsage(c.span(when, ""), c.By, c.User), term.Usage)
+	return tellPast(env, &c.pastFlags, client.GetUsage(c.span(when, ""), c.By, c.User), term.Usage)
 }
 
 // since is the span from a time until now; empty without one.
@@ -98,15 +99,15 @@ func (f *pastFlags) span(when, gpu string) client.Span {
 }
 
 // tellPast prints what gpuwhy answers.
-func tellPast[A any](env *environment, flags pastFlags, call client.Call[A], show func(io.Writer, *A) error) error {
+func tellPast[A any](env *environment, flags *pastFlags, call client.Call[A], show func(io.Writer, *A) error) error {
 	switch {
 	case flags.JSON && flags.CSV:
 		return usageError{errors.New("--json and --csv can't be used together")}
 	case flags.CSV:
-		return env.printPast(flags.URL, call.Table())
+		return flags.printPast(env, flags.URL, call.Table())
 	}
 	var body bytes.Buffer
-	err := env.askPast(flags.URL, call.Request, &body)
+	err := flags.askPast(env, flags.URL, call.Request, &body)
 	if err != nil && body.Len() == 0 {
 		return err
 	}

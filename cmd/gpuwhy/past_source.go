@@ -19,8 +19,8 @@ import (
 
 // askPast writes the answer of the gpuwhy at an address about the past. Where that is empty it is the one of these settings, and
 // where none runs the database that it has left.
-func (env *environment) askPast(address string, question client.Request, w io.Writer) error {
-	c, err := newClient(address, env.cfg, client.Options{})
+func (f *askingFlags) askPast(env *environment, address string, question client.Request, w io.Writer) error {
+	c, err := f.client(address, client.Options{})
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (env *environment) askPast(address string, question client.Request, w io.Wr
 	if address != "" || !errors.Is(err, client.ErrNobody) {
 		return err
 	}
-	st, where, failed := env.cfg.keptPast(env.ctx)
+	st, where, failed := f.keptPast(env.ctx)
 	if failed != nil {
 		advice := gpu.AsAdvice(failed)
 		advice.What = "no gpuwhy answers at " + c.Address() + ", and " + advice.What
@@ -36,12 +36,12 @@ func (env *environment) askPast(address string, question client.Request, w io.Wr
 		return &advice
 	}
 	fmt.Fprintf(env.stderr, "gpuwhy: no gpuwhy answers at %s: this is from %s\n", term.Printable(c.Address()), term.Printable(where))
-	permits := env.cfg.permits()
-	of := &past.Past{Store: permits.Store(st), Permits: permits, Keeps: env.cfg.retention, Now: time.Now, Interval: max(env.cfg.Interval, env.cfg.IdleInterval), Seldom: env.cfg.IdleInterval}
+	permits := f.permits()
+	of := &past.Past{Store: permits.Store(st), Permits: permits, Keeps: f.retention, Now: time.Now, Interval: max(f.Interval, f.IdleInterval), Seldom: f.IdleInterval}
 	err = server.AnswerPast(env.ctx, server.Config{
-		Monitor: contract.Monitor{Node: env.cfg.name(), Version: versionText(), Interval: env.cfg.Interval},
-		Past:    of, Sizes: &past.Sizes{Past: of, Interval: env.cfg.Interval, Measured: true},
-		Price: env.cfg.ElectricityPrice,
+		Monitor: contract.Monitor{Node: f.name(), Version: versionText(), Interval: f.Interval},
+		Past:    of, Sizes: &past.Sizes{Past: of, Interval: f.Interval, Measured: true},
+		Price: f.ElectricityPrice,
 		Then:  func() (*insight.Stage, error) { return insight.NewStage(), nil },
 		Clock: clock.Program(), Log: env.log,
 	}, question.Path, question.Query, w)
@@ -61,10 +61,10 @@ func (p *printed) Write(b []byte) (int, error) {
 }
 
 // printPast prints an answer about the past as it comes.
-func (env *environment) printPast(address string, question client.Request) error {
+func (f *askingFlags) printPast(env *environment, address string, question client.Request) error {
 	lines := bufio.NewWriter(env.stdout)
 	out := &printed{Writer: lines}
-	err := errors.Join(env.askPast(address, question, out), lines.Flush())
+	err := errors.Join(f.askPast(env, address, question, out), lines.Flush())
 	if err != nil && out.bytes > 0 {
 		err = fmt.Errorf("what is printed is not all: %w", err)
 	}

@@ -22,7 +22,11 @@ type whyCommand struct {
 	JSON  bool   `name:"json" help:"Print what /api/gpu/why answers."`
 	Watch bool   `help:"Go on, and print each new answer, until interrupted."`
 	URL   string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default what --listen and --base-path say, and gpuwhy's own readings where nobody listens there."`
+	readingFlags
+	addressFlags
 }
+
+func (c *whyCommand) check() error { return first(c.readingFlags.check, c.addressFlags.check) }
 
 // said is one answer: the members of every answer, and the whole text.
 type said struct {
@@ -51,13 +55,13 @@ func (c whyCommand) Run(env *environment) error {
 	if !errors.Is(err, client.ErrNobody) || c.URL != "" {
 		return err
 	}
-	inputs, err := newInputs(env.cfg, env.log)
+	inputs, err := c.target().inputs(env.log)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(env.stderr, "gpuwhy: no gpuwhy runs here: this is from a few seconds of readings of its own")
-	r := app.NewReader(env.ctx, inputs, ownInterval, env.cfg.Deadline, env.log)
-	return errors.Join(c.tell(env, c.ownReadings(env, r, app.MonitorOf(inputs, env.cfg.name()))), r.Close())
+	r := app.NewReader(env.ctx, inputs, ownInterval, c.Deadline, env.log)
+	return errors.Join(c.tell(env, c.ownReadings(env, r, app.MonitorOf(inputs, c.name()))), r.Close())
 }
 
 // tell prints the first answer, and with --watch those after it.
@@ -131,7 +135,7 @@ const (
 
 // server asks a running gpuwhy.
 func (c whyCommand) server(env *environment) (answerer, error) {
-	from, err := newClient(c.URL, env.cfg, client.Options{Retry: askPatient})
+	from, err := c.client(c.URL, client.Options{Retry: askPatient})
 	if err != nil {
 		return nil, err
 	}
