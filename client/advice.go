@@ -38,10 +38,10 @@ func lacksScheme(text string) bool {
 
 // with is how people name another address, after a space; empty where they can't.
 func (c *Client) with() string {
-	if c.Flag == "" {
+	if c.options.Flag == "" {
 		return ""
 	}
-	return " with " + c.Flag
+	return " with " + c.options.Flag
 }
 
 // foreign says that something else answers there.

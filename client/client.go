@@ -68,8 +68,8 @@ type Options struct {
 
 // A Client asks one gpuwhy. Any number of goroutines may use it.
 type Client struct {
-	Options
-	base string // without a slash at its end
+	options Options
+	base    string // without a slash at its end
 }
 
 // New returns a client of the gpuwhy at an address, such as http://127.0.0.1:8003, which may have a path, a name and a password. Its
@@ -81,8 +81,11 @@ func New(address string, o Options) (*Client, error) {
 	if o.Transport == nil {
 		o.Transport = http.DefaultTransport
 	}
-	c := &Client{Options: o, base: strings.TrimRight(address, "/")}
-	return c, checkAddress(c.base)
+	c := &Client{o, strings.TrimRight(address, "/")}
+	if err := checkAddress(c.base); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // Address is where gpuwhy is asked, for people: without a password.
@@ -106,8 +109,9 @@ func (r *Request) reads() bool { return r.Method == "" }
 
 // Table is the request for the same answer as CSV, with a line of names first. Only answers about a span of the past can be tables.
 func (r Request) Table() Request {
-	r.Query, r.Type = maps.Clone(r.Query), TypeCSV
-	r.Query.Set("format", "csv")
+	query := url.Values{"format": {"csv"}}
+	maps.Copy(query, r.Query)
+	r.Query, r.Type = query, TypeCSV
 	return r
 }
 
@@ -188,7 +192,7 @@ func Do[A any](ctx context.Context, c *Client, call Call[A]) (*A, error) {
 		answer, err := once(ctx, c, call)
 		problem, refused := errors.AsType[*Problem](err)
 		early := refused && problem.Status == http.StatusServiceUnavailable || err == nil && call.early != nil && call.early(answer)
-		if !early || !call.reads() || time.Since(begun) >= c.Retry {
+		if !early || !call.reads() || time.Since(begun) >= c.options.Retry {
 			return answer, err
 		}
 		if refused {
@@ -240,8 +244,8 @@ func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, c.explain(err)
 	}
-	answer.Body = &steady{body: answer.Body, ctx: ctx, cancel: cancel, stalled: c.Patience.Stalled, late: &gpu.Advice{
-		What: fmt.Sprintf("gpuwhy at %s stopped in the middle of its answer, and sent nothing more for %s", c.Address(), c.Patience.Stalled),
+	answer.Body = &steady{body: answer.Body, ctx: ctx, cancel: cancel, stalled: c.options.Patience.Stalled, late: &gpu.Advice{
+		What: fmt.Sprintf("gpuwhy at %s stopped in the middle of its answer, and sent nothing more for %s", c.Address(), c.options.Patience.Stalled),
 		Try:  "try again; if it stays so, restart it, or ask for a shorter time",
 	}}
 	return answer, nil
@@ -272,7 +276,7 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 }
 
 func (c *Client) authorize(h http.Header) {
-	if c.Token != "" {
-		h.Set("Authorization", "Bearer "+c.Token)
+	if c.options.Token != "" {
+		h.Set("Authorization", "Bearer "+c.options.Token)
 	}
 }

@@ -42,7 +42,7 @@ func (c *Client) patiently(ctx context.Context, cancel context.CancelCauseFunc, 
 }
 
 func (c *Client) http() *http.Client {
-	return &http.Client{Transport: c.Transport, CheckRedirect: c.follow}
+	return &http.Client{Transport: c.options.Transport, CheckRedirect: c.follow}
 }
 
 // watch ends a request that is not answered in time, until its answer has begun. A server that lives may take longer: it
@@ -60,7 +60,7 @@ func (c *Client) watch(ctx context.Context, begun <-chan struct{}, cancel contex
 			return true
 		}
 	}
-	p, half := c.Patience, c.Patience.Silent/2
+	p, half := c.options.Patience, c.options.Patience.Silent/2
 	if !patient(half) {
 		return
 	}

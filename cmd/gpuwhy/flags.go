@@ -25,7 +25,7 @@ import (
 //
 // A flag wins over its environment variable (GPUWHY_ and the flag's name in capitals, GPUWHY_ALERT_UTILIZATION), which wins over the file
 // (the flag's name as a YAML key), which wins over the default. A variable or a key of another command is passed over, since one
-// file serves all. The tag group says where help and docs/settings.md list a flag, and the tag docs what there is to read about it.
+// file serves all. A group stands beside the code that it is for, such as that of the fleet, and here if it has none. The tag group says where help and docs/settings.md list a flag, and the tag docs what there is to read about it.
 
 // helpGroups are the groups in the order of help and docs/settings.md. What is in none comes first.
 var helpGroups = []kong.Group{
