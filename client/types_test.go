@@ -38,8 +38,8 @@ func TestAnswersHavePublicNames(t *testing.T) {
 		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
 			visit(of.Elem(), within)
 		case reflect.Struct:
-			for i := range of.NumField() {
-				if f := of.Field(i); f.IsExported() && f.Tag.Get("json") != "-" {
+			for f := range of.Fields() {
+				if f.IsExported() && f.Tag.Get("json") != "-" {
 					visit(f.Type, of.Name())
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -71,7 +72,7 @@ func TestEachCommandChecksItsFlags(t *testing.T) {
 		}
 	}
 	for _, leaf := range app.Leaves(false) {
-		if _, is := leaf.Target.Addr().Interface().(runner); !is {
+		if _, is := reflect.TypeAssert[runner](leaf.Target.Addr()); !is {
 			t.Errorf("'gpuwhy %s' can't be checked", leaf.Path())
 			continue
 		}

@@ -81,7 +81,7 @@ func (f *keptFlags) server() postgres.Config {
 
 // ownServer is server for the one who writes there. It is an error while it is not known which installation that is.
 func (d *daemon) ownServer() (postgres.Config, error) {
-	of := d.keptFlags.server()
+	of := d.server()
 	i, err := d.installation.Installation()
 	of.Owner = cmp.Or(i.ID, d.name())
 	return of, err
@@ -109,7 +109,7 @@ func (d *daemon) newHistory(as role, node string, log *slog.Logger) *app.History
 	open := func(ctx context.Context) (store.Store, error) {
 		switch {
 		case as.reads == nil:
-			return postgres.View(d.keptFlags.server())
+			return postgres.View(d.server())
 		case onServer:
 			of, err := d.ownServer()
 			if err != nil {

@@ -63,8 +63,11 @@ type bare struct {
 	header http.Header
 }
 
+// Header implements [http.ResponseWriter].
 func (b bare) Header() http.Header { return b.header }
-func (bare) WriteHeader(int)       {}
+
+// WriteHeader implements [http.ResponseWriter].
+func (bare) WriteHeader(int) {}
 
 // A pastRequest asks for a span of time.
 type pastRequest struct {
