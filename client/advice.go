@@ -36,8 +36,8 @@ func lacksScheme(text string) bool {
 	return err == nil && u.Hostname() != "" && !strings.ContainsAny(text, " \\")
 }
 
-// with is how people name another address, after a space; empty where they can't.
-func (c *Client) with() string {
+// hint is how people name another address, after a space; empty where they can't.
+func (c *Client) hint() string {
 	if c.options.Flag == "" {
 		return ""
 	}
@@ -46,7 +46,7 @@ func (c *Client) with() string {
 
 // foreign says that something else answers there.
 func (c *Client) foreign(err error) *gpu.Advice {
-	return &gpu.Advice{What: "what answers at " + c.Address() + " is not gpuwhy", Try: "give its address" + c.with(), Err: errors.Join(ErrForeign, err)}
+	return &gpu.Advice{What: "what answers at " + c.Address() + " is not gpuwhy", Try: "give its address" + c.hint(), Err: errors.Join(ErrForeign, err)}
 }
 
 func (c *Client) needsTLS() *gpu.Advice {
@@ -55,7 +55,7 @@ func (c *Client) needsTLS() *gpu.Advice {
 
 // follow follows an answer that leads to the same machine, also to its https.
 func (c *Client) follow(next *http.Request, before []*http.Request) error {
-	elsewhere := &gpu.Advice{Try: "give an address of gpuwhy" + c.with() + " that needs no sign-in, such as http://127.0.0.1:8003 on its own machine", Err: ErrForeign}
+	elsewhere := &gpu.Advice{Try: "give an address of gpuwhy" + c.hint() + " that needs no sign-in, such as http://127.0.0.1:8003 on its own machine", Err: ErrForeign}
 	switch {
 	case next.URL.Hostname() != before[0].URL.Hostname():
 		elsewhere.What = fmt.Sprintf("what answers at %s leads to %s, as a sign-in does", c.Address(), next.URL.Scheme+"://"+next.URL.Host)
@@ -85,7 +85,7 @@ func (c *Client) explain(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case neterr.Refused(err):
-		advice.What, advice.Try = "no gpuwhy answers at "+c.Address(), "start it, or give its address"+c.with()
+		advice.What, advice.Try = "no gpuwhy answers at "+c.Address(), "start it, or give its address"+c.hint()
 		advice.Err = errors.Join(ErrNobody, err)
 	case isName:
 		advice.What, advice.Try = fmt.Sprintf("no machine is known as %q", name.Name), "check the name in "+c.Address()
@@ -115,7 +115,7 @@ func (c *Client) refused(answer *http.Response, body []byte) error {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
 		return &gpu.Advice{
 			What: fmt.Sprintf("what answers at %s asks for a sign-in (%s)", c.Address(), answer.Status),
-			Try:  "give an address of gpuwhy" + c.with() + " that needs none, such as http://127.0.0.1:8003 on its own machine, or a name and a password in the URL",
+			Try:  "give an address of gpuwhy" + c.hint() + " that needs none, such as http://127.0.0.1:8003 on its own machine, or a name and a password in the URL",
 			Err:  errors.Join(ErrForeign, cause),
 		}
 	case code == http.StatusBadGateway, code == http.StatusServiceUnavailable, code == http.StatusGatewayTimeout:

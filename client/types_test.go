@@ -25,34 +25,34 @@ func TestAnswersHavePublicNames(t *testing.T) {
 		return true
 	})
 	seen := map[reflect.Type]bool{}
-	var visit func(of reflect.Type, within string)
-	visit = func(of reflect.Type, within string) {
-		if seen[of] {
+	var visit func(typ reflect.Type, within string)
+	visit = func(typ reflect.Type, within string) {
+		if seen[typ] {
 			return
 		}
-		seen[of] = true
-		if strings.Contains(of.PkgPath(), "/internal/") && !public[of.String()] {
-			t.Errorf("%v, in %s, has no name here: give it one in types.go", of, within)
+		seen[typ] = true
+		if strings.Contains(typ.PkgPath(), "/internal/") && !public[typ.String()] {
+			t.Errorf("%v, in %s, has no name here: give it one in types.go", typ, within)
 		}
-		switch of.Kind() {
+		switch typ.Kind() {
 		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-			visit(of.Elem(), within)
+			visit(typ.Elem(), within)
 		case reflect.Struct:
-			for f := range of.Fields() {
+			for f := range typ.Fields() {
 				if f.IsExported() && f.Tag.Get("json") != "-" {
-					visit(f.Type, of.Name())
+					visit(f.Type, typ.Name())
 				}
 			}
 		}
 	}
-	for _, of := range []any{
+	for _, typ := range []any{
 		Summary{}, Update{}, OneGPU{}, Recent{}, Why{}, OneWhy{}, MonitorHealth{}, PastWhy{}, History{}, PastReadings{}, PastSessions{}, PastUsage{}, PastCauses{},
 		PastEvents{}, PastMoment{}, Forecasts{}, PastSize{}, Alerts{}, AlertRules{}, Silences{}, Alert{}, Silence{}, SilenceRequest{}, SilenceSpan{}, Note{}, GPUStatus{},
 	} {
-		visit(reflect.TypeOf(of), "an answer")
+		visit(reflect.TypeOf(typ), "an answer")
 	}
-	for of := range seen {
-		delete(public, of.String())
+	for typ := range seen {
+		delete(public, typ.String())
 	}
 	for name := range public {
 		t.Errorf("%s is in no answer", name)

@@ -133,14 +133,13 @@ type deviceFlags struct {
 	PCIeThroughput bool   `group:"reading" name:"pcie-throughput" help:"Measure traffic over PCIe on GPUs whose hardware does not count it (before Hopper): each 10 s at most, 40 ms of the driver's time for each GPU." docs:"performance.md#traffic-over-pcie"`
 }
 
-func (f *deviceFlags) check(of *sourceFlags) error {
-	source, live := strings.Join(of.Source, ","), of.live()
-	ofNoUse := "is of no use with --source " + source
+func (f *deviceFlags) check(source *sourceFlags) error {
+	live, useless := source.live(), "is of no use with --source "+strings.Join(source.Source, ",")
 	return refuse(
 		rule{f.KernelLog == "" && isLinux, "kernel-log", f.KernelLog, "give a file, such as /dev/kmsg"},
-		rule{!live && f.NVMLLibrary != "", "nvml-library", f.NVMLLibrary, ofNoUse},
-		rule{!live && f.NvidiaSMI != "", "nvidia-smi", f.NvidiaSMI, ofNoUse},
-		rule{!live && f.PCIeThroughput, "pcie-throughput", true, ofNoUse},
+		rule{!live && f.NVMLLibrary != "", "nvml-library", f.NVMLLibrary, useless},
+		rule{!live && f.NvidiaSMI != "", "nvidia-smi", f.NvidiaSMI, useless},
+		rule{!live && f.PCIeThroughput, "pcie-throughput", true, useless},
 	)
 }
 

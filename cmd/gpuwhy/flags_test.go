@@ -167,14 +167,14 @@ func settingsTable(app *kong.Application, group string) string {
 				takers = append(takers, leaf.Path())
 			}
 		}
-		with, meaning := "", strings.ReplaceAll(flag.Help, "|", `\|`)
+		initial, meaning := "", strings.ReplaceAll(flag.Help, "|", `\|`)
 		if flag.Default != "" {
-			with = "`" + flag.Default + "`"
+			initial = "`" + flag.Default + "`"
 		}
 		if page := flag.Tag.Get("docs"); page != "" {
 			meaning += " [More](" + page + ")."
 		}
-		fmt.Fprintf(&b, "| `--%s` | %s | %s | %s |\n", flag.Name, with, meaning, strings.Join(takers, ", "))
+		fmt.Fprintf(&b, "| `--%s` | %s | %s | %s |\n", flag.Name, initial, meaning, strings.Join(takers, ", "))
 	}
 	return b.String()
 }

@@ -44,8 +44,8 @@ func parse(parser *kong.Kong, args []string) (runner, error) {
 }
 
 // child is the command below another that is called so; nil where there is none.
-func child(of *kong.Node, name string) *kong.Node {
-	for _, n := range of.Children {
+func child(parent *kong.Node, name string) *kong.Node {
+	for _, n := range parent.Children {
 		if n.Name == name {
 			return n
 		}
