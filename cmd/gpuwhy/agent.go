@@ -18,33 +18,36 @@ import (
 )
 
 // agentCommand reads this machine for a fleet.
-type agentCommand struct{}
+type agentCommand struct{ serveFlags }
 
 // Run publishes until the context ends.
-func (agentCommand) Run(env *environment) error {
+func (c *agentCommand) Run(env *environment) error {
 	switch {
-	case env.cfg.FleetListen != "":
-		return usageError{bad("fleet-listen", env.cfg.FleetListen, "is for 'gpuwhy serve' and 'gpuwhy hub', which show the fleet")}
-	case len(env.cfg.fleet) == 0:
+	case c.FleetListen != "":
+		return usageError{bad("fleet-listen", c.FleetListen, "is for 'gpuwhy serve' and 'gpuwhy hub', which show the fleet")}
+	case len(c.fleet) == 0:
 		return usageError{errNoFleet}
 	}
-	env.cfg.takeLabels(env.ctx, env.log)
-	return env.run(role{reads: true, page: env.cfg.Listen != "", publishes: true})
+	reads := c.target()
+	reads.takeLabels(env.ctx, env.log)
+	return env.run(&c.programFlags, role{reads: reads, page: c.Listen != "", publishes: true})
 }
 
 // hubCommand shows a fleet.
-type hubCommand struct{}
+type hubCommand struct{ programFlags }
+
+func (c *hubCommand) check() error { return c.programFlags.check(true) }
 
 // Run serves until the context ends.
-func (hubCommand) Run(env *environment) error {
-	shows := len(env.cfg.fleet) > 0 || env.cfg.FleetListen != ""
-	if !shows && env.cfg.Clusters == "" {
+func (c *hubCommand) Run(env *environment) error {
+	shows := len(c.fleet) > 0 || c.FleetListen != ""
+	if !shows && c.Clusters == "" {
 		return usageError{errNoFleet}
 	}
-	if env.cfg.ownStateDir && env.cfg.FleetListen == "" { // it keeps nothing that another hub lacks
-		env.cfg.StateDir, env.cfg.ownStateDir, env.cfg.notKept = "", false, nil
+	if c.ownStateDir && c.FleetListen == "" { // it keeps nothing that another hub lacks
+		c.StateDir, c.ownStateDir, c.notKept = "", false, nil
 	}
-	return env.run(role{page: true, shows: shows})
+	return env.run(&c.programFlags, role{page: true, shows: shows})
 }
 
 var errNoFleet = &gpu.Advice{
@@ -52,30 +55,30 @@ var errNoFleet = &gpu.Advice{
 }
 
 // newFleet connects to the fleet, if there is one, and is its server where that is asked for.
-func (env *environment) newFleet(as role, in []*app.Inputs) (_ *app.Fleet, err error) {
+func (env *environment) newFleet(d *daemon, as role, in []*app.Inputs) (_ *app.Fleet, err error) {
 	if !as.publishes && !as.shows {
 		return nil, nil
 	}
-	cfg, log := env.cfg, env.log.With("part", "fleet")
-	if err := cfg.checkFleetRole(); err != nil {
+	log := env.log.With("part", "fleet")
+	if err := d.checkFleetRole(); err != nil {
 		return nil, usageError{err}
 	}
-	f := &app.Fleet{Publishes: as.publishes, Shows: as.shows, Records: as.reads && as.shows}
-	of := bus.Config{URLs: cfg.fleet, Credentials: cfg.FleetCredentials, Name: "gpuwhy " + cfg.name(), Log: log}
-	if cfg.FleetListen != "" {
-		dir, err := cfg.fleetDir()
+	f := &app.Fleet{Publishes: as.publishes, Shows: as.shows, Records: as.reads != nil && as.shows}
+	of := bus.Config{URLs: d.fleet, Credentials: d.FleetCredentials, Name: "gpuwhy " + d.name(), Log: log}
+	if d.FleetListen != "" {
+		dir, err := d.fleetDir()
 		if err != nil {
 			return nil, usageError{err}
 		}
-		server, err := broker.StartApart(env.ctx, broker.Config{Dir: dir, Listen: cfg.FleetListen, Hosts: cfg.FleetHost, Log: log, Free: host.FreeSpace})
+		server, err := broker.StartApart(env.ctx, broker.Config{Dir: dir, Listen: d.FleetListen, Hosts: d.FleetHost, Log: log, Free: host.FreeSpace})
 		if err != nil {
 			return nil, err
 		}
-		cfg.fleetServer = server
-		f.Server, f.Joins = server, cfg.joins(server.Addr())
+		d.fleetServer = server
+		f.Server, f.Joins = server, joinURL(server.Addr(), append(slices.Clone(d.FleetHost), d.hostname))
 		of.InProcess, of.Credentials = server.InProcess(), server.Credentials()
 	}
-	if len(in) == 1 && !as.shows && cfg.Clusters == "" { // its credentials are for that node alone
+	if len(in) == 1 && !as.shows && d.Clusters == "" { // its credentials are for that node alone
 		of.Node = in[0].Node
 	}
 	if f.Bus, err = bus.Open(of); err != nil {
@@ -84,25 +87,25 @@ func (env *environment) newFleet(as role, in []*app.Inputs) (_ *app.Fleet, err e
 	return f, nil
 }
 
-// joins is the URL of the server of the fleet in this program, as join-command has it.
-func (c *Config) joins(listening net.Addr) string {
+// joinURL is that of the server of a fleet in this program, as join-command has it. hosts are its names, the best first.
+func joinURL(listening net.Addr, hosts []string) string {
 	host, port, _ := net.SplitHostPort(listening.String()) // it has both
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
-		host = append(slices.Clone(c.FleetHost), c.hostname)[0]
+		host = hosts[0]
 	}
 	return "tls://" + net.JoinHostPort(host, port)
 }
 
 // locate says where a machine is.
-func (c *Config) locate(in *app.Inputs) {
-	if c.Cluster != "" {
-		in.Place.Cluster, in.Place.Name = c.Cluster, in.Node
-		in.Node = insight.Key(c.Cluster, in.Node)
+func (m *target) locate(in *app.Inputs) {
+	if m.Cluster != "" {
+		in.Place.Cluster, in.Place.Name = m.Cluster, in.Node
+		in.Node = insight.Key(m.Cluster, in.Node)
 	}
-	if len(c.labels) == 0 {
+	if len(m.labels) == 0 {
 		return
 	}
-	labels := maps.Clone(c.labels)
+	labels := maps.Clone(m.labels)
 	for key, value := range in.Place.Labels {
 		if _, named := labels[key]; !named {
 			labels[key] = value
@@ -112,16 +115,16 @@ func (c *Config) locate(in *app.Inputs) {
 }
 
 // takeLabels takes over the labels that Kubernetes gives the node of this pod; those of --label win.
-func (c *Config) takeLabels(ctx context.Context, log *slog.Logger) {
-	labels, err := kube.OwnLabels(ctx, c.name())
+func (m *target) takeLabels(ctx context.Context, log *slog.Logger) {
+	labels, err := kube.OwnLabels(ctx, m.name())
 	if err != nil {
-		log.Warn("the labels of this node are not known", "node", c.name(), "err", err,
+		log.Warn("the labels of this node are not known", "node", m.name(), "err", err,
 			"try", "let the pod's service account get nodes, and give --node the node's name in the cluster")
 		return
 	}
 	for key, value := range labels {
-		if _, named := c.labels[key]; !named {
-			c.labels[key] = value
+		if _, named := m.labels[key]; !named {
+			m.labels[key] = value
 		}
 	}
 }

@@ -89,7 +89,7 @@ func (v *viewer) nextAlert(what string, is func(contract.Alert) bool) contract.A
 		}
 		var a contract.Alert
 		if m.Event == contract.AlertEvent || m.Event == contract.HighGPUUsage {
-			if err := json.Unmarshal(m.Data, &a); err != nil {
+			if err := m.Decode(&a); err != nil {
 				v.t.Fatal(err)
 			}
 			if is(a) {

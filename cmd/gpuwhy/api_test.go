@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
@@ -203,7 +204,7 @@ func TestEveryEventIsAsDocumented(t *testing.T) {
 		`{"event":"request_gpu_update","id":"r"}`,
 	}
 	for _, text := range sent {
-		var m message
+		var m client.Message
 		if err := json.Unmarshal([]byte(text), &m); err != nil {
 			t.Fatal(err)
 		}
@@ -220,18 +221,14 @@ func TestEveryEventIsAsDocumented(t *testing.T) {
 			v.send(`{"event":"subscribe","id":"d","data":{"delta":true}}`)
 			asked = true
 		}
-		text, err := v.read()
+		m, err := v.message()
 		if err != nil {
-			t.Fatal(err)
-		}
-		var m message
-		if err := json.Unmarshal(text, &m); err != nil {
 			t.Fatal(err)
 		}
 		if messages[m.Event] == nil {
 			t.Fatalf("%s is not documented", m.Event)
 		}
-		d.validate(m.Event, text, "components", "messages", m.Event, "payload")
+		d.validate(m.Event, m.Text, "components", "messages", m.Event, "payload")
 		if waiting[m.Event] > 0 {
 			waiting[m.Event]--
 			left--

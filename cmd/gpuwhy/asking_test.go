@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"log"
 	"net"
@@ -14,10 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // askingCommands are all commands that ask a gpuwhy at an address.
@@ -106,84 +101,6 @@ func TestCommandsEndWhateverAnswers(t *testing.T) {
 					t.Errorf("%v: exit status %d, %q, %s", commands[i], r.code, r.stdout, r.stderr)
 				}
 			}
-		})
-	}
-}
-
-// transport answers as a function does.
-type transport func(*http.Request) (*http.Response, error)
-
-func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// A long answer is waited for while the server lives, and an answer that goes on may be as long as it likes.
-func TestPatience(t *testing.T) {
-	t.Parallel()
-	after := func(r *http.Request, d time.Duration, body io.Reader) (*http.Response, error) {
-		select {
-		case <-r.Context().Done():
-			return nil, context.Cause(r.Context())
-		case <-time.After(d):
-		}
-		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(body), Request: r}, nil
-	}
-	drip := func(every time.Duration, times int) func(*http.Request) io.Reader {
-		return func(r *http.Request) io.Reader {
-			out, in := io.Pipe()
-			go func() {
-				for range times {
-					select {
-					case <-r.Context().Done():
-						in.CloseWithError(r.Context().Err())
-						return
-					case <-time.After(every):
-					}
-					_, _ = in.Write([]byte("x"))
-				}
-				in.Close()
-			}()
-			return out
-		}
-	}
-	nothing := func(*http.Request) io.Reader { return strings.NewReader("") }
-	for _, tt := range []struct {
-		name           string
-		answers, lives time.Duration
-		body           func(*http.Request) io.Reader
-		says           string // of the error
-		took           time.Duration
-	}{
-		{"at once", 0, 0, nothing, "", 0},
-		{"slowly, and lives", time.Minute, time.Second, nothing, "", time.Minute},
-		{"slowly, and does not live", time.Minute, time.Minute, nothing, "answers nothing within 10s", 10 * time.Second},
-		{"never, and lives", time.Hour, time.Second, nothing, "lives, and has not begun to answer within 2m0s", 2 * time.Minute},
-		{"just in time", 9 * time.Second, time.Minute, nothing, "", 9 * time.Second},
-		{"for an hour", 0, 0, drip(20*time.Second, 180), "", time.Hour},
-		{"and stops", 0, 0, drip(40*time.Second, 3), "stopped in the middle of its answer", 30 * time.Second},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				question := newAsking("http://h", "/x", typeJSON)
-				question.client = transport(func(r *http.Request) (*http.Response, error) {
-					if strings.HasSuffix(r.URL.Path, "/health/live") {
-						return after(r, tt.lives, strings.NewReader(""))
-					}
-					return after(r, tt.answers, tt.body(r))
-				})
-				begun := time.Now()
-				answer, err := question.do(t.Context())
-				if err == nil {
-					_, err = io.ReadAll(answer.Body)
-					err = errors.Join(err, answer.Body.Close())
-				}
-				if took := time.Since(begun); took != tt.took {
-					t.Errorf("it took %v, want %v", took, tt.took)
-				}
-				advice, ok := errors.AsType[*gpu.Advice](err)
-				if tt.says == "" && err != nil || tt.says != "" && (!ok || !strings.Contains(advice.Text(), tt.says)) {
-					t.Errorf("%v, want %q", err, tt.says)
-				}
-			})
 		})
 	}
 }

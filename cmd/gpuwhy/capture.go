@@ -23,8 +23,8 @@ import (
 const recorded = "replay:"
 
 // replays returns the folder of the capture that is played.
-func (c *Config) replays() (dir string, ok bool) {
-	return strings.CutPrefix(strings.Join(c.Source, ","), recorded) // the folder may have a comma in its name
+func (f *sourceFlags) replays() (dir string, ok bool) {
+	return strings.CutPrefix(strings.Join(f.Source, ","), recorded) // the folder may have a comma in its name
 }
 
 // checkReplay says what is wrong with a capture; "" for nothing.
@@ -37,8 +37,8 @@ func checkReplay(dir string) string {
 }
 
 // newReplay returns the inputs of the machine that was recorded.
-func newReplay(cfg *Config, dir string, log *slog.Logger) ([]*app.Inputs, error) {
-	source, err := replay.Open(dir, replay.Config{Interval: cfg.Interval, Deadline: cfg.Deadline, Log: log.With("part", "replay")})
+func (m *target) newReplay(dir string, log *slog.Logger) ([]*app.Inputs, error) {
+	source, err := replay.Open(dir, replay.Config{Interval: m.Interval, Deadline: m.Deadline, Log: log.With("part", "replay")})
 	if err != nil {
 		return nil, err
 	}
@@ -46,8 +46,8 @@ func newReplay(cfg *Config, dir string, log *slog.Logger) ([]*app.Inputs, error)
 		dir = whole
 	}
 	node := source.Node()
-	if cfg.Node != "" {
-		node = cfg.Node
+	if m.Node != "" {
+		node = m.Node
 	}
 	return []*app.Inputs{{Node: node, Origin: recorded + dir, Sources: []sampler.Source{source}}}, nil
 }
@@ -57,6 +57,7 @@ type captureCommand struct {
 	For       time.Duration `default:"1m" help:"How long to record, 1s to 24h. Ctrl-C ends it earlier, and well."`
 	Every     time.Duration `default:"1s" help:"Time between readings, 250ms to 1h."`
 	ShowNames bool          `name:"show-names" help:"Keep the names of users, hosts, processes, containers and the like, serial numbers and UUIDs. By default each is replaced by a number."`
+	readingFlags
 }
 
 // Run records this machine.
@@ -72,20 +73,19 @@ func (c captureCommand) Run(env *environment) error {
 		return usageError{err}
 	}
 	c.Dir = dir
-	if _, simulated := env.cfg.simulates(); simulated {
-		return usageError{bad("source", env.cfg.Source[0], "a simulation is not recorded, since nothing of it is real")}
+	if _, simulated := c.simulates(); simulated {
+		return usageError{bad("source", c.Source[0], "a simulation is not recorded, since nothing of it is real")}
 	}
-	if _, played := env.cfg.replays(); played {
-		return usageError{bad("source", env.cfg.Source[0], "is a recording already: copy its folder")}
+	if _, played := c.replays(); played {
+		return usageError{bad("source", c.Source[0], "is a recording already: copy its folder")}
 	}
-	cfg := *env.cfg
-	cfg.Interval = c.Every
-	inputs, err := newInputs(&cfg, env.log)
+	c.Interval = c.Every
+	inputs, err := c.target().inputs(env.log)
 	if err != nil {
 		return err
 	}
-	reader := app.NewReader(env.ctx, inputs, c.Every, cfg.Deadline, env.log)
-	options := c.options(&cfg, reader, env.log)
+	reader := app.NewReader(env.ctx, inputs, c.Every, c.Deadline, env.log)
+	options := c.options(reader, env.log)
 	options.Started = func() {
 		fmt.Fprintf(env.stderr, "gpuwhy: recording into %s for %v; Ctrl-C ends it earlier\n", term.Printable(c.Dir), c.For)
 	}
@@ -99,10 +99,10 @@ func (c captureCommand) Run(env *environment) error {
 	return c.tell(env, s)
 }
 
-func (c captureCommand) options(cfg *Config, reader *app.Reader, log *slog.Logger) capture.Options {
+func (c captureCommand) options(reader *app.Reader, log *slog.Logger) capture.Options {
 	o := capture.Options{
-		Dir: c.Dir, Names: c.ShowNames, Every: c.Every, For: c.For, Version: versionText(), Sources: cfg.Source, Host: cfg.hostname,
-		SysfsRoot: cfg.SysfsRoot, ProcRoot: cfg.ProcRoot, NvidiaSMI: smi.Program(cfg.NvidiaSMI), Log: log.With("part", "capture"),
+		Dir: c.Dir, Names: c.ShowNames, Every: c.Every, For: c.For, Version: versionText(), Sources: c.Source, Host: c.hostname,
+		SysfsRoot: c.SysfsRoot, ProcRoot: c.ProcRoot, NvidiaSMI: smi.Program(c.NvidiaSMI), Log: log.With("part", "capture"),
 		Next: func(ctx context.Context) (*gpu.Snapshot, error) {
 			f, err := reader.Next(ctx)
 			if err != nil {
@@ -117,7 +117,7 @@ func (c captureCommand) options(cfg *Config, reader *app.Reader, log *slog.Logge
 	for vendor, names := range map[gpu.Vendor][]string{
 		gpu.NVIDIA: {sourceNVML, sourceSMI}, gpu.AMD: {sourceAMD}, gpu.Intel: {sourceIntel},
 	} {
-		if slices.ContainsFunc(append(names, sourceAuto), func(name string) bool { return slices.Contains(cfg.Source, name) }) {
+		if slices.ContainsFunc(append(names, sourceAuto), func(name string) bool { return slices.Contains(c.Source, name) }) {
 			o.Vendors = append(o.Vendors, vendor)
 		}
 	}

@@ -17,8 +17,7 @@ import (
 
 // checkServe does all that 'gpuwhy serve' does before it begins, but leaves nothing behind, asks nobody and takes nothing. notes
 // are about what is so now, and may be otherwise when it starts.
-func (env *environment) checkServe() (notes []string, err error) {
-	c := *env.cfg
+func (env *environment) checkServe(c *serveFlags) (notes []string, err error) {
 	silent := slog.New(slog.DiscardHandler)
 	note := func(err error) {
 		if err != nil {
@@ -45,11 +44,11 @@ func (env *environment) checkServe() (notes []string, err error) {
 			return nil, err
 		}
 	}
-	in, err := newInputs(&c, silent)
+	in, err := c.target().inputs(silent)
 	if err != nil {
 		return nil, err
 	}
-	options := c.options()
+	options := (&daemon{programFlags: &c.programFlags}).options()
 	if options.Clusters, err = c.newClusters(silent); err != nil {
 		return nil, errors.Join(err, app.CloseAll(in))
 	}
@@ -79,12 +78,12 @@ func (env *environment) checkServe() (notes []string, err error) {
 }
 
 // probeStateDir says why the state directory can't be used, without making it. That another gpuwhy has it is no reason.
-func (c *Config) probeStateDir() error {
-	if c.StateDir == "" {
+func (f *stateFlags) probeStateDir() error {
+	if f.StateDir == "" {
 		return nil
 	}
 	_, err := regular.InTime(func() (none struct{}, err error) {
-		dir := filepath.Clean(c.StateDir)
+		dir := filepath.Clean(f.StateDir)
 		for {
 			info, err := os.Stat(dir)
 			switch parent := filepath.Dir(dir); {
@@ -104,15 +103,15 @@ func (c *Config) probeStateDir() error {
 		}
 	})
 	if err != nil {
-		return usageError{fmt.Errorf("--state-dir %q: %w", c.StateDir, err)}
+		return usageError{fmt.Errorf("--state-dir %q: %w", f.StateDir, err)}
 	}
 	return nil
 }
 
 // checkFleetRole says whether a program can be what the settings of the fleet say.
-func (c *Config) checkFleetRole() error {
-	if c.FleetListen != "" && len(c.fleet) > 0 {
-		return bad("fleet-listen", c.FleetListen, "is of no use with --fleet: the machine is the server of a fleet, or joins one")
+func (f *programFlags) checkFleetRole() error {
+	if f.FleetListen != "" && len(f.fleet) > 0 {
+		return bad("fleet-listen", f.FleetListen, "is of no use with --fleet: the machine is the server of a fleet, or joins one")
 	}
 	return nil
 }

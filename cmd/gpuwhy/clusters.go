@@ -11,39 +11,46 @@ import (
 
 const longestClusters = 1 << 20
 
-// checkClusters reads the file of clusters, if there is one.
-func (c *Config) checkClusters() error {
-	if c.Clusters == "" {
+// clusterFileFlags say which clusters are read without agents.
+type clusterFileFlags struct {
+	Clusters string `group:"fleet" placeholder:"FILE" help:"Kubernetes clusters whose NVIDIA GPUs are read without an agent, as YAML; docs/fleet.md says what is in it." docs:"fleet.md#clusters-without-agents"`
+
+	clusters *kube.File // nil without
+}
+
+// check reads the file of clusters, if there is one.
+func (f *clusterFileFlags) check() error {
+	if f.Clusters == "" {
 		return nil
 	}
-	text, err := regular.Read(c.Clusters, longestClusters)
+	text, err := regular.Read(f.Clusters, longestClusters)
 	if err != nil {
 		return fmt.Errorf("--clusters: %w", err)
 	}
 	file, err := kube.Parse(text)
 	if err != nil { // a line for each thing that is wrong
-		return fmt.Errorf("%s: %s", c.Clusters, strings.ReplaceAll(err.Error(), "\n", "\n"+c.Clusters+": "))
+		return fmt.Errorf("%s: %s", f.Clusters, strings.ReplaceAll(err.Error(), "\n", "\n"+f.Clusters+": "))
 	}
 	for i := range file.Clusters {
 		of := &file.Clusters[i]
 		for key, path := range map[string]*string{"kubeconfig": &of.Kubeconfig, "token_file": &of.TokenFile, "ca_file": &of.CAFile} {
-			if *path, err = pathOf(c.Clusters+": "+of.ID+": "+key, *path); err != nil {
+			if *path, err = pathOf(f.Clusters+": "+of.ID+": "+key, *path); err != nil {
 				return err
 			}
 		}
 	}
-	c.clusters = file
+	f.clusters = file
 	return nil
 }
 
 // newClusters returns what reads the clusters; nil where none is named. Nothing is asked before it runs.
-func (c *Config) newClusters(log *slog.Logger) (*kube.Clusters, error) {
-	if c.clusters == nil {
+func (f *clusterFileFlags) newClusters(log *slog.Logger) (*kube.Clusters, error) {
+	if f.clusters == nil {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	all, err := kube.New(c.clusters, log.With("part", "kube"))
+	all, err := kube.New(f.clusters, log.With("part", "kube"))
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%s: %w", c.Clusters, err)}
+		return nil, usageError{fmt.Errorf("%s: %w", f.Clusters, err)}
 	}
 	return all, nil
 }

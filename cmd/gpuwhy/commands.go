@@ -2,11 +2,11 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -20,20 +20,21 @@ import (
 
 type snapshotCommand struct {
 	JSON bool `name:"json" help:"Print the reading as /api/gpu/metrics would."`
+	readingFlags
 }
 
 // Run reads every GPU once and prints what it reports. It fails if no GPU can be read.
 func (c snapshotCommand) Run(env *environment) error {
-	inputs, err := newInputs(env.cfg, env.log)
+	inputs, err := c.target().inputs(env.log)
 	if err != nil {
 		return err
 	}
-	f, err := app.ReadOnce(env.ctx, inputs, env.cfg.Deadline, env.log)
+	f, err := app.ReadOnce(env.ctx, inputs, c.Deadline, env.log)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		err = term.JSON(env.stdout, contract.NewFleetUpdate(app.MonitorOf(inputs, env.cfg.name()), f))
+		err = term.JSON(env.stdout, contract.NewFleetUpdate(app.MonitorOf(inputs, c.name()), f))
 	} else {
 		err = term.Table(env.stdout, f)
 	}
@@ -47,11 +48,9 @@ func (c snapshotCommand) Run(env *environment) error {
 	return nil
 }
 
-// name is that of the program.
-func (c *Config) name() string { return cmp.Or(c.Node, c.hostname) }
-
 type checkConfigCommand struct {
 	Schema bool `name:"schema" help:"Print the JSON schema of the file of alert rules instead."`
+	serveFlags
 }
 
 // Run says whether 'gpuwhy serve' would start.
@@ -60,15 +59,15 @@ func (c checkConfigCommand) Run(env *environment) error {
 		_, err := env.stdout.Write(rulefile.Schema)
 		return err
 	}
-	file, err := env.cfg.rules()
+	file, err := c.rules()
 	if err != nil {
 		return usageError{err}
 	}
-	notes, err := env.checkServe()
+	notes, err := env.checkServe(&c.serveFlags)
 	if err != nil {
 		return err
 	}
-	for _, note := range append(notes, env.unknown()...) {
+	for _, note := range append(notes, unknownVariables(os.Environ(), env.model, variablesOf(file))...) {
 		tell(env.stderr, errors.New(note))
 	}
 	enabled := 0
@@ -80,14 +79,6 @@ func (c checkConfigCommand) Run(env *environment) error {
 	_, err = fmt.Fprintf(env.stdout, "The configuration is good: %d rules of alerts, %d of them enabled; targets that gpuwhy sends messages to: %d.\n",
 		len(file.Rules), enabled, len(file.Notify.Targets))
 	return err
-}
-
-func detail(body []byte) string {
-	var problem struct{ Detail string }
-	if err := json.Unmarshal(body, &problem); err == nil && problem.Detail != "" {
-		return term.Printable(problem.Detail)
-	}
-	return term.Printable(strings.TrimSpace(string(body)))
 }
 
 // ownURL is where programs on this machine reach a gpuwhy that listens there.
@@ -114,6 +105,8 @@ func versionText() string {
 }
 
 type versionCommand struct{}
+
+func (versionCommand) check() error { return nil }
 
 // Run prints the version, and what this build can read.
 func (versionCommand) Run(env *environment) error {

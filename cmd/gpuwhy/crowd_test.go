@@ -3,10 +3,9 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -15,35 +14,40 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
+	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
+
+// A sender sends requests from an address of this machine, with more headers.
+type sender struct {
+	http.RoundTripper
+	header http.Header
+}
+
+func (s sender) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	maps.Copy(r.Header, s.header)
+	return s.RoundTripper.RoundTrip(r)
+}
 
 // connect opens /ws from an address of this machine, or returns the refusal.
 func (p *program) connect(from string, header http.Header) (status int, detail string, v *viewer) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
-	defer cancel()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	transport := &http.Transport{DialContext: dialer.DialContext}
 	p.t.Cleanup(transport.CloseIdleConnections)
-	conn, answer, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(p.url, "http")+"ws",
-		&websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}, HTTPHeader: header})
+	v, err := p.view(client.Options{Transport: sender{transport, header}})
 	if err == nil {
-		return answer.StatusCode, "", p.views(conn)
+		return http.StatusSwitchingProtocols, "", v
 	}
-	if answer == nil {
+	problem, ok := errors.AsType[*client.Problem](err)
+	if !ok {
 		p.t.Fatalf("dial from %s: %v", from, err)
 	}
-	var problem struct{ Detail string }
-	if err := json.NewDecoder(answer.Body).Decode(&problem); err != nil {
-		p.t.Fatalf("status %d is no problem document: %v", answer.StatusCode, err)
+	if problem.After == 0 {
+		p.t.Errorf("status %d does not say when to try again", problem.Status)
 	}
-	if answer.Header.Get("Retry-After") == "" {
-		p.t.Errorf("status %d does not say when to try again", answer.StatusCode)
-	}
-	return answer.StatusCode, problem.Detail, nil
+	return problem.Status, problem.Detail, nil
 }
 
 // An address that has all its viewers gets no more, whatever it says of itself, and another does.
@@ -71,7 +75,7 @@ func TestViewersOfAnAddress(t *testing.T) {
 	if refused := regexp.MustCompile(`(?m)^gpuwhy_viewers_refused_total\{.*\} 4$`); !refused.Match(body) {
 		t.Error("/metrics has not the four viewers that were refused")
 	}
-	last.conn.CloseNow()
+	last.stream.Close()
 	testkit.Until(t, "the place of who left is free", func() bool {
 		status, _, _ := p.connect("127.0.0.1", nil)
 		return status == http.StatusSwitchingProtocols

@@ -32,7 +32,7 @@ const largestConfig = 64 << 10
 // BeforeResolve reads the file, once kong knows its name.
 func (configFile) BeforeResolve(ctx *kong.Context, path *kong.Path) error {
 	name, _ := ctx.FlagValue(path.Flag).(configFile)
-	if name == "" {
+	if name == "" || !slices.Contains(ctx.Flags(), path.Flag) { // a variable sets the flags of all commands
 		return nil
 	}
 	whole, err := pathOf("--config", string(name))
@@ -55,11 +55,11 @@ func (configFile) BeforeResolve(ctx *kong.Context, path *kong.Path) error {
 	return nil
 }
 
-// Validate refuses keys that no flag has.
+// Validate refuses keys that no setting has. What serve takes are all settings.
 func (f *file) Validate(app *kong.Application) error {
 	known := map[string]bool{}
-	for _, flag := range app.Flags {
-		known[flag.Name] = flag.Name != "help" && flag.Name != "config"
+	for _, flag := range child(app.Node, "serve").Flags {
+		known[flag.Name] = flag.Name != "config"
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.values)) {
 		if !known[key] {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -40,41 +41,71 @@ var (
 	fleetName = lazy.Pattern(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,252})$`)
 )
 
-// checkFleet checks the settings of a fleet, and understands them.
-func (c *Config) checkFleet() (err error) {
-	if len(c.FleetURL) > 0 {
-		if c.fleet, err = bus.ParseURLs(c.FleetURL); err != nil {
-			return err
-		}
-	} else if c.FleetCredentials != "" {
-		return bad("fleet-credentials", c.FleetCredentials, "is of no use without --fleet")
+func (f *clusterFlags) check() error {
+	if f.Cluster != "" && (len(f.Cluster) > longestCluster || strings.Contains(f.Cluster, ":") || broker.CheckName(f.Cluster) != nil) {
+		return bad("cluster", f.Cluster, fmt.Sprintf("must be a name of at most %d bytes without a colon", longestCluster))
 	}
-	if c.FleetListen != "" {
-		host, port, err := net.SplitHostPort(c.FleetListen)
+	return nil
+}
+
+// joiningFlags say which fleet a program belongs to.
+type joiningFlags struct {
+	FleetURL         []string `group:"fleet" name:"fleet" placeholder:"URL" help:"Where the NATS servers of the fleet are, such as tls://gpu-1.example.org:4222; repeatable, or with commas." docs:"fleet.md"`
+	FleetCredentials string   `group:"fleet" placeholder:"FILE" help:"Credentials for --fleet: a file that 'gpuwhy fleet join-command' made, a .creds file of NATS, or one with a token, user:password or an nkey seed. It may also have the certificate of the servers' CA."`
+
+	fleet []string // of FleetURL, checked
+}
+
+func (f *joiningFlags) check() (err error) {
+	if len(f.FleetURL) > 0 {
+		f.fleet, err = bus.ParseURLs(f.FleetURL)
+		return err
+	}
+	if f.FleetCredentials != "" {
+		return bad("fleet-credentials", f.FleetCredentials, "is of no use without --fleet")
+	}
+	return nil
+}
+
+// brokerFlags make a program the server of a fleet.
+type brokerFlags struct {
+	FleetListen string   `group:"fleet" placeholder:"ADDRESS" help:"Be the NATS server of a fleet on this address, such as :4222, for machines that 'gpuwhy fleet join-command' lets join. Keys and messages are kept in --state-dir." docs:"fleet.md#joining"`
+	FleetHost   []string `group:"fleet" placeholder:"NAME" help:"Name or address under which other machines reach --fleet-listen, if this machine does not know it itself; repeatable, or with commas."`
+}
+
+func (f *brokerFlags) check() error {
+	if f.FleetListen != "" {
+		host, port, err := net.SplitHostPort(f.FleetListen)
 		if err != nil || strings.ContainsAny(host, "/@") {
-			return bad("fleet-listen", c.FleetListen, "give an address and a port, such as :4222")
+			return bad("fleet-listen", f.FleetListen, "give an address and a port, such as :4222")
 		}
 		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-			return bad("fleet-listen", c.FleetListen, "the port must be a number from 0 to 65535")
+			return bad("fleet-listen", f.FleetListen, "the port must be a number from 0 to 65535")
 		}
 	}
-	for _, host := range c.FleetHost {
+	for _, host := range f.FleetHost {
 		if net.ParseIP(host) == nil && !fleetName.MatchString(host) {
 			return bad("fleet-host", host, "give a name or an address, without a port")
 		}
 	}
-	if c.Cluster != "" {
-		if len(c.Cluster) > longestCluster || strings.Contains(c.Cluster, ":") || broker.CheckName(c.Cluster) != nil {
-			return bad("cluster", c.Cluster, fmt.Sprintf("must be a name of at most %d bytes without a colon", longestCluster))
-		}
+	return nil
+}
+
+// labelFlags say what others are told of this machine.
+type labelFlags struct {
+	Label []string `group:"fleet" placeholder:"KEY=VALUE" help:"A label of this machine in a fleet, such as rack=r12; repeatable, or with commas."`
+
+	labels map[string]string
+}
+
+func (f *labelFlags) check() error {
+	if len(f.Label) > mostLabels {
+		return bad("label", f.Label[mostLabels], fmt.Sprintf("a machine has %d labels at most", mostLabels))
 	}
-	if len(c.Label) > mostLabels {
-		return bad("label", c.Label[mostLabels], fmt.Sprintf("a machine has %d labels at most", mostLabels))
-	}
-	c.labels = make(map[string]string, len(c.Label))
-	for _, label := range c.Label {
+	f.labels = make(map[string]string, len(f.Label))
+	for _, label := range f.Label {
 		key, value, ok := strings.Cut(label, "=")
-		switch _, twice := c.labels[key]; {
+		switch _, twice := f.labels[key]; {
 		case !ok || !labelKey.MatchString(key):
 			return bad("label", label, "give a label such as rack=r12; a key has letters, digits and ._/- alone")
 		case len(value) > longestLabel || value != "" && broker.CheckName(value) != nil:
@@ -82,7 +113,7 @@ func (c *Config) checkFleet() (err error) {
 		case twice:
 			return bad("label", label, "the machine has a label of that key already")
 		}
-		c.labels[key] = value
+		f.labels[key] = value
 	}
 	return nil
 }
@@ -95,16 +126,16 @@ type fleetCommand struct {
 }
 
 // fleetDir is where the keys of the fleet are.
-func (c *Config) fleetDir() (string, error) {
-	if c.StateDir == "" {
+func (f *stateFlags) fleetDir() (string, error) {
+	if f.StateDir == "" {
 		return "", &gpu.Advice{What: "the keys of a fleet are in the state directory, and there is none", Try: "give --state-dir the one of the server of the fleet"}
 	}
-	return filepath.Join(c.StateDir, broker.Dir), nil
+	return filepath.Join(f.StateDir, broker.Dir), nil
 }
 
 // fleetAuthority is the one that there is.
-func (c *Config) fleetAuthority() (*broker.Authority, error) {
-	dir, err := c.fleetDir()
+func (f *stateFlags) fleetAuthority() (*broker.Authority, error) {
+	dir, err := f.fleetDir()
 	switch {
 	case err != nil:
 		return nil, err
@@ -121,11 +152,21 @@ type fleetJoin struct {
 	Recorder    bool   `xor:"kind" help:"Let a recorder join, which writes the past of the fleet."`
 	AccountSeed string `placeholder:"FILE" help:"Sign with this seed of an account of NATS servers that are there already, which --fleet names."`
 	Account     string `placeholder:"KEY" help:"The public key of that account, where the seed is that of a signing key."`
+	commonFlags
+	stateFlags
+	clusterFlags
+	joiningFlags
+	brokerFlags
+	historyFlags
+}
+
+func (c *fleetJoin) check() error {
+	return first(c.clusterFlags.check, c.joiningFlags.check, c.brokerFlags.check, c.historyFlags.check, func() error { return c.stateFlags.check(true) })
 }
 
 // Run prints a line for the shell of another machine.
 func (c fleetJoin) Run(env *environment) error {
-	kind, program, key := broker.Node, "agent", insight.Key(env.cfg.Cluster, c.Node)
+	kind, program, key := broker.Node, "agent", insight.Key(c.Cluster, c.Node)
 	switch {
 	case c.Hub:
 		kind, program, key = broker.Hub, "hub", c.Node
@@ -148,28 +189,27 @@ func (c fleetJoin) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(env.stdout, joinLine(program, kind, urls, text, c.Node, env.cfg))
+	_, err = fmt.Fprintln(env.stdout, joinLine(program, kind, urls, text, c.Node, c.Cluster, c.History))
 	return err
 }
 
 // servers are the URLs that the machine is to use.
 func (c fleetJoin) servers(env *environment) ([]string, error) {
-	cfg := env.cfg
 	switch {
-	case len(cfg.fleet) > 0 && c.Host != "":
+	case len(c.fleet) > 0 && c.Host != "":
 		return nil, usageError{fmt.Errorf("--host is of no use with --fleet, which names the servers")}
-	case len(cfg.fleet) > 0 && c.AccountSeed != "":
-		return cfg.fleet, nil
+	case len(c.fleet) > 0 && c.AccountSeed != "":
+		return c.fleet, nil
 	case c.AccountSeed != "":
 		return nil, usageError{fmt.Errorf("--account-seed is for servers that are there already: name them with --fleet")}
 	case c.Host != "" && net.ParseIP(c.Host) == nil && !fleetName.MatchString(c.Host):
 		return nil, usageError{fmt.Errorf("--host %q: give a name or an address, without a port", c.Host)}
 	}
-	dir, err := cfg.fleetDir()
+	dir, err := c.fleetDir()
 	if err != nil {
 		return nil, err
 	}
-	if !broker.Exists(dir) && cfg.ownStateDir {
+	if !broker.Exists(dir) && c.ownStateDir {
 		return nil, &gpu.Advice{
 			What: fmt.Sprintf("no server of a fleet has its keys in %s, where they are unless somebody says otherwise", dir),
 			Try: "give --state-dir the folder of the server, as the user of the server or as root; or, to begin a fleet, start 'gpuwhy serve --fleet-listen :" +
@@ -180,12 +220,12 @@ func (c fleetJoin) servers(env *environment) ([]string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if len(cfg.fleet) > 0 {
-		return cfg.fleet, certified(info, cfg.fleet)
+	if len(c.fleet) > 0 {
+		return c.fleet, certified(info, c.fleet)
 	}
-	host, port := cmp.Or(c.Host, append(slices.Clone(cfg.FleetHost), cfg.hostname)[0]), fleetPort
-	if cfg.FleetListen != "" {
-		_, port, _ = net.SplitHostPort(cfg.FleetListen) // checked
+	host, port := cmp.Or(c.Host, append(slices.Clone(c.FleetHost), ownHost())[0]), fleetPort
+	if c.FleetListen != "" {
+		_, port, _ = net.SplitHostPort(c.FleetListen) // checked
 	}
 	if info != nil {
 		if host, port, err = c.asServed(env, info); err != nil {
@@ -200,8 +240,7 @@ func (c fleetJoin) servers(env *environment) ([]string, error) {
 
 // asServed is where machines reach a server that says where it listens, and for which names its certificate is.
 func (c fleetJoin) asServed(env *environment, info *broker.Info) (host, port string, err error) {
-	cfg := env.cfg
-	_, given, _ := net.SplitHostPort(cfg.FleetListen) // checked, or none is given
+	_, given, _ := net.SplitHostPort(c.FleetListen) // checked, or none is given
 	port = info.Port()
 	switch {
 	case info.Answers && given != "" && given != "0" && given != port:
@@ -215,12 +254,12 @@ func (c fleetJoin) asServed(env *environment, info *broker.Info) (host, port str
 		}
 		fmt.Fprintf(env.stderr, "gpuwhy: the server of the fleet does not run now; the line is for port %s\n", port)
 	}
-	candidates := slices.Concat([]string{c.Host}, cfg.FleetHost, info.Hosts, []string{cfg.hostname})
+	candidates := slices.Concat([]string{c.Host}, c.FleetHost, info.Hosts, []string{ownHost()})
 	if candidates = slices.DeleteFunc(candidates, func(name string) bool { return name == "" }); len(candidates) == 0 {
 		return "", port, nil
 	}
 	host = candidates[0]
-	if !info.Answers && slices.Contains(cfg.FleetHost, host) { // its next certificate may have it
+	if !info.Answers && slices.Contains(c.FleetHost, host) { // its next certificate may have it
 		return host, port, nil
 	}
 	return host, port, certified(info, []string{"tls://" + net.JoinHostPort(host, port)})
@@ -256,7 +295,7 @@ func (c fleetJoin) credentials(env *environment, kind broker.Kind, key string) (
 		}
 		return text, err
 	}
-	dir, err := env.cfg.fleetDir()
+	dir, err := c.fleetDir()
 	if err != nil {
 		return "", err
 	}
@@ -271,24 +310,29 @@ func (c fleetJoin) credentials(env *environment, kind broker.Kind, key string) (
 }
 
 // joinLine is for a shell: it writes the credentials to a file that others can't read, and starts the program.
-func joinLine(program string, kind broker.Kind, urls []string, credentials, node string, cfg *Config) string {
+func joinLine(program string, kind broker.Kind, urls []string, credentials, node, cluster, history string) string {
 	file := `"$HOME"/.config/gpuwhy/` + map[broker.Kind]string{broker.Node: "fleet.creds", broker.Hub: "hub.creds", broker.Recorder: "recorder.creds"}[kind]
 	line := `(umask 077 && mkdir -p "$HOME"/.config/gpuwhy && rm -f ` + file + ` && printf %s ` + base64.StdEncoding.EncodeToString([]byte(credentials)) +
 		` | base64 -d > ` + file + `) && gpuwhy ` + program + ` --fleet=` + quoted(strings.Join(urls, ",")) + ` --fleet-credentials=` + file
 	switch kind {
 	case broker.Node:
 		line += " --node=" + quoted(node)
-		if cfg.Cluster != "" {
-			line += " --cluster=" + quoted(cfg.Cluster)
+		if cluster != "" {
+			line += " --cluster=" + quoted(cluster)
 		}
 	case broker.Recorder:
-		history := "postgres://USER@HOST/DATABASE"
-		if strings.HasPrefix(cfg.History, "postgres") {
-			history = cfg.History
+		if !strings.HasPrefix(history, "postgres") {
+			history = "postgres://USER@HOST/DATABASE"
 		}
 		line += " --history=" + quoted(history)
 	}
 	return line
+}
+
+// ownHost is this machine's name; empty where it has none.
+func ownHost() string {
+	name, _ := os.Hostname() // without one the caller looks elsewhere
+	return name
 }
 
 // quoted is a text as one word of a shell; it has no control characters.
@@ -296,15 +340,22 @@ func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\
 
 type fleetRemove struct {
 	Node string `arg:"" help:"The name, as 'gpuwhy fleet list' prints it; or without its cluster, and --cluster."`
+	commonFlags
+	stateFlags
+	clusterFlags
+}
+
+func (c *fleetRemove) check() error {
+	return first(c.clusterFlags.check, func() error { return c.stateFlags.check(true) })
 }
 
 // Run revokes credentials.
 func (c fleetRemove) Run(env *environment) error {
-	authority, err := env.cfg.fleetAuthority()
+	authority, err := c.fleetAuthority()
 	if err != nil {
 		return err
 	}
-	name := insight.Key(env.cfg.Cluster, c.Node)
+	name := insight.Key(c.Cluster, c.Node)
 	if err := authority.Remove(name); err != nil {
 		return err
 	}
@@ -314,11 +365,15 @@ func (c fleetRemove) Run(env *environment) error {
 
 type fleetList struct {
 	JSON bool `name:"json" help:"Print JSON."`
+	commonFlags
+	stateFlags
 }
+
+func (c *fleetList) check() error { return c.stateFlags.check(true) }
 
 // Run lists who may join.
 func (c fleetList) Run(env *environment) error {
-	authority, err := env.cfg.fleetAuthority()
+	authority, err := c.fleetAuthority()
 	if err != nil {
 		return err
 	}

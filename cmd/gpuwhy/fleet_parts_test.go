@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
@@ -117,7 +117,7 @@ func (p *program) watch() *watcher {
 			a := <-w.come
 			err := a.err
 			if err == nil {
-				err = w.note(a.text)
+				err = w.note(&a.Message)
 			}
 			if err != nil {
 				w.mu.Lock()
@@ -130,17 +130,13 @@ func (p *program) watch() *watcher {
 	return w
 }
 
-func (w *watcher) note(text []byte) error {
-	var m message
-	if err := json.Unmarshal(text, &m); err != nil {
-		return err
-	}
+func (w *watcher) note(m *client.Message) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch m.Event {
 	case "gpu_status_update":
 		var u contract.Update
-		if err := json.Unmarshal(m.Data, &u); err != nil {
+		if err := m.Decode(&u); err != nil {
 			return err
 		}
 		w.newest[u.Node] = u
@@ -153,7 +149,7 @@ func (w *watcher) note(text []byte) error {
 		}
 	case contract.AlertEvent, contract.HighGPUUsage:
 		var a contract.Alert
-		if err := json.Unmarshal(m.Data, &a); err != nil {
+		if err := m.Decode(&a); err != nil {
 			return err
 		}
 		w.alerts = append(w.alerts, a)

@@ -184,16 +184,16 @@ func TestJoinCommandAsksTheServer(t *testing.T) {
 func TestWhereMachinesJoin(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		of   Config
-		at   net.TCPAddr
-		want string
+		hosts     []string
+		listening net.TCPAddr
+		want      string
 	}{
-		{Config{hostname: "gpu-1"}, net.TCPAddr{IP: net.IPv4zero, Port: 4222}, "tls://gpu-1:4222"},
-		{Config{hostname: "gpu-1", FleetHost: []string{"10.0.0.1"}}, net.TCPAddr{IP: net.IPv6zero, Port: 4222}, "tls://10.0.0.1:4222"},
-		{Config{hostname: "gpu-1"}, net.TCPAddr{IP: net.IPv6loopback, Port: 1}, "tls://[::1]:1"},
+		{[]string{"gpu-1"}, net.TCPAddr{IP: net.IPv4zero, Port: 4222}, "tls://gpu-1:4222"},
+		{[]string{"10.0.0.1", "gpu-1"}, net.TCPAddr{IP: net.IPv6zero, Port: 4222}, "tls://10.0.0.1:4222"},
+		{[]string{"gpu-1"}, net.TCPAddr{IP: net.IPv6loopback, Port: 1}, "tls://[::1]:1"},
 	} {
-		if got := tt.of.joins(&tt.at); got != tt.want {
-			t.Errorf("%v: %s, want %s", &tt.at, got, tt.want)
+		if got := joinURL(&tt.listening, tt.hosts); got != tt.want {
+			t.Errorf("%v: %s, want %s", &tt.listening, got, tt.want)
 		}
 	}
 }

@@ -134,7 +134,7 @@ group_interval: 1s
 	}
 	p.fails("does not answer")
 	updates(80) // more than 20 s of them are of the time since it is frozen
-	if err := v.conn.CloseNow(); err != nil {
+	if err := v.stream.Close(); err != nil {
 		t.Error(err)
 	}
 	if err := p.stop(syscall.SIGTERM); err == nil {

@@ -2,11 +2,10 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,47 +13,47 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/neterr"
+	"github.com/gpuwhy/gpuwhy/client"
+	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
 type healthcheckCommand struct {
 	URL string `arg:"" optional:"" help:"Where gpuwhy is served; by default what --listen and --base-path say."`
+	commonFlags
+	addressFlags
 }
 
 // Run asks a running gpuwhy whether it is ready. A container's health check has the variables of the container, and not the
 // arguments of its program: where nobody listens at the address of these settings, that program is looked for.
 func (c healthcheckCommand) Run(env *environment) error {
-	answer, err := ready(env.ctx, cmp.Or(c.URL, ownURL(env.cfg.address(), env.cfg.BasePath)))
-	if neterr.Refused(err) && c.URL == "" && !slices.ContainsFunc(env.args, saysWhere) {
-		found, records := beside("/proc", env.cfg)
+	err := c.ready(env.ctx, c.URL)
+	if errors.Is(err, client.ErrNobody) && c.URL == "" && !slices.ContainsFunc(env.args, saysWhere) {
+		found, records := beside("/proc", &c.addressFlags)
 		if records {
 			_, err := fmt.Fprintln(env.stdout, "gpuwhy record runs")
 			return err
 		}
-		if found != env.cfg {
-			answer, err = ready(env.ctx, ownURL(found.address(), found.BasePath))
+		if found != &c.addressFlags {
+			err = found.ready(env.ctx, "")
 		}
 	}
-	if err != nil {
-		return err
+	if p, ok := errors.AsType[*client.Problem](err); ok {
+		return fmt.Errorf("not ready: %s: %s", p.Line, term.Printable(p.Detail))
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = fmt.Fprintln(env.stdout, "ready")
 	}
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("not ready: %s: %s", answer.Status, detail(body))
-	}
-	_, err = fmt.Fprintln(env.stdout, "ready")
 	return err
 }
 
-// ready asks the gpuwhy at an address whether it is ready.
-func ready(ctx context.Context, base string) (*http.Response, error) {
-	question := newAsking(base, "/health/ready", typeJSON)
-	question.patience = patience{silent: 5 * time.Second, working: 5 * time.Second, stalled: 5 * time.Second}
-	return question.do(ctx)
+// ready asks the gpuwhy at an address whether it is ready; if that is empty, the one that these settings are for.
+func (f *addressFlags) ready(ctx context.Context, address string) error {
+	const longest = 5 * time.Second
+	c, err := f.client(address, client.Options{Patience: client.Patience{Silent: longest, Working: longest, Stalled: longest}})
+	if err != nil {
+		return err
+	}
+	return c.Ready(ctx)
 }
 
 // saysWhere reports whether an argument says where gpuwhy is served.
@@ -63,10 +62,10 @@ func saysWhere(arg string) bool {
 	return slices.Contains([]string{"--listen", "--base-path", "--config"}, name)
 }
 
-// beside returns the settings of the gpuwhy that runs in the container of this program, by its arguments and the variables that both
+// beside returns the address settings of the gpuwhy that runs in the container of this program, by its arguments and the variables that both
 // have. They are own where none runs there, where several do, or where one does with these. records says that a recorder
 // runs there, which serves nothing.
-func beside(proc string, own *Config) (found *Config, records bool) {
+func beside(proc string, own *addressFlags) (found *addressFlags, records bool) {
 	group, err := os.ReadFile(filepath.Join(proc, "self", "cgroup"))
 	if err != nil {
 		return own, false
@@ -75,7 +74,7 @@ func beside(proc string, own *Config) (found *Config, records bool) {
 	if err != nil {
 		return own, false
 	}
-	var others []*Config
+	var others []*addressFlags
 	recorders := 0
 	for _, entry := range all {
 		pid, err := strconv.Atoi(entry.Name())
@@ -91,8 +90,8 @@ func beside(proc string, own *Config) (found *Config, records bool) {
 		if of, err := os.ReadFile(filepath.Join(dir, "cgroup")); err != nil || !bytes.Equal(of, group) { // another container, or the host
 			continue
 		}
-		switch c, command := settingsOf(args[1:]); {
-		case command == "record":
+		switch c, writes := settingsOf(args[1:]); {
+		case writes:
 			recorders++
 		case c == nil, strings.HasSuffix(c.address(), ":0"): // which port that is, nobody says
 		case c.address() == own.address() && c.BasePath == own.BasePath:
@@ -110,24 +109,32 @@ func beside(proc string, own *Config) (found *Config, records bool) {
 	return own, false
 }
 
-// settingsOf are those of a gpuwhy with these arguments and our variables, and its command; nil where it serves nothing.
-func settingsOf(args []string) (c *Config, command string) {
-	cmd := new(commands)
+// settingsOf are those of where a gpuwhy with these arguments and our variables serves; nil where it serves nothing, as one that records.
+func settingsOf(args []string) (f *addressFlags, records bool) {
 	exited := false
-	parser, err := newParser(cmd, io.Discard, io.Discard, func(int) { exited = true })
+	parser, err := newParser(io.Discard, io.Discard, func(int) { exited = true })
 	if err != nil {
-		return nil, ""
+		return nil, false
 	}
-	parsed, err := parser.Parse(pastArgs(asCommands(args)))
-	if err != nil || exited || tidy(parsed) != nil {
-		return nil, ""
+	cmd, err := parse(parser, args)
+	if err != nil || exited {
+		return nil, false
 	}
-	command, _, _ = strings.Cut(parsed.Command(), " ")
-	switch {
-	case command == "record":
-		return nil, command
-	case command != "serve" && command != "hub" && (command != "agent" || cmd.Listen == ""), cmd.check() != nil:
-		return nil, command
+	switch c := cmd.(type) {
+	case *recordCommand:
+		return nil, true
+	case *serveCommand:
+		f = &c.addressFlags
+	case *hubCommand:
+		f = &c.addressFlags
+	case *agentCommand:
+		f = &c.addressFlags
+		if f.Listen == "" {
+			return nil, false
+		}
 	}
-	return &cmd.Config, command
+	if f == nil || cmd.check() != nil {
+		return nil, false
+	}
+	return f, false
 }

@@ -30,58 +30,69 @@ const (
 	historyOff    = "off"
 )
 
-// checkHistory reads the settings of the past. An address may have a password, and is in no error.
-func (c *Config) checkHistory() (err error) {
+// check reads an address, which may have a password, and is in no error.
+func (f *historyFlags) check() error {
 	switch {
-	case c.History == historySQLite || c.History == historyOff:
-	case postgres.Scheme(c.History):
-		if err := postgres.CheckAddress(c.History); err != nil {
+	case f.History == historySQLite || f.History == historyOff:
+	case postgres.Scheme(f.History):
+		if err := postgres.CheckAddress(f.History); err != nil {
 			return err
 		}
 	default:
 		return errors.New("--history: must be sqlite, off, or the address of a PostgreSQL, postgres://USER@HOST/DATABASE")
 	}
-	if c.retention, err = record.ParseRetention(c.HistoryRetention); err != nil {
-		return bad("history-retention", c.HistoryRetention, err.Error())
+	return nil
+}
+
+// retentionFlags say for how long the past is kept.
+type retentionFlags struct {
+	HistoryRetention string `group:"past" default:"raw=48h,1m=30d,15m=2y" placeholder:"TIERS" help:"How long each reading, spans of a minute and spans of a quarter of an hour are kept."`
+
+	retention store.Retention
+}
+
+func (f *retentionFlags) check() (err error) {
+	if f.retention, err = record.ParseRetention(f.HistoryRetention); err != nil {
+		return bad("history-retention", f.HistoryRetention, err.Error())
 	}
 	return nil
 }
 
 // keepsHistory reports whether a past is kept, and whether that is on a server.
-func (c *Config) keepsHistory() (kept, onServer bool) {
-	onServer = postgres.Scheme(c.History)
-	return onServer || c.History != historyOff && c.StateDir != "", onServer
+func (f *keptFlags) keepsHistory() (kept, onServer bool) {
+	onServer = postgres.Scheme(f.History)
+	return onServer || f.History != historyOff && f.StateDir != "", onServer
 }
 
-func (c *Config) historyFile() string { return filepath.Join(c.StateDir, historyFile) }
+func (f *keptFlags) historyFile() string { return filepath.Join(f.StateDir, historyFile) }
 
 // historyPlace tells the database from a copy of it on another machine or in another folder; empty for one on a server.
-func (c *Config) historyPlace() string {
-	if _, onServer := c.keepsHistory(); onServer {
+func (f *keptFlags) historyPlace() string {
+	if _, onServer := f.keepsHistory(); onServer {
 		return ""
 	}
-	file, _ := filepath.Abs(c.historyFile()) // else it is empty, and the database alone says which it is
-	return c.hostname + ":" + file
+	file, _ := filepath.Abs(f.historyFile()) // else it is empty, and the database alone says which it is
+	return f.hostname + ":" + file
 }
 
-func (c *Config) server() postgres.Config {
-	return postgres.Config{URL: c.History, Name: insight.Key(c.Cluster, c.name())}
+func (f *keptFlags) server() postgres.Config {
+	return postgres.Config{URL: f.History, Name: insight.Key(f.Cluster, f.name())}
 }
 
 // ownServer is server for the one who writes there. It is an error while it is not known which installation that is.
-func (c *Config) ownServer() (postgres.Config, error) {
-	of := c.server()
-	i, err := c.installation.Installation()
-	of.Owner = cmp.Or(i.ID, c.name())
+func (d *daemon) ownServer() (postgres.Config, error) {
+	of := d.server()
+	i, err := d.installation.Installation()
+	of.Owner = cmp.Or(i.ID, d.name())
 	return of, err
 }
 
 // newHistory is where the past is kept, if anywhere. It is opened by its first use. Who reads no machine keeps none, and may
 // show what others keep on a server.
 // node is the name of the only node that the program reads; empty for several.
-func (c *Config) newHistory(as role, node string, log *slog.Logger) *app.History {
-	kept, onServer := c.keepsHistory()
-	if !kept || !as.reads && !onServer {
+func (d *daemon) newHistory(as role, node string, log *slog.Logger) *app.History {
+	kept, onServer := d.keepsHistory()
+	if !kept || as.reads == nil && !onServer {
 		return nil
 	}
 	anew := make(chan struct{}, 1)
@@ -93,40 +104,40 @@ func (c *Config) newHistory(as role, node string, log *slog.Logger) *app.History
 	}
 	var outbox *deliver.Outbox
 	if as.publishes && !as.shows && !onServer { // who shows the fleet records it, and so does a server that all write to
-		outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: log.With("part", "fleet"), Now: time.Now, Node: node, Installation: c.installation.ID})
+		outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: log.With("part", "fleet"), Now: time.Now, Node: node, Installation: d.installation.ID})
 	}
 	open := func(ctx context.Context) (store.Store, error) {
 		switch {
-		case !as.reads:
-			return postgres.View(c.server())
+		case as.reads == nil:
+			return postgres.View(d.server())
 		case onServer:
-			of, err := c.ownServer()
+			of, err := d.ownServer()
 			if err != nil {
 				return nil, err
 			}
 			s, err := postgres.Open(of)
-			return s, c.adopt(ctx, s, err, as, node, log)
+			return s, d.adopt(ctx, s, err, as, node, log)
 		}
-		s, err := c.scribe.Open(ctx, scribe.Database{File: c.historyFile(), Begun: begun})
-		if err = c.adopt(ctx, s, err, as, node, log); err != nil || outbox == nil {
+		s, err := d.scribe.Open(ctx, scribe.Database{File: d.historyFile(), Begun: begun})
+		if err = d.adopt(ctx, s, err, as, node, log); err != nil || outbox == nil {
 			return s, err
 		}
 		return outbox.Over(ctx, s)
 	}
 	return &app.History{
-		Outbox: outbox, Place: c.historyPlace(), Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Permits: c.permits(), Anew: anew, ReadOnly: !as.reads}
+		Outbox: outbox, Place: d.historyPlace(), Store: &store.Later{Open: open}, Retention: d.retention, Price: d.ElectricityPrice, Permits: d.permits(), Anew: anew, ReadOnly: as.reads == nil}
 }
 
 // adopt gives what the store has of this installation to it, and to the name that the machine has now. err is the error of opening the store,
 // which is closed after another one.
-func (c *Config) adopt(ctx context.Context, s store.Store, err error, as role, node string, log *slog.Logger) error {
+func (d *daemon) adopt(ctx context.Context, s store.Store, err error, as role, node string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	i, err := c.installation.Installation()
+	i, err := d.installation.Installation()
 	was := ""
 	if err == nil {
-		a := app.Adopter{Store: s, Installation: i.ID, Program: cmp.Or(node, c.name()), Node: node, Records: as.reads && as.shows}
+		a := app.Adopter{Store: s, Installation: i.ID, Program: cmp.Or(node, d.name()), Node: node, Records: as.reads != nil && as.shows}
 		was, err = a.Adopt(ctx)
 	}
 	if err != nil {
@@ -139,13 +150,13 @@ func (c *Config) adopt(ctx context.Context, s store.Store, err error, as role, n
 }
 
 // permits is what may be shown of the past now, whatever was kept.
-func (c *Config) permits() past.Permits { return host.ShowCommands(c.ShowCommands).OfUser() }
+func (f *privacyFlags) permits() past.Permits { return host.ShowCommands(f.ShowCommands).OfUser() }
 
 // ownedPast opens the past to change it, which no other program may have then, unless it is on a server. It makes none. Every error
 // is a [gpu.Advice].
-func (c *Config) ownedPast(ctx context.Context, log *slog.Logger) (st store.Store, where string, err error) {
-	viewed, where, err := c.keptPast(ctx)
-	if _, onServer := c.keepsHistory(); err != nil || onServer {
+func (f *keptFlags) ownedPast(ctx context.Context, log *slog.Logger) (st store.Store, where string, err error) {
+	viewed, where, err := f.keptPast(ctx)
+	if _, onServer := f.keepsHistory(); err != nil || onServer {
 		return viewed, where, err
 	}
 	// What is damaged would be set aside by opening or changing it.
@@ -163,21 +174,21 @@ func (c *Config) ownedPast(ctx context.Context, log *slog.Logger) (st store.Stor
 
 // keptPast opens the past that a gpuwhy with these settings keeps, to read it also while that one runs. where names it for
 // people. Every error is a [gpu.Advice].
-func (c *Config) keptPast(ctx context.Context) (st store.Store, where string, err error) {
-	switch kept, onServer := c.keepsHistory(); {
+func (f *keptFlags) keptPast(ctx context.Context) (st store.Store, where string, err error) {
+	switch kept, onServer := f.keepsHistory(); {
 	case !kept:
 		return nil, "", &gpu.Advice{
 			What: "with these settings no past is kept", Try: "name the folder with --state-dir, or the database with --history",
 		}
 	case onServer:
-		if st, err = postgres.View(c.server()); err != nil {
+		if st, err = postgres.View(f.server()); err != nil {
 			return nil, "", err
 		}
 		return st, "the database of --history", nil
 	}
-	file, err := sqlite.View(ctx, c.historyFile())
+	file, err := sqlite.View(ctx, f.historyFile())
 	if err != nil {
 		return nil, "", err
 	}
-	return file, c.historyFile(), nil
+	return file, f.historyFile(), nil
 }

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
-	"net/url"
 	"strings"
 
+	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/term"
@@ -26,22 +23,12 @@ type historyCommand struct {
 type historySize struct {
 	JSON bool   `name:"json" help:"Print what /api/gpu/history/size answers."`
 	URL  string `name:"url" placeholder:"URL" help:"Where gpuwhy is served, as for gpuwhy past."`
+	askingFlags
 }
 
 // Run prints how much is kept.
 func (c historySize) Run(env *environment) error {
-	answer, err := askPast(env.ctx, env, c.URL, "/api/gpu/history/size", typeJSON)
-	if err != nil {
-		return err
-	}
-	size, err := decoded[contract.PastSize](answer)
-	switch {
-	case err != nil:
-		return err
-	case c.JSON:
-		return term.JSON(env.stdout, size)
-	}
-	return term.PastSize(env.stdout, size)
+	return tellPast(env, &pastFlags{askingFlags: c.askingFlags, JSON: c.JSON, URL: c.URL}, client.GetHistorySize(), term.PastSize)
 }
 
 type historyExport struct {
@@ -55,43 +42,37 @@ type historyExport struct {
 	TZ     string   `name:"tz" placeholder:"ZONE" help:"The time zone in which times are understood; this machine's by default."`
 	JSON   bool     `name:"json" help:"Print JSON in place of CSV."`
 	URL    string   `name:"url" placeholder:"URL" help:"Where gpuwhy is served, as for gpuwhy past."`
+	askingFlags
 }
 
 // Run prints what is kept, as it comes.
 func (c historyExport) Run(env *environment) error {
-	path := map[string]string{
-		"readings": "/api/gpu/readings", "sessions": "/api/gpu/sessions", "causes": "/api/gpu/causes", "events": "/api/events",
-	}[c.What]
-	q := url.Values{
-		"from": {c.When}, "gpu": c.GPU, "user": given(c.User), "kind": c.Kind, "metric": c.Metric, "tier": given(c.Tier), "tz": {zoneAsked(c.TZ)},
-	}
-	for name, of := range map[string]string{"user": "sessions", "kind": "events", "metric": "readings", "tier": "readings"} {
-		if len(q[name]) > 0 && c.What != of {
-			return usageError{fmt.Errorf("--%s is about %s, not %s", name, of, c.What)}
+	for name, parameter := range map[string]struct {
+		about string
+		given bool
+	}{"user": {"sessions", c.User != ""}, "kind": {"events", len(c.Kind) > 0}, "metric": {"readings", len(c.Metric) > 0}, "tier": {"readings", c.Tier != ""}} {
+		if parameter.given && c.What != parameter.about {
+			return usageError{fmt.Errorf("--%s is about %s, not %s", name, parameter.about, c.What)}
 		}
 	}
-	contentType := typeJSON
+	span := client.Span{From: c.When, TimeZone: zoneAsked(c.TZ), GPU: c.GPU}
+	question := map[string]client.Request{
+		"readings": client.ListReadings(span, c.Tier, c.Metric...).Request,
+		"sessions": client.ListSessions(span, c.User).Request,
+		"causes":   client.ListCauses(span).Request,
+		"events":   client.ListEvents(span, c.Kind...).Request,
+	}[c.What]
 	if !c.JSON {
-		contentType = typeCSV
-		q.Set("format", "csv")
+		question = question.Table()
 	}
-	answer, err := askPast(env.ctx, env, c.URL, path+"?"+q.Encode(), contentType)
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriter(env.stdout)
-	_, err = io.Copy(out, answer)
-	if err = errors.Join(err, out.Flush(), answer.Close()); err != nil {
-		return fmt.Errorf("what is printed is not all: %w", err)
-	}
-	return nil
+	return c.printPast(env, c.URL, question)
 }
 
-type historyCompact struct{}
+type historyCompact struct{ databaseFlags }
 
 // Run makes the database as small as what is in it.
-func (historyCompact) Run(env *environment) (err error) {
-	st, where, err := env.cfg.ownedPast(env.ctx, env.log)
+func (c historyCompact) Run(env *environment) (err error) {
+	st, where, err := c.ownedPast(env.ctx, env.log)
 	if err != nil {
 		return err
 	}
@@ -111,11 +92,11 @@ func (historyCompact) Run(env *environment) (err error) {
 	return err
 }
 
-type historyCheck struct{}
+type historyCheck struct{ databaseFlags }
 
 // Run says whether the database is sound. It harms no gpuwhy that writes to it.
 func (c historyCheck) Run(env *environment) (err error) {
-	st, where, err := env.cfg.keptPast(env.ctx)
+	st, where, err := c.keptPast(env.ctx)
 	if err != nil {
 		return c.damage(env, err)
 	}
@@ -132,7 +113,7 @@ func (c historyCheck) Run(env *environment) (err error) {
 }
 
 // damage prints what was found, and returns what to do.
-func (historyCheck) damage(env *environment, err error) error {
+func (c historyCheck) damage(env *environment, err error) error {
 	if !errors.Is(err, store.ErrCorrupt) {
 		return err
 	}
@@ -142,8 +123,8 @@ func (historyCheck) damage(env *environment, err error) error {
 			fmt.Fprintln(env.stdout, term.Printable(strings.TrimSpace(line)))
 		}
 	}
-	if _, onServer := env.cfg.keepsHistory(); !onServer {
-		advice.Try = "save what can be read of it with the program sqlite3 (sqlite3 " + env.cfg.historyFile() + " .recover), and start gpuwhy again, " +
+	if _, onServer := c.keepsHistory(); !onServer {
+		advice.Try = "save what can be read of it with the program sqlite3 (sqlite3 " + c.historyFile() + " .recover), and start gpuwhy again, " +
 			"which sets the file aside and begins a new one"
 	}
 	return &advice

@@ -46,7 +46,7 @@ func TestTheDriverIsReadSeldomWhileNobodyLooks(t *testing.T) {
 	if n := readings() - before; n < 4 { // the first can be the newest there was, the last may not have ended
 		t.Errorf("%d readings of six that somebody got", n)
 	}
-	if err := v.conn.CloseNow(); err != nil {
+	if err := v.stream.Close(); err != nil {
 		t.Fatal(err)
 	}
 	rests("nobody looks any more")

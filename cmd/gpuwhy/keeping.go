@@ -47,64 +47,64 @@ func defaultStateDir() (string, error) {
 
 // takeStateDir makes sure that this program alone can keep something, and has a scribe write it. release ends that. Where
 // nobody has asked for it, that it can't be kept ends nothing.
-func (c *Config) takeStateDir(log *slog.Logger) (release func() error, err error) {
+func (d *daemon) takeStateDir(log *slog.Logger) (release func() error, err error) {
 	none := func() error { return nil }
-	if c.StateDir == "" {
+	if d.StateDir == "" {
 		return none, nil
 	}
-	if err = c.tryStateDir(log); err != nil && c.ownStateDir {
-		c.notKept, c.StateDir = err, ""
+	if err = d.tryStateDir(log); err != nil && d.ownStateDir {
+		d.notKept, d.StateDir = err, ""
 		return none, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c.scribe.Close, nil
+	return d.scribe.Close, nil
 }
 
-func (c *Config) tryStateDir(log *slog.Logger) error {
+func (d *daemon) tryStateDir(log *slog.Logger) error {
 	// A disk that does not even say whether the folder is there has to be seen to before anything starts.
-	_, err := regular.InTime(func() (fs.FileInfo, error) { return os.Stat(c.StateDir) })
+	_, err := regular.InTime(func() (fs.FileInfo, error) { return os.Stat(d.StateDir) })
 	if errors.Is(err, regular.ErrSlow) {
-		return fmt.Errorf("--state-dir %q: %w", c.StateDir, err)
+		return fmt.Errorf("--state-dir %q: %w", d.StateDir, err)
 	}
-	s := scribe.Start(c.StateDir, log)
+	s := scribe.Start(d.StateDir, log)
 	_, err = regular.InTime(func() (none struct{}, err error) { return none, s.Take(context.Background()) })
 	switch _, told := errors.AsType[*gpu.Advice](err); {
 	case err == nil:
 	case errors.Is(err, regular.ErrSlow):
-		log.Warn("the disk of the state directory takes no writes: the past and the state are kept as soon as it does", "dir", c.StateDir, "try", store.TrySlow)
+		log.Warn("the disk of the state directory takes no writes: the past and the state are kept as soon as it does", "dir", d.StateDir, "try", store.TrySlow)
 	case told:
 		return errors.Join(err, s.Close())
 	default:
-		return errors.Join(usageError{fmt.Errorf("--state-dir %q: %w", c.StateDir, err)}, s.Close())
+		return errors.Join(usageError{fmt.Errorf("--state-dir %q: %w", d.StateDir, err)}, s.Close())
 	}
 	installation := &keep.Installed{Shelf: s}
 	if _, err := installation.Installation(); errors.Is(err, keep.ErrDamaged) { // else it is known later
 		return errors.Join(err, s.Close())
 	}
-	c.scribe, c.installation = s, installation
+	d.scribe, d.installation = s, installation
 	return nil
 }
 
 // helpers are the processes that belong to this one, by name.
-func (c *Config) helpers() map[string]int {
+func (d *daemon) helpers() map[string]int {
 	pids := map[string]int{}
-	if c.scribe != nil {
-		pids[scribe.Name] = c.scribe.Pid()
+	if d.scribe != nil {
+		pids[scribe.Name] = d.scribe.Pid()
 	}
-	if c.fleetServer != nil {
-		pids[broker.Name] = c.fleetServer.Pid()
+	if d.fleetServer != nil {
+		pids[broker.Name] = d.fleetServer.Pid()
 	}
 	maps.DeleteFunc(pids, func(_ string, pid int) bool { return pid == 0 })
 	return pids
 }
 
-func (c *Config) helperPids() []int { return slices.Collect(maps.Values(c.helpers())) }
+func (d *daemon) helperPids() []int { return slices.Collect(maps.Values(d.helpers())) }
 
 // helperCosts are what they cost.
-func (c *Config) helperCosts() (all []metrics.Helper) {
-	for name, pid := range c.helpers() {
+func (d *daemon) helperCosts() (all []metrics.Helper) {
+	for name, pid := range d.helpers() {
 		if resident, cpu, err := helper.Cost(pid); err == nil { // else it has ended
 			all = append(all, metrics.Helper{Name: name, Resident: resident, CPU: cpu})
 		}
@@ -114,19 +114,19 @@ func (c *Config) helperCosts() (all []metrics.Helper) {
 }
 
 // warnOpenState says that others may change what is kept, or read the keys of a fleet.
-func (c *Config) warnOpenState(log *slog.Logger) {
-	if c.StateDir == "" {
+func (f *stateFlags) warnOpenState(log *slog.Logger) {
+	if f.StateDir == "" {
 		return
 	}
 	_, _ = regular.InTime(func() (none struct{}, err error) { // a disk that does not answer holds up nobody
-		c.warnOpen(log)
+		f.warnOpen(log)
 		return none, nil
 	})
 }
 
-func (c *Config) warnOpen(log *slog.Logger) {
-	keys := filepath.Join(c.StateDir, broker.Dir)
-	for _, dir := range []string{c.StateDir, keys} {
+func (f *stateFlags) warnOpen(log *slog.Logger) {
+	keys := filepath.Join(f.StateDir, broker.Dir)
+	for _, dir := range []string{f.StateDir, keys} {
 		if mode, open := open(dir, 0o002); open {
 			log.Warn("everybody may write to a folder in which gpuwhy keeps things: take that from them", "folder", dir, "mode", mode, "try", "chmod o-w")
 		}

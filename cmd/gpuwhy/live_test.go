@@ -116,7 +116,7 @@ func TestEventsOfTheLiveDashboard(t *testing.T) {
 	p := start(t, lib.Env(), "--interval=1h") // nothing comes by itself
 	v := p.dial()
 	var status contract.GPUStatus
-	if first, err := v.message(); err != nil || first.Event != "gpu_status" || json.Unmarshal(first.Data, &status) != nil {
+	if first, err := v.message(); err != nil || first.Event != "gpu_status" || first.Decode(&status) != nil {
 		t.Fatalf("the first message is %v, %v", first, err)
 	}
 	if status.Interval != 3600 || status.AlertThreshold != 50 || status.Version == "" || status.Node == "" {
@@ -319,7 +319,7 @@ func TestTheEnd(t *testing.T) {
 		}
 		var err error
 		for err == nil {
-			_, err = v.read()
+			_, err = v.message()
 		}
 		var goodbye websocket.CloseError
 		if !errors.As(err, &goodbye) || goodbye.Code != websocket.StatusGoingAway || goodbye.Reason == "" {

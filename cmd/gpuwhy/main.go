@@ -33,11 +33,9 @@ const (
 	exitUsage = 2 // the command line, the environment or the file is wrong
 )
 
-// commands is the command line: the configuration, and a command.
+// commands is the command line. Each command has the flags of its own type.
 type commands struct {
-	Config
-
-	Serve       serveCommand       `cmd:"" default:"1" help:"Read the GPUs and serve the dashboard (the default)."`
+	Serve       serveCommand       `cmd:"" help:"Read the GPUs and serve the dashboard (the default)."`
 	Agent       agentCommand       `cmd:"" help:"Read the GPUs and publish them to a fleet; serve a page only with --listen."`
 	Hub         hubCommand         `cmd:"" help:"Show a fleet that agents publish; read no GPU here."`
 	Record      recordCommand      `cmd:"" help:"Write the past of a fleet (--fleet) into one database (--history). As many as are wanted share the work."`
@@ -56,10 +54,20 @@ type commands struct {
 	Help        helpCommand        `cmd:"" help:"Print the help of gpuwhy or of a command, as --help does."`
 }
 
+// A runner is a command: it checks its settings, and runs with those that are good.
+type runner interface {
+	check() error
+	Run(env *environment) error
+}
+
+// logging is a command that has a log.
+type logging interface {
+	logger(w io.Writer) *slog.Logger
+}
+
 // environment is what a command is given.
 type environment struct {
 	ctx            context.Context
-	cfg            *Config
 	model          *kong.Application // all commands and flags
 	args           []string          // as they were given
 	log            *slog.Logger
@@ -91,20 +99,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 		tell(stderr, err)
 		return exitError
 	}
-	var cmd commands
 	exited := -1
-	parser, err := newParser(&cmd, stdout, stderr, func(code int) { exited = code })
+	parser, err := newParser(stdout, stderr, func(code int) { exited = code })
 	if err != nil {
 		tell(stderr, fmt.Errorf("the command line can't be built: %w", err))
 		return exitError
 	}
-	parsed, err := parser.Parse(pastArgs(asCommands(args)))
+	cmd, err := parse(parser, args)
 	if exited >= 0 { // --help
 		return exited
-	}
-	err = hinted(err)
-	if err == nil {
-		err = tidy(parsed)
 	}
 	if err == nil {
 		err = cmd.check()
@@ -116,7 +119,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	// Before this, a signal ends the program at once, whatever it reads.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	switch err := parsed.Run(&environment{ctx, &cmd.Config, parser.Model, args, newLogger(stderr, &cmd.Config), stdout, stderr}); {
+	log := slog.New(slog.DiscardHandler)
+	if c, ok := cmd.(logging); ok {
+		log = c.logger(stderr)
+	}
+	switch err := cmd.Run(&environment{ctx, parser.Model, args, log, stdout, stderr}); {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errQuiet):
@@ -128,21 +135,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		return exitError
 	}
-}
-
-// newParser reads the command line, the environment and the file into commands.
-func newParser(cmd *commands, stdout, stderr io.Writer, exit func(code int)) (*kong.Kong, error) {
-	return kong.New(cmd,
-		kong.Name("gpuwhy"),
-		kong.Description("Why is my GPU fan running? A live dashboard that names the process, user and container behind the heat."),
-		kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Writers(stdout, stderr),
-		kong.DefaultEnvars("GPUWHY"),
-		kernelFiles(),
-		kong.Vars{"listen": defaultListen},
-		kong.Exit(exit),
-	)
 }
 
 // tell prints an error for a person: one line, with what to do if that is known.
@@ -169,14 +161,4 @@ func unsetEmpty() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func newLogger(w io.Writer, cfg *Config) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(cfg.LogLevel)) // the flag is one of its names
-	options := &slog.HandlerOptions{Level: level}
-	if cfg.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
-	}
-	return slog.New(slog.NewTextHandler(w, options))
 }

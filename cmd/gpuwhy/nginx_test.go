@@ -297,13 +297,14 @@ func dialQuiet(t *testing.T, p *proxy) *websocket.Conn {
 // serveHere serves without a sampler, in this process, until the test ends.
 func serveHere(t *testing.T, basePath string) (a *app.App, address string) {
 	t.Helper()
-	cfg := &Config{Source: []string{"simulate:rtx-4090"}, Listen: "127.0.0.1:0", BasePath: basePath, Interval: time.Hour, Deadline: time.Second, MaxViewers: 9}
+	f := &serveFlags{}
+	f.Source, f.Listen, f.BasePath, f.Interval, f.Deadline, f.MaxViewers = []string{"simulate:rtx-4090"}, "127.0.0.1:0", basePath, time.Hour, time.Second, 9
 	log := slog.New(slog.DiscardHandler)
-	in, err := newInputs(cfg, log)
+	in, err := f.target().inputs(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err = app.New(cfg.options(), in, log); err != nil {
+	if a, err = app.New((&daemon{programFlags: &f.programFlags}).options(), in, log); err != nil {
 		t.Fatal(err)
 	}
 	site := httptest.NewServer(a.Handler())

@@ -18,11 +18,13 @@ type notifyCommand struct {
 
 type notifyTestCommand struct {
 	Targets []string `arg:"" optional:"" name:"target" help:"Names of targets; all by default."`
+	commonFlags
+	alertFlags
 }
 
 // Run sends a message to all targets at once. It fails if one does not take it.
 func (c notifyTestCommand) Run(env *environment) error {
-	targets, err := c.targets(env.cfg)
+	targets, err := c.targets()
 	if err != nil {
 		return usageError{err}
 	}
@@ -46,17 +48,17 @@ func (c notifyTestCommand) Run(env *environment) error {
 }
 
 // targets returns the targets that the command line names, or all.
-func (c notifyTestCommand) targets(cfg *Config) ([]notify.Target, error) {
-	if cfg.AlertRules == "" {
+func (c notifyTestCommand) targets() ([]notify.Target, error) {
+	if c.AlertRules == "" {
 		return nil, errors.New("no targets are known: name the file that has them with --alert-rules")
 	}
-	file, err := cfg.rules()
+	file, err := c.rules()
 	if err != nil {
 		return nil, err
 	}
 	all := file.Notify.Targets
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s has no targets: docs/notifications.md says how they are written", cfg.AlertRules)
+		return nil, fmt.Errorf("%s has no targets: docs/notifications.md says how they are written", c.AlertRules)
 	}
 	if len(c.Targets) == 0 {
 		return all, nil

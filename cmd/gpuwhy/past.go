@@ -1,14 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 
+	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
@@ -19,6 +19,7 @@ type pastFlags struct {
 	CSV     bool   `name:"csv" help:"Print a table for other programs."`
 	URL     string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default what --listen and --base-path say, and the database of --history where nobody listens there."`
 	Machine string `placeholder:"NODE" help:"One machine of a fleet; all that the database has by default."`
+	askingFlags
 }
 
 type pastCommand struct {
@@ -29,7 +30,7 @@ type pastCommand struct {
 
 // Run prints what went on over a span of time.
 func (c pastCommand) Run(env *environment) error {
-	return answerOf(env, c.pastFlags, "/api/gpu/why", url.Values{"from": {c.When}, "gpu": given(c.GPU)}, term.Past)
+	return tellPast(env, &c.pastFlags, client.GetPastWhy(c.span(c.When, c.GPU)), term.Past)
 }
 
 type sessionsCommand struct {
@@ -41,7 +42,7 @@ type sessionsCommand struct {
 
 // Run prints the processes that were on GPUs.
 func (c sessionsCommand) Run(env *environment) error {
-	return answerOf(env, c.pastFlags, "/api/gpu/sessions", url.Values{"from": {c.When}, "gpu": given(c.GPU), "user": given(c.User)}, term.Sessions)
+	return tellPast(env, &c.pastFlags, client.ListSessions(c.span(c.When, c.GPU), c.User), term.Sessions)
 }
 
 type usageCommand struct {
@@ -57,8 +58,8 @@ func (c usageCommand) Run(env *environment) error {
 	if c.When != "" && c.Since != "" {
 		return usageError{errors.New("give the span of time once: as an argument, or with --since")}
 	}
-	q := url.Values{"from": {cmp.Or(c.When, since(c.Since), "this month")}, "by": {c.By}, "user": given(c.User)}
-	return answerOf(env, c.pastFlags, "/api/gpu/usage", q, term.Usage)
+	when := cmp.Or(c.When, since(c.Since), "this month")
+	return tellPast(env, &c.pastFlags, client.GetUsage(c.span(when, ""), c.By, c.User), term.Usage)
 }
 
 // since is the span from a time until now; empty without one.
@@ -88,60 +89,36 @@ func pastArgs(args []string) []string {
 	return args
 }
 
-// given is a parameter that is left out if it is empty.
-func given(value string) []string {
-	if value == "" {
-		return nil
+// span is what is asked about.
+func (f *pastFlags) span(when, gpu string) client.Span {
+	s := client.Span{From: when, TimeZone: zoneAsked(f.TZ), Node: f.Machine}
+	if gpu != "" {
+		s.GPU = []string{gpu}
 	}
-	return []string{value}
+	return s
 }
 
-// answerOf prints what gpuwhy answers.
-func answerOf[T any](env *environment, flags pastFlags, path string, q url.Values, show func(io.Writer, *T) error) error {
-	if flags.JSON && flags.CSV {
+// tellPast prints what gpuwhy answers.
+func tellPast[A any](env *environment, flags *pastFlags, call client.Call[A], show func(io.Writer, *A) error) error {
+	switch {
+	case flags.JSON && flags.CSV:
 		return usageError{errors.New("--json and --csv can't be used together")}
+	case flags.CSV:
+		return flags.printPast(env, flags.URL, call.Table())
 	}
-	if flags.CSV {
-		q.Set("format", "csv")
-	}
-	if flags.Machine != "" {
-		q.Set("node", flags.Machine)
-	}
-	q.Set("tz", zoneAsked(flags.TZ))
-	contentType := typeJSON
-	if flags.CSV {
-		contentType = typeCSV
-	}
-	answer, err := askPast(env.ctx, env, flags.URL, path+"?"+q.Encode(), contentType)
-	if err != nil {
+	var body bytes.Buffer
+	err := flags.askPast(env, flags.URL, call.Request, &body)
+	if err != nil && body.Len() == 0 {
 		return err
 	}
-	if flags.CSV {
-		if _, err = io.Copy(env.stdout, answer); err != nil {
-			err = fmt.Errorf("what is printed is not all: %w", err)
-		}
-		return errors.Join(err, answer.Close())
-	}
-	into, err := decoded[T](answer)
-	if err != nil {
-		return err
+	answer, unread := call.Decode(body.Bytes())
+	if err = cmp.Or(err, unread); err != nil {
+		return fmt.Errorf("the answer can't be read: %w", err)
 	}
 	if flags.JSON {
-		return term.JSON(env.stdout, into)
+		return term.JSON(env.stdout, answer)
 	}
-	return show(env.stdout, into)
-}
-
-// What answers about the past are.
-const typeJSON, typeCSV = "application/json", "text/csv"
-
-// decoded reads an answer to its end, and closes it.
-func decoded[T any](answer io.ReadCloser) (*T, error) {
-	into := new(T)
-	if err := errors.Join(json.NewDecoder(answer).Decode(into), answer.Close()); err != nil {
-		return nil, fmt.Errorf("the answer can't be read: %w", err)
-	}
-	return into, nil
+	return show(env.stdout, answer)
 }
 
 // zoneAsked is the zone of --tz, or else this machine's.

@@ -103,7 +103,7 @@ func serverAway(t *testing.T, more time.Duration) {
 		{"sessions", "30m"}, {"past", "30m"}, {"history", "size"}, {"history", "export", "readings", "30m", "--metric=power_draw"},
 		{"history", "check"}, {"history", "compact"},
 	} {
-		r := command(t, []string{"PGPASSWORD=" + pgtest.Password}, append(args, noServer, "--history="+address)...)
+		r := command(t, []string{"PGPASSWORD=" + pgtest.Password}, append(unserved(args...), "--history="+address)...)
 		if r.code != exitOK || len(r.stdout) < 30 || strings.Contains(r.stdout+r.stderr, pgtest.Guarded) || args[0] != "history" && !strings.Contains(r.stderr, "this is from the database of --history") {
 			t.Errorf("%v from the database: %+v", args, r)
 		}
@@ -129,7 +129,7 @@ func TestReadingWhereNoPastIs(t *testing.T) {
 	server := postgresServer(t)
 	server.Exec(t, "postgres", "CREATE SCHEMA other")
 	for _, args := range [][]string{{"past", "30m"}, {"sessions", "30m"}, {"history", "size"}, {"history", "check"}, {"history", "compact"}} {
-		r := command(t, nil, append(args, noServer, "--history="+server.URL("postgres", "postgres")+"&search_path=other")...)
+		r := command(t, nil, append(unserved(args...), "--history="+server.URL("postgres", "postgres")+"&search_path=other")...)
 		if r.code != exitError || !strings.Contains(r.stderr, `in the schema "other"`) {
 			t.Errorf("%v: %+v", args, r)
 		}

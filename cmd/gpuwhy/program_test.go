@@ -22,8 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/coder/websocket"
-
+	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -264,84 +263,81 @@ func (p *program) fetch(path string, header http.Header) (*http.Response, []byte
 func (p *program) await(what string, condition func(contract.Update) bool) contract.Update {
 	p.t.Helper()
 	v := p.dial()
-	defer v.conn.CloseNow() // so that nobody looks on
+	defer v.stream.Close() // so that nobody looks on
 	return v.await(what, condition)
 }
 
 // viewer is a client of /ws. It takes each message at once, as a page does: the hub drops viewers that don't.
 type viewer struct {
-	t    testing.TB
-	conn *websocket.Conn
-	come chan arrival
+	t      testing.TB
+	stream *client.Stream
+	come   chan arrival
 }
 
 // An arrival is what came next: a message, or the end of the connection.
 type arrival struct {
-	text []byte
-	err  error
+	client.Message
+	err error
 }
 
 // mostUnread is how many messages wait for a test to read them: more than come while it runs.
 const mostUnread = 1 << 14
 
-type message struct {
-	Event string          `json:"event"`
-	ID    json.RawMessage `json:"id"`
-	Data  json.RawMessage `json:"data"`
+// client asks the program.
+func (p *program) client(o client.Options) *client.Client {
+	p.t.Helper()
+	c, err := client.New(p.url, o)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return c
 }
 
 func (p *program) dial() *viewer {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
-	defer cancel()
-	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(p.url, "http")+"ws", nil)
+	v, err := p.view(client.Options{})
 	if err != nil {
 		p.t.Fatalf("dial: %v", err)
 	}
-	return p.views(conn)
+	return v
 }
 
-// views makes a viewer of a connection.
-func (p *program) views(conn *websocket.Conn) *viewer {
-	conn.SetReadLimit(64 << 20)
-	v := &viewer{p.t, conn, make(chan arrival, mostUnread)}
+func (p *program) view(o client.Options) (*viewer, error) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
+	defer cancel()
+	stream, err := p.client(o).Dial(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	v := &viewer{p.t, stream, make(chan arrival, mostUnread)}
 	ended := make(chan struct{})
 	p.t.Cleanup(func() {
-		conn.CloseNow()
+		stream.Close()
 		<-ended
 	})
 	go func() {
 		defer close(ended)
 		for {
-			_, text, err := conn.Read(context.Background()) // until it is closed
-			v.come <- arrival{text, err}
+			m, err := stream.Next(context.Background()) // until it is closed
+			v.come <- arrival{m, err}
 			if err != nil {
 				return
 			}
 		}
 	}()
-	return v
-}
-
-// read returns the next message as it came.
-func (v *viewer) read() ([]byte, error) {
-	v.t.Helper()
-	a := testkit.Receive(v.t, "a message", v.come)
-	return a.text, a.err
+	return v, nil
 }
 
 // message returns the next message.
-func (v *viewer) message() (m message, err error) {
+func (v *viewer) message() (client.Message, error) {
 	v.t.Helper()
-	text, err := v.read()
-	if err == nil {
-		err = json.Unmarshal(text, &m)
-	}
-	return m, err
+	a := testkit.Receive(v.t, "a message", v.come)
+	return a.Message, a.err
 }
 
 // next returns the next message of an event, whatever comes between.
-func (v *viewer) next(event string, into any) message {
+func (v *viewer) next(event string, into any) client.Message {
 	v.t.Helper()
 	for {
 		m, err := v.message()
@@ -352,8 +348,8 @@ func (v *viewer) next(event string, into any) message {
 			continue
 		}
 		if into != nil {
-			if err := json.Unmarshal(m.Data, into); err != nil {
-				v.t.Fatalf("%s: %v\n%s", event, err, m.Data)
+			if err := m.Decode(into); err != nil {
+				v.t.Fatalf("%v\n%s", err, m.Data)
 			}
 		}
 		return m
@@ -364,7 +360,7 @@ func (v *viewer) send(text string) {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
-	if err := v.conn.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
+	if err := v.stream.SendText(ctx, text); err != nil {
 		v.t.Fatal(err)
 	}
 }
@@ -399,7 +395,7 @@ func (v *viewer) request(id string, each ...func(contract.Update)) (u contract.U
 			switch {
 			case m.Event == "gpu_status_update":
 				u = contract.Update{}
-				if err := json.Unmarshal(m.Data, &u); err != nil {
+				if err := m.Decode(&u); err != nil {
 					v.t.Fatal(err)
 				}
 				if answers {

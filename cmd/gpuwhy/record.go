@@ -14,12 +14,20 @@ import (
 )
 
 // recordCommand writes the past of a fleet into one database.
-type recordCommand struct{}
+type recordCommand struct {
+	commonFlags
+	keptFlags
+	retentionFlags
+	joiningFlags
+}
+
+func (c *recordCommand) check() error {
+	return first(c.retentionFlags.check, c.joiningFlags.check, func() error { return c.keptFlags.check(true) })
+}
 
 // Run writes until a signal. What fails is tried again, and told in the log.
-func (recordCommand) Run(env *environment) error {
-	c := env.cfg
-	env.tellUnknown()
+func (c *recordCommand) Run(env *environment) error {
+	env.tellUnknown(nil)
 	kept, onServer := c.keepsHistory()
 	switch {
 	case len(c.fleet) == 0:

@@ -13,77 +13,90 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
+	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/ownfile"
+	"github.com/gpuwhy/gpuwhy/internal/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 )
 
-type serveCommand struct{}
+type serveCommand struct{ serveFlags }
 
 // Run serves until the context ends.
-func (serveCommand) Run(env *environment) error {
-	shows := env.cfg.FleetListen != ""
-	return env.run(role{reads: true, page: true, publishes: shows || len(env.cfg.fleet) > 0, shows: shows})
+func (c *serveCommand) Run(env *environment) error {
+	shows := c.FleetListen != ""
+	return env.run(&c.programFlags, role{reads: c.target(), page: true, publishes: shows || len(c.fleet) > 0, shows: shows})
 }
 
 // A role is what a program does that runs until it is ended.
 type role struct {
-	reads     bool // this machine
-	page      bool // is served
-	publishes bool // to a fleet what it reads
-	shows     bool // what others publish
+	reads     *target // nil: none
+	page      bool    // is served
+	publishes bool    // to a fleet what it reads
+	shows     bool    // what others publish
+}
+
+// A daemon is a program that runs until it is ended, with helpers that it has started.
+type daemon struct {
+	*programFlags
+	installation *keep.Installed // of the state directory, once it is taken; nil without one
+	scribe       scribe.Scribe   // of the same
+	fleetServer  broker.Server   // nil: this program is none
 }
 
 // run runs the program until the context ends.
-func (env *environment) run(as role) (err error) {
-	cfg := env.cfg
-	env.tellUnknown()
+func (env *environment) run(flags *programFlags, as role) (err error) {
+	d := &daemon{programFlags: flags}
+	rules, _ := d.rules() // its errors are told where it is used
+	env.tellUnknown(variablesOf(rules))
 	collectSooner()
 	hangups := make(chan os.Signal, 1)
-	if cfg.AlertRules != "" || !onTerminal() {
+	if d.AlertRules != "" || !onTerminal() {
 		signal.Notify(hangups, syscall.SIGHUP)
 		defer signal.Stop(hangups)
 	}
-	release, err := cfg.takeStateDir(env.log)
+	release, err := d.takeStateDir(env.log)
 	if err != nil {
 		return err
 	}
-	if cfg.notKept != nil {
-		env.log.Warn("nothing is kept over a restart", "err", cfg.notKept, "try", app.TryStateDir)
+	if d.notKept != nil {
+		env.log.Warn("nothing is kept over a restart", "err", d.notKept, "try", app.TryStateDir)
 	}
-	cfg.warnOpenState(env.log)
+	d.warnOpenState(env.log)
 	defer func() { err = errors.Join(err, release()) }()
 	var in []*app.Inputs
-	if as.reads {
-		if in, err = newInputs(cfg, env.log); err != nil {
+	if as.reads != nil {
+		as.reads.helpers = d.helperPids
+		if in, err = as.reads.inputs(env.log); err != nil {
 			return err
 		}
 	}
-	options := cfg.options()
-	if cfg.scribe != nil {
-		options.Files = cfg.scribe
+	options := d.options()
+	if d.scribe != nil {
+		options.Files = d.scribe
 	}
-	if options.Fleet, err = env.newFleet(as, in); err != nil {
+	if options.Fleet, err = env.newFleet(d, as, in); err != nil {
 		if env.ctx.Err() != nil { // told to end while the fleet's server started, which is no fault of it
 			err = nil
 		}
 		return errors.Join(err, app.CloseAll(in))
 	}
-	if options.Clusters, err = cfg.newClusters(env.log); err != nil {
+	if options.Clusters, err = d.newClusters(env.log); err != nil {
 		return errors.Join(err, app.CloseAll(in), options.Fleet.Close())
 	}
-	share(len(cfg.helpers()))
-	options.History = cfg.newHistory(as, only(in), env.log)
+	share(len(d.helpers()))
+	options.History = d.newHistory(as, only(in), env.log)
 	a, err := app.New(options, in, env.log)
 	if err != nil {
 		return usageError{err}
 	}
 	var ln net.Listener
 	if as.page {
-		if ln, err = listen(env.ctx, "listen", cfg.address()); err != nil {
+		if ln, err = listen(env.ctx, "listen", d.address()); err != nil {
 			return errors.Join(err, a.Close())
 		}
-		fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), ownURL(ln.Addr().String(), cfg.BasePath))
+		fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), ownURL(ln.Addr().String(), d.BasePath))
 		if f := options.Fleet; f != nil && f.Joins != "" {
 			fmt.Fprintf(env.stdout, "machines join at %s: 'gpuwhy fleet join-command NODE' prints the line for each\n", f.Joins)
 		}
@@ -105,31 +118,44 @@ func only(in []*app.Inputs) string {
 }
 
 // options are the settings of the program that serves.
-func (c *Config) options() app.Options {
+func (d *daemon) options() app.Options {
 	return app.Options{
 		Version: versionText(),
-		Node:    c.name(),
+		Node:    d.name(),
 		Address: server.Address{
-			Listen: c.address(), Hostname: c.hostname, BasePath: c.BasePath, AllowOrigins: c.origins, AllowEmbed: c.frames, AllowHosts: c.hosts,
-			TrustedProxies: c.proxies, MaxViewersOfAddress: c.MaxViewersPerAddress,
+			Listen: d.address(), Hostname: d.hostname, BasePath: d.BasePath, AllowOrigins: d.origins, AllowEmbed: d.frames, AllowHosts: d.hosts,
+			TrustedProxies: d.proxies, MaxViewersOfAddress: d.MaxViewersPerAddress,
 		},
-		MaxViewers:       c.MaxViewers,
-		Interval:         c.Interval,
-		IdleInterval:     c.IdleInterval,
-		Deadline:         c.Deadline,
-		AlertRules:       c.AlertRules,
-		AlertUtilization: c.AlertUtilization,
-		MetricsFamilies:  c.MetricsFamilies,
-		StateDir:         c.StateDir,
-		Installation:     c.installation,
-		Export:           c.exports,
-		NotKept:          c.notKept,
-		Helpers:          c.helperCosts,
+		MaxViewers:       d.MaxViewers,
+		Interval:         d.Interval,
+		IdleInterval:     d.IdleInterval,
+		Deadline:         d.Deadline,
+		AlertRules:       d.AlertRules,
+		AlertUtilization: d.AlertUtilization,
+		MetricsFamilies:  d.MetricsFamilies,
+		StateDir:         d.StateDir,
+		Installation:     d.installation,
+		Export:           d.exports,
+		NotKept:          d.notKept,
+		Helpers:          d.helperCosts,
 	}
 }
 
 // rules are those of the file of alert rules, or the default rules.
-func (c *Config) rules() (*rulefile.File, error) { return app.Rules(c.AlertRules, c.AlertUtilization) }
+func (f *alertFlags) rules() (*rulefile.File, error) {
+	return app.Rules(f.AlertRules, f.AlertUtilization)
+}
+
+// variablesOf are those in which targets of alerts have their addresses. file may be nil.
+func variablesOf(file *rulefile.File) (names []string) {
+	if file == nil {
+		return nil
+	}
+	for i := range file.Notify.Targets {
+		names = append(names, file.Notify.Targets[i].URLEnv)
+	}
+	return names
+}
 
 // onTerminal reports whether the program belongs to a terminal, with which it may end.
 func onTerminal() bool {

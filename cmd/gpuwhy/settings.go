@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -126,18 +125,13 @@ var otherWords = map[string]string{
 // unknownVariables says which variables look like settings and are none. others are names that settings mention.
 func unknownVariables(environ []string, app *kong.Application, others []string) (notes []string) {
 	var known []string
-	var collect func(n *kong.Node)
-	collect = func(n *kong.Node) {
-		for _, flag := range n.Flags {
+	for _, leaf := range app.Leaves(false) {
+		for _, flag := range leaf.Flags {
 			for _, name := range flag.Envs {
 				known = append(known, strings.TrimPrefix(name, variables))
 			}
 		}
-		for _, child := range n.Children {
-			collect(child)
-		}
 	}
-	collect(app.Node)
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		of, ours := strings.CutPrefix(name, variables)
@@ -159,21 +153,10 @@ func unknownVariables(environ []string, app *kong.Application, others []string) 
 }
 
 // tellUnknown logs which variables are ignored.
-func (env *environment) tellUnknown() {
-	for _, note := range env.unknown() {
+func (env *environment) tellUnknown(others []string) {
+	for _, note := range unknownVariables(os.Environ(), env.model, others) {
 		env.log.Warn("a variable is ignored", "why", note)
 	}
-}
-
-// unknown says which variables look like settings and are none; a target of alerts may have its address in one.
-func (env *environment) unknown() []string {
-	var others []string
-	if file, err := env.cfg.rules(); err == nil {
-		for i := range file.Notify.Targets {
-			others = append(others, file.Notify.Targets[i].URLEnv)
-		}
-	}
-	return unknownVariables(os.Environ(), env.model, others)
 }
 
 // asCommands writes "--version" and "help" as the commands and flags that they are.
@@ -190,13 +173,12 @@ func asCommands(args []string) []string {
 	return args
 }
 
-// errNoHelp is for a command that is read as a flag before.
-var errNoHelp = errors.New("write: gpuwhy help [COMMAND]")
-
 // helpCommand is there to be listed: see [asCommands].
 type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"The command to tell of."`
 }
+
+func (helpCommand) check() error { return nil }
 
 // Run is never called.
 func (helpCommand) Run(*environment) error { return usageError{errNoHelp} }

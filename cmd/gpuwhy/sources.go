@@ -65,37 +65,44 @@ func reads(system string, library bool) string {
 }
 
 // simulates returns the profile that is simulated.
-func (c *Config) simulates() (profile string, ok bool) {
-	if len(c.Source) != 1 {
+func (f *sourceFlags) simulates() (profile string, ok bool) {
+	if len(f.Source) != 1 {
 		return "", false
 	}
-	return strings.CutPrefix(c.Source[0], simulation)
+	return strings.CutPrefix(f.Source[0], simulation)
 }
 
-// checkSource says what is wrong with the list of sources; "" for nothing.
-func (c *Config) checkSource() string {
+// live reports whether readings are of a real machine, as it is now.
+func (f *sourceFlags) live() bool {
+	_, simulated := f.simulates()
+	_, played := f.replays()
+	return !simulated && !played
+}
+
+// wrong says what is wrong with the list of sources; "" for nothing.
+func (f *sourceFlags) wrong() string {
 	of := "must be auto, or some of " + strings.Join(realSources, ", ") + " with commas, or simulate:PROFILE, or replay:DIR"
-	if len(c.Source) == 0 {
+	if len(f.Source) == 0 {
 		return of
 	}
-	if profile, ok := c.simulates(); ok {
+	if profile, ok := f.simulates(); ok {
 		if _, err := sim.Nodes(profile, time.Now); err != nil {
 			return err.Error()
 		}
 		return ""
 	}
-	if dir, ok := c.replays(); ok {
+	if dir, ok := f.replays(); ok {
 		return checkReplay(dir)
 	}
-	for i, name := range c.Source {
+	for i, name := range f.Source {
 		switch {
-		case name == sourceAuto && len(c.Source) > 1:
+		case name == sourceAuto && len(f.Source) > 1:
 			return "auto stands for all sources: give it alone"
 		case strings.HasPrefix(name, simulation):
 			return "a simulation is never mixed with other sources: give it alone"
 		case strings.HasPrefix(name, recorded):
 			return "a recording is never mixed with other sources: give it alone"
-		case slices.Contains(c.Source[:i], name):
+		case slices.Contains(f.Source[:i], name):
 			return fmt.Sprintf("%q is there twice", name)
 		case name != sourceAuto && !slices.Contains(realSources, name):
 			return of
@@ -104,45 +111,65 @@ func (c *Config) checkSource() string {
 	return ""
 }
 
-// newInputs returns the inputs of each node, with its place; a real machine is one.
-func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
-	all, err := readInputs(cfg, log)
+// A target is the machine that is read, and how.
+type target struct {
+	*nameFlags
+	*sourceFlags
+	*paceFlags
+	*deadlineFlags
+	*deviceFlags
+	*privacyFlags
+	labels  map[string]string
+	helpers func() []int // processes that belong to this one; nil: none
+}
+
+func (f *readingFlags) target() *target {
+	return &target{&f.nameFlags, &f.sourceFlags, &f.paceFlags, &f.deadlineFlags, &f.deviceFlags, &f.privacyFlags, nil, nil}
+}
+
+func (f *serveFlags) target() *target {
+	return &target{&f.nameFlags, &f.sourceFlags, &f.paceFlags, &f.deadlineFlags, &f.deviceFlags, &f.privacyFlags, f.labels, nil}
+}
+
+// inputs returns the inputs of each node, with its place; a real machine is one.
+func (m *target) inputs(log *slog.Logger) ([]*app.Inputs, error) {
+	all, err := m.read(log)
 	for _, in := range all {
-		cfg.locate(in)
+		m.locate(in)
 	}
 	return all, err
 }
 
-func readInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
-	if profile, ok := cfg.simulates(); ok {
+func (m *target) read(log *slog.Logger) ([]*app.Inputs, error) {
+	if profile, ok := m.simulates(); ok {
 		nodes, err := sim.Nodes(profile, time.Now)
 		if err != nil {
 			return nil, err
 		}
 		var all []*app.Inputs
 		for _, source := range nodes {
-			in := &app.Inputs{Node: source.Node(), Origin: cfg.Source[0], Sources: []sampler.Source{source}, Place: insight.Place{Labels: source.Labels()}}
+			in := &app.Inputs{Node: source.Node(), Origin: m.Source[0], Sources: []sampler.Source{source}, Place: insight.Place{Labels: source.Labels()}}
 			if len(nodes) == 1 {
-				in.Node = cmp.Or(cfg.Node, in.Node)
+				in.Node = cmp.Or(m.Node, in.Node)
 			}
 			all = append(all, in)
 		}
 		return all, nil
 	}
-	if dir, ok := cfg.replays(); ok {
-		return newReplay(cfg, dir, log)
+	if dir, ok := m.replays(); ok {
+		return m.newReplay(dir, log)
 	}
-	local := host.New(cfg.SysfsRoot, host.ShowCommands(cfg.ShowCommands), log.With("part", "host"))
-	local.Helpers = cfg.helperPids
+	local := host.New(m.SysfsRoot, host.ShowCommands(m.ShowCommands), log.With("part", "host"))
+	local.Helpers = m.helpers
 	// The origin is "auto" for every source, since it is the same machine.
-	in := &app.Inputs{Node: cfg.name(), Origin: sourceAuto, Host: local}
+	in := &app.Inputs{Node: m.name(), Origin: sourceAuto, Host: local}
 	var suspects func() []gpu.Suspect
-	if cfg.KernelLog != "" {
-		kernel := kernellog.New(kernellog.Config{Path: cfg.KernelLog, Log: log.With("part", "kernellog")})
+	if m.KernelLog != "" {
+		kernel := kernellog.New(kernellog.Config{Path: m.KernelLog, Log: log.With("part", "kernellog")})
 		in.KernelLog, suspects = kernel, kernel.Suspects
 	}
-	in.Sources = newSources(cfg, suspects, log)
-	in.Guessed = slices.Contains(cfg.Source, sourceAuto)
+	in.Sources = m.newSources(suspects, log)
+	in.Guessed = slices.Contains(m.Source, sourceAuto)
 	if hint := local.Hint(); !hint.IsZero() {
 		in.Notes = append(in.Notes, hint)
 	}
@@ -152,41 +179,41 @@ func readInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 // newSources returns the sources that are asked for. Both ways to read NVIDIA's devices are
 // one source: the program is read where the library can't be loaded. suspects are the cards that the
 // kernel's log calls broken; nil where nobody reads it.
-func newSources(cfg *Config, suspects func() []gpu.Suspect, log *slog.Logger) (all []sampler.Source) {
+func (m *target) newSources(suspects func() []gpu.Suspect, log *slog.Logger) (all []sampler.Source) {
 	named := func(name string) bool {
-		return slices.Contains(cfg.Source, name) || slices.Contains(cfg.Source, sourceAuto)
+		return slices.Contains(m.Source, name) || slices.Contains(m.Source, sourceAuto)
 	}
 	switch {
 	case named(sourceNVML) && named(sourceSMI) && !isLinux:
-		all = append(all, &nvidia.Either{Library: newSMI(cfg, suspects, log), SysfsRoot: cfg.SysfsRoot})
+		all = append(all, &nvidia.Either{Library: m.newSMI(suspects, log), SysfsRoot: m.SysfsRoot})
 	case named(sourceNVML) && named(sourceSMI):
-		program := func() nvidia.Source { return newSMI(cfg, suspects, log) }
-		all = append(all, &nvidia.Either{Library: newNVML(cfg, suspects, log), Program: program, SysfsRoot: cfg.SysfsRoot})
+		program := func() nvidia.Source { return m.newSMI(suspects, log) }
+		all = append(all, &nvidia.Either{Library: m.newNVML(suspects, log), Program: program, SysfsRoot: m.SysfsRoot})
 	case named(sourceNVML):
-		all = append(all, &nvidia.Either{Library: newNVML(cfg, suspects, log), SysfsRoot: cfg.SysfsRoot, Named: true})
+		all = append(all, &nvidia.Either{Library: m.newNVML(suspects, log), SysfsRoot: m.SysfsRoot, Named: true})
 	case named(sourceSMI):
-		all = append(all, &nvidia.Either{Library: newSMI(cfg, suspects, log), SysfsRoot: cfg.SysfsRoot, Named: true})
+		all = append(all, &nvidia.Either{Library: m.newSMI(suspects, log), SysfsRoot: m.SysfsRoot, Named: true})
 	}
-	holders := drm.NewHolders(cfg.ProcRoot, cfg.SysfsRoot)
+	holders := drm.NewHolders(m.ProcRoot, m.SysfsRoot)
 	var devices string // the device files are those of the real sysfs
-	if cfg.SysfsRoot == "/sys" {
+	if m.SysfsRoot == "/sys" {
 		devices = "/dev"
 	}
 	if named(sourceAMD) {
 		all = append(all, amd.New(amd.Config{
-			SysfsRoot: cfg.SysfsRoot,
-			ProcRoot:  cfg.ProcRoot,
-			Deadline:  cfg.Deadline,
+			SysfsRoot: m.SysfsRoot,
+			ProcRoot:  m.ProcRoot,
+			Deadline:  m.Deadline,
 			Holders:   holders,
 			Log:       log.With("part", sourceAMD),
 		}))
 	}
 	if named(sourceIntel) {
 		all = append(all, intel.New(intel.Config{
-			SysfsRoot:   cfg.SysfsRoot,
-			ProcRoot:    cfg.ProcRoot,
+			SysfsRoot:   m.SysfsRoot,
+			ProcRoot:    m.ProcRoot,
 			DevicesRoot: devices,
-			Deadline:    cfg.Deadline,
+			Deadline:    m.Deadline,
 			Holders:     holders,
 			Log:         log.With("part", sourceIntel),
 		}))
@@ -194,31 +221,31 @@ func newSources(cfg *Config, suspects func() []gpu.Suspect, log *slog.Logger) (a
 	return all
 }
 
-func newNVML(cfg *Config, suspects func() []gpu.Suspect, log *slog.Logger) *nvml.Source {
+func (m *target) newNVML(suspects func() []gpu.Suspect, log *slog.Logger) *nvml.Source {
 	return nvml.New(nvml.Config{
-		LibraryPath: cfg.NVMLLibrary,
-		SysfsRoot:   cfg.SysfsRoot,
-		ProcRoot:    cfg.ProcRoot,
+		LibraryPath: m.NVMLLibrary,
+		SysfsRoot:   m.SysfsRoot,
+		ProcRoot:    m.ProcRoot,
 		Suspects:    suspects,
-		Deadline:    cfg.Deadline,
+		Deadline:    m.Deadline,
 		// The window covers the work between two readings. At short intervals it
 		// covers the driver's own samples, which are up to a second apart.
-		Window:         max(cfg.Interval, 2*time.Second),
-		Apart:          max(cfg.Interval, cfg.IdleInterval),
-		PCIeThroughput: cfg.PCIeThroughput,
+		Window:         max(m.Interval, 2*time.Second),
+		Apart:          max(m.Interval, m.IdleInterval),
+		PCIeThroughput: m.PCIeThroughput,
 		Log:            log.With("part", sourceNVML),
 	})
 }
 
-func newSMI(cfg *Config, suspects func() []gpu.Suspect, log *slog.Logger) *smi.Source {
+func (m *target) newSMI(suspects func() []gpu.Suspect, log *slog.Logger) *smi.Source {
 	return smi.New(smi.Config{
-		Program:        cfg.NvidiaSMI,
-		SysfsRoot:      cfg.SysfsRoot,
-		ProcRoot:       cfg.ProcRoot,
+		Program:        m.NvidiaSMI,
+		SysfsRoot:      m.SysfsRoot,
+		ProcRoot:       m.ProcRoot,
 		Suspects:       suspects,
-		Interval:       cfg.Interval,
-		Deadline:       cfg.Deadline,
-		PCIeThroughput: cfg.PCIeThroughput,
+		Interval:       m.Interval,
+		Deadline:       m.Deadline,
+		PCIeThroughput: m.PCIeThroughput,
 		Log:            log.With("part", sourceSMI),
 	})
 }

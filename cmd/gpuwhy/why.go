@@ -1,24 +1,19 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
@@ -27,7 +22,11 @@ type whyCommand struct {
 	JSON  bool   `name:"json" help:"Print what /api/gpu/why answers."`
 	Watch bool   `help:"Go on, and print each new answer, until interrupted."`
 	URL   string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default what --listen and --base-path say, and gpuwhy's own readings where nobody listens there."`
+	readingFlags
+	addressFlags
 }
+
+func (c *whyCommand) check() error { return first(c.readingFlags.check, c.addressFlags.check) }
 
 // said is one answer: the members of every answer, and the whole text.
 type said struct {
@@ -39,42 +38,30 @@ type said struct {
 	whole  any
 }
 
-// newSaid reads an answer of the API, for one device or for all.
-func newSaid(body []byte, one bool) (s said, err error) {
-	if s.whole = any(&contract.Why{}); one {
-		s.whole = &contract.OneWhy{}
-	}
-	return s, errors.Join(json.Unmarshal(body, s.whole), json.Unmarshal(body, &s))
+func sayAll(w *contract.Why) said { return said{w.Timestamp, w.Source, w.Layers, w.Why, w.Causes, w} }
+func sayOne(w *contract.OneWhy) said {
+	return said{w.Timestamp, w.Source, w.Layers, w.Why, w.Causes, w}
 }
 
 // An answerer waits for the next answer, or for the first if it does not exist yet.
 type answerer func() (said, error)
 
-// errNobody says that no gpuwhy answers at the address.
-var errNobody = errors.New("nobody listens there")
-
-// nobodyThere is advice that is errNobody.
-type nobodyThere struct{ advice gpu.Advice }
-
-func (n *nobodyThere) Error() string   { return n.advice.Error() }
-func (n *nobodyThere) Unwrap() []error { return []error{&n.advice, errNobody} }
-
-// longestAnswer is how much is read of an answer that is kept whole, in bytes.
-const longestAnswer = 64 << 20
-
 // Run prints why the fans run. If nothing can be read, it says why and fails.
 func (c whyCommand) Run(env *environment) error {
-	err := c.tell(env, c.server(env))
-	if !errors.Is(err, errNobody) || c.URL != "" {
+	ask, err := c.server(env)
+	if err == nil {
+		err = c.tell(env, ask)
+	}
+	if !errors.Is(err, client.ErrNobody) || c.URL != "" {
 		return err
 	}
-	inputs, err := newInputs(env.cfg, env.log)
+	inputs, err := c.target().inputs(env.log)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(env.stderr, "gpuwhy: no gpuwhy runs here: this is from a few seconds of readings of its own")
-	r := app.NewReader(env.ctx, inputs, ownInterval, env.cfg.Deadline, env.log)
-	return errors.Join(c.tell(env, c.ownReadings(env, r, app.MonitorOf(inputs, env.cfg.name()))), r.Close())
+	r := app.NewReader(env.ctx, inputs, ownInterval, c.Deadline, env.log)
+	return errors.Join(c.tell(env, c.ownReadings(env, r, app.MonitorOf(inputs, c.name()))), r.Close())
 }
 
 // tell prints the first answer, and with --watch those after it.
@@ -140,62 +127,42 @@ func (c whyCommand) watch(env *environment, ask answerer, next said) error {
 	return nil
 }
 
-// How often gpuwhy is asked, and how long an answer or the first reading may take.
+// How often gpuwhy is asked with --watch, and how long the first reading may take.
 const (
 	askEvery   = time.Second
 	askPatient = 5 * time.Second
 )
 
 // server asks a running gpuwhy.
-func (c whyCommand) server(env *environment) answerer {
-	path := "/api/gpu/why"
-	if c.GPU != "" {
-		path += "/" + url.PathEscape(c.GPU)
+func (c whyCommand) server(env *environment) (answerer, error) {
+	from, err := c.client(c.URL, client.Options{Retry: askPatient})
+	if err != nil {
+		return nil, err
 	}
-	question := newAsking(cmp.Or(c.URL, ownURL(env.cfg.address(), env.cfg.BasePath)), path, typeJSON)
 	next := time.After(0)
 	return func() (said, error) {
-		for begun := time.Now(); ; {
-			select {
-			case <-next:
-			case <-env.ctx.Done():
-				return said{}, context.Cause(env.ctx)
-			}
-			next = time.After(askEvery)
-			s, again, err := fetchWhy(env.ctx, question, c.GPU != "")
-			if !again || time.Since(begun) > askPatient {
-				return s, err
-			}
+		select {
+		case <-next:
+		case <-env.ctx.Done():
+			return said{}, context.Cause(env.ctx)
 		}
-	}
+		next = time.After(askEvery)
+		if c.GPU == "" {
+			return say(env.ctx, from, client.GetWhy(), sayAll)
+		}
+		return say(env.ctx, from, client.GetWhyOfOne(c.GPU), sayOne)
+	}, nil
 }
 
-// fetchWhy asks once. again says that there will be an answer soon.
-func fetchWhy(ctx context.Context, question *asking, one bool) (s said, again bool, err error) {
-	answer, err := question.do(ctx)
-	if neterr.Refused(err) {
-		return said{}, false, &nobodyThere{gpu.AsAdvice(err)}
+func say[A any](ctx context.Context, from *client.Client, call client.Call[A], form func(*A) said) (said, error) {
+	answer, err := client.Do(ctx, from, call)
+	if p, ok := errors.AsType[*client.Problem](err); ok {
+		err = fmt.Errorf("%s: %s", p.Line, term.Printable(p.Detail))
 	}
 	if err != nil {
-		return said{}, false, err
+		return said{}, err
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, longestAnswer))
-	answer.Body.Close()
-	problem := strings.HasPrefix(answer.Header.Get("Content-Type"), "application/problem+json")
-	switch {
-	case err != nil:
-		return said{}, false, err
-	case answer.StatusCode != http.StatusOK && !problem:
-		return said{}, false, question.refused(answer, body)
-	case answer.StatusCode != http.StatusOK:
-		return said{}, answer.StatusCode == http.StatusServiceUnavailable, fmt.Errorf("%s: %s", answer.Status, detail(body))
-	}
-	s, err = newSaid(body, one)
-	if err != nil || s.Why == "" {
-		return said{}, false, question.refused(answer, body)
-	}
-	starting := len(s.Causes) == 1 && explain.Kind(s.Causes[0].Kind) == explain.Starting
-	return s, starting, nil
+	return form(answer), nil
 }
 
 // Own readings: the time between them, and how many the causes of the first answer need.
@@ -224,12 +191,12 @@ func (c whyCommand) ownReadings(env *environment, r *app.Reader, m contract.Moni
 func (c whyCommand) said(m contract.Monitor, f *insight.Fleet) (said, error) {
 	if c.GPU == "" || f.Nodes().Totals().Devices == 0 {
 		w := contract.NewWhy(m, f)
-		return said{w.Timestamp, w.Source, w.Layers, w.Why, w.Causes, w}, nil
+		return sayAll(&w), nil
 	}
 	for p := range f.Parts() {
 		if strings.EqualFold(p.Device.UUID, c.GPU) || !m.Several && strconv.Itoa(p.Device.Index) == c.GPU {
 			w := contract.NewOneWhy(p)
-			return said{w.Timestamp, w.Source, w.Layers, w.Why, w.Causes, w}, nil
+			return sayOne(&w), nil
 		}
 	}
 	if _, err := strconv.Atoi(c.GPU); m.Several && err == nil {

@@ -105,6 +105,7 @@ var allowed = map[string][]string{
 		"internal/lazy", "internal/live", "internal/nearest", "internal/negotiate", "internal/past", "internal/recent", "internal/store", "internal/strictjson",
 		"internal/when",
 	},
+	"client":        {"gpu", "internal/contract", "internal/insight/explain", "internal/neterr"},
 	"internal/term": {"gpu", "internal/contract", "internal/insight", "internal/insight/explain"},
 	"internal/web": {
 		"gpu", "static", "views", "views/picture", "internal/alert", "internal/alert/notify", "internal/apidoc", "internal/contract",

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
@@ -95,54 +95,56 @@ func (p *running) ask(method, path, body string, header http.Header) (int, strin
 	return answer.StatusCode, string(text)
 }
 
-// dial connects to the socket, as a page of that origin does; "" for none.
-func (p *running) dial(origin string) (*websocket.Conn, error) {
-	header := http.Header{}
-	if origin != "" {
-		header.Set("Origin", origin)
+// A page sends requests as one of an origin does.
+type page struct{ origin string }
+
+func (p page) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r = r.Clone(r.Context()); p.origin != "" {
+		r.Header.Set("Origin", p.origin)
 	}
-	conn, _, err := websocket.Dial(p.t.Context(), "ws"+strings.TrimPrefix(p.url, "http")+"ws", &websocket.DialOptions{HTTPHeader: header}) //nolint:bodyclose // a socket's response has none
-	if err == nil {
-		conn.SetReadLimit(64 << 20)
-		p.t.Cleanup(func() { conn.CloseNow() })
-	}
-	return conn, err
+	return http.DefaultTransport.RoundTrip(r)
 }
 
-func (p *running) viewer() *websocket.Conn {
+// dial connects to the socket, as a page of that origin does; "" for none.
+func (p *running) dial(origin string) (*client.Stream, error) {
+	c, err := client.New(p.url, client.Options{Transport: page{origin}})
+	if err != nil {
+		return nil, err
+	}
+	stream, err := c.Dial(p.t.Context(), "")
+	if err == nil {
+		p.t.Cleanup(func() { stream.Close() })
+	}
+	return stream, err
+}
+
+func (p *running) viewer() *client.Stream {
 	p.t.Helper()
-	conn, err := p.dial("")
+	stream, err := p.dial("")
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return conn
+	return stream
 }
 
 // await reads messages until one is as it should be.
-func (p *running) await(conn *websocket.Conn, what string, is func(event, id string, data []byte) bool) {
+func (p *running) await(stream *client.Stream, what string, is func(*client.Message) bool) {
 	p.t.Helper()
-	if err := read(conn, is); err != nil {
+	if err := read(stream, is); err != nil {
 		p.t.Fatalf("waiting until %s: %v", what, err)
 	}
 }
 
 // read reads messages until one is as it should be.
-func read(conn *websocket.Conn, is func(event, id string, data []byte) bool) error {
+func read(stream *client.Stream, is func(*client.Message) bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	for {
-		_, text, err := conn.Read(ctx)
+		m, err := stream.Next(ctx)
 		if err != nil {
 			return err
 		}
-		var m struct {
-			Event    string
-			ID, Data json.RawMessage
-		}
-		if err := json.Unmarshal(text, &m); err != nil {
-			return err
-		}
-		if is(m.Event, string(m.ID), m.Data) {
+		if is(&m) {
 			return nil
 		}
 	}
@@ -174,17 +176,17 @@ func TestTheWholeProgram(t *testing.T) {
 	p := run(t, opt)
 
 	p.viewer() // never reads
-	viewers := make([]*websocket.Conn, 8)
+	viewers := make([]*client.Stream, 8)
 	var asking sync.WaitGroup
 	for i := range viewers {
 		viewers[i] = p.viewer()
 		asking.Go(func() {
 			for _, text := range []string{`{"event":"subscribe","data":{"gpus":[1]}}`, `{"event":"request_gpu_update","id":1}`} {
-				if err := viewers[i].Write(t.Context(), websocket.MessageText, []byte(text)); err != nil {
+				if err := viewers[i].SendText(t.Context(), text); err != nil {
 					t.Error(err)
 				}
 			}
-			if err := read(viewers[i], func(event, id string, _ []byte) bool { return event == "gpu_status_update" && id == "1" }); err != nil {
+			if err := read(viewers[i], func(m *client.Message) bool { return m.Event == client.EventUpdate && string(m.ID) == "1" }); err != nil {
 				t.Errorf("waiting for an answer: %v", err)
 			}
 		})
@@ -198,17 +200,13 @@ func TestTheWholeProgram(t *testing.T) {
 	}
 	asking.Wait()
 	for _, v := range viewers {
-		v.CloseNow()
+		v.Close()
 	}
 	first := p.viewer() // is sent what fires already
-	var alert struct {
-		ID    string `json:"alert_id"`
-		Rule  string `json:"rule"`
-		State string `json:"state"`
-	}
-	is := func(rule, state string) func(string, string, []byte) bool {
-		return func(event, _ string, data []byte) bool {
-			return event == "alert" && json.Unmarshal(data, &alert) == nil && alert.Rule == rule && alert.State == state
+	var alert client.Alert
+	is := func(rule, state string) func(*client.Message) bool {
+		return func(m *client.Message) bool {
+			return m.Event == client.EventAlert && m.Decode(&alert) == nil && alert.Rule == rule && alert.State == state
 		}
 	}
 	p.await(first, "the rule fires", is("busy", "firing"))
@@ -221,7 +219,7 @@ func TestTheWholeProgram(t *testing.T) {
 		regexp.MustCompile(`(?m)^gpuwhy_notifications_total\{node="[^"]*",target="dead",result="sent"\} 0$`),
 		regexp.MustCompile(`(?m)^gpuwhy_notification_target_failing\{node="[^"]*",target="dead"\} 1$`),
 	}
-	p.await(first, "the target is failing", func(string, string, []byte) bool {
+	p.await(first, "the target is failing", func(*client.Message) bool {
 		_, text := p.ask(http.MethodGet, "metrics", "", nil)
 		if strings.Contains(text, strings.TrimPrefix(dead.URL, "http://")) {
 			t.Error("/metrics has the address of a target")
@@ -232,7 +230,7 @@ func TestTheWholeProgram(t *testing.T) {
 	p.reload <- syscall.SIGHUP
 	p.await(first, "the new rule fires", is("warm", "firing"))
 	left := make(chan error, 1)
-	go func() { left <- read(first, func(string, string, []byte) bool { return false }) }()
+	go func() { left <- read(first, func(*client.Message) bool { return false }) }()
 	p.stop()
 	goodbye, ok := errors.AsType[websocket.CloseError](testkit.Receive(t, "a goodbye", left))
 	if !ok || goodbye.Code != websocket.StatusGoingAway || goodbye.Reason == "" {
@@ -240,7 +238,7 @@ func TestTheWholeProgram(t *testing.T) {
 	}
 
 	p = run(t, opt)
-	p.await(p.viewer(), "an alert is there again", func(event, _ string, _ []byte) bool { return event == "alert" })
+	p.await(p.viewer(), "an alert is there again", func(m *client.Message) bool { return m.Event == client.EventAlert })
 	if _, text := p.ask(http.MethodGet, "api/alerts", "", nil); !strings.Contains(text, `"by":"local owner","comment":"known"`) {
 		t.Errorf("after a restart nobody has acknowledged: %.300s", text)
 	}
@@ -251,7 +249,7 @@ func TestAReloadWithoutRules(t *testing.T) {
 	p := run(t, Options{})
 	p.reload <- syscall.SIGHUP
 	p.reload <- syscall.SIGHUP // has room once the first was taken
-	p.await(p.viewer(), "there is a reading", func(event, _ string, _ []byte) bool { return event == "gpu_status_update" })
+	p.await(p.viewer(), "there is a reading", func(m *client.Message) bool { return m.Event == client.EventUpdate })
 }
 
 func TestForeignHostsAndOriginsAreRefused(t *testing.T) {

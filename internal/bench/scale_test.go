@@ -5,12 +5,10 @@ package bench
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -20,6 +18,7 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
+	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -168,11 +167,15 @@ func newStation(tb testing.TB, binary, url string, nodes int) *station {
 }
 
 func summaryOf(addr string) (s contract.Summary, err error) {
-	resp, err := http.Get("http://" + addr + "/api/gpu/summary")
+	c, err := client.New("http://"+addr, client.Options{})
 	if err != nil {
 		return s, err
 	}
-	return s, errors.Join(json.NewDecoder(resp.Body).Decode(&s), resp.Body.Close())
+	summary, err := client.Do(context.Background(), c, client.GetSummary())
+	if err != nil {
+		return s, err
+	}
+	return *summary, nil
 }
 
 // scale measures a fleet of real processes. It returns what the hub costs by node; before is that of a fleet of another size.

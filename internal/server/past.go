@@ -7,6 +7,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"maps"
@@ -39,18 +40,34 @@ const (
 	usualSpan = "24h"
 )
 
-// PastHandler answers questions about the past where nothing is read now: it has the routes of the past alone. Of cfg it needs
-// Monitor, Past, Price, Then, Clock and Log.
-func PastHandler(cfg Config) http.Handler {
+// AnswerPast writes the answer to a question about the past where nothing is read now, as JSON or with format=csv as a table. path is that
+// of a route about the past, below no base path. Of cfg it needs Monitor, Past, Sizes, Price, Then, Clock and Log. Its error is a
+// [gpu.Advice] where the API would refuse; what was written before an error is a part of the answer.
+func AnswerPast(ctx context.Context, cfg Config, path string, query url.Values, w io.Writer) error {
 	s := &Server{cfg: cfg, log: cfg.Log}
-	mux := http.NewServeMux()
-	for _, r := range s.routes() {
-		if r.doc != nil && isPast(r.path, r.doc.Tag) {
-			mux.Handle(r.method+" "+r.path, s.needs(r.access, r.answer))
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path+"?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	for _, route := range s.routes() {
+		if answer, ok := route.answer.(answering); ok && route.path == path && route.doc != nil && isPast(path, route.doc.Tag) {
+			return answer.handler(bare{w, http.Header{}}, r)
 		}
 	}
-	return s.watch(identify(mux))
+	return fmt.Errorf("%s is no address of the past", path)
 }
+
+// bare is an answer without its header.
+type bare struct {
+	io.Writer
+	header http.Header
+}
+
+// Header implements [http.ResponseWriter].
+func (b bare) Header() http.Header { return b.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (bare) WriteHeader(int) {}
 
 // A pastRequest asks for a span of time.
 type pastRequest struct {
@@ -912,7 +929,7 @@ func transmit[T any](
 			err = one(out, &e)
 		}
 		if err != nil {
-			panic(http.ErrAbortHandler)
+			return &cutError{err}
 		}
 		if r.Method == http.MethodHead {
 			return nil
@@ -924,15 +941,20 @@ func transmit[T any](
 		defer done(out)
 	}
 	if err := end(out, some); err != nil {
-		panic(http.ErrAbortHandler)
+		return &cutError{err}
 	}
 	if zw, zipped := out.(*gzip.Writer); zipped {
 		if err := zw.Close(); err != nil {
-			panic(http.ErrAbortHandler)
+			return &cutError{err}
 		}
 	}
 	return nil
 }
+
+// A cutError ends an answer that has begun.
+type cutError struct{ error }
+
+func (e *cutError) Unwrap() error { return e.error }
 
 // A patient writer gives each part of an answer the time that an answer has: what is long may take its time, as long as somebody
 // reads it.

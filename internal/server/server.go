@@ -16,6 +16,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -210,13 +211,25 @@ func (s *Server) route() {
 	s.mux.Handle("/", s.handle(s.otherwise(s.mux)))
 }
 
-// A handler answers a request, or writes nothing and returns the error to answer with.
+// A handler answers a request, or writes nothing and returns the error to answer with. Where the answer has begun, a [cutError]
+// cuts the connection, so that nobody takes a part for the whole.
 type handler func(http.ResponseWriter, *http.Request) error
 
-func (s *Server) handle(h handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := h(w, r); err != nil {
-			s.fail(w, r, err)
-		}
-	})
+// answering is a handler that answers with its errors, too.
+type answering struct {
+	handler
+	server *Server
 }
+
+// ServeHTTP implements [http.Handler].
+func (a answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := a.handler(w, r)
+	if _, begun := errors.AsType[*cutError](err); begun {
+		panic(http.ErrAbortHandler)
+	}
+	if err != nil {
+		a.server.fail(w, r, err)
+	}
+}
+
+func (s *Server) handle(h handler) http.Handler { return answering{h, s} }

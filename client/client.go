@@ -1,0 +1,282 @@
+// Package client asks a running gpuwhy over its HTTP API and its WebSocket.
+//
+// Each function such as [GetWhy] or [ListSessions] makes a [Call], which says what is asked and has the type of the answer. [Do] asks a
+// [Client], and [Client.Copy] writes an answer as it comes, such as a table. [Client.Dial] follows events as they happen.
+//
+//	c, err := client.New("http://127.0.0.1:8003", client.Options{})
+//	why, err := client.Do(ctx, c, client.GetWhy())
+//
+// Errors of the network are [gpu.Advice], which say what to do; errors.Is finds [ErrNobody] and [ErrForeign] in them. What gpuwhy
+// refuses is a [*Problem].
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+var (
+	// ErrNobody is found in the error where nothing listens at the address.
+	ErrNobody = errors.New("nobody listens there")
+	// ErrForeign is found in the error where something else answers, such as another program, a proxy or a sign-in.
+	ErrForeign = errors.New("the answer is not gpuwhy's")
+)
+
+// Content types of answers.
+const (
+	TypeJSON = "application/json"
+	TypeCSV  = "text/csv"
+
+	typeProblem = "application/problem+json"
+)
+
+const (
+	// longestAnswer is how much is read of an answer that is kept whole, in bytes.
+	longestAnswer = 64 << 20
+	// longestError is the same of an answer that refuses.
+	longestError = 64 << 10
+)
+
+// Options are how a [Client] asks. The zero value asks once, as nobody in particular, with [OrdinaryPatience].
+type Options struct {
+	// Token is sent with each request as "Authorization: Bearer"; empty sends none. It goes to the machine of the address alone,
+	// and never from https to http.
+	Token string
+	// Patience is how long answers may take; its zero is [OrdinaryPatience].
+	Patience Patience
+	// Retry is for how long Do asks again, once a second, while gpuwhy answers that it can't say yet; 0 asks once. Only questions are repeated,
+	// never what changes something.
+	Retry time.Duration
+	// Flag is the flag with which people name another address, for the advice in errors; empty where there is none.
+	Flag string
+	// Transport sends requests; nil is [http.DefaultTransport].
+	Transport http.RoundTripper
+}
+
+// A Client asks one gpuwhy. Any number of goroutines may use it.
+type Client struct {
+	options Options
+	base    string // without a slash at its end
+}
+
+// New returns a client of the gpuwhy at an address, such as http://127.0.0.1:8003, which may have a path, a name and a password. Its
+// error is a [gpu.Advice] about the address. Nothing is asked yet.
+func New(address string, o Options) (*Client, error) {
+	if o.Patience == (Patience{}) {
+		o.Patience = OrdinaryPatience
+	}
+	if o.Transport == nil {
+		o.Transport = http.DefaultTransport
+	}
+	c := &Client{o, strings.TrimRight(address, "/")}
+	if err := checkAddress(c.base); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Address is where gpuwhy is asked, for people: without a password.
+func (c *Client) Address() string {
+	if u, err := url.Parse(c.base); err == nil {
+		return u.Redacted()
+	}
+	return c.base
+}
+
+// A Request is what gpuwhy is asked, whatever the answer is.
+type Request struct {
+	Method string // empty: GET
+	Path   string // below the address of gpuwhy, escaped, with a slash at its beginning
+	Query  url.Values
+	Body   any    // is sent as JSON; nil: none
+	Type   string // the content type of the answer; empty: [TypeJSON]
+}
+
+func (r *Request) reads() bool { return r.Method == "" }
+
+// Table is the request for the same answer as CSV, with a line of names first. Only answers about a span of the past can be tables.
+func (r Request) Table() Request {
+	query := url.Values{"format": {"csv"}}
+	maps.Copy(query, r.Query)
+	r.Query, r.Type = query, TypeCSV
+	return r
+}
+
+// A Problem is what gpuwhy answers in place of what was asked for.
+type Problem struct {
+	Status int    // of HTTP
+	Line   string // Status with its words, such as "503 Service Unavailable"
+	Detail string // what happened and what to do, as gpuwhy says it: it is no markup, and may have any characters
+	// After is when to ask again; 0 where gpuwhy does not say.
+	After time.Duration
+}
+
+// Error returns the detail.
+func (p *Problem) Error() string { return p.Detail }
+
+func newProblem(answer *http.Response, body []byte) *Problem {
+	p := &Problem{Status: answer.StatusCode, Line: answer.Status}
+	var said struct{ Detail string }
+	if json.Unmarshal(body, &said) == nil {
+		p.Detail = said.Detail
+	}
+	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil {
+		p.After = time.Duration(seconds) * time.Second
+	}
+	p.Detail = cmp.Or(p.Detail, strings.TrimSpace(string(body)))
+	return p
+}
+
+// Copy asks, and writes the answer as it comes, however long it is. What was written before an error is a part of the answer.
+func (c *Client) Copy(ctx context.Context, w io.Writer, r Request) error {
+	answer, err := c.send(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	kind, wanted := answer.Header.Get("Content-Type"), cmp.Or(r.Type, TypeJSON)
+	if answer.StatusCode/100 == 2 && (strings.HasPrefix(kind, wanted) || answer.StatusCode == http.StatusNoContent) {
+		_, err = io.Copy(w, answer.Body)
+		return err
+	}
+	return c.instead(answer)
+}
+
+// instead is the error of an answer that is not what was asked for.
+func (c *Client) instead(answer *http.Response) error {
+	body, err := io.ReadAll(io.LimitReader(answer.Body, longestError))
+	switch {
+	case err != nil:
+		return err
+	case strings.HasPrefix(answer.Header.Get("Content-Type"), typeProblem):
+		return newProblem(answer, body)
+	}
+	return c.refused(answer, body)
+}
+
+// Ready asks whether gpuwhy is ready: whether it has a reading, or the verdict that none can be had. Where it is not, or anything
+// but gpuwhy answers so, the error is a [*Problem].
+func (c *Client) Ready(ctx context.Context) error {
+	answer, err := c.send(ctx, Request{Path: "/health/ready"})
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, longestError))
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = newProblem(answer, body)
+	}
+	return err
+}
+
+// retryEach is how long is waited before gpuwhy is asked again, if it does not say.
+const retryEach = time.Second
+
+// Do asks, and returns the answer. With [Options.Retry] it asks again while gpuwhy answers that it can't say yet.
+func Do[A any](ctx context.Context, c *Client, call Call[A]) (*A, error) {
+	for begun := time.Now(); ; {
+		asked, wait := time.Now(), retryEach
+		answer, err := once(ctx, c, call)
+		problem, refused := errors.AsType[*Problem](err)
+		early := refused && problem.Status == http.StatusServiceUnavailable || err == nil && call.early != nil && call.early(answer)
+		if !early || !call.reads() || time.Since(begun) >= c.options.Retry {
+			return answer, err
+		}
+		if refused {
+			wait = max(wait, problem.After)
+		}
+		select {
+		case <-time.After(wait - time.Since(asked)):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func once[A any](ctx context.Context, c *Client, call Call[A]) (*A, error) {
+	var body bytes.Buffer
+	if err := c.Copy(ctx, &limited{&body, longestAnswer}, call.Request); err != nil {
+		return nil, err
+	}
+	answer, err := call.Decode(body.Bytes())
+	if err != nil {
+		return nil, c.foreign(err)
+	}
+	return answer, nil
+}
+
+// limited writes no more than so many bytes.
+type limited struct {
+	to   io.Writer
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if l.left -= len(p); l.left < 0 {
+		return 0, &gpu.Advice{What: "the answer has more than " + strconv.Itoa(longestAnswer>>20) + " MiB", Try: "ask for a shorter time, or for a table"}
+	}
+	return l.to.Write(p)
+}
+
+// send asks once. The body of the answer, of any status, is to be closed. Errors are [gpu.Advice], but where ctx has ended.
+func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	request, err := c.request(ctx, &r)
+	if err != nil {
+		cancel(err)
+		return nil, err
+	}
+	answer, err := c.patiently(ctx, cancel, request)
+	if err != nil {
+		cancel(nil)
+		return nil, c.explain(err)
+	}
+	answer.Body = &steady{body: answer.Body, ctx: ctx, cancel: cancel, stalled: c.options.Patience.Stalled, late: &gpu.Advice{
+		What: fmt.Sprintf("gpuwhy at %s stopped in the middle of its answer, and sent nothing more for %s", c.Address(), c.options.Patience.Stalled),
+		Try:  "try again; if it stays so, restart it, or ask for a shorter time",
+	}}
+	return answer, nil
+}
+
+func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error) {
+	address, body := c.base+r.Path, io.Reader(nil)
+	if len(r.Query) > 0 {
+		address += "?" + r.Query.Encode()
+	}
+	if r.Body != nil {
+		text, err := json.Marshal(r.Body)
+		if err != nil {
+			return nil, fmt.Errorf("encode the body for %s: %w", r.Path, err)
+		}
+		body = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, cmp.Or(r.Method, http.MethodGet), address, body)
+	if err != nil {
+		return nil, &gpu.Advice{What: fmt.Sprintf("%q is no URL", c.Address()), Try: tryAddress, Err: err}
+	}
+	request.Header.Set("Accept", cmp.Or(r.Type, TypeJSON))
+	if r.Body != nil {
+		request.Header.Set("Content-Type", TypeJSON)
+	}
+	c.authorize(request.Header)
+	return request, nil
+}
+
+func (c *Client) authorize(h http.Header) {
+	if c.options.Token != "" {
+		h.Set("Authorization", "Bearer "+c.options.Token)
+	}
+}

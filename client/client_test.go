@@ -1,0 +1,225 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// ask returns a client of a gpuwhy at http://h.
+func ask(t *testing.T, o Options) *Client {
+	t.Helper()
+	c, err := New("http://h", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// transport answers as a function does.
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A long answer is waited for while the server lives, and an answer that goes on may be as long as it likes.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	after := func(r *http.Request, d time.Duration, body io.Reader) (*http.Response, error) {
+		select {
+		case <-r.Context().Done():
+			return nil, context.Cause(r.Context())
+		case <-time.After(d):
+		}
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {TypeJSON}}, Body: io.NopCloser(body), Request: r}, nil
+	}
+	drip := func(every time.Duration, times int) func(*http.Request) io.Reader {
+		return func(r *http.Request) io.Reader {
+			out, in := io.Pipe()
+			go func() {
+				for range times {
+					select {
+					case <-r.Context().Done():
+						in.CloseWithError(r.Context().Err())
+						return
+					case <-time.After(every):
+					}
+					_, _ = in.Write([]byte("x"))
+				}
+				in.Close()
+			}()
+			return out
+		}
+	}
+	nothing := func(*http.Request) io.Reader { return strings.NewReader("") }
+	for _, tt := range []struct {
+		name           string
+		answers, lives time.Duration
+		body           func(*http.Request) io.Reader
+		says           string // of the error
+		took           time.Duration
+	}{
+		{"at once", 0, 0, nothing, "", 0},
+		{"slowly, and lives", time.Minute, time.Second, nothing, "", time.Minute},
+		{"slowly, and does not live", time.Minute, time.Minute, nothing, "answers nothing within 10s", 10 * time.Second},
+		{"never, and lives", time.Hour, time.Second, nothing, "lives, and has not begun to answer within 2m0s", 2 * time.Minute},
+		{"just in time", 9 * time.Second, time.Minute, nothing, "", 9 * time.Second},
+		{"for an hour", 0, 0, drip(20*time.Second, 180), "", time.Hour},
+		{"and stops", 0, 0, drip(40*time.Second, 3), "stopped in the middle of its answer", 30 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := ask(t, Options{Transport: transport(func(r *http.Request) (*http.Response, error) {
+					if strings.HasSuffix(r.URL.Path, "/health/live") {
+						return after(r, tt.lives, strings.NewReader(""))
+					}
+					return after(r, tt.answers, tt.body(r))
+				})})
+				begun := time.Now()
+				err := c.Copy(t.Context(), io.Discard, Request{Path: "/x"})
+				if took := time.Since(begun); took != tt.took {
+					t.Errorf("it took %v, want %v", took, tt.took)
+				}
+				advice, ok := errors.AsType[*gpu.Advice](err)
+				if tt.says == "" && err != nil || tt.says != "" && (!ok || !strings.Contains(advice.Text(), tt.says)) {
+					t.Errorf("%v, want %q", err, tt.says)
+				}
+			})
+		})
+	}
+}
+
+// replies answers each request with the next text, the last for ever, and collects the requests.
+func replies(all *[]*http.Request, texts ...string) transport {
+	return func(r *http.Request) (*http.Response, error) {
+		text := texts[min(len(*all), len(texts)-1)]
+		*all = append(*all, r)
+		w := httptest.NewRecorder()
+		w.Header().Set("Content-Type", TypeJSON)
+		if strings.Contains(text, "detail") {
+			w.Header().Set("Content-Type", typeProblem)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = io.WriteString(w, text)
+		return w.Result(), nil
+	}
+}
+
+// What gpuwhy can't say yet is asked for again, as long as the client likes; nothing else is, and nothing that changes something.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	const late, starts, answers = `{"detail":"not yet"}`, `{"why":"x","causes":[{"kind":"starting"}]}`, `{"why":"done"}`
+	for name, tt := range map[string]struct {
+		retry time.Duration
+		texts []string
+		asked int
+		took  time.Duration
+		says  string
+	}{
+		"at once":           {5 * time.Second, []string{answers}, 1, 0, "done"},
+		"after a while":     {5 * time.Second, []string{late, starts, answers}, 3, 2 * time.Second, "done"},
+		"never":             {5 * time.Second, []string{late}, 6, 5 * time.Second, "not yet"},
+		"starts for ever":   {5 * time.Second, []string{starts}, 6, 5 * time.Second, "x"},
+		"without patience":  {0, []string{late, answers}, 1, 0, "not yet"},
+		"is another thing":  {5 * time.Second, []string{`{}`, answers}, 1, 0, "what answers at http://h is not gpuwhy"},
+		"is no JSON at all": {5 * time.Second, []string{`<p>`, answers}, 1, 0, "what answers at http://h is not gpuwhy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var asked []*http.Request
+				c := ask(t, Options{Retry: tt.retry, Transport: replies(&asked, tt.texts...)})
+				begun := time.Now()
+				why, err := Do(t.Context(), c, GetWhy())
+				said := fmt.Sprint(err)
+				if err == nil {
+					said = why.Why
+				}
+				if took := time.Since(begun); took != tt.took || len(asked) != tt.asked || !strings.Contains(said, tt.says) {
+					t.Errorf("asked %d times in %v: %s", len(asked), took, said)
+				}
+			})
+		})
+	}
+	var asked []*http.Request
+	if _, err := Do(t.Context(), ask(t, Options{Retry: time.Hour, Transport: replies(&asked, late)}), DismissAlert("a")); err == nil || len(asked) != 1 {
+		t.Errorf("a change was asked for %d times: %v", len(asked), err)
+	}
+}
+
+// A token goes with every request, to the address that it is for and nowhere else.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	lead := func(r *http.Request) (*http.Response, error) {
+		seen[r.URL.String()] = r.Header.Get("Authorization")
+		w := httptest.NewRecorder()
+		switch r.URL.Path {
+		case "/other":
+			http.Redirect(w, r, "http://elsewhere/", http.StatusFound)
+		case "/plain":
+			http.Redirect(w, r, "http://h/leaked", http.StatusFound)
+		default:
+			w.Header().Set("Content-Type", TypeJSON)
+		}
+		return w.Result(), nil
+	}
+	c, err := New("https://h", Options{Token: "secret", Transport: transport(lead)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"/x": "", "/plain": "", "/other": "leads to http://elsewhere, as a sign-in does: give an address of gpuwhy that needs no sign-in"} {
+		err := c.Copy(t.Context(), io.Discard, Request{Path: path})
+		advice := gpu.AsAdvice(err)
+		if want == "" && err != nil || want != "" && (!errors.Is(err, ErrForeign) || !strings.Contains(advice.Text(), want)) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for address, want := range map[string]string{"https://h/x": "Bearer secret", "https://h/plain": "Bearer secret", "http://h/leaked": "", "https://h/other": "Bearer secret"} {
+		if token, asked := seen[address]; !asked || token != want {
+			t.Errorf("%s got %q", address, token)
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("asked %v", seen)
+	}
+}
+
+// What is asked is sent as it was meant: names in an address, lists, and bodies.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	var asked []*http.Request
+	c := ask(t, Options{Transport: replies(&asked, `{}`)})
+	send := func(r Request) *http.Request {
+		t.Helper()
+		if err := c.Copy(t.Context(), io.Discard, r); err != nil {
+			t.Fatal(err)
+		}
+		return asked[len(asked)-1]
+	}
+	if r := send(GetWhyOfOne("a/b c").Request); r.URL.String() != "http://h/api/gpu/why/a%2Fb%20c" {
+		t.Errorf("asked %v", r.URL)
+	}
+	sessions := ListSessions(Span{From: "last night", GPU: []string{"0", ""}, Node: "n"}, "")
+	if r := send(sessions.Request); r.URL.RawQuery != "from=last+night&gpu=0&gpu=&node=n" {
+		t.Errorf("asked %v", r.URL)
+	}
+	if table := sessions.Table(); table.Query.Get("format") != "csv" || sessions.Query.Has("format") || table.Type != TypeCSV {
+		t.Errorf("the table is %v, the list %v", table, sessions.Query)
+	}
+	r := send(SilenceAlert("a", "why", time.Hour).Request)
+	var body SilenceSpan
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil || r.Method != http.MethodPost || body.Duration != 3600 || body.Comment != "why" {
+		t.Errorf("%s %v: %+v, %v", r.Method, r.URL, body, err)
+	}
+}

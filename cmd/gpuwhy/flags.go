@@ -1,0 +1,419 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/export"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/server"
+)
+
+// The settings are groups of flags, each with its own check. A command embeds the groups that it needs, and takes their flags alone.
+//
+// A flag wins over its environment variable (GPUWHY_ and the flag's name in capitals, GPUWHY_ALERT_UTILIZATION), which wins over the file
+// (the flag's name as a YAML key), which wins over the default. A variable or a key of another command is passed over, since one
+// file serves all. A group stands beside the code that it is for, such as that of the fleet, and here if it has none. The tag group says where help and docs/settings.md list a flag, and the tag docs what there is to read about it.
+
+// helpGroups are the groups in the order of help and docs/settings.md. What is in none comes first.
+var helpGroups = []kong.Group{
+	{Key: "reading", Title: "Reading:"},
+	{Key: "serving", Title: "Serving:"},
+	{Key: "past", Title: "The past:"},
+	{Key: "alerts", Title: "Alerts:"},
+	{Key: "fleet", Title: "Fleet:"},
+	{Key: "export", Title: "Export:"},
+}
+
+// commonFlags are those of every command that has settings.
+type commonFlags struct {
+	File      configFile `name:"config" placeholder:"FILE" help:"Read settings from this YAML file; its keys are the flags' names."`
+	LogFormat string     `default:"text" enum:"text,json" help:"text or json."`
+	LogLevel  string     `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error."`
+}
+
+func (f *commonFlags) logger(w io.Writer) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(f.LogLevel)) // the flag is one of its names
+	options := &slog.HandlerOptions{Level: level}
+	if f.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// clusterFlags say in which cluster this machine is.
+type clusterFlags struct {
+	Cluster string `group:"fleet" placeholder:"NAME" help:"The cluster that this machine belongs to: machines of several clusters may have the same names."`
+}
+
+// nameFlags say which machine this is.
+type nameFlags struct {
+	Node string `group:"reading" help:"This machine's name; the host name by default."`
+	clusterFlags
+
+	hostname string // this machine's; empty where it has none
+}
+
+// name is that of the program.
+func (f *nameFlags) name() string { return cmp.Or(f.Node, f.hostname) }
+
+// notAddressable is what is wrong with such a name.
+const notAddressable = "must be another name: this stands in addresses for something else"
+
+func (f *nameFlags) check() (err error) {
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	if err := refuse(
+		rule{len(f.Node) > 253 || strings.ContainsFunc(f.Node, control), "node", f.Node, "must be a name of at most 253 characters"},
+		rule{!insight.Addressable(f.Node), "node", f.Node, notAddressable},
+	); err != nil {
+		return err
+	}
+	if f.hostname, err = os.Hostname(); err != nil && f.Node == "" {
+		return fmt.Errorf("this machine has no host name: give one with --node: %w", err)
+	}
+	return f.clusterFlags.check()
+}
+
+// sourceFlags say from where readings come, and so whether what is kept is of a real machine.
+type sourceFlags struct {
+	Source []string `group:"reading" default:"auto" placeholder:"SOURCE" help:"Where readings come from: auto for all that this machine has, or any of nvml, nvidia-smi, amd and intel, with commas; or simulate:PROFILE (rtx-4090, dgx-h100, fleet:N); or replay:DIR, a capture." docs:"captures.md"`
+}
+
+func (f *sourceFlags) check() error {
+	wrong := f.wrong()
+	return refuse(rule{wrong != "", "source", strings.Join(f.Source, ","), wrong})
+}
+
+// paceFlags say how often the machine is read, on which answers about the past depend, too.
+type paceFlags struct {
+	Interval     time.Duration `group:"reading" default:"5s" help:"Time between readings, 250ms to 1h."`
+	IdleInterval time.Duration `group:"reading" placeholder:"DURATION" help:"Time between readings while nobody looks: no page is open, and no program asks. From --interval to 1m; without it always --interval." docs:"performance.md#while-nobody-looks"`
+}
+
+func (f *paceFlags) check() error {
+	return refuse(
+		rule{f.Interval < 250*time.Millisecond || f.Interval > time.Hour, "interval", f.Interval, "must be from 250ms to 1h"},
+		rule{
+			f.IdleInterval != 0 && f.Interval > time.Minute, "idle-interval", f.IdleInterval,
+			"is of no use where --interval is more than 1m: it may be from --interval to 1m",
+		},
+		rule{f.IdleInterval != 0 && (f.IdleInterval < f.Interval || f.IdleInterval > time.Minute), "idle-interval", f.IdleInterval, "must be from --interval to 1m"},
+	)
+}
+
+// deadlineFlags say how long a device may take.
+type deadlineFlags struct {
+	Deadline time.Duration `group:"reading" default:"2s" help:"How long a device may take to answer before it counts as slow; after twice that it is not answering." docs:"reliability.md"`
+}
+
+func (f *deadlineFlags) check() error {
+	return refuse(rule{f.Deadline < 100*time.Millisecond || f.Deadline > time.Minute, "deadline", f.Deadline, "must be from 100ms to 1m"})
+}
+
+// deviceFlags say how devices are read.
+type deviceFlags struct {
+	NVMLLibrary    string `group:"reading" name:"nvml-library" placeholder:"PATH" help:"NVIDIA's management library, instead of the loader's own search for libnvidia-ml.so.1."`
+	NvidiaSMI      string `group:"reading" name:"nvidia-smi" placeholder:"PATH" help:"NVIDIA's program nvidia-smi, instead of the one in PATH. It is read where the library can't be loaded."`
+	SysfsRoot      string `group:"reading" default:"${sysfs}" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys: AMD and Intel GPUs are read there, and sleeping cards looked for."`
+	ProcRoot       string `group:"reading" default:"${procfs}" placeholder:"DIR" help:"Where the machine's procfs is, if not /proc: the processes of AMD and Intel GPUs are found there."`
+	KernelLog      string `group:"reading" default:"${kmsg}" placeholder:"FILE" help:"The kernel's log, which has errors of GPU drivers." docs:"errors.md"`
+	PCIeThroughput bool   `group:"reading" name:"pcie-throughput" help:"Measure traffic over PCIe on GPUs whose hardware does not count it (before Hopper): each 10 s at most, 40 ms of the driver's time for each GPU." docs:"performance.md#traffic-over-pcie"`
+}
+
+func (f *deviceFlags) check(source *sourceFlags) error {
+	live, useless := source.live(), "is of no use with --source "+strings.Join(source.Source, ",")
+	return refuse(
+		rule{f.KernelLog == "" && isLinux, "kernel-log", f.KernelLog, "give a file, such as /dev/kmsg"},
+		rule{!live && f.NVMLLibrary != "", "nvml-library", f.NVMLLibrary, useless},
+		rule{!live && f.NvidiaSMI != "", "nvidia-smi", f.NvidiaSMI, useless},
+		rule{!live && f.PCIeThroughput, "pcie-throughput", true, useless},
+	)
+}
+
+// privacyFlags say what is shown of other people's processes, and of those of the past.
+type privacyFlags struct {
+	ShowCommands string `group:"reading" default:"names" enum:"names,own,all,none" help:"Whose command lines are shown: names (own ones, and of everybody the program's or script's name), own, all or none. Arguments that look like secrets are masked."`
+}
+
+// readingFlags are those of commands that read the machine for themselves.
+type readingFlags struct {
+	commonFlags
+	paceFlags
+	sourceFlags
+	deviceFlags
+	deadlineFlags
+	nameFlags
+	privacyFlags
+}
+
+func (f *readingFlags) check() error {
+	return first(f.nameFlags.check, f.paceFlags.check, f.deadlineFlags.check, f.sourceFlags.check, func() error { return f.deviceFlags.check(&f.sourceFlags) })
+}
+
+// addressFlags say where gpuwhy is served.
+type addressFlags struct {
+	Listen   string `group:"serving" placeholder:"${listen}" help:"Address to serve on, ${listen} by default. Port 0 takes a free one and prints it."`
+	BasePath string `group:"serving" default:"/" help:"Path under which everything is served, behind a proxy."`
+}
+
+// defaultListen is where the dashboard is, unless somebody says otherwise.
+const defaultListen = "127.0.0.1:8003"
+
+// address is where to serve.
+func (f *addressFlags) address() string { return cmp.Or(f.Listen, defaultListen) }
+
+// url is where programs on this machine reach a gpuwhy with these settings.
+func (f *addressFlags) url() string { return ownURL(f.address(), f.BasePath) }
+
+var plainPath = regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`)
+
+// check leaves the base path with a slash at its begin and its end.
+func (f *addressFlags) check() error {
+	host, port, noAddress := net.SplitHostPort(f.address())
+	_, noPort := strconv.ParseUint(port, 10, 16)
+	err := refuse(
+		rule{noAddress != nil, "listen", f.Listen, "give an address and a port, such as 127.0.0.1:8003"},
+		rule{noPort != nil, "listen", f.Listen, "the port must be a number from 0 to 65535"},
+		rule{strings.ContainsAny(host, "/@"), "listen", f.Listen, "give an address and a port, not a URL"},
+		rule{!strings.HasPrefix(f.BasePath, "/"), "base-path", f.BasePath, "must begin with a slash"},
+		rule{!plainPath.MatchString(f.BasePath), "base-path", f.BasePath, "must have letters, digits and -._~/ alone, such as /gpuwhy/"},
+	)
+	if f.BasePath = path.Clean(f.BasePath); f.BasePath != "/" {
+		f.BasePath += "/"
+	}
+	return err
+}
+
+// servingFlags say how gpuwhy is served, and to whom.
+type servingFlags struct {
+	addressFlags
+	AllowOrigin []string `group:"serving" placeholder:"ORIGIN" help:"Web origin, such as https://example.org, whose pages may connect; repeatable."`
+	AllowEmbed  []string `group:"serving" placeholder:"ORIGIN" help:"Web origin, such as https://wiki.example.org, whose pages may show the card of a GPU, /embed/gpu/UUID, in a frame, and /picture.svg as an image; repeatable." docs:"deploy.md#a-card-in-another-page"`
+	AllowHost   []string `group:"serving" placeholder:"HOST" help:"Host name under which gpuwhy may be reached, beside loopback and the listen address; repeatable."`
+	MaxViewers  int      `group:"serving" default:"1000" help:"WebSocket connections at most."`
+
+	MaxViewersPerAddress int      `group:"serving" placeholder:"N" help:"WebSocket connections of one address at most, of IPv6 of one /64; 256 by default, and any number of this machine's own."`
+	TrustedProxy         []string `group:"serving" placeholder:"CIDR" help:"Address or network of a proxy, such as 10.0.0.0/8, that says in X-Forwarded-For who its clients are; repeatable, or with commas." docs:"deploy.md#who-the-clients-of-a-proxy-are"`
+
+	origins auth.Origins // of AllowOrigin
+	frames  auth.Frames  // of AllowEmbed
+	proxies server.Proxies
+	hosts   []string // of AllowHost, as requests have them
+}
+
+func (f *servingFlags) check() (err error) {
+	if err := first(f.addressFlags.check, func() error {
+		return refuse(
+			rule{f.MaxViewers < 1 || f.MaxViewers > 100_000, "max-viewers", f.MaxViewers, "must be from 1 to 100000"},
+			rule{
+				f.MaxViewersPerAddress < 0 || f.MaxViewersPerAddress > 100_000,
+				"max-viewers-per-address", f.MaxViewersPerAddress, "must be from 1 to 100000, or 0 for the default",
+			},
+		)
+	}); err != nil {
+		return err
+	}
+	if f.hosts, err = server.ParseHosts(f.AllowHost); err != nil {
+		return err
+	}
+	if f.origins, err = auth.ParseOrigins(f.AllowOrigin); err != nil {
+		return fmt.Errorf("--allow-origin: %w", err)
+	}
+	if f.frames, err = auth.ParseFrames(f.AllowEmbed); err != nil {
+		return fmt.Errorf("--allow-embed: %w", err)
+	}
+	f.proxies, err = server.ParseProxies(f.TrustedProxy)
+	return err
+}
+
+// stateFlags say where everything is kept.
+type stateFlags struct {
+	StateDir string `group:"past" placeholder:"DIR" help:"Where the past, what was learned of each GPU, alerts and silences are kept; none keeps nothing. By default $STATE_DIRECTORY, or $XDG_STATE_HOME/gpuwhy, or ~/.local/state/gpuwhy, and nothing of a simulation or a capture." docs:"past.md"`
+
+	// ownStateDir says that nobody gave the state directory; notKept is why it can't be used.
+	ownStateDir bool
+	notKept     error
+}
+
+// check chooses a folder where nobody has, of a machine that is live.
+func (f *stateFlags) check(live bool) error {
+	if f.StateDir == "" && live {
+		f.ownStateDir = true
+		f.StateDir, f.notKept = defaultStateDir()
+	}
+	if strings.EqualFold(f.StateDir, nowhere) {
+		f.StateDir = ""
+	}
+	return nil
+}
+
+// historyFlags say where the past is kept.
+type historyFlags struct {
+	History string `group:"past" default:"sqlite" placeholder:"WHERE" help:"Where the past is kept: sqlite, a file in --state-dir; postgres://USER@HOST/DATABASE, with the password in PGPASSWORD or in a file that PGPASSFILE names; or off." docs:"past.md#on-a-server"`
+}
+
+// keptFlags say where this machine's past is kept.
+type keptFlags struct {
+	nameFlags
+	stateFlags
+	historyFlags
+}
+
+func (f *keptFlags) check(live bool) error {
+	return first(f.nameFlags.check, f.historyFlags.check, func() error { return f.stateFlags.check(live) })
+}
+
+// priceFlags say what the past cost.
+type priceFlags struct {
+	ElectricityPrice float64 `group:"past" placeholder:"PRICE" help:"The price of a kilowatt-hour, for what the past cost."`
+}
+
+func (f *priceFlags) check() error {
+	return refuse(rule{!(f.ElectricityPrice >= 0 && f.ElectricityPrice < 1e6), "electricity-price", f.ElectricityPrice, "must be 0 or more"})
+}
+
+// askingFlags are those of commands that ask about the past, or read it themselves.
+type askingFlags struct {
+	commonFlags
+	addressFlags
+	keptFlags
+	retentionFlags
+	priceFlags
+	sourceFlags
+	paceFlags
+	privacyFlags
+}
+
+func (f *askingFlags) check() error {
+	return first(f.addressFlags.check, f.paceFlags.check, f.priceFlags.check, f.sourceFlags.check, f.retentionFlags.check,
+		func() error { return f.keptFlags.check(f.live()) })
+}
+
+// databaseFlags are those of commands about the database itself.
+type databaseFlags struct {
+	commonFlags
+	keptFlags
+	sourceFlags
+}
+
+func (f *databaseFlags) check() error {
+	return first(f.sourceFlags.check, func() error { return f.keptFlags.check(f.live()) })
+}
+
+// alertFlags say when alerts fire, and who is told.
+type alertFlags struct {
+	AlertUtilization float64 `group:"alerts" default:"50" help:"Utilization in percent above which high_gpu_usage_alert fires."`
+	AlertRules       string  `group:"alerts" placeholder:"FILE" help:"Rules of alerts, as YAML; read again on SIGHUP. 'gpuwhy check-config --schema' prints its schema." docs:"alerts.md"`
+}
+
+func (f *alertFlags) check() error {
+	return refuse(rule{
+		!(f.AlertUtilization >= 0 && f.AlertUtilization < 100), // also refuses NaN
+		"alert-utilization", f.AlertUtilization, "must be 0 or more and less than 100",
+	})
+}
+
+// exportFlags say under which names series leave, and to whom they are sent.
+type exportFlags struct {
+	MetricsFamilies []string `group:"export" placeholder:"FAMILY" help:"Families of names on /metrics: gpuwhy, dcgm; both by default." docs:"metrics.md"`
+
+	RemoteWrite            []string `group:"export" placeholder:"URL" help:"Where to send all series by Prometheus remote write, such as https://prometheus.example.org/api/v1/write; repeatable." docs:"metrics.md#sending-them-elsewhere"`
+	RemoteWriteCredentials string   `group:"export" placeholder:"FILE" help:"YAML file with username and password, bearer_token or headers for --remote-write."`
+	OTLP                   []string `group:"export" name:"otlp" placeholder:"URL" help:"Where to send all series by OTLP over HTTP, such as http://collector:4318, also under OpenTelemetry's names of hardware; repeatable." docs:"metrics.md#sending-them-elsewhere"`
+	OTLPCredentials        string   `group:"export" name:"otlp-credentials" placeholder:"FILE" help:"The same file as --remote-write-credentials, for --otlp."`
+
+	exports []export.Destination
+}
+
+func (f *exportFlags) check() (err error) {
+	if f.exports, err = export.RemoteWrite(f.RemoteWrite, f.RemoteWriteCredentials); err != nil {
+		return err
+	}
+	receivers, err := export.OTLP(f.OTLP, f.OTLPCredentials)
+	f.exports = append(f.exports, receivers...)
+	return err
+}
+
+// programFlags are those of a program that runs until it is ended, and may serve a page.
+type programFlags struct {
+	commonFlags
+	servingFlags
+	paceFlags
+	deadlineFlags
+	keptFlags
+	retentionFlags
+	priceFlags
+	privacyFlags
+	alertFlags
+	joiningFlags
+	brokerFlags
+	clusterFileFlags
+	exportFlags
+}
+
+func (f *programFlags) check(live bool) error {
+	if err := first(f.servingFlags.check, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
+		f.brokerFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
+		return err
+	}
+	return refuse(rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the server of a fleet keeps keys and messages: give --state-dir a folder"})
+}
+
+// serveFlags are all settings: those of a program that reads this machine, too.
+type serveFlags struct {
+	programFlags
+	sourceFlags
+	deviceFlags
+	labelFlags
+}
+
+func (f *serveFlags) check() error {
+	return first(f.sourceFlags.check, func() error { return f.deviceFlags.check(&f.sourceFlags) }, f.labelFlags.check,
+		func() error { return f.programFlags.check(f.live()) })
+}
+
+// first returns the first error of checks, and runs no more after it.
+func first(checks ...func() error) error {
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bad is an error about one setting.
+func bad(flag, value, what string) error {
+	return fmt.Errorf("--%s %q: %s", flag, value, what)
+}
+
+// A rule is what is wrong with the value of a setting, if it is.
+type rule struct {
+	wrong bool
+	flag  string
+	value any
+	what  string
+}
+
+// refuse returns an error about the first value that is wrong.
+func refuse(rules ...rule) error {
+	for _, r := range rules {
+		if r.wrong {
+			return bad(r.flag, fmt.Sprint(r.value), r.what)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+//go:build !race
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// grammar is the command line.
+func grammar(t *testing.T) *kong.Kong {
+	t.Helper()
+	parser, err := newParser(io.Discard, io.Discard, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parser
+}
+
+// checked parses a command line and checks what it sets.
+func checked(parser *kong.Kong, args ...string) error {
+	cmd, err := parse(parser, args)
+	if err == nil {
+		err = cmd.check()
+	}
+	return err
+}
+
+// words are a command and what it can't be without.
+func words(leaf *kong.Node) []string {
+	args := strings.Fields(leaf.Path())
+	for _, p := range leaf.Positional {
+		switch {
+		case p.Required && p.Enum != "":
+			args = append(args, p.EnumSlice()[0])
+		case p.Required:
+			args = append(args, "x")
+		}
+	}
+	return args
+}
+
+// wrongValues are values that each command refuses that takes their flag. Flags without one take any text, or are read when they are used.
+var wrongValues = map[string]string{
+	"config": "/nowhere", "log-format": "xml", "log-level": "loud",
+	"interval": "1ms", "idle-interval": "1s", "deadline": "1ms", "node": "..", "source": "magic", "kernel-log": "", "show-commands": "mine",
+	"listen": "nowhere", "base-path": "x", "allow-origin": "x", "allow-embed": "x", "allow-host": "http://x", "max-viewers": "0", "max-viewers-per-address": "-1", "trusted-proxy": "x",
+	"history": "mysql://x", "history-retention": "raw=x", "electricity-price": "-1",
+	"alert-utilization": "100", "fleet": "http://x", "fleet-credentials": "x", "fleet-listen": "x", "fleet-host": "a:1", "cluster": "a:b", "label": "x", "clusters": "/nowhere",
+	"remote-write": "x", "remote-write-credentials": "/nowhere", "otlp": "x", "otlp-credentials": "/nowhere",
+}
+
+// anyValue are the settings that take any text.
+var anyValue = []string{"nvml-library", "nvidia-smi", "sysfs-root", "proc-root", "pcie-throughput", "state-dir", "alert-rules", "metrics-families"}
+
+// Each command refuses wrong values of all its flags: none of its groups is left unchecked.
+func TestEachCommandChecksItsFlags(t *testing.T) {
+	t.Setenv("GPUWHY_STATE_DIR", "none")
+	parser := grammar(t)
+	app := parser.Model
+	for _, flag := range child(app.Node, "serve").Flags {
+		if _, wrong := wrongValues[flag.Name]; wrong == slices.Contains(anyValue, flag.Name) {
+			t.Errorf("--%s: this test knows no wrong value, and not that any will do", flag.Name)
+		}
+	}
+	for _, leaf := range app.Leaves(false) {
+		if _, is := reflect.TypeAssert[runner](leaf.Target.Addr()); !is {
+			t.Errorf("'gpuwhy %s' can't be checked", leaf.Path())
+			continue
+		}
+		if leaf.Name == "help" {
+			continue
+		}
+		if err := checked(parser, words(leaf)...); err != nil {
+			t.Errorf("%s: %v", leaf.Path(), err)
+		}
+		for _, flag := range leaf.Flags {
+			if value, wrong := wrongValues[flag.Name]; wrong && flag.Group != nil {
+				err := checked(parser, append(words(leaf), "--"+flag.Name+"="+value)...)
+				if err == nil || !strings.Contains(err.Error(), flag.Name) && !strings.Contains(err.Error(), value) {
+					t.Errorf("'gpuwhy %s --%s=%s': %v", leaf.Path(), flag.Name, value, err)
+				}
+			}
+		}
+	}
+}
+
+// A command takes its own flags, wherever they stand; of another's flag it says whose that is. Variables and the file may set what
+// other commands take.
+func TestFlagsOfOtherCommands(t *testing.T) {
+	t.Setenv("GPUWHY_OTLP", "nonsense")
+	file := filepath.Join(t.TempDir(), "gpuwhy.yaml")
+	if err := os.WriteFile(file, []byte("interval: nonsense\nnode: a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GPUWHY_CONFIG", file)
+	parser := grammar(t)
+	for args, says := range map[string]string{
+		"version":                              "",
+		"fleet list --state-dir=x":             "",
+		"fleet --state-dir=x list":             "",
+		"--state-dir=x fleet list":             "",
+		"--state-dir x fleet list --json":      "",
+		"notify --alert-rules x test a b":      "",
+		"version --otlp x":                     "'gpuwhy version' takes no --otlp: it is a flag of serve, agent, hub and check-config",
+		"version --config x":                   "'gpuwhy version' takes no --config: it is a flag of serve, agent,",
+		"--label a=1 past":                     "'gpuwhy past' takes no --label: it is a flag of serve, agent and check-config",
+		"record --source auto":                 "'gpuwhy record' takes no --source: it is a flag of serve, agent, snapshot,",
+		"history check --json":                 "'gpuwhy history check' takes no --json: it is a flag of snapshot,",
+		"history --json":                       "'gpuwhy history' takes no --json: it is a flag of snapshot,",
+		"version --otpl x":                     "unknown flag --otpl",
+		"snapshot":                             "--interval",
+		"--listen=127.0.0.1:0 --interval=1s":   "--otlp",
+		"serve --interval=1s --otlp=http://a/": "",
+		"past":                                 "--interval",
+		"past --interval=1s":                   "",
+		"dance --interval=1s":                  "unexpected argument dance",
+		"--interval=1s dance":                  "unexpected argument dance",
+		"--paint red":                          "unknown flag --paint",
+	} {
+		if err := checked(parser, strings.Fields(args)...); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("gpuwhy %s: %v, want %q", args, err, says)
+		}
+	}
+}
+
+// Help and the documents list every setting in a group, and each is declared once: commands that take the same flag say the same of it.
+func TestSettingsAreDeclaredOnce(t *testing.T) {
+	t.Parallel()
+	app := grammar(t).Model
+	settings := map[string]*kong.Flag{}
+	for _, flag := range child(app.Node, "serve").Flags {
+		settings[flag.Name] = flag
+		if groupOf(flag) < 0 && !slices.Contains([]string{"config", "log-format", "log-level"}, flag.Name) {
+			t.Errorf("--%s is in no group of help", flag.Name)
+		}
+	}
+	for _, leaf := range app.Leaves(false) {
+		for _, flag := range leaf.Flags {
+			if same := settings[flag.Name]; flag.Group != nil && (same == nil || same.Help != flag.Help || same.Default != flag.Default) {
+				t.Errorf("'gpuwhy %s' has its own --%s", leaf.Path(), flag.Name)
+			}
+		}
+	}
+}
+
+// settingsTable is the table of a group's flags.
+func settingsTable(app *kong.Application, group string) string {
+	var b strings.Builder
+	b.WriteString("| flag | default | meaning | taken by |\n| --- | --- | --- | --- |\n")
+	leaves := app.Leaves(false)
+	for _, flag := range child(app.Node, "serve").Flags {
+		if flag.Group == nil && group != "" || flag.Group != nil && flag.Group.Key != group {
+			continue
+		}
+		var takers []string
+		for _, leaf := range leaves {
+			if slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == flag.Name }) {
+				takers = append(takers, leaf.Path())
+			}
+		}
+		initial, meaning := "", strings.ReplaceAll(flag.Help, "|", `\|`)
+		if flag.Default != "" {
+			initial = "`" + flag.Default + "`"
+		}
+		if page := flag.Tag.Get("docs"); page != "" {
+			meaning += " [More](" + page + ")."
+		}
+		fmt.Fprintf(&b, "| `--%s` | %s | %s | %s |\n", flag.Name, initial, meaning, strings.Join(takers, ", "))
+	}
+	return b.String()
+}
+
+// docs/settings.md has the flags as the program has them.
+func TestSettingsAreDocumented(t *testing.T) {
+	t.Parallel()
+	app := grammar(t).Model
+	const marks = "<!-- of the program: go test ./cmd/gpuwhy -run TestSettingsAreDocumented -update -->\n"
+	head, _, found := strings.Cut(readTop(t, "docs/settings.md"), marks)
+	if !found {
+		t.Fatal("docs/settings.md has no place for the flags")
+	}
+	text := head + marks + "\n## Of every command\n\n" + settingsTable(app, "")
+	for _, g := range helpGroups {
+		text += "\n## " + strings.TrimSuffix(g.Title, ":") + "\n\n" + settingsTable(app, g.Key)
+	}
+	name := filepath.Join(top, "docs", "settings.md")
+	if *updateDocs {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil { //nolint:gosec // it is for everybody
+			t.Fatal(err)
+		}
+	}
+	if readTop(t, "docs/settings.md") != text {
+		t.Errorf("%s is not what the program has: go test ./cmd/gpuwhy -run TestSettingsAreDocumented -update", name)
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
+)
+
+// newParser reads the command line, the environment and the file into commands.
+func newParser(stdout, stderr io.Writer, exit func(code int)) (*kong.Kong, error) {
+	return kong.New(new(commands),
+		kong.Name("gpuwhy"),
+		kong.Description("Why is my GPU fan running? A live dashboard that names the process, user and container behind the heat."),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
+		kong.ExplicitGroups(helpGroups),
+		kong.Help(printHelp),
+		kong.ValueFormatter(formatHelp),
+		kong.Writers(stdout, stderr),
+		kong.DefaultEnvars("GPUWHY"),
+		kernelFiles(),
+		kong.Vars{"listen": defaultListen},
+		kong.Exit(exit),
+	)
+}
+
+// parse returns the command of a command line with its flags, still unchecked.
+func parse(parser *kong.Kong, args []string) (runner, error) {
+	args = commandFirst(parser.Model, pastArgs(asCommands(args)))
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return nil, hinted(elsewhere(parser.Model, args, err))
+	}
+	if err := tidy(parsed); err != nil {
+		return nil, err
+	}
+	return parsed.Selected().Target.Addr().Interface().(runner), nil
+}
+
+// child is the command below another that is called so; nil where there is none.
+func child(parent *kong.Node, name string) *kong.Node {
+	for _, n := range parent.Children {
+		if n.Name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// commandFirst moves the words of the command before all flags, which people write anywhere. Without a command it is serve.
+func commandFirst(app *kong.Application, args []string) []string {
+	takesValue := map[string]bool{}
+	for _, leaf := range app.Leaves(false) {
+		for _, flag := range leaf.Flags {
+			takesValue["--"+flag.Name] = !flag.IsBool()
+		}
+	}
+	node, words, rest := app.Node, []string(nil), slices.Clone(args)
+walk:
+	for i := 0; i < len(rest) && len(node.Children) > 0; {
+		name, _, whole := strings.Cut(rest[i], "=")
+		value, isFlag := takesValue[name]
+		next := child(node, rest[i])
+		switch {
+		case next != nil:
+			node, words, rest = next, append(words, rest[i]), slices.Delete(rest, i, i+1)
+		case isFlag && value && !whole:
+			i += 2
+		case isFlag, rest[i] == "-h", rest[i] == "--help":
+			i++
+		case strings.HasPrefix(rest[i], "-"): // a flag that there is not
+			break walk
+		default: // a command that there is not
+			words, rest = append(words, rest[i]), slices.Delete(rest, i, i+1)
+			return append(words, rest...)
+		}
+	}
+	switch {
+	case len(words) > 0:
+		return append(words, rest...)
+	case slices.Contains(rest, "-h"), slices.Contains(rest, "--help"):
+		return []string{"--help"}
+	}
+	return append([]string{"serve"}, rest...)
+}
+
+// unknownFlag matches what is said of a flag that a command does not take.
+var unknownFlag = lazy.Pattern(`^unknown flag (--[a-z0-9-]+)`)
+
+// elsewhere says which commands take a flag that this one does not.
+func elsewhere(app *kong.Application, args []string, err error) error {
+	found := unknownFlag.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	var takers []string
+	for _, leaf := range app.Leaves(true) {
+		if slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return "--"+f.Name == found[1] }) {
+			takers = append(takers, leaf.Path())
+		}
+	}
+	if len(takers) == 0 {
+		return err
+	}
+	node := app.Node
+	for _, word := range args {
+		next := child(node, word)
+		if next == nil {
+			break
+		}
+		node = next
+	}
+	return fmt.Errorf("'%s' takes no %s: it is a flag of %s", node.FullPath(), found[1], listed(takers))
+}
+
+// listed are names as a sentence has them.
+func listed(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// printHelp prints the flags of a command by group. gpuwhy without a command serves, so its help has those flags.
+func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	node := ctx.Selected()
+	if node == nil {
+		node = ctx.Model.Node
+		node.Flags = append(node.Flags, child(node, "serve").Flags...)
+	}
+	slices.SortStableFunc(node.Flags, func(a, b *kong.Flag) int { return groupOf(a) - groupOf(b) })
+	return kong.DefaultHelpPrinter(options, ctx)
+}
+
+// groupOf is the place of a flag's group in help; -1 for none.
+func groupOf(flag *kong.Flag) int {
+	return slices.IndexFunc(helpGroups, func(g kong.Group) bool { return flag.Group != nil && flag.Group.Key == g.Key })
+}
+
+// formatHelp is the text of a flag or an argument, with its default where the placeholder does not show that, and its variable.
+func formatHelp(v *kong.Value) string {
+	var more []string
+	if v.Flag != nil && v.Flag.PlaceHolder != "" && v.Default != "" {
+		more = append(more, "default "+v.Default)
+	}
+	for _, name := range v.Tag.Envs {
+		more = append(more, "$"+name)
+	}
+	if len(more) == 0 {
+		return v.Help
+	}
+	return strings.TrimSuffix(v.Help, ".") + " (" + strings.Join(more, ", ") + ")."
+}
+
+// errNoHelp is for a command that is read as a flag before.
+var errNoHelp = errors.New("write: gpuwhy help [COMMAND]")
