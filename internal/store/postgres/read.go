@@ -134,18 +134,27 @@ func bound(t time.Time, without pgtype.InfinityModifier) pgtype.Timestamptz {
 // Devices lists devices.
 func (s *Store) Devices(ctx context.Context) (out []store.Device, err error) {
 	err = s.reading(ctx, func() error {
-		rows, err := s.asker(ctx).Query(ctx, "SELECT d.node, d.uuid, d.name, d.vendor, d.number, d.kind, "+
-			ends("least", "ASC")+", "+ends("greatest", "DESC")+" FROM devices d")
+		names := ""
+		for i := range store.Devices.Fields {
+			names += "d." + quoted(store.Devices.Fields[i].Postgres) + ", "
+		}
+		rows, err := s.asker(ctx).Query(ctx, "SELECT d.node, d.uuid, "+names+ends("least", "ASC")+", "+ends("greatest", "DESC")+" FROM devices d")
 		if err != nil {
 			return err
 		}
-		out, err = pgx.AppendRows(out, rows, func(row pgx.CollectableRow) (d store.Device, err error) {
-			var first, last *time.Time
-			err = row.Scan(&d.Node, &d.UUID, &d.Name, &d.Vendor, &d.Index, &d.Kind, &first, &last)
+		var first, last *time.Time
+		found := new(scan[store.Device])
+		found.to = []any{&found.v.Node, &found.v.UUID}
+		for i := range store.Devices.Fields {
+			addTarget(found, &store.Devices.Fields[i])
+		}
+		_, err = pgx.ForEachRow(rows, append(found.to, &first, &last), func() error {
+			d := found.v
 			if first != nil {
 				d.First, d.Last = first.UTC(), last.UTC()
 			}
-			return d, err
+			out = append(out, d)
+			return nil
 		})
 		return err
 	})
@@ -340,40 +349,13 @@ func (s *Store) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Ses
 	if q.Open {
 		where.and("t.outcome = 'open'")
 	}
-	return each(ctx, s, sessions, where, "from_time", func(rows pgx.Rows) (e store.Session, err error) {
-		var peak *int64
-		var quality string
-		err = rows.Scan(&e.Node, &e.UUID, nil, &e.Boot, &e.PID, &e.Started, &e.Begin, &e.User, &e.Name, &e.Program, &e.Command,
-			&e.Container, &e.Image, &e.Pod, &e.Unit, &e.Job, &e.Type, &e.From, &e.To, &e.Outcome, (*int64)(&e.Seen), &peak, &quality,
-			&e.MemorySeconds, (*int64)(&e.MemoryKnown), &e.SMSeconds, (*int64)(&e.SMKnown), &e.Joules, (*int64)(&e.JoulesKnown),
-			&e.JoulesMethod, (*int64)(&e.Busy), &e.Accounted, nil)
-		inUTC(&e.Started, &e.Begin, &e.From, &e.To)
-		e.PeakMemory = memory(peak, quality)
-		return e, err
-	})
+	return each(ctx, s, sessions, where, "from_time")
 }
 
 func inUTC(times ...*time.Time) {
 	for _, t := range times {
 		*t = t.UTC()
 	}
-}
-
-// memory is a reading of its value and its quality's name.
-func memory(value *int64, quality string) gpu.Reading[gpu.Bytes] {
-	if value != nil {
-		v := gpu.Bytes(*value) //nolint:gosec // it was written so
-		if quality == gpu.Doubtful.String() {
-			return gpu.DoubtfulOf(v)
-		}
-		return gpu.Of(v)
-	}
-	for q := range gpu.Doubtful {
-		if q.String() == quality {
-			return gpu.Absent[gpu.Bytes](q)
-		}
-	}
-	return gpu.Reading[gpu.Bytes]{}
 }
 
 // Causes yields causes.
@@ -392,12 +374,7 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 	if q.First > 0 {
 		order += ", t.device, t.id LIMIT " + strconv.Itoa(q.First)
 	}
-	return each(ctx, s, causes, where, order, func(rows pgx.Rows) (c store.Cause, err error) {
-		err = rows.Scan(&c.Node, &c.UUID, nil, &c.ID, &c.From, &c.To, &c.Open, &c.Kind, &c.Case, &c.Sentence, &c.Short,
-			&c.Confidence, &c.Who, nil)
-		inUTC(&c.From, &c.To)
-		return c, err
-	})
+	return each(ctx, s, causes, where, order)
 }
 
 func (c *clause) kinds(kinds []string) {
@@ -417,15 +394,10 @@ func (s *Store) Events(ctx context.Context, q store.Query) iter.Seq2[store.Event
 	if !q.To.IsZero() {
 		where.and("t.time < $?", q.To)
 	}
-	scan := func(rows pgx.Rows) (e store.Event, err error) {
-		err = rows.Scan(&e.Node, &e.UUID, &e.ID, nil, &e.Time, &e.Kind, &e.Severity, &e.Text, &e.Data)
-		inUTC(&e.Time)
-		return e, err
-	}
 	if q.Newest == 0 {
-		return each(ctx, s, events, where, "time, id", scan)
+		return each(ctx, s, events, where, "time, id")
 	}
-	newest := each(ctx, s, events, where, fmt.Sprintf("time DESC, id DESC LIMIT %d", q.Newest), scan)
+	newest := each(ctx, s, events, where, fmt.Sprintf("time DESC, id DESC LIMIT %d", q.Newest))
 	return func(yield func(store.Event, error) bool) {
 		var all []store.Event
 		for e, err := range newest {
@@ -441,35 +413,6 @@ func (s *Store) Events(ctx context.Context, q store.Query) iter.Seq2[store.Event
 			}
 		}
 	}
-}
-
-// each yields rows of a table: node and UUID of the device, and the table's columns.
-func each[V any](
-	ctx context.Context, s *Store, t *table, where clause, order string, scan func(pgx.Rows) (V, error),
-) iter.Seq2[V, error] {
-	names := make([]string, len(t.names))
-	for i, name := range t.names {
-		names[i] = "t." + quoted(name)
-	}
-	sql := "SELECT d.node, d.uuid, " + strings.Join(names, ", ") + " FROM " + t.name + " t JOIN devices d ON d.id = t.device" +
-		where.String() + " ORDER BY " + order
-	return stream(ctx, s, func(yield func(V) error) error {
-		rows, err := s.asker(ctx).Query(ctx, sql, where.args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			v, err := scan(rows)
-			if err != nil {
-				return err
-			}
-			if err := yield(v); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	})
 }
 
 // Document returns small state of this gpuwhy.

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
@@ -249,66 +248,12 @@ func unless(n, same int64) any {
 }
 
 func (w *writing) sessions(ctx context.Context) error {
-	type cleanedKey struct {
-		device, pid    int64
-		boot           string
-		started, begin time.Time
-	}
-	keyOf := func(s *store.Session) cleanedKey {
-		return cleanedKey{w.id(s.Key), int64(s.PID), store.Text(s.Boot), moment(s.Started), moment(s.Begin)}
-	}
-	var rows [][]any
-	for _, s := range latest(w.batch.Sessions, keyOf) {
-		k := keyOf(s)
-		var peak any
-		if v, ok := s.PeakMemory.Get(); ok {
-			peak = int64(v) //nolint:gosec // it is read back as it was
-		}
-		row := []any{k.device, k.boot, k.pid, k.started, k.begin}
-		row = texts(row, s.User, s.Name, s.Program, s.Command, s.Container, s.Image, s.Pod, s.Unit, s.Job, string(s.Type))
-		rows = append(rows, append(row, moment(s.From), moment(s.To), store.Text(string(s.Outcome)), int64(s.Seen),
-			peak, s.PeakMemory.Quality().String(), s.MemorySeconds, int64(s.MemoryKnown), s.SMSeconds, int64(s.SMKnown),
-			s.Joules, int64(s.JoulesKnown), store.Text(s.JoulesMethod), int64(s.Busy), s.Accounted, s.Order))
-	}
-	return sessions.merge(ctx, w.tx, rows, w.batch.Delivered)
+	return write(ctx, w, sessions, w.batch.Sessions)
 }
 
-func texts(row []any, all ...string) []any {
-	for _, s := range all {
-		row = append(row, store.Text(s))
-	}
-	return row
-}
+func (w *writing) causes(ctx context.Context) error { return write(ctx, w, causes, w.batch.Causes) }
 
-func (w *writing) causes(ctx context.Context) error {
-	type cleanedKey struct {
-		device int64
-		id     string
-		from   time.Time
-	}
-	keyOf := func(c *store.Cause) cleanedKey { return cleanedKey{w.id(c.Key), store.Text(c.ID), moment(c.From)} }
-	var rows [][]any
-	for _, c := range latest(w.batch.Causes, keyOf) {
-		k := keyOf(c)
-		row := texts([]any{k.device, k.id, k.from, moment(c.To), c.Open}, c.Kind, c.Case, c.Sentence, c.Short)
-		rows = append(rows, append(row, c.Confidence, store.Text(c.Who), c.Order))
-	}
-	return causes.merge(ctx, w.tx, rows, w.batch.Delivered)
-}
-
-func (w *writing) events(ctx context.Context) error {
-	keyOf := func(e *store.Event) string { return store.Text(e.ID) }
-	var rows [][]any
-	for _, e := range latest(w.batch.Events, keyOf) {
-		row := texts([]any{keyOf(e), w.id(e.Key), moment(e.Time)}, e.Kind, e.Severity, e.Text)
-		var data any
-		if len(e.Data) > 0 {
-			data = e.Data
-		}
-		rows = append(rows, append(row, data))
-	}
-	return events.merge(ctx, w.tx, rows, w.batch.Delivered)
-}
+func (w *writing) events(ctx context.Context) error { return write(ctx, w, events, w.batch.Events) }
 
 func (w *writing) documents(ctx context.Context) error {
 	if len(w.batch.Documents) == 0 {
@@ -380,7 +325,9 @@ func (w *writing) identify(ctx context.Context) (map[store.Key]device, error) {
 		}
 	}
 	for _, d := range latest(w.batch.Devices, func(d *store.Device) store.Key { return cleanKey(d.Key()) }) {
-		said := cleanDevice(*d)
+		said := *d
+		store.Devices.Clean(&said)
+		said.First, said.Last = time.Time{}, time.Time{}
 		if before := named[said.Key()]; before.id == 0 || before.said != said {
 			changed = append(changed, said)
 			changed[len(changed)-1].Order = d.Order
@@ -416,13 +363,6 @@ func (w *writing) named(name func(store.Key)) {
 	}
 	for i := range b.Unsettled {
 		name(b.Unsettled[i].Key)
-	}
-}
-
-func cleanDevice(d store.Device) store.Device {
-	return store.Device{
-		Node: store.Text(d.Node), UUID: store.Text(d.UUID), Name: store.Text(d.Name), Vendor: store.Text(d.Vendor), Index: d.Index,
-		Kind: gpu.Kind(store.Text(string(d.Kind))),
 	}
 }
 
@@ -464,9 +404,11 @@ func (w *writing) describe(ctx context.Context, changed []store.Device) error {
 	slices.SortFunc(changed, byKey)
 	b := new(pgx.Batch)
 	for _, d := range changed {
-		b.Queue(`UPDATE devices SET name = $3, vendor = $4, number = $5, kind = $6, ordinal = $7
-			WHERE node = $1 AND uuid = $2 AND (name, vendor, number, kind) IS DISTINCT FROM ($3, $4, $5, $6) AND ($7::bigint = 0 OR ordinal <= $7)`,
-			d.Node, d.UUID, d.Name, d.Vendor, int64(d.Index), string(d.Kind), d.Order)
+		values := []any{d.Node, d.UUID, d.Order}
+		for i := range store.Devices.Fields {
+			values = fieldValues(values, &store.Devices.Fields[i], &d)
+		}
+		b.Queue(updateDevice, values...)
 	}
 	return w.tx.SendBatch(ctx, b).Close()
 }
