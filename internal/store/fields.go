@@ -119,13 +119,13 @@ func Stored(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
-// MemoryReading is a reading of bytes, if it has a value, and by the name of its quality, as columns and messages have it.
-func MemoryReading(bytes uint64, known bool, quality string) gpu.Reading[gpu.Bytes] {
+// MemoryReading is a reading of bytes by its value, nil where there is none, and the name of its quality, as columns and messages have it.
+func MemoryReading[N uint64 | int64](bytes *N, quality string) gpu.Reading[gpu.Bytes] {
 	switch {
-	case known && quality == gpu.Doubtful.String():
-		return gpu.DoubtfulOf(gpu.Bytes(bytes))
-	case known:
-		return gpu.Of(gpu.Bytes(bytes))
+	case bytes != nil && quality == gpu.Doubtful.String():
+		return gpu.DoubtfulOf(gpu.Bytes(*bytes))
+	case bytes != nil:
+		return gpu.Of(gpu.Bytes(*bytes))
 	}
 	for q := range gpu.Doubtful {
 		if q.String() == quality {

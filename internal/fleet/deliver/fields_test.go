@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fxamacker/cbor/v2"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
@@ -25,20 +27,43 @@ func fields() (all []string) {
 	walk = func(path string, t reflect.Type) {
 		for f := range t.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("cbor"), ",")
-			if of := f.Type; of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct {
+			switch of := f.Type; {
+			case of.Kind() == reflect.Slice && reflect.PointerTo(of.Elem()).Implements(reflect.TypeFor[cbor.Unmarshaler]()): // rows
+			case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct:
 				walk(path+name+".", of.Elem())
-			} else {
+			default:
 				all = append(all, path+name+" "+of.String())
 			}
 		}
 	}
 	walk("", reflect.TypeFor[message]())
+	all = slices.Concat(all, declared(store.Devices), declared(store.Sessions), declared(store.Causes), declared(store.Events))
 	for kind, columns := range map[string]store.Columns{"device": store.OfDevices, "machine": store.OfMachines} {
 		for _, c := range columns {
 			all = append(all, fmt.Sprintf("%s column %s 1/%v", kind, c.Name, c.Scale))
 		}
 	}
 	slices.Sort(all)
+	return all
+}
+
+// declared lists the fields of rows.
+func declared[T any](t *store.Table[T]) (all []string) {
+	add := func(name, kind string) { all = append(all, t.Name+"."+name+" "+kind) }
+	add(uuidName, "string")
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		switch f.Kind {
+		case store.MemoryField:
+			add(f.Name, "*uint64")
+			add(f.Quality, "string")
+		default:
+			add(f.Name, map[store.Kind]string{
+				store.TextField: "string", store.TimeField: "int64", store.SpanField: "int64", store.NumberField: "int", store.AmountField: "float64",
+				store.FlagField: "bool", store.DataField: "[]uint8",
+			}[f.Kind])
+		}
+	}
 	return all
 }
 

@@ -166,13 +166,7 @@ func addTarget[T any](s *scan[T], f *store.Field[T]) {
 		var value *int64
 		var quality string
 		s.to = append(s.to, &value, &quality)
-		s.after = append(s.after, func() {
-			bytes := uint64(0)
-			if value != nil {
-				bytes = uint64(*value) //nolint:gosec // it was written so
-			}
-			*f.Memory(&s.v) = store.MemoryReading(bytes, value != nil, quality)
-		})
+		s.after = append(s.after, func() { *f.Memory(&s.v) = store.MemoryReading(value, quality) })
 	case store.DataField:
 		s.to = append(s.to, f.Data(&s.v))
 	}

@@ -225,8 +225,11 @@ func readFields[T any](columns []storedColumn[T], v *T, l *listener, row []drive
 			*c.Flag(v) = integer(has) != 0
 		case store.MemoryField:
 			if c.quality {
-				bytes, known := row[i-1].(int64)
-				*c.Memory(v) = store.MemoryReading(uint64(bytes), known, l.text(has)) //nolint:gosec // it was written so
+				var bytes *int64
+				if n, known := row[i-1].(int64); known {
+					bytes = &n
+				}
+				*c.Memory(v) = store.MemoryReading(bytes, l.text(has))
 			}
 		case store.DataField:
 			*c.Data(v) = nil
