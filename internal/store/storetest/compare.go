@@ -158,19 +158,19 @@ func batch(r *rapid.T) *store.Batch {
 	for range count("sessions") {
 		from := moment(r, "from")
 		e := session(key.Draw(r, "of"), g.IntN(3), from, from.Add(time.Duration(g.IntN(200))*time.Minute))
-		e.User, e.Name, e.Outcome = word(), word(), []store.Outcome{store.Open, store.Ended}[g.IntN(2)]
-		e.Joules, e.PeakMemory = g.ExpFloat64(), gpu.Absent[gpu.Bytes](gpu.Quality(g.IntN(int(gpu.Doubtful))))
+		vary(g, store.Sessions, &e)
+		e.Outcome = []store.Outcome{store.Open, store.Ended}[g.IntN(2)]
 		b.Sessions = append(b.Sessions, e)
 	}
 	for range count("causes") {
 		from := moment(r, "from")
 		c := cause(key.Draw(r, "of"), word(), from, from.Add(time.Duration(g.IntN(200))*time.Minute))
-		c.Kind, c.Open, c.Confidence = word(), g.IntN(2) == 0, g.Float64()
+		vary(g, store.Causes, &c)
 		b.Causes = append(b.Causes, c)
 	}
 	for range count("events") {
-		e := store.Event{ID: fmt.Sprint(g.IntN(20)), Key: key.Draw(r, "of"), Time: moment(r, "at"), Kind: word(), Severity: word(),
-			Text: word(), Data: []byte(word())}
+		e := store.Event{ID: fmt.Sprint(g.IntN(20)), Key: key.Draw(r, "of"), Time: moment(r, "at")}
+		vary(g, store.Events, &e)
 		b.Events = append(b.Events, e)
 	}
 	for range count("unsettled") {
@@ -181,8 +181,10 @@ func batch(r *rapid.T) *store.Batch {
 	}
 	for i := range count("devices") {
 		k := key.Draw(r, "of")
-		b.Devices = append(b.Devices, store.Device{Node: k.Node, UUID: k.UUID, Name: word(), Vendor: word(), Index: i,
-			Kind: []gpu.Kind{"", gpu.Live}[g.IntN(2)]})
+		d := store.Device{Node: k.Node, UUID: k.UUID}
+		vary(g, store.Devices, &d)
+		d.Index = i
+		b.Devices = append(b.Devices, d)
 	}
 	return b
 }

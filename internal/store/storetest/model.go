@@ -53,23 +53,9 @@ func NewModel() *Model {
 	}
 }
 
-// kept is a time as it is kept.
-func kept(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
-	}
-	return t.UTC().Truncate(time.Millisecond)
-}
-
 func texts(s ...*string) {
 	for _, s := range s {
 		*s = store.Text(*s)
-	}
-}
-
-func times(t ...*time.Time) {
-	for _, t := range t {
-		*t = kept(*t)
 	}
 }
 
@@ -93,11 +79,12 @@ func (m *Model) Write(ctx context.Context, b *store.Batch) error {
 		m.rename(store.Text(r.From), store.Text(r.To))
 	}
 	for _, d := range b.Devices {
-		texts(&d.Node, &d.UUID, &d.Name, &d.Vendor)
-		if m.older(d.Key(), d.Order) {
+		order := d.Order
+		store.Devices.Clean(&d)
+		if m.older(d.Key(), order) {
 			continue
 		}
-		d.First, d.Last, d.Order = time.Time{}, time.Time{}, 0
+		d.First, d.Last = time.Time{}, time.Time{}
 		m.devices[d.Key()] = d
 	}
 	for _, r := range b.Rows {
@@ -110,34 +97,31 @@ func (m *Model) Write(ctx context.Context, b *store.Batch) error {
 	}
 	for _, f := range b.Frames {
 		texts(&f.Node)
-		f.Time, f.Record = kept(f.Time), bytes.Clone(f.Record)
+		f.Time, f.Record = store.Stored(f.Time), bytes.Clone(f.Record)
 		m.frames[frameKey{f.Node, f.Time}] = f
 		m.name(store.Key{Node: f.Node})
 	}
 	for _, s := range b.Sessions {
-		texts(&s.Node, &s.UUID, &s.Boot, &s.User, &s.Name, &s.Program, &s.Command, &s.Container, &s.Image, &s.Pod, &s.Unit, &s.Job,
-			&s.JoulesMethod)
-		times(&s.Started, &s.Begin, &s.From, &s.To)
-		if m.older(s.SessionKey, s.Order) {
+		order := s.Order
+		store.Sessions.Clean(&s)
+		if m.older(s.SessionKey, order) {
 			continue
 		}
-		s.Order = 0
 		m.sessions[s.SessionKey] = s
 		m.name(s.Key)
 	}
 	for _, c := range b.Causes {
-		texts(&c.Node, &c.UUID, &c.ID, &c.Kind, &c.Case, &c.Sentence, &c.Short, &c.Who)
-		times(&c.From, &c.To)
-		if m.older(causeKey{c.Key, c.ID, c.From}, c.Order) {
+		order := c.Order
+		store.Causes.Clean(&c)
+		if m.older(causeKey{c.Key, c.ID, c.From}, order) {
 			continue
 		}
-		c.Order = 0
 		m.causes[causeKey{c.Key, c.ID, c.From}] = c
 		m.name(c.Key)
 	}
 	for _, e := range b.Events {
-		texts(&e.ID, &e.Node, &e.UUID, &e.Kind, &e.Severity, &e.Text)
-		e.Time, e.Data = kept(e.Time), cloned(e.Data)
+		store.Events.Clean(&e)
+		e.Data = bytes.Clone(e.Data)
 		m.events[e.ID] = e
 		m.name(e.Key)
 	}
@@ -209,16 +193,8 @@ func move[K comparable, V any](all map[K]V, moved map[store.Key]store.Key, of fu
 }
 
 func bucket(b store.Bucket) store.Bucket {
-	b.Time = kept(b.Time)
+	b.Time = store.Stored(b.Time)
 	return b
-}
-
-// cloned is a copy; nil of nothing.
-func cloned(b []byte) []byte {
-	if len(b) == 0 {
-		return nil
-	}
-	return bytes.Clone(b)
 }
 
 func (m *Model) name(k store.Key) {
@@ -244,7 +220,7 @@ func asKept(r store.Row) store.Row {
 	if r.Tier == store.Raw {
 		r.Readings = 1
 	}
-	r.Time, r.Values = kept(r.Time), values
+	r.Time, r.Values = store.Stored(r.Time), values
 	return r
 }
 
