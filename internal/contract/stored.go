@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
@@ -53,27 +54,28 @@ func newTold[A, T any](t *store.Table[T]) (out told[A, T]) {
 func (t told[A, T]) fill(out *A, v *T) {
 	into := reflect.ValueOf(out).Elem()
 	for i := range t {
-		switch f, to := t[i].kept, into.Field(t[i].member); f.Kind {
-		case store.TextField:
-			to.SetString(*f.Text(v))
-		case store.TimeField:
+		f, to := t[i].kept, into.Field(t[i].member)
+		switch p := f.Place(v).(type) {
+		case *string:
+			to.SetString(*p)
+		case *time.Time:
 			if f.Unset {
-				*to.Addr().Interface().(**string) = optionalTime(*f.Time(v))
+				*to.Addr().Interface().(**string) = optionalTime(*p)
 			} else {
-				to.SetString(timestamp(*f.Time(v)))
+				to.SetString(timestamp(*p))
 			}
-		case store.SpanField:
-			to.SetFloat(inSeconds(*f.Span(v)))
-		case store.NumberField:
-			to.SetInt(int64(*f.Number(v)))
-		case store.AmountField:
-			to.SetFloat(*f.Amount(v))
-		case store.FlagField:
-			to.SetBool(*f.Flag(v))
-		case store.MemoryField:
-			*to.Addr().Interface().(*Bytes) = *f.Memory(v)
-		case store.DataField:
-			to.SetBytes(*f.Data(v))
+		case *time.Duration:
+			to.SetFloat(inSeconds(*p))
+		case *int:
+			to.SetInt(int64(*p))
+		case *float64:
+			to.SetFloat(*p)
+		case *bool:
+			to.SetBool(*p)
+		case *store.Memory:
+			*to.Addr().Interface().(*Bytes) = *p
+		case *[]byte:
+			to.SetBytes(*p)
 		}
 	}
 }

@@ -173,23 +173,23 @@ func appendStored[T any](b []byte, t *store.Table[T], v *T) []byte {
 		b = binary.AppendVarint(b, *t.Order(v))
 	}
 	for i := range t.Fields {
-		switch f := &t.Fields[i]; f.Kind {
-		case store.TextField:
-			b = appendText(b, *f.Text(v))
-		case store.TimeField:
-			b = appendTime(b, *f.Time(v))
-		case store.SpanField:
-			b = binary.AppendVarint(b, int64(*f.Span(v)))
-		case store.NumberField:
-			b = binary.AppendVarint(b, int64(*f.Number(v)))
-		case store.AmountField:
-			b = appendFloat(b, *f.Amount(v))
-		case store.FlagField:
-			b = appendFlag(b, *f.Flag(v))
-		case store.MemoryField:
-			b = appendMemory(b, *f.Memory(v))
-		case store.DataField:
-			b = appendBytes(b, *f.Data(v))
+		switch p := t.Fields[i].Place(v).(type) {
+		case *string:
+			b = appendText(b, *p)
+		case *time.Time:
+			b = appendTime(b, *p)
+		case *time.Duration:
+			b = binary.AppendVarint(b, int64(*p))
+		case *int:
+			b = binary.AppendVarint(b, int64(*p))
+		case *float64:
+			b = appendFloat(b, *p)
+		case *bool:
+			b = appendFlag(b, *p)
+		case *store.Memory:
+			b = appendMemory(b, *p)
+		case *[]byte:
+			b = appendBytes(b, *p)
 		}
 	}
 	return b
@@ -354,23 +354,23 @@ func readStored[T any](d *decoder, t *store.Table[T], v *T) {
 		*t.Order(v) = d.varint()
 	}
 	for i := range t.Fields {
-		switch f := &t.Fields[i]; f.Kind {
-		case store.TextField:
-			*f.Text(v) = d.text(*f.Text(v))
-		case store.TimeField:
-			*f.Time(v) = d.time()
-		case store.SpanField:
-			*f.Span(v) = time.Duration(d.varint())
-		case store.NumberField:
-			*f.Number(v) = int(d.varint())
-		case store.AmountField:
-			*f.Amount(v) = d.float()
-		case store.FlagField:
-			*f.Flag(v) = d.byte() != 0
-		case store.MemoryField:
-			*f.Memory(v) = d.memory()
-		case store.DataField:
-			*f.Data(v) = d.list()
+		switch p := t.Fields[i].Place(v).(type) {
+		case *string:
+			*p = d.text(*p)
+		case *time.Time:
+			*p = d.time()
+		case *time.Duration:
+			*p = time.Duration(d.varint())
+		case *int:
+			*p = int(d.varint())
+		case *float64:
+			*p = d.float()
+		case *bool:
+			*p = d.byte() != 0
+		case *store.Memory:
+			*p = d.memory()
+		case *[]byte:
+			*p = d.list()
 		}
 	}
 }

@@ -2,54 +2,33 @@ package store
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Kind is what a [Field] holds.
-type Kind uint8
-
-// The kinds of fields.
-const (
-	TextField   Kind = iota // kept as [Text] returns it
-	TimeField               // kept in whole milliseconds
-	SpanField               // a duration, in nanoseconds
-	NumberField             // a whole number
-	AmountField             // a sum or a share, not less than 0
-	FlagField               // true or false
-	MemoryField             // a reading of bytes: its value, and its quality by name
-	DataField               // JSON, or nothing
-)
+// Memory is what a field of bytes holds, which a driver may not tell.
+type Memory = gpu.Reading[gpu.Bytes]
 
 // A Field is one value that is kept of each T: what it is called, and where it is in a T. The databases, the messages of a fleet, the socket of the
 // writing process, the answers of the API and the tests of stores walk the fields of a [Table]: a field that is declared there is kept, sent and compared.
-// Exactly one of the functions is set.
 type Field[T any] struct {
 	Name             string // in messages; and in databases, unless one of the next two is set
 	SQLite, Postgres string // of the column
-	// Quality, SQLiteQuality and PostgresQuality are the same of the quality of a [MemoryField]; empty for other kinds.
+	// Quality, SQLiteQuality and PostgresQuality are the same of the quality of [Memory]; empty for other fields.
 	Quality, SQLiteQuality, PostgresQuality string
 	API                                     string // in JSON and CSV; empty: answers don't have it as it is kept
 
-	Key    bool // it tells one T from another
+	Key    bool // it tells one T from another: a text, a number or a time
 	Always bool // messages have it also where it is zero
 	Unset  bool // a time that may be zero: not known
 	Brief  bool // it is read also for [Query.Brief]
 	Inline bool // SQLite keeps the text in the row; other texts of a table that shares its texts are kept once for all rows
 	Short  bool // a name or a word of a few, of 512 bytes at most
 
-	Text   func(*T) *string
-	Time   func(*T) *time.Time
-	Span   func(*T) *time.Duration
-	Number func(*T) *int
-	Amount func(*T) *float64
-	Flag   func(*T) *bool
-	Memory func(*T) *gpu.Reading[gpu.Bytes]
-	Data   func(*T) *[]byte
-
-	Kind Kind // by which of the functions is set
+	// Place points to the value: a *string, a *[]byte with JSON or nothing, *int, *bool, *time.Time, *time.Duration, *float64 (a sum or a share, not
+	// less than 0) or *[Memory]. Whoever walks fields has a case for each of these.
+	Place func(*T) any
 }
 
 // A Table declares what is kept of each T, a row with named columns. Readings are rows of [Columns] instead, which come from the catalog.
@@ -69,13 +48,10 @@ func declare[T any](t Table[T]) *Table[T] {
 	names := map[string]bool{}
 	for i := range t.Fields {
 		f := &t.Fields[i]
-		set := []bool{f.Text != nil, f.Time != nil, f.Span != nil, f.Number != nil, f.Amount != nil, f.Flag != nil, f.Memory != nil, f.Data != nil}
-		kind := slices.Index(set, true)
-		if kind < 0 || slices.Contains(set[kind+1:], true) || f.Name == "" || names[f.Name] || (f.Quality != "") != (f.Memory != nil) {
+		if _, memory := f.Place(new(T)).(*Memory); f.Name == "" || names[f.Name] || (f.Quality != "") != memory {
 			panic(fmt.Sprintf("store: the field %q of %s is declared wrongly", f.Name, t.Name))
 		}
 		names[f.Name] = true
-		f.Kind = Kind(kind)
 		for _, column := range []*string{&f.SQLite, &f.Postgres} {
 			if *column == "" {
 				*column = f.Name
@@ -98,14 +74,14 @@ func (t *Table[T]) Clean(v *T) {
 		*t.Order(v) = 0
 	}
 	for i := range t.Fields {
-		switch f := &t.Fields[i]; f.Kind {
-		case TextField:
-			*f.Text(v) = Text(*f.Text(v))
-		case TimeField:
-			*f.Time(v) = Stored(*f.Time(v))
-		case DataField:
-			if len(*f.Data(v)) == 0 {
-				*f.Data(v) = nil
+		switch p := t.Fields[i].Place(v).(type) {
+		case *string:
+			*p = Text(*p)
+		case *time.Time:
+			*p = Stored(*p)
+		case *[]byte:
+			if len(*p) == 0 {
+				*p = nil
 			}
 		}
 	}
@@ -141,10 +117,10 @@ var Devices = declare(Table[Device]{
 	Device: func(d *Device) (node, uuid *string) { return &d.Node, &d.UUID },
 	Order:  func(d *Device) *int64 { return &d.Order },
 	Fields: []Field[Device]{
-		{Name: "name", Short: true, Text: func(d *Device) *string { return &d.Name }},
-		{Name: "vendor", Short: true, Text: func(d *Device) *string { return &d.Vendor }},
-		{Name: "index", SQLite: "place", Postgres: "number", Number: func(d *Device) *int { return &d.Index }},
-		{Name: "kind", Short: true, Text: func(d *Device) *string { return (*string)(&d.Kind) }},
+		{Name: "name", Short: true, Place: func(d *Device) any { return &d.Name }},
+		{Name: "vendor", Short: true, Place: func(d *Device) any { return &d.Vendor }},
+		{Name: "index", SQLite: "place", Postgres: "number", Place: func(d *Device) any { return &d.Index }},
+		{Name: "kind", Short: true, Place: func(d *Device) any { return (*string)(&d.Kind) }},
 	},
 })
 
@@ -154,46 +130,46 @@ var Sessions = declare(Table[Session]{
 	Device: func(s *Session) (node, uuid *string) { return &s.Node, &s.UUID },
 	Order:  func(s *Session) *int64 { return &s.Order },
 	Fields: []Field[Session]{
-		{Name: "boot", Key: true, Text: func(s *Session) *string { return &s.Boot }},
-		{Name: "pid", API: "pid", Key: true, Always: true, Brief: true, Number: func(s *Session) *int { return &s.PID }},
-		{Name: "started", API: "started", Key: true, Unset: true, Time: func(s *Session) *time.Time { return &s.Started }},
-		{Name: "begin", SQLite: "begun", Postgres: "begun", Key: true, Always: true, Time: func(s *Session) *time.Time { return &s.Begin }},
-		{Name: "user", Postgres: "user_name", API: "user", Brief: true, Text: func(s *Session) *string { return &s.User }},
-		{Name: "name", API: "name", Brief: true, Text: func(s *Session) *string { return &s.Name }},
-		{Name: "program", API: "program", Brief: true, Text: func(s *Session) *string { return &s.Program }},
-		{Name: "command", API: "command", Text: func(s *Session) *string { return &s.Command }},
-		{Name: "container", API: "container", Brief: true, Text: func(s *Session) *string { return &s.Container }},
-		{Name: "image", API: "image", Text: func(s *Session) *string { return &s.Image }},
-		{Name: "pod", API: "pod", Brief: true, Text: func(s *Session) *string { return &s.Pod }},
-		{Name: "unit", API: "unit", Brief: true, Text: func(s *Session) *string { return &s.Unit }},
-		{Name: "job", API: "job", Brief: true, Text: func(s *Session) *string { return &s.Job }},
-		{Name: "type", Text: func(s *Session) *string { return (*string)(&s.Type) }},
+		{Name: "boot", Key: true, Place: func(s *Session) any { return &s.Boot }},
+		{Name: "pid", API: "pid", Key: true, Always: true, Brief: true, Place: func(s *Session) any { return &s.PID }},
+		{Name: "started", API: "started", Key: true, Unset: true, Place: func(s *Session) any { return &s.Started }},
+		{Name: "begin", SQLite: "begun", Postgres: "begun", Key: true, Always: true, Place: func(s *Session) any { return &s.Begin }},
+		{Name: "user", Postgres: "user_name", API: "user", Brief: true, Place: func(s *Session) any { return &s.User }},
+		{Name: "name", API: "name", Brief: true, Place: func(s *Session) any { return &s.Name }},
+		{Name: "program", API: "program", Brief: true, Place: func(s *Session) any { return &s.Program }},
+		{Name: "command", API: "command", Place: func(s *Session) any { return &s.Command }},
+		{Name: "container", API: "container", Brief: true, Place: func(s *Session) any { return &s.Container }},
+		{Name: "image", API: "image", Place: func(s *Session) any { return &s.Image }},
+		{Name: "pod", API: "pod", Brief: true, Place: func(s *Session) any { return &s.Pod }},
+		{Name: "unit", API: "unit", Brief: true, Place: func(s *Session) any { return &s.Unit }},
+		{Name: "job", API: "job", Brief: true, Place: func(s *Session) any { return &s.Job }},
+		{Name: "type", Place: func(s *Session) any { return (*string)(&s.Type) }},
 		{
 			Name: "from", SQLite: "since", Postgres: "from_time", API: "from", Always: true, Brief: true,
-			Time: func(s *Session) *time.Time { return &s.From },
+			Place: func(s *Session) any { return &s.From },
 		},
 		{
 			Name: "to", SQLite: "until", Postgres: "to_time", API: "to", Always: true, Brief: true,
-			Time: func(s *Session) *time.Time { return &s.To },
+			Place: func(s *Session) any { return &s.To },
 		},
 		{
 			Name: "outcome", API: "outcome", Always: true, Brief: true, Inline: true, Short: true,
-			Text: func(s *Session) *string { return (*string)(&s.Outcome) },
+			Place: func(s *Session) any { return (*string)(&s.Outcome) },
 		},
-		{Name: "seen", API: "seen_seconds", Brief: true, Span: func(s *Session) *time.Duration { return &s.Seen }},
+		{Name: "seen", API: "seen_seconds", Brief: true, Place: func(s *Session) any { return &s.Seen }},
 		{
 			Name: "peak_memory", Quality: "peak_quality", SQLiteQuality: "peak_memory_quality", API: "peak_memory_mb", Brief: true,
-			Memory: func(s *Session) *gpu.Reading[gpu.Bytes] { return &s.PeakMemory },
+			Place: func(s *Session) any { return &s.PeakMemory },
 		},
-		{Name: "memory_seconds", Amount: func(s *Session) *float64 { return &s.MemorySeconds }},
-		{Name: "memory_known", Span: func(s *Session) *time.Duration { return &s.MemoryKnown }},
-		{Name: "sm_seconds", Brief: true, Amount: func(s *Session) *float64 { return &s.SMSeconds }},
-		{Name: "sm_known", Brief: true, Span: func(s *Session) *time.Duration { return &s.SMKnown }},
-		{Name: "joules", Brief: true, Amount: func(s *Session) *float64 { return &s.Joules }},
-		{Name: "joules_known", API: "energy_known_seconds", Brief: true, Span: func(s *Session) *time.Duration { return &s.JoulesKnown }},
-		{Name: "joules_method", API: "energy_method", Brief: true, Text: func(s *Session) *string { return &s.JoulesMethod }},
-		{Name: "busy", API: "busy_seconds", Brief: true, Span: func(s *Session) *time.Duration { return &s.Busy }},
-		{Name: "accounted", API: "accounted", Brief: true, Flag: func(s *Session) *bool { return &s.Accounted }},
+		{Name: "memory_seconds", Place: func(s *Session) any { return &s.MemorySeconds }},
+		{Name: "memory_known", Place: func(s *Session) any { return &s.MemoryKnown }},
+		{Name: "sm_seconds", Brief: true, Place: func(s *Session) any { return &s.SMSeconds }},
+		{Name: "sm_known", Brief: true, Place: func(s *Session) any { return &s.SMKnown }},
+		{Name: "joules", Brief: true, Place: func(s *Session) any { return &s.Joules }},
+		{Name: "joules_known", API: "energy_known_seconds", Brief: true, Place: func(s *Session) any { return &s.JoulesKnown }},
+		{Name: "joules_method", API: "energy_method", Brief: true, Place: func(s *Session) any { return &s.JoulesMethod }},
+		{Name: "busy", API: "busy_seconds", Brief: true, Place: func(s *Session) any { return &s.Busy }},
+		{Name: "accounted", API: "accounted", Brief: true, Place: func(s *Session) any { return &s.Accounted }},
 	},
 })
 
@@ -203,19 +179,19 @@ var Causes = declare(Table[Cause]{
 	Device: func(c *Cause) (node, uuid *string) { return &c.Node, &c.UUID },
 	Order:  func(c *Cause) *int64 { return &c.Order },
 	Fields: []Field[Cause]{
-		{Name: "id", SQLite: "cause", API: "id", Key: true, Always: true, Text: func(c *Cause) *string { return &c.ID }},
+		{Name: "id", SQLite: "cause", API: "id", Key: true, Always: true, Place: func(c *Cause) any { return &c.ID }},
 		{
 			Name: "from", SQLite: "since", Postgres: "from_time", API: "from", Key: true, Always: true,
-			Time: func(c *Cause) *time.Time { return &c.From },
+			Place: func(c *Cause) any { return &c.From },
 		},
-		{Name: "to", SQLite: "until", Postgres: "to_time", API: "to", Always: true, Time: func(c *Cause) *time.Time { return &c.To }},
-		{Name: "open", API: "open", Flag: func(c *Cause) *bool { return &c.Open }},
-		{Name: "kind", API: "kind", Text: func(c *Cause) *string { return &c.Kind }},
-		{Name: "case", SQLite: "kind_case", Text: func(c *Cause) *string { return &c.Case }},
-		{Name: "sentence", API: "sentence", Inline: true, Text: func(c *Cause) *string { return &c.Sentence }},
-		{Name: "short", Text: func(c *Cause) *string { return &c.Short }},
-		{Name: "confidence", API: "confidence", Amount: func(c *Cause) *float64 { return &c.Confidence }},
-		{Name: "who", Text: func(c *Cause) *string { return &c.Who }},
+		{Name: "to", SQLite: "until", Postgres: "to_time", API: "to", Always: true, Place: func(c *Cause) any { return &c.To }},
+		{Name: "open", API: "open", Place: func(c *Cause) any { return &c.Open }},
+		{Name: "kind", API: "kind", Place: func(c *Cause) any { return &c.Kind }},
+		{Name: "case", SQLite: "kind_case", Place: func(c *Cause) any { return &c.Case }},
+		{Name: "sentence", API: "sentence", Inline: true, Place: func(c *Cause) any { return &c.Sentence }},
+		{Name: "short", Place: func(c *Cause) any { return &c.Short }},
+		{Name: "confidence", API: "confidence", Place: func(c *Cause) any { return &c.Confidence }},
+		{Name: "who", Place: func(c *Cause) any { return &c.Who }},
 	},
 })
 
@@ -224,11 +200,11 @@ var Events = declare(Table[Event]{
 	Name: "events", Global: true,
 	Device: func(e *Event) (node, uuid *string) { return &e.Node, &e.UUID },
 	Fields: []Field[Event]{
-		{Name: "id", API: "id", Key: true, Always: true, Inline: true, Text: func(e *Event) *string { return &e.ID }},
-		{Name: "time", API: "time", Always: true, Time: func(e *Event) *time.Time { return &e.Time }},
-		{Name: "kind", API: "kind", Inline: true, Text: func(e *Event) *string { return &e.Kind }},
-		{Name: "severity", API: "severity", Inline: true, Text: func(e *Event) *string { return &e.Severity }},
-		{Name: "text", API: "text", Inline: true, Text: func(e *Event) *string { return &e.Text }},
-		{Name: "data", Data: func(e *Event) *[]byte { return &e.Data }},
+		{Name: "id", API: "id", Key: true, Always: true, Inline: true, Place: func(e *Event) any { return &e.ID }},
+		{Name: "time", API: "time", Always: true, Place: func(e *Event) any { return &e.Time }},
+		{Name: "kind", API: "kind", Inline: true, Place: func(e *Event) any { return &e.Kind }},
+		{Name: "severity", API: "severity", Inline: true, Place: func(e *Event) any { return &e.Severity }},
+		{Name: "text", API: "text", Inline: true, Place: func(e *Event) any { return &e.Text }},
+		{Name: "data", Place: func(e *Event) any { return &e.Data }},
 	},
 })

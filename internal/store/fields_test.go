@@ -26,7 +26,7 @@ func declared[T any](t *testing.T, table *Table[T], but ...string) {
 		places[table.Order(v)]++
 	}
 	for i := range table.Fields {
-		places[table.Fields[i].place(v)]++
+		places[table.Fields[i].Place(v)]++
 	}
 	var look func(reflect.Value)
 	look = func(in reflect.Value) {
@@ -50,29 +50,6 @@ func declared[T any](t *testing.T, table *Table[T], but ...string) {
 		}
 	}
 	look(reflect.ValueOf(v).Elem())
-}
-
-// place is where a field is.
-func (f *Field[T]) place(v *T) any {
-	switch f.Kind {
-	case TextField:
-		return f.Text(v)
-	case TimeField:
-		return f.Time(v)
-	case SpanField:
-		return f.Span(v)
-	case NumberField:
-		return f.Number(v)
-	case AmountField:
-		return f.Amount(v)
-	case FlagField:
-		return f.Flag(v)
-	case MemoryField:
-		return f.Memory(v)
-	case DataField:
-		return f.Data(v)
-	}
-	return nil
 }
 
 func TestClean(t *testing.T) {

@@ -53,15 +53,14 @@ func declared[T any](t *store.Table[T]) (all []string) {
 	add(uuidName, "string")
 	for i := range t.Fields {
 		f := &t.Fields[i]
-		switch f.Kind {
-		case store.MemoryField:
+		switch f.Place(new(T)).(type) {
+		case *store.Memory:
 			add(f.Name, "*uint64")
 			add(f.Quality, "string")
+		case *time.Time, *time.Duration:
+			add(f.Name, "int64")
 		default:
-			add(f.Name, map[store.Kind]string{
-				store.TextField: "string", store.TimeField: "int64", store.SpanField: "int64", store.NumberField: "int", store.AmountField: "float64",
-				store.FlagField: "bool", store.DataField: "[]uint8",
-			}[f.Kind])
+			add(f.Name, reflect.TypeOf(f.Place(new(T))).Elem().String())
 		}
 	}
 	return all

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -84,26 +85,26 @@ func (w *rowWriter) item() []byte {
 }
 
 func writeField[T any](w *rowWriter, f *store.Field[T], v *T) {
-	switch f.Kind {
-	case store.TextField:
-		w.add(f.Name, *f.Text(v), f.Always || *f.Text(v) != "")
-	case store.TimeField:
-		ms := stamp(*f.Time(v))
+	switch p := f.Place(v).(type) {
+	case *string:
+		w.add(f.Name, *p, f.Always || *p != "")
+	case *time.Time:
+		ms := stamp(*p)
 		w.add(f.Name, ms, f.Always || ms != 0)
-	case store.SpanField:
-		w.add(f.Name, f.Span(v).Nanoseconds(), f.Always || *f.Span(v) != 0)
-	case store.NumberField:
-		w.add(f.Name, *f.Number(v), f.Always || *f.Number(v) != 0)
-	case store.AmountField:
-		w.add(f.Name, *f.Amount(v), f.Always || *f.Amount(v) != 0)
-	case store.FlagField:
-		w.add(f.Name, *f.Flag(v), f.Always || *f.Flag(v))
-	case store.MemoryField:
-		bytes, known := f.Memory(v).Get()
+	case *time.Duration:
+		w.add(f.Name, p.Nanoseconds(), f.Always || *p != 0)
+	case *int:
+		w.add(f.Name, *p, f.Always || *p != 0)
+	case *float64:
+		w.add(f.Name, *p, f.Always || *p != 0)
+	case *bool:
+		w.add(f.Name, *p, f.Always || *p)
+	case *store.Memory:
+		bytes, known := p.Get()
 		w.add(f.Name, uint64(bytes), known)
-		w.add(f.Quality, f.Memory(v).Quality().String(), true)
-	case store.DataField:
-		w.add(f.Name, *f.Data(v), f.Always || len(*f.Data(v)) > 0)
+		w.add(f.Quality, p.Quality().String(), true)
+	case *[]byte:
+		w.add(f.Name, *p, f.Always || len(*p) > 0)
 	}
 }
 
@@ -138,29 +139,19 @@ func (r *rowReader) read(name string, to any) {
 }
 
 func readField[T any](r *rowReader, f *store.Field[T], v *T) {
-	switch f.Kind {
-	case store.TextField:
-		r.read(f.Name, f.Text(v))
-	case store.TimeField:
+	switch p := f.Place(v).(type) {
+	case *time.Time:
 		var ms int64
 		r.read(f.Name, &ms)
-		*f.Time(v) = moment(ms)
-	case store.SpanField:
-		r.read(f.Name, f.Span(v))
-	case store.NumberField:
-		r.read(f.Name, f.Number(v))
-	case store.AmountField:
-		r.read(f.Name, f.Amount(v))
-	case store.FlagField:
-		r.read(f.Name, f.Flag(v))
-	case store.MemoryField:
+		*p = moment(ms)
+	case *store.Memory:
 		var bytes *uint64
 		var quality string
 		r.read(f.Name, &bytes)
 		r.read(f.Quality, &quality)
-		*f.Memory(v) = store.MemoryReading(bytes, quality)
-	case store.DataField:
-		r.read(f.Name, f.Data(v))
+		*p = store.MemoryReading(bytes, quality)
+	default:
+		r.read(f.Name, p)
 	}
 }
 
@@ -185,27 +176,27 @@ func readRows[T any](r *reader, rows []row[T]) (out []T) {
 
 // checkField finds what can't be.
 func checkField[T any](r *reader, f *store.Field[T], v *T) {
-	switch f.Kind {
-	case store.TextField:
+	switch p := f.Place(v).(type) {
+	case *string:
 		longest := longestText
 		if f.Short {
 			longest = longestName
 		}
-		r.text(longest, *f.Text(v))
-	case store.TimeField:
-		if t := *f.Time(v); !f.Unset || !t.IsZero() {
+		r.text(longest, *p)
+	case *time.Time:
+		if t := *p; !f.Unset || !t.IsZero() {
 			r.time(stamp(t))
 		}
-	case store.SpanField:
-		if d := *f.Span(v); d < 0 || d > longestTime {
+	case *time.Duration:
+		if d := *p; d < 0 || d > longestTime {
 			r.check(r.refuse("a duration in it can't be: %d ns", d.Nanoseconds()))
 		}
-	case store.AmountField:
-		if a := *f.Amount(v); !(a >= 0 && a <= mostOf) { // also refuses NaN
+	case *float64:
+		if a := *p; !(a >= 0 && a <= mostOf) { // also refuses NaN
 			r.check(r.refuse("a sum in it can't be: %v", a))
 		}
-	case store.DataField:
-		data := *f.Data(v)
+	case *[]byte:
+		data := *p
 		if r.text(longestText, string(data)); len(data) > 0 && !json.Valid(data) {
 			r.check(r.refuse("an event in it has data that is no JSON"))
 		}

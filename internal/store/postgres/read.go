@@ -146,7 +146,7 @@ func (s *Store) Devices(ctx context.Context) (out []store.Device, err error) {
 		found := new(scan[store.Device])
 		found.to = []any{&found.v.Node, &found.v.UUID}
 		for i := range store.Devices.Fields {
-			addTarget(found, &store.Devices.Fields[i])
+			found.add(store.Devices.Fields[i].Place(&found.v))
 		}
 		_, err = pgx.ForEachRow(rows, append(found.to, &first, &last), func() error {
 			d := found.v

@@ -37,47 +37,47 @@ func newStoredTable[T any](t *store.Table[T]) *storedTable[T] {
 
 // fieldColumns are the columns of a field. Where one is added, the rows that are there already get the zero value.
 func fieldColumns[T any](f *store.Field[T]) []column {
-	switch f.Kind {
-	case store.TextField:
+	switch f.Place(new(T)).(type) {
+	case *string:
 		return []column{{name: f.Postgres, kind: "text", zero: "''"}}
-	case store.TimeField:
+	case *time.Time:
 		return []column{{name: f.Postgres, kind: "timestamptz", zero: "'0001-01-01 00:00:00+00'"}}
-	case store.AmountField:
+	case *float64:
 		return []column{{name: f.Postgres, kind: "double precision", zero: "0"}}
-	case store.FlagField:
+	case *bool:
 		return []column{{name: f.Postgres, kind: "boolean", zero: "false"}}
-	case store.MemoryField:
+	case *store.Memory:
 		return []column{{name: f.Postgres, kind: "bigint"}, {name: f.PostgresQuality, kind: "text", zero: "''"}}
-	case store.DataField:
+	case *[]byte:
 		return []column{{name: f.Postgres, kind: "bytea"}}
 	}
 	return []column{{name: f.Postgres, kind: "bigint", zero: "0"}}
 }
 
-// fieldValues appends the values of a field's columns.
-func fieldValues[T any](row []any, f *store.Field[T], v *T) []any {
-	switch f.Kind {
-	case store.TextField:
-		return append(row, store.Text(*f.Text(v)))
-	case store.TimeField:
-		return append(row, moment(*f.Time(v)))
-	case store.SpanField:
-		return append(row, int64(*f.Span(v)))
-	case store.NumberField:
-		return append(row, int64(*f.Number(v)))
-	case store.AmountField:
-		return append(row, *f.Amount(v))
-	case store.FlagField:
-		return append(row, *f.Flag(v))
-	case store.MemoryField:
+// appendValues appends what a field's columns get of the value at its place.
+func appendValues(row []any, place any) []any {
+	switch p := place.(type) {
+	case *string:
+		return append(row, store.Text(*p))
+	case *time.Time:
+		return append(row, moment(*p))
+	case *time.Duration:
+		return append(row, int64(*p))
+	case *int:
+		return append(row, int64(*p))
+	case *float64:
+		return append(row, *p)
+	case *bool:
+		return append(row, *p)
+	case *store.Memory:
 		var value any
-		if bytes, ok := f.Memory(v).Get(); ok {
+		if bytes, ok := p.Get(); ok {
 			value = int64(bytes) //nolint:gosec // it is read back as it was
 		}
-		return append(row, value, f.Memory(v).Quality().String())
-	case store.DataField:
-		if data := *f.Data(v); len(data) > 0 {
-			return append(row, data)
+		return append(row, value, p.Quality().String())
+	case *[]byte:
+		if len(*p) > 0 {
+			return append(row, *p)
 		}
 		return append(row, nil)
 	}
@@ -93,7 +93,7 @@ func (t *storedTable[T]) row(v *T, device int64) (row []any, key string) {
 	}
 	for i := range t.Fields {
 		f := &t.Fields[i]
-		if row = fieldValues(row, f, v); !f.Key {
+		if row = appendValues(row, f.Place(v)); !f.Key {
 			continue
 		}
 		switch value := row[len(row)-1].(type) {
@@ -139,7 +139,7 @@ func newScan[T any](t *storedTable[T]) *scan[T] {
 	node, uuid := t.Device(&s.v)
 	s.to = []any{node, uuid, nil}
 	for i := range t.Fields {
-		addTarget(s, &t.Fields[i])
+		s.add(t.Fields[i].Place(&s.v))
 	}
 	if t.Order != nil {
 		s.to = append(s.to, nil)
@@ -147,28 +147,19 @@ func newScan[T any](t *storedTable[T]) *scan[T] {
 	return s
 }
 
-func addTarget[T any](s *scan[T], f *store.Field[T]) {
-	switch f.Kind {
-	case store.TextField:
-		s.to = append(s.to, f.Text(&s.v))
-	case store.TimeField:
-		t := f.Time(&s.v)
-		s.to, s.after = append(s.to, t), append(s.after, func() { *t = t.UTC() })
-	case store.SpanField:
-		s.to = append(s.to, (*int64)(f.Span(&s.v)))
-	case store.NumberField:
-		s.to = append(s.to, f.Number(&s.v))
-	case store.AmountField:
-		s.to = append(s.to, f.Amount(&s.v))
-	case store.FlagField:
-		s.to = append(s.to, f.Flag(&s.v))
-	case store.MemoryField:
+// add reads the columns of a field to its place.
+func (s *scan[T]) add(place any) {
+	switch p := place.(type) {
+	case *time.Time:
+		s.to, s.after = append(s.to, p), append(s.after, func() { *p = p.UTC() })
+	case *time.Duration:
+		s.to = append(s.to, (*int64)(p))
+	case *store.Memory:
 		var value *int64
 		var quality string
-		s.to = append(s.to, &value, &quality)
-		s.after = append(s.after, func() { *f.Memory(&s.v) = store.MemoryReading(value, quality) })
-	case store.DataField:
-		s.to = append(s.to, f.Data(&s.v))
+		s.to, s.after = append(s.to, &value, &quality), append(s.after, func() { *p = store.MemoryReading(value, quality) })
+	default:
+		s.to = append(s.to, p)
 	}
 }
 

@@ -406,7 +406,7 @@ func (w *writing) describe(ctx context.Context, changed []store.Device) error {
 	for _, d := range changed {
 		values := []any{d.Node, d.UUID, d.Order}
 		for i := range store.Devices.Fields {
-			values = fieldValues(values, &store.Devices.Fields[i], &d)
+			values = appendValues(values, store.Devices.Fields[i].Place(&d))
 		}
 		b.Queue(updateDevice, values...)
 	}

@@ -20,15 +20,19 @@ type storedColumn[T any] struct {
 
 // definition is what SQL says of the column where it is added: rows that are there already have the zero value of the field.
 func (c *storedColumn[T]) definition() string {
-	switch {
-	case c.Kind == store.MemoryField && !c.quality:
-		return c.name + " INTEGER"
-	case c.Kind == store.AmountField:
+	switch c.Place(new(T)).(type) {
+	case *string:
+		if !c.shared {
+			return c.name + " TEXT NOT NULL DEFAULT ''"
+		}
+	case *float64:
 		return c.name + " REAL"
-	case c.Kind == store.DataField:
+	case *[]byte:
 		return c.name + " BLOB"
-	case c.Kind == store.TextField && !c.shared:
-		return c.name + " TEXT NOT NULL DEFAULT ''"
+	case *store.Memory:
+		if !c.quality {
+			return c.name + " INTEGER"
+		}
 	}
 	return c.name + " INTEGER NOT NULL DEFAULT 0"
 }
@@ -53,7 +57,7 @@ func newStoredTable[T any](t *store.Table[T], until func(*T) time.Time, first ..
 		f := &t.Fields[i]
 		shared := until != nil && !f.Inline
 		of := []storedColumn[T]{{f, f.SQLite, false, shared}}
-		if f.Kind == store.MemoryField {
+		if f.Quality != "" {
 			of = append(of, storedColumn[T]{f, f.SQLiteQuality, true, shared})
 		}
 		out.columns = append(out.columns, of...)
@@ -116,35 +120,36 @@ func addFields[T any](w *writer, t *storedTable[T], v *T) error {
 		told = w.teller(t.until(v))
 	}
 	for i := range t.columns {
-		switch c := &t.columns[i]; c.Kind {
-		case store.TextField:
+		c := &t.columns[i]
+		switch p := c.Place(v).(type) {
+		case *string:
 			if c.shared {
-				w.add(told.of(*c.Text(v)))
+				w.add(told.of(*p))
 			} else {
-				w.add(store.Text(*c.Text(v)))
+				w.add(store.Text(*p))
 			}
-		case store.TimeField:
-			w.add(stamp(*c.Time(v)))
-		case store.SpanField:
-			w.add(int64(*c.Span(v)))
-		case store.NumberField:
-			w.add(int64(*c.Number(v)))
-		case store.AmountField:
-			w.add(*c.Amount(v))
-		case store.FlagField:
-			w.add(int64(btoi(*c.Flag(v))))
-		case store.MemoryField:
-			bytes, known := c.Memory(v).Get()
+		case *time.Time:
+			w.add(stamp(*p))
+		case *time.Duration:
+			w.add(int64(*p))
+		case *int:
+			w.add(int64(*p))
+		case *float64:
+			w.add(*p)
+		case *bool:
+			w.add(int64(btoi(*p)))
+		case *store.Memory:
+			bytes, known := p.Get()
 			switch {
 			case c.quality:
-				w.add(told.of(c.Memory(v).Quality().String()))
+				w.add(told.of(p.Quality().String()))
 			case known:
 				w.add(int64(bytes)) //nolint:gosec // it is read back as it was
 			default:
 				w.add(nil)
 			}
-		case store.DataField:
-			w.add(*c.Data(v))
+		case *[]byte:
+			w.add(*p)
 		}
 	}
 	if told != nil {
@@ -203,38 +208,38 @@ func (s *selection[T]) query(ctx context.Context, c *conn, text string, args []a
 }
 
 // readFields reads the values of fields. The other fields of v stay.
-
 func readFields[T any](columns []storedColumn[T], v *T, l *listener, row []driver.Value) {
 	for i := range columns {
-		switch c, has := &columns[i], row[i]; c.Kind {
-		case store.TextField:
+		c, has := &columns[i], row[i]
+		switch p := c.Place(v).(type) {
+		case *string:
 			if c.shared {
-				*c.Text(v) = l.text(has)
+				*p = l.text(has)
 			} else {
-				*c.Text(v) = text(has)
+				*p = text(has)
 			}
-		case store.TimeField:
-			*c.Time(v) = moment(has)
-		case store.SpanField:
-			*c.Span(v) = time.Duration(integer(has))
-		case store.NumberField:
-			*c.Number(v) = int(integer(has))
-		case store.AmountField:
-			*c.Amount(v) = float(has)
-		case store.FlagField:
-			*c.Flag(v) = integer(has) != 0
-		case store.MemoryField:
+		case *time.Time:
+			*p = moment(has)
+		case *time.Duration:
+			*p = time.Duration(integer(has))
+		case *int:
+			*p = int(integer(has))
+		case *float64:
+			*p = float(has)
+		case *bool:
+			*p = integer(has) != 0
+		case *store.Memory:
 			if c.quality {
 				var bytes *int64
 				if n, known := row[i-1].(int64); known {
 					bytes = &n
 				}
-				*c.Memory(v) = store.MemoryReading(bytes, l.text(has))
+				*p = store.MemoryReading(bytes, l.text(has))
 			}
-		case store.DataField:
-			*c.Data(v) = nil
+		case *[]byte:
+			*p = nil
 			if data := blob(has); len(data) > 0 {
-				*c.Data(v) = data
+				*p = data
 			}
 		}
 	}

@@ -15,22 +15,23 @@ import (
 func complete[T any](t *store.Table[T], v *T) {
 	for i := range t.Fields {
 		f := &t.Fields[i]
-		if f.Key || !reflect.ValueOf(value(f, v)).IsZero() {
+		if f.Key || !reflect.ValueOf(f.Place(v)).Elem().IsZero() {
 			continue
 		}
-		switch n := i + 1; f.Kind {
-		case store.TextField:
-			*f.Text(v) = fmt.Sprint(f.Name, " ", n)
-		case store.SpanField:
-			*f.Span(v) = time.Duration(n) * time.Hour / 7
-		case store.NumberField:
-			*f.Number(v) = n
-		case store.AmountField:
-			*f.Amount(v) = float64(n) / 7
-		case store.MemoryField:
-			*f.Memory(v) = gpu.Of(gpu.Bytes(n << 30))
-		case store.DataField:
-			*f.Data(v) = fmt.Appendf(nil, `{"b": %d, "a":[2]}`, n)
+		n := i + 1
+		switch p := f.Place(v).(type) {
+		case *string:
+			*p = fmt.Sprint(f.Name, " ", n)
+		case *time.Duration:
+			*p = time.Duration(n) * time.Hour / 7
+		case *int:
+			*p = n
+		case *float64:
+			*p = float64(n) / 7
+		case *store.Memory:
+			*p = gpu.Of(gpu.Bytes(n << 30))
+		case *[]byte:
+			*p = fmt.Appendf(nil, `{"b": %d, "a":[2]}`, n)
 		}
 	}
 }
@@ -38,51 +39,27 @@ func complete[T any](t *store.Table[T], v *T) {
 // vary gives v random values but for its key and times.
 func vary[T any](g *rand.Rand, t *store.Table[T], v *T) {
 	for i := range t.Fields {
-		f := &t.Fields[i]
-		if f.Key {
+		if t.Fields[i].Key {
 			continue
 		}
-		switch f.Kind {
-		case store.TextField:
-			*f.Text(v) = words[g.IntN(len(words))]
-		case store.SpanField:
-			*f.Span(v) = time.Duration(g.Int64N(1e15))
-		case store.NumberField:
-			*f.Number(v) = g.IntN(9)
-		case store.AmountField:
-			*f.Amount(v) = g.ExpFloat64()
-		case store.FlagField:
-			*f.Flag(v) = g.IntN(2) == 0
-		case store.MemoryField:
-			*f.Memory(v) = gpu.Absent[gpu.Bytes](gpu.Quality(g.IntN(int(gpu.Doubtful))))
+		switch p := t.Fields[i].Place(v).(type) {
+		case *string:
+			*p = words[g.IntN(len(words))]
+		case *time.Duration:
+			*p = time.Duration(g.Int64N(1e15))
+		case *int:
+			*p = g.IntN(9)
+		case *float64:
+			*p = g.ExpFloat64()
+		case *bool:
+			*p = g.IntN(2) == 0
+		case *store.Memory:
+			*p = gpu.Absent[gpu.Bytes](gpu.Quality(g.IntN(int(gpu.Doubtful))))
 			if g.IntN(2) == 0 {
-				*f.Memory(v) = gpu.Of(gpu.Bytes(g.Int64N(1 << 40)))
+				*p = gpu.Of(gpu.Bytes(g.Int64N(1 << 40)))
 			}
-		case store.DataField:
-			*f.Data(v) = []byte(words[g.IntN(len(words))])
+		case *[]byte:
+			*p = []byte(words[g.IntN(len(words))])
 		}
 	}
-}
-
-// value is what v has in a field.
-func value[T any](f *store.Field[T], v *T) any {
-	switch f.Kind {
-	case store.TextField:
-		return *f.Text(v)
-	case store.TimeField:
-		return *f.Time(v)
-	case store.SpanField:
-		return *f.Span(v)
-	case store.NumberField:
-		return *f.Number(v)
-	case store.AmountField:
-		return *f.Amount(v)
-	case store.FlagField:
-		return *f.Flag(v)
-	case store.MemoryField:
-		return *f.Memory(v)
-	case store.DataField:
-		return *f.Data(v)
-	}
-	panic("a field of no kind")
 }

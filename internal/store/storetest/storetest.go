@@ -594,8 +594,8 @@ func filters(t *testing.T, s store.Store) {
 		}
 		for f := range store.Sessions.Fields {
 			f := &store.Sessions.Fields[f]
-			if want, got := value(f, &long[i]), value(f, &brief); f.Brief && !reflect.DeepEqual(want, got) {
-				t.Errorf("in brief %s is %v, want %v", f.Name, got, want)
+			if want, got := f.Place(&long[i]), f.Place(&brief); f.Brief && !reflect.DeepEqual(want, got) {
+				t.Errorf("in brief %s is %+v, want %+v", f.Name, brief, long[i])
 			}
 		}
 	}
