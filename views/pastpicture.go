@@ -26,7 +26,7 @@ func (a axis) share(t time.Time) float64 { return float64(t.Sub(a.from)) / float
 // percent is a place in percent of the picture's width.
 func (a axis) percent(t time.Time) string { return hundredth(100*min(max(a.share(t), 0), 1)) + "%" }
 
-func axisOf(g past.Grid) axis { return axis{g.From, g.At(g.Len())} }
+func axisOf(g past.Grid) axis { return axis{g.From, g.Time(g.Len())} }
 
 // clocksOf says how far the clocks are from UTC: a browser may not know the zone, and the zone may have no name.
 func clocksOf(from, to time.Time) string {
@@ -109,12 +109,12 @@ func (in *PastInput) known() (first, last time.Time) {
 			}
 		}
 	}
-	first, last = in.Grid.At(point), in.To
+	first, last = in.Grid.Time(point), in.To
 	if len(in.Story.Causes) == 0 {
 		return first, last
 	}
 	began := slices.MinFunc(in.Story.Causes, func(a, b store.Cause) int { return a.From.Compare(b.From) }).From
-	if began.Before(in.Grid.At(point + 1)) {
+	if began.Before(in.Grid.Time(point + 1)) {
 		first = latest(first, began)
 	}
 	return first, last
@@ -369,7 +369,7 @@ func powerBy(sessions []store.Session, values []store.Value, g past.Grid, top fl
 		known = true
 		hue := hues.hueOf(s.User)[1] - '1'
 		for point := max(int(s.From.Sub(g.From)/g.Step), 0); point < len(values); point++ {
-			begin := g.At(point)
+			begin := g.Time(point)
 			from, to := latest(begin, s.From), begin.Add(g.Step)
 			if s.To.Before(to) {
 				to = s.To

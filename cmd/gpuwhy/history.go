@@ -111,7 +111,7 @@ func (c *Config) newHistory(as role, node string, log *slog.Logger) *app.History
 		if err = c.adopt(ctx, s, err, as, node, log); err != nil || outbox == nil {
 			return s, err
 		}
-		return outbox.Over(ctx, s)
+		return outbox.Attach(ctx, s)
 	}
 	return &app.History{
 		Outbox: outbox, Place: c.historyPlace(), Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Permits: c.permits(), Anew: anew, ReadOnly: !as.reads}

@@ -198,7 +198,7 @@ type UsageRow struct {
 }
 
 // NewPastUsage makes it. A price of 0 is none.
-func NewPastUsage(span PastSpan, by past.By, price float64, devices map[store.Key]store.Device, list []past.Usage) PastUsage {
+func NewPastUsage(span PastSpan, by past.Grouping, price float64, devices map[store.Key]store.Device, list []past.Usage) PastUsage {
 	out := PastUsage{PastSpan: span, By: string(by)}
 	if price > 0 {
 		out.Price = gpu.Of(price)

@@ -36,7 +36,7 @@ func TestUsageOfContainersAndMachines(t *testing.T) {
 	}
 	p := newPast(m, midnight.Add(2*time.Hour))
 	const all = 2 * 3600 * 100. // joules of one device
-	for by, want := range map[By]map[string]struct {
+	for by, want := range map[Grouping]map[string]struct {
 		held    time.Duration
 		devices int
 		joules  float64 // 0: not known

@@ -163,7 +163,7 @@ const throttledFor = 30 * 24 * time.Hour
 
 // happened keeps an event of a device, unless a run before has it: the kernel's log tells of old errors again.
 func (r *Recorder) happened(d *device, e store.Event) {
-	if d.changes.known || r.earlier == nil || !r.earlier.has(&e) {
+	if d.changes.known || r.earlier == nil || !r.earlier.knows(&e) {
 		r.out.event(e)
 	}
 }

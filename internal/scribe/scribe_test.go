@@ -291,9 +291,9 @@ func BenchmarkRows(b *testing.B) {
 	batch := &store.Batch{}
 	for i := range rows {
 		row := store.Row{Key: store.Key{Node: "node", UUID: "GPU-0"}, Time: storetest.Begin.Add(time.Duration(i) * time.Second), Readings: 1, State: gpu.StateOK,
-			Values: make([]store.Value, len(store.OfDevices))}
+			Values: make([]store.Value, len(store.DeviceColumns))}
 		for c := range row.Values {
-			v := store.OfDevices[c].Value(int64(i + c))
+			v := store.DeviceColumns[c].Value(int64(i + c))
 			row.Values[c] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
 		}
 		batch.Rows = append(batch.Rows, row)

@@ -38,7 +38,7 @@ func fields() (all []string) {
 	}
 	walk("", reflect.TypeFor[message]())
 	all = slices.Concat(all, declared(store.Devices), declared(store.Sessions), declared(store.Causes), declared(store.Events))
-	for kind, columns := range map[string]store.Columns{"device": store.OfDevices, "machine": store.OfMachines} {
+	for kind, columns := range map[string]store.Columns{"device": store.DeviceColumns, "machine": store.MachineColumns} {
 		for _, c := range columns {
 			all = append(all, fmt.Sprintf("%s column %s 1/%v", kind, c.Name, c.Scale))
 		}

@@ -157,9 +157,9 @@ func tableOf(tier store.Tier, machines bool, rows []*store.Row) table {
 	t := table{Tier: tier.String(), Machines: machines}
 	numbers := map[string]int{}
 	before := int64(0)
-	columns := store.OfDevices
+	columns := store.DeviceColumns
 	if machines {
-		columns = store.OfMachines
+		columns = store.MachineColumns
 	}
 	for _, r := range rows {
 		if !machines {

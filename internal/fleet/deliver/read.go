@@ -105,7 +105,7 @@ func (r *reader) key(uuid string) store.Key {
 
 // table adds rows. A tier that is not known is of a newer version.
 func (r *reader) table(t *table) error {
-	tier, known := store.TierOf(t.Tier)
+	tier, known := store.ParseTier(t.Tier)
 	if !known {
 		return nil
 	}
@@ -116,9 +116,9 @@ func (r *reader) table(t *table) error {
 	if !t.Machines && (len(t.Of) != n || len(t.States) != n) || spans && len(t.Readings) != n {
 		return r.refuse("a table in it has lists of different lengths")
 	}
-	columns := store.OfDevices
+	columns := store.DeviceColumns
 	if t.Machines {
-		columns = store.OfMachines
+		columns = store.MachineColumns
 	}
 	values := make([]store.Value, n*len(columns))
 	rows := make([]store.Row, n)

@@ -53,10 +53,10 @@ func (s *Store) pack(record []byte, key *frames.Key) ([]byte, error) {
 
 // keyFrame is that of a frame's quarter of an hour: the first frame of it that anybody writes.
 func (w *writing) keyFrame(ctx context.Context, of frameID, record []byte) (*frames.Key, error) {
-	at := frames.At(of.time)
+	at := frames.KeyTime(of.time)
 	newest := w.keys[of.device]
 	if newest.Key == nil {
-		w.with(func(k *known) { newest = k.keys[of.device] })
+		w.know(func(k *known) { newest = k.keys[of.device] })
 	}
 	if newest.Key != nil && newest.at.Equal(at) {
 		return newest.Key, nil
@@ -173,7 +173,7 @@ func (r *frameReader) read(ctx context.Context, m found, yield func(store.Frame)
 }
 
 func (r *frameReader) unpack(ctx context.Context, device int64, f store.Frame) ([]byte, error) {
-	if at := (frameID{device, frames.At(f.Time)}); r.key == nil || at != r.at {
+	if at := (frameID{device, frames.KeyTime(f.Time)}); r.key == nil || at != r.at {
 		key, err := readKey(ctx, r.tx, at, &r.whole)
 		if err != nil {
 			return nil, err

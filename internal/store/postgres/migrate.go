@@ -35,14 +35,14 @@ func (s *Store) ready(ctx context.Context) error {
 		return ctx.Err()
 	}
 	var prepared bool
-	s.with(func(k *known) { prepared = k.prepared })
+	s.know(func(k *known) { prepared = k.prepared })
 	if prepared {
 		return nil
 	}
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	s.with(func(k *known) { k.prepared = true })
+	s.know(func(k *known) { k.prepared = true })
 	return nil
 }
 

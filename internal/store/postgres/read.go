@@ -36,7 +36,7 @@ func (s *Store) reading(ctx context.Context, read func() error) error {
 		return read()
 	}
 	err := attempt()
-	if ctx.Err() == nil && s.again(ctx, err, 0) {
+	if ctx.Err() == nil && s.retries(ctx, err, 0) {
 		err = attempt()
 	}
 	return s.advise(ctx, err)
@@ -79,8 +79,8 @@ type clause struct {
 	args []any
 }
 
-// and adds a condition, in which each $? stands for the next value.
-func (c *clause) and(condition string, values ...any) {
+// add adds a condition, in which each $? stands for the next value.
+func (c *clause) add(condition string, values ...any) {
 	for _, v := range values {
 		c.args = append(c.args, v)
 		condition = strings.Replace(condition, "$?", fmt.Sprintf("$%d", len(c.args)), 1)
@@ -104,12 +104,12 @@ func (c *clause) keys(keys []store.Key) {
 	for _, k := range keys {
 		nodes, uuids = append(nodes, store.Text(k.Node)), append(uuids, store.Text(k.UUID))
 	}
-	c.and("(d.node, d.uuid) IN (SELECT * FROM unnest($?::text[], $?::text[]))", nodes, uuids)
+	c.add("(d.node, d.uuid) IN (SELECT * FROM unnest($?::text[], $?::text[]))", nodes, uuids)
 }
 
-func (c *clause) is(name, value string) {
+func (c *clause) equal(name, value string) {
 	if value != "" {
-		c.and(name+" = $?", value)
+		c.add(name+" = $?", value)
 	}
 }
 
@@ -119,8 +119,8 @@ func (c *clause) overlaps(q *store.Query) {
 		return
 	}
 	from, to := bound(q.From, pgtype.NegativeInfinity), bound(q.To, pgtype.Infinity)
-	c.and("(span IS NULL OR span && tstzrange(least($?::timestamptz, $?), greatest($?::timestamptz, $?), '[]'))", from, to, from, to)
-	c.and("from_time < $? AND (to_time > $? OR from_time = $?)", to, from, from)
+	c.add("(span IS NULL OR span && tstzrange(least($?::timestamptz, $?), greatest($?::timestamptz, $?), '[]'))", from, to, from, to)
+	c.add("from_time < $? AND (to_time > $? OR from_time = $?)", to, from, from)
 }
 
 // bound is a time, or without one that it is not bounded.
@@ -183,7 +183,7 @@ type found struct {
 // find returns devices or machines in their order.
 func find(ctx context.Context, q querier, keys []store.Key, machines bool) ([]found, error) {
 	var where clause
-	where.and("(d.uuid = '') = $?", machines)
+	where.add("(d.uuid = '') = $?", machines)
 	where.keys(keys)
 	rows, err := q.Query(ctx, "SELECT d.id, d.node, d.uuid, d.number FROM devices d"+where.String(), where.args...)
 	if err != nil {
@@ -340,14 +340,14 @@ func (s *Store) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Ses
 	var where clause
 	where.keys(q.Keys)
 	where.overlaps(&q)
-	where.is("t.user_name", q.User)
-	where.is("t.job", q.Job)
-	where.is("t.pod", q.Pod)
+	where.equal("t.user_name", q.User)
+	where.equal("t.job", q.Job)
+	where.equal("t.pod", q.Pod)
 	if q.Name != "" {
-		where.and("$? IN (t.name, t.program)", q.Name)
+		where.add("$? IN (t.name, t.program)", q.Name)
 	}
 	if q.Open {
-		where.and("t.outcome = 'open'")
+		where.add("t.outcome = 'open'")
 	}
 	return each(ctx, s, sessions, where, "from_time")
 }
@@ -365,10 +365,10 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 	where.overlaps(&q)
 	where.kinds(q.Kinds)
 	if q.Open {
-		where.and("t.open")
+		where.add("t.open")
 	}
 	if q.Lasting > 0 {
-		where.and("t.to_time - t.from_time >= $?", q.Lasting)
+		where.add("t.to_time - t.from_time >= $?", q.Lasting)
 	}
 	order := "from_time"
 	if q.First > 0 {
@@ -379,7 +379,7 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 
 func (c *clause) kinds(kinds []string) {
 	if kinds != nil {
-		c.and("t.kind = ANY($?)", kinds)
+		c.add("t.kind = ANY($?)", kinds)
 	}
 }
 
@@ -389,10 +389,10 @@ func (s *Store) Events(ctx context.Context, q store.Query) iter.Seq2[store.Event
 	where.keys(q.Keys)
 	where.kinds(q.Kinds)
 	if !q.From.IsZero() {
-		where.and("t.time >= $?", q.From)
+		where.add("t.time >= $?", q.From)
 	}
 	if !q.To.IsZero() {
-		where.and("t.time < $?", q.To)
+		where.add("t.time < $?", q.To)
 	}
 	if q.Newest == 0 {
 		return each(ctx, s, events, where, "time, id")

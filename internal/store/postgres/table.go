@@ -114,14 +114,14 @@ func spansTable(name string, of store.Columns) *table {
 // ofRows are the tables of rows: by tier those of devices, then those of machines.
 var ofRows = sync.OnceValue(func() []partitioned {
 	return []partitioned{
-		{readingsTable("device_raw", store.OfDevices), false, store.Raw},
-		{spansTable("device_1m", store.OfDevices), true, store.Minute},
-		{spansTable("device_15m", store.OfDevices), true, store.Quarter},
-		{spansTable("device_6h", store.OfDevices), true, store.SixHours},
-		{readingsTable("machine_raw", store.OfMachines), false, store.Raw},
-		{spansTable("machine_1m", store.OfMachines), true, store.Minute},
-		{spansTable("machine_15m", store.OfMachines), true, store.Quarter},
-		{spansTable("machine_6h", store.OfMachines), true, store.SixHours},
+		{readingsTable("device_raw", store.DeviceColumns), false, store.Raw},
+		{spansTable("device_1m", store.DeviceColumns), true, store.Minute},
+		{spansTable("device_15m", store.DeviceColumns), true, store.Quarter},
+		{spansTable("device_6h", store.DeviceColumns), true, store.SixHours},
+		{readingsTable("machine_raw", store.MachineColumns), false, store.Raw},
+		{spansTable("machine_1m", store.MachineColumns), true, store.Minute},
+		{spansTable("machine_15m", store.MachineColumns), true, store.Quarter},
+		{spansTable("machine_6h", store.MachineColumns), true, store.SixHours},
 	}
 })
 
@@ -135,9 +135,9 @@ func tableOf(tier store.Tier, machines bool) *partitioned {
 
 func columnsOf(machines bool) store.Columns {
 	if machines {
-		return store.OfMachines
+		return store.MachineColumns
 	}
-	return store.OfDevices
+	return store.DeviceColumns
 }
 
 var (

@@ -32,9 +32,9 @@ func rowsOf(node string, gpus int, at time.Time) *store.Batch {
 	b := new(store.Batch)
 	for i := range gpus {
 		k := store.Key{Node: node, UUID: fmt.Sprintf("GPU-%d", i)}
-		values := make([]store.Value, len(store.OfDevices))
+		values := make([]store.Value, len(store.DeviceColumns))
 		for n := range values {
-			v := store.OfDevices[n].Value(int64(i + n))
+			v := store.DeviceColumns[n].Value(int64(i + n))
 			values[n] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
 		}
 		b.Rows = append(b.Rows, store.Row{Key: k, Time: at, Readings: 1, State: gpu.StateOK, Values: values})
@@ -325,7 +325,7 @@ func TestANewerCatalogAddsItsColumns(t *testing.T) {
 	if err := s.Write(t.Context(), rowsOf("n", 1, begin.Add(time.Second))); err != nil {
 		t.Fatal(err)
 	}
-	watts, present := store.OfDevices.Find("power_draw"), []int{}
+	watts, present := store.DeviceColumns.Find("power_draw"), []int{}
 	for r, err := range s.Rows(t.Context(), store.Query{}) {
 		if err != nil {
 			t.Fatal(err)

@@ -22,15 +22,15 @@ func (s *Store) Write(ctx context.Context, b *store.Batch) error {
 	defer cancel()
 	err := s.write(bounded, b)
 	// A batch is written by its keys, so it may be written again.
-	for attempt := 0; attempt < 3 && s.again(bounded, err, attempt); attempt++ {
+	for attempt := 0; attempt < 3 && s.retries(bounded, err, attempt); attempt++ {
 		err = s.write(bounded, b)
 	}
 	return s.advise(ctx, err)
 }
 
-// again reports whether to try again at once: another gpuwhy was in the way, or removed a partition; or the
+// retries reports whether to try again at once: another gpuwhy was in the way, or removed a partition; or the
 // connection was one to a server that has been restarted. What is known is forgotten after any error.
-func (s *Store) again(ctx context.Context, err error, attempt int) bool {
+func (s *Store) retries(ctx context.Context, err error, attempt int) bool {
 	if err == nil {
 		return false
 	}
@@ -46,7 +46,7 @@ func (s *Store) again(ctx context.Context, err error, attempt int) bool {
 }
 
 // forget drops what is known of the database. It is asked again.
-func (s *Store) forget() { s.with(func(k *known) { *k = nothing() }) }
+func (s *Store) forget() { s.know(func(k *known) { *k = nothing() }) }
 
 func (s *Store) write(ctx context.Context, b *store.Batch) error {
 	if err := s.ready(ctx); err != nil {
@@ -66,7 +66,7 @@ func (s *Store) write(ctx context.Context, b *store.Batch) error {
 	if err != nil {
 		return err
 	}
-	s.with(func(k *known) {
+	s.know(func(k *known) {
 		maps.Copy(k.devices, now.devices)
 		maps.Copy(k.keys, now.keys)
 	})
@@ -136,7 +136,7 @@ func (w *writing) rename(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.with(func(k *known) {
+		w.know(func(k *known) {
 			maps.DeleteFunc(k.devices, func(d store.Key, _ device) bool { return d.Node == from || d.Node == to })
 		})
 	}
@@ -236,11 +236,11 @@ func appendSpan(out []any, c *store.Column, v store.Value, readings int) []any {
 	if v.Count == 0 || !hasLeast || !hasMean || !hasMost {
 		return append(out, nil, nil, nil, nil)
 	}
-	return append(out, unless(least, mean), mean, unless(most, mean), unless(int64(v.Count), int64(readings)))
+	return append(out, orNothing(least, mean), mean, orNothing(most, mean), orNothing(int64(v.Count), int64(readings)))
 }
 
-// unless is nil for what is the same as something else.
-func unless(n, same int64) any {
+// orNothing is nil for what is the same as something else.
+func orNothing(n, same int64) any {
 	if n == same {
 		return nil
 	}
@@ -314,7 +314,7 @@ type device struct {
 // identify returns what is known of all devices that the batch names, and writes what is not known yet.
 func (w *writing) identify(ctx context.Context) (map[store.Key]device, error) {
 	named := map[store.Key]device{}
-	w.with(func(k *known) {
+	w.know(func(k *known) {
 		name := func(key store.Key) { key = cleanKey(key); named[key] = k.devices[key] }
 		w.named(name)
 	})

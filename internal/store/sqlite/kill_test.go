@@ -71,7 +71,7 @@ func numbered(n int) *store.Batch {
 			Outcome: store.Open}},
 	}
 	for i := range perBatch {
-		r := store.Row{Key: keyOf(i), Time: at, Readings: 1, Values: make([]store.Value, len(store.OfDevices))}
+		r := store.Row{Key: keyOf(i), Time: at, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns))}
 		r.Values[0] = store.Value{Mean: float64(n), Count: 1}
 		b.Rows = append(b.Rows, r)
 	}

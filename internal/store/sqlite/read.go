@@ -70,8 +70,8 @@ var selectDevices = func() string {
 	return "SELECT " + strings.Join(names, ", ") + " FROM devices"
 }()
 
-// of are the devices that a query is about.
-func of(ctx context.Context, c *conn, keys []store.Key) ([]device, error) {
+// queryDevices are the devices that a query is about.
+func queryDevices(ctx context.Context, c *conn, keys []store.Key) ([]device, error) {
 	if len(keys) <= 1 {
 		return devices(ctx, c, keys...)
 	}
@@ -141,7 +141,7 @@ func ceiling(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli()
 // Rows yields rows.
 func (s *Store) Rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, error] {
 	return yields(ctx, s, func(c *conn, found func(store.Row) error) error {
-		about, err := of(ctx, c, q.Keys)
+		about, err := queryDevices(ctx, c, q.Keys)
 		if err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func newRowReader(q *store.Query, absent map[string][]string) *rowReader {
 	}
 	names := r.fixed()
 	for i := range r.columns {
-		if r.has(i) && (q.Columns == nil || slices.Contains(q.Columns, i)) && !slices.Contains(absent[r.name], r.columns[i].Name) {
+		if r.keeps(i) && (q.Columns == nil || slices.Contains(q.Columns, i)) && !slices.Contains(absent[r.name], r.columns[i].Name) {
 			r.wanted, names = append(r.wanted, i), append(names, r.columns[i].Name)
 		}
 	}
@@ -263,7 +263,7 @@ func (s *Store) Frames(ctx context.Context, q store.Query) iter.Seq2[store.Frame
 		for _, k := range q.Keys {
 			nodes = append(nodes, store.Key{Node: k.Node})
 		}
-		about, err := of(ctx, c, nodes)
+		about, err := queryDevices(ctx, c, nodes)
 		if err != nil {
 			return err
 		}
@@ -300,8 +300,8 @@ func (f *filter) add(condition string, args ...any) {
 	f.conditions, f.args = append(f.conditions, condition), append(f.args, args...)
 }
 
-// in asks for one of a list.
-func (f *filter) in(column string, list []any) {
+// oneOf asks for one of a list.
+func (f *filter) oneOf(column string, list []any) {
 	f.add(column+" IN (?"+strings.Repeat(", ?", max(len(list), 1)-1)+")", append(list, make([]any, btoi(len(list) == 0))...)...)
 }
 
@@ -320,18 +320,18 @@ func (f *filter) kinds(kinds []string) {
 	for _, k := range kinds {
 		list = append(list, k)
 	}
-	f.in("kind", list)
+	f.oneOf("kind", list)
 }
 
-// kept asks for one of a list of texts that are kept by their numbers.
-func (f *filter) kept(column string, list []string) {
+// sharedText asks for one of a list of texts that are kept by their numbers.
+func (f *filter) sharedText(column string, list []string) {
 	var hashes, texts filter
 	var all, as []any
 	for _, t := range list {
 		all, as = append(all, hashOf(t)), append(as, t)
 	}
-	hashes.in("hash", all)
-	texts.in("text", as)
+	hashes.oneOf("hash", all)
+	texts.oneOf("text", as)
 	f.add(column+" IN (SELECT id FROM texts WHERE "+hashes.conditions[0]+" AND "+texts.conditions[0]+")",
 		append(hashes.args, texts.args...)...)
 }
@@ -347,7 +347,7 @@ func (f *filter) overlaps(q *store.Query) {
 
 // where is the condition, and the devices by their IDs that the query is about.
 func (f *filter) where(ctx context.Context, c *conn, keys []store.Key) (string, map[int64]store.Key, error) {
-	about, err := of(ctx, c, keys)
+	about, err := queryDevices(ctx, c, keys)
 	if err != nil {
 		return "", nil, err
 	}
@@ -358,7 +358,7 @@ func (f *filter) where(ctx context.Context, c *conn, keys []store.Key) (string, 
 		ids = append(ids, d.id)
 	}
 	if len(keys) > 0 {
-		f.in("device", ids)
+		f.oneOf("device", ids)
 	}
 	return " WHERE " + strings.Join(f.conditions, " AND "), names, nil
 }
@@ -406,7 +406,7 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 		var f filter
 		f.overlaps(&q)
 		if q.Kinds != nil {
-			f.kept("kind", q.Kinds)
+			f.sharedText("kind", q.Kinds)
 		}
 		if q.Open {
 			f.add("open")

@@ -42,13 +42,13 @@ func newTables(of string) (tables [len(store.Tiers)]table) {
 }
 
 func newTable(of string, tier store.Tier) table {
-	t := table{name: of + "_" + tier.String(), tier: tier, columns: store.OfDevices}
+	t := table{name: of + "_" + tier.String(), tier: tier, columns: store.DeviceColumns}
 	if of == "machine" {
-		t.columns = store.OfMachines
+		t.columns = store.MachineColumns
 	}
 	names := append([]string{"device"}, t.fixed()...)
 	for i := range t.columns {
-		if t.has(i) {
+		if t.keeps(i) {
 			names = append(names, t.columns[i].Name)
 		}
 	}
@@ -77,8 +77,8 @@ func (t *table) fixed() []string {
 	return []string{"time", "state", "readings", "counts"}
 }
 
-// has reports whether the tier has a quantity.
-func (t *table) has(i int) bool { return t.tier == store.Raw || t.columns[i].Spans }
+// keeps reports whether the tier has a quantity.
+func (t *table) keeps(i int) bool { return t.tier == store.Raw || t.columns[i].Spans }
 
 // migrate brings the file to the structure of this version; has is that of the file, 0 for a new one.
 func migrate(ctx context.Context, file string, c *conn, has int64) error {
@@ -93,7 +93,7 @@ func migrate(ctx context.Context, file string, c *conn, has int64) error {
 			return err
 		}
 	}
-	return c.within("BEGIN IMMEDIATE", func() error { return addColumns(ctx, c) })
+	return c.transact("BEGIN IMMEDIATE", func() error { return addColumns(ctx, c) })
 }
 
 func newer(file string, has, knows int64) error {
@@ -157,7 +157,7 @@ func (t *table) wanted() wanted {
 	out := wanted{table: t.name, many: true}
 	for _, often := range []bool{true, false} { // SQLite finds the first columns of a row the soonest
 		for i := range t.columns {
-			if name := t.columns[i].Name; (t.columns[i].Kept != "") == often && t.has(i) {
+			if name := t.columns[i].Name; (t.columns[i].Kept != "") == often && t.keeps(i) {
 				out.columns = append(out.columns, wantedColumn{name, name + " INTEGER"})
 			}
 		}

@@ -56,12 +56,12 @@ func newStoredTable[T any](t *store.Table[T], until func(*T) time.Time, first ..
 	for i := range t.Fields {
 		f := &t.Fields[i]
 		shared := until != nil && !f.Inline
-		of := []storedColumn[T]{{f, f.SQLite, false, shared}}
+		all := []storedColumn[T]{{f, f.SQLite, false, shared}}
 		if f.Quality != "" {
-			of = append(of, storedColumn[T]{f, f.SQLiteQuality, true, shared})
+			all = append(all, storedColumn[T]{f, f.SQLiteQuality, true, shared})
 		}
-		out.columns = append(out.columns, of...)
-		for _, c := range of {
+		out.columns = append(out.columns, all...)
+		for _, c := range all {
 			if names = append(names, c.name); f.Key {
 				key = append(key, c.name)
 			} else {
@@ -124,7 +124,7 @@ func addFields[T any](w *writer, t *storedTable[T], v *T) error {
 		switch p := c.Place(v).(type) {
 		case *string:
 			if c.shared {
-				w.add(told.of(*p))
+				w.add(told.number(*p))
 			} else {
 				w.add(store.Text(*p))
 			}
@@ -142,7 +142,7 @@ func addFields[T any](w *writer, t *storedTable[T], v *T) error {
 			bytes, known := p.Get()
 			switch {
 			case c.quality:
-				w.add(told.of(p.Quality().String()))
+				w.add(told.number(p.Quality().String()))
 			case known:
 				w.add(int64(bytes)) //nolint:gosec // it is read back as it was
 			default:

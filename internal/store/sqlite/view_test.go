@@ -64,7 +64,7 @@ func TestView(t *testing.T) {
 	}
 
 	writer := open(t, file)
-	r := store.Row{Key: store.Key{Node: "node", UUID: "another"}, Time: time.UnixMilli(1e12), Readings: 1, Values: make([]store.Value, len(store.OfDevices))}
+	r := store.Row{Key: store.Key{Node: "node", UUID: "another"}, Time: time.UnixMilli(1e12), Readings: 1, Values: make([]store.Value, len(store.DeviceColumns))}
 	if err := writer.Write(t.Context(), &store.Batch{Rows: []store.Row{r}}); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestViewOfWhatAKilledProgramHasLeft(t *testing.T) {
 	dir := t.TempDir()
 	file, left := filepath.Join(dir, "past.db"), filepath.Join(dir, "left.db")
 	writer := open(t, file)
-	r := store.Row{Key: store.Key{Node: "node", UUID: "one"}, Time: time.UnixMilli(1e12), Readings: 1, Values: make([]store.Value, len(store.OfDevices))}
+	r := store.Row{Key: store.Key{Node: "node", UUID: "one"}, Time: time.UnixMilli(1e12), Readings: 1, Values: make([]store.Value, len(store.DeviceColumns))}
 	if err := writer.Write(t.Context(), &store.Batch{Rows: []store.Row{r}}); err != nil {
 		t.Fatal(err)
 	}
@@ -108,10 +108,10 @@ func TestViewOfFewerColumns(t *testing.T) {
 	filled(t, file, 3)
 	left := store.ReadSeconds
 	for _, table := range []string{"device_raw", "device_1m", "device_15m", "device_6h"} {
-		do(t, file, "ALTER TABLE "+table+" DROP COLUMN "+store.OfDevices[left].Name)
+		do(t, file, "ALTER TABLE "+table+" DROP COLUMN "+store.DeviceColumns[left].Name)
 	}
 	s := view(t, file)
-	for _, q := range []store.Query{{}, {Columns: []int{left, store.OfDevices.Find("power_draw")}}, {Columns: []int{left}, Reuse: true}} {
+	for _, q := range []store.Query{{}, {Columns: []int{left, store.DeviceColumns.Find("power_draw")}}, {Columns: []int{left}, Reuse: true}} {
 		n := 0
 		for r, err := range s.Rows(t.Context(), q) {
 			if err != nil || r.Values[left].Count != 0 {

@@ -19,7 +19,7 @@ import (
 func (s *Store) Write(ctx context.Context, b *store.Batch) error {
 	return s.change(ctx, func(db *database) error {
 		w := writer{database: db, named: map[store.Key]int64{}, told: map[string]keptText{}, delivered: b.Delivered}
-		if err := db.write.within("BEGIN IMMEDIATE", func() error { return w.batch(ctx, b) }); err != nil {
+		if err := db.write.transact("BEGIN IMMEDIATE", func() error { return w.batch(ctx, b) }); err != nil {
 			db.frames.forget()
 			if len(b.Renamed) > 0 { // which is undone
 				err = errors.Join(err, db.identify(context.WithoutCancel(ctx)))

@@ -130,7 +130,7 @@ func query(r *rapid.T) (q store.Query) {
 	q.Lasting = time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 60_000, 900_000}).Draw(r, "lasting")) * time.Millisecond
 	q.Machines = rapid.Bool().Draw(r, "machines")
 	if rapid.Bool().Draw(r, "columns?") {
-		q.Columns = rapid.SliceOfN(rapid.IntRange(0, len(store.OfMachines)-1), 1, 4).Draw(r, "columns")
+		q.Columns = rapid.SliceOfN(rapid.IntRange(0, len(store.MachineColumns)-1), 1, 4).Draw(r, "columns")
 	}
 	q.User = rapid.SampledFrom([]string{"", "", "mchen", "root"}).Draw(r, "user")
 	if rapid.Bool().Draw(r, "kinds?") {

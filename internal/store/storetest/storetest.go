@@ -130,9 +130,9 @@ func equal[V any](t tester, what string, want, got V) {
 
 // reading is a raw row with values by the names of their columns.
 func reading(k store.Key, at time.Time, values map[string]float64) store.Row {
-	columns, state := store.OfDevices, gpu.StateOK
+	columns, state := store.DeviceColumns, gpu.StateOK
 	if k.UUID == "" {
-		columns, state = store.OfMachines, ""
+		columns, state = store.MachineColumns, ""
 	}
 	row := store.Row{Key: k, Time: at, Readings: 1, State: state, Values: make([]store.Value, len(columns))}
 	for name, v := range values {
@@ -141,18 +141,18 @@ func reading(k store.Key, at time.Time, values map[string]float64) store.Row {
 	return row
 }
 
-var watts, energy, total = store.OfDevices.Find("power_draw"), store.OfDevices.Find("power_energy"),
-	store.OfDevices.Find("memory_total")
+var watts, energy, total = store.DeviceColumns.Find("power_draw"), store.DeviceColumns.Find("power_energy"),
+	store.DeviceColumns.Find("memory_total")
 
 func readingsAreReadBack(t *testing.T, s store.Store) {
 	full := reading(gpu0, at(time.Second), nil)
 	for i := range full.Values {
-		v := store.OfDevices[i].Value(int64(i*i + 1))
+		v := store.DeviceColumns[i].Value(int64(i*i + 1))
 		full.Values[i] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
 	}
 	doubtful := reading(gpu0, at(2*time.Second), map[string]float64{"power_draw": 1e6, "thermal_gpu": -273.15, "memory_used": 0})
 	doubtful.Values[watts].Doubtful = true
-	doubtful.Values[store.OfDevices.Find("thermal_gpu")].Doubtful = true
+	doubtful.Values[store.DeviceColumns.Find("thermal_gpu")].Doubtful = true
 	large := reading(gpu0, at(3*time.Second), map[string]float64{"power_energy": 9e12, "memory_total": 1 << 52,
 		"thermal_margin": -5})
 	lost := reading(gpu0, at(4*time.Second), nil)
@@ -181,7 +181,7 @@ func spansAreReadBack(t *testing.T, s store.Store) {
 	for _, tier := range store.Tiers[store.Minute:] {
 		row := reading(gpu0, at(0), nil)
 		row.Tier, row.Readings = tier, 12
-		for i, c := range store.OfDevices {
+		for i, c := range store.DeviceColumns {
 			if c.Spans {
 				row.Values[i] = store.Value{Least: c.Value(int64(i)), Mean: c.Value(int64(i + i%3)), Most: c.Value(int64(i + 2)),
 					Count: 12 - i%2}
@@ -678,7 +678,7 @@ func documents(t *testing.T, s store.Store) {
 // A machine that has got another name keeps its past. What both names have stays apart.
 func renamed(t *testing.T, s store.Store) {
 	row := func(k store.Key, d time.Duration) store.Row {
-		return store.Row{Key: k, Time: at(d), Readings: 1, State: gpu.StateOK, Values: make([]store.Value, len(store.OfDevices))}
+		return store.Row{Key: k, Time: at(d), Readings: 1, State: gpu.StateOK, Values: make([]store.Value, len(store.DeviceColumns))}
 	}
 	write(t, s, &store.Batch{Rows: []store.Row{row(gpu0, 0), row(gpu1, 0), row(far0, 0)}})
 	new0, new1 := store.Key{Node: "new", UUID: gpu0.UUID}, store.Key{Node: "new", UUID: gpu1.UUID}
@@ -832,9 +832,9 @@ func forgotten(t tester, m, s store.Store, r store.Retention, now time.Time) {
 	got.Frames = slices.DeleteFunc(got.Frames, func(f store.Frame) bool { return left("a frame", f.Time, r.Cutoff(store.Raw, now)) })
 	got.Sessions = slices.DeleteFunc(got.Sessions, func(e store.Session) bool { return left("a session", e.To, r.Oldest(now)) })
 	got.Causes = slices.DeleteFunc(got.Causes, func(c store.Cause) bool {
-		return left("a cause", c.To, r.OfCause(c.To.Sub(c.From), now))
+		return left("a cause", c.To, r.CauseCutoff(c.To.Sub(c.From), now))
 	})
-	got.Events = slices.DeleteFunc(got.Events, func(e store.Event) bool { return left("an event", e.Time, r.OfEvent(e.Severity, now)) })
+	got.Events = slices.DeleteFunc(got.Events, func(e store.Event) bool { return left("an event", e.Time, r.EventCutoff(e.Severity, now)) })
 	for _, all := range []*contents{&want, &got} {
 		for i := range all.Devices {
 			all.Devices[i].First, all.Devices[i].Last = time.Time{}, time.Time{}
