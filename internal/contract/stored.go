@@ -52,30 +52,30 @@ func newTold[A, T any](t *store.Table[T]) (out told[A, T]) {
 
 // fill sets the members. A time that is not known is null, and durations are seconds.
 func (t told[A, T]) fill(out *A, v *T) {
-	into := reflect.ValueOf(out).Elem()
+	answer := reflect.ValueOf(out).Elem()
 	for i := range t {
-		f, to := t[i].kept, into.Field(t[i].member)
+		f, member := t[i].kept, answer.Field(t[i].member)
 		switch p := f.Place(v).(type) {
 		case *string:
-			to.SetString(*p)
+			member.SetString(*p)
 		case *time.Time:
 			if f.Unset {
-				*to.Addr().Interface().(**string) = optionalTime(*p)
+				*member.Addr().Interface().(**string) = optionalTime(*p)
 			} else {
-				to.SetString(timestamp(*p))
+				member.SetString(timestamp(*p))
 			}
 		case *time.Duration:
-			to.SetFloat(inSeconds(*p))
+			member.SetFloat(inSeconds(*p))
 		case *int:
-			to.SetInt(int64(*p))
+			member.SetInt(int64(*p))
 		case *float64:
-			to.SetFloat(*p)
+			member.SetFloat(*p)
 		case *bool:
-			to.SetBool(*p)
+			member.SetBool(*p)
 		case *store.Memory:
-			*to.Addr().Interface().(*Bytes) = *p
+			*member.Addr().Interface().(*Bytes) = *p
 		case *[]byte:
-			to.SetBytes(*p)
+			member.SetBytes(*p)
 		}
 	}
 }
@@ -107,10 +107,10 @@ func newCSVTable[A any](columns ...string) (out csvTable[A]) {
 
 // line is a row of the table.
 func (t *csvTable[A]) line(a *A) []string {
-	from := reflect.ValueOf(a).Elem()
+	answer := reflect.ValueOf(a).Elem()
 	out := make([]string, len(t.places))
 	for i, place := range t.places {
-		v := from.FieldByIndex(place)
+		v := answer.FieldByIndex(place)
 		if v.Kind() == reflect.Pointer && !v.IsNil() {
 			v = v.Elem()
 		}

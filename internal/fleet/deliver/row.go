@@ -13,7 +13,7 @@ import (
 
 // A row is what package store declares of a T, as a message has it: a map by the names of the fields, in their order, without what is zero. Its device
 // is "uuid": the first, or after a key that is unique by itself; the node is that of the message.
-type row[T any] struct{ has T }
+type row[T any] struct{ value T }
 
 // tables are what package store declares that messages have.
 var tables = []any{store.Devices, store.Sessions, store.Causes, store.Events}
@@ -33,7 +33,7 @@ func rowsOf[T any](all []T) []row[T] {
 	}
 	out := make([]row[T], len(all))
 	for i := range all {
-		out[i].has = all[i]
+		out[i].value = all[i]
 	}
 	return out
 }
@@ -44,13 +44,13 @@ const uuidName = "uuid"
 func (r row[T]) MarshalCBOR() ([]byte, error) {
 	var w rowWriter
 	t := tableFor[T]()
-	_, uuid := t.Device(&r.has)
+	_, uuid := t.Device(&r.value)
 	if !t.Global {
 		w.add(uuidName, *uuid, *uuid != "")
 	}
 	for i := range t.Fields {
 		f := &t.Fields[i]
-		if writeField(&w, f, &r.has); f.Key && t.Global {
+		if writeField(&w, f, &r.value); f.Key && t.Global {
 			w.add(uuidName, *uuid, *uuid != "")
 		}
 	}
@@ -115,10 +115,10 @@ func (r *row[T]) UnmarshalCBOR(text []byte) error {
 		return err
 	}
 	t := tableFor[T]()
-	_, uuid := t.Device(&r.has)
+	_, uuid := t.Device(&r.value)
 	pairs.read(uuidName, uuid)
 	for i := range t.Fields {
-		readField(&pairs, &t.Fields[i], &r.has)
+		readField(&pairs, &t.Fields[i], &r.value)
 	}
 	return errors.Join(pairs.errs...)
 }
@@ -131,7 +131,7 @@ type rowReader struct {
 
 // read reads a value, if there is one, to where a pointer points.
 func (r *rowReader) read(name string, to any) {
-	if text, has := r.values[name]; has {
+	if text, there := r.values[name]; there {
 		if err := decoding.Unmarshal(text, to); err != nil {
 			r.errs = append(r.errs, err)
 		}
@@ -159,7 +159,7 @@ func readField[T any](r *rowReader, f *store.Field[T], v *T) {
 func readRows[T any](r *reader, rows []row[T]) (out []T) {
 	t := tableFor[T]()
 	for i := range rows {
-		v := rows[i].has
+		v := rows[i].value
 		node, uuid := t.Device(&v)
 		*node = r.Node
 		r.text(longestName, *uuid)

@@ -144,11 +144,11 @@ func (s *Store) Devices(ctx context.Context) (out []store.Device, err error) {
 		}
 		var first, last *time.Time
 		found := new(scan[store.Device])
-		found.to = []any{&found.v.Node, &found.v.UUID}
+		found.targets = []any{&found.v.Node, &found.v.UUID}
 		for i := range store.Devices.Fields {
 			found.add(store.Devices.Fields[i].Place(&found.v))
 		}
-		_, err = pgx.ForEachRow(rows, append(found.to, &first, &last), func() error {
+		_, err = pgx.ForEachRow(rows, append(found.targets, &first, &last), func() error {
 			d := found.v
 			if first != nil {
 				d.First, d.Last = first.UTC(), last.UTC()

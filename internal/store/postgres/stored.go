@@ -129,20 +129,20 @@ func write[T any](ctx context.Context, w *writing, t *storedTable[T], all []T) e
 
 // A scan is where a row of a table is read to.
 type scan[T any] struct {
-	v     T
-	to    []any    // of node and UUID of the device, and the table's columns
-	after []func() // what is left to do then
+	v       T
+	targets []any    // of node and UUID of the device, and the table's columns
+	finish  []func() // what is left to do then
 }
 
 func newScan[T any](t *storedTable[T]) *scan[T] {
 	s := new(scan[T])
 	node, uuid := t.Device(&s.v)
-	s.to = []any{node, uuid, nil}
+	s.targets = []any{node, uuid, nil}
 	for i := range t.Fields {
 		s.add(t.Fields[i].Place(&s.v))
 	}
 	if t.Order != nil {
-		s.to = append(s.to, nil)
+		s.targets = append(s.targets, nil)
 	}
 	return s
 }
@@ -151,15 +151,15 @@ func newScan[T any](t *storedTable[T]) *scan[T] {
 func (s *scan[T]) add(place any) {
 	switch p := place.(type) {
 	case *time.Time:
-		s.to, s.after = append(s.to, p), append(s.after, func() { *p = p.UTC() })
+		s.targets, s.finish = append(s.targets, p), append(s.finish, func() { *p = p.UTC() })
 	case *time.Duration:
-		s.to = append(s.to, (*int64)(p))
+		s.targets = append(s.targets, (*int64)(p))
 	case *store.Memory:
 		var value *int64
 		var quality string
-		s.to, s.after = append(s.to, &value, &quality), append(s.after, func() { *p = store.MemoryReading(value, quality) })
+		s.targets, s.finish = append(s.targets, &value, &quality), append(s.finish, func() { *p = store.MemoryReading(value, quality) })
 	default:
-		s.to = append(s.to, p)
+		s.targets = append(s.targets, p)
 	}
 }
 
@@ -179,10 +179,10 @@ func each[T any](ctx context.Context, s *Store, t *storedTable[T], where clause,
 		defer rows.Close()
 		found := newScan(t)
 		for rows.Next() {
-			if err := rows.Scan(found.to...); err != nil {
+			if err := rows.Scan(found.targets...); err != nil {
 				return err
 			}
-			for _, do := range found.after {
+			for _, do := range found.finish {
 				do()
 			}
 			if err := yield(found.v); err != nil {

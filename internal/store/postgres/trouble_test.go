@@ -337,6 +337,40 @@ func TestANewerCatalogAddsItsColumns(t *testing.T) {
 	}
 }
 
+// Fields that an earlier version did not keep get their columns, in which what it wrote has no value.
+func TestALaterVersionAddsItsFields(t *testing.T) {
+	srv := server(t)
+	db := srv.Database(t)
+	whole := store.Session{
+		SessionKey: store.SessionKey{Key: store.Key{Node: "n", UUID: "u"}, PID: 7, Started: begin, Begin: begin}, User: "ann", Image: "image", From: begin, To: begin,
+		Outcome: store.Ended, Seen: time.Second, PeakMemory: gpu.Of(gpu.Bytes(5)), SMSeconds: 0.5, Accounted: true,
+	}
+	b := &store.Batch{Devices: []store.Device{{Node: "n", UUID: "u", Name: "H100", Vendor: "NVIDIA"}}, Sessions: []store.Session{whole}}
+	if err := open(t, postgres.Config{URL: srv.URL(db, "postgres")}).Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	srv.Exec(t, db, `ALTER TABLE gpuwhy.sessions DROP COLUMN image, DROP COLUMN seen, DROP COLUMN peak_memory, DROP COLUMN peak_quality,
+		DROP COLUMN sm_seconds, DROP COLUMN accounted`)
+	srv.Exec(t, db, "ALTER TABLE gpuwhy.devices DROP COLUMN vendor")
+	s := open(t, postgres.Config{URL: srv.URL(db, "postgres")})
+	less := whole
+	less.Image, less.Seen, less.PeakMemory, less.SMSeconds, less.Accounted = "", 0, gpu.Reading[gpu.Bytes]{}, 0, false
+	for _, want := range []store.Session{less, whole} {
+		for got, err := range s.Sessions(t.Context(), store.Query{}) {
+			if err != nil || got != want {
+				t.Errorf("%v, %+v, want %+v", err, got, want)
+			}
+		}
+		devices, err := s.Devices(t.Context())
+		if err != nil || len(devices) != 1 || devices[0].Name != "H100" || (devices[0].Vendor == "") != (want == less) {
+			t.Errorf("%v, %+v", err, devices)
+		}
+		if err := s.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestANewerGpuwhyWroteIt(t *testing.T) {
 	srv := server(t)
 	db := srv.Database(t)

@@ -167,20 +167,20 @@ func (t *table) wanted() wanted {
 
 // missing are the columns that the file does not have, by table.
 func missing(ctx context.Context, c *conn) (map[string][]wantedColumn, error) {
-	has := map[string]string{} // names with commas around them
+	names := map[string]string{} // of columns, with commas around them
 	const all = "SELECT t.name, (SELECT ',' || group_concat(c.name) || ',' FROM pragma_table_info(t.name) c) FROM sqlite_schema t WHERE t.type = 'table'"
 	err := c.query(ctx, all, nil, func(row []driver.Value) error {
-		has[text(row[0])] = text(row[1])
+		names[text(row[0])] = text(row[1])
 		return nil
 	})
 	missing := map[string][]wantedColumn{}
 	for _, w := range allWanted {
-		left := has[w.table]
+		left := names[w.table]
 		for _, column := range w.columns {
 			name := "," + column.name + ","
-			if at := strings.Index(left, name); at >= 0 { // as a rule they are in the same order
-				left = left[at+len(name)-1:]
-			} else if !strings.Contains(has[w.table], name) {
+			if i := strings.Index(left, name); i >= 0 { // as a rule they are in the same order
+				left = left[i+len(name)-1:]
+			} else if !strings.Contains(names[w.table], name) {
 				missing[w.table] = append(missing[w.table], column)
 			}
 		}

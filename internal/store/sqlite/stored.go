@@ -210,35 +210,35 @@ func (s *selection[T]) query(ctx context.Context, c *conn, text string, args []a
 // readFields reads the values of fields. The other fields of v stay.
 func readFields[T any](columns []storedColumn[T], v *T, l *listener, row []driver.Value) {
 	for i := range columns {
-		c, has := &columns[i], row[i]
+		c, cell := &columns[i], row[i]
 		switch p := c.Place(v).(type) {
 		case *string:
 			if c.shared {
-				*p = l.text(has)
+				*p = l.text(cell)
 			} else {
-				*p = text(has)
+				*p = text(cell)
 			}
 		case *time.Time:
-			*p = moment(has)
+			*p = moment(cell)
 		case *time.Duration:
-			*p = time.Duration(integer(has))
+			*p = time.Duration(integer(cell))
 		case *int:
-			*p = int(integer(has))
+			*p = int(integer(cell))
 		case *float64:
-			*p = float(has)
+			*p = float(cell)
 		case *bool:
-			*p = integer(has) != 0
+			*p = integer(cell) != 0
 		case *store.Memory:
 			if c.quality {
 				var bytes *int64
 				if n, known := row[i-1].(int64); known {
 					bytes = &n
 				}
-				*p = store.MemoryReading(bytes, l.text(has))
+				*p = store.MemoryReading(bytes, l.text(cell))
 			}
 		case *[]byte:
 			*p = nil
-			if data := blob(has); len(data) > 0 {
+			if data := blob(cell); len(data) > 0 {
 				*p = data
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,56 @@ func TestViewOfFewerColumns(t *testing.T) {
 			t.Error("no rows")
 		}
 	}
+}
+
+// Fields that an earlier version did not keep have no value in its file: whoever reads it alone finds them so, and whoever writes adds their columns.
+func TestFieldsOfALaterVersion(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "history.db")
+	moment := time.UnixMilli(1e12).UTC()
+	whole := store.Session{
+		SessionKey: store.SessionKey{Key: store.Key{Node: "node", UUID: "one"}, PID: 7, Begin: moment}, User: "ann", Image: "image", From: moment, To: moment,
+		Outcome: store.Ended, Seen: time.Second, PeakMemory: gpu.Of(gpu.Bytes(5)), Busy: time.Second, Accounted: true,
+	}
+	event := store.Event{ID: "e", Key: whole.Key, Time: moment, Kind: "xid", Severity: "warning", Data: []byte("{}")}
+	write := func() {
+		s := open(t, file)
+		if err := errors.Join(s.Write(t.Context(), &store.Batch{Sessions: []store.Session{whole}, Events: []store.Event{event}}), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(what string, s *Store, session store.Session, event store.Event) {
+		t.Helper()
+		for got, err := range s.Sessions(t.Context(), store.Query{}) {
+			if err != nil || !reflect.DeepEqual(got, session) {
+				t.Errorf("%s: %v, %+v", what, err, got)
+			}
+		}
+		for got, err := range s.Events(t.Context(), store.Query{Newest: 1}) {
+			if err != nil || !reflect.DeepEqual(got, event) {
+				t.Errorf("%s: %v, %+v", what, err, got)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	write()
+	for _, column := range []string{"image", "seen", "peak_memory", "peak_memory_quality", "busy", "accounted"} {
+		do(t, file, "ALTER TABLE sessions DROP COLUMN "+column)
+	}
+	do(t, file, "ALTER TABLE events DROP COLUMN data")
+	lessSession, lessEvent := whole, event
+	lessSession.Image, lessSession.Seen, lessSession.PeakMemory, lessSession.Busy, lessSession.Accounted = "", 0, gpu.Reading[gpu.Bytes]{}, 0, false
+	lessEvent.Data = nil
+	check("read alone", view(t, file), lessSession, lessEvent)
+	check("opened", open(t, file), lessSession, lessEvent)
+	write()
+	check("written again", open(t, file), whole, event)
+	do(t, file, "ALTER TABLE devices DROP COLUMN vendor")
+	if _, err := View(t.Context(), file); err == nil {
+		t.Error("devices without a column are read")
+	}
+	check("opened without a column of devices", open(t, file), whole, event)
 }
 
 // What can't be read is said, with what to do, and stays where it is.
