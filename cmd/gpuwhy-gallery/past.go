@@ -206,7 +206,7 @@ func fillPast(to store.Store, gpus int, often time.Duration) error {
 		if err != nil {
 			return err
 		}
-		b.Frames = append(b.Frames, store.Frame{Node: pastNode, Time: snap.Time, Record: record})
+		b.Frames = append(b.Frames, store.Frame{Node: pastNode, Time: snap.Time, Snapshot: record})
 	}
 	return to.Write(context.Background(), b)
 }

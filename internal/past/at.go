@@ -104,7 +104,7 @@ func (p *Past) read(ctx context.Context, node string, from, to time.Time) <-chan
 		for f, err := range p.Store.Frames(ctx, store.Query{From: from, To: to, Keys: []store.Key{{Node: node}}}) {
 			r := readSnapshot{err: err}
 			if err == nil {
-				r.Snapshot, err = gpu.UnmarshalRecord(f.Record)
+				r.Snapshot, err = gpu.UnmarshalRecord(f.Snapshot)
 			}
 			if r.Snapshot != nil {
 				r.Node = node // whatever whoever delivered it says

@@ -209,7 +209,7 @@ func live(t testing.TB, profile string, from time.Time, of time.Duration, said f
 		if err != nil {
 			t.Fatal(err)
 		}
-		frames = append(frames, store.Frame{Node: snap.Node, Time: now, Record: record})
+		frames = append(frames, store.Frame{Node: snap.Node, Time: now, Snapshot: record})
 		said(m)
 	}
 	return nodes[0].Node(), stage, frames

@@ -734,7 +734,7 @@ func TestAt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.frames = append(m.frames, store.Frame{Node: "a", Time: snap.Time, Record: record})
+		m.frames = append(m.frames, store.Frame{Node: "a", Time: snap.Time, Snapshot: record})
 		said = append(said, made.Answer.Headline+" "+made.Answer.Sentence)
 	}
 	p := newPast(m, midnight.Add(time.Hour))
@@ -750,7 +750,7 @@ func TestAt(t *testing.T) {
 	if _, err := p.Moment(t.Context(), "b", midnight, insight.NewStage()); !errors.Is(err, ErrNotSeen) {
 		t.Errorf("of another node: %v", err)
 	}
-	m.frames[3].Record = []byte("{")
+	m.frames[3].Snapshot = []byte("{")
 	if _, err := p.Moment(t.Context(), "a", midnight.Add(time.Minute), insight.NewStage()); err == nil {
 		t.Error("a damaged snapshot is no error")
 	}
@@ -780,7 +780,7 @@ func TestAtOfAGap(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m.frames = append(m.frames, store.Frame{Node: "a", Time: at, Record: record})
+			m.frames = append(m.frames, store.Frame{Node: "a", Time: at, Snapshot: record})
 		}
 		p := newPast(m, newest.Add(24*time.Hour))
 		p.Interval, p.Seldom = tt.usual, tt.seldom

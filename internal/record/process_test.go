@@ -324,8 +324,8 @@ func TestOnlyWhatMayBeShownIsKept(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for name, f := range m.fake.frames {
-		if f.Time.After(start.Add(7*time.Second)) && strings.Contains(string(f.Record), "secret") {
-			t.Errorf("the snapshot %s has %s", name, f.Record)
+		if f.Time.After(start.Add(7*time.Second)) && strings.Contains(string(f.Snapshot), "secret") {
+			t.Errorf("the snapshot %s has %s", name, f.Snapshot)
 		}
 	}
 }

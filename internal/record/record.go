@@ -238,7 +238,7 @@ func (r *Recorder) keepFrame(n *node, s *gpu.Snapshot, at time.Time) {
 		return
 	}
 	n.framed = at
-	r.out.frame(store.Frame{Node: n.name, Time: at, Record: record})
+	r.out.frame(store.Frame{Node: n.name, Time: at, Snapshot: record})
 }
 
 func (r *Recorder) observeMachine(n *node, s *gpu.Snapshot, at time.Time) {

@@ -149,7 +149,7 @@ func TestFramesComeNotTooOften(t *testing.T) {
 			t.Errorf("at %v: %d snapshots in a minute, want %d", interval, len(fake.frames), want)
 		}
 		for _, f := range fake.frames {
-			if s, err := gpu.UnmarshalRecord(f.Record); err != nil || !milliseconds(s.Time).Equal(f.Time) {
+			if s, err := gpu.UnmarshalRecord(f.Snapshot); err != nil || !milliseconds(s.Time).Equal(f.Time) {
 				t.Fatalf("snapshot of %v: %v, %v", f.Time, s, err)
 			}
 		}

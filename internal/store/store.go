@@ -88,9 +88,9 @@ type Value struct {
 
 // A Frame is a whole snapshot with all that it says, as [gpu.MarshalRecord] writes it. It is kept as long as raw rows are.
 type Frame struct {
-	Node   string
-	Time   time.Time
-	Record []byte
+	Node     string
+	Time     time.Time
+	Snapshot []byte
 }
 
 // An Outcome is how a session ended.

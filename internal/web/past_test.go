@@ -83,7 +83,7 @@ func hour(t *testing.T) *store.Batch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Frames = []store.Frame{{Node: "n", Time: snap.Time, Record: record}}
+	b.Frames = []store.Frame{{Node: "n", Time: snap.Time, Snapshot: record}}
 	return b
 }
 

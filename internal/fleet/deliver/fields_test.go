@@ -101,7 +101,7 @@ var sample = store.Batch{
 		{Key: store.Key{Node: "n", UUID: "GPU-0"}, Time: sampleTime, Readings: 1, State: gpu.StateOK, Values: []store.Value{{Least: 1, Mean: 1, Most: 1, Count: 1, Doubtful: true}}},
 		{Key: store.Key{Node: "n"}, Tier: store.Quarter, Time: sampleTime, Readings: 12, Values: []store.Value{{}, {Least: 1, Mean: 2, Most: 4, Count: 11}}},
 	},
-	Frames:   []store.Frame{{Node: "n", Time: sampleTime, Record: []byte("{}")}},
+	Frames:   []store.Frame{{Node: "n", Time: sampleTime, Snapshot: []byte("{}")}},
 	Sessions: []store.Session{{SessionKey: store.SessionKey{Key: store.Key{Node: "n", UUID: "GPU-0"}, PID: 7, Begin: sampleTime}, From: sampleTime, To: sampleTime, PeakMemory: gpu.Of(gpu.Bytes(5)), Joules: 2.5}},
 	Causes:   []store.Cause{{Key: store.Key{Node: "n"}, ID: "air", From: sampleTime, To: sampleTime, Confidence: 0.5}},
 	Events:   []store.Event{{ID: "e", Key: store.Key{Node: "n"}, Time: sampleTime, Data: []byte(`{"a":1}`)}},
@@ -201,9 +201,9 @@ func TestSplit(t *testing.T) {
 	b := sample
 	b.Frames = nil
 	for i := range 9 {
-		b.Frames = append(b.Frames, store.Frame{Node: "n", Time: sampleTime.Add(time.Duration(i) * time.Second), Record: noise[i*1000 : i*1000+longest/3]})
+		b.Frames = append(b.Frames, store.Frame{Node: "n", Time: sampleTime.Add(time.Duration(i) * time.Second), Snapshot: noise[i*1000 : i*1000+longest/3]})
 	}
-	b.Frames = append(b.Frames, store.Frame{Node: "n", Time: sampleTime, Record: noise})
+	b.Frames = append(b.Frames, store.Frame{Node: "n", Time: sampleTime, Snapshot: noise})
 	c := newCodec()
 	parcels, lost, err := c.parcels(&b, "")
 	if err != nil || lost != (Lost{Frames: 1}) || len(parcels) < 4 {

@@ -73,8 +73,8 @@ type column struct {
 }
 
 type frame struct {
-	Time   int64  `cbor:"time"`
-	Record []byte `cbor:"record"`
+	Time     int64  `cbor:"time"`
+	Snapshot []byte `cbor:"record"`
 }
 
 func stamp(t time.Time) int64 {
@@ -148,7 +148,7 @@ func messageOf(node string, b *store.Batch) *message {
 		}
 	}
 	for _, f := range b.Frames {
-		m.Frames = append(m.Frames, frame{stamp(f.Time), f.Record})
+		m.Frames = append(m.Frames, frame{stamp(f.Time), f.Snapshot})
 	}
 	return m
 }

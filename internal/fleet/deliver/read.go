@@ -42,8 +42,8 @@ func (m *message) read(node string, number int64, now time.Time) (*store.Batch, 
 	}
 	for i := range m.Frames {
 		f := &m.Frames[i]
-		r.text(maxRecord, string(f.Record))
-		r.batch.Frames = append(r.batch.Frames, store.Frame{Node: node, Time: r.time(f.Time), Record: f.Record})
+		r.text(maxRecord, string(f.Snapshot))
+		r.batch.Frames = append(r.batch.Frames, store.Frame{Node: node, Time: r.time(f.Time), Snapshot: f.Snapshot})
 	}
 	r.batch.Devices, r.batch.Sessions, r.batch.Causes, r.batch.Events = readRows(r, m.Devices), readRows(r, m.Sessions), readRows(r, m.Causes), readRows(r, m.Events)
 	for i := range r.batch.Events {

@@ -32,11 +32,11 @@ func (w *writing) frames(ctx context.Context) error {
 	var rows [][]any
 	for _, f := range latest(w.batch.Frames, id) {
 		of := id(f)
-		key, err := w.keyFrame(ctx, of, f.Record)
+		key, err := w.keyFrame(ctx, of, f.Snapshot)
 		if err != nil {
 			return err
 		}
-		packed, err := w.pack(f.Record, key)
+		packed, err := w.pack(f.Snapshot, key)
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (r *frameReader) read(ctx context.Context, m found, yield func(store.Frame)
 		}
 		some, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (f store.Frame, err error) {
 			f.Node = m.Node
-			err = row.Scan(&f.Time, &f.Record)
+			err = row.Scan(&f.Time, &f.Snapshot)
 			inUTC(&f.Time)
 			return f, err
 		})
@@ -158,7 +158,7 @@ func (r *frameReader) read(ctx context.Context, m found, yield func(store.Frame)
 			return err
 		}
 		for _, f := range some {
-			if f.Record, err = r.unpack(ctx, m.id, f); err != nil {
+			if f.Snapshot, err = r.unpack(ctx, m.id, f); err != nil {
 				return err
 			}
 			if err := yield(f); err != nil {
@@ -180,5 +180,5 @@ func (r *frameReader) unpack(ctx context.Context, device int64, f store.Frame) (
 		}
 		r.at, r.key = at, key
 	}
-	return r.beside.Unpack(f.Record, r.key)
+	return r.beside.Unpack(f.Snapshot, r.key)
 }

@@ -93,7 +93,7 @@ func TestSeveralWriteIntoOneDatabase(t *testing.T) {
 				b.Rows = append(b.Rows, rowsOf(fmt.Sprint("node ", w), gpus, at).Rows...)
 				b.Devices = []store.Device{{Node: "shared", UUID: "GPU-0", Name: fmt.Sprint("said by ", w)}}
 				record := fmt.Appendf(nil, "a frame that is long enough for a dictionary, of writer %d and batch %d", w, i)
-				b.Frames = []store.Frame{{Node: "shared", Time: at, Record: record}}
+				b.Frames = []store.Frame{{Node: "shared", Time: at, Snapshot: record}}
 				b.Documents = map[string][]byte{"floors": fmt.Append(nil, w)}
 				b.Unsettled = []store.Bucket{{Key: store.Key{Node: fmt.Sprint("node ", w), UUID: "GPU-0"}, Tier: store.Minute, Time: at}}
 				if err := s.Write(t.Context(), b); err != nil {
@@ -112,8 +112,8 @@ func TestSeveralWriteIntoOneDatabase(t *testing.T) {
 		}
 		frames := 0
 		for f, err := range s.Frames(t.Context(), store.Query{}) {
-			if err != nil || !strings.HasSuffix(string(f.Record), fmt.Sprint("batch ", frames)) {
-				t.Errorf("frame %d is %q, %v", frames, f.Record, err)
+			if err != nil || !strings.HasSuffix(string(f.Snapshot), fmt.Sprint("batch ", frames)) {
+				t.Errorf("frame %d is %q, %v", frames, f.Snapshot, err)
 			}
 			frames++
 		}
@@ -300,7 +300,7 @@ func TestTheTablesAreTakenAway(t *testing.T) {
 	db := srv.Database(t)
 	s := open(t, postgres.Config{URL: srv.URL(db, "postgres")})
 	b := rowsOf("n", 3, begin)
-	b.Frames = []store.Frame{{Node: "n", Time: begin, Record: []byte(strings.Repeat("frame ", 50))}}
+	b.Frames = []store.Frame{{Node: "n", Time: begin, Snapshot: []byte(strings.Repeat("frame ", 50))}}
 	for range 3 {
 		if err := s.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -714,7 +714,7 @@ func TestAKeyFrameThatIsMissing(t *testing.T) {
 	db := srv.Database(t)
 	s := open(t, postgres.Config{URL: srv.URL(db, "postgres")})
 	b := rowsOf("n", 1, begin)
-	b.Frames = []store.Frame{{Node: "n", Time: begin, Record: []byte(strings.Repeat("frame ", 50))}}
+	b.Frames = []store.Frame{{Node: "n", Time: begin, Snapshot: []byte(strings.Repeat("frame ", 50))}}
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}

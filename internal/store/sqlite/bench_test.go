@@ -174,7 +174,7 @@ func snapshots(b *testing.B, n int) (out []store.Frame) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		out = append(out, store.Frame{Node: "node", Time: now, Record: record})
+		out = append(out, store.Frame{Node: "node", Time: now, Snapshot: record})
 		now = now.Add(5 * time.Second)
 	}
 	return out

@@ -280,7 +280,7 @@ func (s *Store) Frames(ctx context.Context, q store.Query) iter.Seq2[store.Frame
 				if err != nil {
 					return err
 				}
-				return found(store.Frame{Node: d.Node, Time: moment(row[0]), Record: record})
+				return found(store.Frame{Node: d.Node, Time: moment(row[0]), Snapshot: record})
 			})
 			if err != nil {
 				return err

@@ -97,7 +97,7 @@ func (m *Model) Write(ctx context.Context, b *store.Batch) error {
 	}
 	for _, f := range b.Frames {
 		texts(&f.Node)
-		f.Time, f.Record = store.Stored(f.Time), bytes.Clone(f.Record)
+		f.Time, f.Snapshot = store.Stored(f.Time), bytes.Clone(f.Snapshot)
 		m.frames[frameKey{f.Node, f.Time}] = f
 		m.name(store.Key{Node: f.Node})
 	}

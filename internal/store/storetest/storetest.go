@@ -296,7 +296,7 @@ func frame(node string, at time.Time, n int) store.Frame {
 	for i := range 40 {
 		record = fmt.Appendf(record, `{"index":%d,"watts":%d,"name":"NVIDIA H100 80GB HBM3"},`, i, 100+(i*n)%300)
 	}
-	return store.Frame{Node: node, Time: at, Record: append(record, 0, 0xff, '\n')}
+	return store.Frame{Node: node, Time: at, Snapshot: append(record, 0, 0xff, '\n')}
 }
 
 func devicesThatAreOnlyNamed(t *testing.T, s store.Store) {
