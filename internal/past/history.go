@@ -110,9 +110,9 @@ func (p *Past) BoundedGrid(from, to time.Time, step time.Duration, values int) (
 	return Grid{from.Truncate(step), to, step, tier}, nil
 }
 
-// about is the points that a row is about, from the first to the last: the one in which it begins, or of a row that is longer than the
+// points are those that a row is about, from the first to the last: the one in which it begins, or of a row that is longer than the
 // step all within it. The last is less than the first where there is none.
-func (g Grid) about(r *store.Row) (first, last int) {
+func (g Grid) points(r *store.Row) (first, last int) {
 	begin := r.Time.Sub(g.From)
 	first, last = int(begin/g.Step), int(begin/g.Step)
 	if long := r.Tier.Span(); long > g.Step {
@@ -140,7 +140,7 @@ func (p *Past) History(ctx context.Context, g Grid, keys []store.Key, machines b
 		if err != nil {
 			return nil, err
 		}
-		first, last := g.about(&r)
+		first, last := g.points(&r)
 		if first > last {
 			continue
 		}

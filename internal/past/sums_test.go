@@ -62,7 +62,7 @@ func TestUsageOfContainersAndMachines(t *testing.T) {
 				t.Errorf("by %s: %+v, want %+v", by, u, w)
 			}
 		}
-		if len(list) != len(want) || !slices.IsSortedFunc(list, byHeld) {
+		if len(list) != len(want) || !slices.IsSortedFunc(list, compareHeld) {
 			t.Errorf("by %s: %+v", by, list)
 		}
 	}

@@ -105,7 +105,7 @@ func (p *Past) usage(ctx context.Context, by Grouping, q store.Query) ([]Usage, 
 	}
 	if by.countsDevices() && q.User+q.Name+q.Job+q.Pod == "" {
 		out, err := p.drawn(ctx, by, q, groups)
-		slices.SortFunc(out, byHeld)
+		slices.SortFunc(out, compareHeld)
 		return out, err
 	}
 	return all.list()[0], nil
@@ -301,7 +301,7 @@ func (x *totals) list() [][]Usage {
 		out[of.span] = append(out[of.span], g.sum())
 	}
 	for _, list := range out {
-		slices.SortFunc(list, byHeld)
+		slices.SortFunc(list, compareHeld)
 	}
 	return out
 }
@@ -315,8 +315,8 @@ func newGroup(by Grouping, name, user string, s *store.Session) *group {
 	return g
 }
 
-// byHeld puts the longest held first.
-func byHeld(a, b Usage) int {
+// compareHeld puts the longest held first.
+func compareHeld(a, b Usage) int {
 	return cmp.Or(cmp.Compare(b.Held, a.Held), cmp.Compare(a.Name, b.Name), cmp.Compare(a.User, b.User))
 }
 

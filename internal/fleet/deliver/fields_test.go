@@ -134,7 +134,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		if nodes := byNode(b); len(nodes) > 1 || len(nodes) == 1 && nodes["n"] == nil {
+		if nodes := splitNodes(b); len(nodes) > 1 || len(nodes) == 1 && nodes["n"] == nil {
 			t.Fatalf("it is of %d nodes", len(nodes))
 		}
 		for i := range b.Rows {

@@ -91,8 +91,8 @@ func moment(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// byNode divides a batch by node. Documents, unsettled spans and parcels stay where they are.
-func byNode(b *store.Batch) map[string]*store.Batch {
+// splitNodes divides a batch by node. Documents, unsettled spans and parcels stay where they are.
+func splitNodes(b *store.Batch) map[string]*store.Batch {
 	all := map[string]*store.Batch{}
 	of := func(node string) *store.Batch {
 		n := all[node]
@@ -331,7 +331,7 @@ func (c *codec) unpack(data []byte) (*message, error) {
 
 // parcels packs a batch into parcels without numbers, none of which is too long. What is too long by itself is left out, and counted.
 func (c *codec) parcels(b *store.Batch, installation string) (all []store.Parcel, lost Lost, err error) {
-	nodes := byNode(b)
+	nodes := splitNodes(b)
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		parcels, less, err := c.split(node, installation, nodes[node])
 		if err != nil {

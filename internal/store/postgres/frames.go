@@ -113,7 +113,7 @@ func (s *Store) Frames(ctx context.Context, q store.Query) iter.Seq2[store.Frame
 			if err != nil {
 				return err
 			}
-			slices.SortFunc(all, func(a, b found) int { return byKey(a.Device, b.Device) })
+			slices.SortFunc(all, func(a, b found) int { return compareKeys(a.Device, b.Device) })
 			r := frameReader{q: &q, tx: tx}
 			defer r.whole.Close()
 			defer r.beside.Close()

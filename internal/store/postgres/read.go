@@ -19,11 +19,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-func byKey(a, b store.Device) int {
+func compareKeys(a, b store.Device) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID))
 }
 
-func byIndex(a, b store.Device) int {
+func compareIndexes(a, b store.Device) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
 }
 
@@ -158,7 +158,7 @@ func (s *Store) Devices(ctx context.Context) (out []store.Device, err error) {
 		})
 		return err
 	})
-	slices.SortFunc(out, byIndex)
+	slices.SortFunc(out, compareIndexes)
 	return out, err
 }
 
@@ -192,7 +192,7 @@ func find(ctx context.Context, q querier, keys []store.Key, machines bool) ([]fo
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (f found, err error) {
 		return f, row.Scan(&f.id, &f.Node, &f.UUID, &f.Index)
 	})
-	slices.SortFunc(all, func(a, b found) int { return byIndex(a.Device, b.Device) })
+	slices.SortFunc(all, func(a, b found) int { return compareIndexes(a.Device, b.Device) })
 	return all, err
 }
 

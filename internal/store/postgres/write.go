@@ -371,7 +371,7 @@ func (w *writing) number(ctx context.Context, unknown []store.Device, named map[
 	if len(unknown) == 0 {
 		return nil
 	}
-	slices.SortFunc(unknown, byKey)
+	slices.SortFunc(unknown, compareKeys)
 	var nodes, uuids []string
 	for _, d := range unknown {
 		nodes, uuids = append(nodes, d.Node), append(uuids, d.UUID)
@@ -401,7 +401,7 @@ func (w *writing) describe(ctx context.Context, changed []store.Device) error {
 	if len(changed) == 0 {
 		return nil
 	}
-	slices.SortFunc(changed, byKey)
+	slices.SortFunc(changed, compareKeys)
 	b := new(pgx.Batch)
 	for _, d := range changed {
 		values := []any{d.Node, d.UUID, d.Order}

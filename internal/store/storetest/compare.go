@@ -44,7 +44,7 @@ func answers(t tester, s store.Store, q store.Query) (all contents) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.SortFunc(buckets, byBucket)
+		slices.SortFunc(buckets, compareBuckets)
 		all.Unsettled[tier] = buckets
 	}
 	all.Frames = read(t, s.Frames(ctx, q))
@@ -98,7 +98,7 @@ func likeTheModel(t *testing.T, open func(t *testing.T) store.Store) {
 		}
 		equal(r, "all", everything(r, m), everything(r, s))
 		if rapid.Bool().Draw(r, "forget") {
-			now := at(time.Duration(rapid.IntRange(0, 96).Draw(r, "now")) * time.Hour)
+			now := instant(time.Duration(rapid.IntRange(0, 96).Draw(r, "now")) * time.Hour)
 			kept := store.Retention{}
 			for _, tier := range store.Tiers[:store.SixHours] {
 				if rapid.IntRange(0, 4).Draw(r, "kept") > 0 {
@@ -114,7 +114,7 @@ func likeTheModel(t *testing.T, open func(t *testing.T) store.Store) {
 
 // moment is on a grid that is coarse enough for the same moment to come twice.
 func moment(r *rapid.T, what string) time.Time {
-	return at(time.Duration(rapid.IntRange(0, 30).Draw(r, what)) * 7 * time.Minute)
+	return instant(time.Duration(rapid.IntRange(0, 30).Draw(r, what)) * 7 * time.Minute)
 }
 
 func query(r *rapid.T) (q store.Query) {

@@ -258,10 +258,10 @@ func (m *Model) Devices(context.Context) ([]store.Device, error) {
 		}
 		devices[r.Key] = d
 	}
-	return slices.SortedFunc(maps.Values(devices), byDevice), nil
+	return slices.SortedFunc(maps.Values(devices), compareDevices), nil
 }
 
-func byDevice(a, b store.Device) int {
+func compareDevices(a, b store.Device) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
 }
 
@@ -320,7 +320,7 @@ func (m *Model) Rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, er
 		return true
 	}
 	return pick(ctx, m, m.rows, wanted, func(a, b store.Row) int {
-		return cmp.Or(byDevice(m.devices[a.Key], m.devices[b.Key]), a.Time.Compare(b.Time))
+		return cmp.Or(compareDevices(m.devices[a.Key], m.devices[b.Key]), a.Time.Compare(b.Time))
 	})
 }
 
