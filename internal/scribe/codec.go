@@ -381,7 +381,7 @@ func (d *decoder) list() []byte {
 	if isNil {
 		return nil
 	}
-	return append([]byte{}, d.bytes(uint64(n))...) //nolint:gosec // a length is not negative
+	return append([]byte{}, d.bytes(uint64(n))...)
 }
 
 // text reads a string, which is the one before where that is the same.

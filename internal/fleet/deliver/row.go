@@ -60,7 +60,7 @@ func (r row[T]) MarshalCBOR() ([]byte, error) {
 // A rowWriter writes the pairs of a map.
 type rowWriter struct {
 	pairs bytes.Buffer
-	n     int
+	n     byte  // there are few
 	err   error // the first
 }
 
@@ -79,9 +79,9 @@ func (w *rowWriter) add(name string, value any, there bool) {
 func (w *rowWriter) item() []byte {
 	const major, few, next = 5 << 5, 24, 24 // of a map; how many pairs its first byte can say, or that the next one does
 	if w.n < few {
-		return append([]byte{major | byte(w.n)}, w.pairs.Bytes()...)
+		return append([]byte{major | w.n}, w.pairs.Bytes()...)
 	}
-	return append([]byte{major | next, byte(w.n)}, w.pairs.Bytes()...)
+	return append([]byte{major | next, w.n}, w.pairs.Bytes()...)
 }
 
 func writeField[T any](w *rowWriter, f *store.Field[T], v *T) {
