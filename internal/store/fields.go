@@ -48,8 +48,16 @@ func declare[T any](t Table[T]) *Table[T] {
 	names := map[string]bool{}
 	for i := range t.Fields {
 		f := &t.Fields[i]
-		if _, memory := f.Place(new(T)).(*Memory); f.Name == "" || names[f.Name] || (f.Quality != "") != memory {
-			panic(fmt.Sprintf("store: the field %q of %s is declared wrongly", f.Name, t.Name))
+		memory := false
+		switch f.Place(new(T)).(type) {
+		case *Memory:
+			memory = true
+		case *string, *[]byte, *int, *bool, *time.Time, *time.Duration, *float64:
+		default:
+			panic(fmt.Sprintf("store: nobody can keep a %T, as the field %q of %s is", f.Place(new(T)), f.Name, t.Name))
+		}
+		if f.Name == "" || names[f.Name] || (f.Quality != "") != memory {
+			panic(fmt.Sprintf("store: the field %q of %s has no name of its own, or none of its quality", f.Name, t.Name))
 		}
 		names[f.Name] = true
 		for _, column := range []*string{&f.SQLite, &f.Postgres} {
