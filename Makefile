@@ -55,7 +55,9 @@ PLAIN    = $(sort $(dir $(FILES)))
 empty   :=
 ONLY     = ^($(subst $(empty) $(empty),|,$(sort $(shell grep -hoE '^func (Test|Fuzz|Example)[A-Za-z0-9_]+' $(FILES) | cut -c6-))))$$
 
-RACE     = -race -gcflags=modernc.org/...=-race=false
+# A hundred test programs are linked, each a quarter sooner without the tables of a debugger.
+LINK     = -ldflags=-w
+RACE     = -race -gcflags=modernc.org/...=-race=false $(LINK)
 
 test: needs-test ## all tests, with the race detector where it sees something; installs what they need
 	$(MAKE) --no-print-directory -j 2 test-race test-plain
@@ -64,8 +66,8 @@ test-race:
 	RAPID_CHECKS=10 $(GO) test $(RACE) -p $(TWICE) -parallel $(TWICE) -timeout 30m ./...
 
 test-plain:
-	@echo "$(GO) test -p $(CORES) -parallel $(TWICE) -timeout 30m -run '(tests that the race detector is no use to)' ..."
-	@$(GO) test -p $(CORES) -parallel $(TWICE) -timeout 30m -run '$(ONLY)' $(PLAIN:%=./%)
+	@echo "$(GO) test $(LINK) -p $(CORES) -parallel $(TWICE) -timeout 30m -run '(tests that the race detector is no use to)' ..."
+	@$(GO) test $(LINK) -p $(CORES) -parallel $(TWICE) -timeout 30m -run '$(ONLY)' $(PLAIN:%=./%)
 
 flaky: needs-test ## each package's tests 30 times beside 2 and 8 busy processes, with stops of 1 to 3 s at random: lists what failed, with its seed; takes hours (FLAKY='-runs 5 ./sampler/...')
 	@RAPID_CHECKS=10 $(GO) run ./internal/testkit/flaky -build '$(RACE)' -plain '$(PLAIN)' -only '$(ONLY)' $(FLAKY)
@@ -103,7 +105,7 @@ faults: ## make every fault of docs/reliability.md in the running program, and w
 	$(GO) test -tags soak -run '^TestFaults$$' -count 1 -timeout 0 -parallel 8 ./cmd/gpuwhy -update
 
 check: generate fmt lint test cross chart ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
-	@git diff --exit-code --stat -- '*_templ.go' static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
+	@git diff --exit-code --stat -- '*_templ.go' static/colors.css static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... >/dev/null
 
 chart: $(TOOLS)/helm ## lint the chart, and check what it makes and that deploy/kubernetes is that; builds helm, which takes minutes the first time
@@ -126,7 +128,7 @@ fuzz: ## fuzz every target for FUZZTIME (a minute by default)
 	  for t in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$f | cut -c6-); do \
 	    echo "== $$(dirname $$f) $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzzminimizetime 100x -fuzztime $(or $(FUZZTIME),1m) $$(dirname $$f) || exit 1; done; done
 
-generate: ## write *_templ.go from *.templ, and the bundles in static/dist
+generate: ## write *_templ.go from *.templ, static/colors.css, and the bundles in static/dist
 	$(GO) tool templ generate -path views
 	$(GO) generate ./static
 

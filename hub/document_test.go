@@ -26,7 +26,7 @@ func TestProtocolDocument(t *testing.T) {
 		seen[m.Event] = true
 		switch m.Event {
 		case eventRequest, eventSubscribe, eventUnsubscribe:
-			if _, err := parse(block[1]); err != nil {
+			if _, err := parse(block[1], []string{eventRequest}); err != nil {
 				t.Errorf("%s\nis refused: %v", block[1], err)
 			}
 		}

@@ -12,6 +12,7 @@ package hub
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"iter"
 	"log/slog"
 	"slices"
@@ -39,15 +40,14 @@ type Config struct {
 	// Status makes the data of gpu_status. encoded is what Encode made of the one
 	// node's Moment; "null" before the first, and for a viewer of several nodes.
 	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
-	// Refresh reads the nodes whose names wanted allows, for request_gpu_update, and
-	// passes a Moment of each to Publish or [Hub.Hold], from a reading that began
-	// after the call. If it is nil, request_gpu_update is an unknown event.
-	Refresh func(ctx context.Context, wanted func(node string) bool) (nodes []string, err error)
+	// Acts are what clients can have done, in the order in which they are listed. One of them may be request_gpu_update, which reads
+	// nodes, and passes a Moment of each to Publish or [Hub.Hold], from a reading that began after the call.
+	Acts []Act
 	// Page makes the whole message page, {"event":"page","data":…}: what makes the page at an address below the base
 	// path, of which the viewer has a version, the newest one; nil where it is that. Changes grows with each
 	// [Hub.Turn]. The answer has the version, and of which changes it is. An error that is ErrNoPage says that no
 	// page has the address. If Page is nil, there are no pages.
-	Page func(address string, to auth.Audience, have string, changes uint64) (text []byte, version string, of uint64, err error)
+	Page func(address string, to auth.Sight, have string, changes uint64) (text []byte, version string, of uint64, err error)
 	// Several says that there may be more than one node: viewers then get each
 	// node's Moments by themselves. Otherwise the newest Moment replaces the one
 	// before, whatever its node is called.
@@ -63,6 +63,29 @@ type Config struct {
 	WriteTimeout time.Duration // for a viewer to take a message or answer a ping, 10 s by default
 
 	Log *slog.Logger // slog.Default where it is nil
+}
+
+// An Act is what a client can have done by a message, as often as request_gpu_update.
+type Act struct {
+	Event string // the message's name
+	// Do does it, until ctx ends with the connection. An error that is none of [Refuse] goes to the log.
+	Do func(ctx context.Context, ask *Ask) (Reply, error)
+}
+
+// An Ask is a message that asks for an [Act].
+type Ask struct {
+	Principal auth.Principal
+	Node      string                 // the one node that the viewer sees; empty for all
+	Wanted    func(node string) bool // the nodes that the viewer sees, and its filter allows
+	Data      json.RawMessage        // nil where there is none
+}
+
+// A Reply is what became of an [Act].
+type Reply struct {
+	// Read are nodes that were read: the reply is the newest update of each.
+	Read []string
+	// Data is that of the event "done", if nothing was read.
+	Data json.RawMessage
 }
 
 const (
@@ -91,6 +114,7 @@ type Hub struct {
 
 	mu          sync.Mutex // never held while an encoder runs or a socket is written
 	viewers     map[*viewer]struct{}
+	arriving    map[*viewer]struct{} // whose handshake is under way
 	standing    *standing
 	held        map[string]*frame // by node: read on demand since the newest was published
 	connections int               // counted from before the upgrade
@@ -98,11 +122,14 @@ type Hub struct {
 	farewell    *goodbye          // once the hub shuts down
 	gone        sync.WaitGroup    // one for each connection, and each goroutine that serves one
 
+	acts  map[string]*Act
+	named []string // the names of Config.Acts
+
 	turns   turns
 	changes atomic.Uint64 // how often something changed that pages show
 
-	encoding, patching, greetings, refreshing, paging *trouble
-	counts                                            counters
+	encoding, patching, greetings, refreshing, acting, paging *trouble
+	counts                                                    counters
 }
 
 // A state has the newest of all nodes, until newer is closed.
@@ -179,13 +206,20 @@ func New(cfg Config) *Hub {
 	h := &Hub{
 		cfg:        cfg,
 		viewers:    make(map[*viewer]struct{}),
+		arriving:   make(map[*viewer]struct{}),
 		held:       make(map[string]*frame),
 		hearing:    make(map[string]int),
+		acts:       make(map[string]*Act),
 		encoding:   &trouble{log: log, what: "encoding snapshots"},
 		patching:   &trouble{log: log, what: "making patches"},
 		greetings:  &trouble{log: log, what: "encoding the status"},
 		refreshing: &trouble{log: log, what: "readings on demand"},
+		acting:     &trouble{log: log, what: "what clients ask for"},
 		paging:     &trouble{log: log, what: "rendering pages"},
+	}
+	for i := range cfg.Acts {
+		a := &h.cfg.Acts[i]
+		h.acts[a.Event], h.named = a, append(h.named, a.Event)
 	}
 	h.changes.Store(1) // a page without a version has seen none
 	h.now.Store(&state{last: &mark{}, newer: make(chan struct{})})
@@ -525,9 +559,13 @@ func (h *Hub) enter(v *viewer, stands *standing, events []announcement) bool {
 		return false
 	}
 	v.mail.start(h.now.Load(), events)
+	delete(h.arriving, v)
 	h.viewers[v] = struct{}{}
-	if h.farewell != nil {
+	switch {
+	case h.farewell != nil:
 		v.end(*h.farewell)
+	case v.denied:
+		v.end(revoked)
 	}
 	const later = time.Hour // its time is set once it is there
 	v.pinging = time.AfterFunc(later, v.pingIsDue)

@@ -89,14 +89,14 @@ func newMonitor(tb testing.TB, set func(*hub.Config), read ...reader) *monitor {
 	m := &monitor{}
 	cfg := m.config(tb)
 	for _, read := range read {
-		cfg.Refresh = func(ctx context.Context, _ func(string) bool) ([]string, error) {
+		cfg.Acts = append(cfg.Acts, hub.Act{Event: "request_gpu_update", Do: func(ctx context.Context, _ *hub.Ask) (hub.Reply, error) {
 			s, err := read(ctx)
 			if err != nil || s == nil {
-				return nil, err
+				return hub.Reply{}, err
 			}
 			m.Hold(insight.Of(s))
-			return []string{s.Node}, nil
-		}
+			return hub.Reply{Read: []string{s.Node}}, nil
+		}})
 	}
 	if set != nil {
 		set(&cfg)

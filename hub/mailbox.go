@@ -12,7 +12,7 @@ import (
 // then the newest frame of each node. It holds no frame, and knows no socket.
 type mailbox struct {
 	hub      *Hub
-	to       auth.Audience
+	who      auth.Principal
 	only     string               // the one node that the viewer sees; empty for all
 	deflates bool                 // the viewer takes compressed messages
 	wake     func()               // is called when there may be something new, with mu held
@@ -34,8 +34,8 @@ type mailbox struct {
 	bases  map[string]base // what the viewer has of each node, where it gets patches
 }
 
-func newMailbox(h *Hub, to auth.Audience, only string) mailbox {
-	return mailbox{hub: h, to: to, only: only, wake: func() {}, filter: everything}
+func newMailbox(h *Hub, who auth.Principal, only string) mailbox {
+	return mailbox{hub: h, who: who, only: only, wake: func() {}, filter: everything}
 }
 
 // start adds the standing events. With one node the greeting has its frame.
@@ -134,7 +134,7 @@ func (m *mailbox) next(now *state) (message, bool) {
 	}
 	if p := m.page.Load(); p != nil {
 		m.last, m.older = nil, nil // or marks would wait for it
-		return m.hub.turn(m.to, p)
+		return m.hub.turn(m.who.Sight(), p)
 	}
 	if by != m.by { // who begins to get patches begins with the newest
 		m.by, m.bases = by, nil
@@ -188,13 +188,13 @@ func (m *mailbox) newer(now *state, by *filter) (*frame, bool) {
 // packet is what the viewer gets of a frame: an update, or a patch of the one that it has.
 func (m *mailbox) packet(f *frame, by *filter) (packet, error) {
 	if !by.delta {
-		return f.packet(m.to, by)
+		return f.packet(m.who.Audience, by)
 	}
 	node := f.moment.Snapshot.Node
 	if !m.several() {
 		node = "" // the newest replaces the one before, whatever its node is called
 	}
-	p, has, err := f.patch(m.to, by, m.bases[node])
+	p, has, err := f.patch(m.who.Audience, by, m.bases[node])
 	m.bases[node] = has
 	return p, err
 }
@@ -214,7 +214,7 @@ func (m *mailbox) resolve(msg message) message {
 	}
 	answer := refused(&refusal{codeUnavailable, "the reading can't be encoded: see gpuwhy's log"}, msg.id)
 	if f := m.hub.latest(msg.node); f != nil {
-		if p, err := f.packet(m.to, msg.by); err == nil {
+		if p, err := f.packet(m.who.Audience, msg.by); err == nil {
 			answer = p.reply(eventUpdate, msg.id)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // newTestHub returns a hub whose snapshots are encoded as their devices' UUIDs.
 // A device named "bad" can't be encoded.
-func newTestHub(tb testing.TB) *Hub {
+func newTestHub(tb testing.TB, acts ...Act) *Hub {
 	tb.Helper()
 	return New(Config{
 		Encode: func(m *insight.Moment, _ auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
@@ -35,6 +35,7 @@ func newTestHub(tb testing.TB) *Hub {
 			return json.Marshal(map[string]any{"seq": m.Snapshot.Seq, "gpus": uuids})
 		},
 		Status: func(*insight.Fleet, []byte) ([]byte, error) { return []byte("{}"), nil },
+		Acts:   acts,
 		Log:    slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	})
 }
@@ -48,7 +49,7 @@ func devices(seq uint64, uuids ...string) *insight.Moment {
 }
 
 func (h *Hub) newTestMailbox(standing ...announcement) *mailbox {
-	m := newMailbox(h, auth.Everything, "")
+	m := newMailbox(h, auth.LocalOwner(), "")
 	m.start(h.now.Load(), standing)
 	return &m
 }
@@ -81,7 +82,7 @@ func TestSkippedFramesOfSeveralNodes(t *testing.T) {
 	publish := func(node string, seq uint64) {
 		h.Publish(insight.Of(&gpu.Snapshot{Node: node, Seq: seq, Devices: []gpu.Device{{Identity: gpu.Identity{Node: node, UUID: node}}}}))
 	}
-	m := newMailbox(h, auth.Everything, "")
+	m := newMailbox(h, auth.LocalOwner(), "")
 	m.start(h.now.Load(), nil)
 	publish("a", 1)
 	publish("b", 1)
@@ -221,7 +222,7 @@ func TestMailboxHasRoomForEachNode(t *testing.T) {
 		}
 		return n
 	}
-	all, one := newMailbox(h, auth.Everything, ""), newMailbox(h, auth.Everything, "a")
+	all, one := newMailbox(h, auth.LocalOwner(), ""), newMailbox(h, auth.LocalOwner(), "a")
 	if all, one := fits(&all), fits(&one); all != 3*h.cfg.EventQueue || one != h.cfg.EventQueue {
 		t.Errorf("%d events of three nodes fit and %d of one, want %d and %d", all, one, 3*h.cfg.EventQueue, h.cfg.EventQueue)
 	}
@@ -394,7 +395,7 @@ func TestSeveralNodes(t *testing.T) {
 	if got := h.Newest().Nodes(); len(got) != 2 || got[0].Node != "x" || got[1].Seq != 4 {
 		t.Errorf("the newest are %v", got)
 	}
-	one := newViewer(h, auth.Everything, "y")
+	one := newViewer(h, auth.LocalOwner(), "y")
 	one.mail.start(h.now.Load(), alerts(kindStanding, Event{Node: "x", UUID: "x0"}, Event{Node: "y", UUID: "y0"}))
 	h.Publish(moment("x", 5, "x0"))
 	h.Publish(moment("y", 5, "y0", "y1"))
@@ -417,7 +418,7 @@ func TestSeveralNodes(t *testing.T) {
 	if diff := cmp.Diff([]string{"y", "x"}, fed); diff != "" {
 		t.Errorf("the feed has (-want +got):\n%s", diff)
 	}
-	if err := newViewer(h, auth.Everything, "").accepts(&request{event: eventSubscribe, filter: newFilter(filterTerms{GPUs: []any{0}})}); err == nil {
+	if err := newViewer(h, auth.LocalOwner(), "").accepts(&request{event: eventSubscribe, filter: newFilter(filterTerms{GPUs: []any{0}})}); err == nil {
 		t.Error("an index without a node is taken")
 	}
 }

@@ -72,7 +72,7 @@ func (m *mailbox) show(p *page) {
 var ErrNoPage = errors.New("there is no such page")
 
 // turn makes the message that brings a page up to date, if it is not.
-func (h *Hub) turn(to auth.Audience, p *page) (message, bool) {
+func (h *Hub) turn(to auth.Sight, p *page) (message, bool) {
 	changes := h.changes.Load()
 	if p.seen >= changes {
 		return message{}, false
@@ -99,12 +99,17 @@ func (h *Hub) turn(to auth.Audience, p *page) (message, bool) {
 	return message{head: appendHeader(make([]byte, 0, maxHeader), len(text)), tail: text}, true
 }
 
-// readNow reads the nodes that the viewer sees, for its page.
+// readNow reads the nodes that the viewer sees, for its page. Who may not ask for that looks at what there is.
 func (v *viewer) readNow() {
-	_, err := v.hub.cfg.Refresh(v.ctx, func(node string) bool { return v.mail.only == "" || node == v.mail.only })
-	if err != nil && v.ctx.Err() == nil {
-		v.hub.refreshing.begin(err)
+	a := v.hub.acts[eventRequest]
+	if a == nil {
 		return
 	}
-	v.hub.refreshing.end()
+	_, err := a.Do(v.ctx, v.ask(everything, nil))
+	switch _, denied := errors.AsType[*refusal](err); {
+	case err == nil:
+		v.hub.refreshing.end()
+	case !denied && v.ctx.Err() == nil:
+		v.hub.refreshing.begin(err)
+	}
 }

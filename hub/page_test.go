@@ -20,7 +20,7 @@ import (
 // pages answers what it was asked.
 func pages(asked *atomic.Int64) func(*hub.Config) {
 	return func(cfg *hub.Config) {
-		cfg.Page = func(address string, _ auth.Audience, have string, changes uint64) ([]byte, string, uint64, error) {
+		cfg.Page = func(address string, _ auth.Sight, have string, changes uint64) ([]byte, string, uint64, error) {
 			asked.Add(1)
 			if address == "none" {
 				return nil, "", 0, errors.New("no such page")

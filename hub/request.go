@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
@@ -20,6 +21,7 @@ const (
 	eventRequest     = "request_gpu_update"
 	eventSubscribe   = "subscribe"
 	eventUnsubscribe = "unsubscribe"
+	eventDone        = "done"
 	eventPage        = "page"
 	eventShow        = "show"
 )
@@ -43,12 +45,17 @@ type request struct {
 	filter *filter         // of subscribe and unsubscribe
 	page   *page           // of show
 	fresh  bool            // of show: from a reading that begins now
+	acts   bool            // it asks for one of Config.Acts
+	data   json.RawMessage // of that; nil where there is none
 }
 
 // A refusal is why a message can't be served, with the code of the error.
 type refusal struct{ code, message string }
 
 func (r *refusal) Error() string { return r.message }
+
+// Refuse is the error of an [Act] that is not done, with what the client is told.
+func Refuse(message string) error { return &refusal{codeBadRequest, message} }
 
 // codeOf is the code of an error that a client is told.
 func codeOf(err error) string {
@@ -74,9 +81,9 @@ func refused(why error, id json.RawMessage) message {
 	return newPacket(eventError, append(data, '}')).reply(eventError, id)
 }
 
-// parse reads a client's text message. If it returns an error, which is for the
+// parse reads a client's text message, which may ask for acts. If it returns an error, which is for the
 // client, the request has the parts that could be read.
-func parse(raw []byte) (req request, err error) {
+func parse(raw []byte, acts []string) (req request, err error) {
 	fields, err := strictjson.Members(raw)
 	if err != nil {
 		return req, fmt.Errorf("the message %w", err)
@@ -88,7 +95,7 @@ func parse(raw []byte) (req request, err error) {
 	if !ok {
 		return req, errors.New(`the message has no member "event" that is a string`)
 	}
-	req.event = event
+	req.event, req.acts = event, slices.Contains(acts, event)
 	var data map[string]json.RawMessage
 	if given := fields["data"]; given != nil && string(given) != "null" {
 		if data, err = strictjson.Members(given); err != nil {
@@ -96,7 +103,6 @@ func parse(raw []byte) (req request, err error) {
 		}
 	}
 	switch event {
-	case eventRequest:
 	case eventSubscribe:
 		req.filter, err = parseFilter(data)
 	case eventUnsubscribe:
@@ -104,13 +110,15 @@ func parse(raw []byte) (req request, err error) {
 	case eventShow:
 		req.page, req.fresh, err = parsePage(data)
 	default:
-		err = unknownEvent(event)
+		if req.data = fields["data"]; !req.acts {
+			err = unknownEvent(event, acts)
+		}
 	}
 	return req, err
 }
 
-func unknownEvent(event string) error {
-	there := []string{eventSubscribe, eventUnsubscribe, eventRequest}
+func unknownEvent(event string, acts []string) error {
+	there := append([]string{eventSubscribe, eventUnsubscribe}, acts...)
 	return &refusal{codeUnknownEvent, fmt.Sprintf("there is no event %.64q for clients to send%s; there are %s", event, nearest.Hint(event, there), strings.Join(there, ", "))}
 }
 

@@ -74,7 +74,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			req, err := parse([]byte(tt.raw))
+			req, err := parse([]byte(tt.raw), []string{eventRequest})
 			var code, terms string
 			if err != nil {
 				code = codeOf(err)
@@ -116,7 +116,7 @@ func TestFilterPasses(t *testing.T) {
 		{`{"nodes":["m"],"gpus":[3]}`, Event{Node: "n", UUID: "u", Index: 3}, false},
 	}
 	for _, tt := range tests {
-		f, err := parse([]byte(`{"event":"subscribe","data":` + tt.terms + `}`))
+		f, err := parse([]byte(`{"event":"subscribe","data":`+tt.terms+`}`), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestLimits(t *testing.T) {
 		now = now.Add(step.after)
 		served, limited, storm := 0, 0, 0
 		for range step.sent {
-			switch ok, tolerated := limits.judge(&request{event: step.event}, now); {
+			switch ok, tolerated := limits.judge(&request{event: step.event, acts: step.event == eventRequest}, now); {
 			case ok:
 				served++
 			case tolerated:
@@ -185,7 +185,7 @@ func TestSubscribeToAnEventThatThereIsNot(t *testing.T) {
 	h := newTestHub(t)
 	h.cfg.Events = []string{"alert"}
 	for name, known := range map[string]bool{"alert": true, eventUpdate: true, "alarm": false, eventStatus: false} {
-		v := newViewer(h, auth.Everything, "")
+		v := newViewer(h, auth.LocalOwner(), "")
 		v.mail.start(h.now.Load(), nil)
 		v.handle(websocket.MessageText, fmt.Appendf(nil, `{"event":"subscribe","id":1,"data":{"events":[%q]}}`, name), time.Now())
 		msg, _ := v.mail.next(h.now.Load())
@@ -213,16 +213,16 @@ func FuzzClientMessage(f *testing.F) {
 	}
 	f.Add([]byte{0, 1, 2}, false)
 
-	h := newTestHub(f)
-	h.cfg.Refresh = func(context.Context, func(string) bool) ([]string, error) {
+	var h *Hub
+	h = newTestHub(f, Act{eventRequest, func(context.Context, *Ask) (Reply, error) {
 		h.Hold(devices(2, "GPU-0", "GPU-1"))
-		return []string{"n"}, nil
-	}
+		return Reply{Read: []string{"n"}}, nil
+	}})
 	h.Publish(devices(1, "GPU-0", "GPU-1"))
 	before := newFilter(filterTerms{GPUs: []any{1}})
 
 	f.Fuzz(func(t *testing.T, raw []byte, isText bool) {
-		v := newViewer(h, auth.Everything, "")
+		v := newViewer(h, auth.LocalOwner(), "")
 		defer v.cancel()
 		v.mail.start(h.now.Load(), nil)
 		v.mail.filter = before

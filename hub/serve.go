@@ -19,16 +19,22 @@ import (
 // [Hub.Shutdown] ends it. The viewer sees one node alone, as if there were no other;
 // an empty name stands for all. Where the query has the address of a page, with the version
 // of which the viewer has it, it gets that page in place of updates and events. Serve refuses with an application/problem+json answer:
-// 503 if the hub is full or shutting down, 403 for a foreign origin, 426, 405 or 400
+// 503 if the hub is full or shutting down, 403 for a foreign origin and for a principal that may not read, 426, 405 or 400
 // if the request is no handshake.
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
+	who := auth.FromRequest(r)
+	if !who.May(auth.Read) {
+		h.refuse(w, http.StatusForbidden, "you may not look here: ask whoever runs gpuwhy")
+		return
+	}
 	if why := h.admit(); why != "" {
 		w.Header().Set("Retry-After", "5")
 		h.refuse(w, http.StatusServiceUnavailable, why)
 		return
 	}
-	v := newViewer(h, auth.FromRequest(r).Audience, node)
+	v := newViewer(h, who, node)
 	v.remote = r.RemoteAddr
+	h.arrive(v)
 	stays := false
 	defer func() {
 		if !stays {
@@ -70,10 +76,33 @@ func (h *Hub) admit() (why string) {
 	return why
 }
 
+// arrive makes a connection one that [Hub.Revoke] finds, though it gets nothing yet.
+func (h *Hub) arrive(v *viewer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.arriving[v] = struct{}{}
+}
+
+// Revoke ends the connections of the principals that is names, with close code 1008, also those whose handshake is
+// under way. Whoever calls it has made sure before that such a principal gets no new one.
+func (h *Hub) Revoke(is func(auth.Principal) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for v := range h.viewers {
+		if is(v.mail.who) {
+			v.end(revoked)
+		}
+	}
+	for v := range h.arriving {
+		v.denied = v.denied || is(v.mail.who)
+	}
+}
+
 func (h *Hub) leave(v *viewer) {
 	v.cancel()
 	h.mu.Lock()
 	delete(h.viewers, v)
+	delete(h.arriving, v)
 	h.connections--
 	h.mu.Unlock()
 	h.hears(v, false)

@@ -175,6 +175,37 @@ func TestRequestThatFails(t *testing.T) {
 	}
 }
 
+// Whatever an act is, its message is answered with what became of it. It is told who asks, for which nodes, and with what.
+func TestActs(t *testing.T) {
+	m := start(t, func(cfg *hub.Config) {
+		cfg.Acts = []hub.Act{{Event: "nudge", Do: func(_ context.Context, ask *hub.Ask) (hub.Reply, error) {
+			switch string(ask.Data) {
+			case "", "null":
+				return hub.Reply{}, errors.New("a secret of the program")
+			case `{"how":"never"}`:
+				return hub.Reply{}, hub.Refuse("you may not nudge")
+			}
+			return hub.Reply{Data: fmt.Appendf(nil, `{"by":%q,"a":%t,"b":%t,"data":%s}`, ask.Principal.Name, ask.Wanted("a"), ask.Wanted("b"), ask.Data)}, nil
+		}}}
+		cfg.Several = true
+	})
+	c := connect(t, m)
+	c.send(`{"event":"subscribe","data":{"nodes":["b"]}}`)
+	c.want("subscribed")
+	c.send(`{"event":"nudge","id":"n","data":{"how":"hard"}}`)
+	if got := c.want("done"); string(got.ID) != `"n"` || string(got.Data) != `{"by":"local owner","a":false,"b":true,"data":{"how":"hard"}}` {
+		t.Errorf("%v", got)
+	}
+	c.send(`{"event":"nudge","id":2}`)
+	c.wantError("unavailable", "2")
+	c.send(`{"event":"nudged","id":3}`)
+	c.wantError("unknown_event", "3")
+	for i, data := range []string{"[]", `{"how":"never"}`} {
+		c.send(fmt.Sprintf(`{"event":"nudge","id":%d,"data":%s}`, 4+i, data))
+		c.wantError("bad_request", fmt.Sprint(4+i))
+	}
+}
+
 func alert(n int) hub.Event {
 	return hub.Event{Name: "high_gpu_usage_alert", Node: "a", UUID: "GPU-a0", Data: fmt.Appendf(nil, "%d", n)}
 }
@@ -296,12 +327,12 @@ func TestSharedRefresh(t *testing.T) {
 	var m *monitor
 	var hold sync.Once
 	m = start(t, func(cfg *hub.Config) {
-		cfg.Refresh = func(context.Context, func(string) bool) ([]string, error) {
+		cfg.Acts = []hub.Act{{Event: "request_gpu_update", Do: func(context.Context, *hub.Ask) (hub.Reply, error) {
 			asked.Done()
 			asked.Wait() // until all have asked
 			hold.Do(func() { m.Hold(reading) })
-			return []string{"a"}, nil
-		}
+			return hub.Reply{Read: []string{"a"}}, nil
+		}}}
 	})
 	var clients []*client
 	for range viewers {

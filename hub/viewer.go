@@ -34,6 +34,7 @@ type viewer struct {
 	conn   *websocket.Conn
 	remote string
 	hears  bool          // it is counted as one that gets updates; of the hub's mu
+	denied bool          // its principal was revoked during the handshake; of the hub's mu
 	limits limits        // of the reader
 	in     bytes.Buffer  // of the reader
 	slots  chan struct{} // one taken for each request that waits for its reply
@@ -53,7 +54,7 @@ type viewer struct {
 	said   chan struct{} // closed when that was said, or could not be
 }
 
-// limits are how fast a viewer may send request_gpu_update and all other messages,
+// limits are how fast a viewer may send what asks for an act, such as request_gpu_update, and all other messages,
 // how many that are refused end its connection, and how fast its pings and pongs are read.
 type limits struct{ requests, others, patience, controls *rate.Limiter }
 
@@ -66,7 +67,7 @@ func newLimits() limits {
 // judge says whether a message is served, and else whether the viewer may stay.
 func (l *limits) judge(req *request, now time.Time) (served, tolerated bool) {
 	of := l.others
-	if req.event == eventRequest || req.fresh {
+	if req.acts || req.fresh {
 		of = l.requests
 	}
 	served = of.AllowN(now, 1)
@@ -90,6 +91,7 @@ var (
 	queueFull    = goodbye{"queue_full", websocket.StatusTryAgainLater, "too many events were left unread; connect again"}
 	slow         = goodbye{"slow", websocket.StatusTryAgainLater, "a message was not read in time; connect again"}
 	notAnswering = goodbye{"not_answering", websocket.StatusTryAgainLater, "a ping was not answered in time; connect again"}
+	revoked      = goodbye{"revoked", websocket.StatusPolicyViolation, "you may not look here any more"}
 	failed       = goodbye{"failed", websocket.StatusInternalError, "the status can't be encoded: see gpuwhy's log"}
 )
 
@@ -101,10 +103,10 @@ func (g goodbye) level() slog.Level {
 	return slog.LevelInfo
 }
 
-func newViewer(h *Hub, to auth.Audience, only string) *viewer {
+func newViewer(h *Hub, who auth.Principal, only string) *viewer {
 	v := &viewer{
 		hub:    h,
-		mail:   newMailbox(h, to, only),
+		mail:   newMailbox(h, who, only),
 		limits: newLimits(),
 		slots:  make(chan struct{}, maxReplies),
 		said:   make(chan struct{}),
@@ -204,7 +206,7 @@ func (v *viewer) next() (message, bool) {
 	now := v.hub.now.Load()
 	if greets := v.mail.greets; greets != nil { // who shows a page gets none
 		v.mail.greets = nil // or the viewer would hold all that was new when it came
-		greeting, err := v.hub.greeting(greets, v.mail.to, v.mail.only)
+		greeting, err := v.hub.greeting(greets, v.mail.who.Audience, v.mail.only)
 		if err != nil {
 			v.end(failed)
 			return message{}, false
@@ -367,7 +369,7 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	var req request
 	var err error = &refusal{codeBadJSON, "messages are JSON in text frames; this one is binary"}
 	if kind == websocket.MessageText {
-		req, err = parse(raw)
+		req, err = parse(raw, v.hub.named)
 	}
 	switch served, tolerated := v.limits.judge(&req, now); {
 	case !tolerated:
@@ -381,9 +383,9 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	switch {
 	case err != nil:
 		v.mail.reply(refused(err, req.id))
-	case req.event == eventRequest:
+	case req.acts:
 		by := v.mail.inForce()
-		v.hub.gone.Go(func() { v.refresh(req.id, by) })
+		v.hub.gone.Go(func() { v.act(&req, by) })
 	case req.event == eventShow:
 		<-v.slots // the page is the answer
 		v.mail.show(req.page)
@@ -399,8 +401,8 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 // accepts says why the viewer can't be served, or nil.
 func (v *viewer) accepts(req *request) error {
 	switch {
-	case req.event == eventRequest && v.hub.cfg.Refresh == nil, req.event == eventShow && v.hub.cfg.Page == nil:
-		return unknownEvent(req.event)
+	case req.event == eventShow && v.hub.cfg.Page == nil:
+		return unknownEvent(req.event, v.hub.named)
 	case req.filter != nil && req.filter.delta && v.hub.cfg.Patch == nil:
 		return errors.New("delta: there are no patches here")
 	case req.filter != nil && req.filter.ambiguous() && v.mail.several():
@@ -415,28 +417,45 @@ func (v *viewer) accepts(req *request) error {
 	return nil
 }
 
-// refresh answers request_gpu_update from readings that begin now.
-func (v *viewer) refresh(id json.RawMessage, by *filter) {
-	nodes, err := v.hub.cfg.Refresh(v.ctx, func(node string) bool {
+// ask is what the viewer asks an act for, with the filter that is in force.
+func (v *viewer) ask(by *filter, data json.RawMessage) *Ask {
+	return &Ask{Principal: v.mail.who, Node: v.mail.only, Data: data, Wanted: func(node string) bool {
 		return (v.mail.only == "" || node == v.mail.only) && (!v.mail.several() || allows(by.nodes, node))
-	})
+	}}
+}
+
+// act does what a message asks for, and replies with what became of it.
+func (v *viewer) act(req *request, by *filter) {
+	trouble, failure := v.hub.acting, "it could not be done now: see gpuwhy's log"
+	if req.event == eventRequest {
+		trouble, failure = v.hub.refreshing, "no reading could be had now"
+	}
+	reply, err := v.hub.acts[req.event].Do(v.ctx, v.ask(by, req.data))
+	if _, told := errors.AsType[*refusal](err); told {
+		v.mail.reply(refused(err, req.id))
+		return
+	}
 	switch {
 	case v.ctx.Err() != nil:
 		return
 	case err != nil:
-		v.hub.refreshing.begin(err)
-		v.mail.reply(refused(&refusal{codeUnavailable, "no reading could be had now"}, id))
-		return
-	case len(nodes) == 0:
-		v.mail.reply(refused(&refusal{codeUnavailable, "there is no node that your filter allows"}, id))
+		trouble.begin(err)
+		v.mail.reply(refused(&refusal{codeUnavailable, failure}, req.id))
 		return
 	}
-	v.hub.refreshing.end()
-	for i, node := range nodes {
+	switch {
+	case reply.Data != nil:
+		v.mail.reply(newPacket(eventDone, reply.Data).reply(eventDone, req.id))
+	case len(reply.Read) == 0:
+		v.mail.reply(refused(&refusal{codeUnavailable, "there is no node that your filter allows"}, req.id))
+		return
+	}
+	trouble.end()
+	for i, node := range reply.Read {
 		kind := kindPart
-		if i == len(nodes)-1 {
+		if i == len(reply.Read)-1 {
 			kind = kindReply
 		}
-		v.mail.reply(message{node: node, by: by, id: id, kind: kind})
+		v.mail.reply(message{node: node, by: by, id: req.id, kind: kind})
 	}
 }

@@ -1,7 +1,8 @@
 // @ts-check
 // Keeps the page as the server would render it now, and says how old it is. The server
 // renders; this script asks for the page that the address names, and for another
-// one when a person chooses something.
+// one when a person chooses something. A page without a sign of how new it is, as that of
+// the past, is still: it changes when a person chooses something, and has no socket.
 
 import { rewriteMoments } from "./moments.js";
 import { become, patch } from "./patch.js";
@@ -14,6 +15,7 @@ const root = body.dataset.root ?? "/";
 const version = body.dataset.version;
 /** Says how new the page is; the server says there of when its readings are. */
 const sign = /** @type {HTMLElement} */ (document.getElementById("state"));
+const still = !sign;
 const interval = () => 1000 * Number(sign.dataset.interval);
 const addressed = () => location.pathname.slice(root.length) + location.search;
 
@@ -43,8 +45,8 @@ let retry;
 let failures = 0;
 /** When something was heard, and when the newest reading on the page was taken, by {@link performance.now}. */
 let heard = 0;
-let taken = readAt();
-let reading = sign.dataset.taken;
+let taken = still ? 0 : readAt();
+let reading = sign?.dataset.taken;
 /** The machine slept or its clock was set: how old the reading is, the server must say again. */
 let doubtful = false;
 /** When the page last looked at both clocks. */
@@ -80,7 +82,7 @@ const unseen = () => document.hidden && !body.hasAttribute("data-told");
 
 function open() {
   clearTimeout(retry);
-  if (unseen()) return;
+  if (still || unseen()) return;
   const of = address;
   const url = new URL(`${root}ws?page=${encodeURIComponent(address)}&have=${encodeURIComponent(have.content)}`, location.href);
   url.protocol = url.protocol.replace("http", "ws");
@@ -182,13 +184,13 @@ let began = null;
 
 function changed() {
   gone = awaited = signedOut = false;
-  if (doubtful || sign.dataset.taken !== reading) {
+  if (!still && (doubtful || sign.dataset.taken !== reading)) {
     doubtful = false;
     reading = sign.dataset.taken;
     taken = readAt();
   }
   if (isPaused()) pause();
-  rewriteMoments(body);
+  if (!still) rewriteMoments(body); // the past is in the zone that its page names
   for (const d of /** @type {NodeListOf<HTMLDialogElement>} */ (document.querySelectorAll("dialog[data-modal]"))) {
     if (d.matches(":modal")) continue;
     began = document.activeElement;
@@ -231,12 +233,17 @@ async function ask() {
   question?.abort();
   question = mine;
   asked = performance.now();
-  const limit = setTimeout(() => mine.abort(), longestAnswer);
+  const limit = setTimeout(() => mine.abort(), still ? 1e9 : longestAnswer); // the past of a year takes its time
   try {
     // Where a sign-in is asked for at another address, that is not followed: it may be another site's.
     const answer = await fetch(root + of, { headers: { Accept: "text/html" }, cache: "no-store", redirect: "manual", signal: mine.signal });
     const html = await answer.text();
     if (question !== mine || of !== address || (isPaused() && !awaited)) return;
+    if (still) { // also where the page says that it can't be made
+      if (whole(html)) changed();
+      else location.reload();
+      return;
+    }
     signedOut = answer.type === "opaqueredirect" || [401, 403, 407].includes(answer.status);
     gone = answer.status === 404;
     if (!signedOut && !answer.ok) throw new Error(String(answer.status));
@@ -246,6 +253,7 @@ async function ask() {
     if (!signedOut && whole(html)) changed();
   } catch (problem) {
     if (question !== mine) return;
+    if (still) return location.reload(); // the browser says what is wrong
     if (++unanswered > 1) answered = false;
     if (!mine.signal.aborted) console.warn("the page:", problem); // its state says that it is old
   } finally {
@@ -308,6 +316,7 @@ function span(ms) {
 }
 
 function showState() {
+  if (still) return;
   const now = state();
   body.toggleAttribute("data-stale", ["silent", "lost", "gone", "signedout"].includes(now));
   if (sign.dataset.state !== now) sign.dataset.state = now;
@@ -378,9 +387,10 @@ addEventListener("online", wake);
  * @param {URL} url
  * @param {boolean} [back] whether Back leads here again
  */
-function choose(url, back) {
+export function choose(url, back) {
   if (back) history.pushState(null, "", url);
   else history.replaceState(null, "", url);
+  if (still) undo();
   remember(url.searchParams);
   show(addressed(), "");
 }
@@ -391,8 +401,9 @@ addEventListener("click", (e) => {
     e.preventDefault();
     location.reload();
   }
-  const link = /** @type {HTMLAnchorElement | null} */ (el.closest("a[data-choice]"));
-  if (link && !e.ctrlKey && !e.metaKey && !e.shiftKey && e.button === 0) {
+  const link = /** @type {HTMLAnchorElement | null} */ (el.closest(still ? "main a" : "a[data-choice]"));
+  const here = !still || (link?.origin === location.origin && link.pathname === location.pathname && !link.hash);
+  if (link && here && !e.ctrlKey && !e.metaKey && !e.shiftKey && !e.altKey && e.button === 0) {
     e.preventDefault();
     choose(new URL(link.href), link.dataset.choice !== "replace");
     undo();
@@ -419,7 +430,7 @@ function sent(form) {
 /** Makes forms show what the server says: what a person chose in them is not what is chosen now. */
 function undo() {
   clearTimeout(typed);
-  for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll("form[data-choice]"))) form.reset();
+  for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll(still ? "main form" : "form[data-choice]"))) form.reset();
 }
 
 /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -451,7 +462,9 @@ addEventListener("cancel", (e) => {
 }, true);
 
 changed();
-if (new URLSearchParams(location.search).has("paused")) pause();
-open();
-setInterval(tick, 250);
-tick();
+if (!still) {
+  if (new URLSearchParams(location.search).has("paused")) pause();
+  open();
+  setInterval(tick, 250);
+  tick();
+}

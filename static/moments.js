@@ -28,5 +28,3 @@ export function rewriteMoments(root) {
     if (el.title && el.title !== own(el.title)) el.title = own(el.title);
   }
 }
-
-rewriteMoments(document);

@@ -1,19 +1,63 @@
 // @ts-check
-// The cursor of the picture and its charts, and saving the picture. The server has drawn all: values are read from the paths, of which a unit is
-// so many of the reading as data-scale says. What this adds stands in elements with data-own.
+// The cursor of all pictures of a page, and choosing a span or a time with it. The server has drawn all: values are read from the
+// paths, of which a step is so many of the reading as data-scale says. What this adds stands in elements with data-own.
 
-/** The moment of the cursor, in seconds as the picture counts them. @type {number | undefined} */
-let at;
+import { choose } from "./live.js";
+
+/** The moment of the cursor, and where a span began that is being chosen, as pictures count them. @type {number | undefined} */
+let moment, held;
+/** The span is being drawn with a pointer. */
+let pressed = false;
 /** The GPU whose line the pointer is near to; empty: that of the picture. */
 let near = "";
 const tip = document.createElement("div");
 tip.className = "tip";
 
-const picture = () => document.getElementById("picture");
+const picture = () => /** @type {HTMLElement | null} */ (document.querySelector("[data-picture]"));
 /** @param {ParentNode | null | undefined} within @param {string} what */
 const all = (within, what) => /** @type {HTMLElement[]} */ ([...(within?.querySelectorAll(what) ?? [])]);
-/** @param {Element} el */
-const viewOf = (el) => (el.getAttribute("viewBox") ?? "").split(" ").map(Number);
+/** Where a field begins and how long it is. @param {Element | null | undefined} within */
+function viewOf(within) {
+  const [from, , span] = (within?.querySelector(".lanes")?.getAttribute("viewBox") ?? "0 0 1 1").split(" ").map(Number);
+  return { from, span };
+}
+/** How many seconds a unit of the pictures has. */
+const unit = () => Number(picture()?.dataset.unit ?? 1);
+/** @param {number} x @returns milliseconds since 1970 */
+const timeOf = (x) => 1000 * Math.round(Number(picture()?.dataset.base) + x * unit());
+/** When the picture ends, in milliseconds since 1970. */
+export function ends() {
+  const { from, span } = viewOf(picture());
+  return picture() ? timeOf(from + span) : Infinity;
+}
+
+/** A time as addresses have it. @param {number} t milliseconds since 1970 */
+export const iso = (t) => new Date(t).toISOString().replace(".000", "");
+
+/**
+ * The address of this page with other values; an empty one leaves a name out.
+ * @param {Record<string, string>} values
+ */
+export function addressWith(values) {
+  const url = new URL(location.href);
+  url.hash = "";
+  for (const [name, value] of Object.entries(values)) {
+    url.searchParams.delete(name);
+    if (value) url.searchParams.set(name, value);
+  }
+  return url;
+}
+
+/**
+ * What a clock shows at a time, as if it were UTC. The clocks have from when on how much is to be added.
+ * @param {string} clocks
+ * @param {number} t milliseconds since 1970
+ */
+export function clockAt(clocks, t) {
+  let add = 0;
+  for (const [since, more] of clocks.split(" ").map((c) => c.split(":").map(Number))) if (since <= t) add = more;
+  return t + add;
+}
 
 /**
  * The height of a path at a place from left; null where it has none. Runs are "M" with a place, and "l" with steps from there. A wave has bars
@@ -24,11 +68,13 @@ const viewOf = (el) => (el.getAttribute("viewBox") ?? "").split(" ").map(Number)
 export function heightAt(d, place) {
   const apart = 30;
   let x = 0, y = 0, bar = null;
-  for (const [, dx, , up] of d.matchAll(/[Mm](-?\d+) (-?\d+)v(\d+)/g)) {
-    x += Number(dx);
-    if (x <= place && place - x < apart) bar = Number(up) > 2 ? Number(up) / 2 : 0;
+  if (d.includes("v")) {
+    for (const [, dx, , up] of d.matchAll(/[Mm](-?\d+) ?(-?\d+)v(\d+)/g)) {
+      x += Number(dx);
+      if (x <= place && place - x < apart) bar = Number(up) > 2 ? Number(up) / 2 : 0;
+    }
+    return bar;
   }
-  if (/v/.test(d)) return bar;
   for (const run of d.split("M").slice(1)) {
     const n = (run.match(/-?\d+/g) ?? []).map(Number);
     [x, y] = n;
@@ -43,15 +89,23 @@ export function heightAt(d, place) {
 
 /**
  * The value of a path where the cursor is, as the server writes it: figure and unit.
- * @param {HTMLElement} of
- * @param {Element | undefined} path
+ * @param {HTMLElement | null} lane
+ * @param {Element | null | undefined} path
  */
-function said(of, path) {
-  const y = path ? heightAt(path.getAttribute("d") ?? "", at ?? 0) : null;
-  return y === null ? ["–", ""] : [(y * Number(of.dataset.scale)).toFixed(Number(of.dataset.digits)), of.dataset.unit ?? ""];
+function said(lane, path) {
+  const y = path ? heightAt(path.getAttribute("d") ?? "", moment ?? 0) : null;
+  return y === null ? ["–", ""] : [(y * Number(lane?.dataset.scale)).toFixed(Number(lane?.dataset.digits)), lane?.dataset.unit ?? ""];
 }
 
-const clock = () => new Date((Number(picture()?.dataset.base) + (at ?? 0)) * 1000).toLocaleTimeString([], { hourCycle: "h23" });
+/** A moment in words: by the clocks that the picture names, or else by those of the reader. @param {number} x */
+function clock(x) {
+  const { clocks } = picture()?.dataset ?? {}, length = viewOf(picture()).span * unit();
+  if (!clocks) return new Date(timeOf(x)).toLocaleTimeString([], { hourCycle: "h23" });
+  return new Intl.DateTimeFormat([], {
+    day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: length < 7200 ? "2-digit" : undefined,
+    year: length > 1.6e7 ? "numeric" : undefined, timeZone: "UTC", // of what a clock shows
+  }).format(clockAt(clocks, timeOf(x)));
+}
 
 /**
  * @param {Element} parent
@@ -65,41 +119,47 @@ function draw(parent, name, attributes) {
   return el;
 }
 
-/** The charts, each with the line of the same GPU. */
+/** What has one value at each moment. */
+const lines = ".line, .heat, .wave, .hotline, .median";
+
+/** The charts, each with its lane and the line of the same GPU. */
 const charts = () => all(document, ".chart").map((chart) => {
-  const paths = all(chart, ".lines [data-key]"), of = near || picture()?.dataset.of;
-  return { chart, path: paths.find((p) => p.dataset.key === of) ?? paths.find((p) => p.matches(".strong, .median")) };
+  const lane = /** @type {HTMLElement | null} */ (chart.querySelector("[data-scale]"));
+  const paths = all(lane, lines), gpu = near || picture()?.dataset.picture;
+  return { lane, path: paths.find((p) => p.dataset.key === gpu) ?? paths.find((p) => p.matches(".strong, .median")) };
 });
 
 /** Shows the cursor where it is, or takes it away. */
 function show() {
-  const p = picture();
-  for (const own of all(document, "#picture .drawn > [data-own], .lines > [data-own], .readings > div > [data-own]")) own.replaceChildren();
+  for (const own of all(document, ".plot > [data-own], [data-reading] > [data-own]")) own.replaceChildren();
   for (const path of all(document, ".lines .at")) path.classList.remove("at");
-  p?.toggleAttribute("data-cursor", at !== undefined);
-  if (at === undefined) return tip.remove();
-  const words = [clock()], drawn = p?.querySelector(".drawn > [data-own]"), lanes = p?.querySelector(".lanes");
-  if (drawn && lanes) {
-    const [from, , span] = viewOf(lanes), share = (at - from) / span, x = `${100 * share}%`, left = share < 0.06 ? 0 : share > 0.94 ? -60 : -30;
-    draw(drawn, "line", { class: "cursor", x1: x, x2: x, y1: 0, y2: "93%" });
-    const pill = draw(drawn, "svg", { x, y: "94%", overflow: "visible" });
-    draw(pill, "rect", { class: "pill", x: left, width: 60, height: 18, rx: 4 });
-    draw(pill, "text", { x: left + 30, y: 13 }).textContent = clock();
+  if (moment === undefined) return tip.remove();
+  const [first, last] = [moment, held ?? moment].sort((a, b) => a - b), words = [held === undefined ? clock(moment) : `${clock(first)} – ${clock(last)}`];
+  for (const own of all(document, ".plot > [data-own]")) {
+    const plot = /** @type {Element} */ (own.parentElement), { from, span } = viewOf(plot), foot = own.dataset.clock;
+    const percent = (/** @type {number} */ units) => `${(100 * units) / span}%`, x = percent(moment - from);
+    if (held !== undefined) draw(own, "rect", { class: "span", x: percent(first - from), width: percent(last - first), height: "100%" });
+    draw(own, "line", { class: "cursor", x1: x, x2: x, y1: 0, y2: foot ?? "100%" });
+    if (!foot) continue;
+    const wide = plot.getBoundingClientRect().width, left = ((moment - from) / span) * wide, width = 12 + 6 * words[0].length;
+    const shift = Math.max(-left, Math.min(-width / 2, wide - left - width));
+    const pill = draw(own, "svg", { x, y: foot, overflow: "visible" });
+    draw(pill, "rect", { class: "pill", x: shift, width, height: 18, rx: 4 });
+    draw(pill, "text", { x: shift + width / 2, y: 13 }).textContent = words[0];
   }
-  for (const reading of all(p, ".readings > [data-lane]")) {
-    const [lane] = all(p, `.lanes [data-lane="${reading.dataset.lane}"]`);
-    if (!lane) continue;
-    const [value, unit] = said(lane, lane.querySelector(".line, .heat, .wave") ?? undefined), b = document.createElement("b"), i = document.createElement("i");
-    [b.textContent, i.textContent] = [value, unit];
-    reading.querySelector("[data-own]")?.replaceChildren(b, i);
-    words.push(`${lane.dataset.label} ${value} ${unit}`);
+  for (const strip of all(document, "[data-strip]")) {
+    for (const reading of all(strip, "[data-reading]")) {
+      const lane = /** @type {HTMLElement | null} */ (strip.querySelector(`[data-key="lane-${reading.dataset.reading}"]`));
+      if (!lane) continue;
+      const [value, name] = said(lane, lane.querySelector(".line, .heat, .wave")), b = document.createElement("b"), i = document.createElement("i");
+      [b.textContent, i.textContent] = [value, name];
+      reading.querySelector("[data-own]")?.replaceChildren(b, i);
+      words.push(`${lane.dataset.label} ${value} ${name}`);
+    }
   }
-  const status = p?.querySelector("[role=status][data-own]");
-  if (status && document.activeElement?.matches(".timeline")) status.textContent = words.join(", ");
-  for (const { chart, path } of charts()) {
-    for (const own of all(chart, ".lines > [data-own]")) draw(own, "path", { class: "cursor", d: `M${at} 0V100` });
-    if (near) path?.classList.add("at");
-  }
+  const status = document.getElementById("picture-says");
+  if (status && document.activeElement === picture()) status.textContent = words.slice(0, 5).join(", "); // of many GPUs nobody would listen to all
+  if (near) for (const { path } of charts()) path?.classList.add("at");
 }
 
 /**
@@ -109,9 +169,9 @@ function show() {
 function tell(e) {
   const table = document.createElement("table");
   const named = all(document, "#picture-choice option").find((o) => near.endsWith(`/${/** @type {HTMLOptionElement} */ (o).value}`)); // lines may share a name
-  const name = named ?? all(document, ".chart .ends [data-key]").find((t) => t.dataset.key === near) ?? picture()?.querySelector("h2 b");
-  const rows = charts().map(({ chart, path }) => [chart.dataset.label ?? "", said(chart, path).join(" ")]);
-  for (const [label, value] of [[name?.textContent ?? "", clock()], ...rows]) {
+  const name = named ?? all(document, ".chart .ends [data-key]").find((t) => t.dataset.key === near) ?? document.querySelector("#picture h2 b");
+  const rows = charts().map(({ lane, path }) => [lane?.dataset.label ?? "", said(lane, path).join(" ")]);
+  for (const [label, value] of [[name?.textContent ?? "", clock(moment ?? 0)], ...rows]) {
     const tr = table.insertRow(), th = document.createElement("th");
     th.textContent = label;
     tr.append(th);
@@ -125,20 +185,20 @@ function tell(e) {
 
 /** @param {PointerEvent} e */
 function moved(e) {
-  const target = /** @type {Element} */ (e.target), small = target.closest?.(".chart .small"), field = small?.querySelector(".lines") ?? target.closest?.("#picture .timeline");
-  const box = field?.getBoundingClientRect(), area = small ? field : field?.querySelector(".lanes");
-  if (!area || !box || e.clientX > box.right) {
-    if (at !== undefined && !document.activeElement?.matches(".timeline")) end();
+  const target = /** @type {Element} */ (e.target), small = target.closest?.(".chart .small"), plot = (small ?? target.closest?.("[data-picture]"))?.querySelector(".plot");
+  const box = plot?.getBoundingClientRect();
+  if (!plot || !box || (small && e.clientX > box.right)) {
+    if (moment !== undefined && document.activeElement !== picture()) end();
     return;
   }
-  const [from, , span] = viewOf(area);
-  at = Math.round(from + (span * Math.max(0, e.clientX - box.left)) / box.width);
+  const { from, span } = viewOf(plot), share = Math.min(Math.max((e.clientX - box.left) / box.width, 0), 1);
+  moment = Math.round((from + span * share) * unit()) / unit();
   near = "";
-  const [, scale, zero] = /1 0 0 (\S+) 0 (\S+)\)/.exec(area.firstElementChild?.getAttribute("transform") ?? "") ?? [];
+  const [, scale, zero] = /1 0 0 (\S+) 0 (\S+)\)/.exec(plot.querySelector("[data-scale]")?.getAttribute("transform") ?? "") ?? [];
   let closest = 16;
-  for (const path of small ? all(area, "path[data-key]:not(.spread, .median)") : []) {
-    const y = heightAt(path.getAttribute("d") ?? "", at), away = Math.abs(box.top + ((Number(y) * Number(scale) + Number(zero)) * box.height) / 100 - e.clientY);
-    if (y !== null && away < closest) [closest, near] = [away, path.dataset.key ?? ""];
+  for (const path of small ? all(plot, lines) : []) {
+    const y = heightAt(path.getAttribute("d") ?? "", moment), away = Math.abs(box.top + ((Number(y) * Number(scale) + Number(zero)) * box.height) / 100 - e.clientY);
+    if (y !== null && away < closest && !path.matches(".median")) [closest, near] = [away, path.dataset.key ?? ""];
   }
   show();
   if (small) tell(e);
@@ -146,53 +206,70 @@ function moved(e) {
 }
 
 function end() {
-  [at, near] = [undefined, ""];
+  [moment, held, near, pressed] = [undefined, undefined, "", false];
   show();
+}
+
+/** Whether the picture offers its spans and times. */
+const offers = () => picture()?.dataset.spans !== undefined;
+
+/** @param {PointerEvent} e */
+function down(e) {
+  moved(e);
+  const target = /** @type {Element} */ (e.target), root = target.closest?.("[data-picture]");
+  if (!root || !offers() || e.button || target.closest("a")) return;
+  pressed = true;
+  held = moment;
+  root.setPointerCapture(e.pointerId);
+}
+
+/** Goes to the span from where one was begun, or to the time of the cursor. */
+function take() {
+  if (moment === undefined || !offers()) return;
+  const far = 0.008 * viewOf(picture()).span; // less is a click
+  const [first, last] = [moment, held ?? moment].sort((a, b) => a - b).map((x) => iso(timeOf(x)));
+  const spans = Math.abs((held ?? moment) - moment) > far;
+  end();
+  if (!spans) document.body.dispatchEvent(new Event("taken"));
+  choose(addressWith(spans ? { from: first, to: last, at: "", play: "" } : { at: last, play: "" }), true);
 }
 
 /** @param {KeyboardEvent} e */
-function pressed(e) {
-  const lanes = picture()?.querySelector(".lanes");
-  if (!lanes || !(/** @type {Element} */ (e.target).matches("#picture .timeline")) || e.ctrlKey || e.altKey || e.metaKey) return;
-  const [from, , span] = viewOf(lanes), last = Math.min(from + span, Number(picture()?.dataset.end || Infinity));
-  const step = { ArrowLeft: -3, ArrowRight: 3, PageUp: -60, PageDown: 60, Home: -1e9, End: 1e9 }[e.key];
-  if (e.key !== "Escape" && !step) return;
+function key(e) {
+  const p = picture();
+  if (!p || e.target !== p || e.ctrlKey || e.altKey || e.metaKey) return;
+  const { from, span } = viewOf(p), last = Math.min(from + span, Number(p.dataset.end || Infinity));
+  const little = Number(p.dataset.step), page = Number(p.dataset.page);
+  const step = { ArrowLeft: -little, ArrowRight: little, PageUp: -page, PageDown: page, Home: -1e9, End: 1e9 }[e.key];
+  if (step) {
+    const start = moment ?? Number(p.dataset.shown ?? (step < 0 ? last : offers() ? from : last));
+    held = e.shiftKey && offers() ? held ?? start : undefined;
+    moment = Math.max(from, Math.min(last, start + step));
+    show();
+  } else if (e.key === "Enter" && offers()) take();
+  else if (e.key === "Escape" && moment !== undefined) end();
+  else return;
   e.preventDefault();
-  if (!step) return end();
-  at = Math.max(from, Math.min(last, (at ?? last) + step));
-  show();
-}
-
-/**
- * Saves the picture as PNG, in the colours of the page; as SVG where that fails.
- * @param {MouseEvent} e
- */
-function save(e) {
-  const a = /** @type {Element} */ (e.target).closest?.("#picture-share");
-  if (!(a instanceof HTMLAnchorElement) || e.ctrlKey || e.metaKey || e.shiftKey) return;
-  e.preventDefault();
-  const url = new URL(a.href), image = new Image(2400, 1260), canvas = document.createElement("canvas");
-  url.searchParams.set("theme", document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
-  const follow = (/** @type {string} */ href, /** @type {string} */ download) => Object.assign(document.createElement("a"), { href, download }).click();
-  image.onerror = () => follow(url.href, "gpuwhy.svg");
-  image.onload = () => {
-    [canvas.width, canvas.height] = [2400, 1260];
-    canvas.getContext("2d")?.drawImage(image, 0, 0, 2400, 1260);
-    canvas.toBlob((blob) => {
-      if (!blob) return follow(url.href, "gpuwhy.svg");
-      const made = URL.createObjectURL(blob);
-      follow(made, "gpuwhy.png");
-      setTimeout(() => URL.revokeObjectURL(made), 60_000);
-    });
-  };
-  image.src = url.href;
 }
 
 /** Begins to listen, to whatever pictures there will be. */
 export function begin() {
-  for (const of of /** @type {const} */ (["pointermove", "pointerdown"])) document.addEventListener(of, moved, { passive: true });
-  document.addEventListener("keydown", pressed);
-  document.addEventListener("click", save);
-  document.addEventListener("focusout", (e) => /** @type {Element} */ (e.target).matches("#picture .timeline") && end());
-  new MutationObserver(() => at !== undefined && show()).observe(document.body, { subtree: true, attributes: true, attributeFilter: ["viewBox"] });
+  document.addEventListener("pointermove", moved, { passive: true });
+  document.addEventListener("pointerdown", down, { passive: true });
+  document.addEventListener("pointerup", (e) => {
+    if (!pressed) return;
+    moved(e);
+    take();
+  });
+  document.addEventListener("pointercancel", () => pressed && end());
+  document.documentElement.addEventListener("pointerleave", () => !pressed && document.activeElement !== picture() && end());
+  document.addEventListener("keydown", key);
+  document.addEventListener("click", (e) => {
+    const a = /** @type {Element} */ (e.target).closest?.("#picture-share");
+    if (!(a instanceof HTMLAnchorElement) || e.ctrlKey || e.metaKey || e.shiftKey) return;
+    e.preventDefault();
+    import("./save.js").then(({ save }) => save(a.href), () => location.assign(a.href));
+  });
+  document.addEventListener("focusout", (e) => e.target === picture() && end());
+  new MutationObserver(() => moment !== undefined && show()).observe(document.body, { subtree: true, attributes: true, attributeFilter: ["viewBox"] });
 }

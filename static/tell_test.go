@@ -174,7 +174,7 @@ func TestAReportHasOnlyWhatIsListed(t *testing.T) {
 	  const { report } = await import(%q);
 	  window.fetch = async () => new Response(JSON.stringify(%s));
 	  return report();
-	})()`, base+"source/tell.js", filled))
+	})()`, base+"source/report.js", filled))
 	var got []string
 	for _, m := range regexp.MustCompile(`«([^»]*)»`).FindAllStringSubmatch(report, -1) {
 		got = append(got, m[1])

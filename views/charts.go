@@ -7,30 +7,27 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
 // A Chart shows one reading of all devices over the last minutes.
 type Chart struct {
 	Key, Label, Unit string
 	Path             templ.SafeURL // leads to the page of the past; empty where none is kept
-	Says             string
-	View, Transform  string
-	Areas, Lines     []PicturePath
-	Limit            string // its height in percent; empty: none
-	Ends             []PictureEnd
+	Field            picture.Field
 	Of               string // of which device Least, Mean and Most are; empty: of the only one, or of all
 	// Least, Mean and Most are of what is drawn strong, over all of the time; of many devices of all. Middle is what Mean is called.
 	Least, Mean, Most, Middle string
-	Data                      LaneData
 }
 
-const chartHeight = 100
+const chartHeight = 100.
 
 // charted are the readings that have a chart each, with its title.
 var charted = []struct {
@@ -46,12 +43,12 @@ var charted = []struct {
 func newCharts(in *Input) (out []Chart) {
 	devices := in.devices()
 	t := in.table(in.only, coarsest)
-	at := points{t, newRecentAxis(t)}
+	table := newRecentTable(t)
 	if t.Points == 0 {
 		return nil
 	}
 	if len(devices) == 0 {
-		return in.hostCharts(at)
+		return in.hostCharts(table)
 	}
 	subject := in.subject()
 	for _, c := range charted {
@@ -60,7 +57,7 @@ func newCharts(in *Input) (out []Chart) {
 			continue
 		}
 		limit := in.chartLimit(c.reading, devices)
-		chart := in.chart(at, of.Kept, c.label, of.Unit.String(), 1, c.high, limit, c.format, subject)
+		chart := in.chart(table, of.Kept, c.label, of.Unit.String(), 1, c.high, limit, c.format, subject)
 		if subject != nil && len(devices) > 1 {
 			chart.Of = in.name(subject)
 		}
@@ -77,15 +74,15 @@ func newCharts(in *Input) (out []Chart) {
 }
 
 // hostCharts are those of a machine without a device.
-func (in *Input) hostCharts(at points) (out []Chart) {
+func (in *Input) hostCharts(table recentTable) (out []Chart) {
 	for i := range catalog.OfHost {
 		c := &catalog.OfHost[i]
-		if slices.ContainsFunc(at.Rows, func(r recent.Row) bool { return r.Values(c.Kept) != nil }) {
+		if slices.ContainsFunc(table.Rows, func(r recent.Row) bool { return r.Values(c.Kept) != nil }) {
 			high := 0.
 			if c.Unit == "%" {
 				high = 100
 			}
-			most := mostOf(at.Spread(c.Kept).Most)
+			most := mostOf(table.Spread(c.Kept).Most)
 			name, scale := c.Unit, 1.
 			if name == "MB/s" { // what is drawn has the unit of the highest value
 				const mega = 1e6
@@ -93,7 +90,7 @@ func (in *Input) hostCharts(at points) (out []Chart) {
 				name, scale = u.name, mega/u.size
 			}
 			format := func(v float64) string { return decimals(v*scale, digitsFor(max(high, most)*scale)) + nbsp + name }
-			out = append(out, in.chart(at, c.Kept, c.Label, name, scale, high, number{}, format, nil))
+			out = append(out, in.chart(table, c.Kept, c.Label, name, scale, high, number{}, format, nil))
 		}
 	}
 	return out
@@ -121,52 +118,54 @@ func (in *Input) chartLimit(reading string, devices []*gpu.Device) (limit number
 }
 
 // chart is that of a series. A unit of it is scale of the unit that is shown.
-func (in *Input) chart(at points, metric, label, unit string, scale, high float64, limit number, format func(float64) string, subject *gpu.Device) Chart {
-	most := mostOf(at.Spread(metric).Most)
+func (in *Input) chart(table recentTable, metric, label, unit string, scale, high float64, limit number, format func(float64) string, subject *gpu.Device) Chart {
+	most := mostOf(table.Spread(metric).Most)
 	if high == 0 || most > high {
-		high = max(limit.value, round125(most))
+		high = max(limit.value, picture.Round(most))
 	}
-	step := resolution(high)
+	step := picture.Resolution(high)
 	if metric == "temperature_celsius" || high <= 100 {
 		step = .5
 	}
 	if high < 10 {
-		step = resolution(high)
+		step = picture.Resolution(high)
 	}
 	low := 0.
-	if metric == "temperature_celsius" && !slices.ContainsFunc(at.Spread(metric).Least, func(v float32) bool { return v < 20 }) {
+	if metric == "temperature_celsius" && !slices.ContainsFunc(table.Spread(metric).Least, func(v float32) bool { return v < 20 }) {
 		low = 20
 	}
-	l := newLane(8, chartHeight-2, low, high, step)
-	c := Chart{
-		Key: metric, Label: label, Unit: unit, View: at.axis.view(chartHeight), Transform: l.transform(),
-		Data: LaneData{Label: label, Unit: unit, Scale: exact(step * scale), Digits: strconv.Itoa(digitsFor(high * scale))},
+	l := picture.Lane{
+		Key: metric, Scale: picture.NewScale(8, chartHeight-2, low, high, step), Base: "99%",
+		Quantity: picture.Quantity{Label: label, Unit: unit, Scale: exact(step * scale), Digits: strconv.Itoa(digitsFor(high * scale))},
 	}
+	c := Chart{Key: metric, Label: label, Unit: unit, Middle: "mean"}
+	c.Field = picture.Field{Axis: table.steps.Axis, ID: metric, Height: chartHeight}
 	if limit.trusted() {
-		c.Limit = exact(l.y(limit.value)) + "%"
+		l.Limit.Y = c.Field.Part(l.Scale.Y(limit.value))
 	}
+	var ends []picture.End
 	var strong []float32
-	c.Middle = "mean"
 	if in.crowd() {
-		c.Areas, c.Lines, c.Ends = in.crowdPaths(at, metric, l, "hotline first")
+		l.Areas, l.Lines, ends = in.crowdPaths(table, metric, l.Scale, "hotline first")
 		if subject == nil {
-			all := at.Spread(metric)
+			all := table.Spread(metric)
 			c.stats(all.Median, format)
 			c.Middle = "median"
 			c.Least, c.Most = format(leastOf(all.Least)), format(mostOf(all.Most))
 		} else {
-			strong = at.Row(subject.Node, subject.UUID).Values(metric)
-			c.Lines = append(slices.DeleteFunc(c.Lines, func(p PicturePath) bool { return p.Key == subject.Node+"/"+subject.UUID }),
-				PicturePath{"line strong", at.line(strong, l), subject.Node + "/" + subject.UUID})
+			key := subject.Node + "/" + subject.UUID
+			strong = table.Row(subject.Node, subject.UUID).Values(metric)
+			l.Lines = append(slices.DeleteFunc(l.Lines, func(p picture.Path) bool { return p.Key == key }),
+				picture.Path{Class: "line strong", D: table.steps.Line(strong, l.Scale), Key: key})
 		}
 	} else {
-		strong = in.lines(&c, at, metric, l, subject)
+		l.Lines, ends, strong = in.lines(table, metric, l.Scale, subject)
 	}
-	c.Ends = placeEnds(c.Ends, 8, chartHeight-4, chartHeight, 13, !in.crowd())
+	c.Field.Lanes, c.Field.Ends = []picture.Lane{l}, placeEnds(ends, 8, chartHeight-4, chartHeight, 13, !in.crowd())
 	if strong != nil {
 		c.stats(strong, format)
 	}
-	c.Says = strings.TrimSpace(label + ", the last minutes. " + in.saysChart(at, metric, format))
+	c.Field.Says = strings.TrimSpace(label + ", the last minutes. " + in.saysChart(table, metric, format))
 	return c
 }
 
@@ -182,34 +181,34 @@ func digitsFor(high float64) int {
 	}
 }
 
-func (in *Input) saysChart(at points, metric string, format func(float64) string) string {
-	s := at.Spread(metric)
-	if len(at.Rows) == 1 {
+func (in *Input) saysChart(table recentTable, metric string, format func(float64) string) string {
+	s := table.Spread(metric)
+	if len(table.Rows) == 1 {
 		return saysRange("It was", s.Most, format)
 	}
 	return saysRange("The lowest was", s.Least, format) + saysRange("The highest was", s.Most, format)
 }
 
-// lines gives each row a line, and the picture's device, or else the only row, a strong one. It returns the values of that.
-func (in *Input) lines(c *Chart, at points, metric string, l lane, subject *gpu.Device) (strong []float32) {
-	for i := range at.Rows {
-		r := &at.Rows[i]
+// lines gives each row a line, and the picture's device, or else the only row, a strong one, of which it returns the values.
+func (in *Input) lines(table recentTable, metric string, scale picture.Scale, subject *gpu.Device) (lines []picture.Path, ends []picture.End, strong []float32) {
+	for i := range table.Rows {
+		r := &table.Rows[i]
 		values := r.Values(metric)
-		first := len(at.Rows) == 1 || subject != nil && r.Node == subject.Node && r.UUID == subject.UUID
-		line := PicturePath{either(first, "line strong", "hotline"), at.line(values, l), r.Node + "/" + r.UUID}
+		first := len(table.Rows) == 1 || subject != nil && r.Node == subject.Node && r.UUID == subject.UUID
+		line := picture.Path{Class: either(first, "line strong", "hotline"), D: table.steps.Line(values, scale), Key: r.Node + "/" + r.UUID}
 		if line.D == "" {
 			continue
 		}
 		if first {
 			strong = values
 		}
-		c.Lines = append(c.Lines, line)
-		if last := lastOf(values); last >= 0 && len(at.Rows) > 1 {
-			c.Ends = append(c.Ends, PictureEnd{Key: line.Key, Name: in.rowName(r), Strong: first, at: l.y(float64(values[last]))})
+		lines = append(lines, line)
+		if last := lastOf(values); last >= 0 && len(table.Rows) > 1 {
+			ends = append(ends, picture.End{Key: line.Key, Name: in.rowName(r), Strong: first, At: scale.Y(float64(values[last]))})
 		}
 	}
-	slices.SortStableFunc(c.Lines, func(a, b PicturePath) int { return btoi(a.Class != "hotline") - btoi(b.Class != "hotline") })
-	return strong
+	slices.SortStableFunc(lines, func(a, b picture.Path) int { return btoi(a.Class != "hotline") - btoi(b.Class != "hotline") })
+	return lines, ends, strong
 }
 
 func leastOf(values []float32) float64 {
@@ -241,11 +240,11 @@ func (c *Chart) stats(values []float32, format func(float64) string) {
 }
 
 // placeEnds puts names apart, within top and bottom of a picture of that height, or gives those that stand together one name.
-func placeEnds(ends []PictureEnd, top, bottom, height, apart float64, merge bool) (out []PictureEnd) {
-	slices.SortStableFunc(ends, func(a, b PictureEnd) int { return cmp.Compare(a.at, b.at) })
+func placeEnds(ends []picture.End, top, bottom, height, apart float64, merge bool) (out []picture.End) {
+	slices.SortStableFunc(ends, func(a, b picture.End) int { return cmp.Compare(a.At, b.At) })
 	var together []int
 	for _, e := range ends {
-		if n := len(out) - 1; merge && n >= 0 && !e.Strong && !out[n].Strong && e.at-out[n].at < apart-1 {
+		if n := len(out) - 1; merge && n >= 0 && !e.Strong && !out[n].Strong && e.At-out[n].At < apart-1 {
 			together[n]++
 			continue
 		}
@@ -255,55 +254,44 @@ func placeEnds(ends []PictureEnd, top, bottom, height, apart float64, merge bool
 		if together[i] > 1 {
 			out[i].Name = count("GPUs", together[i])
 		}
-		out[i].at = max(out[i].at, top)
+		out[i].At = max(out[i].At, top)
 		if i > 0 {
-			out[i].at = max(out[i].at, out[i-1].at+apart)
+			out[i].At = max(out[i].At, out[i-1].At+apart)
 		}
 	}
 	for i := len(out) - 1; i >= 0; i-- {
-		out[i].at = min(out[i].at, bottom)
+		out[i].At = min(out[i].At, bottom)
 		if i+1 < len(out) {
-			out[i].at = min(out[i].at, out[i+1].at-apart)
+			out[i].At = min(out[i].At, out[i+1].At-apart)
 		}
 	}
 	for i := range out {
-		out[i].Y = tenth(100*out[i].at/height) + "%"
+		out[i].Y = picture.Percent(out[i].At / height)
 	}
 	return out
 }
 
-// A Spark is a card's small picture: who draws its power, below its temperature.
-type Spark struct {
-	View, Transform string
-	Layers          []Layer
-	Heat, HeatBy    string // the line of the temperature and its transform
-	Hot             bool   // it is near its limit
-}
+const sparkHeight = 30.
 
-const sparkHeight = 30
-
-// newSpark makes the small picture of a device. With less than two points there is nothing in it.
-func newSpark(in *Input, d *gpu.Device) (s Spark) {
-	s.View = "0 0 1 1"
+// newSpark makes a card's small picture: who draws its power, below its temperature. With less than two points there is nothing in it.
+func newSpark(in *Input, d *gpu.Device) picture.Field {
 	t := in.table(in.only, coarsest)
 	row := t.Row(d.Node, d.UUID)
 	if row == nil || t.Points < 2 {
-		return s
+		return picture.Field{Axis: picture.Axis{To: time.Unix(1, 0), From: time.Unix(0, 0), Zero: time.Unix(0, 0), Unit: time.Second}, Height: 1}
 	}
-	at := points{t, newRecentAxis(t)}
-	s.View = at.axis.view(sparkHeight)
+	table := newRecentTable(t)
 	power, temperature := row.Values("power_watts"), row.Values("temperature_celsius")
 	high := num(d.Power.EnforcedLimit).value
 	if most := mostOf(power); most > high {
-		high = round125(most)
+		high = picture.Round(most)
 	}
-	l := newLane(10, sparkHeight, 0, high, high/50)
-	s.Transform = l.transform()
-	s.Layers = at.layers(power, in.sharesOf(row), l)
+	drawn := picture.NewScale(10, sparkHeight, 0, high, high/50)
 	limit := heatLimit(d.Thermal)
 	top := max(limit.value, mostOf(temperature), 60)
-	h := newLane(2, sparkHeight-4, min(20, top-1), top, 1)
-	s.Heat, s.HeatBy = at.line(temperature, h), h.transform()
-	s.Hot = heatLevel(d.Thermal) != Normal
-	return s
+	heat := picture.NewScale(2, sparkHeight-4, min(20, top-1), top, 1)
+	return picture.Field{Axis: table.steps.Axis, Height: sparkHeight, Lanes: []picture.Lane{
+		{Key: "power", Scale: drawn, Layers: table.steps.Stack(power, in.sharesOf(row), drawn)},
+		{Key: "temperature", Scale: heat, Lines: []picture.Path{{Class: either(heatLevel(d.Thermal) == Normal, "line", "line hot"), D: table.steps.Line(temperature, heat)}}},
+	}}
 }

@@ -12,10 +12,11 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
 // people is how many hues people have: p1 to p5. The next is that of services, and of who is not known.
-const people = 5
+const people = picture.People
 
 const serviceHue = "p6"
 

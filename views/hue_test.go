@@ -107,8 +107,8 @@ func TestAPersonHasOneHue(t *testing.T) {
 		}
 	}
 	html := render(t, NewPastPage(past))
-	for _, found := range regexp.MustCompile(`data-hue="([^"]*)"`).FindAllStringSubmatch(html, -1) {
-		if found[1] != want && found[1] != "rest" {
+	for _, found := range regexp.MustCompile(`class="(?:\w+ )*(p\d)"`).FindAllStringSubmatch(html, -1) {
+		if found[1] != want {
 			t.Errorf("the past of bob alone has %s", found[1])
 		}
 	}

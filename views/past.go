@@ -22,6 +22,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
 // A PastInput is all that the page of the past is made of. Where Trouble is set, there is no answer, and all below it is empty.
@@ -103,62 +104,32 @@ type PastLink struct {
 	Chosen      bool
 }
 
-// A PastBand is one process in a picture. Its place is in percent of the picture's width.
-type PastBand struct {
-	X, Width    string
-	Y           string // in pixels
-	Hue         string // the class of its color
-	Name, Owner string
-	Title       string
-}
-
-// A PastTick is a round time below a picture.
-type PastTick struct {
-	X     string // in percent
-	Label string
-	Minor bool // its label has no room on a narrow screen
-}
-
-// A PastLane is one quantity of one device over time. Band, Line and Beside are paths in a picture of Width and Height units;
-// one unit of height is one of the quantity's.
+// A PastLane is one quantity of one device over time.
 type PastLane struct {
-	Key, Label, Unit string
-	Above, Height    string // where the picture begins and how high it is: a little more than the values
-	Top              string // the value at the height 0
-	Band, Line       string
-	By               []PastShare // of power: whose it is, from the bottom
-	Limit, LimitText string      // what it is held against; empty where there is none
-	Beside           string      // of what it is compared with
-	Reading          string      // the range of its values
-	Says             string      // the picture in words
+	Key, Label string
+	Field      picture.Field
+	Reading    string // the range of its values
+	LimitText  string // what it is held against; empty where there is nothing
 }
-
-// A PastShare is what belongs to the users of a hue, or "rest" for what is nobody's.
-type PastShare struct{ Hue, Path string }
 
 // A PastDevice is a device in the picture.
 type PastDevice struct {
 	Key, Title, Name string
 	Node, Index      string // the parts of the title; there is no node where all devices are of one
 	Path             string // leads to this device alone; empty where it is alone
-	Rows             int    // of bands
-	Bands            []PastBand
+	Who              picture.Field
 	More             string // how many processes have no band
-	Says             string // the bands in words
 	Lanes            []PastLane
 }
 
 // A PastPicture has all devices over one axis of time.
 type PastPicture struct {
-	From, To, Step string // in milliseconds, for scripts
-	Clocks         string // from when on the zone's clocks are how far from UTC, in milliseconds: "0:7200000 1792890000000:3600000"
-	ViewWidth      string
-	TickPath       string
-	// KnownX and KnownWidth are the part of the width of which something can be known: lines end there within a step.
-	KnownX, KnownWidth string
-	At                 string // the path of the time that is shown; empty: none
-	Ticks              []PastTick
-	Devices            []PastDevice
+	// Base is when x is 0, in seconds since 1970; a unit of x has Unit seconds, and Page are the units of a tenth of the width.
+	Base, Unit, Page string
+	Clocks           string // from when on the zone's clocks are how far from UTC, in milliseconds: "0:7200000 1792890000000:3600000"
+	Shown            string // the place of the time that is shown; empty: none is, or it is not in the picture
+	Axis             picture.Field
+	Devices          []PastDevice
 }
 
 // A PastThing is something that happened.
@@ -288,7 +259,7 @@ func (p *PastPage) kind() gpu.Kind {
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p PastPage) Render(ctx context.Context, w io.Writer) error {
 	return document(head{
-		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"app.css", "pastpage.css"}, Script: p.in.Asset("pastpage.js"),
+		Title: p.Title, asset: p.in.Asset, Manifest: p.in.manifest(), Styles: []string{"app.css", "pastpage.css"}, Script: p.in.Asset("page.js"),
 	}, pastBody(p)).Render(ctx, w)
 }
 

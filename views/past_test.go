@@ -10,177 +10,19 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-	"pgregory.net/rapid"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// A vertex is a corner of a path; runs of them are what a path draws.
-type vertex struct{ x, y float64 }
-
-var (
-	runText    = regexp.MustCompile(`M[^M]+`)
-	numberText = regexp.MustCompile(`-?\d+`)
-)
-
-// runsIn reads a path as browsers do.
-func runsIn(t interface{ Fatalf(string, ...any) }, path string) (runs [][]vertex) {
-	for _, text := range runText.FindAllString(path, -1) {
-		var n []float64
-		for _, digits := range numberText.FindAllString(text, -1) {
-			v, err := strconv.ParseFloat(digits, 64)
-			if err != nil {
-				t.Fatalf("%q: %v", text, err)
-			}
-			n = append(n, v)
-		}
-		if len(n)%2 != 0 || len(n) < 4 {
-			t.Fatalf("%q has %d numbers", text, len(n))
-		}
-		r := []vertex{{n[0], n[1]}}
-		for i := 2; i < len(n); i += 2 {
-			last := r[len(r)-1]
-			r = append(r, vertex{last.x + n[i], last.y + n[i+1]})
-		}
-		runs = append(runs, r)
-	}
-	return runs
-}
-
-// heightsAt are those that runs have at a place.
-func heightsAt(runs [][]vertex, x float64) (out []float64) {
-	for _, r := range runs {
-		for i := range len(r) - 1 {
-			a, b := r[i], r[i+1]
-			if a.x <= x && x <= b.x && a.x < b.x || b.x <= x && x <= a.x && b.x < a.x {
-				out = append(out, a.y+(b.y-a.y)*(x-a.x)/(b.x-a.x))
-			}
-		}
-	}
-	return out
-}
-
-// Every reading is drawn where it was, at its height; nothing is drawn in a gap.
-func TestEveryReadingIsDrawnAndNoGap(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 60).Draw(t, "points")
-		values := make([]store.Value, n)
-		for i := range values {
-			if rapid.IntRange(0, 3).Draw(t, "gap") > 0 {
-				mean := rapid.SampledFrom([]float64{0, 1, 2, 99, 100, 412.4, 0.5}).Draw(t, "mean")
-				values[i] = store.Value{Least: mean - 1, Mean: mean, Most: mean + float64(rapid.IntRange(0, 9).Draw(t, "most")), Count: 1}
-			}
-		}
-		top := 500.0
-		g := past.Grid{From: noon, To: noon.Add(time.Duration(n) * time.Minute), Step: time.Minute}
-		path := lineOf(values, top, g.Step, g, middle)
-		runs, band := runsIn(t, path), runsIn(t, bandOf(values, top))
-		for i := range values {
-			at := float64(perStep*i) + 1
-			heights := heightsAt(runs, at)
-			if values[i].Count == 0 {
-				for _, x := range []float64{at - 0.9, at, at + 0.9} {
-					if len(heightsAt(runs, x)) > 0 || len(heightsAt(band, x)) > 0 {
-						t.Fatalf("point %d is a gap, and %q draws there", i, path)
-					}
-				}
-				continue
-			}
-			if want := math.Round(top - values[i].Mean); len(heights) == 0 || math.Abs(heights[0]-want) > 1e-9 {
-				t.Fatalf("point %d is at %v, want %v: %q", i, heights, want, path)
-			}
-			for _, x := range []float64{at - 0.9, at + 0.9} { // it stands for its whole step
-				if len(heightsAt(runs, x)) == 0 {
-					t.Fatalf("point %d is not drawn at %v: %q", i, x, path)
-				}
-			}
-			for _, h := range heightsAt(band, at) {
-				if h < math.Round(top-values[i].Most) || h > math.Round(top-values[i].Least) {
-					t.Fatalf("point %d: the band has %v", i, h)
-				}
-			}
-		}
-	})
-}
-
-// What has longer steps than the picture is as wide as the time that it is about.
-func TestALineOfLongerSteps(t *testing.T) {
-	g := past.Grid{From: noon, To: noon.Add(time.Hour), Step: 5 * time.Minute}
-	of := []store.Value{{Mean: 10, Count: 1}, {}, {Mean: 20, Count: 1}, {Mean: 30, Count: 1}, {Mean: 40, Count: 1}, {Mean: 50, Count: 1}}
-	runs := runsIn(t, lineOf(of, 100, 15*time.Minute, g, middle))
-	for x, want := range map[float64]string{3: "[90]", 9: "[]", 14.9: "[80]", 23.9: "[70]", 27: "[]"} {
-		if got := fmt.Sprint(heightsAt(runs, x)); got != want {
-			t.Errorf("at %v it has %s, want %s", x, got, want)
-		}
-	}
-}
-
-func labels(ticks []tick) string {
-	var out []string
-	for _, t := range ticks {
-		out = append(out, t.label)
-	}
-	return strings.Join(out, ", ")
-}
-
-// Round times are those that clocks show, also where they are set forward and back.
-func TestTicks(t *testing.T) {
-	zone := func(name string) *time.Location {
-		z, err := time.LoadLocation(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return z
-	}
-	berlin := zone("Europe/Berlin")
-	at := func(z *time.Location, text string) time.Time {
-		at, err := time.ParseInLocation("2006-01-02 15:04", text, z)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return at
-	}
-	spring, autumn := at(berlin, "2026-03-28 23:30"), at(berlin, "2026-10-24 23:30")
-	for _, c := range []struct {
-		from   time.Time
-		length time.Duration
-		want   string
-	}{
-		{at(berlin, "2026-01-10 11:58"), 10 * time.Minute, "11:58, 12:00, 12:02, 12:04, 12:06, 12:08"},
-		{spring, 6 * time.Hour, "Sun 29, 01:00, 03:00 CEST, 04:00, 05:00, 06:00"},
-		{autumn, 6 * time.Hour, "Sun 25, 01:00, 02:00, 02:00 CET, 03:00, 04:00"},
-		{spring, 24 * time.Hour, "Sun 29, 03:00 CEST, 06:00, 09:00, 12:00, 15:00, 18:00, 21:00, Mon 30"},
-		{at(berlin, "2026-03-26 12:00"), 7 * 24 * time.Hour, "Fri 27, Sat 28, Sun 29, Mon 30, Tue 31, 1 Apr, Thu 2"},
-		{at(zone("Asia/Kathmandu"), "2026-01-10 11:58"), 3 * time.Hour, "12:00, 12:30, 13:00, 13:30, 14:00, 14:30"},
-		{at(berlin, "2025-07-10 11:58"), 365 * 24 * time.Hour, "Sep, Nov, 2026, Mar, May, Jul"},
-	} {
-		ticks := ticksOf(c.from, c.from.Add(c.length))
-		if got := labels(ticks); got != c.want {
-			t.Errorf("%v from %v: %s, want %s", c.length, c.from, got, c.want)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		from := spring.Add(time.Duration(rapid.Int64Range(-5e6, 5e7).Draw(t, "seconds")) * time.Second)
-		to := from.Add(time.Duration(rapid.Int64Range(60, 6e7).Draw(t, "length")) * time.Second)
-		ticks := ticksOf(from, to)
-		if len(ticks) > mostTicks+2 {
-			t.Fatalf("%d ticks from %v to %v", len(ticks), from, to)
-		}
-		for i, k := range ticks {
-			if k.at.Before(from) || k.at.After(to) || k.at.Second() != 0 || i > 0 && !ticks[i-1].at.Before(k.at) {
-				t.Fatalf("tick %d of %v to %v is %v", i, from, to, k.at)
-			}
-		}
-	})
-}
+var runText = regexp.MustCompile(`M[^M]+`)
 
 var lanesRead = func() []store.Value {
 	out := make([]store.Value, 24)
@@ -230,16 +72,16 @@ func TestPastPage(t *testing.T) {
 		t.Errorf("%+v", p.Ranges)
 	}
 	d := p.Picture.Devices[0]
-	if len(d.Lanes) != 3 || d.Lanes[0].Reading != "10–30\u00a0W" || !strings.Contains(d.Lanes[0].Says, "Power of GPU 0: 10") {
+	if len(d.Lanes) != 3 || d.Lanes[0].Reading != "10–30\u00a0W" || !strings.Contains(d.Lanes[0].Field.Says, "Power of GPU 0: 10") {
 		t.Errorf("a lane that nobody has is there, or %+v", d.Lanes[0])
 	}
-	if !strings.Contains(d.Lanes[0].Says, "For 3\u00a0h 0\u00a0min in all nothing was read.") {
-		t.Errorf("%q", d.Lanes[0].Says)
+	if says := d.Lanes[0].Field.Says; !strings.Contains(says, "For 3\u00a0h 0\u00a0min in all nothing was read.") {
+		t.Errorf("%q", says)
 	}
-	if len(d.Bands) != 2 || d.More != "+3 more" || d.Bands[0].X != "0.00%" || d.Bands[0].Width != "75.00%" || d.Bands[1].Width == "0.00%" || d.Rows != 1 {
-		t.Errorf("%d bands, %+v", len(d.Bands), d)
+	if b := d.Who.Bands; len(b) != 2 || d.More != "+3 more" || b[0].Left != "0.00%" || b[0].Room != "75.00%" || b[0].Began || b[1].Width == "0" || d.Who.Pixels != "18" {
+		t.Errorf("%+v", d.Who)
 	}
-	if p.Picture.Devices[1].More != "" || p.Picture.Devices[1].Says != "Nobody was on GPU 1." {
+	if p.Picture.Devices[1].More != "" || p.Picture.Devices[1].Who.Says != "Nobody was on GPU 1." {
 		t.Errorf("%+v", p.Picture.Devices[1])
 	}
 	if u := p.Users[0]; u.Energy.Text != "2.0\u00a0kWh" || u.Cost.Text != "1.00" || u.Says != "Most: 12\u00a0h 0\u00a0min, "+noon.Add(-24*time.Hour).Format("Mon 15:04") || len(runText.FindAllString(u.Bars, -1)) != 2 {
@@ -321,16 +163,17 @@ func TestPowerIsPaintedByUser(t *testing.T) {
 	in.Nodes = gpu.Nodes{{Node: k.Node, Devices: []gpu.Device{d}}}
 	lanes := NewPastPage(in).Picture.Devices[0].Lanes
 	hue := in.Hues.hueOf("ann")
-	want := []PastShare{{"rest", "M0 70l8 0 0 40-8 0z"}, {hue, "M0 10l4 0 0 60-4 0z"}}
-	if power := lanes[0]; !reflect.DeepEqual(power.By, want) || power.Limit != "M0 0l8 0" || power.LimitText != "of 110\u00a0W" {
+	power, heat := lanes[0].Field.Lanes[0], lanes[1].Field.Lanes[0]
+	want := []picture.Layer{{Key: hue, Hue: hue, Path: "M0 0l0 100 3 0 2-60 1 0 0-40"}, {Key: "rest", Hue: "rest", Path: "M0 0l0 40 8 0 0-40"}}
+	if !reflect.DeepEqual(power.Layers, want) || power.Lines[0] != (picture.Path{Class: "limit", D: "M0 110l8 0"}) || lanes[0].LimitText != "of 110\u00a0W" {
 		t.Errorf("%+v", power)
 	}
-	if heat := lanes[1]; heat.Limit != "M0 13h8" || heat.LimitText != "slows at 87\u00a0°C" || len(heat.By) > 0 {
+	if heat.Limit.Y != lanes[1].Field.Part(heat.Scale.Y(87)) || lanes[1].LimitText != "slows at 87\u00a0°C" || len(heat.Layers) > 0 {
 		t.Errorf("%+v", heat)
 	}
 	in.Sessions[k].Longest[0].JoulesKnown = 0
-	if power := NewPastPage(in).Picture.Devices[0].Lanes[0]; len(power.By) > 0 {
-		t.Errorf("what nobody measured is painted: %+v", power.By)
+	if power := NewPastPage(in).Picture.Devices[0].Lanes[0].Field.Lanes[0]; len(power.Layers) > 0 {
+		t.Errorf("what nobody measured is painted: %+v", power.Layers)
 	}
 }
 
@@ -434,8 +277,8 @@ func TestThePastIsBounded(t *testing.T) {
 	if want := "not listed: choose a shorter span, or read all <a href=\"/api/events?from="; !strings.Contains(text, want) {
 		t.Error("it is not said where all are")
 	}
-	if d := p.Picture.Devices[0]; len(d.Bands) != pastBands || d.More != fmt.Sprintf("+%d more", 1000-pastBands) || d.Rows > 2 {
-		t.Errorf("%d bands in %d rows, %s", len(d.Bands), d.Rows, d.More)
+	if d := p.Picture.Devices[0]; len(d.Who.Bands) != pastBands || d.More != fmt.Sprintf("+%d more", 1000-pastBands) || d.Who.Height > 2*bandRow {
+		t.Errorf("%d bands in %s pixels, %s", len(d.Who.Bands), d.Who.Pixels, d.More)
 	}
 	critical := false
 	for _, h := range p.Happened {
@@ -529,16 +372,20 @@ func TestNothingIsDrawnOfTheTimeBeforeTheFirstReading(t *testing.T) {
 		return store.Cause{From: in.From.Add(time.Duration(minute) * time.Minute)}
 	}
 	in.Story.Causes = []store.Cause{cause(130), cause(90)}
-	p := NewPastPage(in)
-	if got := p.Picture.KnownX + "+" + p.Picture.KnownWidth; got != "3.0+44.0" { // a step of an hour is two wide
+	begins := func() string { // of the first GPU's line, in units of which a step has two
+		d := NewPastPage(in).Picture.Devices[0].Lanes[0].Field.Lanes[0].Lines[0].D
+		return d[:strings.IndexAny(d, " l")]
+	}
+	if got := begins(); got != "M3" {
 		t.Error(got)
 	}
-	if text := render(t, p); !strings.Contains(text, `<clipPath id="past-known"><rect x="3.0" y="-9999" width="44.0"`) || strings.Count(text, `<g clip-path="url(#past-known)">`) != 6 {
-		t.Error("lines are not cut there")
+	line := NewPastPage(in).Picture.Devices[0].Lanes[0].Field.Lanes[0].Lines[0].D
+	if !strings.HasSuffix(line, "l21 0") { // from 13:00 until 23:30, and not until 24:00
+		t.Errorf("the line goes on: %s", line)
 	}
 	for _, began := range []int{-60, 130} { // before the span, and of what did not last no cause is kept
 		in.Story.Causes = []store.Cause{cause(began)}
-		if got := NewPastPage(in).Picture.KnownX; got != "2.0" {
+		if got := begins(); got != "M2" {
 			t.Errorf("a reading is hidden: %s", got)
 		}
 	}

@@ -12,21 +12,21 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/internal/when"
+	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
 // perStep is how many units of a picture's width a step has: readings are drawn in its middle.
 const perStep = 2
 
-// An axis is the time of a picture, from left to right.
-type axis struct{ from, to time.Time }
+// axisOf is the time of a grid, by the clocks of a zone.
+func axisOf(g past.Grid, zone *time.Location) picture.Axis {
+	return picture.Axis{From: g.From.In(zone), To: g.Time(g.Len()).In(zone), Zero: g.From, Unit: g.Step / perStep}
+}
 
-func (a axis) share(t time.Time) float64 { return float64(t.Sub(a.from)) / float64(a.to.Sub(a.from)) }
-
-// percent is a place in percent of the picture's width.
-func (a axis) percent(t time.Time) string { return hundredth(100*min(max(a.share(t), 0), 1)) + "%" }
-
-func axisOf(g past.Grid) axis { return axis{g.From, g.Time(g.Len())} }
+// stepsOf are those of a grid on an axis, whose first step begins with it.
+func stepsOf(g past.Grid, a picture.Axis) picture.Steps {
+	return picture.Steps{Axis: a, Begin: a.From, Step: g.Step, Middle: true, First: a.From, Last: a.To}
+}
 
 // clocksOf says how far the clocks are from UTC: a browser may not know the zone, and the zone may have no name.
 func clocksOf(from, to time.Time) string {
@@ -41,62 +41,111 @@ func clocksOf(from, to time.Time) string {
 	return strings.Join(out, " ")
 }
 
+const (
+	pastHeight = 100. // of a lane, in units
+	below      = 1e4  // all of a field's height, and more
+)
+
 func newPastPicture(in *PastInput, p *PastPage) *PastPicture {
-	a := axisOf(in.Grid)
-	units := perStep * in.Grid.Len()
-	out := &PastPicture{From: millis(a.from), To: millis(a.to), Step: exact(float64(in.Grid.Step.Milliseconds())), ViewWidth: strconv.Itoa(units)}
-	out.Clocks = clocksOf(a.from.In(in.From.Location()), a.to)
-	var path strings.Builder
-	for _, t := range ticksOf(a.from.In(in.From.Location()), a.to.In(in.From.Location())) {
-		out.Ticks = append(out.Ticks, PastTick{X: a.percent(t.at), Label: t.label, Minor: len(out.Ticks)%2 == 1})
-		fmt.Fprintf(&path, "M%s 0v9999", tenth(a.share(t.at)*float64(units)))
+	a := axisOf(in.Grid, in.From.Location())
+	steps := stepsOf(in.Grid, a)
+	out := &PastPicture{
+		Base: exact(float64(a.Zero.UnixMilli()) / 1000), Unit: exact(a.Unit.Seconds()), Page: exact(float64(a.Width()) / 10), Clocks: clocksOf(a.From, a.To),
+		Axis: picture.Field{Axis: a, ID: "past-axis", Height: below, Pixels: "18", Foot: "13", Clock: "0"},
 	}
-	out.TickPath = path.String()
-	if x := a.share(in.At); !in.At.IsZero() && x >= 0 && x <= 1 {
-		out.At = fmt.Sprintf("M%s 0v9999", tenth(x*float64(units)))
+	out.Axis.Show(in.At)
+	if out.Axis.Shown != "" {
+		out.Shown = strconv.Itoa(a.X(in.At))
 	}
+	ticks := out.Axis.Divide(0, below)
+	bare := picture.Field{Axis: a, Grid: out.Axis.Grid, Shown: out.Axis.Shown}
+	out.Axis.Ticks, out.Axis.Grid, out.Axis.Shown = ticks, "", ""
 	first, last := in.known()
-	out.KnownX = tenth(max(a.share(first), 0) * float64(units))
-	out.KnownWidth = tenth(max(min(a.share(last), 1)-max(a.share(first), 0), 0) * float64(units))
+	steps.First, steps.Last = latest(first, a.From), a.To
+	if last.Before(a.To) {
+		steps.Last = last
+	}
 	tops := topsOf(in)
 	for i := range in.Drawn {
 		d := &in.Drawn[i]
-		row := PastDevice{Key: d.UUID, Title: p.name(d), Name: clean(d.Name, longestName), Rows: 1, Index: say("gpu", strconv.Itoa(d.Index))}
+		row := PastDevice{Key: d.UUID, Title: p.name(d), Name: clean(d.Name, longestName), Index: say("gpu", strconv.Itoa(d.Index))}
 		if row.Title != row.Index {
 			row.Node = inShort(clean(d.Node, longestName))
 		}
 		if len(in.Devices) > 1 && len(in.Drawn) > 1 {
 			row.Path = p.path("gpu", d.UUID)
 		}
-		row.bands(in, in.Sessions[d.Key()], a, len(in.Drawn) == 1, in.Now)
+		row.Who = bare
+		row.bands(in, in.Sessions[d.Key()], len(in.Drawn) == 1)
 		series := seriesOf(in.Series, d.Key(), in.Grid)
 		for j := range pastLanes {
-			if !read(in, j) {
-				continue
+			if read(in, j) {
+				row.Lanes = append(row.Lanes, newPastLane(in, d.Key(), j, series.Values, bare, steps, tops[j]))
+				l := &row.Lanes[len(row.Lanes)-1]
+				l.Field.Says = l.Label + " of " + row.Title + ": " + l.Field.Says
 			}
-			lane := newPastLane(&pastLanes[j], tops[j], series.Values[j], in.Grid, len(in.Drawn) == 1)
-			if pastLanes[j].key == "power" {
-				lane.limit(series.Values[powerLimit], tops[j], in.Grid)
-				if lane.By = powerBy(in.Sessions[d.Key()].Longest, series.Values[j], in.Grid, tops[j], in.Hues); len(lane.By) > 0 && len(in.Drawn) > 1 {
-					lane.Band = "" // there is no room for both
-				}
-			}
-			if limit, known := in.slowdown(d.Key()); known && pastLanes[j].key == "temperature" {
-				lane.Limit = fmt.Sprintf("M0 %dh%d", int(math.Round(tops[j]-limit)), units)
-				lane.LimitText = say("slows at", celsius(limit))
-			}
-			lane.Says = pastLanes[j].label + " of " + row.Title + ": " + lane.Says
-			if b := in.Beside; b != nil {
-				if s, known := b.Series[d.Key()]; known {
-					lane.Beside = lineOf(s.Values[j], tops[j], b.Grid.Step, in.Grid, middle)
-				}
-			}
-			row.Lanes = append(row.Lanes, lane)
 		}
 		out.Devices = append(out.Devices, row)
 	}
 	return out
 }
+
+// newPastLane is a quantity of a device, with what it is held against and what it is compared with.
+func newPastLane(in *PastInput, k store.Key, lane int, columns [][]store.Value, bare picture.Field, steps picture.Steps, top float64) PastLane {
+	l, values, alone := &pastLanes[lane], columns[lane], len(in.Drawn) == 1
+	const room = pastHeight / 22 // above the highest value, and below the lowest
+	scale := picture.NewScale(room, pastHeight-room, l.floor, top, 1)
+	drawn := picture.Lane{Key: l.key, Scale: scale, Quantity: picture.Quantity{Label: l.label, Unit: l.unit, Scale: "1", Digits: "0"}}
+	out := PastLane{Key: l.key, Label: l.label, Field: bare}
+	out.Field.Height = pastHeight
+	out.Reading, out.Field.Says = extentOf(l, values, in.Grid)
+	mean := column(values, middle)
+	line := func(class string, steps picture.Steps, values []float32) {
+		if d := steps.Line(values, scale); d != "" || class == "line" {
+			drawn.Lines = append(drawn.Lines, picture.Path{Class: class, D: d})
+		}
+	}
+	switch l.key {
+	case "power":
+		if shares := powerBy(in.Sessions[k].Longest, values, in.Grid, in.Hues); shares != nil {
+			drawn.Layers = steps.Stack(mean, shares, scale)
+		}
+		line("limit", steps, column(columns[powerLimit], middle))
+		out.LimitText = limitOf(columns[powerLimit])
+	case "temperature":
+		if limit, known := in.slowdown(k); known {
+			drawn.Limit.Y, out.LimitText = out.Field.Part(scale.Y(limit)), say("slows at", celsius(limit))
+		}
+	}
+	if alone || l.band && len(drawn.Layers) == 0 { // of several there is no room for both
+		if d := steps.Between(column(values, least), column(values, most), scale); d != "" {
+			drawn.Areas = []picture.Path{{Class: "spread", D: d}}
+		}
+	}
+	line("line", steps, mean)
+	if b := in.Beside; b != nil {
+		if s, known := b.Series[k]; known {
+			line("beside", stepsOf(b.Grid, bare.Axis), column(s.Values[lane], middle))
+		}
+	}
+	out.Field.Lanes = []picture.Lane{drawn}
+	return out
+}
+
+// column is one figure of values, NaN where nothing was read.
+func column(values []store.Value, figure func(*store.Value) float64) []float32 {
+	out := make([]float32, len(values))
+	for i := range values {
+		if out[i] = float32(figure(&values[i])); values[i].Count == 0 {
+			out[i] = float32(math.NaN())
+		}
+	}
+	return out
+}
+
+func least(v *store.Value) float64  { return v.Least }
+func middle(v *store.Value) float64 { return v.Mean }
+func most(v *store.Value) float64   { return v.Most }
 
 // known is the span of which something can be known of the devices in the picture. Steps at its ends go beyond it: when the
 // first reading was, the causes know.
@@ -177,20 +226,6 @@ func topsOf(in *PastInput) []float64 {
 	return tops
 }
 
-func middle(v *store.Value) float64 { return v.Mean }
-
-func newPastLane(l *pastLane, top float64, values []store.Value, g past.Grid, alone bool) PastLane {
-	height := top - l.floor
-	room := math.Ceil(height / 20)
-	out := PastLane{Key: l.key, Label: l.label, Unit: l.unit, Above: exact(-room), Height: exact(height + 2*room), Top: exact(top)}
-	out.Line = lineOf(values, top, g.Step, g, middle)
-	if l.band || alone {
-		out.Band = bandOf(values, top)
-	}
-	out.Reading, out.Says = extentOf(l, values, g)
-	return out
-}
-
 // extentOf says what the values are: for the end of the lane, and for those who can't see it.
 func extentOf(l *pastLane, values []store.Value, g past.Grid) (short, long string) {
 	var all store.Value
@@ -223,85 +258,8 @@ func extentOf(l *pastLane, values []store.Value, g past.Grid) (short, long strin
 	return short, long
 }
 
-// A run is readings without a gap between them, from a first point up to and without an end.
-type run struct{ first, end int }
-
-func runsOf(values []store.Value) (out []run) {
-	for i := range values {
-		switch {
-		case values[i].Count == 0:
-		case len(out) > 0 && out[len(out)-1].end == i:
-			out[len(out)-1].end++
-		default:
-			out = append(out, run{i, i + 1})
-		}
-	}
-	return out
-}
-
-// lineOf draws one value of each reading as a path: each run from where its first step begins to where its last one ends, with
-// nothing between two runs. A unit of height is one of the quantity's; the step may be another than that of the picture.
-func lineOf(values []store.Value, top float64, step time.Duration, on past.Grid, of func(*store.Value) float64) string {
-	x := func(i, half int) int {
-		return int((2*int64(i) + int64(half)) * int64(step) * perStep / 2 / int64(on.Step))
-	}
-	end := perStep * on.Len()
-	var out pathText
-	for _, r := range runsOf(values) {
-		if x(r.first, 0) >= end {
-			break
-		}
-		y := func(i int) int { return int(math.Round(top - of(&values[i]))) }
-		out.move(x(r.first, 0), y(r.first))
-		last := r.first
-		for i := r.first; i < r.end && x(i, 1) < end; i++ {
-			out.line(x(i, 1), y(i))
-			last = i
-		}
-		out.line(min(x(last, 2), end), y(last))
-		out.flush()
-	}
-	return out.String()
-}
-
-// bandOf draws the room between the least and the most of each reading.
-func bandOf(values []store.Value, top float64) string {
-	y := func(v float64) int { return int(math.Round(top - v)) }
-	return areaOf(runsOf(values), func(i int) (low, high int) { return y(values[i].Least), y(values[i].Most) })
-}
-
-// areaOf draws the room between two edges; where they are the same all along a run, there is none.
-func areaOf(runs []run, edges func(point int) (low, high int)) string {
-	var out pathText
-	low := func(i int) int { y, _ := edges(i); return y }
-	high := func(i int) int { _, y := edges(i); return y }
-	for _, r := range runs {
-		flat := true
-		for i := r.first; i < r.end; i++ {
-			flat = flat && low(i) == high(i)
-		}
-		if flat {
-			continue
-		}
-		out.move(perStep*r.first, high(r.first))
-		for i := r.first; i < r.end; i++ {
-			out.line(perStep*i+1, high(i))
-		}
-		out.line(perStep*r.end, high(r.end-1))
-		out.line(perStep*r.end, low(r.end-1))
-		for i := r.end - 1; i >= r.first; i-- {
-			out.line(perStep*i+1, low(i))
-		}
-		out.line(perStep*r.first, low(r.first))
-		out.flush()
-		out.WriteByte('z')
-	}
-	return out.String()
-}
-
-// limit draws the power limit over time, and says what it was.
-func (l *PastLane) limit(values []store.Value, top float64, g past.Grid) {
-	l.Limit = lineOf(values, top, g.Step, g, middle)
+// limitOf says what a limit was.
+func limitOf(values []store.Value) string {
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, v := range values {
 		if v.Count > 0 {
@@ -309,11 +267,12 @@ func (l *PastLane) limit(values []store.Value, top float64, g past.Grid) {
 		}
 	}
 	switch {
-	case l.Limit == "":
+	case least > most:
+		return ""
 	case whole(least) == whole(most):
-		l.LimitText = say("of", watts(most))
+		return say("of", watts(most))
 	default:
-		l.LimitText = say("of", whole(least)+"–"+watts(most))
+		return say("of", whole(least)+"–"+watts(most))
 	}
 }
 
@@ -356,9 +315,8 @@ func atRest(values []store.Value, sessions [][people + 1]float64) float64 {
 }
 
 // powerBy divides what a device drew among the users of its processes, by the mean draw of each of their sessions. What is drawn
-// also at rest, or while nobody was there, is nobody's: hue "rest". It is empty where no session has a draw.
-func powerBy(sessions []store.Session, values []store.Value, g past.Grid, top float64, hues *Hues) (out []PastShare) {
-	const nobody = people + 1
+// also at rest, or while nobody was there, is nobody's. It is empty where no session has a draw.
+func powerBy(sessions []store.Session, values []store.Value, g past.Grid, hues *Hues) (out []picture.Share) {
 	weights := make([][people + 1]float64, len(values))
 	known := false
 	for i := range sessions {
@@ -384,100 +342,25 @@ func powerBy(sessions []store.Session, values []store.Value, g past.Grid, top fl
 		return nil
 	}
 	rest := atRest(values, weights)
-	edges := make([][nobody + 2]float64, len(values)) // from the bottom: nobody, and then the hues
-	for i := range values {
-		draw, all := values[i].Mean, 0.0
-		for _, w := range weights[i] {
-			all += w
-		}
-		at := min(rest, draw)
-		if all == 0 {
-			at = draw
-		}
-		edges[i][1] = at
-		for hue, w := range weights[i] {
-			if all > 0 {
-				at += (draw - min(rest, draw)) * w / all
-			}
-			edges[i][hue+2] = at
-		}
-	}
-	y := func(v float64) int { return int(math.Round(top - v)) }
-	for layer := range nobody + 1 {
-		hue := "rest"
-		if layer > 0 {
-			hue = "p" + strconv.Itoa(layer)
-		}
-		var runs []run
-		for _, r := range runsOf(values) { // of a hue only where it has something
-			for i := r.first; i < r.end; i++ {
-				switch {
-				case y(edges[i][layer]) == y(edges[i][layer+1]):
-				case len(runs) > 0 && runs[len(runs)-1].end == i && runs[len(runs)-1].first >= r.first:
-					runs[len(runs)-1].end++
-				default:
-					runs = append(runs, run{i, i + 1})
+	out = []picture.Share{}
+	for hue := range people + 1 {
+		watts := make([]float32, len(values))
+		drew := false
+		for i, w := range weights {
+			if w[hue] > 0 {
+				all, draw := 0.0, values[i].Mean
+				for _, weight := range w {
+					all += weight
 				}
+				watts[i], drew = float32((draw-min(rest, draw))*w[hue]/all), true
 			}
 		}
-		path := areaOf(runs, func(i int) (low, high int) { return y(edges[i][layer]), y(edges[i][layer+1]) })
-		if path != "" {
-			out = append(out, PastShare{hue, path})
+		if drew {
+			class := "p" + strconv.Itoa(1+hue)
+			out = append(out, picture.Share{Key: class, Hue: class, Watts: watts})
 		}
 	}
 	return out
-}
-
-// A pathText is the text of a path: each part is one absolute place and then short steps from it. Steps along a straight level
-// become one.
-type pathText struct {
-	strings.Builder
-	x, y   int // where the text has come to
-	ahead  int // how far the path is level from there, not written yet
-	inLine bool
-}
-
-func (t *pathText) move(x, y int) {
-	t.flush()
-	t.inLine = false
-	t.WriteByte('M')
-	t.number(x, true)
-	t.number(y, false)
-	t.x, t.y = x, y
-}
-
-func (t *pathText) line(x, y int) {
-	if y == t.y {
-		t.ahead = x - t.x
-		return
-	}
-	t.flush()
-	t.step(x-t.x, y-t.y)
-}
-
-// flush writes what is level.
-func (t *pathText) flush() {
-	if t.ahead != 0 {
-		t.step(t.ahead, 0)
-	}
-}
-
-func (t *pathText) step(dx, dy int) {
-	first := !t.inLine
-	if first {
-		t.WriteByte('l')
-		t.inLine = true
-	}
-	t.number(dx, first)
-	t.number(dy, false)
-	t.x, t.y, t.ahead = t.x+dx, t.y+dy, 0
-}
-
-func (t *pathText) number(v int, first bool) {
-	if !first && v >= 0 {
-		t.WriteByte(' ')
-	}
-	t.WriteString(strconv.Itoa(v))
 }
 
 const (
@@ -486,140 +369,61 @@ const (
 )
 
 // bands gives the longest processes a band each, in few rows.
-func (d *PastDevice) bands(in *PastInput, of PastSessions, a axis, alone bool, now time.Time) {
-	most := 2
+func (d *PastDevice) bands(in *PastInput, sessions PastSessions, alone bool) {
+	rows, used := 2, 1
 	if alone {
-		most = 5
+		rows = 5
 	}
-	list := slices.Clone(of.Longest)
+	list := slices.Clone(sessions.Longest)
 	slices.SortStableFunc(list, func(x, y store.Session) int { return cmp.Compare(y.To.Sub(y.From), x.To.Sub(x.From)) })
-	const thinnest = 0.002 // of the width
-	type taken struct{ from, to float64 }
-	rows := make([][]taken, most)
+	f := &d.Who
+	length := f.To.Sub(f.From)
+	free := picture.NewRows(rows)
 	var names []string
+	var places []int
 	for i := range list {
 		s := &list[i]
-		from, to := max(a.share(s.From), 0), min(a.share(s.To), 1)
-		if to < 0 || from > 1 || len(d.Bands) == pastBands {
+		to := latest(s.To, latest(s.From, f.From).Add(length/500)) // the thinnest
+		if s.To.Before(f.From) || s.From.After(f.To) || len(f.Bands) == pastBands {
 			continue
 		}
-		to = max(to, from+thinnest)
-		row := slices.IndexFunc(rows, func(r []taken) bool {
-			return !slices.ContainsFunc(r, func(t taken) bool { return from < t.to && t.from < to })
-		})
+		row := free.Take([2]time.Time{s.From, to})
 		if row < 0 {
 			continue
 		}
-		rows[row] = append(rows[row], taken{from, to})
-		d.Rows = max(d.Rows, row+1)
+		used = max(used, row+1)
 		name := clean(cmp.Or(s.Program, s.Name, "process "+strconv.Itoa(s.PID)), longestName)
 		owner := clean(s.User, longestName)
-		band := PastBand{
-			X: hundredth(100*from) + "%", Width: hundredth(100*(to-from)) + "%", Y: strconv.Itoa(row * bandRow), Hue: in.Hues.hueOf(s.User),
-			Name: name, Owner: owner,
+		zone := f.From.Location()
+		band := picture.Band{
+			Key: strconv.Itoa(s.PID) + "/" + stamp(s.From), Hue: in.Hues.hueOf(s.User), Name: name, Owner: owner,
+			Title: dots(name, owner, spanOf(s.From.In(zone), s.To.In(zone), in.Now), say("pid", strconv.Itoa(s.PID)), outcomes[s.Outcome]),
 		}
-		zone := a.from.Location()
+		f.Place(&band, s.From, to, false)
 		const narrowest = 0.022 // that has room for a name
-		if to-from < narrowest {
+		if min(f.Share(to), 1)-max(f.Share(s.From), 0) < narrowest {
 			band.Name, band.Owner = "", ""
 		}
-		band.Title = dots(name, owner, spanOf(s.From.In(zone), s.To.In(zone), now), say("pid", strconv.Itoa(s.PID)), outcomes[s.Outcome])
 		names = append(names, strings.TrimSuffix(name+" of "+owner, " of "))
-		d.Bands = append(d.Bands, band)
+		f.Bands, places = append(f.Bands, band), append(places, row)
 	}
-	if n := of.Count - len(d.Bands); n > 0 {
+	f.Height, f.Pixels = float64(used*bandRow), strconv.Itoa(used*bandRow)
+	for i := range f.Bands {
+		f.Rest(&f.Bands[i], float64(places[i]*bandRow), bandRow-2)
+	}
+	if n := sessions.Count - len(d.Who.Bands); n > 0 {
 		d.More = fmt.Sprintf("+%d more", n)
 	}
-	d.Says = "Nobody was on " + d.Title + "."
-	if of.Count > 0 {
-		d.Says = explain.Plural(of.Count, "process was", "processes were") + " on " + d.Title + "."
+	d.Who.Says = "Nobody was on " + d.Title + "."
+	if sessions.Count > 0 {
+		d.Who.Says = explain.Plural(sessions.Count, "process was", "processes were") + " on " + d.Title + "."
 		slices.Sort(names)
 		if names = slices.Compact(names); len(names) > 0 {
-			d.Says += " The longest: " + strings.Join(names[:min(len(names), 4)], ", ") + "."
+			d.Who.Says += " The longest: " + strings.Join(names[:min(len(names), 4)], ", ") + "."
 		}
 	}
 }
 
 var outcomes = map[store.Outcome]string{
 	store.Open: "goes on", store.Ended: "ended", store.Unseen: "its end was not seen", store.GPULost: "until the GPU was lost",
-}
-
-// A tick is a round time of a zone's clocks.
-type tick struct {
-	at    time.Time
-	label string
-}
-
-// mostTicks is how many there are at most.
-const mostTicks = 9
-
-// tickMinutes are the times between ticks that are shorter than a day.
-var tickMinutes = []int{1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720}
-
-// tickDays are the longer ones; those from 30 on are months.
-var tickDays = []int{1, 2, 7, 14, 30, 61, 91, 182, 365}
-
-// ticksOf are round times between two times, by the clocks of their zone: where these are set back, an hour comes twice, and
-// where they are set forward, one is left out.
-func ticksOf(from, to time.Time) []tick {
-	length := to.Sub(from)
-	for _, minutes := range tickMinutes {
-		if length <= mostTicks*time.Duration(minutes)*time.Minute {
-			return clockTicks(from, to, minutes)
-		}
-	}
-	for _, days := range tickDays {
-		if length <= mostTicks*time.Duration(days)*24*time.Hour {
-			return dayTicks(from, to, days)
-		}
-	}
-	return dayTicks(from, to, 365*int(1+length/(mostTicks*365*24*time.Hour)))
-}
-
-func clockTicks(from, to time.Time, minutes int) (out []tick) {
-	// Zones differ from UTC by whole quarters of an hour.
-	unit := time.Duration(min(minutes, 15)) * time.Minute
-	if 15%min(minutes, 15) != 0 {
-		unit = time.Minute
-	}
-	for at := from.Truncate(unit); !at.After(to); at = at.Add(unit) {
-		clock := at.Hour()*60 + at.Minute()
-		near := len(out) > 0 && at.Sub(out[len(out)-1].at) <= time.Duration(minutes)*time.Minute/2
-		if at.Before(from) || clock%minutes != 0 || near {
-			continue
-		}
-		label := at.Format("15:04")
-		name, offset := at.Zone()
-		if _, before := at.Add(-time.Duration(max(minutes, 60)) * time.Minute).Zone(); len(out) > 0 && before != offset {
-			label += " " + name
-		} else if clock == 0 {
-			label = at.Format("Mon 2")
-		}
-		out = append(out, tick{at, label})
-	}
-	return out
-}
-
-// dayTicks are beginnings of days, of weeks or of months.
-func dayTicks(from, to time.Time, days int) (out []tick) {
-	months := days / 30
-	for n := 0; ; n++ {
-		at, label := when.Day(from, n), "Mon 2"
-		round := days < 3 && (at.YearDay()%days == 0) || days >= 7 && at.Weekday() == time.Monday && (days == 7 || at.YearDay()/7%2 == 0)
-		if months > 0 {
-			at, label = when.Month(from, n), "Jan"
-			round = (int(at.Month())-1)%min(months, 12) == 0 && (months < 12 || at.Year()%(months/12) == 0)
-			if at.Month() == time.January {
-				label = "2006"
-			}
-		} else if days >= 7 || at.Day() == 1 {
-			label = "2 Jan"
-		}
-		if at.After(to) {
-			return out
-		}
-		if round && !at.Before(from) {
-			out = append(out, tick{at, at.Format(label)})
-		}
-	}
 }

@@ -10,7 +10,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,6 +22,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
 var begun = time.Date(2026, 3, 4, 14, 0, 7, 0, time.UTC)
@@ -135,26 +135,23 @@ func (w *walk) next(at time.Time) *gpu.Snapshot {
 func pathsOf(in *Input) map[string]string {
 	out := map[string]string{}
 	p := newPicture(in)
-	for _, l := range p.Lanes {
-		where := "picture " + p.Key + " " + l.Key + l.Transform + " "
-		for _, of := range l.Layers {
-			out[where+"of "+of.Key] = of.Path
-		}
-		for _, of := range slices.Concat(l.Areas, l.Lines) {
-			out[where+of.Class+of.Key] = of.D
-		}
-	}
+	fields := map[string]picture.Field{"picture " + p.Key: p.Field}
 	for _, c := range newCharts(in) {
-		for _, of := range slices.Concat(c.Areas, c.Lines) {
-			out["chart "+c.Key+c.Transform+of.Key] = of.D
-		}
+		fields["chart "+c.Key] = c.Field
 	}
 	for _, d := range in.devices() {
-		s := newSpark(in, d)
-		for _, of := range s.Layers {
-			out["spark "+d.UUID+s.Transform+of.Key] = of.Path
+		fields["spark "+d.UUID] = newSpark(in, d)
+	}
+	for name, f := range fields {
+		for _, l := range f.Lanes {
+			where := fmt.Sprint(name, " ", l.Key, l.Scale, " ")
+			for _, of := range l.Layers {
+				out[where+"of "+of.Key] = of.Path
+			}
+			for _, of := range slices.Concat(l.Areas, l.Lines) {
+				out[where+of.Class+of.Key] = of.D
+			}
 		}
-		out["spark "+d.UUID+s.HeatBy] = s.Heat
 	}
 	return out
 }
@@ -208,11 +205,11 @@ func TestAbsentIsAGap(t *testing.T) {
 		in = dr.see(&gpu.Snapshot{Node: "n", Time: begun.Add(time.Duration(i) * time.Second), Devices: []gpu.Device{drawnCard("n", 0, 100, degrees, 0)}})
 	}
 	p := newPicture(in)
-	heat := p.Lanes[1].Lines[0].D
+	heat := p.Field.Lanes[1].Lines[0].D
 	if runs := strings.Count(heat, "M"); runs != 2 {
 		t.Errorf("the temperature has %d runs: %s", runs, heat)
 	}
-	if power := p.Lanes[0].Lines[0].D; strings.Count(power, "M") != 1 {
+	if power := p.Field.Lanes[0].Lines[0].D; strings.Count(power, "M") != 1 {
 		t.Errorf("the power has a gap: %s", power)
 	}
 	if p.Readings[3].Value != "off" {
@@ -255,7 +252,7 @@ func TestPowerIsOfWhoDrawsIt(t *testing.T) {
 		in = dr.see(&gpu.Snapshot{Node: "n", Time: begun.Add(time.Duration(i) * time.Second), Devices: []gpu.Device{drawnCard("n", 0, 420, 50, 30, who...)}})
 	}
 	p := newPicture(in)
-	layers := p.Lanes[0].Layers
+	layers := p.Field.Lanes[0].Layers
 	var names []string
 	for _, l := range layers {
 		names = append(names, l.Key)
@@ -282,7 +279,7 @@ func TestPowerIsOfWhoDrawsIt(t *testing.T) {
 		}
 	}
 	var bands []string
-	for _, b := range p.Bands {
+	for _, b := range p.Field.Bands {
 		bands = append(bands, b.Name+" "+b.Owner)
 	}
 	if got, want := strings.Join(bands, ", "), "train.py anna, eval.py ben"; got != want {
@@ -299,11 +296,11 @@ func TestAYoungPicture(t *testing.T) {
 	for i := range 40 {
 		in := dr.see(w.next(begun.Add(time.Duration(i) * time.Second)))
 		p := newPicture(in)
-		if i == 0 && (!p.Empty || newCharts(in) != nil || len(newSpark(in, &in.Nodes[0].Devices[0]).Layers) > 0) {
+		if i == 0 && (!p.Empty || newCharts(in) != nil || len(newSpark(in, &in.Nodes[0].Devices[0]).Lanes) > 0) {
 			t.Error("there is something in a picture without a step")
 		}
-		if i > 3 && !strings.HasPrefix(p.View, "50406 0 60 ") {
-			t.Fatalf("after %d s the view is %q", i, p.View)
+		if i > 3 && (p.Field.X(p.Field.From) != 50406 || p.Field.Width() != 60) {
+			t.Fatalf("after %d s the picture is of %v", i, p.Field.Axis)
 		}
 	}
 }
@@ -344,7 +341,7 @@ func TestManyGPUs(t *testing.T) {
 		at := begun.Add(time.Duration(i) * time.Second)
 		in = dr.see(a.next(at), b.next(at))
 	}
-	names := func(ends []PictureEnd) (out []string) {
+	names := func(ends []picture.End) (out []string) {
 		for _, e := range ends {
 			if strings.Contains(e.Key, "/") {
 				out = append(out, e.Name)
@@ -354,18 +351,18 @@ func TestManyGPUs(t *testing.T) {
 		return out
 	}
 	p := newPicture(in)
-	want := names(p.Ends)
-	if len(want) != 5 || len(p.Lanes) != 2 {
-		t.Fatalf("%d lanes, named are %q", len(p.Lanes), want)
+	want := names(p.Field.Ends)
+	if len(want) != 5 || len(p.Field.Lanes) != 2 {
+		t.Fatalf("%d lanes, named are %q", len(p.Field.Lanes), want)
 	}
 	for _, c := range newCharts(in) {
-		if got := names(c.Ends); !slices.Equal(got, want) && c.Key != "sm_clock_mhz" {
+		if got := names(c.Field.Ends); !slices.Equal(got, want) && c.Key != "sm_clock_mhz" {
 			t.Errorf("%s names %q, want %q", c.Key, got, want)
 		}
 	}
-	for _, e := range [][]PictureEnd{p.Ends, newCharts(in)[0].Ends} {
+	for _, e := range [][]picture.End{p.Field.Ends, newCharts(in)[0].Field.Ends} {
 		for i := 1; i < len(e); i++ {
-			if e[i].at-e[i-1].at < 12.9 {
+			if e[i].At-e[i-1].At < 12.9 {
 				t.Errorf("%s stands on %s", e[i].Name, e[i-1].Name)
 			}
 		}
@@ -385,7 +382,7 @@ func TestFlags(t *testing.T) {
 	in.Alerts = []alert.Alert{of("a", alert.Warning, 1, time.Minute), of("other", alert.Critical, 0, time.Minute), of("info", alert.Info, 1, time.Minute)}
 	in.PastAlerts = []alert.Alert{of("b", alert.Critical, 1, 2*time.Minute), of("old", alert.Critical, 1, -time.Hour)}
 	var got []string
-	for _, f := range newPicture(in).Flags {
+	for _, f := range newPicture(in).Field.Flags {
 		got = append(got, f.Key+" "+f.Level+" "+f.Text)
 	}
 	if want := []string{"b bad slowed by heat", "a warn slowed by heat"}; !slices.Equal(got, want) {
@@ -406,23 +403,10 @@ func TestTheNameOfALimitHasRoom(t *testing.T) {
 		"both ends":         {[]reach{{.02, .3}, {.7, .98}}, []reach{{0, .05}, {.95, 1}}, "50%", "middle"},
 		"everywhere":        {[]reach{{0, .5}, {.5, 1}}, nil, "6", ""},
 	} {
-		p := Picture{Lanes: []PictureLane{{Key: "power", LimitAt: limitPlaces[0].x}}}
+		p := Picture{Field: picture.Field{Lanes: []picture.Lane{{Key: "power", Limit: picture.Limit{Y: "1%", X: limitPlaces[0].x}}}}}
 		p.giveRoom(of.flags, of.marks)
-		if l := p.Lanes[0]; l.LimitAt != of.x || l.LimitAnchor != of.anchor {
-			t.Errorf("%s: it stands at %s %s, want %s %s", name, l.LimitAt, l.LimitAnchor, of.x, of.anchor)
-		}
-	}
-}
-
-// What is shared has the colors of the pages.
-func TestSharedColors(t *testing.T) {
-	css, err := os.ReadFile("../static/shell.css")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, colors := range shareTokens {
-		if want := "--" + name + ": light-dark(" + colors[0] + ", " + colors[1] + ")"; !strings.Contains(string(css), want) {
-			t.Errorf("the pages do not have %s", want)
+		if l := p.Field.Lanes[0].Limit; l.X != of.x || l.Anchor != of.anchor {
+			t.Errorf("%s: it stands at %s %s, want %s %s", name, l.X, l.Anchor, of.x, of.anchor)
 		}
 	}
 }
@@ -440,7 +424,7 @@ func TestSharedIsWhole(t *testing.T) {
 			in = dr.see(snaps...)
 		}
 		in.Layers.Headline = "train.py <b> is heating GPU 0."
-		for _, theme := range []Theme{Light, Dark} {
+		for _, theme := range []picture.Theme{picture.Light, picture.Dark} {
 			var out bytes.Buffer
 			if err := NewShared(*in, theme).Render(t.Context(), &out); err != nil {
 				t.Fatal(err)
@@ -548,8 +532,8 @@ func TestChartsHaveTheUnitOfTheirValues(t *testing.T) {
 		}
 		c := charts[i]
 		_, unit, _ := strings.Cut(want, " ")
-		if strings.ReplaceAll(c.Most, nbsp, " ") != want || c.Unit != unit || c.Data.Unit != unit {
-			t.Errorf("%v is %q at most, in %s, and the script says %s", in, c.Most, c.Unit, c.Data.Unit)
+		if strings.ReplaceAll(c.Most, nbsp, " ") != want || c.Unit != unit || c.Field.Lanes[0].Quantity.Unit != unit {
+			t.Errorf("%v is %q at most, in %s, and the script says %s", in, c.Most, c.Unit, c.Field.Lanes[0].Quantity.Unit)
 		}
 	}
 }

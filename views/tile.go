@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
 // A Tile shows one device: as a card, or in less room.
@@ -45,7 +46,7 @@ type Tile struct {
 	Pinned bool
 	Pin    templ.SafeURL // the address of the page with this device pinned, or no more; empty where nothing can be pinned
 
-	Spark  Spark // of a card
+	Spark  picture.Field // of a card
 	device *gpu.Device
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -27,8 +28,8 @@ var components = map[string]string{
 	"waiting": "#waiting", "failures": "#failures", "failure": "#failure-list > li", "limitations": "#limits", "machineNow": "#host", "machineRows": "#host-rows", "hostRow": "#host-rows > div",
 	"gpuList": "#gpus", "gpuChoices": "#gpus .choices", "options": ".choices select", "reading": ".nums b", "card": "li.card", "num3": ".nums p", "bar": "svg.bar",
 	"tileGroup": "li.node", "squares": ".wall > li", "oneGPU": "dl.figs",
-	"picture": "figure.picture", "pictureDrawn": "#picture .drawn", "pictureLane": "#picture [data-lane] path", "pictureChoice": "#picture-choice",
-	"charts": "#charts .chart", "spark": "svg.spark", "shared": "svg[width='1200']",
+	"pictureFigure": "figure.picture", "View": "#picture svg.plot", "Draw": "#picture .lanes", "lane": "#picture [data-scale] path", "Ends": "#charts .ends text", "pictureChoice": "#picture-choice",
+	"charts": "#charts .chart", "shared": "svg[width='1200']",
 	// Several nodes.
 	"aboutNode": "nav.back", "silentNote": "#silent-node", "nodeNoteList": "ul.node-notes", "since": ".since", "standouts": "#standouts", "nodeChoices": ".choices [name=by]",
 	"nodeGroups": "ul.node-groups", "nodeTable": "table.nodes-table", "nodeRow": ".nodes-table tbody th a", "listed": "#node-pages", "userTable": "table.users-table",
@@ -49,7 +50,7 @@ var components = map[string]string{
 	"ErrorPage": "body.error", "errorBody": "body.error", "simulated": "#simulated", "recorded": "#recorded",
 	// The past.
 	"pastBody": "body.of-past", "pastForm": ".past-form", "pastLinks": ".past-choice", "pastTrouble": "#past-trouble", "pastNothing": "#past-nothing",
-	"pastPicture": "#past-picture", "pastDevice": ".past-gpu", "pastName": ".past-lane > h3", "pastMarks": ".past-lane use", "pastHappened": "#past-happened li", "pastThingsOf": "#past-happened ol",
+	"pastPicture": "#past-picture", "pastDevice": ".past-gpu", "pastName": ".past-lane > h3", "pastHappened": "#past-happened li", "pastThingsOf": "#past-happened ol",
 	"pastUse": "#past-use tbody tr", "pastThen": "#past-then", "pastNext": "#past-next li", "pastBoth": "#past-both tbody tr",
 	// Documents.
 	"docsTop": ".docs > .top", "docsLink": ".docs [aria-current=page]", "docsBody": "body.docs.viewer", "referenceBody": "body.docs main", "operationDoc": ".verb",
@@ -81,9 +82,11 @@ func componentsIn(t *testing.T, b *browsertest.Tab) map[string]bool {
 func allComponents(t *testing.T) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "views", "*.templ"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files: %v", len(files), err)
+	engine, err2 := filepath.Glob(filepath.Join("..", "..", "views", "picture", "*.templ"))
+	if err := errors.Join(err, err2); err != nil || len(files) == 0 || len(engine) == 0 {
+		t.Fatalf("%d files, %d of pictures: %v", len(files), len(engine), err)
 	}
+	files = append(files, engine...)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {

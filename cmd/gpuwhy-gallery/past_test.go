@@ -125,14 +125,16 @@ func BenchmarkThePastIsDrawn(b *testing.B) {
 	n := 0.0
 	for b.Loop() {
 		tab.Visit(address)
-		tab.Until(`document.getElementById("past-picture")?.tabIndex === 0 && performance.getEntriesByName("first-contentful-paint").length > 0`)
+		tab.Until(`document.readyState === "complete" && document.getElementById("past-picture") && performance.getEntriesByName("first-contentful-paint").length > 0`)
 		browsertest.Call(tab, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
 		before := durations(tab)["TaskDuration"]
 		for unit, took := range browsertest.Ask[map[string]float64](tab, `(async () => {
 			const at = performance.getEntriesByType("navigation")[0], paint = performance.getEntriesByName("first-contentful-paint")[0].startTime;
-			const began = performance.now(), old = document.querySelector("main");
+			const began = performance.now();
+			let placed = false;
+			document.body.addEventListener("patched", () => { placed = true; }, { once: true });
 			document.querySelector(".past-choice a[href*='from=24h']").click();
-			while (document.querySelector("main") === old) await new Promise((r) => requestAnimationFrame(r));
+			while (!placed) await new Promise((r) => requestAnimationFrame(r));
 			await new Promise((r) => requestAnimationFrame(() => setTimeout(r)));
 			return { "ms-all/op": paint, "ms-browser/op": paint - at.responseStart, "ms-in-place/op": performance.now() - began };
 		})()`) {
@@ -166,11 +168,11 @@ func TestLastNightIsFound(t *testing.T) {
 	click(".nav a[href$='past']")
 	b.Until(`document.body?.classList.contains("of-past") && document.readyState === "complete"`)
 	click(".past-choice a[href*='last+night']")
-	b.Until(`location.search.includes("last+night") && document.querySelector(".why")?.textContent.includes("train_sdxl.py of jokafor ran")`)
+	b.Until(`location.search.includes("last+night") && document.querySelector(".past-choice a[href*='last+night']").hasAttribute("aria-current") && document.querySelector(".why")?.textContent.includes("train_sdxl.py of jokafor ran")`)
 }
 
 const pointer = `((type, share, by) => {
-  const picture = document.getElementById("past-picture"), box = picture.querySelector("[data-lane] > svg").getBoundingClientRect();
+  const picture = document.getElementById("past-picture"), box = picture.querySelector("[data-quantity] > svg").getBoundingClientRect();
   const at = { clientX: box.left + share * box.width, clientY: box.top + 5, bubbles: true, pointerId: 1, pointerType: by };
   picture.setPointerCapture = () => {};
   picture.dispatchEvent(new PointerEvent(type, at));
@@ -187,7 +189,7 @@ type pastTab struct {
 func (p *pastTab) visit(query string) {
 	p.t.Helper()
 	p.Visit(p.address + query)
-	p.Until(`document.getElementById("past-picture")?.tabIndex === 0`)
+	p.Until(`document.readyState === "complete" && document.getElementById("past-picture") !== null && performance.getEntriesByType("resource").some((e) => e.name.endsWith("then.js"))`)
 }
 
 func (p *pastTab) point(kind string, share float64, by string) {
@@ -209,7 +211,7 @@ func (p *pastTab) keys(keys ...string) {
 // until waits until the address says that, and the page about it is shown.
 func (p *pastTab) until(asked map[string]string, also string) {
 	p.t.Helper()
-	wants := []string{`document.getElementById("past-picture")?.tabIndex === 0`, also}
+	wants := []string{`document.getElementById("past-picture") !== null`, also}
 	for name, value := range asked {
 		wants = append(wants, fmt.Sprintf(`(new URLSearchParams(location.search).get(%q) ?? "") === %q`, name, value))
 	}
@@ -219,19 +221,19 @@ func (p *pastTab) until(asked map[string]string, also string) {
 // All that somebody chooses in the picture is in the address afterwards, whatever it is chosen with.
 func TestThePictureIsUsed(t *testing.T) {
 	p := &pastTab{quietTab(t, 1440, 900), t, startGallery(t) + "state/past-one/past"}
-	const power = `document.querySelector("[data-lane=power] output").value`
+	const power = `[...document.querySelectorAll("[data-reading=power] .v")].find((v) => v.checkVisibility()).innerText`
 	const night = "?from=2026-03-28T20:00:00Z&to=2026-03-29T08:00:00Z&tz=UTC"
 
 	p.visit(night)
 	idle := browsertest.Ask[string](p.Tab, power)
-	const atCursor = power + ` + " " + document.getElementById("past-time").value`
-	for share, want := range map[float64][2]string{0.125: {"\u00a0W", ":30"}, 0.25: {"–", ":00"}} { // gpuwhy was away at 23:00
+	const atCursor = power + ` + " " + document.querySelector(".past-axis .pill + text")?.textContent`
+	for share, want := range map[float64][2]string{0.125: {"W", ":30"}, 0.25: {"–", ":00"}} { // gpuwhy was away at 23:00
 		p.point("pointermove", share, "mouse")
 		if got := browsertest.Ask[string](p.Tab, atCursor); !strings.Contains(got, want[0]) || !strings.Contains(got, want[1]) {
 			t.Errorf("at the cursor: %q, want %q", got, want)
 		}
 	}
-	p.point("pointerleave", 0, "mouse")
+	browsertest.Ask[bool](p.Tab, `(document.querySelector("h1").dispatchEvent(new PointerEvent("pointermove", { bubbles: true })), true)`)
 	if got := browsertest.Ask[string](p.Tab, power); got != idle {
 		t.Errorf("without a cursor: %q, want %q", got, idle)
 	}
@@ -246,13 +248,43 @@ func TestThePictureIsUsed(t *testing.T) {
 	p.point("pointerdown", 0.25, "touch")
 	p.point("pointercancel", 0.3, "touch")
 	p.point("pointerup", 0.5, "touch")
-	p.until(map[string]string{"from": "2026-03-28T20:00:00Z"}, `document.getElementById("past-drag").getAttribute("d") === ""`)
+	p.until(map[string]string{"from": "2026-03-28T20:00:00Z"}, `document.querySelector("#past-picture .span") === null`)
 
 	p.visit("?from=6h&tz=UTC")
 	p.keys(kb.Home, "shift "+kb.PageDown, "shift "+kb.PageDown, kb.Enter)
 	p.until(map[string]string{"from": "2026-03-29T04:00:00Z", "to": "2026-03-29T05:12:00Z"}, "true")
 	p.Do(chromedp.NavigateBack())
 	p.until(map[string]string{"from": "6h", "to": ""}, `document.querySelector("h1").textContent.includes("04:00 to 10:00")`)
+
+	// What was typed and not sent gives way to what is chosen, and the page is not loaded anew for that.
+	p.Do(chromedp.SendKeys(".past-form [name=from]", "soon"))
+	browsertest.Ask[bool](p.Tab, `(window.stays = true, document.querySelector(".past-choice a[href*='from=15m']").click(), true)`)
+	p.until(map[string]string{"from": "15m"}, `window.stays && document.querySelector(".past-form [name=from]").value === "15m"`)
+}
+
+// A page of the past that was changed in its place is the one that is loaded, whatever was chosen.
+func TestAChosenPastIsTheLoadedOne(t *testing.T) {
+	p := &pastTab{quietTab(t, 1440, 900), t, startGallery(t) + "state/past-day/past"}
+	p.visit("?from=6h&tz=UTC")
+	for _, link := range []string{
+		".past-choice a[href*='from=24h']", ".past-choice a[href*='gpu=GPU-00000000-0000-4000-8000-000000000006']", ".past-compare a[href*=yesterday]",
+		"#past-happened li:last-child a", "#past-back", "#past-close", ".past-choice a[href*='from=1h']",
+	} {
+		if diff := browsertest.Ask[string](p.Tab, fmt.Sprintf(`(async () => {
+			const changed = new Promise((done) => document.body.addEventListener("patched", done, { once: true }));
+			document.querySelector(%q).click();
+			await changed;
+			const fresh = new DOMParser().parseFromString(await (await fetch(location.href, { headers: { Accept: "text/html" } })).text(), "text/html");
+			const own = new Set(["open", "data-told"]);
+			const written = (node) => !(node instanceof Element || node.nodeType === 1) ? [node.nodeValue]
+				: [node.localName, ...[...node.attributes].filter((a) => !own.has(a.name)).map((a) => a.name + "=" + a.value).sort(),
+					...(node.hasAttribute("data-own") || node.localName === "noscript" ? [] : [...node.childNodes].flatMap(written))];
+			const [now, next] = [written(document.body), written(fresh.body)], i = now.findIndex((text, i) => text !== next[i]);
+			return i < 0 && now.length === next.length && document.title === fresh.title ? "" : now[i] + " in place of " + next[i];
+		})()`, link)); diff != "" {
+			t.Errorf("after %s there is %s", link, diff)
+		}
+	}
 }
 
 // The machine is shown as it was: by a click or a key, step by step, replayed, and not any more after a way back.

@@ -247,7 +247,9 @@ func pingsOutlive(t *testing.T) bool {
 			Status:    func(*insight.Fleet, []byte) ([]byte, error) { return []byte("{}"), nil },
 			PingEvery: pingEvery, WriteTimeout: 3 * time.Second,
 		})
-		site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.Serve(w, r, "") }))
+		site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.Serve(w, r.WithContext(auth.NewContext(r.Context(), new(auth.LocalOwner()))), "")
+		}))
 		t.Cleanup(func() {
 			if err := h.Shutdown(context.Background(), "the end"); err != nil {
 				t.Error(err)

@@ -28,7 +28,8 @@ func (p *program) remembered() (reading string) {
 	u := p.await("there is a reading", func(contract.Update) bool { return true })
 	at := moment(p.t, &u.Timestamp).Truncate(time.Millisecond) // as it is kept
 	testkit.Until(p.t, "the past has the reading of "+u.Timestamp, func() bool {
-		list, ok := p.readings("power_draw", "from="+at.Format(time.RFC3339Nano))
+		// In a database of several programs, readings of another are no news of this one.
+		list, ok := p.readings("power_draw", "from="+at.Format(time.RFC3339Nano)+"&node="+url.QueryEscape(u.Node))
 		return ok && len(list) > 0
 	})
 	return u.Timestamp

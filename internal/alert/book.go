@@ -2,18 +2,15 @@ package alert
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"reflect"
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
-// A Book is what people see of alerts and say of them. An [Engine] is one, of what it looks at itself; a [Shared] has
-// also those that other programs tell of.
+// A Book is what people see of alerts. An [Engine] is one, of what it looks at itself; a [Shared] has also those that other
+// programs tell of.
 type Book interface {
 	// Rules returns the rules in force.
 	Rules() []Rule
@@ -28,14 +25,6 @@ type Book interface {
 	EndedSince(node string, from time.Time) int
 	// Silences returns the silences in force, the one that ends first, first.
 	Silences(now time.Time) []Silence
-	// Acknowledge records that somebody knows of an alert; nil takes that back.
-	Acknowledge(id string, by *Acknowledgment) (Change, error)
-	// Dismiss ends an alert in the state [NoData].
-	Dismiss(id string, now time.Time) (Change, error)
-	// SilenceAll puts several silences in force; if one of them can't be, none is.
-	SilenceAll(list []Silence, now time.Time) ([]Silence, []Change, error)
-	// Unsilence ends a silence.
-	Unsilence(id string) ([]Change, error)
 }
 
 // A Report is what a program tells others of the alerts of a node that it reads.
@@ -52,43 +41,6 @@ func (r *Report) same(as *Report) bool {
 	})
 }
 
-// An Order is what somebody says of the alerts of a node that another program reads. One of its fields is set.
-type Order struct {
-	Acknowledge string          `json:"acknowledge,omitempty"` // the alert's ID
-	By          *Acknowledgment `json:"by,omitempty"`          // who does; nil takes it back
-	Dismiss     string          `json:"dismiss,omitempty"`     // the alert's ID
-	Silence     []Silence       `json:"silence,omitempty"`
-	Unsilence   *Silence        `json:"unsilence,omitempty"` // and each other that says the same; of a node that has none nothing changes
-}
-
-// An Outcome is what became of an [Order].
-type Outcome struct {
-	Changes  []Change
-	Silences []Silence // that were made
-}
-
-// Carry does what an order says.
-func (e *Engine) Carry(o *Order, now time.Time) (out Outcome, err error) {
-	var c Change
-	switch {
-	case o.Acknowledge != "":
-		c, err = e.Acknowledge(o.Acknowledge, o.By)
-		out.Changes = []Change{c}
-	case o.Dismiss != "":
-		c, err = e.Dismiss(o.Dismiss, now)
-		out.Changes = []Change{c}
-	case o.Unsilence != nil:
-		if out.Changes, err = e.unsilence(o.Unsilence.like); errors.Is(err, ErrUnknown) {
-			err = nil
-		}
-	case len(o.Silence) > 0:
-		out.Silences, out.Changes, err = e.SilenceAll(o.Silence, now)
-	default:
-		err = Refuse("order", "says nothing")
-	}
-	return out, err
-}
-
 // Report is what this engine tells others of a node.
 func (e *Engine) Report(node string, now time.Time) *Report {
 	return &Report{e.standingOf(node), OfNode(e.Silences(now), node), e.Rules()}
@@ -97,12 +49,10 @@ func (e *Engine) Report(node string, now time.Time) *Report {
 // mostOfNode is how many alerts that are over a book remembers of one node of others.
 const mostOfNode = 20
 
-// A Shared book has the alerts of its engine and those that other programs report of their nodes. What is said of one of
-// those goes to the program that has it.
+// A Shared book has the alerts of its engine and those that other programs report of their nodes. What its engine changes is
+// of its own alone.
 type Shared struct {
 	*Engine
-	// Send has an order carried out by the program that reads a node, and returns what became of it.
-	Send func(node string, o *Order) (Outcome, error)
 
 	mu      sync.Mutex
 	reports map[string]*Report
@@ -265,112 +215,29 @@ func (s *Shared) nodesOf(is func(node string, r *Report) bool) (nodes []string) 
 	return nodes
 }
 
-// ofAlert is the node with that alert; none where the alert is the engine's own, or where several nodes call one of theirs so:
-// one of them lies.
-func (s *Shared) ofAlert(id string) []string {
+// Holder is the node whose report has that alert; empty where the alert is the engine's own, or where several nodes call one of
+// theirs so: one of them lies.
+func (s *Shared) Holder(id string) string {
 	is := func(a Alert) bool { return a.ID == id }
 	nodes := s.nodesOf(func(_ string, r *Report) bool { return slices.ContainsFunc(r.Standing, is) })
-	if len(nodes) > 1 || len(nodes) > 0 && slices.ContainsFunc(s.Engine.Standing(), is) {
-		return nil
+	if len(nodes) != 1 || slices.ContainsFunc(s.Engine.Standing(), is) {
+		return ""
 	}
-	return nodes
+	return nodes[0]
 }
 
-// sendOne sends an order about one alert.
-func (s *Shared) sendOne(node string, o *Order) (Change, error) {
-	out, err := s.Send(node, o)
-	if err != nil || len(out.Changes) == 0 {
-		return Change{}, err
-	}
-	return out.Changes[0], nil
+// Covered are the nodes that report and that a silence is about.
+func (s *Shared) Covered(x *Silence) []string {
+	return s.nodesOf(func(node string, _ *Report) bool { return x.isOf(node) })
 }
 
-// Acknowledge records that somebody knows of an alert; nil takes that back.
-func (s *Shared) Acknowledge(id string, by *Acknowledgment) (Change, error) {
-	for _, node := range s.ofAlert(id) {
-		return s.sendOne(node, &Order{Acknowledge: id, By: by})
-	}
-	return s.Engine.Acknowledge(id, by)
+// Silenced are the nodes whose report has such a silence.
+func (s *Shared) Silenced(x *Silence) []string {
+	return s.nodesOf(func(_ string, r *Report) bool { return slices.ContainsFunc(r.Silences, x.like) })
 }
 
-// Dismiss ends an alert in the state [NoData].
-func (s *Shared) Dismiss(id string, now time.Time) (Change, error) {
-	for _, node := range s.ofAlert(id) {
-		return s.sendOne(node, &Order{Dismiss: id})
-	}
-	return s.Engine.Dismiss(id, now)
-}
-
-// SilenceAll puts several silences in force, each at all nodes that it covers, and one of all in the engine, too. It is an error where none of
-// those that report takes one; a node that does not answer is not silenced, and does not hold up the others.
-func (s *Shared) SilenceAll(list []Silence, now time.Time) (made []Silence, changes []Change, err error) {
-	for i := range list {
-		x := list[i]
-		x.Since = now
-		if err := x.check(); err != nil {
-			return nil, nil, err
-		}
-	}
-	for _, x := range list {
-		nodes := s.nodesOf(func(node string, _ *Report) bool { return x.isOf(node) })
-		outcomes, failed := s.sendAll(nodes, &Order{Silence: []Silence{x}})
-		for _, err := range failed {
-			if len(outcomes) == 0 {
-				return nil, nil, err
-			}
-		}
-		var of []Silence
-		for _, out := range outcomes {
-			of, changes = append(of, out.Silences...), append(changes, out.Changes...)
-		}
-		if len(of) == 0 || x.Node == "" { // of no node that reports, or of all: also of what the engine looks at
-			own, more, err := s.Engine.SilenceAll([]Silence{x}, now)
-			if err != nil {
-				return nil, nil, err
-			}
-			of, changes = append(of, own...), append(changes, more...)
-		}
-		made = append(made, of[0])
-	}
-	return made, changes, nil
-}
-
-// mostSends is how many orders are under way at the same time.
-const mostSends = 64
-
-// sendAll sends an order to several nodes. It returns what became of it, and why nodes have not carried it out.
-func (s *Shared) sendAll(nodes []string, o *Order) (done []Outcome, failed map[string]error) {
-	var g errgroup.Group
-	g.SetLimit(mostSends)
-	var mu sync.Mutex
-	failed = map[string]error{}
-	for _, node := range nodes {
-		g.Go(func() error {
-			out, err := s.Send(node, o)
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				done = append(done, out)
-			} else {
-				failed[node] = err
-			}
-			return nil
-		})
-	}
-	_ = g.Wait() // its functions return none
-	return done, failed
-}
-
-// like reports whether a silence says the same, whatever its ID.
-func (x *Silence) like(y Silence) bool {
-	return x.Rule == y.Rule && x.Node == y.Node && x.GPU == y.GPU && x.By == y.By && x.Comment == y.Comment && x.Until.Equal(y.Until)
-}
-
-// Unsilence ends a silence wherever it is in force: also at nodes whose report does not have it yet. It is an error where one whose report
-// has it does not answer.
-func (s *Shared) Unsilence(id string) (changes []Change, err error) {
-	var of *Silence
-	has := func(_ string, r *Report) bool { return slices.ContainsFunc(r.Silences, of.like) }
+// FindSilence finds a silence by the ID that any of those gave it who have it.
+func (s *Shared) FindSilence(id string) (x Silence, ok bool) {
 	known := s.Engine.Silences(time.Time{})
 	s.nodesOf(func(_ string, r *Report) bool {
 		known = append(known, r.Silences...)
@@ -378,21 +245,12 @@ func (s *Shared) Unsilence(id string) (changes []Change, err error) {
 	})
 	i := slices.IndexFunc(known, func(x Silence) bool { return x.ID == id })
 	if i < 0 {
-		return nil, ErrUnknown
+		return x, false
 	}
-	of = &known[i]
-	having := s.nodesOf(has)
-	outcomes, failed := s.sendAll(s.nodesOf(func(node string, _ *Report) bool { return of.isOf(node) }), &Order{Unsilence: of})
-	for _, out := range outcomes {
-		changes = append(changes, out.Changes...)
-	}
-	more, err := s.unsilence(of.like) // of the engine
-	if errors.Is(err, ErrUnknown) {
-		err = nil
-	}
-	changes = append(changes, more...)
-	for _, node := range having {
-		err = cmp.Or(err, failed[node])
-	}
-	return changes, err
+	return known[i], true
+}
+
+// like reports whether a silence says the same, whatever its ID.
+func (x *Silence) like(y Silence) bool {
+	return x.Rule == y.Rule && x.Node == y.Node && x.GPU == y.GPU && x.By == y.By && x.Comment == y.Comment && x.Until.Equal(y.Until)
 }

@@ -1,7 +1,6 @@
 package alert
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,7 +58,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// shared is a book of a hub, with the engines of two nodes that its orders reach.
+// shared is a book of a hub, and the engines of two nodes that report to it.
 func shared(t *testing.T) (*Shared, map[string]*Engine) {
 	t.Helper()
 	s, nodes := Share(New([]Rule{Default("node_silent", NodeSilent)})), map[string]*Engine{}
@@ -68,12 +67,6 @@ func shared(t *testing.T) (*Shared, map[string]*Engine) {
 		m := at(0, 99)
 		m.Node, m.Devices[0].Node, m.Devices[0].UUID = node, node, "GPU-of-"+node
 		nodes[node].Observe(&insight.Moment{Snapshot: m})
-	}
-	s.Send = func(node string, o *Order) (Outcome, error) {
-		if nodes[node] == nil {
-			return Outcome{}, errors.New(node + " does not answer")
-		}
-		return nodes[node].Carry(o, start)
 	}
 	report(s, nodes)
 	return s, nodes
@@ -112,90 +105,50 @@ func TestSharedAlerts(t *testing.T) {
 	if s.Firing(of.Device.Node) != 1 || len(s.Others()) != 2 {
 		t.Error("an alert that was told to have fired does not stand once")
 	}
-	c, err := s.Acknowledge(of.ID, &Acknowledgment{By: "ann", At: start})
-	if err != nil || c.Acknowledged == nil || nodes[of.Device.Node].Standing()[0].Acknowledged.By != "ann" {
-		t.Fatalf("%+v, %v", c, err)
+	if got := s.Holder(of.ID); got != of.Device.Node || s.Holder("none") != "" {
+		t.Errorf("%s is held by %q", of.ID, got)
+	}
+	if _, err := nodes[of.Device.Node].Acknowledge(of.ID, &Acknowledgment{By: "ann", At: start}); err != nil {
+		t.Fatal(err)
 	}
 	if !report(s, nodes) || s.Others()[0].Acknowledged == nil && s.Others()[1].Acknowledged == nil {
 		t.Error("what was acknowledged at the node is no news")
-	}
-	if _, err := s.Acknowledge("none", nil); !errors.Is(err, ErrUnknown) {
-		t.Errorf("%v", err)
-	}
-	if _, err := s.Dismiss(of.ID, start); !errors.Is(err, ErrReported) {
-		t.Errorf("%v", err)
 	}
 	if !s.Take("one", nil) || s.Firing("one") != 0 {
 		t.Error("a node that is gone has alerts")
 	}
 }
 
+// A silence that several have is in force once, and is found by the ID that any of them gave it.
 func TestSharedSilences(t *testing.T) {
 	s, nodes := shared(t)
-	until := start.Add(time.Hour)
-	made, changes, err := s.SilenceAll([]Silence{{Comment: "maintenance", Until: until}}, start)
-	if err != nil || len(made) != 1 || len(changes) != 2 {
-		t.Fatalf("%+v, %d changes, %v", made, len(changes), err)
+	all := Silence{Comment: "maintenance", Until: start.Add(time.Hour)}
+	for _, e := range []*Engine{s.Engine, nodes["one"], nodes["two"]} {
+		if _, _, err := e.Silence(all, start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := Silence{Node: "one", Until: start.Add(time.Hour)}
+	if _, _, err := nodes["one"].Silence(one, start); err != nil {
+		t.Fatal(err)
 	}
 	report(s, nodes)
-	if got := s.Silences(start); len(got) != 1 || got[0].Comment != "maintenance" {
+	if got := s.Silences(start); len(got) != 2 {
 		t.Errorf("%+v is in force", got)
 	}
-	for node, e := range nodes {
-		if len(e.Silences(start)) != 1 {
-			t.Errorf("%s has %d silences", node, len(e.Silences(start)))
+	for _, e := range []*Engine{s.Engine, nodes["one"], nodes["two"]} {
+		if x, ok := s.FindSilence(e.Silences(start)[0].ID); !ok || x.Comment != "maintenance" {
+			t.Errorf("found: %+v, %t", x, ok)
 		}
 	}
-	for _, e := range nodes { // by the ID that any of them gave it
-		if _, err := s.Unsilence(e.Silences(start)[0].ID); err != nil {
-			t.Fatal(err)
-		}
-		report(s, nodes)
-		if _, _, err := s.SilenceAll([]Silence{{Comment: "maintenance", Until: until}}, start); err != nil {
-			t.Fatal(err)
-		}
-		report(s, nodes)
+	if x, ok := s.FindSilence("none"); ok {
+		t.Errorf("found: %+v", x)
 	}
-	if _, err := s.Unsilence(made[0].ID); !errors.Is(err, ErrUnknown) {
-		t.Errorf("a silence that is over: %v", err)
+	if got := s.Covered(&all); !slices.Equal(got, []string{"one", "two"}) || !slices.Equal(s.Silenced(&all), got) {
+		t.Errorf("%q are covered, %q have it", got, s.Silenced(&all))
 	}
-	if _, err := s.Unsilence(s.Silences(start)[0].ID); err != nil {
-		t.Fatal(err)
-	}
-	report(s, nodes)
-	if got := s.Silences(start); len(got) != 0 {
-		t.Errorf("%+v is still in force", got)
-	}
-	// The report of a node may lack it still.
-	if _, _, err := s.SilenceAll([]Silence{{Comment: "maintenance", Until: until}}, start); err != nil {
-		t.Fatal(err)
-	}
-	report(s, map[string]*Engine{"two": nodes["two"]})
-	if changes, err := s.Unsilence(nodes["two"].Silences(start)[0].ID); err != nil || len(changes) != 2 || len(nodes["one"].Silences(start))+len(nodes["two"].Silences(start)) != 0 {
-		t.Errorf("a silence that one node has not reported yet: %d changes, %v", len(changes), err)
-	}
-	report(s, nodes)
-	if made, _, err := s.SilenceAll([]Silence{{Node: "two", Until: until}}, start); err != nil || len(made) != 1 || len(nodes["one"].Silences(start)) != 0 || len(nodes["two"].Silences(start)) != 1 {
-		t.Errorf("%+v, %v", made, err)
-	}
-	if _, _, err := s.SilenceAll([]Silence{{Until: start}}, start); err == nil {
-		t.Error("a silence that is over already is in force")
-	}
-	s.Take("gone", &Report{Standing: []Alert{{ID: "x", Device: gpu.Identity{Node: "gone"}}}})
-	if _, _, err := s.SilenceAll([]Silence{{Node: "gone", Until: until}}, start); err == nil {
-		t.Error("a silence that the node did not hear of is in force")
-	}
-	all, _, err := s.SilenceAll([]Silence{{Comment: "all", Until: until}}, start)
-	if err != nil {
-		t.Fatal(err)
-	}
-	report(s, nodes)
-	if _, err := s.Unsilence(all[0].ID); err != nil {
-		t.Errorf("a node that never had it and does not answer holds up the end of a silence: %v", err)
-	}
-	s.Take("gone", &Report{Silences: []Silence{{ID: "of gone", Until: until}}})
-	if _, err := s.Unsilence("of gone"); err == nil {
-		t.Error("a silence ended at a node that does not answer")
+	if got := s.Covered(&one); !slices.Equal(got, []string{"one"}) || !slices.Equal(s.Silenced(&one), got) {
+		t.Errorf("%q are covered, %q have it", got, s.Silenced(&one))
 	}
 }
 
@@ -221,15 +174,14 @@ func TestSharedPast(t *testing.T) {
 	}
 }
 
-// Where two machines call an alert the same, nobody is told what people say of it: one of them may lie.
+// Where two machines call an alert the same, none of them holds it: one of them may lie.
 func TestAlertsOfOneName(t *testing.T) {
 	s, _ := shared(t)
 	id := s.Others()[0].ID
 	for _, node := range []string{"one", "two"} {
 		s.Take(node, &Report{Standing: []Alert{{ID: id, Device: gpu.Identity{Node: node}}}})
 	}
-	s.Send = func(node string, _ *Order) (Outcome, error) { t.Errorf("%s is told", node); return Outcome{}, nil }
-	if _, err := s.Acknowledge(id, &Acknowledgment{By: "ann"}); !errors.Is(err, ErrUnknown) {
-		t.Error(err)
+	if got := s.Holder(id); got != "" {
+		t.Errorf("%s is held by %q", id, got)
 	}
 }

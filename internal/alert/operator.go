@@ -58,7 +58,8 @@ func OfNode[T interface{ isOf(node string) bool }](list []T, node string) []T {
 	return slices.DeleteFunc(list, func(x T) bool { return node != "" && !x.isOf(node) })
 }
 
-func (x *Silence) check() error {
+// Check returns what is wrong with a silence, an [Invalid].
+func (x *Silence) Check() error {
 	if span := x.Until.Sub(x.Since); span <= 0 || span > longestSilence {
 		return Refuse("until", "must lie ahead, by 366 days at most")
 	}
@@ -104,7 +105,7 @@ func (e *Engine) SilenceAll(list []Silence, now time.Time) ([]Silence, []Change,
 	made := slices.Clone(list)
 	for i := range made {
 		made[i].Since = now
-		if err := made[i].check(); err != nil {
+		if err := made[i].Check(); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -125,17 +126,12 @@ func (e *Engine) SilenceAll(list []Silence, now time.Time) ([]Silence, []Change,
 	return made, changes, nil
 }
 
-// Unsilence ends a silence. The next Observe tells people of the alerts that
-// nobody was told of.
-func (e *Engine) Unsilence(id string) ([]Change, error) {
-	return e.unsilence(func(x Silence) bool { return x.ID == id })
-}
-
-// unsilence ends silences. It is ErrUnknown where there is none such.
-func (e *Engine) unsilence(is func(Silence) bool) ([]Change, error) {
+// Unsilence ends the silences that say the same, whatever their ID. It is [ErrUnknown] where none does. The next Observe tells
+// people of the alerts that nobody was told of.
+func (e *Engine) Unsilence(x *Silence) ([]Change, error) {
 	return e.change(nil, func() ([]Change, error) {
 		before := len(e.silences)
-		e.silences = slices.DeleteFunc(e.silences, is)
+		e.silences = slices.DeleteFunc(e.silences, x.like)
 		if len(e.silences) == before {
 			return nil, ErrUnknown
 		}

@@ -151,14 +151,14 @@ func TestSilences(t *testing.T) {
 		e := New([]Rule{hourly()})
 		made := silence(e, Silence{Node: "n", GPU: "a"}, 0, 3000)
 		tellings(e, 0, 10, always(99))
-		changes, err := e.Unsilence(made.ID)
+		changes, err := e.Unsilence(&made)
 		if err != nil || len(changes) != 1 || changes[0].News != Marked || !changes[0].SilencedUntil.IsZero() {
 			t.Errorf("%+v, %v", changes, err)
 		}
 		if got := tellings(e, 10, 10, always(99)); !slices.Equal(got, []string{"10m repeated a"}) {
 			t.Errorf("told %q", got)
 		}
-		if _, err := e.Unsilence(made.ID); !errors.Is(err, ErrUnknown) {
+		if _, err := e.Unsilence(&made); !errors.Is(err, ErrUnknown) {
 			t.Errorf("again: %v", err)
 		}
 	})

@@ -35,18 +35,26 @@ func TestFactsAreThoseOfTheProtocol(t *testing.T) {
 	}
 }
 
-// Each message of events.json is described, and has its data and its answers.
+// how are the arguments of an action.
+type how struct {
+	Hard bool `json:"hard" help:"How it is done."`
+}
+
+// Each message of events.json, and each that asks for an action, is described, and has its data and its answers.
 func TestEvents(t *testing.T) {
-	doc := apidoc.AsyncAPI("", "")
+	doc := apidoc.AsyncAPI("", "", &apidoc.Event{
+		Name: "act", Summary: "Do it", Description: "It is done.", Reply: []string{apidoc.Done, "error"}, Target: new(apidoc.InPath("node", "Name of the machine.", "a")),
+		Args: how{},
+	})
 	names := map[string]bool{}
 	for _, e := range doc.Events {
 		names[e.Name] = true
 	}
-	if len(names) != 10 {
-		t.Errorf("there are %d events, want 10: %v", len(names), names)
+	if len(names) != 11 {
+		t.Errorf("there are %d events, want 11: %v", len(names), names)
 	}
 	for _, e := range doc.Events {
-		withoutData := e.Name == "request_gpu_update" || e.Name == "unsubscribe"
+		withoutData := e.Name == apidoc.Done || e.Name == "unsubscribe"
 		if e.Summary == "" || e.Description == "" || (e.Data == nil) != withoutData || e.Sent != (e.Reply == nil) {
 			t.Errorf("%s is not described well: %+v", e.Name, e)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -27,6 +28,8 @@ type Event struct {
 	Summary     string          `json:"summary"`
 	Description string          `json:"description"`
 	Reply       []string        `json:"reply"` // names of the events that answer it
+	Target      *Parameter      `json:"-"`     // what an action is done to, as target in its data; nil: it has none
+	Args        any             `json:"-"`     // a value of the type of an action's arguments, as args in its data; nil: it takes none
 	Data        *Schema         `json:"-"`     // nil where it has none
 	Example     json.RawMessage `json:"-"`     // a whole message
 }
@@ -37,9 +40,22 @@ type Fact struct {
 	Meaning string `json:"meaning"`
 }
 
-// AsyncAPI describes the socket at the address.
-func AsyncAPI(version, address string) *Events {
+// Done is the event that answers what an action was asked for, where no other does.
+const Done = "done"
+
+// AsyncAPI describes the socket at the address. Acts are the messages that ask for actions.
+func AsyncAPI(version, address string, acts ...*Event) *Events {
 	doc := load[Events]("events.json")
+	first := slices.IndexFunc(doc.Events, func(e *Event) bool { return !e.Sent })
+	if slices.ContainsFunc(acts, func(e *Event) bool { return slices.Contains(e.Reply, Done) }) {
+		doc.Events = slices.Insert(doc.Events, first, &Event{
+			Name: Done, Sent: true, Summary: "It is done", Description: "What became of an action, as its address answers. The id is that of the message that asked for it.",
+		})
+		first++
+	}
+	for _, e := range slices.Backward(acts) {
+		doc.Events = slices.Insert(doc.Events, first, new(*e))
+	}
 	doc.Version, doc.Address, doc.Text = version, address, strings.TrimSpace(read("socket.md"))
 	type data struct{ of, example any } // a value of the type, and an example
 	carried := map[string]data{
@@ -57,16 +73,33 @@ func AsyncAPI(version, address string) *Events {
 		example := map[string]any{"event": e.Name}
 		if d, ok := carried[e.Name]; ok {
 			e.Data, example["data"] = types.Of(reflect.TypeOf(d.of)), d.example
+		} else if e.Target != nil || e.Args != nil {
+			e.Data, example["data"] = types.asked(e)
 		} else {
 			example["id"] = 7
 		}
-		if e.Data != nil && !e.Sent {
+		if e.Data != nil && !e.Sent && e.Target == nil {
 			e.Data = orNull(e.Data)
 		}
 		e.Example = encoded(example)
 	}
 	doc.Schemas = types.named
 	return &doc
+}
+
+// asked is the data of a message that asks for an action, with an example.
+func (s *schemas) asked(e *Event) (*Schema, map[string]any) {
+	data, example := &Schema{Type: Types{"object"}, Additional: false}, map[string]any{}
+	if e.Target != nil {
+		target := *e.Target.Schema
+		target.Description = e.Target.Description
+		*data.Properties.at("target"), example["target"] = &target, e.Target.Example
+		data.Required = []string{"target"}
+	}
+	if e.Args != nil {
+		*data.Properties.at("args"), example["args"] = s.Of(reflect.TypeOf(e.Args)), e.Args
+	}
+	return data, example
 }
 
 // statusExample is the golden gpu_status with a whole snapshot in it.

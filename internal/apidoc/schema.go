@@ -2,6 +2,7 @@ package apidoc
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -281,7 +282,7 @@ func (s *schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 		schema = s.of(f.Type, f.Tag.Get("format"))
 	}
 	at := owner.Name() + "." + name
-	comment := s.comments[at]
+	comment := cmp.Or(f.Tag.Get("help"), s.comments[at])
 	if comment == "" {
 		panic("apidoc: " + at + " has no comment")
 	}

@@ -57,7 +57,7 @@ func (a *App) wireAlerts() error {
 	a.Alerts = alert.New(file.Rules)
 	a.Alerts.Node = cmp.Or(a.local.only(), a.monitor.Node)
 	a.Alerts.Announce, a.Alerts.Log = a.announceAlerts, a.log.With("part", "alerts")
-	a.book = alert.Share(a.Alerts)
+	a.alerting.Book = alert.Share(a.Alerts)
 	return nil
 }
 
@@ -127,7 +127,7 @@ func (a *App) announce(news []hub.Event) {
 			all = append(all, event()...)
 		}
 		now := a.Hub.Newest()
-		for _, of := range a.book.Others() {
+		for _, of := range a.alerting.Book.Others() {
 			all = a.appendEvent(all, contract.NameOf(of.Rule, alert.Fired), &of, now)
 		}
 		return all

@@ -15,8 +15,6 @@ import (
 	"net/http"
 	"os"
 	"runtime"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,8 +22,10 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -88,9 +88,10 @@ type App struct {
 	Recent *recent.Store
 	Alerts *alert.Engine
 
-	local     locals // the nodes that this program reads
-	several   bool   // there may be more than one node
-	book      *alert.Shared
+	local     locals       // the nodes that this program reads
+	several   bool         // there may be more than one node
+	desk      *action.Desk // does what people and programs ask for
+	alerting  *alerts.Room
 	uplink    *uplink.Uplink     // nil where nothing is published, as are Options.Fleet and downlink where there is no fleet
 	downlink  *downlink.Downlink // of what others publish
 	stage     *insight.Stage     // all nodes share what it remembers
@@ -134,11 +135,12 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	a.encoders, a.ending, a.recorded = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{}), make(chan struct{})
 	a.stage = insight.NewStage()
 	a.live = live.New(a.renderPage, opt.Clock, a.several)
+	a.desk = action.NewDesk(action.Log{Logger: log.With("part", "actions")}, a.actions()...)
 	a.Hub = hub.New(hub.Config{
 		Encode:     a.encodeUpdate,
 		Status:     a.encodeStatus,
 		Patch:      a.patch,
-		Refresh:    a.refresh,
+		Acts:       a.socketActs(),
 		Page:       a.page,
 		Several:    a.several,
 		Events:     []string{contract.HighGPUUsage, contract.AlertEvent},
@@ -239,47 +241,8 @@ func (a *App) newNode(in *Inputs) *node {
 	return newNode(in, *a.stage, every, a.opt.Deadline, a.opt.Clock, a.log, a.Hub.Publish, a.Hub.Hold)
 }
 
-// refresh reads the nodes that are wanted, all at once. Of several nodes those count that could be read; it is an
-// error where none could.
-func (a *App) refresh(ctx context.Context, wanted func(node string) bool) (names []string, err error) {
-	var mu sync.Mutex
-	var g errgroup.Group
-	g.SetLimit(mostAtOnce)
-	each := func(name string, read func(context.Context) error) {
-		if !wanted(name) {
-			return
-		}
-		g.Go(func() error {
-			failed := read(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			if failed == nil {
-				names = append(names, name)
-			} else {
-				err = failed
-			}
-			return nil
-		})
-	}
-	for _, n := range a.local.all() {
-		each(n.Node, func(ctx context.Context) error { return n.refresh(ctx, a.Hub.Hold) })
-	}
-	for _, name := range a.remotes() {
-		each(name, func(ctx context.Context) error { return a.refreshRemote(ctx, name) })
-	}
-	_ = g.Wait() // its functions return none
-	slices.Sort(names)
-	if len(names) > 0 {
-		err = nil
-	}
-	return names, err
-}
-
-// mostAtOnce is how many nodes are asked at the same time.
-const mostAtOnce = 64
-
 // page makes what brings a page up to date.
-func (a *App) page(address string, to auth.Audience, have string, changes uint64) (text []byte, version string, of uint64, err error) {
+func (a *App) page(address string, to auth.Sight, have string, changes uint64) (text []byte, version string, of uint64, err error) {
 	f, err := a.live.Frame(context.Background(), address, to, have, changes)
 	if errors.Is(err, server.ErrNotLive) {
 		err = hub.ErrNoPage
@@ -288,7 +251,7 @@ func (a *App) page(address string, to auth.Audience, have string, changes uint64
 }
 
 // renderPage makes a page anew.
-func (a *App) renderPage(ctx context.Context, address string, to auth.Audience) ([]byte, error) {
+func (a *App) renderPage(ctx context.Context, address string, to auth.Sight) ([]byte, error) {
 	done, err := a.encodes()
 	if err != nil {
 		return nil, err

@@ -131,7 +131,7 @@ func (a *App) wireFleet() {
 	log := a.log.With("part", "fleet")
 	if f.Publishes {
 		a.uplink = uplink.New(uplink.Config{
-			Bus: f.Bus, Version: a.opt.Version, Interval: a.opt.Interval, Alerts: a.Alerts, Refresh: a.readNow, Recent: a.Recent.Past,
+			Bus: f.Bus, Version: a.opt.Version, Interval: a.opt.Interval, Alerts: a.Alerts, Act: a.desk.Answer, Recent: a.Recent.Past,
 			Clock: a.opt.Clock, Log: log,
 		})
 	}
@@ -142,9 +142,7 @@ func (a *App) wireFleet() {
 		Bus: f.Bus, Limits: f.Limits, Version: a.opt.Version, Own: a.local.has,
 		Take: a.takeIn, Report: a.reported, Event: a.eventOf, Gone: a.forget, Past: a.Recent.Fill, Clock: a.opt.Clock, Log: log,
 	})
-	a.book.Send = func(node string, o *alert.Order) (alert.Outcome, error) {
-		return a.downlink.Order(context.Background(), node, o) // it has a deadline of its own
-	}
+	a.desk.Join(a.downlink)
 }
 
 // runFleet starts both.
@@ -222,7 +220,7 @@ const toldAnew = 10 * time.Second
 func (a *App) reported(reports map[string]*alert.Report) {
 	news := false
 	for node, r := range reports {
-		news = a.book.Take(node, r) || news
+		news = a.alerting.Book.Take(node, r) || news
 	}
 	// Who comes gets all that stands, which takes long to write where thousands of alerts stand, and is written anew after each announcement: with
 	// one for each batch of reports, nobody would ever have come.
@@ -238,12 +236,12 @@ func (a *App) reported(reports map[string]*alert.Report) {
 // eventOf tells viewers of a change of an alert of another program.
 func (a *App) eventOf(c *alert.Change, old bool) {
 	if c.News == alert.Over {
-		a.book.Ended(&c.Alert)
+		a.alerting.Book.Ended(&c.Alert)
 	}
 	if old {
 		return
 	}
-	a.book.Tell(c)
+	a.alerting.Book.Tell(c)
 	var news []hub.Event
 	if c.News != alert.Repeated {
 		news = a.appendEvent(nil, contract.NameOf(c.Rule, c.News), &c.Alert, a.Hub.Newest())
@@ -254,7 +252,7 @@ func (a *App) eventOf(c *alert.Change, old bool) {
 
 // forget forgets a node that was taken out of the fleet.
 func (a *App) forget(node string) {
-	a.book.Take(node, nil)
+	a.alerting.Book.Take(node, nil)
 	a.Remove(node)
 }
 
@@ -264,31 +262,6 @@ func (a *App) remotes() []string {
 		return nil
 	}
 	return a.downlink.Awake()
-}
-
-// refreshRemote has a node read that another program reads.
-func (a *App) refreshRemote(ctx context.Context, node string) error {
-	m, err := a.downlink.Refresh(ctx, node)
-	if err == nil {
-		a.Hub.Hold(m)
-	}
-	return err
-}
-
-// readNow reads a node of this program for somebody of the fleet.
-func (a *App) readNow(ctx context.Context, name string) (*insight.Moment, error) {
-	n, ok := a.local.find(name)
-	if !ok {
-		return nil, &gpu.Advice{What: name + " is not read here any more"}
-	}
-	if err := n.refresh(ctx, a.Hub.Hold); err != nil {
-		return nil, err
-	}
-	m, ok := a.Hub.Latest().Node(name)
-	if !ok {
-		return nil, &gpu.Advice{What: "nothing was read of " + name + " yet"}
-	}
-	return m, nil
 }
 
 // fleeting is how the connection to the fleet does.

@@ -43,16 +43,18 @@ func (a *App) wireServer() error {
 		Past:     a.past,
 		Sizes:    a.sizes,
 		Then:     a.then,
-		Alerts:   a.book,
+		Alerts:   a.alerting.Book,
+		Actions:  a.desk,
 		Clusters: a.clusterIDs,
 		Metrics:  exporter,
 		Parts:    a.parts,
 		Costs:    a.costs,
 		Member:   a.member,
 		Address:  a.opt.Address, MaxViewers: a.opt.MaxViewers,
-		Flush: a.keeper.Flush,
-		Clock: a.opt.Clock,
-		Log:   a.log,
+		Flush:   a.keeper.Flush,
+		Noticed: a.noticing,
+		Clock:   a.opt.Clock,
+		Log:     a.log,
 	}
 	if a.opt.History != nil {
 		cfg.Price = a.opt.History.Price
@@ -68,7 +70,6 @@ func (a *App) wireServer() error {
 		return err
 	}
 	a.routes, a.server = s, s.HTTPServer()
-	a.server.Handler = a.noticing(a.server.Handler)
 	return nil
 }
 

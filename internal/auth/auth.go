@@ -28,6 +28,23 @@ const (
 	Administer                   // change devices and gpuwhy itself
 )
 
+// accessNames are the names of the levels between programs.
+var accessNames = map[Access]string{Read: "read", Operate: "operate", Administer: "administer"}
+
+// MarshalText returns the level's name; empty for no access.
+func (a Access) MarshalText() ([]byte, error) { return []byte(accessNames[a]), nil }
+
+// UnmarshalText reads a level's name. Any other text is no access.
+func (a *Access) UnmarshalText(name []byte) error {
+	*a = 0
+	for level, known := range accessNames {
+		if known == string(name) {
+			*a = level
+		}
+	}
+	return nil
+}
+
 // An Audience is a group of people who see the same. A Moment is encoded once for
 // each audience in use.
 // What is hidden from an audience is decided when an answer is encoded. Today
@@ -39,12 +56,24 @@ const Everything Audience = "everything"
 
 // A Principal is who makes a request. The zero value may do and see nothing.
 type Principal struct {
-	Name     string // what an alert or a silence says of who changed it
-	Access   Access
-	Audience Audience
+	Name     string   `json:"name"` // what an alert or a silence says of who changed it
+	Access   Access   `json:"access"`
+	Audience Audience `json:"audience"`
 }
 
-// LocalOwner makes every request where no sign-in is configured.
+// May reports whether the principal may do what needs the access. What declares no access is allowed to nobody.
+func (p Principal) May(needed Access) bool { return needed >= Read && p.Access >= needed }
+
+// A Sight is what decides how a page looks: principals with the same one share a page.
+type Sight struct {
+	Audience Audience
+	Access   Access
+}
+
+// Sight returns what decides how pages look for the principal.
+func (p Principal) Sight() Sight { return Sight{p.Audience, p.Access} }
+
+// LocalOwner is the principal that package server gives every request where no sign-in is configured.
 func LocalOwner() Principal { return Principal{"local owner", Administer, Everything} }
 
 type principalKey struct{}

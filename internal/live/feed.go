@@ -42,9 +42,9 @@ const (
 	fresh = time.Second
 )
 
-// Render renders the page at an address below the base path, such as "gpu/GPU-1?sort=power", for an audience.
+// Render renders the page at an address below the base path, such as "gpu/GPU-1?sort=power", for those who see so much.
 // An error says that there is no such page, or why it can't be made.
-type Render func(ctx context.Context, address string, to auth.Audience) ([]byte, error)
+type Render func(ctx context.Context, address string, to auth.Sight) ([]byte, error)
 
 // A Feed has the pages that somebody looks at. Its methods may be called concurrently.
 type Feed struct {
@@ -74,7 +74,7 @@ func New(render Render, of clock.Clock, several bool) *Feed {
 
 type view struct {
 	address string
-	to      auth.Audience
+	to      auth.Sight
 }
 
 // A page is one page with its last renderings.
@@ -179,7 +179,7 @@ func (f *Feed) next() string {
 
 // Add takes in a page that was rendered for somebody after so many changes, and returns its version; empty where it is
 // not kept, since there is a newer one or its address is too long.
-func (f *Feed) Add(address string, to auth.Audience, html []byte, changes uint64) (version string, err error) {
+func (f *Feed) Add(address string, to auth.Sight, html []byte, changes uint64) (version string, err error) {
 	if len(address) > MaxAddress {
 		return "", nil
 	}
@@ -208,7 +208,7 @@ type Frame struct {
 // Frame returns what makes the page that a browser has the newest one. Changes is a number that grows whenever
 // a page may have changed: where the newest rendering is of those changes, nothing is rendered. The message is
 // the same for all who have the same version.
-func (f *Feed) Frame(ctx context.Context, address string, to auth.Audience, have string, changes uint64) (out Frame, err error) {
+func (f *Feed) Frame(ctx context.Context, address string, to auth.Sight, have string, changes uint64) (out Frame, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = Frame{}, fmt.Errorf("panic: %v\n%s", p, debug.Stack())

@@ -181,18 +181,18 @@ func TestAPatchedPageIsTheRenderedPage(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var next string
-		f := New(func(context.Context, string, auth.Audience) ([]byte, error) { return []byte(next), nil }, clock.Clock{}, false)
+		f := New(func(context.Context, string, auth.Sight) ([]byte, error) { return []byte(next), nil }, clock.Clock{}, false)
 		f.gap, f.idle = 0, 0
 		next = drawPage(t)
 		shown := bodyOf(t, next)
-		have, err := f.Add("", auth.Everything, []byte(next), 0)
+		have, err := f.Add("", auth.LocalOwner().Sight(), []byte(next), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for changes := range uint64(rapid.IntRange(1, 12).Draw(t, "steps")) {
 			next = drawPage(t)
 			skips := rapid.IntRange(0, 4).Draw(t, "skips") == 0
-			frame, err := f.Frame(t.Context(), "", auth.Everything, have, changes+1)
+			frame, err := f.Frame(t.Context(), "", auth.LocalOwner().Sight(), have, changes+1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -269,7 +269,7 @@ func TestPatches(t *testing.T) {
 
 // counted makes pages that say how often one was made.
 func counted(made *int) Render {
-	return func(_ context.Context, address string, _ auth.Audience) ([]byte, error) {
+	return func(_ context.Context, address string, _ auth.Sight) ([]byte, error) {
 		switch address {
 		case "none":
 			return nil, errors.New("no such page")
@@ -289,7 +289,7 @@ func TestFrames(t *testing.T) {
 	f.gap, f.idle = 0, 0
 	frame := func(have string, changes uint64) Frame {
 		t.Helper()
-		got, err := f.Frame(t.Context(), "", "", have, changes)
+		got, err := f.Frame(t.Context(), "", auth.Sight{}, have, changes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -318,7 +318,7 @@ func TestFrames(t *testing.T) {
 		t.Errorf("too far behind: %s", got.Message)
 	}
 	for _, address := range []string{"none", "panics"} {
-		if _, err := f.Frame(t.Context(), address, "", "", 1); err == nil {
+		if _, err := f.Frame(t.Context(), address, auth.Sight{}, "", 1); err == nil {
 			t.Errorf("%s: there is a frame", address)
 		}
 	}
@@ -332,23 +332,23 @@ func TestAnOlderPageIsNotTaken(t *testing.T) {
 	t.Parallel()
 	made := 0
 	f := New(counted(&made), clock.Clock{}, false)
-	newest, err := f.Frame(t.Context(), "", "", "", 7)
+	newest, err := f.Frame(t.Context(), "", auth.Sight{}, "", 7)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if version, err := f.Add("", "", []byte("<p>before"), 6); version != "" || err != nil {
+	if version, err := f.Add("", auth.Sight{}, []byte("<p>before"), 6); version != "" || err != nil {
 		t.Errorf("it is version %q: %v", version, err)
 	}
-	if got, err := f.Frame(t.Context(), "", "", newest.Version, 7); got.Message != nil || err != nil {
+	if got, err := f.Frame(t.Context(), "", auth.Sight{}, newest.Version, 7); got.Message != nil || err != nil {
 		t.Errorf("then %s: %v", got.Message, err)
 	}
-	if version, err := f.Add("", "", []byte("<p>after"), 8); version == "" || err != nil {
+	if version, err := f.Add("", auth.Sight{}, []byte("<p>after"), 8); version == "" || err != nil {
 		t.Errorf("a newer one: %v", err)
 	}
-	if _, err := f.Frame(t.Context(), "", "", newest.Version, 8); err != nil || made != 1 {
+	if _, err := f.Frame(t.Context(), "", auth.Sight{}, newest.Version, 8); err != nil || made != 1 {
 		t.Errorf("it was rendered %d times: %v", made, err)
 	}
-	if version, err := f.Add(strings.Repeat("x", MaxAddress+1), "", []byte("<p>"), 8); version != "" || err != nil {
+	if version, err := f.Add(strings.Repeat("x", MaxAddress+1), auth.Sight{}, []byte("<p>"), 8); version != "" || err != nil {
 		t.Errorf("an address that is too long: %q, %v", version, err)
 	}
 }
@@ -360,7 +360,7 @@ func TestPagesAreForgotten(t *testing.T) {
 		large := []byte("<p>" + strings.Repeat("x", 1<<20))
 		seen := map[string]bool{}
 		for i := range 3 * mostBytes >> 20 {
-			version, err := f.Add(fmt.Sprint(i), "", large, 1)
+			version, err := f.Add(fmt.Sprint(i), auth.Sight{}, large, 1)
 			if err != nil || seen[version] {
 				t.Fatalf("version %q: %v", version, err)
 			}
@@ -370,7 +370,7 @@ func TestPagesAreForgotten(t *testing.T) {
 			t.Errorf("%d pages are kept, %d bytes", len(f.pages), f.bytes)
 		}
 		time.Sleep(2 * unused)
-		version, err := f.Add("0", "", large, 1)
+		version, err := f.Add("0", auth.Sight{}, large, 1)
 		if err != nil || seen[version] || len(f.pages) != 1 || f.bytes != len(large) {
 			t.Errorf("later: version %q, %d pages, %d bytes: %v", version, len(f.pages), f.bytes, err)
 		}
@@ -382,18 +382,18 @@ func TestChangesOfSeveralNodesAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := 0
 		f := New(counted(&made), clock.Program(), true)
-		first, err := f.Frame(t.Context(), "", "", "", 1)
+		first, err := f.Frame(t.Context(), "", auth.Sight{}, "", 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
 		for changes := range uint64(10) {
-			if got, err := f.Frame(t.Context(), "", "", first.Version, changes+2); err != nil || got.Message != nil {
+			if got, err := f.Frame(t.Context(), "", auth.Sight{}, first.Version, changes+2); err != nil || got.Message != nil {
 				t.Fatalf("change %d: %s, %v", changes, got.Message, err)
 			}
 			time.Sleep(settle / 10)
 		}
-		got, err := f.Frame(t.Context(), "", "", first.Version, 11)
+		got, err := f.Frame(t.Context(), "", auth.Sight{}, first.Version, 11)
 		if err != nil || got.Message == nil || got.Changes != 11 || made != 2 {
 			t.Errorf("made %d times: %s, %v", made, got.Message, err)
 		}
@@ -416,7 +416,7 @@ func BenchmarkDiff(b *testing.B) {
 	f := New(nil, clock.Clock{}, false)
 	b.SetBytes(int64(len(pages[0])))
 	for i := 0; b.Loop(); i++ {
-		if _, err := f.Add("", "", pages[i%2], uint64(i)); err != nil {
+		if _, err := f.Add("", auth.Sight{}, pages[i%2], uint64(i)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -427,7 +427,7 @@ func TestADearPageIsRenderedSeldom(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ takes, gap time.Duration }{{0, gap}, {10 * time.Millisecond, gap}, {100 * time.Millisecond, 300 * time.Millisecond}, {10 * time.Second, longest}} {
 		now, made := time.Hour, 0
-		f := New(func(context.Context, string, auth.Audience) ([]byte, error) {
+		f := New(func(context.Context, string, auth.Sight) ([]byte, error) {
 			made++
 			now += tt.takes
 			return fmt.Appendf(nil, "<p>%d", made), nil
@@ -435,7 +435,7 @@ func TestADearPageIsRenderedSeldom(t *testing.T) {
 		changes := uint64(0)
 		ask := func() int {
 			changes++
-			if _, err := f.Frame(t.Context(), "", "", "", changes); err != nil {
+			if _, err := f.Frame(t.Context(), "", auth.Sight{}, "", changes); err != nil {
 				t.Fatal(err)
 			}
 			return made
@@ -448,6 +448,31 @@ func TestADearPageIsRenderedSeldom(t *testing.T) {
 		now++
 		if n := ask(); n != 2 {
 			t.Errorf("one that takes %v was rendered %d times when %v had passed", tt.takes, n, tt.gap)
+		}
+	}
+}
+
+// Those who may do or see different things share no rendering: neither the page nor what differs from it.
+func TestPagesAreOfWhoAsked(t *testing.T) {
+	t.Parallel()
+	f := New(func(_ context.Context, _ string, to auth.Sight) ([]byte, error) {
+		return fmt.Appendf(nil, "<p>%s %d</p>", to.Audience, to.Access), nil
+	}, clock.Clock{}, false)
+	seen := map[string]auth.Sight{}
+	for _, audience := range []auth.Audience{"", auth.Everything, "guests"} {
+		for access := auth.Access(0); access <= auth.Administer; access++ {
+			to := auth.Sight{Audience: audience, Access: access}
+			got, err := f.Frame(t.Context(), "", to, "", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other, shared := seen[string(got.Message)]; shared || !strings.Contains(string(got.Message), fmt.Sprintf("%s %d", audience, access)) {
+				t.Errorf("%+v gets %s, as %+v does", to, got.Message, other)
+			}
+			seen[string(got.Message)] = to
+			if again, err := f.Frame(t.Context(), "", to, got.Version, 1); err != nil || again.Message != nil {
+				t.Errorf("%+v: %s, %v", to, again.Message, err)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 // Each route declares what a principal needs, and what changes something needs
@@ -41,6 +42,58 @@ func TestAccessIsNeeded(t *testing.T) {
 		s.needs(auth.Operate, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { send(w, r, []byte("done")) })).ServeHTTP(w, r)
 		if w.Code != want || strings.Contains(w.Body.String(), "done") != (want == 200) {
 			t.Errorf("access %d: status %d, want %d: %s", access, w.Code, want, w.Body)
+		}
+	}
+}
+
+// What gets to a route without a principal may do nothing, whatever the route is.
+func TestNoPrincipalNoAnswer(t *testing.T) {
+	st, cfg := newStage()
+	cfg.WS = func(http.ResponseWriter, *http.Request, string) { t.Error("the socket is opened for nobody") }
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.show(t, fixture.Workstation())
+	for _, r := range s.routes() {
+		path := strings.NewReplacer("{$}", "", "{path...}", "icon.svg", "{id}", "0", "{cluster}", "local", "{node}", "node").Replace(r.path)
+		for _, prefix := range []string{"", "/node/" + fixture.Workstation().Node} {
+			for _, who := range []*auth.Principal{nil, {}, {Name: "ann", Audience: auth.Everything}, {Access: r.access - 1}} {
+				asked := httptest.NewRequest(r.method, prefix+path, nil)
+				if who != nil {
+					asked = asked.WithContext(auth.NewContext(asked.Context(), who))
+				}
+				w := httptest.NewRecorder()
+				s.mux.ServeHTTP(w, asked)
+				if w.Code != http.StatusForbidden {
+					t.Errorf("%s %s%s by %+v: status %d", r.method, prefix, path, who, w.Code)
+				}
+			}
+		}
+	}
+	if page, err := s.Render(t.Context(), "", auth.Sight{}); err == nil {
+		t.Errorf("a page is rendered for nobody: %s", page)
+	}
+}
+
+// An answer that is kept is one audience's alone, and who may not look is not noticed.
+func TestAnswersAreOfAnAudience(t *testing.T) {
+	noticed := 0
+	st, h := serving(t, func(c *Config) {
+		c.Update = func(_ string, to auth.Audience) []byte { return []byte(`"for ` + to + `"`) }
+		c.Noticed = func(*http.Request) { noticed++ }
+	})
+	st.show(t, fixture.Workstation())
+	for _, to := range []auth.Audience{"guests", auth.Everything, "guests", ""} {
+		for _, access := range []auth.Access{auth.Read, 0} {
+			r := httptest.NewRequest(http.MethodGet, "/api/gpu/metrics", nil)
+			r.Host = "localhost"
+			w := httptest.NewRecorder()
+			before := noticed
+			h.ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Access: access, Audience: to})))
+			if allowed := access >= auth.Read; allowed != (w.Body.String() == `"for `+string(to)+`"`) || allowed != (noticed > before) {
+				t.Errorf("%q with access %d gets %s", to, access, w.Body)
+			}
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) error {
 	return s.serve(of, w, r, cacheRevalidate, nil, func() any {
 		if nodes := of.fleet.Nodes(); len(nodes) == 1 {
 			// There may be a newer one by now, and newer answers then. It does no harm here.
-			if encoded := s.cfg.Update(nodes[0].Node, auth.Everything); encoded != nil {
+			if encoded := s.cfg.Update(nodes[0].Node, auth.FromRequest(r).Audience); encoded != nil {
 				return json.RawMessage(encoded)
 			}
 		}

@@ -69,7 +69,6 @@ func benchmark(b *testing.B, h http.Handler, path string) {
 	})
 	b.Run("handler", func(b *testing.B) {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
-		r = r.WithContext(identify(r.Context())) // as HTTPServer's requests are
 		r.Host = "127.0.0.1:8003"
 		r.Header.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
 		w := &discard{header: http.Header{}}

@@ -129,7 +129,7 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request, page templ.Co
 	content := html.Bytes()
 	if changes, counted := r.Context().Value(changesKey{}).(uint64); counted && s.cfg.Live != nil && r.Method != http.MethodHead {
 		address := strings.TrimPrefix(r.RequestURI, s.cfg.BasePath+"/")
-		version, err := s.cfg.Live.Add(address, auth.FromRequest(r).Audience, content, changes)
+		version, err := s.cfg.Live.Add(address, auth.FromRequest(r).Sight(), content, changes)
 		if err != nil {
 			return fmt.Errorf("keep the page: %w", err)
 		}
@@ -141,11 +141,10 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request, page templ.Co
 // ErrNotLive is returned for the address of a page that does not change by itself.
 var ErrNotLive = errors.New("the address is not one of a live page")
 
-// Render makes the live page at an address below the base path.
-func (s *Server) Render(ctx context.Context, address string, to auth.Audience) ([]byte, error) {
-	who := auth.LocalOwner()
-	who.Audience = to
-	r, err := http.NewRequestWithContext(auth.NewContext(ctx, &who), http.MethodGet, "http://page"+s.cfg.BasePath+"/"+address, nil)
+// Render makes the live page at an address below the base path, for all who see so much: a page names nobody who looks at it.
+func (s *Server) Render(ctx context.Context, address string, to auth.Sight) ([]byte, error) {
+	who := &auth.Principal{Access: to.Access, Audience: to.Audience}
+	r, err := http.NewRequestWithContext(auth.NewContext(ctx, who), http.MethodGet, "http://page"+s.cfg.BasePath+"/"+address, nil)
 	if err != nil {
 		return nil, ErrNotLive
 	}

@@ -1,15 +1,14 @@
 package server
 
 import (
-	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/rs/cors"
 
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
@@ -29,7 +28,6 @@ const maxBody = 256 << 10
 func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
-		BaseContext:       func(net.Listener) context.Context { return identify(context.Background()) },
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -41,26 +39,39 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 
 // wrap puts the middleware in front of the routes; the first is the outermost.
 func (s *Server) wrap(routes http.Handler) http.Handler {
-	return limitBody(s.watch(securityHeaders(plainHost(s.checkHost(s.allowOrigins(s.cross.Handler(routes)))))))
+	return limitBody(s.watch(securityHeaders(plainHost(s.checkHost(s.allowOrigins(s.cross.Handler(identify(s.notice(routes)))))))))
 }
 
-// identify puts the principal into a context: of one request, or of all requests,
-// as [HTTPServer] does, so that no request must be copied. Only this function
-// decides who the principal is: without a sign-in, everybody is the local owner.
-func identify(ctx context.Context) context.Context {
-	return auth.NewContext(ctx, new(auth.LocalOwner()))
+// identify gives a request its principal. Only this function decides who that is: without a sign-in, everybody is the
+// local owner. A request that comes with one keeps it, whatever it may do; one that gets by this function has none, and may do nothing.
+func identify(next http.Handler) http.Handler {
+	owner := auth.LocalOwner()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, known := auth.FromContext(r.Context()); !known {
+			r = r.WithContext(auth.NewContext(r.Context(), &owner))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// notice tells that somebody looks, who may.
+func (s *Server) notice(next http.Handler) http.Handler {
+	if s.cfg.Noticed == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if auth.FromRequest(r).May(auth.Read) {
+			s.cfg.Noticed(r)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // needs lets through only principals that have the access.
 func (s *Server) needs(access auth.Access, next http.Handler) http.Handler {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
-		p, ok := auth.FromContext(r.Context())
-		if !ok {
-			r = r.WithContext(identify(r.Context()))
-			p = auth.FromRequest(r)
-		}
-		if p.Access < access {
-			return refuse(http.StatusForbidden, "you may not do this here", "ask whoever runs gpuwhy")
+		if !auth.FromRequest(r).May(access) {
+			return action.Denied
 		}
 		next.ServeHTTP(w, r)
 		return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
@@ -105,21 +106,29 @@ type answerKey struct {
 func (s *Server) newest(r *http.Request) *answers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f, node := s.fleet(r), nodeOf(r)
-	of := s.answers[node]
-	if of == nil || of.fleet != f {
-		of = &answers{fleet: f}
-		s.answers[node] = of
+	f, key := s.fleet(r), viewOf(r)
+	made := s.answers[key]
+	if made == nil || made.fleet != f {
+		made = &answers{fleet: f}
+		s.answers[key] = made
 	}
-	return of
+	return made
 }
+
+// A view is the part of the newest Moments that a request is about, for those who may see so much.
+type view struct {
+	node     string // empty for all nodes
+	audience auth.Audience
+}
+
+func viewOf(r *http.Request) view { return view{nodeOf(r), auth.FromRequest(r).Audience} }
 
 // serve answers with what build makes once. After a failure all answers are made anew.
 func (s *Server) serve(of *answers, w http.ResponseWriter, r *http.Request, cache []string, what any, build func() any) error {
 	b, err := of.made.Get(answerKey{r.Pattern, what}, func() (*body, error) { return jsonBody(build()) })
 	if err != nil {
 		s.mu.Lock()
-		delete(s.answers, nodeOf(r))
+		delete(s.answers, viewOf(r))
 		s.mu.Unlock()
 	}
 	return reply(w, r, cache, b, err)

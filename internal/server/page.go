@@ -141,7 +141,17 @@ func once(build func() (*body, error)) handler {
 
 // events makes the AsyncAPI document of the socket.
 func (s *Server) events() *apidoc.Events {
-	return apidoc.AsyncAPI(s.cfg.Monitor.Version, s.cfg.BasePath+"/ws")
+	var acts []*apidoc.Event
+	for a := range s.cfg.Actions.Actions() {
+		if a.Event != nil {
+			event := *a.Event
+			if event.Args = a.Args; a.Target.Name != "" {
+				event.Target = &a.Target.Param
+			}
+			acts = append(acts, &event)
+		}
+	}
+	return apidoc.AsyncAPI(s.cfg.Monitor.Version, s.cfg.BasePath+"/ws", acts...)
 }
 
 func (s *Server) openAPI() (*body, error)  { return jsonBody(s.document()) }

@@ -46,10 +46,10 @@ func PastHandler(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
 		if r.doc != nil && isPast(r.path, r.doc.Tag) {
-			mux.Handle(r.method+" "+r.path, r.answer)
+			mux.Handle(r.method+" "+r.path, s.needs(r.access, r.answer))
 		}
 	}
-	return s.watch(mux)
+	return s.watch(identify(mux))
 }
 
 // A pastRequest asks for a span of time.

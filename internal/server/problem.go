@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
@@ -43,6 +44,9 @@ func refuse(status int, what, try string) *statusError {
 func asStatusError(err error) *statusError {
 	if e, ok := errors.AsType[*statusError](err); ok {
 		return e
+	}
+	if r, ok := errors.AsType[*action.Refusal](err); ok {
+		return &statusError{status: r.Status, advice: r.Advice()}
 	}
 	return &statusError{status: http.StatusInternalServerError, advice: gpu.AsAdvice(err)}
 }

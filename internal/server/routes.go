@@ -12,6 +12,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -176,6 +177,7 @@ func (s *Server) routes() []route {
 		routes = append(routes, s.livePage("/"+path, s.otherPage(path)))
 	}
 	routes = append(routes, s.alertRoutes()...)
+	routes = append(routes, s.actionRoutes(func(k action.Kind) bool { return !ofKind("alert")(k) && !ofKind("silence")(k) })...)
 	if s.cfg.BasePath != "" {
 		routes = append(routes, s.page("", s.toBase))
 	}
@@ -196,18 +198,6 @@ func (s *Server) read(path string, h handler, tag apidoc.Tag, id, summary string
 
 // isPast reports whether a route answers about the past or what comes next.
 func isPast(path, tag string) bool { return tag == tagPast.Name || path == whyPath }
-
-// operate is a route, such as "POST /path", that changes alerts or silences: 202 says, not on disk yet.
-func (s *Server) operate(pattern string, h handler, id, summary string, parts ...apidoc.Part) route {
-	method, path, _ := strings.Cut(pattern, " ")
-	for _, p := range parts {
-		if a, isAnswer := p.(apidoc.Answer); isAnswer && a.Status < http.StatusMultipleChoices {
-			a.Status, a.Description = http.StatusAccepted, "It is so, and gpuwhy could not write that to its state directory. It tries again; a restart before that loses it."
-			parts = append(parts, a)
-		}
-	}
-	return route{method: method, path: path, access: auth.Operate, answer: s.handle(h), doc: new(apidoc.Op(tagAlerts.Name, id, summary, parts...))}
-}
 
 // page is an address for people.
 func (s *Server) page(path string, h handler) route {

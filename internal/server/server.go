@@ -27,6 +27,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
@@ -67,8 +68,12 @@ type Config struct {
 	// Forecast returns what is forecast of a device; nil where nothing is yet. It may be nil.
 	Forecast func(insight.Part) *foresight.Outlook
 	Alerts   alert.Book
+	// Actions are what people can do; nil: nothing.
+	Actions *action.Desk
 	// Flush puts what was changed on disk, if it is to be kept. It may be nil.
-	Flush   func(context.Context) error
+	Flush func(context.Context) error
+	// Noticed is told of each request of somebody who may look, before it is answered. It may be nil.
+	Noticed func(*http.Request)
 	Metrics http.Handler // answers /metrics
 	// Parts says how each part of the program does, by name.
 	Parts func() map[string]contract.Part
@@ -155,7 +160,7 @@ type Server struct {
 	crowd   *crowd
 
 	mu      sync.Mutex
-	answers map[string]*answers // the newest by node, those of all nodes by ""; requests name nodes that there are
+	answers map[view]*answers // the newest; requests name nodes that there are
 
 	longs atomic.Int32 // long answers that are under way
 }
@@ -170,7 +175,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Latest == nil {
 		cfg.Latest = cfg.Newest
 	}
-	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[string]*answers{}, started: cfg.Clock.Elapsed()}
+	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[view]*answers{}, started: cfg.Clock.Elapsed()}
 	s.crowd = newCrowd(cfg.MaxViewers, cfg.MaxViewersOfAddress, cfg.TrustedProxies)
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
 	s.mux, s.pages = http.NewServeMux(), http.NewServeMux()

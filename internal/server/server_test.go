@@ -21,7 +21,9 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -127,6 +129,8 @@ func remembered() store.Store {
 func newStage() (*stage, Config) {
 	busy := alert.Rule{Name: "busy", Watch: alert.Utilization, Threshold: 50, Severity: alert.Info, Enabled: true}
 	st := &stage{recent: recent.New(), engine: alert.New([]alert.Rule{busy})}
+	book := alert.Share(st.engine)
+	room := &alerts.Room{Book: book, Newest: st.newest, Now: time.Now}
 	return st, Config{
 		Monitor: testMonitor,
 		Newest:  st.newest,
@@ -134,11 +138,12 @@ func newStage() (*stage, Config) {
 		WS: func(w http.ResponseWriter, _ *http.Request, node string) {
 			fmt.Fprint(w, "the socket"+node)
 		},
-		Recent: st.recent,
-		Past:   &past.Past{Store: remembered(), Keeps: store.Retention{}, Now: func() time.Time { return fixture.Time }},
-		Sizes:  &past.Sizes{Past: &past.Past{Store: remembered(), Now: func() time.Time { return fixture.Time }}, Interval: 5 * time.Second},
-		Then:   func() (*insight.Stage, error) { return insight.NewStage(), nil },
-		Alerts: st.engine,
+		Recent:  st.recent,
+		Past:    &past.Past{Store: remembered(), Keeps: store.Retention{}, Now: func() time.Time { return fixture.Time }},
+		Sizes:   &past.Sizes{Past: &past.Past{Store: remembered(), Now: func() time.Time { return fixture.Time }}, Interval: 5 * time.Second},
+		Then:    func() (*insight.Stage, error) { return insight.NewStage(), nil },
+		Alerts:  book,
+		Actions: action.NewDesk(action.Log{Logger: slog.New(slog.DiscardHandler)}, room.Actions()...),
 		AlertsPage: func(from int, _ string, _ url.Values) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
 				_, err := fmt.Fprintf(w, "<!doctype html><title>alerts</title>%d", from)

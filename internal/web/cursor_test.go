@@ -93,16 +93,16 @@ func TestTheCursorIsAtOneMoment(t *testing.T) {
 			t.Errorf("beside the pointer is %q, want %q", got, has)
 		}
 	}
-	if n := browsertest.Ask[int](tab, `new Set([...document.querySelectorAll(".lines .cursor")].map((c) => c.getAttribute("d"))).size`); n != 1 {
+	if n := browsertest.Ask[int](tab, `new Set([...document.querySelectorAll(".lines .cursor")].map((c) => c.getAttribute("x1"))).size`); n != 1 {
 		t.Errorf("the charts' cursors are at %d moments", n)
 	}
 	for lane, want := range map[string]string{"power": "300W", "temperature": "70°C", "fan": "60%"} {
-		if got := strings.Join(strings.Fields(text(`.readings [data-lane=`+lane+`] .then`)), ""); got != want {
+		if got := strings.Join(strings.Fields(text(`.readings [data-reading=`+lane+`] .then`)), ""); got != want {
 			t.Errorf("the %s is %q at the cursor, want %q", lane, got, want)
 		}
 	}
 	at := browsertest.Ask[float64](tab, `(() => {
-		const m = /1 0 0 (\S+) 0 (\S+)\)/.exec(document.querySelector("`+chart+` > g").getAttribute("transform"));
+		const m = /1 0 0 (\S+) 0 (\S+)\)/.exec(document.querySelector("`+chart+` [data-scale]").getAttribute("transform"));
 		return (2 * 50 * Number(m[1]) + Number(m[2])) / 100;
 	})()`) // where 50 °C are drawn
 	pointer(tab, chart, .5, at)
@@ -112,13 +112,13 @@ func TestTheCursorIsAtOneMoment(t *testing.T) {
 		}
 	}
 	pointer(tab, "h1", .5, .5)
-	if browsertest.Ask[bool](tab, `!!document.querySelector(".tip, .cursor, [data-cursor]")`) {
+	if browsertest.Ask[bool](tab, `!!document.querySelector(".tip, .cursor, .then:not(:empty)")`) {
 		t.Error("the cursor stays when the pointer is gone")
 	}
 	browsertest.Ask[bool](tab, `document.querySelector("#picture .timeline").focus(), true`)
 	press := func(key string) string {
 		browsertest.Ask[bool](tab, `document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "`+key+`", bubbles: true })), true`)
-		return browsertest.Ask[string](tab, `document.querySelector(".lines .cursor")?.getAttribute("d") ?? ""`)
+		return browsertest.Ask[string](tab, `document.querySelector(".lines .cursor")?.getAttribute("x1") ?? ""`)
 	}
 	end, before := press("End"), press("ArrowLeft")
 	if end == before || press("ArrowRight") != end || press("Home") == end || press("Escape") != "" {

@@ -9,13 +9,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/views"
+	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// picture is the picture of a page as an image, in the colors that are asked for.
-func (p *Pages) picture(f *insight.Fleet, node string, asked url.Values) templ.Component {
-	theme := views.Light
+// image is the picture of a page as an image, in the colors that are asked for.
+func (p *Pages) image(f *insight.Fleet, node string, asked url.Values) templ.Component {
+	theme := picture.Light
 	if asked.Get("theme") == "dark" {
-		theme = views.Dark
+		theme = picture.Dark
 	}
 	return views.NewShared(p.all(f, node, asked), theme)
 }

@@ -45,7 +45,7 @@ func New(on *server.Config, hues *Hues, monitor func() contract.Monitor, targets
 		on.Latest = on.Newest
 	}
 	p := &Pages{on, monitor, targets, static.New(), hues}
-	on.Page, on.DevicePage, on.AlertsPage, on.PastPage, on.Picture = p.dashboard, p.device, p.alerts, p.past, p.picture
+	on.Page, on.DevicePage, on.AlertsPage, on.PastPage, on.Picture = p.dashboard, p.device, p.alerts, p.past, p.image
 	on.ErrorPage, on.Assets = p.problem, p.Asset
 	on.OtherPages = map[string]func(*insight.Fleet, string, url.Values) templ.Component{
 		"processes": other(p, "processes", views.NewProcessesPage),

@@ -1,6 +1,6 @@
 // Command generate writes the files in static/dist, which the program serves:
 // a script for each page, one with the modules that several pages use, and the
-// style sheets, bundled and minified by esbuild. It is a command of its own so that esbuild is no part of gpuwhy.
+// style sheets, bundled and minified by esbuild. It also writes colors.css, of the table of colors and looks in views/picture. It is a command of its own so that esbuild is no part of gpuwhy.
 //
 // "make generate" runs it in the folder static.
 package main
@@ -10,6 +10,8 @@ import (
 	"os"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
 func main() {
@@ -20,12 +22,15 @@ func main() {
 }
 
 func generate() error {
+	if err := os.WriteFile("colors.css", []byte(picture.Stylesheet()), 0o644); err != nil {
+		return err
+	}
 	result := api.Build(api.BuildOptions{
-		EntryPoints:       []string{"page.js", "pastpage.js", "palette.js", "theme.js", "docs.js", "app.css", "docs.css", "pastpage.css"},
+		EntryPoints:       []string{"page.js", "palette.js", "theme.js", "docs.js", "app.css", "docs.css", "pastpage.css"},
 		Outdir:            "dist",
 		Bundle:            true,
 		Splitting:         true,
-		ChunkNames:        "shared",               // the modules that both pages use
+		ChunkNames:        "[name]",               // the modules that one page loads when it needs them
 		External:          []string{"./vendor/*"}, // the page loads these files when it needs them
 		Format:            api.FormatESModule,
 		MinifyWhitespace:  true,

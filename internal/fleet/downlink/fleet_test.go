@@ -16,7 +16,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
@@ -149,13 +152,18 @@ const interval = time.Second
 func start(t *testing.T, server *natstest.Server) *agent {
 	t.Helper()
 	a := &agent{bus: connect(t, server), alerts: alert.New(nil)}
-	a.Uplink = uplink.New(uplink.Config{
-		Bus: a.bus, Version: "1.2.3", Interval: interval, Alerts: a.alerts, Clock: virtualClock(), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Refresh: func(_ context.Context, node string) (*insight.Moment, error) {
-			m := machine(node)
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	room := &alerts.Room{Book: alert.Share(a.alerts), Now: time.Now}
+	desk := action.NewDesk(action.Log{Logger: log}, append(room.Actions(), action.Action{
+		ID: "refresh", Needs: auth.Read, Remote: true,
+		Func: action.Takes(func(_ context.Context, c *action.Call, _ struct{}) (any, error) {
+			m := machine(c.Node)
 			m.Snapshot.Seq = 4711
 			return m, nil
-		},
+		}),
+	})...)
+	a.Uplink = uplink.New(uplink.Config{
+		Bus: a.bus, Version: "1.2.3", Interval: interval, Alerts: a.alerts, Clock: virtualClock(), Log: log, Act: desk.Answer,
 		Recent: func(node string) ([]byte, error) {
 			switch node {
 			case "none":
@@ -287,11 +295,16 @@ func questions(t *testing.T) {
 	hub, a := show(t, s, virtualClock()), start(t, s)
 	a.lives(t, "gpu-1", func(m *insight.Moment) { m.Snapshot.Devices[0].Utilization.GPU = gpu.Of[gpu.Percent](99) })
 	testkit.Until(t, "the machine", func() bool { return hub.node("gpu-1") != nil })
-	m, err := hub.Refresh(t.Context(), "gpu-1")
-	if err != nil || m.Snapshot.Seq != 4711 || !m.Link.Remote {
-		t.Errorf("a reading that begins now is %+v, %v", m, err)
+	ann := auth.Principal{Name: "ann", Access: auth.Operate}
+	ask := func(node, what string, by *auth.Principal, order string) (any, error) {
+		return hub.Ask(t.Context(), node, &action.Question{Ask: what, Order: json.RawMessage(order), Asker: by})
 	}
-	if _, err := hub.Refresh(t.Context(), "gpu-9"); err == nil || !strings.Contains(err.Error(), "gpu-9 does not answer") {
+	read, err := ask("gpu-1", "refresh", &ann, "")
+	m, ok := read.(*insight.Moment)
+	if err != nil || !ok || m.Snapshot.Seq != 4711 || !m.Link.Remote {
+		t.Fatalf("a reading that begins now is %+v, %v", m, err)
+	}
+	if _, err := ask("gpu-9", "refresh", &ann, ""); err == nil || !strings.Contains(err.Error(), "gpu-9 does not answer") {
 		t.Errorf("a machine that is none: %v", err)
 	}
 	a.alerts.SetRules([]alert.Rule{func() alert.Rule { r := alert.Default("busy", alert.Utilization); r.Hold = 0; return r }()}, time.Now())
@@ -308,17 +321,40 @@ func questions(t *testing.T) {
 	if len(of.Processes) == 0 || of.Is == "" || of.Device.UUID != m.Snapshot.Devices[0].UUID || !of.Value.Present() {
 		t.Errorf("less of it came than there is: %+v", of)
 	}
-	out, err := hub.Order(t.Context(), "gpu-1", &alert.Order{Acknowledge: of.ID, By: &alert.Acknowledgment{By: "ann", At: time.Now()}})
-	if err != nil || len(out.Changes) != 1 || out.Changes[0].Acknowledged == nil {
-		t.Fatalf("%+v, %v", out, err)
+	// An earlier version's hub names nobody, and is answered. Who is named and may not do it is denied, and so is what names
+	// nobody and no earlier version asked.
+	acknowledge := fmt.Sprintf(`{"acknowledge":%q,"by":{"by":"ann","comment":"","at":%q}}`, of.ID, time.Now().Format(time.RFC3339))
+	for _, tt := range []struct {
+		ask, order string
+		by         *auth.Principal
+		code       string // of the refusal; "-" for another error
+	}{
+		{"alert", acknowledge, &auth.Principal{}, "denied"},
+		{"alert", acknowledge, &auth.Principal{Name: "guest", Access: auth.Read}, "denied"},
+		{"refresh", "", &auth.Principal{}, "denied"},
+		{"whole", "", &auth.Principal{}, "denied"},
+		{"recent", "", &auth.Principal{Name: "nobody"}, "denied"},
+		{"acknowledgeAlert", "", nil, "denied"},
+		{"acknowledgeAlert", "", &ann, "-"}, // is not for other programs
+		{"reboot", "", nil, "denied"},
+		{"reboot", "", &ann, "-"},
+		{"alert", `{"acknowledge":"none"}`, &ann, "unknown"},
+		{"alert", `{"silence":[{"rule":"["}]}`, &ann, "invalid"},
+		{"alert", `{}`, &ann, "invalid"},
+		{"alert", `[]`, &ann, "-"},
+		{"refresh", "", nil, ""}, {"whole", "", nil, ""}, {"recent", "", nil, ""},
+		{"alert", acknowledge, nil, ""},
+	} {
+		out, err := ask("gpu-1", tt.ask, tt.by, tt.order)
+		refusal, refused := errors.AsType[*action.Refusal](err)
+		if refused != (tt.code != "" && tt.code != "-") || refused && refusal.Code != tt.code || (err == nil) != (tt.code == "") {
+			t.Errorf("%s %s by %+v: %v", tt.ask, tt.order, tt.by, err)
+		}
+		if text, _ := out.(json.RawMessage); tt.code == "" && tt.ask == "alert" && !strings.Contains(string(text), `"Acknowledged":{`) {
+			t.Errorf("the outcome is %s", text)
+		}
 	}
 	testkit.Until(t, "that it is acknowledged", func() bool { return standing().Acknowledged != nil })
-	if _, err := hub.Order(t.Context(), "gpu-1", &alert.Order{Acknowledge: "none"}); !errors.Is(err, alert.ErrUnknown) {
-		t.Errorf("an alert that is none: %v", err)
-	}
-	if _, err := hub.Order(t.Context(), "gpu-1", &alert.Order{Silence: []alert.Silence{{Rule: "["}}}); err == nil {
-		t.Error("a silence with a bad pattern is made")
-	}
 	testkit.Until(t, "its events", func() bool { return len(hub.seen()) == 2 })
 	if got := hub.seen(); !strings.HasPrefix(got[0], "fired busy-") || !strings.HasPrefix(got[1], "marked busy-") {
 		t.Errorf("%q", got)

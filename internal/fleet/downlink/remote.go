@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/talk"
@@ -589,7 +590,7 @@ func (d *Downlink) askWhole(r *remote) {
 	if soon {
 		return
 	}
-	text, err := json.Marshal(talk.Question{Ask: talk.Whole})
+	text, err := json.Marshal(action.Question{Ask: talk.Whole, Asker: &talk.Self})
 	if err == nil {
 		err = d.Bus.Conn().PublishRequest(bus.Ask(r.name), nats.NewInbox(), text) // nobody waits for that
 	}
@@ -599,7 +600,7 @@ func (d *Downlink) askWhole(r *remote) {
 }
 
 // ask asks a node.
-func (d *Downlink) ask(ctx context.Context, node string, q *talk.Question) (a talk.Reply, err error) {
+func (d *Downlink) ask(ctx context.Context, node string, q *action.Question) (a talk.Reply, err error) {
 	text, err := json.Marshal(q)
 	if err != nil {
 		return a, err
@@ -638,11 +639,11 @@ func (d *Downlink) Awake() (names []string) {
 	return names
 }
 
-// Refresh has a node read now, and returns the Moment of that.
-func (d *Downlink) Refresh(ctx context.Context, node string) (*insight.Moment, error) {
-	a, err := d.ask(ctx, node, &talk.Question{Ask: talk.Refresh})
-	if err != nil {
-		return nil, err
+// Ask asks the program that reads a node for an action. It returns the Moment of a reading, or what else became of it as JSON.
+func (d *Downlink) Ask(ctx context.Context, node string, q *action.Question) (any, error) {
+	a, err := d.ask(ctx, node, q)
+	if err != nil || a.State == nil {
+		return a.Outcome, err
 	}
 	s, err := wire.NewDecoder(node, &d.packers, &d.texts).Decode(a.State)
 	if err != nil {
@@ -656,15 +657,6 @@ func (d *Downlink) Refresh(ctx context.Context, node string) (*insight.Moment, e
 		return nil, &gpu.Advice{What: node + " is no part of the fleet any more"}
 	}
 	return s.Moment.At(s.Moment.Place, d.link(r, d.Clock.Now())), nil
-}
-
-// Order has an order about a node's alerts carried out there.
-func (d *Downlink) Order(ctx context.Context, node string, o *alert.Order) (out alert.Outcome, err error) {
-	a, err := d.ask(ctx, node, &talk.Question{Ask: talk.Alert, Order: o})
-	if err != nil {
-		return out, err
-	}
-	return talk.UnmarshalOutcome(a.Outcome)
 }
 
 // askPasts asks each node that has come for its recent past.
@@ -701,7 +693,7 @@ func (d *Downlink) askPasts(ctx context.Context) {
 }
 
 func (d *Downlink) askPast(ctx context.Context, node string) error {
-	a, err := d.ask(ctx, node, &talk.Question{Ask: talk.Recent})
+	a, err := d.ask(ctx, node, &action.Question{Ask: talk.Recent, Asker: &talk.Self})
 	if err != nil {
 		return err
 	}

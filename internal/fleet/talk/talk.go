@@ -1,5 +1,5 @@
-// Package talk has what agents and hubs of a fleet say to each other beside the state of a node: questions and their
-// answers, events, and sections of the state. Fields are only ever added; what is not known is ignored.
+// Package talk has what agents and hubs of a fleet say to each other beside the state of a node: answers to questions (the
+// questions are those of package action), events, and sections of the state. Fields are only ever added; what is not known is ignored.
 package talk
 
 import (
@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/wire"
 )
 
@@ -19,13 +21,28 @@ const (
 	Ended  = "ended"  // the program that reads the node has ended: true
 )
 
-// What a hub can ask a node.
+// What a hub asks a node beside actions.
 const (
-	Refresh = "refresh" // a reading that begins now
-	Whole   = "whole"   // to publish the whole state
-	Recent  = "recent"  // the recent past
-	Alert   = "alert"   // to carry out an order about its alerts
+	Whole  = "whole"  // to publish the whole state
+	Recent = "recent" // the recent past
 )
+
+// Self is the principal of a hub that asks on its own behalf.
+var Self = auth.Principal{Name: "a hub", Access: auth.Read}
+
+// earlier are the principals of the questions that hubs asked before a question said who wants it. NATS lets nobody else ask, and such a hub
+// let its viewers do just that.
+var earlier = map[string]auth.Principal{
+	"refresh": Self, Whole: Self, Recent: Self, "alert": {Name: "a hub", Access: auth.Operate},
+}
+
+// Asker is who wants what a question asks for. One that names nobody is nobody's, unless it is an earlier version's.
+func Asker(q *action.Question) auth.Principal {
+	if q.Asker != nil {
+		return *q.Asker
+	}
+	return earlier[q.Ask]
+}
 
 // Deadline bounds an answer; it is longer than devices have to answer by default.
 const Deadline = 4 * time.Second
@@ -33,49 +50,31 @@ const Deadline = 4 * time.Second
 // LongestQuestion is how many bytes a question has at most.
 const LongestQuestion = 1 << 20
 
-// A Question is what a hub asks a node.
-type Question struct {
-	Ask   string       `json:"ask"`
-	Order *alert.Order `json:"order,omitempty"`
-}
-
-// A Reply is the answer to a [Question].
+// A Reply is the answer to an [action.Question].
 type Reply struct {
 	Error   string          `json:"error,omitempty"` // a sentence; empty where it was done
-	Code    string          `json:"code,omitempty"`  // which error of package alert it is; empty for others
-	Field   string          `json:"field,omitempty"` // of an [alert.Invalid]
-	State   []byte          `json:"state,omitempty"` // a message of package wire
+	Code    string          `json:"code,omitempty"`  // of an [action.Refusal]; empty for other errors
+	Field   string          `json:"field,omitempty"` // of that
+	State   []byte          `json:"state,omitempty"` // a message of package wire, where a Moment is what became of it
 	Recent  json.RawMessage `json:"recent,omitempty"`
-	Outcome json.RawMessage `json:"outcome,omitempty"` // an [alert.Outcome]
+	Outcome json.RawMessage `json:"outcome,omitempty"` // what else became of it
 }
-
-var codes = map[string]error{"unknown": alert.ErrUnknown, "reported": alert.ErrReported, "too_many": alert.ErrTooMany}
-
-const invalid = "invalid"
 
 // Failed is the reply that says an error.
 func Failed(err error) Reply {
-	r := Reply{Error: err.Error()}
-	if bad, ok := errors.AsType[*alert.Invalid](err); ok {
-		r.Code, r.Field, r.Error = invalid, bad.Field, bad.What
+	if r, ok := errors.AsType[*action.Refusal](err); ok {
+		return Reply{Error: r.What, Code: r.Code, Field: r.Field}
 	}
-	for code, of := range codes {
-		if errors.Is(err, of) {
-			r.Code = code
-		}
-	}
-	return r
+	return Reply{Error: err.Error()}
 }
 
-// Err is the error of a reply; nil where it was done.
+// Err is the error of a reply; nil where it was done. Of an [action.Refusal] it has what the reply says.
 func (r *Reply) Err() error {
-	switch known := codes[r.Code]; {
+	switch {
 	case r.Error == "":
 		return nil
-	case known != nil:
-		return known
-	case r.Code == invalid:
-		return &alert.Invalid{Field: r.Field, What: r.Error}
+	case r.Code != "":
+		return &action.Refusal{Code: r.Code, Field: r.Field, What: r.Error}
 	default:
 		return errors.New(r.Error)
 	}
@@ -126,9 +125,3 @@ func MarshalReport(r *alert.Report) ([]byte, error) { return gpu.AppendRecord(ni
 
 // UnmarshalReport reads what [MarshalReport] wrote.
 func UnmarshalReport(text []byte) (alert.Report, error) { return read[alert.Report](text) }
-
-// MarshalOutcome writes an outcome, for [UnmarshalOutcome].
-func MarshalOutcome(o *alert.Outcome) ([]byte, error) { return gpu.AppendRecord(nil, o) }
-
-// UnmarshalOutcome reads what [MarshalOutcome] wrote.
-func UnmarshalOutcome(text []byte) (alert.Outcome, error) { return read[alert.Outcome](text) }

@@ -17,7 +17,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/talk"
@@ -46,8 +48,9 @@ type Config struct {
 	Version  string
 	Interval time.Duration // between readings
 	Alerts   *alert.Engine
-	// Refresh reads a node now, and returns the Moment of that.
-	Refresh func(ctx context.Context, node string) (*insight.Moment, error)
+	// Act does what a hub asks for about a node, on behalf of who wants that, and returns a Moment or what is written as JSON. It
+	// is [action.ErrUnknown] for what hubs can't ask for.
+	Act func(ctx context.Context, node string, q *action.Question, asker auth.Principal) (any, error)
 	// Recent is the recent past of a node, as hubs take it.
 	Recent func(node string) ([]byte, error)
 	Clock  clock.Clock
@@ -397,7 +400,7 @@ func (n *node) end() {
 
 // answer answers a question of a hub.
 func (n *node) answer(ctx context.Context, m *nats.Msg) {
-	var q talk.Question
+	var q action.Question
 	err := json.Unmarshal(m.Data, &q)
 	if err == nil && len(m.Data) > talk.LongestQuestion {
 		err = errors.New("the question is too long")
@@ -418,40 +421,41 @@ func (n *node) answer(ctx context.Context, m *nats.Msg) {
 	}
 }
 
-func (n *node) reply(ctx context.Context, q *talk.Question) (a talk.Reply, err error) {
+func (n *node) reply(ctx context.Context, q *action.Question) (a talk.Reply, err error) {
+	asker := talk.Asker(q)
+	if !asker.May(auth.Read) {
+		return a, action.Denied
+	}
 	switch q.Ask {
-	case talk.Refresh:
-		ctx, cancel := context.WithTimeout(ctx, talk.Deadline)
-		defer cancel()
-		m, err := n.Refresh(ctx, n.name)
-		if err != nil {
-			return a, err
-		}
-		a.State, _, err = n.encode(wire.NewEncoder(&n.packers), m, true, false)
-		return a, err
 	case talk.Whole:
-		select {
-		case n.whole <- struct{}{}:
-		default: // it is on its way
-		}
+		n.showWhole()
 		return a, nil
 	case talk.Recent:
 		a.Recent, err = n.Recent(n.name)
 		return a, err
-	case talk.Alert:
-		if q.Order == nil || n.Alerts == nil {
-			return a, errors.New("there is nothing to do")
-		}
-		out, err := n.Alerts.Carry(q.Order, n.Clock.Now().UTC())
-		if err == nil {
-			a.Outcome, err = talk.MarshalOutcome(&out)
-		}
-		select {
-		case n.whole <- struct{}{}: // so that all hubs see it at once
-		default:
-		}
-		return a, err
-	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, talk.Deadline)
+	defer cancel()
+	result, err := n.Act(ctx, n.name, q, asker)
+	if errors.Is(err, action.ErrUnknown) {
 		return a, fmt.Errorf("this gpuwhy (%s) does not know the question %.32q", n.Version, q.Ask)
+	}
+	if err != nil {
+		return a, err
+	}
+	if m, isRead := result.(*insight.Moment); isRead {
+		a.State, _, err = n.encode(wire.NewEncoder(&n.packers), m, true, false)
+		return a, err
+	}
+	n.showWhole() // so that all hubs see at once what it changed
+	a.Outcome, err = json.Marshal(result)
+	return a, err
+}
+
+// showWhole has the whole state published soon.
+func (n *node) showWhole() {
+	select {
+	case n.whole <- struct{}{}:
+	default: // it is on its way
 	}
 }

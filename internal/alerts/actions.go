@@ -1,0 +1,301 @@
+// Package alerts has what people do about alerts: they acknowledge, dismiss and silence them, and end silences. What is said of an
+// alert that another program of the fleet has is carried out there. When alerts fire is for package alert.
+package alerts
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/action"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/apidoc"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+)
+
+// A Room is where alerts are acted on. Its fields are set before the first action.
+type Room struct {
+	Book   *alert.Shared         // its engine is what changes here
+	Newest func() *insight.Fleet // for what alerts are about; nil before the first reading
+	Now    func() time.Time
+}
+
+// The kinds of what the actions are done to.
+var (
+	Alert   = action.Kind{Name: "alert", Param: apidoc.InPath("id", "The alert's alert_id.", "high_gpu_usage-GPU-4090c0de-0000-4000-8000-000000000001-1773500966535")}
+	Silence = action.Kind{Name: "silence", Param: apidoc.InPath("id", "The silence's silence_id.", "silence-1")}
+)
+
+// What is refused.
+var (
+	unknown  = &action.Refusal{Code: "unknown", Status: http.StatusNotFound, What: alert.ErrUnknown.Error(), Try: "/api/alerts lists what stands, and the silences in force"}
+	reported = &action.Refusal{Code: "reported", Status: http.StatusConflict, What: "the alert can't be dismissed: " + alert.ErrReported.Error(), Try: "it ends by itself; acknowledge or silence it until then"}
+	tooMany  = &action.Refusal{Code: "too_many", Status: http.StatusConflict, What: "there are too many silences", Try: "end some of them"}
+
+	badDuration = &action.Refusal{
+		Code: "duration", Status: http.StatusUnprocessableEntity, What: "duration_seconds must be from 1 to 31622400, which is 366 days",
+		Try: "give the seconds for which nobody is to be told",
+	}
+	noneChosen = &action.Refusal{Code: "none_chosen", Status: http.StatusUnprocessableEntity, What: "alert_ids must have 1 to 1000 alerts", Try: "choose at least one alert"}
+)
+
+// refusal is an error of package alert as who asked is told it.
+func refusal(err error) error {
+	bad, isInvalid := errors.AsType[*alert.Invalid](err)
+	switch {
+	case errors.Is(err, alert.ErrUnknown):
+		return unknown
+	case errors.Is(err, alert.ErrReported):
+		return reported
+	case errors.Is(err, alert.ErrTooMany):
+		return tooMany
+	case isInvalid:
+		return action.Invalid(bad.Field, bad.What)
+	default:
+		return err
+	}
+}
+
+// Actions are what people can do about alerts, in the order of the documents.
+func (r *Room) Actions() []action.Action {
+	noAlert := action.Refused{Refusal: unknown, Means: "No such alert stands."}
+	noneStands := action.Refused{Refusal: unknown, Means: "None of these alerts stands."}
+	full := action.Refused{Refusal: tooMany, Means: "There are too many already."}
+	list := []action.Action{
+		{
+			ID: "acknowledgeAlert", Target: Alert, Func: action.Takes(r.acknowledge), HTTP: "POST /api/alerts/{id}/acknowledge",
+			Doc: action.Doc{
+				Summary: "Say that somebody knows of an alert",
+				Text:    "It is not repeated to targets then. It still fires, and they are told when it is over.",
+				Body:    apidoc.Body{Example: "note"}, Answer: done("The alert as it stands.", contract.Alert{}, "alert_acknowledged"),
+				Refuses: []action.Refused{noAlert},
+			},
+		},
+		{
+			ID: "acknowledgeAlerts", Target: Alert, Func: action.Takes(r.acknowledgeSeveral), HTTP: "POST /api/alerts/acknowledge",
+			Doc: action.Doc{
+				Summary: "Say that somebody knows of several alerts",
+				Body:    apidoc.Body{Example: "note_of_several", Required: true},
+				Answer:  done("The alerts as they stand.", contract.SeveralAlerts{}, "several_alerts"),
+				Refuses: []action.Refused{noneStands},
+			},
+		},
+		{
+			ID: "silenceSeveralAlerts", Target: Alert, Func: action.Takes(r.silenceSeveral), HTTP: "POST /api/alerts/silence",
+			Doc: action.Doc{
+				Summary: "Keep several alerts from being told for a while",
+				Text:    "A silence for each: of its rule and its GPU, as if made at /api/silences. Where there would be too many of them, none is made.",
+				Body:    apidoc.Body{Example: "silence_of_several", Required: true},
+				Answer:  made("The silences.", contract.Silences{}, "silences"),
+				Refuses: []action.Refused{noneStands, full},
+			},
+		},
+		{
+			ID: "withdrawAcknowledgment", Target: Alert, Func: action.Takes(r.withdraw), HTTP: "DELETE /api/alerts/{id}/acknowledge",
+			Form: action.Form{HTTP: "POST /api/alerts/{id}/unacknowledge", Summary: "Take an acknowledgment back"},
+			Doc: action.Doc{
+				Summary: "Take that back",
+				Answer:  done("The alert as it stands.", contract.Alert{}, "alert"),
+				Refuses: []action.Refused{noAlert},
+			},
+		},
+		{
+			ID: "dismissAlert", Target: Alert, Func: action.Takes(r.dismiss), HTTP: "DELETE /api/alerts/{id}",
+			Form: action.Form{HTTP: "POST /api/alerts/{id}/dismiss", Summary: "End an alert that nothing can end any more"},
+			Doc: action.Doc{
+				Summary: "End an alert that nothing can end any more",
+				Text:    "Only one in the state no_data: its GPU does not report what it is about, perhaps because it was taken out.",
+				Answer:  done("The alert, resolved.", contract.Alert{}, "alert_dismissed"),
+				Refuses: []action.Refused{noAlert, {Refusal: reported, Means: "What it is about is still reported: it ends by itself."}},
+			},
+		},
+		{
+			ID: "silenceAlert", Target: Alert, Func: action.Takes(r.silenceOne), HTTP: "POST /api/alerts/{id}/silence",
+			Doc: action.Doc{
+				Summary: "Keep one alert from being told for a while",
+				Text:    "A silence of its rule and its GPU, as if made at /api/silences.",
+				Body:    apidoc.Body{Example: "silence_span", Required: true},
+				Answer:  made("The silence.", contract.Silence{}, "silence"),
+				Refuses: []action.Refused{noAlert, full},
+			},
+		},
+		{
+			ID: "silenceAlerts", Target: Silence, Func: action.Takes(r.silence), HTTP: "POST /api/silences",
+			Doc: action.Doc{
+				Summary: "Keep alerts from being told for a while",
+				Text:    "They fire all the same, and viewers see them; targets are not told. What still fires at the end is told then.",
+				Body:    apidoc.Body{Example: "silence_request", Required: true},
+				Answer:  made("The silence.", contract.Silence{}, "silence"),
+				Refuses: []action.Refused{full},
+			},
+		},
+		{
+			ID: "endSilence", Target: Silence, Func: action.Takes(r.endSilence), HTTP: "DELETE /api/silences/{id}",
+			Form: action.Form{HTTP: "POST /api/silences/{id}/end", Summary: "End a silence"},
+			Doc: action.Doc{
+				Summary: "End a silence",
+				Answer:  apidoc.Answer{Status: http.StatusNoContent, Description: "It has ended."},
+				Refuses: []action.Refused{{Refusal: unknown, Means: "There is no such silence."}},
+			},
+		},
+		// What hubs ask the program that has the alerts for.
+		{ID: carried, Func: action.Takes(r.carryOut), Remote: true},
+	}
+	for i := range list {
+		list[i].Needs, list[i].Tag, list[i].Misfit = auth.Operate, "Alerts", badDuration
+	}
+	return list
+}
+
+func done(description string, value any, example string) apidoc.Answer {
+	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: "application/json", Of: value, Example: example}
+}
+
+func made(description string, value any, example string) apidoc.Answer {
+	a := done(description, value, example)
+	a.Status = http.StatusCreated
+	return a
+}
+
+func (r *Room) acknowledge(ctx context.Context, c *action.Call, note contract.Note) (any, error) {
+	return r.marked(ctx, c, &order{Acknowledge: c.Target, By: r.knows(c, note.Comment)})
+}
+
+func (r *Room) withdraw(ctx context.Context, c *action.Call, _ struct{}) (any, error) {
+	return r.marked(ctx, c, &order{Acknowledge: c.Target})
+}
+
+func (r *Room) dismiss(ctx context.Context, c *action.Call, _ struct{}) (any, error) {
+	return r.marked(ctx, c, &order{Dismiss: c.Target})
+}
+
+func (r *Room) knows(c *action.Call, comment string) *alert.Acknowledgment {
+	return &alert.Acknowledgment{By: c.Principal.Name, Comment: comment, At: r.Now().UTC()}
+}
+
+// marked has an order about the target carried out, and returns the alert as it is then.
+func (r *Room) marked(ctx context.Context, c *action.Call, o *order) (any, error) {
+	a, err := r.changeOne(ctx, c, c.Target, o)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	return contract.NewAlert(&a, r.Newest()), nil
+}
+
+// acknowledgeSeveral leaves out the alerts that are over by then, unless all are.
+func (r *Room) acknowledgeSeveral(ctx context.Context, c *action.Call, note contract.NoteOfSeveral) (any, error) {
+	who := r.knows(c, note.Comment)
+	var known []alert.Alert
+	err := eachAlert(note.IDs, func(id string) error {
+		a, err := r.changeOne(ctx, c, id, &order{Acknowledge: id, By: who})
+		if err == nil {
+			known = append(known, a)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, refusal(err)
+	}
+	return contract.NewSeveralAlerts(known, r.Newest()), nil
+}
+
+// silenceSeveral leaves out the alerts that are over by then, unless all are. Either all others are silenced or none is.
+func (r *Room) silenceSeveral(ctx context.Context, c *action.Call, ask contract.SilenceOfSeveral) (any, error) {
+	standing := map[string]*alert.Alert{}
+	for _, a := range r.Book.Standing() {
+		standing[a.ID] = &a
+	}
+	var list []alert.Silence
+	err := eachAlert(ask.IDs, func(id string) error {
+		a := standing[id]
+		if a == nil {
+			return alert.ErrUnknown
+		}
+		list = append(list, silenceFor(a, ask.Comment))
+		return nil
+	})
+	if err != nil {
+		return nil, refusal(err)
+	}
+	silences, err := r.putInForce(ctx, c, list, ask.Duration)
+	if err != nil {
+		return nil, err
+	}
+	return contract.Silences{Silences: silences}, nil
+}
+
+// eachAlert does something with each alert that stands, until that fails. It is an error if none of them stands.
+func eachAlert(ids []string, do func(id string) error) error {
+	if len(ids) < 1 || len(ids) > 1000 {
+		return noneChosen
+	}
+	done, seen := 0, map[string]bool{}
+	for _, id := range ids {
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		switch err := do(id); {
+		case err == nil:
+			done++
+		case refusal(err) != unknown:
+			return err
+		}
+	}
+	if done == 0 {
+		return alert.ErrUnknown
+	}
+	return nil
+}
+
+func (r *Room) silence(ctx context.Context, c *action.Call, ask contract.SilenceRequest) (any, error) {
+	if c.Node != "" && ask.Node == "" {
+		ask.Node = alert.Literally(c.Node)
+	}
+	return r.putOneInForce(ctx, c, alert.Silence{Rule: ask.Rule, Node: ask.Node, GPU: ask.GPUUUID, Comment: ask.Comment}, ask.Duration)
+}
+
+func (r *Room) silenceOne(ctx context.Context, c *action.Call, ask contract.SilenceSpan) (any, error) {
+	for _, a := range r.Book.Standing() {
+		if a.ID == c.Target {
+			return r.putOneInForce(ctx, c, silenceFor(&a, ask.Comment), ask.Duration)
+		}
+	}
+	return nil, unknown
+}
+
+// silenceFor is one of the rule and the device of an alert.
+func silenceFor(a *alert.Alert, comment string) alert.Silence {
+	return alert.Silence{Rule: a.Rule, Node: alert.Literally(a.Device.Node), GPU: alert.Literally(a.Device.UUID), Comment: comment}
+}
+
+func (r *Room) putOneInForce(ctx context.Context, c *action.Call, x alert.Silence, seconds float64) (any, error) {
+	made, err := r.putInForce(ctx, c, []alert.Silence{x}, seconds)
+	if err != nil {
+		return nil, err
+	}
+	return made[0], nil
+}
+
+func (r *Room) putInForce(ctx context.Context, c *action.Call, list []alert.Silence, seconds float64) (made []contract.Silence, err error) {
+	const longest = 366 * 24 * 60 * 60
+	if !(seconds >= 1 && seconds <= longest) {
+		return nil, badDuration
+	}
+	now := r.Now().UTC()
+	for i := range list {
+		list[i].By, list[i].Until = c.Principal.Name, now.Add(time.Duration(seconds*float64(time.Second)))
+	}
+	inForce, err := r.silenceAll(ctx, c, list, now)
+	for i := range inForce {
+		made = append(made, contract.NewSilence(&inForce[i]))
+	}
+	return made, refusal(err)
+}
+
+func (r *Room) endSilence(ctx context.Context, c *action.Call, _ struct{}) (any, error) {
+	return nil, refusal(r.unsilence(ctx, c, c.Target))
+}

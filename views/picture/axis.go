@@ -1,0 +1,178 @@
+// Package picture draws what happened over a span of time: readings as lanes, who worked as bands, alerts as flags. Every picture of gpuwhy
+// is made of its fields: that of now, its charts, those of cards, that of the past, and what is shared as an image.
+//
+// Paths stand in coordinates of their own: x counts units of time from a moment that stays, y steps of the reading. So a picture of now grows
+// at the end of its paths, and a patch of it is short. What scales is in an image of its own, and texts around it, so nothing is drawn anew
+// when the window gets another size. The script static/picture.js reads values at the cursor from the paths.
+//
+// How things look is in one table (palette.go): the style sheet of the pages and the attributes of the image that is shared are made of it.
+package picture
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/when"
+)
+
+// An Axis is the time of a picture, from left to right.
+type Axis struct {
+	From, To time.Time
+	Zero     time.Time     // where x is 0
+	Unit     time.Duration // of x
+}
+
+// X is the place of a moment, in whole units; a picture may end before it.
+func (a Axis) X(t time.Time) int { return int(t.Sub(a.Zero) / a.Unit) }
+
+// Width is that of the picture, in units.
+func (a Axis) Width() int { return int(a.To.Sub(a.From) / a.Unit) }
+
+// Share is the place of a moment as a part of the width: 0 at the left edge, 1 at the right one.
+func (a Axis) Share(t time.Time) float64 {
+	return float64(t.Sub(a.From)) / float64(a.To.Sub(a.From))
+}
+
+// Percent is the place of a moment in percent of the width, within the picture.
+func (a Axis) Percent(t time.Time) string { return Percent(min(max(a.Share(t), 0), 1)) }
+
+// Percent writes a part of a whole with two decimals.
+func Percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 2, 64) + "%" }
+
+// exact writes all decimals that there are.
+func exact(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// A Tick is a round time of a zone's clocks.
+type Tick struct {
+	Time  time.Time
+	Label string
+	Minor bool // a narrow picture has no room for its name
+}
+
+// mostTicks is how many there are at most.
+const mostTicks = 9
+
+// tickMinutes are the times between ticks that are shorter than a day.
+var tickMinutes = []int{1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720}
+
+// tickDays are the longer ones; those from 30 on are months.
+var tickDays = []int{1, 2, 7, 14, 30, 61, 91, 182, 365}
+
+// Ticks are round times between two times, by the clocks of their zone: where these are set back, an hour comes twice, and
+// where they are set forward, one is left out.
+func Ticks(from, to time.Time) []Tick {
+	length := to.Sub(from)
+	for _, minutes := range tickMinutes {
+		if length <= mostTicks*time.Duration(minutes)*time.Minute {
+			return clockTicks(from, to, minutes)
+		}
+	}
+	for _, days := range tickDays {
+		if length <= mostTicks*time.Duration(days)*24*time.Hour {
+			return dayTicks(from, to, days)
+		}
+	}
+	return dayTicks(from, to, 365*int(1+length/(mostTicks*365*24*time.Hour)))
+}
+
+func clockTicks(from, to time.Time, minutes int) (out []Tick) {
+	// Zones differ from UTC by whole quarters of an hour.
+	unit := time.Duration(min(minutes, 15)) * time.Minute
+	if 15%min(minutes, 15) != 0 {
+		unit = time.Minute
+	}
+	for t := from.Truncate(unit); !t.After(to); t = t.Add(unit) {
+		clock := t.Hour()*60 + t.Minute()
+		near := len(out) > 0 && t.Sub(out[len(out)-1].Time) <= time.Duration(minutes)*time.Minute/2
+		if t.Before(from) || clock%minutes != 0 || near {
+			continue
+		}
+		label := t.Format("15:04")
+		name, offset := t.Zone()
+		if _, before := t.Add(-time.Duration(max(minutes, 60)) * time.Minute).Zone(); len(out) > 0 && before != offset {
+			label += " " + name
+		} else if clock == 0 {
+			label = t.Format("Mon 2")
+		}
+		out = append(out, Tick{t, label, clock/minutes%2 != 0}) // by the clock, so that it stays so while the picture moves on
+	}
+	return out
+}
+
+// dayTicks are beginnings of days, of weeks or of months.
+func dayTicks(from, to time.Time, days int) (out []Tick) {
+	months := days / 30
+	for n := 0; ; n++ {
+		t, label := when.Day(from, n), "Mon 2"
+		round := days < 3 && (t.YearDay()%days == 0) || days >= 7 && t.Weekday() == time.Monday && (days == 7 || t.YearDay()/7%2 == 0)
+		if months > 0 {
+			t, label = when.Month(from, n), "Jan"
+			round = (int(t.Month())-1)%min(months, 12) == 0 && (months < 12 || t.Year()%(months/12) == 0)
+			if t.Month() == time.January {
+				label = "2006"
+			}
+		} else if days >= 7 || t.Day() == 1 {
+			label = "2 Jan"
+		}
+		if t.After(to) {
+			return out
+		}
+		if round && !t.Before(from) {
+			out = append(out, Tick{t, t.Format(label), len(out)%2 != 0})
+		}
+	}
+}
+
+// A Scale says which value stands at which height of a field.
+type Scale struct {
+	top, bottom float64 // edges, in units of the field's height
+	low, high   float64 // the values at them
+	step        float64 // of a path, in units of the reading
+}
+
+// NewScale is that of a lane between two heights, which has so many units of the reading in each step of its paths.
+func NewScale(top, bottom, low, high, step float64) Scale {
+	if !(high > low) {
+		high = low + 1
+	}
+	return Scale{top, bottom, low, high, step}
+}
+
+// Resolution is a step of a path whose values go up to high: a hundredth of it at most.
+func Resolution(high float64) float64 {
+	return math.Pow10(int(math.Floor(math.Log10(max(high, 1e-6) / 100))))
+}
+
+// Round is a round number that is not below v.
+func Round(v float64) float64 {
+	if v <= 0 {
+		return 1
+	}
+	p := math.Pow10(int(math.Floor(math.Log10(v))))
+	for _, f := range []float64{1, 1.5, 2, 3, 4, 5, 6, 8, 10} {
+		if f*p >= v*.9999 {
+			return f * p
+		}
+	}
+	return 10 * p
+}
+
+func (s Scale) perUnit() float64 { return (s.bottom - s.top) / (s.high - s.low) }
+
+// High is the value at the upper edge.
+func (s Scale) High() float64 { return s.high }
+
+// Step is how many units of the reading a step of a path has.
+func (s Scale) Step() float64 { return s.step }
+
+// Y is the height at which a value stands, in units of the field's height, from above.
+func (s Scale) Y(v float64) float64 { return s.bottom - (v-s.low)*s.perUnit() }
+
+// transform brings the steps of a path into the field.
+func (s Scale) transform() string {
+	brief := func(v float64) string { return exact(math.Round(v*1e4) / 1e4) }
+	return "matrix(1 0 0 " + brief(-s.perUnit()*s.step) + " 0 " + brief(s.bottom+s.low*s.perUnit()) + ")"
+}
+
+func (s Scale) steps(v float64) int { return int(math.Round(v / s.step)) }
