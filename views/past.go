@@ -71,12 +71,12 @@ type PastBeside struct {
 	Usage  []past.Usage // by user
 }
 
-// PastColumns are the quantities of a picture, as columns of [store.OfDevices].
+// PastColumns are the quantities of a picture, as columns of [store.DeviceColumns].
 var PastColumns = func() (out []int) {
 	for _, l := range pastLanes {
-		out = append(out, store.OfDevices.Find(l.kept))
+		out = append(out, store.DeviceColumns.Find(l.kept))
 	}
-	return append(out, store.OfDevices.Find("power_enforced_limit"))
+	return append(out, store.DeviceColumns.Find("power_enforced_limit"))
 }()
 
 // powerLimit is the place of the power limit in [PastColumns], after those of the lanes.

@@ -91,7 +91,7 @@ func added(a, b gpu.Reading[float64]) gpu.Reading[float64] {
 func unread(of []past.Series, g past.Grid, now time.Time) time.Duration {
 	missing, past := 0, 0
 	for i := range g.Len() {
-		if g.At(i).Add(g.Step).After(now) {
+		if g.Time(i).Add(g.Step).After(now) {
 			break
 		}
 		past++

@@ -20,7 +20,7 @@ const perStep = 2
 
 // axisOf is the time of a grid, by the clocks of a zone.
 func axisOf(g past.Grid, zone *time.Location) picture.Axis {
-	return picture.Axis{From: g.From.In(zone), To: g.At(g.Len()).In(zone), Zero: g.From, Unit: g.Step / perStep}
+	return picture.Axis{From: g.From.In(zone), To: g.Time(g.Len()).In(zone), Zero: g.From, Unit: g.Step / perStep}
 }
 
 // stepsOf are those of a grid on an axis, whose first step begins with it.
@@ -158,12 +158,12 @@ func (in *PastInput) known() (first, last time.Time) {
 			}
 		}
 	}
-	first, last = in.Grid.At(point), in.To
+	first, last = in.Grid.Time(point), in.To
 	if len(in.Story.Causes) == 0 {
 		return first, last
 	}
 	began := slices.MinFunc(in.Story.Causes, func(a, b store.Cause) int { return a.From.Compare(b.From) }).From
-	if began.Before(in.Grid.At(point + 1)) {
+	if began.Before(in.Grid.Time(point + 1)) {
 		first = latest(first, began)
 	}
 	return first, last
@@ -327,7 +327,7 @@ func powerBy(sessions []store.Session, values []store.Value, g past.Grid, hues *
 		known = true
 		hue := hues.hueOf(s.User)[1] - '1'
 		for point := max(int(s.From.Sub(g.From)/g.Step), 0); point < len(values); point++ {
-			begin := g.At(point)
+			begin := g.Time(point)
 			from, to := latest(begin, s.From), begin.Add(g.Step)
 			if s.To.Before(to) {
 				to = s.To

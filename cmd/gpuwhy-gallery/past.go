@@ -174,9 +174,9 @@ func fillPast(to store.Store, gpus int, often time.Duration) error {
 			}
 			power := 70 + 6.1*util + wave
 			heat += (36 + 0.5*util - heat) * 0.2
-			r := store.Row{Key: k, Tier: store.Minute, Time: at, Readings: 12, Values: make([]store.Value, len(store.OfDevices)), State: gpu.StateOK}
+			r := store.Row{Key: k, Tier: store.Minute, Time: at, Readings: 12, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
 			set := func(name string, v, by float64) {
-				r.Values[store.OfDevices.Find(name)] = store.Value{Least: math.Max(0, v-by), Mean: v, Most: v + by, Count: 12}
+				r.Values[store.DeviceColumns.Find(name)] = store.Value{Least: math.Max(0, v-by), Mean: v, Most: v + by, Count: 12}
 			}
 			set("power_watts", power, 8+util/4)
 			set("temperature_celsius", heat, 1)
@@ -206,7 +206,7 @@ func fillPast(to store.Store, gpus int, often time.Duration) error {
 		if err != nil {
 			return err
 		}
-		b.Frames = append(b.Frames, store.Frame{Node: pastNode, Time: snap.Time, Record: record})
+		b.Frames = append(b.Frames, store.Frame{Node: pastNode, Time: snap.Time, Snapshot: record})
 	}
 	return to.Write(context.Background(), b)
 }

@@ -28,7 +28,7 @@ func leaked(t *testing.T, dir string, of store.Key, used float64) {
 		t.Fatal(err)
 	}
 	const gib, leaks, aMinute = 1 << 30, 120, 0.1
-	r, column := rand.New(rand.NewPCG(7, 4)), store.OfDevices.Find("memory_used")
+	r, column := rand.New(rand.NewPCG(7, 4)), store.DeviceColumns.Find("memory_used")
 	b := &store.Batch{Devices: []store.Device{{Node: of.Node, UUID: of.UUID}}}
 	last := used/gib - aMinute*leaks
 	base, left, now := last, 0, time.Now().Truncate(time.Minute)
@@ -40,7 +40,7 @@ func leaked(t *testing.T, dir string, of store.Key, used float64) {
 			base = last
 		}
 		v := gib * (base + aMinute*float64(max(leaks-i, 0)) + 0.01*r.NormFloat64())
-		row := store.Row{Key: of, Tier: store.Minute, Time: now.Add(-time.Duration(i) * time.Minute), Readings: 12, Values: make([]store.Value, len(store.OfDevices))}
+		row := store.Row{Key: of, Tier: store.Minute, Time: now.Add(-time.Duration(i) * time.Minute), Readings: 12, Values: make([]store.Value, len(store.DeviceColumns))}
 		row.Values[column] = store.Value{Least: v, Mean: v, Most: v, Count: 12}
 		b.Rows = append(b.Rows, row)
 	}

@@ -122,7 +122,7 @@ func (d *daemon) newHistory(as role, node string, log *slog.Logger) *app.History
 		if err = d.adopt(ctx, s, err, as, node, log); err != nil || outbox == nil {
 			return s, err
 		}
-		return outbox.Over(ctx, s)
+		return outbox.Attach(ctx, s)
 	}
 	return &app.History{
 		Outbox: outbox, Place: d.historyPlace(), Store: &store.Later{Open: open}, Retention: d.retention, Price: d.ElectricityPrice, Permits: d.permits(), Anew: anew, ReadOnly: as.reads == nil}

@@ -489,7 +489,7 @@ func TestCommandLinesInThePast(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				kept.Write(f.Record)
+				kept.Write(f.Snapshot)
 			}
 			for c, err := range s.Causes(t.Context(), past.Query{}) {
 				if err != nil {

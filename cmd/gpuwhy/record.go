@@ -47,7 +47,7 @@ func (c *recordCommand) Run(env *environment) error {
 	if err != nil {
 		return usageError{err}
 	}
-	r := deliver.NewRecorder(deliver.RecorderConfig{
+	r := deliver.NewCollector(deliver.CollectorConfig{
 		Store: st, Retention: c.retention, JetStream: b.JetStream(), Stream: bus.PastStream, NodeOf: bus.NodeOfSubject, Log: env.log, Now: time.Now,
 		Place: c.historyPlace(), GivesWay: true,
 	})

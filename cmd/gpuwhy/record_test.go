@@ -42,14 +42,14 @@ func TestUsageOfAFleet(t *testing.T) {
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	b := store.Batch{Delivered: true}
-	watts := store.OfDevices.Find("power_draw")
+	watts := store.DeviceColumns.Find("power_draw")
 	for n := range 100 {
 		k := store.Key{Node: fmt.Sprintf("lab:node-%03d", n), UUID: fmt.Sprint("GPU-", n)}
 		b.Devices = append(b.Devices, store.Device{Node: k.Node, UUID: k.UUID, Name: "NVIDIA H100", Kind: gpu.Live, Order: 1})
 		from, to := now.Add(-2*time.Hour), now.Add(-time.Hour)
 		for _, tier := range []store.Tier{store.Minute, store.Quarter} {
 			for at := from.Truncate(tier.Span()); at.Before(to); at = at.Add(tier.Span()) {
-				draw := make([]store.Value, len(store.OfDevices))
+				draw := make([]store.Value, len(store.DeviceColumns))
 				draw[watts] = store.Value{Least: 300, Mean: 300, Most: 300, Count: int(tier.Span() / (5 * time.Second))}
 				b.Rows = append(b.Rows, store.Row{Key: k, Tier: tier, Time: at, Readings: draw[watts].Count, State: gpu.StateOK, Values: draw})
 			}

@@ -110,8 +110,8 @@ type App struct {
 	stand     []func() []hub.Event          // the same, the worst first; used while no alert of this program changes
 	told      time.Duration                 // when that of other programs was announced last, as elapsed time; reported alone uses it
 	live      *live.Feed
-	pusher    *export.Pusher    // nil where series are sent nowhere
-	collector *deliver.Recorder // of the past of others; nil where it is not written here
+	pusher    *export.Pusher     // nil where series are sent nowhere
+	collector *deliver.Collector // of the past of others; nil where it is not written here
 	routes    *server.Server
 	server    *http.Server
 

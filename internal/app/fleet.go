@@ -163,7 +163,7 @@ func (a *App) runFleet(ctx context.Context, g *errgroup.Group) {
 		g.Go(func() error { h.Outbox.Send(sending, stream, bus.Past); return nil })
 	}
 	if a.opt.Fleet.Records {
-		a.collector = deliver.NewRecorder(deliver.RecorderConfig{
+		a.collector = deliver.NewCollector(deliver.CollectorConfig{
 			Store: h.Store, Retention: h.Retention, JetStream: stream, Stream: bus.PastStream, NodeOf: bus.NodeOfSubject,
 			Log: a.log.With("part", "fleet"), Now: a.opt.Clock.Now, Place: h.Place, Own: a.local.has,
 		})

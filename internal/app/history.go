@@ -25,7 +25,7 @@ import (
 type History struct {
 	Store     store.Store
 	Retention store.Retention
-	// Place tells the store from a copy of it, see [deliver.RecorderConfig].
+	// Place tells the store from a copy of it, see [deliver.CollectorConfig].
 	Place string
 	Price float64 // of a kilowatt-hour of electricity; 0: not known
 	// Permits says what of it may be shown now.
@@ -152,7 +152,7 @@ func (a *App) writeAnew(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-a.opt.History.Anew:
-			a.recorder.Again()
+			a.recorder.Rewrite()
 			a.keeper.Again()
 		}
 	}

@@ -152,16 +152,8 @@ type PastSession struct {
 
 // NewPastSession makes it of a session on a device.
 func NewPastSession(s *store.Session, d *store.Device) PastSession {
-	out := PastSession{
-		PastGPU: pastGPU(d), PID: s.PID, User: s.User, Name: s.Name, Program: s.Program, Command: s.Command,
-		Container: s.Container, Image: s.Image, Pod: s.Pod, Unit: s.Unit, Job: s.Job,
-		From: timestamp(s.From), To: timestamp(s.To), Outcome: string(s.Outcome), Seen: inSeconds(s.Seen), Busy: inSeconds(s.Busy),
-		PeakMemory: s.PeakMemory, Known: inSeconds(s.JoulesKnown), Method: s.JoulesMethod,
-		Accounted: s.Accounted,
-	}
-	if !s.Started.IsZero() {
-		out.Started = new(timestamp(s.Started))
-	}
+	out := PastSession{PastGPU: pastGPU(d)}
+	sessionTold.fill(&out, s)
 	if s.MemoryKnown > 0 {
 		out.MeanMemory = gpu.Of(gpu.Bytes(s.MemorySeconds / s.MemoryKnown.Seconds()))
 	}
@@ -206,7 +198,7 @@ type UsageRow struct {
 }
 
 // NewPastUsage makes it. A price of 0 is none.
-func NewPastUsage(span PastSpan, by past.By, price float64, devices map[store.Key]store.Device, list []past.Usage) PastUsage {
+func NewPastUsage(span PastSpan, by past.Grouping, price float64, devices map[store.Key]store.Device, list []past.Usage) PastUsage {
 	out := PastUsage{PastSpan: span, By: string(by)}
 	if price > 0 {
 		out.Price = gpu.Of(price)
@@ -303,10 +295,8 @@ func NewPastChapter(s *past.Story, c *past.Chapter, devices map[store.Key]store.
 
 // NewPastCause makes it.
 func NewPastCause(c *store.Cause, devices map[store.Key]store.Device) PastCause {
-	out := PastCause{
-		ID: c.ID, Kind: c.Kind, Node: c.Node, From: timestamp(c.From), To: timestamp(c.To), Open: c.Open, Sentence: c.Sentence,
-		Confidence: c.Confidence,
-	}
+	out := PastCause{Node: c.Node}
+	causeTold.fill(&out, c)
 	if c.UUID != "" {
 		out.GPUUUID, out.GPUKind = new(c.UUID), devices[c.Key].Kind
 	}
@@ -340,7 +330,8 @@ type PastEvent struct {
 
 // NewPastEvent makes it.
 func NewPastEvent(e *store.Event, devices map[store.Key]store.Device) PastEvent {
-	out := PastEvent{ID: e.ID, Time: timestamp(e.Time), Kind: e.Kind, Severity: e.Severity, Node: e.Node, Text: e.Text}
+	out := PastEvent{Node: e.Node}
+	eventTold.fill(&out, e)
 	if e.UUID != "" {
 		out.GPUUUID, out.GPUKind = new(e.UUID), devices[e.Key].Kind
 	}
@@ -478,57 +469,10 @@ func NewPastSize(f *past.Footprint) PastSize {
 	}
 }
 
-// The columns of the lists as CSV.
-var (
-	SessionColumns = []string{
-		"from", "to", "outcome", "node", "gpu_uuid", "gpu_id", "gpu_name", "pid", "user", "name", "program", "container", "image", "pod", "unit", "job",
-		"seen_seconds", "busy_seconds", "peak_memory_mb", "mean_memory_mb", "sm_seconds", "energy_joules", "energy_known_seconds", "energy_method",
-		"accounted", "gpu_kind", "energy_estimated_seconds",
-	}
-	ChapterColumns = []string{
-		"from", "to", "kind", "node", "gpu_uuid", "gpu_id", "gpu_name", "who", "other_count", "utilization_percent", "cooled_seconds", "sentence", "gpu_kind",
-	}
-	CauseColumns = []string{"from", "to", "open", "kind", "node", "gpu_uuid", "confidence", "sentence", "id", "gpu_kind"}
-	EventColumns = []string{"time", "kind", "severity", "node", "gpu_uuid", "text", "gpu_kind"}
-	UsageColumns = []string{
-		"name", "user", "gpu_uuid", "session_count", "gpu_count", "gpu_hours", "busy_hours", "idle_hours", "sm_hours", "energy_kwh", "energy_known",
-		"cost", "peak_memory_mb", "gpu_kind", "energy_estimated",
-	}
-)
-
-// CSV is the session as a line of [SessionColumns].
-func (s PastSession) CSV() []string {
-	return []string{
-		s.From, s.To, s.Outcome, s.Node, s.GPUUUID, cell(s.GPUID), s.GPUName, cell(s.PID), s.User, s.Name, s.Program, s.Container, s.Image, s.Pod, s.Unit,
-		s.Job, cell(s.Seen), cell(s.Busy), cell(s.PeakMemory), cell(s.MeanMemory), cell(s.SMSeconds), cell(s.Joules), cell(s.Known), s.Method,
-		cell(s.Accounted), string(s.GPUKind), cell(s.Estimated),
-	}
-}
-
-// CSV is the chapter as a line of [ChapterColumns].
-func (c PastChapter) CSV() []string {
-	return []string{
-		c.From, c.To, c.Kind, c.Node, c.GPUUUID, cell(c.GPUID), c.GPUName, c.Who, cell(c.Others), cell(c.Mean), cell(c.Cooled), c.Sentence,
-		string(c.GPUKind),
-	}
-}
-
-// CSV is the cause as a line of [CauseColumns].
-func (c PastCause) CSV() []string {
-	uuid := ""
-	if c.GPUUUID != nil {
-		uuid = *c.GPUUUID
-	}
-	return []string{c.From, c.To, cell(c.Open), c.Kind, c.Node, uuid, cell(c.Confidence), c.Sentence, c.ID, string(c.GPUKind)}
-}
-
-// CSV is the event as a line of [EventColumns].
-func (e PastEvent) CSV() []string {
-	uuid := ""
-	if e.GPUUUID != nil {
-		uuid = *e.GPUUUID
-	}
-	return []string{e.Time, e.Kind, e.Severity, e.Node, uuid, e.Text, string(e.GPUKind)}
+// UsageColumns are those of usage as CSV.
+var UsageColumns = []string{
+	"name", "user", "gpu_uuid", "session_count", "gpu_count", "gpu_hours", "busy_hours", "idle_hours", "sm_hours", "energy_kwh", "energy_known",
+	"cost", "peak_memory_mb", "gpu_kind", "energy_estimated",
 }
 
 // CSV is the row as a line of [UsageColumns]. Of a sum over GPUs its kind is all of these.

@@ -79,7 +79,7 @@ func TestPast(t *testing.T) {
 	from := to.Add(-8 * time.Hour)
 	d := store.Device{Node: "workstation", UUID: "GPU-3a", Name: "NVIDIA GeForce RTX 4090", Index: 0, Kind: gpu.Simulated}
 	devices := map[store.Key]store.Device{d.Key(): d}
-	power := store.OfDevices.Find("power_draw")
+	power := store.DeviceColumns.Find("power_draw")
 	value := store.Value{Least: 21.5, Mean: 240, Most: 431.25, Count: 60}
 	s := store.Session{
 		User: "mchen", Name: "python3", Program: "train.py", Container: "trainer", Image: "pytorch:2.9", Job: "slurm:1234", Type: gpu.TypeCompute,
@@ -110,21 +110,21 @@ func TestPast(t *testing.T) {
 		},
 	}
 	span := contract.NewPastSpan(from, to, past.Kinds(devices, store.Query{From: from, To: to}))
-	row := store.Row{Key: d.Key(), Tier: store.Minute, Time: from, Readings: 12, State: gpu.StateOK, Values: make([]store.Value, len(store.OfDevices))}
+	row := store.Row{Key: d.Key(), Tier: store.Minute, Time: from, Readings: 12, State: gpu.StateOK, Values: make([]store.Value, len(store.DeviceColumns))}
 	row.Values[power] = value
 	single := row
 	single.Tier, single.Readings, single.Values = store.Raw, 1, slices.Clone(row.Values)
 	single.Values[power] = store.Value{Least: 9000, Mean: 9000, Most: 9000, Count: 1, Doubtful: true}
 	columns := []int{power, power + 1}
 	readings := []contract.PastReading{
-		contract.NewPastReading(&row, &d, store.OfDevices, columns, true), contract.NewPastReading(&single, &d, store.OfDevices, columns, false),
+		contract.NewPastReading(&row, &d, store.DeviceColumns, columns, true), contract.NewPastReading(&single, &d, store.DeviceColumns, columns, false),
 	}
 	footprint := past.Footprint{At: to, Bytes: 4 << 20, Full: 331 << 20, How: "Computed for 9 GPUs and machines with a reading each 5s.", Kinds: []past.Kept{
 		{TableSize: store.TableSize{Name: "raw", Rows: 12345, Bytes: 1851750, Oldest: from, Newest: to}, For: 48 * time.Hour, FullRows: 311040, FullBytes: 46656000},
 		{TableSize: store.TableSize{Name: "events"}},
 	}}
 	golden(t, "past", pastAnswers{
-		History: contract.NewHistory(span, grid, store.OfDevices[power:power+1], devices, []past.Series{{Key: d.Key(), Values: [][]store.Value{gaps}}}),
+		History: contract.NewHistory(span, grid, store.DeviceColumns[power:power+1], devices, []past.Series{{Key: d.Key(), Values: [][]store.Value{gaps}}}),
 		Sessions: contract.PastSessions{PastSpan: span, Sessions: []contract.PastSession{
 			contract.NewPastSession(&s, &d), contract.NewPastSession(&bare, &d),
 		}},
@@ -144,7 +144,7 @@ func TestPast(t *testing.T) {
 		}},
 	})
 	for i, spans := range []bool{true, false} {
-		got, names := readings[i].CSV(store.OfDevices, columns, spans), contract.ReadingColumns(store.OfDevices, columns, spans)
+		got, names := readings[i].CSV(store.DeviceColumns, columns, spans), contract.ReadingColumns(store.DeviceColumns, columns, spans)
 		if len(got) != len(names) || got[10] == "" || got[len(got)-1] != "" || (got[9] == "power_draw") == spans {
 			t.Errorf("as CSV: %q of %q", got, names)
 		}

@@ -56,9 +56,9 @@ func moment(at time.Time, d *gpu.Device, f *foresight.Foresight) *insight.Moment
 
 // row has values by the names of columns.
 func row(tier store.Tier, at time.Time, values map[string]float64) store.Row {
-	r := store.Row{Key: of, Tier: tier, Time: at, Readings: 1, State: gpu.StateOK, Values: make([]store.Value, len(store.OfDevices))}
+	r := store.Row{Key: of, Tier: tier, Time: at, Readings: 1, State: gpu.StateOK, Values: make([]store.Value, len(store.DeviceColumns))}
 	for name, v := range values {
-		r.Values[store.OfDevices.Find(name)] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
+		r.Values[store.DeviceColumns.Find(name)] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
 	}
 	return r
 }

@@ -30,11 +30,11 @@ const (
 const mib = 1 << 20
 
 var (
-	memoryUsed  = store.OfDevices.Find("memory_used")
-	memoryShare = store.OfDevices.Find("memory_share")
-	temperature = store.OfDevices.Find("thermal_gpu")
-	powerDraw   = store.OfDevices.Find("power_draw")
-	utilization = store.OfDevices.Find("utilization_gpu")
+	memoryUsed  = store.DeviceColumns.Find("memory_used")
+	memoryShare = store.DeviceColumns.Find("memory_share")
+	temperature = store.DeviceColumns.Find("thermal_gpu")
+	powerDraw   = store.DeviceColumns.Find("power_draw")
+	utilization = store.DeviceColumns.Find("utilization_gpu")
 )
 
 // notMade is a forecast that could not be tried.
@@ -90,7 +90,7 @@ func (f *Foresight) points(ctx context.Context, k store.Key, from, to time.Time,
 	var out []forecast.Point
 	for i, v := range all[0].Values[0] {
 		if v.Count > 0 {
-			out = append(out, forecast.Point{Time: earlier(g.At(i).Add(g.Step/2), to), Value: v.Mean})
+			out = append(out, forecast.Point{Time: earlier(g.Time(i).Add(g.Step/2), to), Value: v.Mean})
 		}
 	}
 	return out, nil
@@ -245,10 +245,10 @@ func addHours(used, free *forecast.Series, g past.Grid, of [][]store.Value) {
 			}
 		}
 		if read >= least {
-			used.Points = append(used.Points, forecast.Point{Time: g.At(i), Value: watts / float64(read) / 1000})
+			used.Points = append(used.Points, forecast.Point{Time: g.Time(i), Value: watts / float64(read) / 1000})
 		}
 		if looked >= least {
-			free.Points = append(free.Points, forecast.Point{Time: g.At(i), Value: idle / float64(looked)})
+			free.Points = append(free.Points, forecast.Point{Time: g.Time(i), Value: idle / float64(looked)})
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestTheAnswerOfThen(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := p.At(t.Context(), node, moments[i].Snapshot.Time, stage)
+				got, err := p.Moment(t.Context(), node, moments[i].Snapshot.Time, stage)
 				if err != nil {
 					t.Fatal(err)
 				}

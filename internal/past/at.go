@@ -38,12 +38,12 @@ func (e *NotSeenError) Error() string {
 // Unwrap is ErrNotSeen.
 func (e *NotSeenError) Unwrap() error { return ErrNotSeen }
 
-// At is what a node was like at a time: the newest Moment that is not later. Its answer is made anew from
+// Moment is what a node was like at a time: the newest Moment that is not later. Its answer is made anew from
 // snapshots of the 15 minutes before, as the stage made it then; stage is a new one that knows what was learned of the
 // devices. Where there is no snapshot of that time the error is [ErrNotSeen], and a [NotSeenError] where one of
 // shortly before would have been followed by another one if gpuwhy had looked. Two at
 // once are answered, which is much work; one for which there is no place in time gets [ErrBusy].
-func (p *Past) At(ctx context.Context, node string, at time.Time, stage *insight.Stage) (*insight.Moment, error) {
+func (p *Past) Moment(ctx context.Context, node string, at time.Time, stage *insight.Stage) (*insight.Moment, error) {
 	leave, err := p.moments.enter(ctx)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (p *Past) read(ctx context.Context, node string, from, to time.Time) <-chan
 		for f, err := range p.Store.Frames(ctx, store.Query{From: from, To: to, Keys: []store.Key{{Node: node}}}) {
 			r := readSnapshot{err: err}
 			if err == nil {
-				r.Snapshot, err = gpu.UnmarshalRecord(f.Record)
+				r.Snapshot, err = gpu.UnmarshalRecord(f.Snapshot)
 			}
 			if r.Snapshot != nil {
 				r.Node = node // whatever whoever delivered it says

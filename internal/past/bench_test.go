@@ -40,7 +40,7 @@ func BenchmarkAt(b *testing.B) {
 	p := &Past{Store: s}
 	begun := cpu()
 	for b.Loop() {
-		if _, err := p.At(b.Context(), node, midnight.Add(before), insight.NewStage()); err != nil {
+		if _, err := p.Moment(b.Context(), node, midnight.Add(before), insight.NewStage()); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -59,9 +59,9 @@ func filled(b *testing.B, of time.Duration, tiers ...store.Tier) *Past {
 	var batch store.Batch
 	row := func(tier store.Tier, at time.Time) {
 		for i := range 8 {
-			r := store.Row{Key: keyOf(i), Tier: tier, Time: at, Readings: 12, Values: make([]store.Value, len(store.OfDevices)), State: gpu.StateOK}
+			r := store.Row{Key: keyOf(i), Tier: tier, Time: at, Readings: 12, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
 			for j := range r.Values {
-				if c := &store.OfDevices[j]; c.Kept != "" || j%2 == 0 {
+				if c := &store.DeviceColumns[j]; c.Kept != "" || j%2 == 0 {
 					mean := math.Round(100*random.Float64()*c.Scale) / c.Scale
 					r.Values[j] = store.Value{Least: mean / 2, Mean: mean, Most: mean * 2, Count: 12}
 				}
@@ -95,7 +95,7 @@ func keyOf(i int) store.Key { return store.Key{Node: "a", UUID: fmt.Sprintf("GPU
 func BenchmarkHistory(b *testing.B) {
 	columns := func(names ...string) (out []int) {
 		for _, name := range names {
-			out = append(out, store.OfDevices.Find(name))
+			out = append(out, store.DeviceColumns.Find(name))
 		}
 		return out
 	}
@@ -209,7 +209,7 @@ func live(t testing.TB, profile string, from time.Time, of time.Duration, said f
 		if err != nil {
 			t.Fatal(err)
 		}
-		frames = append(frames, store.Frame{Node: snap.Node, Time: now, Record: record})
+		frames = append(frames, store.Frame{Node: snap.Node, Time: now, Snapshot: record})
 		said(m)
 	}
 	return nodes[0].Node(), stage, frames

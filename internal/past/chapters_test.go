@@ -12,7 +12,7 @@ import (
 
 // However many chapters a story has, what is not settled is asked for once of each tier, and all have their utilization.
 func TestAStoryAsksOnceWhatIsNotSettled(t *testing.T) {
-	column := store.OfDevices.Find("utilization_gpu")
+	column := store.DeviceColumns.Find("utilization_gpu")
 	m := &memory{}
 	const devices, each = 20, 5
 	for d := range devices {
@@ -23,7 +23,7 @@ func TestAStoryAsksOnceWhatIsNotSettled(t *testing.T) {
 			m.causes = append(m.causes, store.Cause{Key: key, From: from, To: from.Add(20 * time.Minute), Kind: string(explain.Work)})
 			for i := range 20 {
 				at := from.Add(time.Duration(i) * time.Minute)
-				r := store.Row{Key: key, Time: at, Readings: 1, Values: make([]store.Value, len(store.OfDevices)), State: gpu.StateOK}
+				r := store.Row{Key: key, Time: at, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
 				r.Values[column] = store.Value{Least: float64(d), Mean: float64(d), Most: float64(d), Count: 1}
 				m.rows = append(m.rows, r)
 				m.unsettled = append(m.unsettled, store.Bucket{Key: key, Tier: store.Minute, Time: at})

@@ -59,12 +59,12 @@ func (g Grid) Len() int {
 	return points
 }
 
-// At is when the step of a point begins.
-func (g Grid) At(point int) time.Time { return g.From.Add(time.Duration(point) * g.Step) }
+// Time is when the step of a point begins.
+func (g Grid) Time(point int) time.Time { return g.From.Add(time.Duration(point) * g.Step) }
 
-// Within is the grid without what is before a time: it begins with the first whole step that is not before that. Where none is in the
+// Clip is the grid without what is before a time: it begins with the first whole step that is not before that. Where none is in the
 // span, it has one point that begins at that time, made of single readings.
-func (g Grid) Within(from time.Time) Grid {
+func (g Grid) Clip(from time.Time) Grid {
 	if !g.From.Before(from) {
 		return g
 	}
@@ -76,16 +76,16 @@ func (g Grid) Within(from time.Time) Grid {
 	return g
 }
 
-// Grid is [Past.GridOf] for a few values.
+// Grid is [Past.BoundedGrid] for a few values.
 func (p *Past) Grid(from, to time.Time, step time.Duration) (Grid, error) {
-	return p.GridOf(from, to, step, 1)
+	return p.BoundedGrid(from, to, step, 1)
 }
 
-// GridOf chooses the rows and the step for a span. A step of 0 chooses one for a person, with which so many values at each
+// BoundedGrid chooses the rows and the step for a span. A step of 0 chooses one for a person, with which so many values at each
 // point are no more than [MostValues]. Rows of a tier that
 // is not kept for as long as the span goes back, or whose span is longer than the step, make the step longer. Grids begin
 // at whole steps since 1970. The error is [ErrTooFine] or [ErrTooLong].
-func (p *Past) GridOf(from, to time.Time, step time.Duration, values int) (Grid, error) {
+func (p *Past) BoundedGrid(from, to time.Time, step time.Duration, values int) (Grid, error) {
 	if to.Sub(from) > longest || step > longest {
 		return Grid{}, ErrTooLong
 	}
@@ -110,9 +110,9 @@ func (p *Past) GridOf(from, to time.Time, step time.Duration, values int) (Grid,
 	return Grid{from.Truncate(step), to, step, tier}, nil
 }
 
-// about is the points that a row is about, from the first to the last: the one in which it begins, or of a row that is longer than the
+// points are those that a row is about, from the first to the last: the one in which it begins, or of a row that is longer than the
 // step all within it. The last is less than the first where there is none.
-func (g Grid) about(r *store.Row) (first, last int) {
+func (g Grid) points(r *store.Row) (first, last int) {
 	begin := r.Time.Sub(g.From)
 	first, last = int(begin/g.Step), int(begin/g.Step)
 	if long := r.Tier.Span(); long > g.Step {
@@ -140,7 +140,7 @@ func (p *Past) History(ctx context.Context, g Grid, keys []store.Key, machines b
 		if err != nil {
 			return nil, err
 		}
-		first, last := g.about(&r)
+		first, last := g.points(&r)
 		if first > last {
 			continue
 		}

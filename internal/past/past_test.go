@@ -95,7 +95,7 @@ func (m *memory) Causes(_ context.Context, q store.Query) iter.Seq2[store.Cause,
 var (
 	midnight = time.Date(2026, 3, 14, 0, 0, 0, 0, time.UTC)
 	gpu3     = store.Key{Node: "a", UUID: "GPU-3"}
-	power    = store.OfDevices.Find("power_draw")
+	power    = store.DeviceColumns.Find("power_draw")
 )
 
 func newPast(m *memory, now time.Time) *Past {
@@ -104,14 +104,14 @@ func newPast(m *memory, now time.Time) *Past {
 }
 
 func reading(k store.Key, at time.Time, watts float64) store.Row {
-	r := store.Row{Key: k, Time: at, Readings: 1, Values: make([]store.Value, len(store.OfDevices)), State: gpu.StateOK}
+	r := store.Row{Key: k, Time: at, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
 	r.Values[power] = store.Value{Least: watts, Mean: watts, Most: watts, Count: 1}
 	return r
 }
 
 // over makes the row of a span of those of the readings within it.
 func over(k store.Key, tier store.Tier, at time.Time, raw []store.Row, column int) (out store.Row, some bool) {
-	out = store.Row{Key: k, Tier: tier, Time: at, Values: make([]store.Value, len(store.OfDevices))}
+	out = store.Row{Key: k, Tier: tier, Time: at, Values: make([]store.Value, len(store.DeviceColumns))}
 	var sum float64
 	v := store.Value{Least: math.Inf(1), Most: math.Inf(-1)}
 	for _, r := range raw {
@@ -195,7 +195,7 @@ func TestHistoryIsThatOfTheReadings(t *testing.T) {
 			for point := range g.Len() {
 				var want, got store.Value
 				for _, r := range raw {
-					if r.Key == k && !r.Time.Before(g.At(point)) && r.Time.Before(earliest(g.At(point).Add(step), end)) {
+					if r.Key == k && !r.Time.Before(g.Time(point)) && r.Time.Before(earliest(g.Time(point).Add(step), end)) {
 						want = join(want, r.Values[power])
 					}
 				}
@@ -203,7 +203,7 @@ func TestHistoryIsThatOfTheReadings(t *testing.T) {
 					got = series[i].Values[0][point]
 				}
 				if got.Least != want.Least || got.Most != want.Most || got.Count != want.Count || math.Abs(got.Mean-want.Mean) > 1e-6 {
-					t.Fatalf("%v, %v, from tier %v: %+v, want %+v", k, g.At(point), g.Tier, got, want)
+					t.Fatalf("%v, %v, from tier %v: %+v, want %+v", k, g.Time(point), g.Tier, got, want)
 				}
 			}
 		}
@@ -272,7 +272,7 @@ func TestMuchAtOnce(t *testing.T) {
 	}
 	p, columns := newPast(m, midnight.Add(time.Hour)), make([]int, 30)
 	for _, span := range []time.Duration{time.Hour, 30 * time.Hour, 400 * 24 * time.Hour, longest} {
-		g, err := p.GridOf(midnight.Add(time.Hour-span), midnight.Add(time.Hour), 0, devices*len(columns))
+		g, err := p.BoundedGrid(midnight.Add(time.Hour-span), midnight.Add(time.Hour), 0, devices*len(columns))
 		if err != nil || g.Len()*devices*len(columns) > MostValues {
 			t.Errorf("%v: %d points, %v", span, g.Len(), err)
 		}
@@ -409,10 +409,10 @@ func TestOnlyCoarserRowsAreLeft(t *testing.T) {
 			t.Fatalf("%v: %d series, %v", tier, len(series), err)
 		}
 		for point, v := range series[0].Values[0] {
-			bucket := g.At(point).Sub(midnight) / span
+			bucket := g.Time(point).Sub(midnight) / span
 			want := 100 * float64(1+bucket)
 			if bucket == 2 && v.Count > 0 || bucket != 2 && (v.Count == 0 || math.Abs(v.Mean-want) > 1e-9) {
-				t.Errorf("%v, %v: %+v, want %v", tier, g.At(point), v, want)
+				t.Errorf("%v, %v: %+v, want %v", tier, g.Time(point), v, want)
 			}
 		}
 		finest, err := p.Finest(t.Context(), store.Query{From: from, To: to})
@@ -476,10 +476,10 @@ func TestWhy(t *testing.T) {
 		if at >= 130*time.Minute && at < 340*time.Minute {
 			u = 96
 		}
-		r.Values[store.OfDevices.Find("utilization_gpu")] = store.Value{Least: u, Mean: u, Most: u, Count: 1}
+		r.Values[store.DeviceColumns.Find("utilization_gpu")] = store.Value{Least: u, Mean: u, Most: u, Count: 1}
 		busy.rows = append(busy.rows, r)
 	}
-	busy.settle(store.OfDevices.Find("utilization_gpu"), store.Minute, store.Quarter)
+	busy.settle(store.DeviceColumns.Find("utilization_gpu"), store.Minute, store.Quarter)
 	var onThree []store.Session
 	for i := range 3 {
 		onThree = append(onThree, session("ann", "a.py", onGPU(i), 0, 8*time.Hour, nil))
@@ -663,7 +663,7 @@ func (a *asking) Rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, e
 // rows are read for it.
 func TestUtilizationIsThatOfTheChapter(t *testing.T) {
 	t.Parallel()
-	column := store.OfDevices.Find("utilization_gpu")
+	column := store.DeviceColumns.Find("utilization_gpu")
 	now := midnight.Add(40 * 24 * time.Hour)
 	for name, tt := range map[string]struct {
 		ago, long time.Duration // when it began, before now
@@ -686,7 +686,7 @@ func TestUtilizationIsThatOfTheChapter(t *testing.T) {
 		c := store.Cause{Key: gpu3, From: from, To: from.Add(tt.long), Kind: string(tt.kind)}
 		m := &memory{causes: []store.Cause{c}}
 		row := func(tier store.Tier, at time.Time, u float64, readings int) {
-			r := store.Row{Key: gpu3, Tier: tier, Time: at, Readings: readings, Values: make([]store.Value, len(store.OfDevices))}
+			r := store.Row{Key: gpu3, Tier: tier, Time: at, Readings: readings, Values: make([]store.Value, len(store.DeviceColumns))}
 			r.Values[column] = store.Value{Least: u, Mean: u, Most: u, Count: readings}
 			m.rows = append(m.rows, r)
 		}
@@ -734,12 +734,12 @@ func TestAt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.frames = append(m.frames, store.Frame{Node: "a", Time: snap.Time, Record: record})
+		m.frames = append(m.frames, store.Frame{Node: "a", Time: snap.Time, Snapshot: record})
 		said = append(said, made.Answer.Headline+" "+made.Answer.Sentence)
 	}
 	p := newPast(m, midnight.Add(time.Hour))
 	for i, want := range said {
-		made, err := p.At(t.Context(), "a", midnight.Add(time.Duration(i)*5*time.Second+time.Second), insight.NewStage())
+		made, err := p.Moment(t.Context(), "a", midnight.Add(time.Duration(i)*5*time.Second+time.Second), insight.NewStage())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -747,11 +747,11 @@ func TestAt(t *testing.T) {
 			t.Errorf("at %d s: %s\nwant %s", i*5, got, want)
 		}
 	}
-	if _, err := p.At(t.Context(), "b", midnight, insight.NewStage()); !errors.Is(err, ErrNotSeen) {
+	if _, err := p.Moment(t.Context(), "b", midnight, insight.NewStage()); !errors.Is(err, ErrNotSeen) {
 		t.Errorf("of another node: %v", err)
 	}
-	m.frames[3].Record = []byte("{")
-	if _, err := p.At(t.Context(), "a", midnight.Add(time.Minute), insight.NewStage()); err == nil {
+	m.frames[3].Snapshot = []byte("{")
+	if _, err := p.Moment(t.Context(), "a", midnight.Add(time.Minute), insight.NewStage()); err == nil {
 		t.Error("a damaged snapshot is no error")
 	}
 }
@@ -780,14 +780,14 @@ func TestAtOfAGap(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m.frames = append(m.frames, store.Frame{Node: "a", Time: at, Record: record})
+			m.frames = append(m.frames, store.Frame{Node: "a", Time: at, Snapshot: record})
 		}
 		p := newPast(m, newest.Add(24*time.Hour))
 		p.Interval, p.Seldom = tt.usual, tt.seldom
-		if made, err := p.At(t.Context(), "a", newest.Add(tt.known), insight.NewStage()); err != nil || !made.Snapshot.Time.Equal(newest) {
+		if made, err := p.Moment(t.Context(), "a", newest.Add(tt.known), insight.NewStage()); err != nil || !made.Snapshot.Time.Equal(newest) {
 			t.Errorf("%s: after %v: %v", name, tt.known, err)
 		}
-		_, err := p.At(t.Context(), "a", newest.Add(tt.gone), insight.NewStage())
+		_, err := p.Moment(t.Context(), "a", newest.Add(tt.gone), insight.NewStage())
 		gap, told := errors.AsType[*NotSeenError](err)
 		if !errors.Is(err, ErrNotSeen) || told != (tt.gone < max(before, lasts(tt.usual))) || told && !gap.Before.Equal(newest) {
 			t.Errorf("%s: after %v: %v", name, tt.gone, err)
@@ -856,14 +856,14 @@ func TestErrors(t *testing.T) {
 	_, a := p.Usage(t.Context(), ByUser, q)
 	_, b := p.Why(t.Context(), q, func(store.Key) string { return "" })
 	_, c := p.Energy(t.Context(), q)
-	_, d := p.At(t.Context(), "a", midnight, insight.NewStage())
-	_, e := ParseBy("moon")
+	_, d := p.Moment(t.Context(), "a", midnight, insight.NewStage())
+	_, e := ParseGrouping("moon")
 	for i, err := range []error{a, b, c, d} {
 		if !errors.Is(err, store.ErrGone) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	if by, err := ParseBy("User"); e == nil || err != nil || by != ByUser {
+	if by, err := ParseGrouping("User"); e == nil || err != nil || by != ByUser {
 		t.Errorf("%v, %v, %v", e, by, err)
 	}
 }

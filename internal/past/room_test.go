@@ -22,7 +22,7 @@ func TestRoomForMoments(t *testing.T) {
 			}
 			defer leave()
 		}
-		if _, err := p.At(t.Context(), "a", midnight, insight.NewStage()); !errors.Is(err, ErrBusy) {
+		if _, err := p.Moment(t.Context(), "a", midnight, insight.NewStage()); !errors.Is(err, ErrBusy) {
 			t.Errorf("a third one: %v", err)
 		}
 	})

@@ -62,10 +62,10 @@ func (p *Past) Footprint(ctx context.Context, interval time.Duration) (Footprint
 	var measured, guessed, unknown []string
 	for _, t := range size.Tables {
 		k := Kept{TableSize: t}
-		tier, ofRows := store.TierOf(t.Name)
+		tier, ofRows := store.ParseTier(t.Name)
 		switch {
 		case ofRows:
-			k.For, _ = p.Keeps.Of(tier)
+			k.For, _ = p.Keeps.Kept(tier)
 			k.expect(float64(series)*float64(k.For)/float64(max(tier.Span(), interval)), 1)
 		case t.Name == "frames":
 			k.For = p.Keeps[store.Raw]

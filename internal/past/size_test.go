@@ -219,7 +219,7 @@ func TestTheIntervalOfReadings(t *testing.T) {
 		for _, gap := range tt.gaps {
 			at = at.Add(time.Duration(gap) * time.Millisecond)
 			b.Rows = append(b.Rows, store.Row{
-				Key: store.Key{Node: "here", UUID: "GPU-1"}, Time: at, Readings: 1, Values: make([]store.Value, len(store.OfDevices)),
+				Key: store.Key{Node: "here", UUID: "GPU-1"}, Time: at, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns)),
 			})
 		}
 		if err := m.Write(t.Context(), b); err != nil {

@@ -36,7 +36,7 @@ func TestUsageOfContainersAndMachines(t *testing.T) {
 	}
 	p := newPast(m, midnight.Add(2*time.Hour))
 	const all = 2 * 3600 * 100. // joules of one device
-	for by, want := range map[By]map[string]struct {
+	for by, want := range map[Grouping]map[string]struct {
 		held    time.Duration
 		devices int
 		joules  float64 // 0: not known
@@ -62,7 +62,7 @@ func TestUsageOfContainersAndMachines(t *testing.T) {
 				t.Errorf("by %s: %+v, want %+v", by, u, w)
 			}
 		}
-		if len(list) != len(want) || !slices.IsSortedFunc(list, byHeld) {
+		if len(list) != len(want) || !slices.IsSortedFunc(list, compareHeld) {
 			t.Errorf("by %s: %+v", by, list)
 		}
 	}

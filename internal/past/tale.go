@@ -231,7 +231,7 @@ func Together(names []string) string {
 			return listed(names, nil)
 		}
 		if i > 0 && of != place {
-			return byPlace(names)
+			return groupPlaces(names)
 		}
 		numbers, place = append(numbers, n), of
 	}
@@ -257,8 +257,8 @@ func Together(names []string) string {
 	return strings.TrimSuffix("GPUs "+listed(parts, sizes)+" "+place, " ")
 }
 
-// byPlace names devices of several nodes, those of each together; of many nodes it counts them.
-func byPlace(names []string) string {
+// groupPlaces names devices of several nodes, those of each together; of many nodes it counts them.
+func groupPlaces(names []string) string {
 	of := map[string][]string{}
 	var places []string
 	for _, name := range names {

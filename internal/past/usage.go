@@ -14,27 +14,27 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// By is what usage is summed by.
-type By string
+// A Grouping is what usage is summed by.
+type Grouping string
 
 // The ways to sum usage.
 const (
-	ByUser      By = "user"
-	ByProcess   By = "process" // by what a person calls the program, and its user
-	ByJob       By = "job"
-	ByPod       By = "pod"
-	ByContainer By = "container"
-	ByUnit      By = "unit" // of systemd
-	ByGPU       By = "gpu"
-	ByNode      By = "node"
-	ByCluster   By = "cluster" // of nodes; those in none are together
+	ByUser      Grouping = "user"
+	ByProcess   Grouping = "process" // by what a person calls the program, and its user
+	ByJob       Grouping = "job"
+	ByPod       Grouping = "pod"
+	ByContainer Grouping = "container"
+	ByUnit      Grouping = "unit" // of systemd
+	ByGPU       Grouping = "gpu"
+	ByNode      Grouping = "node"
+	ByCluster   Grouping = "cluster" // of nodes; those in none are together
 )
 
 // Ways are all of them.
-var Ways = []By{ByUser, ByProcess, ByJob, ByPod, ByContainer, ByUnit, ByGPU, ByNode, ByCluster}
+var Ways = []Grouping{ByUser, ByProcess, ByJob, ByPod, ByContainer, ByUnit, ByGPU, ByNode, ByCluster}
 
 // ofDevices reports whether each device is in one sum as a whole.
-func (by By) ofDevices() bool { return by == ByGPU || by == ByNode || by == ByCluster }
+func (by Grouping) countsDevices() bool { return by == ByGPU || by == ByNode || by == ByCluster }
 
 // A Usage is what one user, program, job, pod, container, unit, device, node or cluster had over a span.
 type Usage struct {
@@ -85,7 +85,7 @@ type group struct {
 
 // Usage sums up who used devices between two times, the longest held first. A session that is only in part within the span
 // counts by that part, its energy and work by what its device drew then. Where only some sessions are asked for, the energy of a device is what these had of it.
-func (p *Past) Usage(ctx context.Context, by By, q store.Query) (list []Usage, err error) {
+func (p *Past) Usage(ctx context.Context, by Grouping, q store.Query) (list []Usage, err error) {
 	ctx, done, err := p.lengthy(ctx, q)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (p *Past) Usage(ctx context.Context, by By, q store.Query) (list []Usage, e
 	return list, done(err)
 }
 
-func (p *Past) usage(ctx context.Context, by By, q store.Query) ([]Usage, error) {
+func (p *Past) usage(ctx context.Context, by Grouping, q store.Query) ([]Usage, error) {
 	all := newTotals(by, []time.Time{q.From, q.To})
 	if err := p.sum(ctx, q, all); err != nil {
 		return nil, err
@@ -103,9 +103,9 @@ func (p *Past) usage(ctx context.Context, by By, q store.Query) ([]Usage, error)
 	for of, g := range all.groups {
 		groups[of.name+"\x00"+of.user] = g
 	}
-	if by.ofDevices() && q.User+q.Name+q.Job+q.Pod == "" {
+	if by.countsDevices() && q.User+q.Name+q.Job+q.Pod == "" {
 		out, err := p.drawn(ctx, by, q, groups)
-		slices.SortFunc(out, byHeld)
+		slices.SortFunc(out, compareHeld)
 		return out, err
 	}
 	return all.list()[0], nil
@@ -113,7 +113,7 @@ func (p *Past) usage(ctx context.Context, by By, q store.Query) ([]Usage, error)
 
 // Daily is Usage of each of several spans, such as days, of which each ends where the next begins: of span i, from times[i] to
 // times[i+1]. The energy of devices is what sessions had of it.
-func (p *Past) Daily(ctx context.Context, by By, q store.Query, times []time.Time) ([][]Usage, error) {
+func (p *Past) Daily(ctx context.Context, by Grouping, q store.Query, times []time.Time) ([][]Usage, error) {
 	all := newTotals(by, times)
 	if err := p.sum(ctx, q, all); err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ type All struct {
 
 // All tells what went on in a span and who used what, in all and in each of several spans, reading each session once. It calls each with
 // every one, as [Past.Sessions] yields them in brief.
-func (p *Past) All(ctx context.Context, by By, q store.Query, times []time.Time, names func(store.Key) string, each func(*store.Session)) (all *All, err error) {
+func (p *Past) All(ctx context.Context, by Grouping, q store.Query, times []time.Time, names func(store.Key) string, each func(*store.Session)) (all *All, err error) {
 	ctx, done, err := p.lengthy(ctx, q)
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (p *Past) All(ctx context.Context, by By, q store.Query, times []time.Time,
 	return all, done(err)
 }
 
-func (p *Past) all(ctx context.Context, by By, q store.Query, times []time.Time, names func(store.Key) string, each func(*store.Session)) (*All, error) {
+func (p *Past) all(ctx context.Context, by Grouping, q store.Query, times []time.Time, names func(store.Key) string, each func(*store.Session)) (*All, error) {
 	story, err := p.plot(ctx, q)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (p *Past) all(ctx context.Context, by By, q store.Query, times []time.Time,
 
 // totals add sessions up to the groups of each of several spans. A zero time at the end of the last bounds nothing.
 type totals struct {
-	by     By
+	by     Grouping
 	times  []time.Time
 	groups map[sumOf]*group
 	newest map[place]*one
@@ -208,7 +208,7 @@ type one struct {
 	beside bool
 }
 
-func newTotals(by By, times []time.Time) *totals {
+func newTotals(by Grouping, times []time.Time) *totals {
 	return &totals{by: by, times: times, groups: map[sumOf]*group{}, newest: map[place]*one{}}
 }
 
@@ -301,12 +301,12 @@ func (x *totals) list() [][]Usage {
 		out[of.span] = append(out[of.span], g.sum())
 	}
 	for _, list := range out {
-		slices.SortFunc(list, byHeld)
+		slices.SortFunc(list, compareHeld)
 	}
 	return out
 }
 
-func newGroup(by By, name, user string, s *store.Session) *group {
+func newGroup(by Grouping, name, user string, s *store.Session) *group {
 	g := &group{on: map[store.Key][]stretch{}}
 	g.Name, g.User = name, user
 	if by == ByGPU {
@@ -315,12 +315,12 @@ func newGroup(by By, name, user string, s *store.Session) *group {
 	return g
 }
 
-// byHeld puts the longest held first.
-func byHeld(a, b Usage) int {
+// compareHeld puts the longest held first.
+func compareHeld(a, b Usage) int {
 	return cmp.Or(cmp.Compare(b.Held, a.Held), cmp.Compare(a.Name, b.Name), cmp.Compare(a.User, b.User))
 }
 
-func nameOf(by By, s *store.Session) (name, user string) {
+func nameOf(by Grouping, s *store.Session) (name, user string) {
 	switch by {
 	case ByUser:
 		return s.User, ""
@@ -340,7 +340,7 @@ func nameOf(by By, s *store.Session) (name, user string) {
 }
 
 // nameOfDevice is the name of the sum that a device is in.
-func nameOfDevice(by By, k store.Key) string {
+func nameOfDevice(by Grouping, k store.Key) string {
 	switch by {
 	case ByNode:
 		return k.Node
@@ -365,9 +365,9 @@ func Choices() string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// ParseBy reads a way to sum.
-func ParseBy(text string) (By, error) {
-	if by := By(strings.ToLower(text)); slices.Contains(Ways, by) {
+// ParseGrouping reads a way to sum.
+func ParseGrouping(text string) (Grouping, error) {
+	if by := Grouping(strings.ToLower(text)); slices.Contains(Ways, by) {
 		return by, nil
 	}
 	return "", fmt.Errorf("%s is no way to sum usage: take %s", strconv.Quote(text), Choices())
@@ -478,7 +478,7 @@ func heldBy(list []stretch) (held, busy time.Duration) {
 
 // drawn are the sums of groups of devices with the energy of all that these drew, from their power, in place of what sessions had of it.
 // Devices that nobody used are added.
-func (p *Past) drawn(ctx context.Context, by By, q store.Query, groups map[string]*group) (out []Usage, err error) {
+func (p *Past) drawn(ctx context.Context, by Grouping, q store.Query, groups map[string]*group) (out []Usage, err error) {
 	var energy map[store.Key]Energy
 	if !q.To.IsZero() && !q.From.IsZero() {
 		if energy, err = p.Energy(ctx, q); err != nil {
@@ -530,7 +530,7 @@ func (p *Past) Energy(ctx context.Context, q store.Query) (map[store.Key]Energy,
 	if q.To.Sub(q.From) > fine || !p.keeps(store.Minute, q.From) {
 		q.Tier = store.Quarter
 	}
-	column := store.OfDevices.Find("power_draw")
+	column := store.DeviceColumns.Find("power_draw")
 	q.Columns, q.Reuse = []int{column, store.ReadSeconds}, true
 	out := map[store.Key]Energy{}
 	for from := q.From; from.Before(q.To); from = from.Add(atOnce) {

@@ -129,7 +129,7 @@ func TestUsageAddsUp(t *testing.T) {
 		for i := range last {
 			part := of(cuts[i], cuts[i+1])
 			parts.add(part)
-			if !by.ofDevices() && !(sums{}).add(part).near((sums{}).add(daily[i])) {
+			if !by.countsDevices() && !(sums{}).add(part).near((sums{}).add(daily[i])) {
 				t.Fatalf("part %d: %+v, and in Daily %+v", i, part, daily[i])
 			}
 		}
@@ -178,7 +178,7 @@ func TestUsageIsWhatWasUsed(t *testing.T) {
 					t.Fatalf("by %s %q held %v s and worked %v s, want %d", by, name, held, got[name].busy, len(on))
 				}
 			}
-			if total := got.total(); !by.ofDevices() && from == 0 && to == 7000 &&
+			if total := got.total(); !by.countsDevices() && from == 0 && to == 7000 &&
 				!(sum{sm: total.sm, joules: total.joules}).near(all) {
 				t.Fatalf("by %s %+v, want %+v", by, total, all)
 			}

@@ -45,7 +45,7 @@ func (p *Past) weights(ctx context.Context, list []store.Session) ([]weight, err
 					q.Keys = append(q.Keys, s.Key)
 				}
 			}
-			column := store.OfDevices.Find("power_draw")
+			column := store.DeviceColumns.Find("power_draw")
 			q.Columns, q.Reuse = []int{column, store.ReadSeconds}, true
 			all, err := p.looked(ctx, q, column)
 			if err != nil {

@@ -262,7 +262,7 @@ func (n *namer) take(s *store.Session) {
 	first, _ := slices.BinarySearchFunc(list, s.From, func(i int, from time.Time) int { return n.chapters[i].To.Compare(from) })
 	who, within := "", time.Duration(0)
 	if n.measured != nil && s.SMKnown > 0 {
-		within = n.within(s, list[first:])
+		within = n.during(s, list[first:])
 	}
 	for _, i := range list[first:] {
 		c := &n.chapters[i]
@@ -292,8 +292,8 @@ func (n *namer) take(s *store.Session) {
 	}
 }
 
-// within is how much of a session is in chapters, of those that end after it began.
-func (n *namer) within(s *store.Session, chapters []int) (long time.Duration) {
+// during is how much of a session is in chapters, of those that end after it began.
+func (n *namer) during(s *store.Session, chapters []int) (long time.Duration) {
 	for _, i := range chapters {
 		c := &n.chapters[i]
 		if !c.From.Before(s.To) {
@@ -371,7 +371,7 @@ func (p *Past) fits(c *Chapter) store.Tier {
 // means sets the utilization of chapters of one device and kind, by the rows that lie within each. Where there are none it stays absent:
 // a row that begins before the chapter, or ends after it, tells of other work, too.
 func (p *Past) means(ctx context.Context, of store.Key, tier store.Tier, chapters []*Chapter) error {
-	column := store.OfDevices.Find("utilization_gpu")
+	column := store.DeviceColumns.Find("utilization_gpu")
 	all := make([]store.Value, len(chapters))
 	q := store.Query{From: chapters[0].From, To: chapters[len(chapters)-1].To, Keys: []store.Key{of}, Tier: tier, Columns: []int{column}, Reuse: true}
 	for r, err := range p.filled(ctx, q) {

@@ -28,7 +28,7 @@ func TestNothingBeforeASpan(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole := g.From.Add(g.Step)
-		g = g.Within(from)
+		g = g.Clip(from)
 		late := g.From.Sub(from)
 		if late < 0 || late >= g.Step || g.Len() < 1 || late > 0 && g.From.Truncate(g.Step) != g.From || whole.After(to) && late > 0 {
 			t.Fatalf("from %v to %v by %v it begins at %v with %d points", from, to, g.Step, g.From, g.Len())
@@ -41,8 +41,8 @@ func TestNothingBeforeASpan(t *testing.T) {
 		for _, s := range series {
 			for i, v := range s.Values[0] {
 				some = some || v.Count > 0
-				if v.Count > 0 && v.Least < g.At(i).Sub(midnight).Seconds() {
-					t.Fatalf("from %v the point at %v has a reading of %v s after midnight", from, g.At(i), v.Least)
+				if v.Count > 0 && v.Least < g.Time(i).Sub(midnight).Seconds() {
+					t.Fatalf("from %v the point at %v has a reading of %v s after midnight", from, g.Time(i), v.Least)
 				}
 			}
 		}

@@ -74,7 +74,7 @@ func newBuffer(maxReadings, maxBytes int) buffer {
 }
 
 // What things hold, about, in bytes.
-func sizeOfFrame(f *store.Frame) int { return 100 + cap(f.Record) }
+func sizeOfFrame(f *store.Frame) int { return 100 + cap(f.Snapshot) }
 func sizeOfSpan(s *store.Row) int    { return 200 + 40*len(s.Values) }
 func sizeOfSession(s *store.Session) int {
 	return 800 + len(s.User) + len(s.Name) + len(s.Program) + len(s.Command) + len(s.Container) + len(s.Image) + len(s.Pod) + len(s.Unit) + len(s.Job)

@@ -163,7 +163,7 @@ const throttledFor = 30 * 24 * time.Hour
 
 // happened keeps an event of a device, unless a run before has it: the kernel's log tells of old errors again.
 func (r *Recorder) happened(d *device, e store.Event) {
-	if d.changes.known || r.earlier == nil || !r.earlier.has(&e) {
+	if d.changes.known || r.earlier == nil || !r.earlier.knows(&e) {
 		r.out.event(e)
 	}
 }
@@ -209,7 +209,7 @@ func xidEvent(key store.Key, d *gpu.Device, x gpu.XID, times uint64) store.Event
 		text += ": " + what
 	}
 	data := map[string]any{"code": x.Code, "times": times}
-	return eventOf(key, kindXID, fmt.Sprint(x.Code), x.Last, severityOf(x.Severity()), text+byCulprit(x.Culprit)+".", data)
+	return eventOf(key, kindXID, fmt.Sprint(x.Code), x.Last, severityOf(x.Severity()), text+culpritText(x.Culprit)+".", data)
 }
 
 func faultEvent(key store.Key, d *gpu.Device, f gpu.Fault, times uint64) store.Event {
@@ -218,10 +218,10 @@ func faultEvent(key store.Key, d *gpu.Device, f gpu.Fault, times uint64) store.E
 		text = explain.DeviceName(d) + ": " + what
 	}
 	data := map[string]any{"kind": f.Kind, "times": times}
-	return eventOf(key, kindFault, string(f.Kind), f.Last, severityOf(f.Kind.Severity()), text+byCulprit(f.Culprit)+".", data)
+	return eventOf(key, kindFault, string(f.Kind), f.Last, severityOf(f.Kind.Severity()), text+culpritText(f.Culprit)+".", data)
 }
 
-func byCulprit(c gpu.Culprit) string {
+func culpritText(c gpu.Culprit) string {
 	switch {
 	case c.Name != "":
 		return fmt.Sprintf(", at the work of %s (pid %d)", c.Name, c.PID)

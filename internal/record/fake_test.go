@@ -96,9 +96,9 @@ func (f *fakeStore) Write(ctx context.Context, b *store.Batch) error {
 		f.devices[d.Key()] = d
 	}
 	for _, r := range b.Rows {
-		columns := store.OfDevices
+		columns := store.DeviceColumns
 		if r.UUID == "" {
-			columns = store.OfMachines
+			columns = store.MachineColumns
 		}
 		r.Values = slices.Clone(r.Values)
 		for i := range r.Values {

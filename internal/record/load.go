@@ -34,11 +34,11 @@ type earlier struct {
 	spans    []store.Bucket // without a row
 }
 
-// has reports whether an earlier run must have seen what happened.
-func (e *earlier) has(of *store.Event) bool {
-	switch of.Kind {
+// knows reports whether an earlier run must have seen what happened.
+func (e *earlier) knows(event *store.Event) bool {
+	switch event.Kind {
 	case kindState, kindXID, kindFault:
-		return !of.Time.After(e.newest[of.Key])
+		return !event.Time.After(e.newest[event.Key])
 	}
 	return false
 }
@@ -143,7 +143,7 @@ func (r *Recorder) resume(e *earlier) {
 		}
 	}
 	for id, of := range maps.Clone(r.out.events) {
-		if e.has(&of) {
+		if e.knows(&of) {
 			remove(&r.out, r.out.events, id, sizeOfEvent)
 		}
 	}

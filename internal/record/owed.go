@@ -34,8 +34,8 @@ func (s *session) settle(floor float64) {
 	s.JoulesMethod = mixed(s.JoulesMethod, o.method)
 }
 
-// kept is the session as it is kept: with an estimate of what it owes, where there is one.
-func (s *session) kept(by *rest) store.Session {
+// estimated is the session as it is kept: with an estimate of what it owes, where there is one.
+func (s *session) estimated(by *rest) store.Session {
 	rest, known := by.estimate()
 	if s.owed.known == 0 || !known {
 		return s.Session

@@ -324,8 +324,8 @@ func TestOnlyWhatMayBeShownIsKept(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for name, f := range m.fake.frames {
-		if f.Time.After(start.Add(7*time.Second)) && strings.Contains(string(f.Record), "secret") {
-			t.Errorf("the snapshot %s has %s", name, f.Record)
+		if f.Time.After(start.Add(7*time.Second)) && strings.Contains(string(f.Snapshot), "secret") {
+			t.Errorf("the snapshot %s has %s", name, f.Snapshot)
 		}
 	}
 }
@@ -338,7 +338,7 @@ func TestSpansOfOthers(t *testing.T) {
 	for _, ago := range []time.Duration{10 * time.Minute, 3 * time.Hour} {
 		at := now.Add(-ago)
 		b := store.Batch{
-			Rows:      []store.Row{{Key: key, Time: at.Add(time.Second), Readings: 1, Values: make([]store.Value, len(store.OfDevices)), State: gpu.StateOK}},
+			Rows:      []store.Row{{Key: key, Time: at.Add(time.Second), Readings: 1, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}},
 			Unsettled: []store.Bucket{{Key: key, Tier: store.Minute, Time: at}},
 		}
 		if err := m.fake.Write(t.Context(), &b); err != nil {

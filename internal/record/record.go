@@ -132,9 +132,9 @@ func (r *Recorder) AddEvent(e store.Event) {
 	r.limit()
 }
 
-// Again says that the store has lost what it had, such as a database that was damaged and begins anew: what goes on is written
+// Rewrite says that the store has lost what it had, such as a database that was damaged and begins anew: what goes on is written
 // at once, from its beginning.
-func (r *Recorder) Again() {
+func (r *Recorder) Rewrite() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, n := range r.nodes {
@@ -144,7 +144,7 @@ func (r *Recorder) Again() {
 			}
 			for _, s := range d.sessions.live {
 				if !s.held() {
-					r.out.session(s.kept(&d.sessions.rest))
+					r.out.session(s.estimated(&d.sessions.rest))
 				}
 			}
 			for i, s := range d.spans {
@@ -185,9 +185,9 @@ func (r *Recorder) node(name string) *node {
 func (r *Recorder) device(n *node, uuid string) *device {
 	d := n.devices[uuid]
 	if d == nil {
-		d = &device{Device: store.Device{Node: n.name, UUID: uuid}, columns: store.OfDevices}
+		d = &device{Device: store.Device{Node: n.name, UUID: uuid}, columns: store.DeviceColumns}
 		if uuid == "" {
-			d.columns = store.OfMachines
+			d.columns = store.MachineColumns
 		}
 		if r.earlier != nil {
 			d.newest = r.earlier.newest[d.Key()]
@@ -238,14 +238,14 @@ func (r *Recorder) keepFrame(n *node, s *gpu.Snapshot, at time.Time) {
 		return
 	}
 	n.framed = at
-	r.out.frame(store.Frame{Node: n.name, Time: at, Record: record})
+	r.out.frame(store.Frame{Node: n.name, Time: at, Snapshot: record})
 }
 
 func (r *Recorder) observeMachine(n *node, s *gpu.Snapshot, at time.Time) {
 	d := r.device(n, "")
 	r.identify(d, store.Device{Node: n.name, Name: s.Host.Hostname, Kind: s.Kind()})
 	d.moment, d.seen = n.moments, at
-	r.observeRow(n, d, at, "", ofMachine(s.Host))
+	r.observeRow(n, d, at, "", machineReadings(s.Host))
 }
 
 func (r *Recorder) observeDevice(n *node, m *insight.Moment, i int, at time.Time) {
@@ -258,7 +258,7 @@ func (r *Recorder) observeDevice(n *node, m *insight.Moment, i int, at time.Time
 	fresh := of.SampledAt.IsZero() || !of.SampledAt.Equal(d.sampled) // a slow device has its last readings once more
 	d.sampled = of.SampledAt
 	if fresh {
-		r.observeRow(n, d, at, of.State, ofDevice(of, r.stands(d, at)))
+		r.observeRow(n, d, at, of.State, deviceReadings(of, r.stands(d, at)))
 	}
 	r.observeSessions(n, d, m, i, at, fresh)
 	r.observeAccounted(n, d, of.Accounted)

@@ -27,7 +27,7 @@ func ParseRetention(text string) (store.Retention, error) {
 	out := store.Retention{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, kept, _ := strings.Cut(strings.TrimSpace(part), "=")
-		tier, known := store.TierOf(name)
+		tier, known := store.ParseTier(name)
 		if !known || tier == store.SixHours {
 			return nil, badRetention(fmt.Sprintf("there is no tier %q in %q", name, text))
 		}

@@ -24,8 +24,8 @@ type row struct {
 // bytes is about what it holds.
 func (w *row) bytes() int { return 160 + 8*len(w.numbers) + 8*len(w.doubtful) }
 
-// ofDevice and ofMachine say what the value of a column is. The reading of a device stands for some time.
-func ofDevice(d *gpu.Device, stands time.Duration) func(column int) gpu.Reading[float64] {
+// deviceReadings and machineReadings say what the value of a column is. The reading of a device stands for some time.
+func deviceReadings(d *gpu.Device, stands time.Duration) func(column int) gpu.Reading[float64] {
 	return func(i int) gpu.Reading[float64] {
 		switch {
 		case i != store.ReadSeconds:
@@ -50,7 +50,7 @@ func (r *Recorder) stands(d *device, at time.Time) time.Duration {
 	return min(at.Sub(before), max(r.longest(), mostStands))
 }
 
-func ofMachine(h *gpu.Host) func(column int) gpu.Reading[float64] {
+func machineReadings(h *gpu.Host) func(column int) gpu.Reading[float64] {
 	return func(i int) gpu.Reading[float64] { return catalog.OfHost[i].Number(h) }
 }
 

@@ -198,7 +198,7 @@ func (r *Recorder) settleSessions(x *sessions, follows bool) {
 		default:
 			s.Outcome = store.Unseen
 		}
-		r.out.session(s.kept(&x.rest))
+		r.out.session(s.estimated(&x.rest))
 		if s.Outcome != store.Open {
 			x.end(&s.Session)
 			if s.owed.known > 0 {
@@ -224,7 +224,7 @@ func (r *Recorder) suspend(d *device, outcome store.Outcome) {
 			if s.look == 0 {
 				s.Outcome = store.Unseen
 			}
-			r.out.session(s.kept(&d.sessions.rest))
+			r.out.session(s.estimated(&d.sessions.rest))
 		}
 	}
 }

@@ -144,9 +144,9 @@ func (s *span) join(of *store.Row, columns store.Columns) {
 // already stays if it is of more readings: then some of what it was made of is forgotten by now.
 func remake(ctx context.Context, from store.Store, b store.Bucket) (*store.Row, error) {
 	q := store.Query{From: b.Time, To: b.Time.Add(b.Tier.Span()), Keys: []store.Key{b.Key}, Machines: b.UUID == ""}
-	columns := store.OfDevices
+	columns := store.DeviceColumns
 	if q.Machines {
-		columns = store.OfMachines
+		columns = store.MachineColumns
 	}
 	if b.Tier == store.SixHours {
 		q.Tier = store.Quarter

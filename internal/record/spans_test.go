@@ -108,7 +108,7 @@ func TestReadingsAsTheyAreKept(t *testing.T) {
 	for name, want := range map[string]store.Value{
 		"power_draw": one(123.457), "thermal_gpu": doubtful, "utilization_gpu": {}, "memory_used": one(0), "health_corrected_aggregate": {},
 	} {
-		i := store.OfDevices.Find(name)
+		i := store.DeviceColumns.Find(name)
 		if i < 0 {
 			t.Fatalf("there is no column %s", name)
 		}
@@ -119,7 +119,7 @@ func TestReadingsAsTheyAreKept(t *testing.T) {
 	if !of.Time.Equal(start.Add(time.Millisecond)) || of.State != gpu.StateOK || of.Readings != 1 {
 		t.Errorf("the row is %+v", of)
 	}
-	if got := machine.Values[store.OfMachines.Find("cpu_percent")]; machine.UUID != "" || got != one(12.346) {
+	if got := machine.Values[store.MachineColumns.Find("cpu_percent")]; machine.UUID != "" || got != one(12.346) {
 		t.Errorf("the machine's row is %+v", machine)
 	}
 	if gone.State != gpu.StateLost || slices.ContainsFunc(gone.Values, func(v store.Value) bool { return v.Count > 0 }) {
@@ -149,7 +149,7 @@ func TestFramesComeNotTooOften(t *testing.T) {
 			t.Errorf("at %v: %d snapshots in a minute, want %d", interval, len(fake.frames), want)
 		}
 		for _, f := range fake.frames {
-			if s, err := gpu.UnmarshalRecord(f.Record); err != nil || !milliseconds(s.Time).Equal(f.Time) {
+			if s, err := gpu.UnmarshalRecord(f.Snapshot); err != nil || !milliseconds(s.Time).Equal(f.Time) {
 				t.Fatalf("snapshot of %v: %v, %v", f.Time, s, err)
 			}
 		}
@@ -158,9 +158,9 @@ func TestFramesComeNotTooOften(t *testing.T) {
 
 // recomputed is the row of a span, made of all readings of it in the plainest way.
 func recomputed(raw []store.Row, key store.Key, tier store.Tier, begin time.Time) store.Row {
-	columns := store.OfDevices
+	columns := store.DeviceColumns
 	if key.UUID == "" {
-		columns = store.OfMachines
+		columns = store.MachineColumns
 	}
 	if tier == store.SixHours {
 		return recomputedOfQuarters(raw, key, columns, begin)
@@ -416,7 +416,7 @@ func TestReadingsAreForgottenBeforeARowIsMadeAgain(t *testing.T) {
 	begin := start.Truncate(time.Minute)
 	key := store.Key{Node: "box", UUID: "GPU-1"}
 	row := func(tier store.Tier, at time.Time, readings int) store.Row {
-		return store.Row{Key: key, Tier: tier, Time: at, Readings: readings, Values: make([]store.Value, len(store.OfDevices))}
+		return store.Row{Key: key, Tier: tier, Time: at, Readings: readings, Values: make([]store.Value, len(store.DeviceColumns))}
 	}
 	b := store.Bucket{Key: key, Tier: store.Minute, Time: begin}
 	if err := fake.Write(t.Context(), &store.Batch{
@@ -437,15 +437,15 @@ func TestSixHoursAfterAStop(t *testing.T) {
 	begin := start.Truncate(6 * time.Hour)
 	key := store.Key{Node: "box", UUID: "GPU-1"}
 	row := func(tier store.Tier, at time.Duration, readings int, mean float64) store.Row {
-		r := store.Row{Key: key, Tier: tier, Time: begin.Add(at), Readings: readings, Values: make([]store.Value, len(store.OfDevices)), State: gpu.StateOK}
-		r.Values[store.OfDevices.Find("power_draw")] = store.Value{Least: mean - 1, Mean: mean, Most: mean + 1, Count: readings}
+		r := store.Row{Key: key, Tier: tier, Time: begin.Add(at), Readings: readings, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
+		r.Values[store.DeviceColumns.Find("power_draw")] = store.Value{Least: mean - 1, Mean: mean, Most: mean + 1, Count: readings}
 		return r
 	}
 	bucket := func(tier store.Tier, at time.Duration) store.Bucket {
 		return store.Bucket{Key: key, Tier: tier, Time: begin.Add(at)}
 	}
 	last := row(store.Raw, 5*time.Hour, 1, 400)
-	last.State, last.Values[store.OfDevices.Find("power_draw")] = gpu.StateLost, store.Value{Least: 400, Mean: 400, Most: 400, Count: 1}
+	last.State, last.Values[store.DeviceColumns.Find("power_draw")] = gpu.StateLost, store.Value{Least: 400, Mean: 400, Most: 400, Count: 1}
 	if err := fake.Write(t.Context(), &store.Batch{
 		Rows:      []store.Row{row(store.Quarter, 0, 180, 100), row(store.Quarter, time.Hour, 19, 200), last},
 		Unsettled: []store.Bucket{bucket(store.SixHours, 0), bucket(store.Quarter, 5*time.Hour)},
@@ -455,7 +455,7 @@ func TestSixHoursAfterAStop(t *testing.T) {
 	newRun(t, fake).flush()
 	want := store.Value{Least: 99, Mean: (180*100 + 19*200 + 400) / 200., Most: 400, Count: 200}
 	got := fake.rows[rowKey{key, store.SixHours, begin}]
-	if v := got.Values[store.OfDevices.Find("power_draw")]; v != want || got.Readings != 200 || got.State != gpu.StateLost || len(fake.open) > 0 {
+	if v := got.Values[store.DeviceColumns.Find("power_draw")]; v != want || got.Readings != 200 || got.State != gpu.StateLost || len(fake.open) > 0 {
 		t.Errorf("%+v of %d readings, %s, want %+v; %v wait", v, got.Readings, got.State, want, fake.open)
 	}
 

@@ -86,7 +86,7 @@ func TestSpansInSQLite(t *testing.T) {
 // Whatever restarts and jumps of the clock there were, and wherever a span ends, six hours say what their quarters of an hour say.
 func TestSixHoursAgreeWithQuarters(t *testing.T) {
 	n, dir := 0, t.TempDir()
-	columns := []int{store.OfDevices.Find("power_draw"), store.OfDevices.Find("thermal_gpu")}
+	columns := []int{store.DeviceColumns.Find("power_draw"), store.DeviceColumns.Find("thermal_gpu")}
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
 		fake := besideSQLite(t, dir, n)

@@ -129,11 +129,11 @@ func anHour(t *testing.T) *hour {
 
 // rawOf is a reading with the resolution in which it is kept.
 func rawOf(k store.Key, at time.Time, d *gpu.Device) store.Row {
-	out := store.Row{Key: k, Time: at, Readings: 1, Values: make([]store.Value, len(store.OfDevices))}
+	out := store.Row{Key: k, Time: at, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns))}
 	for i, row := range store.Readings {
 		reading := row.Number(d)
 		if v, ok := reading.Get(); ok {
-			v = math.Round(v*store.OfDevices[i].Scale) / store.OfDevices[i].Scale
+			v = math.Round(v*store.DeviceColumns[i].Scale) / store.DeviceColumns[i].Scale
 			out.Values[i] = store.Value{Least: v, Mean: v, Most: v, Count: 1, Doubtful: reading.Quality() == gpu.Doubtful}
 		}
 	}
@@ -164,12 +164,12 @@ func (h *hour) checkHistory(t *rapid.T) {
 	to := from.Add(time.Duration(rapid.IntRange(1, 75*60).Draw(t, "long")) * time.Second)
 	step := time.Duration(rapid.SampledFrom([]int{0, 1, 5, 7, 60, 90, 120, 900, 1800, 3600, 21600, 43200, 86400}).Draw(t, "step")) * time.Second
 	var columns []int
-	for i, c := range store.OfDevices {
+	for i, c := range store.DeviceColumns {
 		if c.Spans && i != store.ReadSeconds {
 			columns = append(columns, i)
 		}
 	}
-	columns = []int{rapid.SampledFrom(columns).Draw(t, "column"), store.OfDevices.Find("power_draw")}
+	columns = []int{rapid.SampledFrom(columns).Draw(t, "column"), store.DeviceColumns.Find("power_draw")}
 	g, err := p.Grid(from, to, step)
 	if err != nil {
 		t.Fatal(err)
@@ -208,10 +208,10 @@ func (h *hour) checkHistory(t *rapid.T) {
 					got = series[at].Values[i][point]
 				}
 				w := &want[point]
-				resolution := 1 / store.OfDevices[column].Scale
+				resolution := 1 / store.DeviceColumns[column].Scale
 				if got.Count != w.Count || w.Count > 0 &&
 					(got.Least != w.Least || got.Most != w.Most || math.Abs(got.Mean-w.sum/float64(w.Count)) > resolution) {
-					t.Fatalf("%s of %v at %v + %v from tier %v: %+v, want %+v", store.OfDevices[column].Name, k, g.At(point), g.Step, g.Tier, got, *w)
+					t.Fatalf("%s of %v at %v + %v from tier %v: %+v, want %+v", store.DeviceColumns[column].Name, k, g.Time(point), g.Step, g.Tier, got, *w)
 				}
 			}
 		}
@@ -236,7 +236,7 @@ func (h *hour) truth() map[string][4]float64 {
 	return out
 }
 
-func (h *hour) usage(t interface{ Fatal(...any) }, by past.By, from, to time.Time) []past.Usage {
+func (h *hour) usage(t interface{ Fatal(...any) }, by past.Grouping, from, to time.Time) []past.Usage {
 	list, err := h.past.Usage(context.Background(), by, store.Query{From: from, To: to})
 	if err != nil {
 		t.Fatal(err)
@@ -271,7 +271,7 @@ func (h *hour) checkUsage(t *testing.T) {
 	for _, of := range truth {
 		sm, joules = sm+of[1], joules+of[2]
 	}
-	for _, by := range []past.By{past.ByUser, past.ByProcess, past.ByJob, past.ByPod} {
+	for _, by := range []past.Grouping{past.ByUser, past.ByProcess, past.ByJob, past.ByPod} {
 		var gotSM, gotJoules float64
 		for _, u := range h.usage(t, by, h.from, h.to) {
 			gotSM, gotJoules = gotSM+u.SMSeconds.Or(0), gotJoules+u.Joules.Or(0)
@@ -317,7 +317,7 @@ func (h *hour) checkEnergy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	power := store.OfDevices.Find("power_draw")
+	power := store.DeviceColumns.Find("power_draw")
 	for k, raw := range h.raw {
 		var want float64 // each reading stands until the next one
 		for i, r := range raw {

@@ -454,7 +454,7 @@ func TestForgettingWithAClockThatIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := newFake()
 		old := store.Row{Key: store.Key{Node: "box", UUID: "GPU-1"}, Time: time.Now().Add(-3 * 365 * 24 * time.Hour), Readings: 1,
-			Values: make([]store.Value, len(store.OfDevices)), State: gpu.StateOK}
+			Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
 		if err := fake.Write(t.Context(), &store.Batch{Rows: []store.Row{old}}); err != nil {
 			t.Fatal(err)
 		}
@@ -508,7 +508,7 @@ func TestAStoreThatBeginsAnew(t *testing.T) {
 	clear(fake.causes)
 	clear(fake.rows)
 	clear(fake.open)
-	r.Again()
+	r.Rewrite()
 	read(2)
 	for k, d := range devices {
 		if got := fake.devices[k]; got.Name != d.Name || got.Index != d.Index || got.Kind != d.Kind {

@@ -32,7 +32,7 @@ func BenchmarkQuestionsOfAYear(b *testing.B) {
 		}
 		kept := store.Batch{Sessions: of.Sessions}
 		for _, c := range of.Causes {
-			if c.To.After(retention.OfCause(c.To.Sub(c.From), now)) {
+			if c.To.After(retention.CauseCutoff(c.To.Sub(c.From), now)) {
 				kept.Causes = append(kept.Causes, c)
 			}
 		}

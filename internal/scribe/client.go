@@ -58,8 +58,10 @@ func find[T any](ctx context.Context, c *client, kind call, q store.Query, read 
 }
 
 func readItem[T any](d *decoder, v *T) {
-	*v = *new(T)
-	d.decode(reflect.ValueOf(v).Elem())
+	if !d.known(v) {
+		*v = *new(T)
+		d.decode(reflect.ValueOf(v).Elem())
+	}
 }
 
 // Write implements [store.Store].
@@ -92,7 +94,7 @@ func (c *client) Frames(ctx context.Context, q store.Query) iter.Seq2[store.Fram
 
 // Sessions implements [store.Store].
 func (c *client) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Session, error] {
-	return find(ctx, c, callSessions, q, (*decoder).session)
+	return find(ctx, c, callSessions, q, readItem[store.Session])
 }
 
 // Causes implements [store.Store].

@@ -33,10 +33,7 @@ func encode(b []byte, v reflect.Value) []byte {
 	}
 	switch v.Kind() {
 	case reflect.Bool:
-		if v.Bool() {
-			return append(b, 1)
-		}
-		return append(b, 0)
+		return appendFlag(b, v.Bool())
 	case reflect.Int, reflect.Int64, reflect.Int32, reflect.Int16, reflect.Int8:
 		return binary.AppendVarint(b, v.Int())
 	case reflect.Uint, reflect.Uint64, reflect.Uint32, reflect.Uint16, reflect.Uint8:
@@ -44,20 +41,20 @@ func encode(b []byte, v reflect.Value) []byte {
 	case reflect.Float64:
 		return appendFloat(b, v.Float())
 	case reflect.String:
-		return append(binary.AppendUvarint(b, uint64(v.Len())), v.String()...)
+		return appendText(b, v.String())
 	case reflect.Pointer:
 		if v.IsNil() {
 			return append(b, 0)
 		}
 		return encode(append(b, 1), v.Elem())
 	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return appendBytes(b, v.Bytes())
+		}
 		if v.IsNil() {
 			return append(b, 0)
 		}
 		b = binary.AppendUvarint(b, uint64(v.Len())+1)
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return append(b, v.Bytes()...)
-		}
 		for i := range v.Len() {
 			b = encode(b, v.Index(i))
 		}
@@ -72,12 +69,47 @@ func encode(b []byte, v reflect.Value) []byte {
 		}
 		return b
 	case reflect.Struct:
+		if b, known := appendKnown(b, v.Addr().Interface()); known {
+			return b
+		}
 		for _, field := range v.Fields() {
 			b = encode(b, field)
 		}
 		return b
 	}
 	panic("scribe: no code for " + v.Type().String()) // a new kind of field; the test of all types finds it
+}
+
+// appendKnown appends what is often sent, without a look at its type's fields. It takes a pointer.
+func appendKnown(b []byte, v any) (_ []byte, known bool) {
+	switch v := v.(type) {
+	case *store.Row:
+		return appendRow(b, v), true
+	case *store.Session:
+		return appendStored(b, store.Sessions, v), true
+	case *store.Cause:
+		return appendStored(b, store.Causes, v), true
+	case *store.Event:
+		return appendStored(b, store.Events, v), true
+	}
+	return b, false
+}
+
+// known reads what appendKnown wrote. Its texts are those of what was read into v before, where they are the same.
+func (d *decoder) known(v any) bool {
+	switch v := v.(type) {
+	case *store.Row:
+		d.row(v, nil)
+	case *store.Session:
+		readStored(d, store.Sessions, v)
+	case *store.Cause:
+		readStored(d, store.Causes, v)
+	case *store.Event:
+		readStored(d, store.Events, v)
+	default:
+		return false
+	}
+	return true
 }
 
 func appendTime(b []byte, t time.Time) []byte {
@@ -127,35 +159,58 @@ func appendValues(b []byte, values []store.Value) []byte {
 
 // appendRow is encode of a row, of which queries have most.
 func appendRow(b []byte, r *store.Row) []byte {
-	b = append(binary.AppendUvarint(b, uint64(len(r.Node))), r.Node...)
-	b = append(binary.AppendUvarint(b, uint64(len(r.UUID))), r.UUID...)
+	b = appendText(appendText(b, r.Node), r.UUID)
 	b = appendTime(append(b, byte(r.Tier)), r.Time)
 	b = appendValues(binary.AppendVarint(b, int64(r.Readings)), r.Values)
-	return append(binary.AppendUvarint(b, uint64(len(r.State))), r.State...)
+	return appendText(b, string(r.State))
 }
 
-// appendSession is encode of a session, of which a question about a year has more than a hundred thousand.
-func appendSession(b []byte, s *store.Session) []byte {
-	b = appendTexts(b, s.Node, s.UUID, s.Boot)
-	b = appendTime(appendTime(binary.AppendVarint(b, int64(s.PID)), s.Started), s.Begin)
-	b = appendTexts(b, s.User, s.Name, s.Program, s.Command, s.Container, s.Image, s.Pod, s.Unit, s.Job, string(s.Type))
-	b = appendTexts(appendTime(appendTime(b, s.From), s.To), string(s.Outcome))
-	b = appendMemory(binary.AppendVarint(b, int64(s.Seen)), s.PeakMemory)
-	b = binary.AppendVarint(appendFloat(b, s.MemorySeconds), int64(s.MemoryKnown))
-	b = binary.AppendVarint(appendFloat(b, s.SMSeconds), int64(s.SMKnown))
-	b = binary.AppendVarint(appendFloat(b, s.Joules), int64(s.JoulesKnown))
-	b = append(binary.AppendVarint(appendTexts(b, s.JoulesMethod), int64(s.Busy)), 0)
-	if s.Accounted {
-		b[len(b)-1] = 1
+// appendStored is encode of what a table declares, of which a question about a year has more than a hundred thousand.
+func appendStored[T any](b []byte, t *store.Table[T], v *T) []byte {
+	node, uuid := t.Device(v)
+	b = appendText(appendText(b, *node), *uuid)
+	if t.Order != nil {
+		b = binary.AppendVarint(b, *t.Order(v))
 	}
-	return binary.AppendVarint(b, s.Order)
-}
-
-func appendTexts(b []byte, texts ...string) []byte {
-	for _, t := range texts {
-		b = append(binary.AppendUvarint(b, uint64(len(t))), t...)
+	for i := range t.Fields {
+		switch p := t.Fields[i].Place(v).(type) {
+		case *string:
+			b = appendText(b, *p)
+		case *time.Time:
+			b = appendTime(b, *p)
+		case *time.Duration:
+			b = binary.AppendVarint(b, int64(*p))
+		case *int:
+			b = binary.AppendVarint(b, int64(*p))
+		case *float64:
+			b = appendFloat(b, *p)
+		case *bool:
+			b = appendFlag(b, *p)
+		case *store.Memory:
+			b = appendMemory(b, *p)
+		case *[]byte:
+			b = appendBytes(b, *p)
+		}
 	}
 	return b
+}
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+func appendFlag(b []byte, flag bool) []byte {
+	if flag {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func appendBytes(b, list []byte) []byte {
+	if list == nil {
+		return append(b, 0)
+	}
+	return append(binary.AppendUvarint(b, uint64(len(list))+1), list...)
 }
 
 func appendMemory(b []byte, r gpu.Reading[gpu.Bytes]) []byte {
@@ -291,25 +346,42 @@ func (d *decoder) row(r *store.Row, reuse []store.Value) {
 	r.State = gpu.State(d.text(string(r.State)))
 }
 
-// session reads what appendSession wrote. Its texts are those of the session that was read into s before, where they are the same.
-func (d *decoder) session(s *store.Session) {
-	d.texts(&s.Node, &s.UUID, &s.Boot)
-	s.PID, s.Started, s.Begin = int(d.varint()), d.time(), d.time()
-	d.texts(&s.User, &s.Name, &s.Program, &s.Command, &s.Container, &s.Image, &s.Pod, &s.Unit, &s.Job, (*string)(&s.Type))
-	s.From, s.To = d.time(), d.time()
-	d.texts((*string)(&s.Outcome))
-	s.Seen, s.PeakMemory = time.Duration(d.varint()), d.memory()
-	s.MemorySeconds, s.MemoryKnown = d.float(), time.Duration(d.varint())
-	s.SMSeconds, s.SMKnown = d.float(), time.Duration(d.varint())
-	s.Joules, s.JoulesKnown = d.float(), time.Duration(d.varint())
-	d.texts(&s.JoulesMethod)
-	s.Busy, s.Accounted, s.Order = time.Duration(d.varint()), d.byte() != 0, d.varint()
+// readStored reads what appendStored wrote. Its texts are those of what was read into v before, where they are the same.
+func readStored[T any](d *decoder, t *store.Table[T], v *T) {
+	node, uuid := t.Device(v)
+	*node, *uuid = d.text(*node), d.text(*uuid)
+	if t.Order != nil {
+		*t.Order(v) = d.varint()
+	}
+	for i := range t.Fields {
+		switch p := t.Fields[i].Place(v).(type) {
+		case *string:
+			*p = d.text(*p)
+		case *time.Time:
+			*p = d.time()
+		case *time.Duration:
+			*p = time.Duration(d.varint())
+		case *int:
+			*p = int(d.varint())
+		case *float64:
+			*p = d.float()
+		case *bool:
+			*p = d.byte() != 0
+		case *store.Memory:
+			*p = d.memory()
+		case *[]byte:
+			*p = d.list()
+		}
+	}
 }
 
-func (d *decoder) texts(all ...*string) {
-	for _, t := range all {
-		*t = d.text(*t)
+// list reads bytes, a copy of the message's.
+func (d *decoder) list() []byte {
+	n, isNil := d.length()
+	if isNil {
+		return nil
 	}
+	return append([]byte{}, d.bytes(uint64(n))...)
 }
 
 // text reads a string, which is the one before where that is the same.
@@ -364,6 +436,9 @@ func (d *decoder) decode(v reflect.Value) {
 			v.SetMapIndex(key, value)
 		}
 	case reflect.Struct:
+		if d.known(v.Addr().Interface()) {
+			return
+		}
 		for _, field := range v.Fields() {
 			d.decode(field)
 		}
@@ -373,12 +448,12 @@ func (d *decoder) decode(v reflect.Value) {
 }
 
 func (d *decoder) slice(v reflect.Value) {
-	n, isNil := d.length()
-	if isNil {
+	if v.Type().Elem().Kind() == reflect.Uint8 {
+		v.SetBytes(d.list())
 		return
 	}
-	if v.Type().Elem().Kind() == reflect.Uint8 {
-		v.SetBytes(append([]byte{}, d.bytes(uint64(n))...))
+	n, isNil := d.length()
+	if isNil {
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), n, n))

@@ -157,24 +157,17 @@ type sender struct {
 
 // sendAll sends what a query finds, as long as somebody takes it.
 func sendAll[T any](w *sender, all iter.Seq2[T, error]) error {
-	var v T
-	at := reflect.ValueOf(&v).Elem()
+	v := new(T)
+	at := reflect.ValueOf(v).Elem()
 	for found, err := range all {
 		if err != nil {
 			return err
 		}
-		v = found
+		*v = found
 		if len(w.buffer) == 0 {
 			w.buffer = append(w.buffer, make([]byte, header)...)
 		}
-		switch v := any(&v).(type) {
-		case *store.Row:
-			w.buffer = appendRow(w.buffer, v)
-		case *store.Session:
-			w.buffer = appendSession(w.buffer, v)
-		default:
-			w.buffer = encode(w.buffer, at)
-		}
+		w.buffer = encode(w.buffer, at)
 		if len(w.buffer) >= bytesAtOnce {
 			if err := w.flush(); err != nil {
 				return err

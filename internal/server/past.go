@@ -357,9 +357,9 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all := store.OfDevices
+	all := store.DeviceColumns
 	if machines {
-		all = store.OfMachines
+		all = store.MachineColumns
 	}
 	step, err := stepOf(q.values.Get("step"))
 	if err != nil {
@@ -371,14 +371,14 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	if devices == 0 {
 		devices = len(slices.DeleteFunc(slices.Collect(maps.Keys(q.devices)), other))
 	}
-	g, err := s.cfg.Past.GridOf(q.From, q.To, step, devices*len(columns))
+	g, err := s.cfg.Past.BoundedGrid(q.From, q.To, step, devices*len(columns))
 	if errors.Is(err, past.ErrTooFine) && (step > 0 || devices*len(columns) > 1) {
 		return refuse(http.StatusUnprocessableEntity, err.Error(), "ask for fewer metrics or GPUs, or for a longer step, or leave the step out")
 	}
 	if err != nil {
 		return pastError(err)
 	}
-	g = g.Within(q.From)
+	g = g.Clip(q.From)
 	leave, err := s.cfg.Past.Room(r.Context(), g.Len()*devices*len(columns))
 	if err != nil {
 		return pastError(err)
@@ -404,7 +404,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 // columnsOf finds the metrics that a request names: those of charts if it names none.
 func columnsOf(names []string) (columns []int, machines bool, err error) {
 	if len(names) == 0 {
-		for i, c := range store.OfDevices {
+		for i, c := range store.DeviceColumns {
 			if c.Kept != "" {
 				columns = append(columns, i)
 			}
@@ -412,12 +412,12 @@ func columnsOf(names []string) (columns []int, machines bool, err error) {
 		return columns, false, nil
 	}
 	for i, name := range names {
-		c, ofMachine := store.OfDevices.Find(name), false
+		c, ofMachine := store.DeviceColumns.Find(name), false
 		if c < 0 {
-			c, ofMachine = store.OfMachines.Find(name), true
+			c, ofMachine = store.MachineColumns.Find(name), true
 		}
 		if c < 0 {
-			return nil, false, unknown(unprocessable, "there is no metric", name, append(store.OfDevices.Names(), store.OfMachines.Names()...), "")
+			return nil, false, unknown(unprocessable, "there is no metric", name, append(store.DeviceColumns.Names(), store.MachineColumns.Names()...), "")
 		}
 		if i > 0 && ofMachine != machines {
 			return nil, false, refuse(http.StatusUnprocessableEntity, "metrics of GPUs and of machines can't be asked for at once", "ask twice")
@@ -457,7 +457,7 @@ func historyRows(g past.Grid, columns store.Columns, devices map[store.Key]store
 			for c := range columns {
 				for point, v := range s.Values[c] {
 					if v.Count > 0 && !yield([]string{
-						g.At(point).UTC().Format(time.RFC3339), s.Node, s.UUID, strconv.Itoa(d.Index), d.Name, columns[c].Name, columns[c].Unit,
+						g.Time(point).UTC().Format(time.RFC3339), s.Node, s.UUID, strconv.Itoa(d.Index), d.Name, columns[c].Name, columns[c].Unit,
 						number(v.Least), number(v.Mean), number(v.Most), strconv.Itoa(v.Count), string(d.Kind),
 					}, nil) {
 						return
@@ -526,9 +526,9 @@ func (s *Server) readings(w http.ResponseWriter, r *http.Request) error {
 	if q.Tier, err = s.tierOf(r.Context(), q); err != nil {
 		return err
 	}
-	all, spans := store.OfDevices, q.Tier != store.Raw
+	all, spans := store.DeviceColumns, q.Tier != store.Raw
 	if q.Machines {
-		all = store.OfMachines
+		all = store.MachineColumns
 	}
 	columns := q.Columns
 	if columns == nil {
@@ -562,7 +562,7 @@ func (s *Server) tierOf(ctx context.Context, q *pastRequest) (store.Tier, error)
 		}
 		return tier, err
 	}
-	if tier, ok := store.TierOf(name); ok {
+	if tier, ok := store.ParseTier(name); ok {
 		return tier, nil
 	}
 	return 0, unknown(unprocessable, "there is no tier", name, []string{"raw", "1m", "15m", "6h"}, "")
@@ -588,7 +588,7 @@ func (s *Server) usage(w http.ResponseWriter, r *http.Request) error {
 	}
 	by := past.ByUser
 	if text := q.values.Get("by"); text != "" {
-		if by, err = past.ParseBy(text); err != nil {
+		if by, err = past.ParseGrouping(text); err != nil {
 			ways := make([]string, len(past.Ways))
 			for i, way := range past.Ways {
 				ways[i] = string(way)
@@ -768,7 +768,7 @@ func (s *Server) then(ctx context.Context, node string, at time.Time) (*insight.
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.cfg.Past.At(ctx, node, at, stage)
+	m, err := s.cfg.Past.Moment(ctx, node, at, stage)
 	if gap, ok := errors.AsType[*past.NotSeenError](err); ok {
 		return nil, refuse(http.StatusNotFound, "gpuwhy did not look at "+quote(node)+" at "+at.Format(time.RFC3339),
 			"the newest snapshot before is of "+gap.Before.In(at.Location()).Format(time.RFC3339))

@@ -43,9 +43,9 @@ var gpu3 = store.Key{Node: "node", UUID: "GPU-3a"}
 func remembering(t *testing.T, change ...func(*store.Batch)) http.Handler {
 	t.Helper()
 	b := &store.Batch{Devices: []store.Device{{Node: gpu3.Node, UUID: gpu3.UUID, Name: "RTX", Index: 3}, {Node: "node"}}}
-	power := store.OfDevices.Find("power_draw")
+	power := store.DeviceColumns.Find("power_draw")
 	for at := time.Hour; at > 0; at -= 5 * time.Second {
-		r := store.Row{Key: gpu3, Time: fixture.Time.Add(-at), Readings: 1, Values: make([]store.Value, len(store.OfDevices))}
+		r := store.Row{Key: gpu3, Time: fixture.Time.Add(-at), Readings: 1, Values: make([]store.Value, len(store.DeviceColumns))}
 		r.Values[power] = store.Value{Least: 200, Mean: 200, Most: 200, Count: 1}
 		b.Rows = append(b.Rows, r)
 		minute := store.Bucket{Key: gpu3, Tier: store.Minute, Time: r.Time.Truncate(time.Minute)}
@@ -476,7 +476,7 @@ func TestMuchAskedAtOnce(t *testing.T) {
 	_, h := serving(t, func(c *Config) {
 		c.Past.Store = s
 		c.PastPage = func(ctx context.Context, q *PastQuestion) (templ.Component, error) {
-			_, err := c.Past.At(ctx, "node", q.At, insight.NewStage())
+			_, err := c.Past.Moment(ctx, "node", q.At, insight.NewStage())
 			return templ.NopComponent, err
 		}
 	})

@@ -116,7 +116,7 @@ func remembered() store.Store {
 	record, err := gpu.MarshalRecord(fixture.Empty())
 	m := storetest.NewModel()
 	if err == nil {
-		err = m.Write(context.Background(), &store.Batch{Frames: []store.Frame{{Node: testMonitor.Node, Time: fixture.Time, Record: record}}})
+		err = m.Write(context.Background(), &store.Batch{Frames: []store.Frame{{Node: testMonitor.Node, Time: fixture.Time, Snapshot: record}}})
 	}
 	if err != nil {
 		panic(err)

@@ -26,20 +26,20 @@ type Columns []Column
 
 // The columns of devices and of machines, from the catalog.
 var (
-	OfDevices  = ofDevices()
-	OfMachines = ofMachines()
+	DeviceColumns  = deviceColumns()
+	MachineColumns = machineColumns()
 )
 
-// Readings are the catalog's rows of the columns of [OfDevices], in their order.
+// Readings are the catalog's rows of the columns of [DeviceColumns], in their order.
 var Readings = slices.DeleteFunc(slices.Collect(catalog.All()), func(r *catalog.Row) bool { return r.Past == catalog.Forgotten })
 
-// ReadSeconds is the column of [OfDevices] that is no quantity of the device, the last one: for how many seconds a reading stands. That
+// ReadSeconds is the column of [DeviceColumns] that is no quantity of the device, the last one: for how many seconds a reading stands. That
 // is the time since the reading before it, as far as gpuwhy looked in it: 0 for the first one after a start or a gap, and 30 s or two
 // and a half intervals at most. It is absent of a device that did not answer, and of what an earlier gpuwhy wrote. The readings of a
 // span stand for its mean times their number.
 var ReadSeconds = len(Readings)
 
-func ofDevices() (out Columns) {
+func deviceColumns() (out Columns) {
 	for _, r := range Readings {
 		out = append(out, Column{
 			Name: strings.ReplaceAll(r.ID, ".", "_"), Unit: r.Unit.String(), Label: r.Label, Scale: scale(r.Unit), Kept: r.Kept,
@@ -49,7 +49,7 @@ func ofDevices() (out Columns) {
 	return append(out, Column{Name: "read_seconds", Unit: "s", Label: "Time read", Scale: 1000, Spans: true})
 }
 
-func ofMachines() (out Columns) {
+func machineColumns() (out Columns) {
 	for i := range catalog.OfHost {
 		r := &catalog.OfHost[i]
 		out = append(out, Column{Name: r.Kept, Unit: r.Unit, Label: r.Label, Scale: 1000, Kept: r.Kept, Spans: true})

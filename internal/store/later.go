@@ -182,12 +182,12 @@ func (q *question) await(ctx context.Context) error {
 	for seen := 0; ; {
 		select {
 		case <-q.ended:
-			return q.over()
+			return q.finish()
 		case <-ctx.Done():
 			q.mu.Lock()
 			defer q.mu.Unlock()
 			if q.broken { // that goes before the end of its context, which comes with it when a client leaves
-				return q.over()
+				return q.finish()
 			}
 			q.abandoned = true
 			return context.Cause(ctx)
@@ -205,8 +205,8 @@ func (q *question) await(ctx context.Context) error {
 	}
 }
 
-// over ends this goroutine as the one that asked has ended.
-func (q *question) over() error {
+// finish ends this goroutine as the one that asked has ended.
+func (q *question) finish() error {
 	switch {
 	case q.panicked != nil:
 		panic(q.panicked)
@@ -216,8 +216,8 @@ func (q *question) over() error {
 	return nil
 }
 
-// with yields what the open store does.
-func with[T any](ctx context.Context, l *Later, of func(Store) iter.Seq2[T, error]) iter.Seq2[T, error] {
+// streamed yields what the open store does.
+func streamed[T any](ctx context.Context, l *Later, of func(Store) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		more := true
 		err := l.ask(ctx, func(s Store, q *question) {
@@ -283,27 +283,27 @@ func (l *Later) Devices(ctx context.Context) ([]Device, error) {
 
 // Rows yields readings.
 func (l *Later) Rows(ctx context.Context, q Query) iter.Seq2[Row, error] {
-	return with(ctx, l, func(s Store) iter.Seq2[Row, error] { return s.Rows(ctx, q) })
+	return streamed(ctx, l, func(s Store) iter.Seq2[Row, error] { return s.Rows(ctx, q) })
 }
 
 // Frames yields snapshots.
 func (l *Later) Frames(ctx context.Context, q Query) iter.Seq2[Frame, error] {
-	return with(ctx, l, func(s Store) iter.Seq2[Frame, error] { return s.Frames(ctx, q) })
+	return streamed(ctx, l, func(s Store) iter.Seq2[Frame, error] { return s.Frames(ctx, q) })
 }
 
 // Sessions yields sessions.
 func (l *Later) Sessions(ctx context.Context, q Query) iter.Seq2[Session, error] {
-	return with(ctx, l, func(s Store) iter.Seq2[Session, error] { return s.Sessions(ctx, q) })
+	return streamed(ctx, l, func(s Store) iter.Seq2[Session, error] { return s.Sessions(ctx, q) })
 }
 
 // Causes yields causes.
 func (l *Later) Causes(ctx context.Context, q Query) iter.Seq2[Cause, error] {
-	return with(ctx, l, func(s Store) iter.Seq2[Cause, error] { return s.Causes(ctx, q) })
+	return streamed(ctx, l, func(s Store) iter.Seq2[Cause, error] { return s.Causes(ctx, q) })
 }
 
 // Events yields events.
 func (l *Later) Events(ctx context.Context, q Query) iter.Seq2[Event, error] {
-	return with(ctx, l, func(s Store) iter.Seq2[Event, error] { return s.Events(ctx, q) })
+	return streamed(ctx, l, func(s Store) iter.Seq2[Event, error] { return s.Events(ctx, q) })
 }
 
 // Document returns small state.

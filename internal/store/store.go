@@ -40,8 +40,8 @@ func (t Tier) Span() time.Duration {
 // String is the tier's name in flags and tables: "raw", "1m", "15m" or "6h".
 func (t Tier) String() string { return [...]string{"raw", "1m", "15m", "6h"}[t] }
 
-// TierOf is the tier of a name.
-func TierOf(name string) (t Tier, ok bool) {
+// ParseTier is the tier of a name.
+func ParseTier(name string) (t Tier, ok bool) {
 	for _, t := range Tiers {
 		if t.String() == name {
 			return t, true
@@ -74,7 +74,7 @@ type Row struct {
 	Tier     Tier
 	Time     time.Time // when the reading began; of a span, when that begins; UTC, whole milliseconds
 	Readings int       // that the row is about; 1 for a reading
-	// Values by the columns of its kind: [OfDevices] or [OfMachines]; those of a span are [Columns.Spans].
+	// Values by the columns of its kind: [DeviceColumns] or [MachineColumns]; those of a span are [Columns.Spans].
 	Values []Value
 	State  gpu.State // of a device: at the time, or at the span's end; empty for a machine
 }
@@ -88,9 +88,9 @@ type Value struct {
 
 // A Frame is a whole snapshot with all that it says, as [gpu.MarshalRecord] writes it. It is kept as long as raw rows are.
 type Frame struct {
-	Node   string
-	Time   time.Time
-	Record []byte
+	Node     string
+	Time     time.Time
+	Snapshot []byte
 }
 
 // An Outcome is how a session ended.
@@ -333,31 +333,31 @@ type Store interface {
 }
 
 // A Retention is how long each tier is kept. Frames are kept as long as raw rows; sessions as long as the longest, as are
-// causes and events but for those of [Retention.OfCause] and [Retention.OfEvent]. What it does not name is kept for ever. It does
+// causes and events but for those of [Retention.CauseCutoff] and [Retention.EventCutoff]. What it does not name is kept for ever. It does
 // not name [SixHours].
 type Retention map[Tier]time.Duration
 
-// Of is how long rows of a tier are kept, and whether that is named.
-func (r Retention) Of(t Tier) (kept time.Duration, named bool) {
+// Kept is how long rows of a tier are kept, and whether that is named.
+func (r Retention) Kept(t Tier) (kept time.Duration, named bool) {
 	kept, named = r[min(t, Quarter)]
 	return kept, named
 }
 
 // Cutoff is the time before which rows of a tier are forgotten; zero: none are.
 func (r Retention) Cutoff(t Tier, now time.Time) time.Time {
-	kept, named := r.Of(t)
+	kept, named := r.Kept(t)
 	if !named {
 		return time.Time{}
 	}
 	return now.Add(-kept)
 }
 
-// CauseLasts are the shortest durations of the causes that are forgotten together, see [Retention.OfCause], and the end.
+// CauseLasts are the shortest durations of the causes that are forgotten together, see [Retention.CauseCutoff], and the end.
 var CauseLasts = [...]time.Duration{0, Minute.Span(), Quarter.Span(), math.MaxInt64}
 
-// OfCause is the time before which a cause must have ended to be forgotten that lasted so long; zero: none is. One that is shorter
+// CauseCutoff is the time before which a cause must have ended to be forgotten that lasted so long; zero: none is. One that is shorter
 // than the rows of a tier goes with the rows of the finer one: what would show it is gone then.
-func (r Retention) OfCause(lasted time.Duration, now time.Time) time.Time {
+func (r Retention) CauseCutoff(lasted time.Duration, now time.Time) time.Time {
 	switch {
 	case lasted < Minute.Span():
 		return r.Cutoff(Raw, now)
@@ -371,8 +371,8 @@ func (r Retention) OfCause(lasted time.Duration, now time.Time) time.Time {
 // Info is the severity of events that are kept only as long as rows of minutes.
 const Info = "info"
 
-// OfEvent is the time before which an event of that severity is forgotten; zero: none is.
-func (r Retention) OfEvent(severity string, now time.Time) time.Time {
+// EventCutoff is the time before which an event of that severity is forgotten; zero: none is.
+func (r Retention) EventCutoff(severity string, now time.Time) time.Time {
 	if severity == Info {
 		return r.Cutoff(Minute, now)
 	}

@@ -225,7 +225,7 @@ func (p *Pages) fillThen(ctx context.Context, in *views.PastInput, q *server.Pas
 			return err
 		}
 	}
-	m, err := p.cfg.Past.At(ctx, node, q.At, stage)
+	m, err := p.cfg.Past.Moment(ctx, node, q.At, stage)
 	if gap, ok := errors.AsType[*past.NotSeenError](err); ok {
 		in.ThenTrouble = &gpu.Advice{
 			What: "gpuwhy did not look at " + node + " at that time",

@@ -64,12 +64,12 @@ func pastText(t *testing.T, cfg *server.Config, q *server.PastQuestion) string {
 func hour(t *testing.T) *store.Batch {
 	t.Helper()
 	b := &store.Batch{}
-	power := store.OfDevices.Find("power_draw")
+	power := store.DeviceColumns.Find("power_draw")
 	for i := range 20 {
 		k := store.Key{Node: "n", UUID: fmt.Sprintf("GPU-%d", i)}
 		b.Devices = append(b.Devices, store.Device{Node: "n", UUID: k.UUID, Index: i})
 		for ago := time.Hour; ago > 0; ago -= 5 * time.Second {
-			r := store.Row{Key: k, Time: pastNow.Add(-ago), Readings: 1, Values: make([]store.Value, len(store.OfDevices))}
+			r := store.Row{Key: k, Time: pastNow.Add(-ago), Readings: 1, Values: make([]store.Value, len(store.DeviceColumns))}
 			r.Values[power] = store.Value{Least: 100, Mean: 100, Most: 100, Count: 1}
 			b.Rows = append(b.Rows, r)
 		}
@@ -83,7 +83,7 @@ func hour(t *testing.T) *store.Batch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Frames = []store.Frame{{Node: "n", Time: snap.Time, Record: record}}
+	b.Frames = []store.Frame{{Node: "n", Time: snap.Time, Snapshot: record}}
 	return b
 }
 

@@ -14,18 +14,18 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// ErrElsewhere is the error of a recorder whose fleet is recorded into another database. NATS itself keeps the two apart: the stream has one
+// ErrElsewhere is the error of a collector whose fleet is recorded into another database. NATS itself keeps the two apart: the stream has one
 // consumer at a time, which is named after the database, so that each message goes to one database and all go to the same.
 var ErrElsewhere = errors.New("the past of the fleet is recorded into another database")
 
 const (
-	// group is what the names of consumers begin with. All recorders of one database share one. Earlier versions called theirs
+	// group is what the names of consumers begin with. All collectors of one database share one. Earlier versions called theirs
 	// "recorders", whatever the database.
 	group, formerGroup = "recorders-", "recorders"
-	// deserted is how long the consumer of a database stays after its last recorder asked for messages. Then another database may take its
+	// deserted is how long the consumer of a database stays after its last collector asked for messages. Then another database may take its
 	// place. Messages stay in the stream.
 	deserted = 2 * time.Minute
-	// elsewhereFor is how long a recorder that gives way waits for the other database to be deserted.
+	// elsewhereFor is how long a collector that gives way waits for the other database to be deserted.
 	elsewhereFor = deserted + 30*time.Second
 )
 
@@ -34,12 +34,12 @@ const (
 	secondConsumer, sameFilter jetstream.ErrorCode = 10099, 10100
 )
 
-// consumerName is the name of the consumer of this recorder's database.
-func (r *Recorder) consumerName(ctx context.Context) (string, error) {
+// consumerName is the name of the consumer of this collector's database.
+func (r *Collector) consumerName(ctx context.Context) (string, error) {
 	id, err := r.cfg.Store.Document(ctx, store.Identity)
 	if err == nil && len(id) == 0 {
 		if err = r.cfg.Store.Write(ctx, &store.Batch{Documents: map[string][]byte{store.Identity: []byte(rand.Text())}}); err == nil {
-			id, err = r.cfg.Store.Document(ctx, store.Identity) // another recorder may have been first
+			id, err = r.cfg.Store.Document(ctx, store.Identity) // another collector may have been first
 		}
 	}
 	if err != nil {
@@ -49,8 +49,8 @@ func (r *Recorder) consumerName(ctx context.Context) (string, error) {
 	return group + hex.EncodeToString(sum[:8]), nil
 }
 
-// consumer is the one of this recorder's database. Where the stream has the consumer of another database, the error is [ErrElsewhere].
-func (r *Recorder) consumer(ctx context.Context) (jetstream.Consumer, error) {
+// consumer is the one of this collector's database. Where the stream has the consumer of another database, the error is [ErrElsewhere].
+func (r *Collector) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	name, err := r.consumerName(ctx)
 	if err != nil {
 		return nil, err
@@ -103,8 +103,8 @@ func ended(c *jetstream.ConsumerInfo) bool {
 	return c.NumWaiting == 0 && (c.NumAckPending == 0 || c.Delivered.Last != nil && c.TimeStamp.Sub(*c.Delivered.Last) > deserted)
 }
 
-// leave lets another database record the fleet at once, unless another recorder of this one goes on. What was not written stays in the stream.
-func (r *Recorder) leave() {
+// leave lets another database record the fleet at once, unless another collector of this one goes on. What was not written stays in the stream.
+func (r *Collector) leave() {
 	r.mu.Lock()
 	name := r.durable
 	r.mu.Unlock()

@@ -168,7 +168,7 @@ func (a *agent) open() {
 	a.outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: logger(a.t), Now: time.Now, Bytes: a.bytes, Node: a.called,
 		Installation: func() (string, error) { return a.of, nil },
 	})
-	if a.store, err = a.outbox.Over(a.t.Context(), a.sqlite); err != nil {
+	if a.store, err = a.outbox.Attach(a.t.Context(), a.sqlite); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -236,19 +236,19 @@ func (a *agent) sending(b broker) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-func recorder(t *testing.T, b broker, s store.Store) (r *deliver.Recorder, stop func()) {
+func recorder(t *testing.T, b broker, s store.Store) (r *deliver.Collector, stop func()) {
 	t.Helper()
 	return recorderThat(t, b, s, 0)
 }
 
 // recorderThat is one whose messages come again after so long.
-func recorderThat(t *testing.T, b broker, s store.Store, again time.Duration) (r *deliver.Recorder, stop func()) {
+func recorderThat(t *testing.T, b broker, s store.Store, again time.Duration) (r *deliver.Collector, stop func()) {
 	t.Helper()
 	retention, err := record.ParseRetention(record.DefaultRetention)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = deliver.NewRecorder(deliver.RecorderConfig{
+	r = deliver.NewCollector(deliver.CollectorConfig{
 		Store: s, Retention: retention, JetStream: b.connect(t, "").JetStream(), Stream: bus.PastStream, NodeOf: nodeOf, Log: logger(t), Now: time.Now,
 		Again: again,
 	})
@@ -262,7 +262,7 @@ func recorderThat(t *testing.T, b broker, s store.Store, again time.Duration) (r
 }
 
 // well waits until a recorder says that all is well, and returns its state.
-func well(t *testing.T, r *deliver.Recorder) (s deliver.RecorderState) {
+func well(t *testing.T, r *deliver.Collector) (s deliver.CollectorState) {
 	t.Helper()
 	testkit.Until(t, "the recorder is well", func() bool { s = r.State(); return s.Err == nil }, func() any { return s })
 	return s
@@ -759,7 +759,7 @@ func twoDatabases(t *testing.T) {
 	}
 
 	// A recorder of its own ends where it is of no use, and not before whoever was there may be gone.
-	gives := deliver.NewRecorder(deliver.RecorderConfig{
+	gives := deliver.NewCollector(deliver.CollectorConfig{
 		Store: first, JetStream: js, Stream: bus.PastStream, NodeOf: nodeOf, Log: logger(t), Now: time.Now, GivesWay: true,
 	})
 	began := time.Now()
@@ -773,12 +773,12 @@ func TestACopyOfADatabase(t *testing.T) { virtual(t, copyOfADatabase) }
 
 func copyOfADatabase(t *testing.T) {
 	b, fleet := newBroker(t), newAgent(t, 2).sqlite
-	config := deliver.RecorderConfig{Store: fleet, JetStream: b.connect(t, "").JetStream(), Stream: bus.PastStream, NodeOf: nodeOf, Log: logger(t), Now: time.Now}
-	var all [2]*deliver.Recorder
+	config := deliver.CollectorConfig{Store: fleet, JetStream: b.connect(t, "").JetStream(), Stream: bus.PastStream, NodeOf: nodeOf, Log: logger(t), Now: time.Now}
+	var all [2]*deliver.Collector
 	var ended sync.WaitGroup
 	for i := range all {
 		config.Place = fmt.Sprint("place ", i)
-		all[i] = deliver.NewRecorder(config)
+		all[i] = deliver.NewCollector(config)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended.Go(func() { _ = all[i].Run(ctx) })
 		t.Cleanup(func() { cancel(); ended.Wait() })

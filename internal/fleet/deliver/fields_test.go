@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fxamacker/cbor/v2"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
@@ -25,20 +27,42 @@ func fields() (all []string) {
 	walk = func(path string, t reflect.Type) {
 		for f := range t.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("cbor"), ",")
-			if of := f.Type; of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct {
+			switch of := f.Type; {
+			case of.Kind() == reflect.Slice && reflect.PointerTo(of.Elem()).Implements(reflect.TypeFor[cbor.Unmarshaler]()): // rows
+			case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct:
 				walk(path+name+".", of.Elem())
-			} else {
+			default:
 				all = append(all, path+name+" "+of.String())
 			}
 		}
 	}
 	walk("", reflect.TypeFor[message]())
-	for kind, columns := range map[string]store.Columns{"device": store.OfDevices, "machine": store.OfMachines} {
+	all = slices.Concat(all, declared(store.Devices), declared(store.Sessions), declared(store.Causes), declared(store.Events))
+	for kind, columns := range map[string]store.Columns{"device": store.DeviceColumns, "machine": store.MachineColumns} {
 		for _, c := range columns {
 			all = append(all, fmt.Sprintf("%s column %s 1/%v", kind, c.Name, c.Scale))
 		}
 	}
 	slices.Sort(all)
+	return all
+}
+
+// declared lists the fields of rows.
+func declared[T any](t *store.Table[T]) (all []string) {
+	add := func(name, kind string) { all = append(all, t.Name+"."+name+" "+kind) }
+	add(uuidName, "string")
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		switch f.Place(new(T)).(type) {
+		case *store.Memory:
+			add(f.Name, "*uint64")
+			add(f.Quality, "string")
+		case *time.Time, *time.Duration:
+			add(f.Name, "int64")
+		default:
+			add(f.Name, reflect.TypeOf(f.Place(new(T))).Elem().String())
+		}
+	}
 	return all
 }
 
@@ -77,7 +101,7 @@ var sample = store.Batch{
 		{Key: store.Key{Node: "n", UUID: "GPU-0"}, Time: sampleTime, Readings: 1, State: gpu.StateOK, Values: []store.Value{{Least: 1, Mean: 1, Most: 1, Count: 1, Doubtful: true}}},
 		{Key: store.Key{Node: "n"}, Tier: store.Quarter, Time: sampleTime, Readings: 12, Values: []store.Value{{}, {Least: 1, Mean: 2, Most: 4, Count: 11}}},
 	},
-	Frames:   []store.Frame{{Node: "n", Time: sampleTime, Record: []byte("{}")}},
+	Frames:   []store.Frame{{Node: "n", Time: sampleTime, Snapshot: []byte("{}")}},
 	Sessions: []store.Session{{SessionKey: store.SessionKey{Key: store.Key{Node: "n", UUID: "GPU-0"}, PID: 7, Begin: sampleTime}, From: sampleTime, To: sampleTime, PeakMemory: gpu.Of(gpu.Bytes(5)), Joules: 2.5}},
 	Causes:   []store.Cause{{Key: store.Key{Node: "n"}, ID: "air", From: sampleTime, To: sampleTime, Confidence: 0.5}},
 	Events:   []store.Event{{ID: "e", Key: store.Key{Node: "n"}, Time: sampleTime, Data: []byte(`{"a":1}`)}},
@@ -110,7 +134,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		if nodes := byNode(b); len(nodes) > 1 || len(nodes) == 1 && nodes["n"] == nil {
+		if nodes := splitNodes(b); len(nodes) > 1 || len(nodes) == 1 && nodes["n"] == nil {
 			t.Fatalf("it is of %d nodes", len(nodes))
 		}
 		for i := range b.Rows {
@@ -177,9 +201,9 @@ func TestSplit(t *testing.T) {
 	b := sample
 	b.Frames = nil
 	for i := range 9 {
-		b.Frames = append(b.Frames, store.Frame{Node: "n", Time: sampleTime.Add(time.Duration(i) * time.Second), Record: noise[i*1000 : i*1000+longest/3]})
+		b.Frames = append(b.Frames, store.Frame{Node: "n", Time: sampleTime.Add(time.Duration(i) * time.Second), Snapshot: noise[i*1000 : i*1000+longest/3]})
 	}
-	b.Frames = append(b.Frames, store.Frame{Node: "n", Time: sampleTime, Record: noise})
+	b.Frames = append(b.Frames, store.Frame{Node: "n", Time: sampleTime, Snapshot: noise})
 	c := newCodec()
 	parcels, lost, err := c.parcels(&b, "")
 	if err != nil || lost != (Lost{Frames: 1}) || len(parcels) < 4 {

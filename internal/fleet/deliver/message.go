@@ -39,21 +39,13 @@ type message struct {
 	Version int    `cbor:"version"`
 	Node    string `cbor:"node"`
 	// Installation is the ID of the sender's installation; empty where it has none, or is of an earlier version.
-	Installation string    `cbor:"installation,omitempty"`
-	Devices      []device  `cbor:"devices,omitempty"`
-	Tables       []table   `cbor:"tables,omitempty"`
-	Frames       []frame   `cbor:"frames,omitempty"`
-	Sessions     []session `cbor:"sessions,omitempty"`
-	Causes       []cause   `cbor:"causes,omitempty"`
-	Events       []event   `cbor:"events,omitempty"`
-}
-
-type device struct {
-	UUID   string `cbor:"uuid,omitempty"`
-	Name   string `cbor:"name,omitempty"`
-	Vendor string `cbor:"vendor,omitempty"`
-	Index  int    `cbor:"index,omitempty"`
-	Kind   string `cbor:"kind,omitempty"`
+	Installation string               `cbor:"installation,omitempty"`
+	Devices      []row[store.Device]  `cbor:"devices,omitempty"`
+	Tables       []table              `cbor:"tables,omitempty"`
+	Frames       []frame              `cbor:"frames,omitempty"`
+	Sessions     []row[store.Session] `cbor:"sessions,omitempty"`
+	Causes       []row[store.Cause]   `cbor:"causes,omitempty"`
+	Events       []row[store.Event]   `cbor:"events,omitempty"`
 }
 
 // A table has the rows of a tier, of devices or of machines. Each list has an element for each row.
@@ -81,65 +73,8 @@ type column struct {
 }
 
 type frame struct {
-	Time   int64  `cbor:"time"`
-	Record []byte `cbor:"record"`
-}
-
-type session struct {
-	UUID          string  `cbor:"uuid,omitempty"`
-	Boot          string  `cbor:"boot,omitempty"`
-	PID           int     `cbor:"pid"`
-	Started       int64   `cbor:"started,omitempty"`
-	Begin         int64   `cbor:"begin"`
-	User          string  `cbor:"user,omitempty"`
-	Name          string  `cbor:"name,omitempty"`
-	Program       string  `cbor:"program,omitempty"`
-	Command       string  `cbor:"command,omitempty"`
-	Container     string  `cbor:"container,omitempty"`
-	Image         string  `cbor:"image,omitempty"`
-	Pod           string  `cbor:"pod,omitempty"`
-	Unit          string  `cbor:"unit,omitempty"`
-	Job           string  `cbor:"job,omitempty"`
-	Type          string  `cbor:"type,omitempty"`
-	From          int64   `cbor:"from"`
-	To            int64   `cbor:"to"`
-	Outcome       string  `cbor:"outcome"`
-	Seen          int64   `cbor:"seen,omitempty"`
-	PeakMemory    *uint64 `cbor:"peak_memory,omitempty"`
-	PeakQuality   string  `cbor:"peak_quality,omitempty"`
-	MemorySeconds float64 `cbor:"memory_seconds,omitempty"`
-	MemoryKnown   int64   `cbor:"memory_known,omitempty"`
-	SMSeconds     float64 `cbor:"sm_seconds,omitempty"`
-	SMKnown       int64   `cbor:"sm_known,omitempty"`
-	Joules        float64 `cbor:"joules,omitempty"`
-	JoulesKnown   int64   `cbor:"joules_known,omitempty"`
-	JoulesMethod  string  `cbor:"joules_method,omitempty"`
-	Busy          int64   `cbor:"busy,omitempty"`
-	Accounted     bool    `cbor:"accounted,omitempty"`
-}
-
-type cause struct {
-	UUID       string  `cbor:"uuid,omitempty"`
-	ID         string  `cbor:"id"`
-	From       int64   `cbor:"from"`
-	To         int64   `cbor:"to"`
-	Open       bool    `cbor:"open,omitempty"`
-	Kind       string  `cbor:"kind,omitempty"`
-	Case       string  `cbor:"case,omitempty"`
-	Sentence   string  `cbor:"sentence,omitempty"`
-	Short      string  `cbor:"short,omitempty"`
-	Confidence float64 `cbor:"confidence,omitempty"`
-	Who        string  `cbor:"who,omitempty"`
-}
-
-type event struct {
-	ID       string `cbor:"id"`
-	UUID     string `cbor:"uuid,omitempty"`
 	Time     int64  `cbor:"time"`
-	Kind     string `cbor:"kind,omitempty"`
-	Severity string `cbor:"severity,omitempty"`
-	Text     string `cbor:"text,omitempty"`
-	Data     []byte `cbor:"data,omitempty"`
+	Snapshot []byte `cbor:"record"`
 }
 
 func stamp(t time.Time) int64 {
@@ -156,8 +91,8 @@ func moment(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// byNode divides a batch by node. Documents, unsettled spans and parcels stay where they are.
-func byNode(b *store.Batch) map[string]*store.Batch {
+// splitNodes divides a batch by node. Documents, unsettled spans and parcels stay where they are.
+func splitNodes(b *store.Batch) map[string]*store.Batch {
 	all := map[string]*store.Batch{}
 	of := func(node string) *store.Batch {
 		n := all[node]
@@ -196,9 +131,8 @@ func byNode(b *store.Batch) map[string]*store.Batch {
 
 // messageOf is the message of a batch that is of one node.
 func messageOf(node string, b *store.Batch) *message {
-	m := &message{Version: Version, Node: node}
-	for _, d := range b.Devices {
-		m.Devices = append(m.Devices, device{d.UUID, d.Name, d.Vendor, d.Index, string(d.Kind)})
+	m := &message{
+		Version: Version, Node: node, Devices: rowsOf(b.Devices), Sessions: rowsOf(b.Sessions), Causes: rowsOf(b.Causes), Events: rowsOf(b.Events),
 	}
 	for _, machines := range []bool{false, true} {
 		for _, tier := range store.Tiers {
@@ -214,18 +148,7 @@ func messageOf(node string, b *store.Batch) *message {
 		}
 	}
 	for _, f := range b.Frames {
-		m.Frames = append(m.Frames, frame{stamp(f.Time), f.Record})
-	}
-	for i := range b.Sessions {
-		m.Sessions = append(m.Sessions, sessionOf(&b.Sessions[i]))
-	}
-	for _, c := range b.Causes {
-		m.Causes = append(m.Causes, cause{
-			c.UUID, c.ID, stamp(c.From), stamp(c.To), c.Open, c.Kind, c.Case, c.Sentence, c.Short, c.Confidence, c.Who,
-		})
-	}
-	for _, e := range b.Events {
-		m.Events = append(m.Events, event{e.ID, e.UUID, stamp(e.Time), e.Kind, e.Severity, e.Text, e.Data})
+		m.Frames = append(m.Frames, frame{stamp(f.Time), f.Snapshot})
 	}
 	return m
 }
@@ -234,9 +157,9 @@ func tableOf(tier store.Tier, machines bool, rows []*store.Row) table {
 	t := table{Tier: tier.String(), Machines: machines}
 	numbers := map[string]int{}
 	before := int64(0)
-	columns := store.OfDevices
+	columns := store.DeviceColumns
 	if machines {
-		columns = store.OfMachines
+		columns = store.MachineColumns
 	}
 	for _, r := range rows {
 		if !machines {
@@ -300,21 +223,6 @@ func columnOf(i int, of *store.Column, tier store.Tier, rows []*store.Row) colum
 	return c
 }
 
-func sessionOf(s *store.Session) session {
-	out := session{
-		UUID: s.UUID, Boot: s.Boot, PID: s.PID, Started: stamp(s.Started), Begin: stamp(s.Begin), User: s.User, Name: s.Name,
-		Program: s.Program, Command: s.Command, Container: s.Container, Image: s.Image, Pod: s.Pod, Unit: s.Unit, Job: s.Job,
-		Type: string(s.Type), From: stamp(s.From), To: stamp(s.To), Outcome: string(s.Outcome), Seen: int64(s.Seen),
-		PeakQuality: s.PeakMemory.Quality().String(), MemorySeconds: s.MemorySeconds, MemoryKnown: int64(s.MemoryKnown),
-		SMSeconds: s.SMSeconds, SMKnown: int64(s.SMKnown), Joules: s.Joules, JoulesKnown: int64(s.JoulesKnown),
-		JoulesMethod: s.JoulesMethod, Busy: int64(s.Busy), Accounted: s.Accounted,
-	}
-	if v, ok := s.PeakMemory.Get(); ok {
-		out.PeakMemory = new(uint64(v))
-	}
-	return out
-}
-
 const everything = store.WithFrames | store.WithReadings | store.WithSpans | store.WithRest
 
 // parts says what a message has.
@@ -362,17 +270,24 @@ func (m *message) without(p store.Parts) (lost Lost) {
 type codec struct {
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
-	cbor    cbor.DecMode
 }
+
+// decoding reads what came from another program.
+var decoding = func() cbor.DecMode {
+	mode, err := cbor.DecOptions{MaxArrayElements: mostItems, MaxMapPairs: 1024, MaxNestedLevels: 8, UTF8: cbor.UTF8DecodeInvalid}.DecMode()
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return mode
+}()
 
 func newCodec() *codec {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<19), zstd.WithLowerEncoderMem(true))
 	decoder, err2 := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(unpacked), zstd.WithDecoderMaxWindow(1<<20))
-	mode, err3 := cbor.DecOptions{MaxArrayElements: mostItems, MaxMapPairs: 1024, MaxNestedLevels: 8, UTF8: cbor.UTF8DecodeInvalid}.DecMode()
-	if err := errors.Join(err, err2, err3); err != nil {
+	if err := errors.Join(err, err2); err != nil {
 		panic(err) // the options are constants
 	}
-	return &codec{encoder, decoder, mode}
+	return &codec{encoder, decoder}
 }
 
 // pack also returns how long the message is unpacked.
@@ -396,7 +311,7 @@ func (c *codec) unpack(data []byte) (*message, error) {
 	var version struct {
 		Version int `cbor:"version"`
 	}
-	if err := c.cbor.Unmarshal(text, &version); err != nil {
+	if err := decoding.Unmarshal(text, &version); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	if version.Version != Version {
@@ -408,7 +323,7 @@ func (c *codec) unpack(data []byte) (*message, error) {
 		return nil, &gpu.Advice{What: fmt.Sprintf(what, version.Version, Version), Try: try, Err: ErrUnreadable}
 	}
 	m := new(message)
-	if err := c.cbor.Unmarshal(text, m); err != nil {
+	if err := decoding.Unmarshal(text, m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	return m, nil
@@ -416,7 +331,7 @@ func (c *codec) unpack(data []byte) (*message, error) {
 
 // parcels packs a batch into parcels without numbers, none of which is too long. What is too long by itself is left out, and counted.
 func (c *codec) parcels(b *store.Batch, installation string) (all []store.Parcel, lost Lost, err error) {
-	nodes := byNode(b)
+	nodes := splitNodes(b)
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
 		parcels, less, err := c.split(node, installation, nodes[node])
 		if err != nil {

@@ -26,7 +26,7 @@ type names struct {
 	read  time.Time // when kept was read from the database last
 }
 
-// keptNames are kept in the database, where all its recorders find them. What is kept apart has a name of its own, see [apartName].
+// keptNames are kept in the database, where all its collectors find them. What is kept apart has a name of its own, see [apartName].
 type keptNames struct {
 	Names map[string]holder `json:"names"`
 }
@@ -63,7 +63,7 @@ func newNames() names {
 	return names{heard: map[string]time.Time{}, since: map[claim]time.Time{}, told: map[claim]bool{}, kept: keptNames{map[string]holder{}}}
 }
 
-// load reads what recorders have decided before. What can't be read begins anew.
+// load reads what collectors have decided before. What can't be read begins anew.
 func (n *names) load(ctx context.Context, from store.Store, now time.Time) error {
 	text, err := from.Document(ctx, store.FleetNames)
 	if err != nil {
@@ -89,7 +89,7 @@ type naming struct {
 	apart   bool             // the name belongs to another installation
 }
 
-// nameFor decides under which name what an installation told of a span of time is kept. own says that the name belongs to the recorder's machine.
+// nameFor decides under which name what an installation told of a span of time is kept. own says that the name belongs to the collector's machine.
 // What tells of no time changes no name.
 func (n *names) nameFor(c claim, at span, now time.Time, own bool) naming {
 	node := c.node
@@ -248,7 +248,7 @@ func apartName(c claim) string {
 	return c.node + apartMark + hex.EncodeToString(sum[:3])
 }
 
-// MakeRoom adds to a batch what gives a name to the recorder's own machine, which is of an installation: the past of another one that has
+// MakeRoom adds to a batch what gives a name to the collector's own machine, which is of an installation: the past of another one that has
 // delivered under the name is kept apart, for that one to take along.
 func MakeRoom(ctx context.Context, from store.Store, node, installation string, b *store.Batch) error {
 	n := newNames()
@@ -301,13 +301,13 @@ func (m *message) span() (s span) {
 }
 
 // name decides under which name a message is kept. The caller handles one message at a time.
-func (r *Recorder) name(m *message, node string) (naming, error) {
+func (r *Collector) name(m *message, node string) (naming, error) {
 	if len(m.Installation) > longestInstallation {
 		return naming{}, fmt.Errorf("%w: its installation has %d bytes", ErrUnreadable, len(m.Installation))
 	}
 	now := r.cfg.Now()
 	at := m.span()
-	if r.names.kept.Names[node].Installation != m.Installation && now.Sub(r.names.read) > namesAge { // another recorder may have decided it
+	if r.names.kept.Names[node].Installation != m.Installation && now.Sub(r.names.read) > namesAge { // another collector may have decided it
 		if err := r.names.load(context.Background(), r.cfg.Store, now); err != nil {
 			return naming{}, err
 		}

@@ -47,7 +47,7 @@ type OutboxConfig struct {
 	// Node is what the only node is called that this program reads: what waits of it under a former name is sent under this one. Empty for
 	// several nodes.
 	Node string
-	// Installation is the ID of this program's, by which recorders know it from another program of the same name; nil, or empty: it has none.
+	// Installation is the ID of this program's, by which collectors know it from another program of the same name; nil, or empty: it has none.
 	Installation func() (id string, err error)
 }
 
@@ -60,7 +60,7 @@ type Outbox struct {
 	more  chan struct{} // has a value when there may be something to send
 
 	change sync.Mutex   // held by the one who changes what is kept
-	kept   store.Outbox // set by Over, once
+	kept   store.Outbox // set by Attach, once
 	limit  int64
 	number int64 // of the newest parcel
 	full   bool  // it was said that parts are lost
@@ -69,7 +69,7 @@ type Outbox struct {
 	state State
 }
 
-// NewOutbox makes an outbox. It has no parcels before [Outbox.Over].
+// NewOutbox makes an outbox. It has no parcels before [Outbox.Attach].
 func NewOutbox(cfg OutboxConfig) *Outbox {
 	return &Outbox{cfg: cfg, log: cfg.Log.With("part", "delivery"), codec: newCodec(), more: make(chan struct{}, 1)}
 }
@@ -80,8 +80,8 @@ type Keeper interface {
 	store.Outbox
 }
 
-// Over returns the store with the outbox before it: who writes to that writes to both. It is called once, when the store is open.
-func (o *Outbox) Over(ctx context.Context, kept Keeper) (store.Store, error) {
+// Attach returns the store with the outbox before it: who writes to that writes to both. It is called once, when the store is open.
+func (o *Outbox) Attach(ctx context.Context, kept Keeper) (store.Store, error) {
 	number, parcels, bytes, err := kept.LastParcel(ctx)
 	if err != nil {
 		return nil, err
@@ -91,17 +91,17 @@ func (o *Outbox) Over(ctx context.Context, kept Keeper) (store.Store, error) {
 	o.kept, o.limit, o.number = kept, cmp.Or(o.cfg.Bytes, DefaultBytes), number
 	o.note(func(s *State) { s.Waiting, s.Bytes = parcels, bytes })
 	o.wake()
-	return &through{kept, o}, nil
+	return &outboxStore{kept, o}, nil
 }
 
-// through is a store with an outbox before it.
-type through struct {
+// outboxStore is a store with an outbox before it.
+type outboxStore struct {
 	store.Store
 	outbox *Outbox
 }
 
 // Write also makes parcels of the batch.
-func (t *through) Write(ctx context.Context, b *store.Batch) error {
+func (t *outboxStore) Write(ctx context.Context, b *store.Batch) error {
 	o := t.outbox
 	o.change.Lock()
 	defer o.change.Unlock()

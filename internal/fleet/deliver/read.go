@@ -1,7 +1,6 @@
 package deliver
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"time"
@@ -41,17 +40,16 @@ func (m *message) read(node string, number int64, now time.Time) (*store.Batch, 
 			return nil, r.err
 		}
 	}
-	r.devices()
 	for i := range m.Frames {
 		f := &m.Frames[i]
-		r.text(maxRecord, string(f.Record))
-		r.batch.Frames = append(r.batch.Frames, store.Frame{Node: node, Time: r.time(f.Time), Record: f.Record})
+		r.text(maxRecord, string(f.Snapshot))
+		r.batch.Frames = append(r.batch.Frames, store.Frame{Node: node, Time: r.time(f.Time), Snapshot: f.Snapshot})
 	}
-	for i := range m.Sessions {
-		r.session(&m.Sessions[i])
+	r.batch.Devices, r.batch.Sessions, r.batch.Causes, r.batch.Events = readRows(r, m.Devices), readRows(r, m.Sessions), readRows(r, m.Causes), readRows(r, m.Events)
+	for i := range r.batch.Events {
+		e := &r.batch.Events[i]
+		e.ID = node + " " + e.ID // no node has the events of another one
 	}
-	r.causes()
-	r.events()
 	if r.count(len(m.Devices) + len(m.Frames) + len(m.Sessions) + len(m.Causes) + len(m.Events)); r.err != nil {
 		return nil, r.err
 	}
@@ -105,33 +103,9 @@ func (r *reader) key(uuid string) store.Key {
 	return store.Key{Node: r.Node, UUID: uuid}
 }
 
-func (r *reader) duration(ns int64) time.Duration {
-	if ns < 0 || ns > int64(longestTime) {
-		r.check(r.refuse("a duration in it can't be: %d ns", ns))
-	}
-	return time.Duration(ns)
-}
-
-func (r *reader) amount(v float64) float64 {
-	if !(v >= 0 && v <= mostOf) { // also refuses NaN
-		r.check(r.refuse("a sum in it can't be: %v", v))
-	}
-	return v
-}
-
-func (r *reader) devices() {
-	for _, d := range r.Devices {
-		r.text(longestName, d.Name, d.Vendor, d.Kind)
-		k := r.key(d.UUID)
-		r.batch.Devices = append(r.batch.Devices, store.Device{
-			Node: k.Node, UUID: k.UUID, Name: d.Name, Vendor: d.Vendor, Index: d.Index, Kind: gpu.Kind(d.Kind), Order: r.number,
-		})
-	}
-}
-
 // table adds rows. A tier that is not known is of a newer version.
 func (r *reader) table(t *table) error {
-	tier, known := store.TierOf(t.Tier)
+	tier, known := store.ParseTier(t.Tier)
 	if !known {
 		return nil
 	}
@@ -142,9 +116,9 @@ func (r *reader) table(t *table) error {
 	if !t.Machines && (len(t.Of) != n || len(t.States) != n) || spans && len(t.Readings) != n {
 		return r.refuse("a table in it has lists of different lengths")
 	}
-	columns := store.OfDevices
+	columns := store.DeviceColumns
 	if t.Machines {
-		columns = store.OfMachines
+		columns = store.MachineColumns
 	}
 	values := make([]store.Value, n*len(columns))
 	rows := make([]store.Row, n)
@@ -220,63 +194,4 @@ func (c *column) fill(of *store.Column, j int, rows []store.Row, spans bool) boo
 		rows[i].Values[j].Doubtful = rows[i].Values[j].Count > 0
 	}
 	return len(absent) == 0
-}
-
-func (r *reader) session(s *session) {
-	r.text(longestText, s.Boot, s.User, s.Name, s.Program, s.Command, s.Container, s.Image, s.Pod, s.Unit, s.Job, s.Type, s.JoulesMethod)
-	r.text(longestName, s.Outcome, s.PeakQuality)
-	out := store.Session{
-		SessionKey: store.SessionKey{Key: r.key(s.UUID), Boot: s.Boot, PID: s.PID, Begin: r.time(s.Begin)},
-		User:       s.User, Name: s.Name, Program: s.Program, Command: s.Command, Container: s.Container, Image: s.Image,
-		Pod: s.Pod, Unit: s.Unit, Job: s.Job, Type: gpu.ProcessType(s.Type), From: r.time(s.From), To: r.time(s.To),
-		Outcome: store.Outcome(s.Outcome), Seen: r.duration(s.Seen), PeakMemory: peak(s.PeakMemory, s.PeakQuality),
-		MemorySeconds: r.amount(s.MemorySeconds), MemoryKnown: r.duration(s.MemoryKnown), SMSeconds: r.amount(s.SMSeconds),
-		SMKnown: r.duration(s.SMKnown), Joules: r.amount(s.Joules), JoulesKnown: r.duration(s.JoulesKnown),
-		JoulesMethod: s.JoulesMethod, Busy: r.duration(s.Busy), Accounted: s.Accounted, Order: r.number,
-	}
-	if s.Started != 0 {
-		out.Started = r.time(s.Started)
-	}
-	r.batch.Sessions = append(r.batch.Sessions, out)
-}
-
-// peak is a reading of its value and its quality's name.
-func peak(v *uint64, quality string) gpu.Reading[gpu.Bytes] {
-	switch {
-	case v != nil && quality == gpu.Doubtful.String():
-		return gpu.DoubtfulOf(gpu.Bytes(*v))
-	case v != nil:
-		return gpu.Of(gpu.Bytes(*v))
-	}
-	for q := range gpu.Doubtful {
-		if q.String() == quality {
-			return gpu.Absent[gpu.Bytes](q)
-		}
-	}
-	return gpu.Reading[gpu.Bytes]{}
-}
-
-func (r *reader) causes() {
-	for i := range r.Causes {
-		c := &r.Causes[i]
-		r.text(longestText, c.ID, c.Kind, c.Case, c.Sentence, c.Short, c.Who)
-		r.batch.Causes = append(r.batch.Causes, store.Cause{
-			Key: r.key(c.UUID), ID: c.ID, From: r.time(c.From), To: r.time(c.To), Open: c.Open, Kind: c.Kind, Case: c.Case,
-			Sentence: c.Sentence, Short: c.Short, Confidence: r.amount(c.Confidence), Who: c.Who, Order: r.number,
-		})
-	}
-}
-
-func (r *reader) events() {
-	for i := range r.Events {
-		e := &r.Events[i]
-		r.text(longestText, e.ID, e.Kind, e.Severity, e.Text, string(e.Data))
-		if len(e.Data) > 0 && !json.Valid(e.Data) {
-			r.check(r.refuse("an event in it has data that is no JSON"))
-		}
-		r.batch.Events = append(r.batch.Events, store.Event{
-			ID:  r.Node + " " + e.ID, // no node has the events of another one
-			Key: r.key(e.UUID), Time: r.time(e.Time), Kind: e.Kind, Severity: e.Severity, Text: e.Text, Data: e.Data,
-		})
-	}
 }

@@ -93,7 +93,7 @@ func (o *Outbox) sendAll(ctx context.Context, js jetstream.JetStream, subject fu
 			}
 			sent++
 		}
-		// What is not removed is sent again: the stream, or the recorder, knows it then.
+		// What is not removed is sent again: the stream, or the collector, knows it then.
 		removed := o.posted(context.WithoutCancel(ctx), some[:sent])
 		o.note(func(s *State) {
 			if s.Sent += uint64(sent); sent > 0 { //nolint:gosec // it is no less than 0

@@ -32,7 +32,7 @@ func TestBytesOfADay(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = kept.Close() })
-		s, err := o.Over(t.Context(), kept)
+		s, err := o.Attach(t.Context(), kept)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,8 @@ import (
 // Span is how long a key frame is one.
 const Span = 15 * time.Minute
 
-// At is when the span of a key frame begins that has this time.
-func At(t time.Time) time.Time { return t.UTC().Truncate(Span) }
+// KeyTime is when the span of a key frame begins that has this time.
+func KeyTime(t time.Time) time.Time { return t.UTC().Truncate(Span) }
 
 const (
 	dictionary = 1        // the ID of the only one

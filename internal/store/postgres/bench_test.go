@@ -51,8 +51,8 @@ func allCPU(b *testing.B, s *pgtest.Server) time.Duration {
 // made is a row with all but every seventh quantity.
 func made(random *rand.Rand, k store.Key, tier store.Tier, at time.Time, readings int) store.Row {
 	r := store.Row{Key: k, Tier: tier, Time: at, Readings: readings, State: gpu.StateOK}
-	r.Values = make([]store.Value, len(store.OfDevices))
-	for i, c := range store.OfDevices {
+	r.Values = make([]store.Value, len(store.DeviceColumns))
+	for i, c := range store.DeviceColumns {
 		if i%7 == 6 || tier != store.Raw && !c.Spans {
 			continue
 		}
@@ -147,7 +147,7 @@ func BenchmarkRead(b *testing.B) {
 		if err := s.Compact(b.Context()); err != nil { // as the server does by itself in time
 			b.Fatal(err)
 		}
-		for name, columns := range map[string][]int{"watts": {store.OfDevices.Find("power_draw")}, "all": nil} {
+		for name, columns := range map[string][]int{"watts": {store.DeviceColumns.Find("power_draw")}, "all": nil} {
 			b.Run(q.name+", "+name, func(b *testing.B) {
 				n, before := 0, allCPU(b, server(b))
 				for b.Loop() {

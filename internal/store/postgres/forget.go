@@ -74,15 +74,15 @@ func (f *forgetter) some(ctx context.Context, r store.Retention, now time.Time) 
 	}
 	for i, lasted := range store.CauseLasts[:len(store.CauseLasts)-1] {
 		const lasts = ended + " AND to_time - from_time >= $2 AND to_time - from_time < $3"
-		done, err := f.rows(ctx, causes.name, lasts, r.OfCause(lasted, now), lasted, store.CauseLasts[i+1])
+		done, err := f.rows(ctx, causes.name, lasts, r.CauseCutoff(lasted, now), lasted, store.CauseLasts[i+1])
 		if done || err != nil {
 			return done, err
 		}
 	}
-	if done, err := f.rows(ctx, "events", "time < $1 AND severity = $2", r.OfEvent(store.Info, now), store.Info); done || err != nil {
+	if done, err := f.rows(ctx, "events", "time < $1 AND severity = $2", r.EventCutoff(store.Info, now), store.Info); done || err != nil {
 		return done, err
 	}
-	return f.rows(ctx, "events", "time < $1", r.OfEvent("", now))
+	return f.rows(ctx, "events", "time < $1", r.EventCutoff("", now))
 }
 
 // partitions drops the oldest partition if its time is over. Of a month a part may be: its rows are removed.
@@ -97,7 +97,7 @@ func (f *forgetter) partitions(ctx context.Context, t *partitioned, cutoff time.
 	oldest := all[0]
 	if !oldest.to.After(cutoff) {
 		_, err := f.tx.Exec(ctx, "DROP TABLE "+quoted(oldest.name))
-		f.with(func(k *known) {
+		f.know(func(k *known) {
 			delete(k.partitions, oldest.name)
 			clear(k.keys) // they may have been there
 		})

@@ -32,11 +32,11 @@ func (w *writing) frames(ctx context.Context) error {
 	var rows [][]any
 	for _, f := range latest(w.batch.Frames, id) {
 		of := id(f)
-		key, err := w.keyFrame(ctx, of, f.Record)
+		key, err := w.keyFrame(ctx, of, f.Snapshot)
 		if err != nil {
 			return err
 		}
-		packed, err := w.pack(f.Record, key)
+		packed, err := w.pack(f.Snapshot, key)
 		if err != nil {
 			return err
 		}
@@ -53,10 +53,10 @@ func (s *Store) pack(record []byte, key *frames.Key) ([]byte, error) {
 
 // keyFrame is that of a frame's quarter of an hour: the first frame of it that anybody writes.
 func (w *writing) keyFrame(ctx context.Context, of frameID, record []byte) (*frames.Key, error) {
-	at := frames.At(of.time)
+	at := frames.KeyTime(of.time)
 	newest := w.keys[of.device]
 	if newest.Key == nil {
-		w.with(func(k *known) { newest = k.keys[of.device] })
+		w.know(func(k *known) { newest = k.keys[of.device] })
 	}
 	if newest.Key != nil && newest.at.Equal(at) {
 		return newest.Key, nil
@@ -113,7 +113,7 @@ func (s *Store) Frames(ctx context.Context, q store.Query) iter.Seq2[store.Frame
 			if err != nil {
 				return err
 			}
-			slices.SortFunc(all, func(a, b found) int { return byKey(a.Device, b.Device) })
+			slices.SortFunc(all, func(a, b found) int { return compareKeys(a.Device, b.Device) })
 			r := frameReader{q: &q, tx: tx}
 			defer r.whole.Close()
 			defer r.beside.Close()
@@ -150,7 +150,7 @@ func (r *frameReader) read(ctx context.Context, m found, yield func(store.Frame)
 		}
 		some, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (f store.Frame, err error) {
 			f.Node = m.Node
-			err = row.Scan(&f.Time, &f.Record)
+			err = row.Scan(&f.Time, &f.Snapshot)
 			inUTC(&f.Time)
 			return f, err
 		})
@@ -158,7 +158,7 @@ func (r *frameReader) read(ctx context.Context, m found, yield func(store.Frame)
 			return err
 		}
 		for _, f := range some {
-			if f.Record, err = r.unpack(ctx, m.id, f); err != nil {
+			if f.Snapshot, err = r.unpack(ctx, m.id, f); err != nil {
 				return err
 			}
 			if err := yield(f); err != nil {
@@ -173,12 +173,12 @@ func (r *frameReader) read(ctx context.Context, m found, yield func(store.Frame)
 }
 
 func (r *frameReader) unpack(ctx context.Context, device int64, f store.Frame) ([]byte, error) {
-	if at := (frameID{device, frames.At(f.Time)}); r.key == nil || at != r.at {
+	if at := (frameID{device, frames.KeyTime(f.Time)}); r.key == nil || at != r.at {
 		key, err := readKey(ctx, r.tx, at, &r.whole)
 		if err != nil {
 			return nil, err
 		}
 		r.at, r.key = at, key
 	}
-	return r.beside.Unpack(f.Record, r.key)
+	return r.beside.Unpack(f.Snapshot, r.key)
 }

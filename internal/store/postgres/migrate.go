@@ -35,14 +35,14 @@ func (s *Store) ready(ctx context.Context) error {
 		return ctx.Err()
 	}
 	var prepared bool
-	s.with(func(k *known) { prepared = k.prepared })
+	s.know(func(k *known) { prepared = k.prepared })
 	if prepared {
 		return nil
 	}
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	s.with(func(k *known) { k.prepared = true })
+	s.know(func(k *known) { k.prepared = true })
 	return nil
 }
 
@@ -155,9 +155,9 @@ type querier interface {
 
 var _ querier = (*pgxpool.Pool)(nil)
 
-// missingColumns are the catalog's columns that tables don't have, as changes of the tables.
+// missingColumns are the columns that tables don't have, as changes of the tables: those of the catalog, and of the fields that package store declares.
 func missingColumns(ctx context.Context, q querier) (changes []string, err error) {
-	for _, t := range ofRows() {
+	for _, t := range append(written(), newStoredTable(store.Devices).table) {
 		rows, err := q.Query(ctx, `SELECT attname::text FROM pg_attribute
 			WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped`, t.name)
 		if err != nil {
@@ -173,7 +173,11 @@ func missingColumns(ctx context.Context, q querier) (changes []string, err error
 		}
 		var shown, others []string // what pages show comes first in a row, where the server finds it sooner
 		for _, c := range t.columns {
-			switch add := "ADD COLUMN " + quoted(c.name) + " " + c.kind; {
+			add := "ADD COLUMN " + quoted(c.name) + " " + c.kind
+			if c.zero != "" {
+				add += " NOT NULL DEFAULT " + c.zero
+			}
+			switch {
 			case has[c.name]:
 			case c.shown:
 				shown = append(shown, add)
@@ -189,7 +193,7 @@ func missingColumns(ctx context.Context, q querier) (changes []string, err error
 	return changes, nil
 }
 
-// addColumns adds the columns that a newer catalog has. It waits a little for those who use the tables.
+// addColumns adds the columns that a newer version has. It waits a little for those who use the tables.
 func (s *Store) addColumns(ctx context.Context, tx pgx.Tx) error {
 	changes, err := missingColumns(ctx, tx)
 	if err != nil || len(changes) == 0 {

@@ -16,8 +16,8 @@ type partition struct {
 
 const dayOfName = "20060102"
 
-// at is the partition for a time.
-func (p *partitioned) at(t time.Time) partition {
+// covering is the partition for a time.
+func (p *partitioned) covering(t time.Time) partition {
 	t = t.UTC()
 	from := time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 	to := from.AddDate(0, 0, 1)
@@ -31,7 +31,7 @@ func (p *partitioned) at(t time.Time) partition {
 // divide makes the partitions for these times, and the next one, so that nobody waits at midnight.
 func (s *Store) divide(ctx context.Context, times map[*partitioned][]time.Time) error {
 	wanted := map[*partitioned][]partition{}
-	s.with(func(k *known) {
+	s.know(func(k *known) {
 		for t, all := range times {
 			var newest partition
 			add := func(p partition) {
@@ -41,12 +41,12 @@ func (s *Store) divide(ctx context.Context, times map[*partitioned][]time.Time) 
 				}
 			}
 			for _, at := range all {
-				p := t.at(at)
+				p := t.covering(at)
 				if add(p); newest.to.Before(p.to) {
 					newest = p
 				}
 			}
-			add(t.at(newest.to))
+			add(t.covering(newest.to))
 		}
 	})
 	if len(wanted) == 0 {
@@ -95,7 +95,7 @@ func (p *partitioned) partitions(ctx context.Context, q querier) ([]partition, e
 	for _, name := range names {
 		day, ours := strings.CutPrefix(name, p.name+"_")
 		if from, err := time.Parse(dayOfName, day); ours && err == nil { // others somebody else has made
-			all = append(all, p.at(from))
+			all = append(all, p.covering(from))
 		}
 	}
 	return all, nil

@@ -200,8 +200,8 @@ func (s *Store) asker(ctx context.Context) *pgxpool.Pool {
 	return s.reader
 }
 
-// with uses what is known now, and may change it.
-func (s *Store) with(use func(k *known)) {
+// know uses what is known now, and may change it.
+func (s *Store) know(use func(k *known)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	use(&s.known)

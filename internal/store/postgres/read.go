@@ -19,11 +19,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-func byKey(a, b store.Device) int {
+func compareKeys(a, b store.Device) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID))
 }
 
-func byIndex(a, b store.Device) int {
+func compareIndexes(a, b store.Device) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
 }
 
@@ -36,7 +36,7 @@ func (s *Store) reading(ctx context.Context, read func() error) error {
 		return read()
 	}
 	err := attempt()
-	if ctx.Err() == nil && s.again(ctx, err, 0) {
+	if ctx.Err() == nil && s.retries(ctx, err, 0) {
 		err = attempt()
 	}
 	return s.advise(ctx, err)
@@ -79,8 +79,8 @@ type clause struct {
 	args []any
 }
 
-// and adds a condition, in which each $? stands for the next value.
-func (c *clause) and(condition string, values ...any) {
+// add adds a condition, in which each $? stands for the next value.
+func (c *clause) add(condition string, values ...any) {
 	for _, v := range values {
 		c.args = append(c.args, v)
 		condition = strings.Replace(condition, "$?", fmt.Sprintf("$%d", len(c.args)), 1)
@@ -104,12 +104,12 @@ func (c *clause) keys(keys []store.Key) {
 	for _, k := range keys {
 		nodes, uuids = append(nodes, store.Text(k.Node)), append(uuids, store.Text(k.UUID))
 	}
-	c.and("(d.node, d.uuid) IN (SELECT * FROM unnest($?::text[], $?::text[]))", nodes, uuids)
+	c.add("(d.node, d.uuid) IN (SELECT * FROM unnest($?::text[], $?::text[]))", nodes, uuids)
 }
 
-func (c *clause) is(name, value string) {
+func (c *clause) equal(name, value string) {
 	if value != "" {
-		c.and(name+" = $?", value)
+		c.add(name+" = $?", value)
 	}
 }
 
@@ -119,8 +119,8 @@ func (c *clause) overlaps(q *store.Query) {
 		return
 	}
 	from, to := bound(q.From, pgtype.NegativeInfinity), bound(q.To, pgtype.Infinity)
-	c.and("(span IS NULL OR span && tstzrange(least($?::timestamptz, $?), greatest($?::timestamptz, $?), '[]'))", from, to, from, to)
-	c.and("from_time < $? AND (to_time > $? OR from_time = $?)", to, from, from)
+	c.add("(span IS NULL OR span && tstzrange(least($?::timestamptz, $?), greatest($?::timestamptz, $?), '[]'))", from, to, from, to)
+	c.add("from_time < $? AND (to_time > $? OR from_time = $?)", to, from, from)
 }
 
 // bound is a time, or without one that it is not bounded.
@@ -134,22 +134,31 @@ func bound(t time.Time, without pgtype.InfinityModifier) pgtype.Timestamptz {
 // Devices lists devices.
 func (s *Store) Devices(ctx context.Context) (out []store.Device, err error) {
 	err = s.reading(ctx, func() error {
-		rows, err := s.asker(ctx).Query(ctx, "SELECT d.node, d.uuid, d.name, d.vendor, d.number, d.kind, "+
-			ends("least", "ASC")+", "+ends("greatest", "DESC")+" FROM devices d")
+		names := ""
+		for i := range store.Devices.Fields {
+			names += "d." + quoted(store.Devices.Fields[i].Postgres) + ", "
+		}
+		rows, err := s.asker(ctx).Query(ctx, "SELECT d.node, d.uuid, "+names+ends("least", "ASC")+", "+ends("greatest", "DESC")+" FROM devices d")
 		if err != nil {
 			return err
 		}
-		out, err = pgx.AppendRows(out, rows, func(row pgx.CollectableRow) (d store.Device, err error) {
-			var first, last *time.Time
-			err = row.Scan(&d.Node, &d.UUID, &d.Name, &d.Vendor, &d.Index, &d.Kind, &first, &last)
+		var first, last *time.Time
+		found := new(scan[store.Device])
+		found.targets = []any{&found.v.Node, &found.v.UUID}
+		for i := range store.Devices.Fields {
+			found.add(store.Devices.Fields[i].Place(&found.v))
+		}
+		_, err = pgx.ForEachRow(rows, append(found.targets, &first, &last), func() error {
+			d := found.v
 			if first != nil {
 				d.First, d.Last = first.UTC(), last.UTC()
 			}
-			return d, err
+			out = append(out, d)
+			return nil
 		})
 		return err
 	})
-	slices.SortFunc(out, byIndex)
+	slices.SortFunc(out, compareIndexes)
 	return out, err
 }
 
@@ -174,7 +183,7 @@ type found struct {
 // find returns devices or machines in their order.
 func find(ctx context.Context, q querier, keys []store.Key, machines bool) ([]found, error) {
 	var where clause
-	where.and("(d.uuid = '') = $?", machines)
+	where.add("(d.uuid = '') = $?", machines)
 	where.keys(keys)
 	rows, err := q.Query(ctx, "SELECT d.id, d.node, d.uuid, d.number FROM devices d"+where.String(), where.args...)
 	if err != nil {
@@ -183,7 +192,7 @@ func find(ctx context.Context, q querier, keys []store.Key, machines bool) ([]fo
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (f found, err error) {
 		return f, row.Scan(&f.id, &f.Node, &f.UUID, &f.Index)
 	})
-	slices.SortFunc(all, func(a, b found) int { return byIndex(a.Device, b.Device) })
+	slices.SortFunc(all, func(a, b found) int { return compareIndexes(a.Device, b.Device) })
 	return all, err
 }
 
@@ -331,49 +340,22 @@ func (s *Store) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Ses
 	var where clause
 	where.keys(q.Keys)
 	where.overlaps(&q)
-	where.is("t.user_name", q.User)
-	where.is("t.job", q.Job)
-	where.is("t.pod", q.Pod)
+	where.equal("t.user_name", q.User)
+	where.equal("t.job", q.Job)
+	where.equal("t.pod", q.Pod)
 	if q.Name != "" {
-		where.and("$? IN (t.name, t.program)", q.Name)
+		where.add("$? IN (t.name, t.program)", q.Name)
 	}
 	if q.Open {
-		where.and("t.outcome = 'open'")
+		where.add("t.outcome = 'open'")
 	}
-	return each(ctx, s, sessions, where, "from_time", func(rows pgx.Rows) (e store.Session, err error) {
-		var peak *int64
-		var quality string
-		err = rows.Scan(&e.Node, &e.UUID, nil, &e.Boot, &e.PID, &e.Started, &e.Begin, &e.User, &e.Name, &e.Program, &e.Command,
-			&e.Container, &e.Image, &e.Pod, &e.Unit, &e.Job, &e.Type, &e.From, &e.To, &e.Outcome, (*int64)(&e.Seen), &peak, &quality,
-			&e.MemorySeconds, (*int64)(&e.MemoryKnown), &e.SMSeconds, (*int64)(&e.SMKnown), &e.Joules, (*int64)(&e.JoulesKnown),
-			&e.JoulesMethod, (*int64)(&e.Busy), &e.Accounted, nil)
-		inUTC(&e.Started, &e.Begin, &e.From, &e.To)
-		e.PeakMemory = memory(peak, quality)
-		return e, err
-	})
+	return each(ctx, s, sessions, where, "from_time")
 }
 
 func inUTC(times ...*time.Time) {
 	for _, t := range times {
 		*t = t.UTC()
 	}
-}
-
-// memory is a reading of its value and its quality's name.
-func memory(value *int64, quality string) gpu.Reading[gpu.Bytes] {
-	if value != nil {
-		v := gpu.Bytes(*value) //nolint:gosec // it was written so
-		if quality == gpu.Doubtful.String() {
-			return gpu.DoubtfulOf(v)
-		}
-		return gpu.Of(v)
-	}
-	for q := range gpu.Doubtful {
-		if q.String() == quality {
-			return gpu.Absent[gpu.Bytes](q)
-		}
-	}
-	return gpu.Reading[gpu.Bytes]{}
 }
 
 // Causes yields causes.
@@ -383,26 +365,21 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 	where.overlaps(&q)
 	where.kinds(q.Kinds)
 	if q.Open {
-		where.and("t.open")
+		where.add("t.open")
 	}
 	if q.Lasting > 0 {
-		where.and("t.to_time - t.from_time >= $?", q.Lasting)
+		where.add("t.to_time - t.from_time >= $?", q.Lasting)
 	}
 	order := "from_time"
 	if q.First > 0 {
 		order += ", t.device, t.id LIMIT " + strconv.Itoa(q.First)
 	}
-	return each(ctx, s, causes, where, order, func(rows pgx.Rows) (c store.Cause, err error) {
-		err = rows.Scan(&c.Node, &c.UUID, nil, &c.ID, &c.From, &c.To, &c.Open, &c.Kind, &c.Case, &c.Sentence, &c.Short,
-			&c.Confidence, &c.Who, nil)
-		inUTC(&c.From, &c.To)
-		return c, err
-	})
+	return each(ctx, s, causes, where, order)
 }
 
 func (c *clause) kinds(kinds []string) {
 	if kinds != nil {
-		c.and("t.kind = ANY($?)", kinds)
+		c.add("t.kind = ANY($?)", kinds)
 	}
 }
 
@@ -412,20 +389,15 @@ func (s *Store) Events(ctx context.Context, q store.Query) iter.Seq2[store.Event
 	where.keys(q.Keys)
 	where.kinds(q.Kinds)
 	if !q.From.IsZero() {
-		where.and("t.time >= $?", q.From)
+		where.add("t.time >= $?", q.From)
 	}
 	if !q.To.IsZero() {
-		where.and("t.time < $?", q.To)
-	}
-	scan := func(rows pgx.Rows) (e store.Event, err error) {
-		err = rows.Scan(&e.Node, &e.UUID, &e.ID, nil, &e.Time, &e.Kind, &e.Severity, &e.Text, &e.Data)
-		inUTC(&e.Time)
-		return e, err
+		where.add("t.time < $?", q.To)
 	}
 	if q.Newest == 0 {
-		return each(ctx, s, events, where, "time, id", scan)
+		return each(ctx, s, events, where, "time, id")
 	}
-	newest := each(ctx, s, events, where, fmt.Sprintf("time DESC, id DESC LIMIT %d", q.Newest), scan)
+	newest := each(ctx, s, events, where, fmt.Sprintf("time DESC, id DESC LIMIT %d", q.Newest))
 	return func(yield func(store.Event, error) bool) {
 		var all []store.Event
 		for e, err := range newest {
@@ -441,35 +413,6 @@ func (s *Store) Events(ctx context.Context, q store.Query) iter.Seq2[store.Event
 			}
 		}
 	}
-}
-
-// each yields rows of a table: node and UUID of the device, and the table's columns.
-func each[V any](
-	ctx context.Context, s *Store, t *table, where clause, order string, scan func(pgx.Rows) (V, error),
-) iter.Seq2[V, error] {
-	names := make([]string, len(t.names))
-	for i, name := range t.names {
-		names[i] = "t." + quoted(name)
-	}
-	sql := "SELECT d.node, d.uuid, " + strings.Join(names, ", ") + " FROM " + t.name + " t JOIN devices d ON d.id = t.device" +
-		where.String() + " ORDER BY " + order
-	return stream(ctx, s, func(yield func(V) error) error {
-		rows, err := s.asker(ctx).Query(ctx, sql, where.args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			v, err := scan(rows)
-			if err != nil {
-				return err
-			}
-			if err := yield(v); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	})
 }
 
 // Document returns small state of this gpuwhy.

@@ -12,11 +12,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// A table is what batches are written into. The first columns are its key.
+// A table is what batches are written into.
 type table struct {
 	name    string
 	columns []column
-	keys    int
 	names   []string // of the columns
 	upsert  string   // takes what is new from the table in which it was put
 	deliver string   // the same of what was delivered, which may be older than what is there
@@ -24,7 +23,8 @@ type table struct {
 
 type column struct {
 	name, kind string
-	shown      bool // on pages
+	shown      bool   // on pages
+	zero       string // what rows get that are there when the column is added, in SQL; empty: nothing, the column may be without a value
 }
 
 // A partitioned table is divided by time.
@@ -50,21 +50,21 @@ func typed(all ...string) (out []column) {
 	return out
 }
 
-func newTable(name string, keys int, parts ...[]column) *table {
-	t := &table{name: name, keys: keys}
+func newTable(name string, key []string, parts ...[]column) *table {
+	t := &table{name: name}
 	var set []string
 	for _, part := range parts {
 		t.columns = append(t.columns, part...)
 	}
-	for i, c := range t.columns {
+	for _, c := range t.columns {
 		t.names = append(t.names, c.name)
-		if i >= keys {
+		if !slices.Contains(key, c.name) {
 			set = append(set, quoted(c.name)+" = excluded."+quoted(c.name))
 		}
 	}
 	all := list(t.names)
 	t.upsert = "INSERT INTO " + name + " (" + all + ") SELECT " + all + " FROM pg_temp.new_" + name +
-		" ON CONFLICT (" + list(t.names[:keys]) + ") DO UPDATE SET " + strings.Join(set, ", ")
+		" ON CONFLICT (" + list(key) + ") DO UPDATE SET " + strings.Join(set, ", ")
 	t.deliver = t.upsert
 	for _, growing := range []string{"ordinal", "readings"} {
 		if slices.Contains(t.names, growing) {
@@ -83,15 +83,18 @@ func list(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-var deviceAndTime = typed("device bigint", "time timestamptz")
+var (
+	deviceAndTime = typed("device bigint", "time timestamptz")
+	byDeviceTime  = []string{"device", "time"} // their key
+)
 
 // readingsTable has single readings: whole numbers of a column's steps.
 func readingsTable(name string, of store.Columns) *table {
 	values := columns("text", "state", "doubtful")
 	for _, c := range of {
-		values = append(values, column{c.Name, "bigint", c.Kept != ""})
+		values = append(values, column{name: c.Name, kind: "bigint", shown: c.Kept != ""})
 	}
-	return newTable(name, 2, deviceAndTime, values)
+	return newTable(name, byDeviceTime, deviceAndTime, values)
 }
 
 // spansTable has spans. The least and the most are there only where they are not the mean, and the count where it is not
@@ -101,24 +104,24 @@ func spansTable(name string, of store.Columns) *table {
 	for _, c := range of {
 		if c.Spans {
 			for _, part := range []string{"_least", "_mean", "_most", "_count"} {
-				values = append(values, column{c.Name + part, "bigint", c.Kept != ""})
+				values = append(values, column{name: c.Name + part, kind: "bigint", shown: c.Kept != ""})
 			}
 		}
 	}
-	return newTable(name, 2, deviceAndTime, values)
+	return newTable(name, byDeviceTime, deviceAndTime, values)
 }
 
 // ofRows are the tables of rows: by tier those of devices, then those of machines.
 var ofRows = sync.OnceValue(func() []partitioned {
 	return []partitioned{
-		{readingsTable("device_raw", store.OfDevices), false, store.Raw},
-		{spansTable("device_1m", store.OfDevices), true, store.Minute},
-		{spansTable("device_15m", store.OfDevices), true, store.Quarter},
-		{spansTable("device_6h", store.OfDevices), true, store.SixHours},
-		{readingsTable("machine_raw", store.OfMachines), false, store.Raw},
-		{spansTable("machine_1m", store.OfMachines), true, store.Minute},
-		{spansTable("machine_15m", store.OfMachines), true, store.Quarter},
-		{spansTable("machine_6h", store.OfMachines), true, store.SixHours},
+		{readingsTable("device_raw", store.DeviceColumns), false, store.Raw},
+		{spansTable("device_1m", store.DeviceColumns), true, store.Minute},
+		{spansTable("device_15m", store.DeviceColumns), true, store.Quarter},
+		{spansTable("device_6h", store.DeviceColumns), true, store.SixHours},
+		{readingsTable("machine_raw", store.MachineColumns), false, store.Raw},
+		{spansTable("machine_1m", store.MachineColumns), true, store.Minute},
+		{spansTable("machine_15m", store.MachineColumns), true, store.Quarter},
+		{spansTable("machine_6h", store.MachineColumns), true, store.SixHours},
 	}
 })
 
@@ -132,35 +135,22 @@ func tableOf(tier store.Tier, machines bool) *partitioned {
 
 func columnsOf(machines bool) store.Columns {
 	if machines {
-		return store.OfMachines
+		return store.MachineColumns
 	}
-	return store.OfDevices
+	return store.DeviceColumns
 }
 
 var (
-	sessions = newTable("sessions", 5,
-		typed("device bigint", "boot text", "pid bigint", "started timestamptz", "begun timestamptz"),
-		columns("text", "user_name", "name", "program", "command", "container", "image", "pod", "unit", "job", "type"),
-		columns("timestamptz", "from_time", "to_time"),
-		typed("outcome text", "seen bigint", "peak_memory bigint", "peak_quality text",
-			"memory_seconds double precision", "memory_known bigint", "sm_seconds double precision", "sm_known bigint",
-			"joules double precision", "joules_known bigint", "joules_method text", "busy bigint", "accounted boolean", "ordinal bigint"))
-	causes = newTable("causes", 3,
-		typed("device bigint", "id text", "from_time timestamptz", "to_time timestamptz", "open boolean"),
-		columns("text", "kind", "case", "sentence", "short"),
-		typed("confidence double precision", "who text", "ordinal bigint"))
-	frameTable = partitioned{newTable("frames", 2, deviceAndTime, columns("bytea", "record")), false, store.Raw}
+	sessions, causes, events = newStoredTable(store.Sessions), newStoredTable(store.Causes), newStoredTable(store.Events)
+
+	frameTable = partitioned{newTable("frames", byDeviceTime, deviceAndTime, columns("bytea", "record")), false, store.Raw}
 	// Key frames are not put into another table first: there are few.
-	keyFrameTable = partitioned{newTable("key_frames", 2, deviceAndTime, columns("bytea", "record")), false, store.Raw}
-	events        = newTable("events", 1,
-		typed("id text", "device bigint", "time timestamptz"),
-		columns("text", "kind", "severity", "text"),
-		columns("bytea", "data"))
+	keyFrameTable = partitioned{newTable("key_frames", byDeviceTime, deviceAndTime, columns("bytea", "record")), false, store.Raw}
 )
 
 // written are all tables that batches are put into.
 func written() []*table {
-	all := []*table{sessions, causes, events, frameTable.table}
+	all := []*table{sessions.table, causes.table, events.table, frameTable.table}
 	for _, t := range ofRows() {
 		all = append(all, t.table)
 	}

@@ -32,9 +32,9 @@ func rowsOf(node string, gpus int, at time.Time) *store.Batch {
 	b := new(store.Batch)
 	for i := range gpus {
 		k := store.Key{Node: node, UUID: fmt.Sprintf("GPU-%d", i)}
-		values := make([]store.Value, len(store.OfDevices))
+		values := make([]store.Value, len(store.DeviceColumns))
 		for n := range values {
-			v := store.OfDevices[n].Value(int64(i + n))
+			v := store.DeviceColumns[n].Value(int64(i + n))
 			values[n] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
 		}
 		b.Rows = append(b.Rows, store.Row{Key: k, Time: at, Readings: 1, State: gpu.StateOK, Values: values})
@@ -93,7 +93,7 @@ func TestSeveralWriteIntoOneDatabase(t *testing.T) {
 				b.Rows = append(b.Rows, rowsOf(fmt.Sprint("node ", w), gpus, at).Rows...)
 				b.Devices = []store.Device{{Node: "shared", UUID: "GPU-0", Name: fmt.Sprint("said by ", w)}}
 				record := fmt.Appendf(nil, "a frame that is long enough for a dictionary, of writer %d and batch %d", w, i)
-				b.Frames = []store.Frame{{Node: "shared", Time: at, Record: record}}
+				b.Frames = []store.Frame{{Node: "shared", Time: at, Snapshot: record}}
 				b.Documents = map[string][]byte{"floors": fmt.Append(nil, w)}
 				b.Unsettled = []store.Bucket{{Key: store.Key{Node: fmt.Sprint("node ", w), UUID: "GPU-0"}, Tier: store.Minute, Time: at}}
 				if err := s.Write(t.Context(), b); err != nil {
@@ -112,8 +112,8 @@ func TestSeveralWriteIntoOneDatabase(t *testing.T) {
 		}
 		frames := 0
 		for f, err := range s.Frames(t.Context(), store.Query{}) {
-			if err != nil || !strings.HasSuffix(string(f.Record), fmt.Sprint("batch ", frames)) {
-				t.Errorf("frame %d is %q, %v", frames, f.Record, err)
+			if err != nil || !strings.HasSuffix(string(f.Snapshot), fmt.Sprint("batch ", frames)) {
+				t.Errorf("frame %d is %q, %v", frames, f.Snapshot, err)
 			}
 			frames++
 		}
@@ -300,7 +300,7 @@ func TestTheTablesAreTakenAway(t *testing.T) {
 	db := srv.Database(t)
 	s := open(t, postgres.Config{URL: srv.URL(db, "postgres")})
 	b := rowsOf("n", 3, begin)
-	b.Frames = []store.Frame{{Node: "n", Time: begin, Record: []byte(strings.Repeat("frame ", 50))}}
+	b.Frames = []store.Frame{{Node: "n", Time: begin, Snapshot: []byte(strings.Repeat("frame ", 50))}}
 	for range 3 {
 		if err := s.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -325,7 +325,7 @@ func TestANewerCatalogAddsItsColumns(t *testing.T) {
 	if err := s.Write(t.Context(), rowsOf("n", 1, begin.Add(time.Second))); err != nil {
 		t.Fatal(err)
 	}
-	watts, present := store.OfDevices.Find("power_draw"), []int{}
+	watts, present := store.DeviceColumns.Find("power_draw"), []int{}
 	for r, err := range s.Rows(t.Context(), store.Query{}) {
 		if err != nil {
 			t.Fatal(err)
@@ -334,6 +334,40 @@ func TestANewerCatalogAddsItsColumns(t *testing.T) {
 	}
 	if fmt.Sprint(present) != "[0 1]" {
 		t.Errorf("watts are present in %v, want only in the second row", present)
+	}
+}
+
+// Fields that an earlier version did not keep get their columns, in which what it wrote has no value.
+func TestALaterVersionAddsItsFields(t *testing.T) {
+	srv := server(t)
+	db := srv.Database(t)
+	whole := store.Session{
+		SessionKey: store.SessionKey{Key: store.Key{Node: "n", UUID: "u"}, PID: 7, Started: begin, Begin: begin}, User: "ann", Image: "image", From: begin, To: begin,
+		Outcome: store.Ended, Seen: time.Second, PeakMemory: gpu.Of(gpu.Bytes(5)), SMSeconds: 0.5, Accounted: true,
+	}
+	b := &store.Batch{Devices: []store.Device{{Node: "n", UUID: "u", Name: "H100", Vendor: "NVIDIA"}}, Sessions: []store.Session{whole}}
+	if err := open(t, postgres.Config{URL: srv.URL(db, "postgres")}).Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	srv.Exec(t, db, `ALTER TABLE gpuwhy.sessions DROP COLUMN image, DROP COLUMN seen, DROP COLUMN peak_memory, DROP COLUMN peak_quality,
+		DROP COLUMN sm_seconds, DROP COLUMN accounted`)
+	srv.Exec(t, db, "ALTER TABLE gpuwhy.devices DROP COLUMN vendor")
+	s := open(t, postgres.Config{URL: srv.URL(db, "postgres")})
+	less := whole
+	less.Image, less.Seen, less.PeakMemory, less.SMSeconds, less.Accounted = "", 0, gpu.Reading[gpu.Bytes]{}, 0, false
+	for _, want := range []store.Session{less, whole} {
+		for got, err := range s.Sessions(t.Context(), store.Query{}) {
+			if err != nil || got != want {
+				t.Errorf("%v, %+v, want %+v", err, got, want)
+			}
+		}
+		devices, err := s.Devices(t.Context())
+		if err != nil || len(devices) != 1 || devices[0].Name != "H100" || (devices[0].Vendor == "") != (want == less) {
+			t.Errorf("%v, %+v", err, devices)
+		}
+		if err := s.Write(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -680,7 +714,7 @@ func TestAKeyFrameThatIsMissing(t *testing.T) {
 	db := srv.Database(t)
 	s := open(t, postgres.Config{URL: srv.URL(db, "postgres")})
 	b := rowsOf("n", 1, begin)
-	b.Frames = []store.Frame{{Node: "n", Time: begin, Record: []byte(strings.Repeat("frame ", 50))}}
+	b.Frames = []store.Frame{{Node: "n", Time: begin, Snapshot: []byte(strings.Repeat("frame ", 50))}}
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}

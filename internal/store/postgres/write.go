@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
@@ -23,15 +22,15 @@ func (s *Store) Write(ctx context.Context, b *store.Batch) error {
 	defer cancel()
 	err := s.write(bounded, b)
 	// A batch is written by its keys, so it may be written again.
-	for attempt := 0; attempt < 3 && s.again(bounded, err, attempt); attempt++ {
+	for attempt := 0; attempt < 3 && s.retries(bounded, err, attempt); attempt++ {
 		err = s.write(bounded, b)
 	}
 	return s.advise(ctx, err)
 }
 
-// again reports whether to try again at once: another gpuwhy was in the way, or removed a partition; or the
+// retries reports whether to try again at once: another gpuwhy was in the way, or removed a partition; or the
 // connection was one to a server that has been restarted. What is known is forgotten after any error.
-func (s *Store) again(ctx context.Context, err error, attempt int) bool {
+func (s *Store) retries(ctx context.Context, err error, attempt int) bool {
 	if err == nil {
 		return false
 	}
@@ -47,7 +46,7 @@ func (s *Store) again(ctx context.Context, err error, attempt int) bool {
 }
 
 // forget drops what is known of the database. It is asked again.
-func (s *Store) forget() { s.with(func(k *known) { *k = nothing() }) }
+func (s *Store) forget() { s.know(func(k *known) { *k = nothing() }) }
 
 func (s *Store) write(ctx context.Context, b *store.Batch) error {
 	if err := s.ready(ctx); err != nil {
@@ -67,7 +66,7 @@ func (s *Store) write(ctx context.Context, b *store.Batch) error {
 	if err != nil {
 		return err
 	}
-	s.with(func(k *known) {
+	s.know(func(k *known) {
 		maps.Copy(k.devices, now.devices)
 		maps.Copy(k.keys, now.keys)
 	})
@@ -137,7 +136,7 @@ func (w *writing) rename(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.with(func(k *known) {
+		w.know(func(k *known) {
 			maps.DeleteFunc(k.devices, func(d store.Key, _ device) bool { return d.Node == from || d.Node == to })
 		})
 	}
@@ -237,11 +236,11 @@ func appendSpan(out []any, c *store.Column, v store.Value, readings int) []any {
 	if v.Count == 0 || !hasLeast || !hasMean || !hasMost {
 		return append(out, nil, nil, nil, nil)
 	}
-	return append(out, unless(least, mean), mean, unless(most, mean), unless(int64(v.Count), int64(readings)))
+	return append(out, orNothing(least, mean), mean, orNothing(most, mean), orNothing(int64(v.Count), int64(readings)))
 }
 
-// unless is nil for what is the same as something else.
-func unless(n, same int64) any {
+// orNothing is nil for what is the same as something else.
+func orNothing(n, same int64) any {
 	if n == same {
 		return nil
 	}
@@ -249,66 +248,12 @@ func unless(n, same int64) any {
 }
 
 func (w *writing) sessions(ctx context.Context) error {
-	type cleanedKey struct {
-		device, pid    int64
-		boot           string
-		started, begin time.Time
-	}
-	keyOf := func(s *store.Session) cleanedKey {
-		return cleanedKey{w.id(s.Key), int64(s.PID), store.Text(s.Boot), moment(s.Started), moment(s.Begin)}
-	}
-	var rows [][]any
-	for _, s := range latest(w.batch.Sessions, keyOf) {
-		k := keyOf(s)
-		var peak any
-		if v, ok := s.PeakMemory.Get(); ok {
-			peak = int64(v) //nolint:gosec // it is read back as it was
-		}
-		row := []any{k.device, k.boot, k.pid, k.started, k.begin}
-		row = texts(row, s.User, s.Name, s.Program, s.Command, s.Container, s.Image, s.Pod, s.Unit, s.Job, string(s.Type))
-		rows = append(rows, append(row, moment(s.From), moment(s.To), store.Text(string(s.Outcome)), int64(s.Seen),
-			peak, s.PeakMemory.Quality().String(), s.MemorySeconds, int64(s.MemoryKnown), s.SMSeconds, int64(s.SMKnown),
-			s.Joules, int64(s.JoulesKnown), store.Text(s.JoulesMethod), int64(s.Busy), s.Accounted, s.Order))
-	}
-	return sessions.merge(ctx, w.tx, rows, w.batch.Delivered)
+	return write(ctx, w, sessions, w.batch.Sessions)
 }
 
-func texts(row []any, all ...string) []any {
-	for _, s := range all {
-		row = append(row, store.Text(s))
-	}
-	return row
-}
+func (w *writing) causes(ctx context.Context) error { return write(ctx, w, causes, w.batch.Causes) }
 
-func (w *writing) causes(ctx context.Context) error {
-	type cleanedKey struct {
-		device int64
-		id     string
-		from   time.Time
-	}
-	keyOf := func(c *store.Cause) cleanedKey { return cleanedKey{w.id(c.Key), store.Text(c.ID), moment(c.From)} }
-	var rows [][]any
-	for _, c := range latest(w.batch.Causes, keyOf) {
-		k := keyOf(c)
-		row := texts([]any{k.device, k.id, k.from, moment(c.To), c.Open}, c.Kind, c.Case, c.Sentence, c.Short)
-		rows = append(rows, append(row, c.Confidence, store.Text(c.Who), c.Order))
-	}
-	return causes.merge(ctx, w.tx, rows, w.batch.Delivered)
-}
-
-func (w *writing) events(ctx context.Context) error {
-	keyOf := func(e *store.Event) string { return store.Text(e.ID) }
-	var rows [][]any
-	for _, e := range latest(w.batch.Events, keyOf) {
-		row := texts([]any{keyOf(e), w.id(e.Key), moment(e.Time)}, e.Kind, e.Severity, e.Text)
-		var data any
-		if len(e.Data) > 0 {
-			data = e.Data
-		}
-		rows = append(rows, append(row, data))
-	}
-	return events.merge(ctx, w.tx, rows, w.batch.Delivered)
-}
+func (w *writing) events(ctx context.Context) error { return write(ctx, w, events, w.batch.Events) }
 
 func (w *writing) documents(ctx context.Context) error {
 	if len(w.batch.Documents) == 0 {
@@ -369,7 +314,7 @@ type device struct {
 // identify returns what is known of all devices that the batch names, and writes what is not known yet.
 func (w *writing) identify(ctx context.Context) (map[store.Key]device, error) {
 	named := map[store.Key]device{}
-	w.with(func(k *known) {
+	w.know(func(k *known) {
 		name := func(key store.Key) { key = cleanKey(key); named[key] = k.devices[key] }
 		w.named(name)
 	})
@@ -380,7 +325,9 @@ func (w *writing) identify(ctx context.Context) (map[store.Key]device, error) {
 		}
 	}
 	for _, d := range latest(w.batch.Devices, func(d *store.Device) store.Key { return cleanKey(d.Key()) }) {
-		said := cleanDevice(*d)
+		said := *d
+		store.Devices.Clean(&said)
+		said.First, said.Last = time.Time{}, time.Time{}
 		if before := named[said.Key()]; before.id == 0 || before.said != said {
 			changed = append(changed, said)
 			changed[len(changed)-1].Order = d.Order
@@ -419,19 +366,12 @@ func (w *writing) named(name func(store.Key)) {
 	}
 }
 
-func cleanDevice(d store.Device) store.Device {
-	return store.Device{
-		Node: store.Text(d.Node), UUID: store.Text(d.UUID), Name: store.Text(d.Name), Vendor: store.Text(d.Vendor), Index: d.Index,
-		Kind: gpu.Kind(store.Text(string(d.Kind))),
-	}
-}
-
 // number gives devices their numbers, of which several gpuwhy may think at the same time.
 func (w *writing) number(ctx context.Context, unknown []store.Device, named map[store.Key]device) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	slices.SortFunc(unknown, byKey)
+	slices.SortFunc(unknown, compareKeys)
 	var nodes, uuids []string
 	for _, d := range unknown {
 		nodes, uuids = append(nodes, d.Node), append(uuids, d.UUID)
@@ -461,12 +401,14 @@ func (w *writing) describe(ctx context.Context, changed []store.Device) error {
 	if len(changed) == 0 {
 		return nil
 	}
-	slices.SortFunc(changed, byKey)
+	slices.SortFunc(changed, compareKeys)
 	b := new(pgx.Batch)
 	for _, d := range changed {
-		b.Queue(`UPDATE devices SET name = $3, vendor = $4, number = $5, kind = $6, ordinal = $7
-			WHERE node = $1 AND uuid = $2 AND (name, vendor, number, kind) IS DISTINCT FROM ($3, $4, $5, $6) AND ($7::bigint = 0 OR ordinal <= $7)`,
-			d.Node, d.UUID, d.Name, d.Vendor, int64(d.Index), string(d.Kind), d.Order)
+		values := []any{d.Node, d.UUID, d.Order}
+		for i := range store.Devices.Fields {
+			values = appendValues(values, store.Devices.Fields[i].Place(&d))
+		}
+		b.Queue(updateDevice, values...)
 	}
 	return w.tx.SendBatch(ctx, b).Close()
 }

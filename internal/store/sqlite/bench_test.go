@@ -51,7 +51,7 @@ func (w *walk) step(seconds float64) {
 // values are the readings, by the columns' names.
 func (w *walk) values(out []store.Value) {
 	set := func(name string, v float64) {
-		out[store.OfDevices.Find(name)] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
+		out[store.DeviceColumns.Find(name)] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
 	}
 	part := func(of float64) float64 { return math.Round(w.work * of * (0.95 + 0.1*w.random.Float64())) }
 	for name, of := range map[string]float64{
@@ -88,7 +88,7 @@ func (w *walk) values(out []store.Value) {
 
 func (w *walk) row(k store.Key, at time.Time, seconds float64) store.Row {
 	w.step(seconds)
-	r := store.Row{Key: k, Time: at, Readings: 1, State: gpu.StateOK, Values: make([]store.Value, len(store.OfDevices))}
+	r := store.Row{Key: k, Time: at, Readings: 1, State: gpu.StateOK, Values: make([]store.Value, len(store.DeviceColumns))}
 	w.values(r.Values)
 	return r
 }
@@ -122,7 +122,7 @@ func (w *walk) span(k store.Key, tier store.Tier, at time.Time, readings int) st
 
 // machineRow is a row of the machine.
 func machineRow(random *rand.Rand, tier store.Tier, at time.Time, node string) store.Row {
-	r := store.Row{Key: store.Key{Node: node}, Tier: tier, Time: at, Readings: 1, Values: make([]store.Value, len(store.OfMachines))}
+	r := store.Row{Key: store.Key{Node: node}, Tier: tier, Time: at, Readings: 1, Values: make([]store.Value, len(store.MachineColumns))}
 	for i := range r.Values {
 		v := 10 + 90*random.Float64()
 		r.Values[i] = store.Value{Least: v - 3, Mean: v, Most: v + 3, Count: 1}
@@ -174,7 +174,7 @@ func snapshots(b *testing.B, n int) (out []store.Frame) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		out = append(out, store.Frame{Node: "node", Time: now, Record: record})
+		out = append(out, store.Frame{Node: "node", Time: now, Snapshot: record})
 		now = now.Add(5 * time.Second)
 	}
 	return out
@@ -293,7 +293,7 @@ func BenchmarkRead(b *testing.B) {
 	} {
 		s := open(b, filepath.Join(b.TempDir(), "past.db"))
 		fill(b, s, q.tier, q.devices, q.of)
-		for _, columns := range [][]int{{store.OfDevices.Find("power_draw")}, nil} {
+		for _, columns := range [][]int{{store.DeviceColumns.Find("power_draw")}, nil} {
 			b.Run(fmt.Sprintf("%s, %d columns", q.name, len(columns)), func(b *testing.B) {
 				n, before := 0, cpu()
 				for b.Loop() {

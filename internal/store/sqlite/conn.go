@@ -133,8 +133,8 @@ func (c *conn) number(ctx context.Context, text string, args ...any) (n int64, e
 	return n, err
 }
 
-// within runs do as one transaction, of which nothing is left where it returns an error.
-func (c *conn) within(begin string, do func() error) error {
+// transact runs do as one transaction, of which nothing is left where it returns an error.
+func (c *conn) transact(begin string, do func() error) error {
 	if _, err := c.exec(begin); err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func TestStatementsAreNotKeptForEver(t *testing.T) {
 	if before == 0 {
 		t.Fatal("no connection is kept")
 	}
-	for n := range min(12, len(store.OfDevices)) {
+	for n := range min(12, len(store.DeviceColumns)) {
 		ask(n + 1)
 	}
 	if after := kept(); after != before {

@@ -311,7 +311,7 @@ func TestALaterCatalog(t *testing.T) {
 	if err := s.Write(t.Context(), numbered(21)); err != nil {
 		t.Fatal(err)
 	}
-	n, watts := 0, store.OfDevices.Find("power_draw")
+	n, watts := 0, store.DeviceColumns.Find("power_draw")
 	for r, err := range s.Rows(t.Context(), store.Query{Keys: []store.Key{keyOf(0)}}) {
 		if err != nil {
 			t.Fatal(err)

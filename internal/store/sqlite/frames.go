@@ -35,11 +35,11 @@ func (w *frameWriter) forget() { clear(w.keys) }
 
 func (w *frameWriter) write(c *conn, device int64, f *store.Frame) error {
 	at := stamp(f.Time)
-	key, err := w.key(c, frameKey{device, quarterOf(at)}, f.Record)
+	key, err := w.key(c, frameKey{device, quarterOf(at)}, f.Snapshot)
 	if err != nil {
 		return err
 	}
-	packed, err := w.pack(f.Record, key)
+	packed, err := w.pack(f.Snapshot, key)
 	if err != nil {
 		return err
 	}

@@ -66,12 +66,12 @@ func numbered(n int) *store.Batch {
 	at := began.Add(time.Duration(n) * time.Second)
 	b := &store.Batch{
 		Events: []store.Event{{ID: strconv.Itoa(n), Key: keyOf(0), Time: at, Kind: "number"}},
-		Frames: []store.Frame{{Node: "node", Time: at, Record: fmt.Appendf(nil, `{"number":%0500d}`, n)}},
+		Frames: []store.Frame{{Node: "node", Time: at, Snapshot: fmt.Appendf(nil, `{"number":%0500d}`, n)}},
 		Sessions: []store.Session{{SessionKey: store.SessionKey{Key: keyOf(0), PID: 1, Begin: began}, From: began, To: at,
 			Outcome: store.Open}},
 	}
 	for i := range perBatch {
-		r := store.Row{Key: keyOf(i), Time: at, Readings: 1, Values: make([]store.Value, len(store.OfDevices))}
+		r := store.Row{Key: keyOf(i), Time: at, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns))}
 		r.Values[0] = store.Value{Mean: float64(n), Count: 1}
 		b.Rows = append(b.Rows, r)
 	}
@@ -100,8 +100,8 @@ func whole(t *testing.T, s *Store) int {
 	}
 	frames := 0
 	for f, err := range s.Frames(ctx, store.Query{}) {
-		if err != nil || string(f.Record) != string(numbered(frames).Frames[0].Record) {
-			t.Fatalf("frame %d is %q, %v", frames, f.Record, err)
+		if err != nil || string(f.Snapshot) != string(numbered(frames).Frames[0].Snapshot) {
+			t.Fatalf("frame %d is %q, %v", frames, f.Snapshot, err)
 		}
 		frames++
 	}

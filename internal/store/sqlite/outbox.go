@@ -62,7 +62,7 @@ const unposted = "DELETE FROM outbox WHERE number = ?"
 func (s *Store) Posted(ctx context.Context, numbers []int64) (parcels int, bytes int64, err error) {
 	err = s.change(ctx, func(db *database) error {
 		parcels, bytes = 0, 0
-		return db.write.within("BEGIN IMMEDIATE", func() error {
+		return db.write.transact("BEGIN IMMEDIATE", func() error {
 			for _, n := range numbers {
 				has, err := db.write.number(ctx, "SELECT length(data) FROM outbox WHERE number = ?", n)
 				if err != nil {

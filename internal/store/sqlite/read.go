@@ -50,11 +50,10 @@ func devices(ctx context.Context, c *conn, of ...store.Key) (all []device, err e
 	if len(of) > 0 {
 		where, args = " WHERE node = ? AND uuid = ?", []any{of[0].Node, of[0].UUID}
 	}
-	err = c.query(ctx, "SELECT id, node, uuid, name, vendor, place, kind FROM devices"+where, args, func(row []driver.Value) error {
-		all = append(all, device{store.Device{
-			Node: text(row[1]), UUID: text(row[2]), Name: text(row[3]), Vendor: text(row[4]), Index: int(integer(row[5])),
-			Kind: gpu.Kind(text(row[6])),
-		}, integer(row[0])})
+	err = c.query(ctx, selectDevices+where, args, func(row []driver.Value) error {
+		d := device{store.Device{Node: text(row[1]), UUID: text(row[2])}, integer(row[0])}
+		readFields(deviceTable.columns, &d.Device, nil, row[3:])
+		all = append(all, d)
 		return nil
 	})
 	slices.SortFunc(all, func(a, b device) int {
@@ -63,8 +62,16 @@ func devices(ctx context.Context, c *conn, of ...store.Key) (all []device, err e
 	return all, err
 }
 
-// of are the devices that a query is about.
-func of(ctx context.Context, c *conn, keys []store.Key) ([]device, error) {
+var selectDevices = func() string {
+	names := []string{"id", "node", "uuid"}
+	for _, c := range deviceTable.columns {
+		names = append(names, c.name)
+	}
+	return "SELECT " + strings.Join(names, ", ") + " FROM devices"
+}()
+
+// queryDevices are the devices that a query is about.
+func queryDevices(ctx context.Context, c *conn, keys []store.Key) ([]device, error) {
 	if len(keys) <= 1 {
 		return devices(ctx, c, keys...)
 	}
@@ -134,7 +141,7 @@ func ceiling(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli()
 // Rows yields rows.
 func (s *Store) Rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, error] {
 	return yields(ctx, s, func(c *conn, found func(store.Row) error) error {
-		about, err := of(ctx, c, q.Keys)
+		about, err := queryDevices(ctx, c, q.Keys)
 		if err != nil {
 			return err
 		}
@@ -174,7 +181,7 @@ func newRowReader(q *store.Query, absent map[string][]string) *rowReader {
 	}
 	names := r.fixed()
 	for i := range r.columns {
-		if r.has(i) && (q.Columns == nil || slices.Contains(q.Columns, i)) && !slices.Contains(absent[r.name], r.columns[i].Name) {
+		if r.keeps(i) && (q.Columns == nil || slices.Contains(q.Columns, i)) && !slices.Contains(absent[r.name], r.columns[i].Name) {
 			r.wanted, names = append(r.wanted, i), append(names, r.columns[i].Name)
 		}
 	}
@@ -256,7 +263,7 @@ func (s *Store) Frames(ctx context.Context, q store.Query) iter.Seq2[store.Frame
 		for _, k := range q.Keys {
 			nodes = append(nodes, store.Key{Node: k.Node})
 		}
-		about, err := of(ctx, c, nodes)
+		about, err := queryDevices(ctx, c, nodes)
 		if err != nil {
 			return err
 		}
@@ -273,7 +280,7 @@ func (s *Store) Frames(ctx context.Context, q store.Query) iter.Seq2[store.Frame
 				if err != nil {
 					return err
 				}
-				return found(store.Frame{Node: d.Node, Time: moment(row[0]), Record: record})
+				return found(store.Frame{Node: d.Node, Time: moment(row[0]), Snapshot: record})
 			})
 			if err != nil {
 				return err
@@ -293,8 +300,8 @@ func (f *filter) add(condition string, args ...any) {
 	f.conditions, f.args = append(f.conditions, condition), append(f.args, args...)
 }
 
-// in asks for one of a list.
-func (f *filter) in(column string, list []any) {
+// oneOf asks for one of a list.
+func (f *filter) oneOf(column string, list []any) {
 	f.add(column+" IN (?"+strings.Repeat(", ?", max(len(list), 1)-1)+")", append(list, make([]any, btoi(len(list) == 0))...)...)
 }
 
@@ -313,18 +320,18 @@ func (f *filter) kinds(kinds []string) {
 	for _, k := range kinds {
 		list = append(list, k)
 	}
-	f.in("kind", list)
+	f.oneOf("kind", list)
 }
 
-// kept asks for one of a list of texts that are kept by their numbers.
-func (f *filter) kept(column string, list []string) {
+// sharedText asks for one of a list of texts that are kept by their numbers.
+func (f *filter) sharedText(column string, list []string) {
 	var hashes, texts filter
 	var all, as []any
 	for _, t := range list {
 		all, as = append(all, hashOf(t)), append(as, t)
 	}
-	hashes.in("hash", all)
-	texts.in("text", as)
+	hashes.oneOf("hash", all)
+	texts.oneOf("text", as)
 	f.add(column+" IN (SELECT id FROM texts WHERE "+hashes.conditions[0]+" AND "+texts.conditions[0]+")",
 		append(hashes.args, texts.args...)...)
 }
@@ -340,7 +347,7 @@ func (f *filter) overlaps(q *store.Query) {
 
 // where is the condition, and the devices by their IDs that the query is about.
 func (f *filter) where(ctx context.Context, c *conn, keys []store.Key) (string, map[int64]store.Key, error) {
-	about, err := of(ctx, c, keys)
+	about, err := queryDevices(ctx, c, keys)
 	if err != nil {
 		return "", nil, err
 	}
@@ -351,7 +358,7 @@ func (f *filter) where(ctx context.Context, c *conn, keys []store.Key) (string, 
 		ids = append(ids, d.id)
 	}
 	if len(keys) > 0 {
-		f.in("device", ids)
+		f.oneOf("device", ids)
 	}
 	return " WHERE " + strings.Join(f.conditions, " AND "), names, nil
 }
@@ -376,60 +383,21 @@ func (s *Store) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Ses
 		if err != nil {
 			return err
 		}
-		l := newListener(ctx, c)
+		scan := ""
 		if q.Brief {
-			return c.queryOnce(ctx, "SELECT "+sessionBrief+" FROM sessions"+scanned(&q)+where+" ORDER BY since", f.args, func(row []driver.Value) error {
-				s := briefSessionOf(names, l, row)
-				if l.err != nil {
-					return l.err
-				}
-				return found(s)
-			})
+			scan = scanned(&q)
 		}
-		return c.queryOnce(ctx, "SELECT "+sessionKey+", "+sessionRest+" FROM sessions"+where+" ORDER BY since", f.args,
-			func(row []driver.Value) error {
-				s := sessionOf(names, l, row)
-				if l.err != nil {
-					return l.err
-				}
-				return found(s)
-			})
+		chosen := sessionTable.choose(s.absent[store.Sessions.Name], q.Brief)
+		return chosen.query(ctx, c, chosen.text+scan+where+" ORDER BY since", f.args, names, found)
 	})
 }
 
-// sessionOf reads the columns of sessionKey and sessionRest.
-func sessionOf(names map[int64]store.Key, l *listener, row []driver.Value) store.Session {
-	return store.Session{
-		SessionKey: store.SessionKey{
-			Key: names[integer(row[0])], Boot: l.text(row[1]), PID: int(integer(row[2])), Started: moment(row[3]), Begin: moment(row[4]),
-		},
-		From: moment(row[5]), To: moment(row[6]),
-		User: l.text(row[7]), Name: l.text(row[8]), Program: l.text(row[9]), Command: l.text(row[10]), Container: l.text(row[11]),
-		Image: l.text(row[12]),
-		Pod:   l.text(row[13]), Unit: l.text(row[14]), Job: l.text(row[15]), Type: gpu.ProcessType(l.text(row[16])),
-		Outcome: store.Outcome(text(row[17])),
-		Seen:    time.Duration(integer(row[18])), PeakMemory: memory(row[19], l.text(row[20])),
-		MemorySeconds: float(row[21]), MemoryKnown: time.Duration(integer(row[22])), SMSeconds: float(row[23]),
-		SMKnown: time.Duration(integer(row[24])),
-		Joules:  float(row[25]), JoulesKnown: time.Duration(integer(row[26])), JoulesMethod: l.text(row[27]),
-		Busy: time.Duration(integer(row[28])), Accounted: integer(row[29]) != 0,
+// scanned lets SQLite read all sessions in the order of the file, in place of one after another by an index, where most are asked for.
+func scanned(q *store.Query) string {
+	if q.To.Sub(q.From) < 100*day || len(q.Keys) > 0 && len(q.Keys) < 4 {
+		return ""
 	}
-}
-
-// memory is a reading by the name of its quality.
-func memory(v driver.Value, quality string) gpu.Reading[gpu.Bytes] {
-	switch bytes := gpu.Bytes(integer(v)); quality {
-	case gpu.Good.String():
-		return gpu.Of(bytes)
-	case gpu.Doubtful.String():
-		return gpu.DoubtfulOf(bytes)
-	}
-	for q := range gpu.Doubtful {
-		if q.String() == quality {
-			return gpu.Absent[gpu.Bytes](q)
-		}
-	}
-	return gpu.Reading[gpu.Bytes]{}
+	return " NOT INDEXED"
 }
 
 // Causes yields causes.
@@ -438,7 +406,7 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 		var f filter
 		f.overlaps(&q)
 		if q.Kinds != nil {
-			f.kept("kind", q.Kinds)
+			f.sharedText("kind", q.Kinds)
 		}
 		if q.Open {
 			f.add("open")
@@ -450,23 +418,12 @@ func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 		if err != nil {
 			return err
 		}
-		l := newListener(ctx, c)
 		order := " ORDER BY since"
 		if q.First > 0 {
 			order, f.args = order+", device, cause LIMIT ?", append(f.args, q.First)
 		}
-		return c.queryOnce(ctx, "SELECT "+causeKey+", "+causeRest+" FROM causes"+where+order, f.args,
-			func(row []driver.Value) error {
-				cause := store.Cause{
-					Key: names[integer(row[0])], ID: l.text(row[1]), From: moment(row[2]), To: moment(row[3]), Open: integer(row[4]) != 0,
-					Kind: l.text(row[5]), Case: l.text(row[6]), Sentence: text(row[7]), Short: l.text(row[8]), Confidence: float(row[9]),
-					Who: l.text(row[10]),
-				}
-				if l.err != nil {
-					return l.err
-				}
-				return found(cause)
-			})
+		chosen := causeTable.choose(s.absent[store.Causes.Name], false)
+		return chosen.query(ctx, c, chosen.text+where+order, f.args, names, found)
 	})
 }
 
@@ -481,22 +438,13 @@ func (s *Store) Events(ctx context.Context, q store.Query) iter.Seq2[store.Event
 		if err != nil {
 			return err
 		}
-		text := "SELECT id, device, time, kind, severity, text, data FROM events" + where + " ORDER BY time, id"
+		chosen := eventTable.choose(s.absent[store.Events.Name], false)
+		text := chosen.text + where
 		if q.Newest > 0 {
-			newest := "SELECT id, device, time, kind, severity, text, data FROM events" + where + " ORDER BY time DESC, id DESC LIMIT ?"
-			text, f.args = "SELECT * FROM ("+newest+") ORDER BY time, id", append(f.args, q.Newest)
+			text, f.args = "SELECT * FROM ("+text+" ORDER BY time DESC, id DESC LIMIT ?)", append(f.args, q.Newest)
 		}
-		return c.queryOnce(ctx, text, f.args, func(row []driver.Value) error { return found(eventOf(names, row)) })
+		return chosen.query(ctx, c, text+" ORDER BY time, id", f.args, names, found)
 	})
-}
-
-func eventOf(names map[int64]store.Key, row []driver.Value) store.Event {
-	e := store.Event{ID: text(row[0]), Key: names[integer(row[1])], Time: moment(row[2]), Kind: text(row[3]),
-		Severity: text(row[4]), Text: text(row[5])}
-	if data := blob(row[6]); len(data) > 0 {
-		e.Data = data
-	}
-	return e
 }
 
 // Document returns small state.

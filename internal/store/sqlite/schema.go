@@ -42,13 +42,13 @@ func newTables(of string) (tables [len(store.Tiers)]table) {
 }
 
 func newTable(of string, tier store.Tier) table {
-	t := table{name: of + "_" + tier.String(), tier: tier, columns: store.OfDevices}
+	t := table{name: of + "_" + tier.String(), tier: tier, columns: store.DeviceColumns}
 	if of == "machine" {
-		t.columns = store.OfMachines
+		t.columns = store.MachineColumns
 	}
 	names := append([]string{"device"}, t.fixed()...)
 	for i := range t.columns {
-		if t.has(i) {
+		if t.keeps(i) {
 			names = append(names, t.columns[i].Name)
 		}
 	}
@@ -77,8 +77,8 @@ func (t *table) fixed() []string {
 	return []string{"time", "state", "readings", "counts"}
 }
 
-// has reports whether the tier has a quantity.
-func (t *table) has(i int) bool { return t.tier == store.Raw || t.columns[i].Spans }
+// keeps reports whether the tier has a quantity.
+func (t *table) keeps(i int) bool { return t.tier == store.Raw || t.columns[i].Spans }
 
 // migrate brings the file to the structure of this version; has is that of the file, 0 for a new one.
 func migrate(ctx context.Context, file string, c *conn, has int64) error {
@@ -93,7 +93,7 @@ func migrate(ctx context.Context, file string, c *conn, has int64) error {
 			return err
 		}
 	}
-	return c.within("BEGIN IMMEDIATE", func() error { return addColumns(ctx, c) })
+	return c.transact("BEGIN IMMEDIATE", func() error { return addColumns(ctx, c) })
 }
 
 func newer(file string, has, knows int64) error {
@@ -132,49 +132,91 @@ func up(ctx context.Context, file string) (err error) {
 	return err
 }
 
-// addColumns adds the quantities that the catalog has and the file does not.
-func addColumns(ctx context.Context, c *conn) error {
+// wanted are the columns that this version reads of a table beside those that every version has had.
+type wanted struct {
+	table   string
+	columns []wantedColumn
+	many    bool // an empty table has no index, and is made anew with what it lacks
+}
+
+type wantedColumn struct {
+	name, definition string // in SQL
+}
+
+// allWanted are those of all tables: the quantities of the catalog, and the fields that package store declares.
+var allWanted = func() (all []wanted) {
 	for i := range tables {
 		for j := range tables[i] {
-			if err := tables[i][j].widen(ctx, c); err != nil {
-				return err
+			all = append(all, tables[i][j].wanted())
+		}
+	}
+	return append(all, deviceTable.wanted(), sessionTable.wanted(), causeTable.wanted(), eventTable.wanted())
+}()
+
+func (t *table) wanted() wanted {
+	out := wanted{table: t.name, many: true}
+	for _, often := range []bool{true, false} { // SQLite finds the first columns of a row the soonest
+		for i := range t.columns {
+			if name := t.columns[i].Name; (t.columns[i].Kept != "") == often && t.keeps(i) {
+				out.columns = append(out.columns, wantedColumn{name, name + " INTEGER"})
 			}
 		}
 	}
-	return nil
+	return out
 }
 
-// missing are the columns that the file does not have.
-func (t *table) missing(ctx context.Context, c *conn) (missing []string, err error) {
-	has := map[string]bool{}
-	err = c.query(ctx, "SELECT name FROM pragma_table_info(?)", []any{t.name}, func(row []driver.Value) error {
-		has[text(row[0])] = true
+// missing are the columns that the file does not have, by table.
+func missing(ctx context.Context, c *conn) (map[string][]wantedColumn, error) {
+	names := map[string]string{} // of columns, with commas around them
+	const all = "SELECT t.name, (SELECT ',' || group_concat(c.name) || ',' FROM pragma_table_info(t.name) c) FROM sqlite_schema t WHERE t.type = 'table'"
+	err := c.query(ctx, all, nil, func(row []driver.Value) error {
+		names[text(row[0])] = text(row[1])
 		return nil
 	})
-	for _, often := range []bool{true, false} { // SQLite finds the first columns of a row the soonest
-		for i := range t.columns {
-			if name := t.columns[i].Name; (t.columns[i].Kept != "") == often && t.has(i) && !has[name] {
-				missing = append(missing, name)
+	missing := map[string][]wantedColumn{}
+	for _, w := range allWanted {
+		left := names[w.table]
+		for _, column := range w.columns {
+			name := "," + column.name + ","
+			if i := strings.Index(left, name); i >= 0 { // as a rule they are in the same order
+				left = left[i+len(name)-1:]
+			} else if !strings.Contains(names[w.table], name) {
+				missing[w.table] = append(missing[w.table], column)
 			}
 		}
 	}
 	return missing, err
 }
 
-func (t *table) widen(ctx context.Context, c *conn) error {
-	missing, err := t.missing(ctx, c)
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	rows, err := c.number(ctx, "SELECT EXISTS (SELECT 1 FROM "+t.name+")")
+// addColumns adds the columns that this version wants and the file does not have.
+func addColumns(ctx context.Context, c *conn) error {
+	missing, err := missing(ctx, c)
 	if err != nil {
 		return err
 	}
-	if rows == 0 {
-		return t.makeAnew(ctx, c, missing)
+	for i := range allWanted {
+		if err := allWanted[i].add(ctx, c, missing[allWanted[i].table]); err != nil {
+			return err
+		}
 	}
-	for _, name := range missing {
-		if err := c.run("ALTER TABLE " + t.name + " ADD COLUMN " + name + " INTEGER"); err != nil {
+	return nil
+}
+
+func (w *wanted) add(ctx context.Context, c *conn, missing []wantedColumn) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	if w.many {
+		rows, err := c.number(ctx, "SELECT EXISTS (SELECT 1 FROM "+w.table+")")
+		if err != nil {
+			return err
+		}
+		if rows == 0 {
+			return w.makeAnew(ctx, c, missing)
+		}
+	}
+	for _, column := range missing {
+		if err := c.run("ALTER TABLE " + w.table + " ADD COLUMN " + column.definition); err != nil {
 			return err
 		}
 	}
@@ -182,9 +224,9 @@ func (t *table) widen(ctx context.Context, c *conn) error {
 }
 
 // makeAnew makes an empty table with more columns: adding hundreds one by one takes a tenth of a second.
-func (t *table) makeAnew(ctx context.Context, c *conn, columns []string) error {
+func (w *wanted) makeAnew(ctx context.Context, c *conn, missing []wantedColumn) error {
 	var made string
-	err := c.query(ctx, "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", []any{t.name},
+	err := c.query(ctx, "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", []any{w.table},
 		func(row []driver.Value) error {
 			made = text(row[0])
 			return nil
@@ -195,10 +237,13 @@ func (t *table) makeAnew(ctx context.Context, c *conn, columns []string) error {
 	const key = "PRIMARY KEY ("
 	before, after, ok := strings.Cut(made, key)
 	if !ok {
-		return fmt.Errorf("the table %s has no primary key: %q", t.name, made)
+		return fmt.Errorf("the table %s has no primary key: %q", w.table, made)
 	}
-	if err := c.run("DROP TABLE " + t.name); err != nil {
+	if err := c.run("DROP TABLE " + w.table); err != nil {
 		return err
 	}
-	return c.run(before + strings.Join(columns, " INTEGER, ") + " INTEGER, " + key + after)
+	for _, column := range missing {
+		before += column.definition + ", "
+	}
+	return c.run(before + key + after)
 }

@@ -387,7 +387,7 @@ func (s *Store) view(ctx context.Context, do func(c *conn) error) error {
 		return advise(s.File, err)
 	}
 	defer db.readers.put(c)
-	err = c.within("BEGIN", func() error { return do(c) })
+	err = c.transact("BEGIN", func() error { return do(c) })
 	if errors.Is(kind(err), store.ErrCorrupt) {
 		s.mu.Lock()
 		if s.db == db { // else it is set aside already

@@ -20,7 +20,7 @@ const part = 2000
 func (s *Store) Forget(ctx context.Context, r store.Retention, now time.Time) (more bool, err error) {
 	err = s.change(ctx, func(db *database) error {
 		left := int64(part)
-		err := db.write.within("BEGIN IMMEDIATE", func() error { return forget(ctx, db, r, now, &left) })
+		err := db.write.transact("BEGIN IMMEDIATE", func() error { return forget(ctx, db, r, now, &left) })
 		db.frames.forget() // key frames may be gone, and texts
 		db.texts = nil
 		more = left <= 0
@@ -65,17 +65,17 @@ func forget(ctx context.Context, db *database, r store.Retention, now time.Time,
 	}
 	for i, lasted := range store.CauseLasts[:len(store.CauseLasts)-1] {
 		shorter := store.CauseLasts[i+1]
-		if err := remove(oldCauses, "causes", r.OfCause(lasted, now), lasted.Milliseconds(), shorter.Milliseconds()); err != nil {
+		if err := remove(oldCauses, "causes", r.CauseCutoff(lasted, now), lasted.Milliseconds(), shorter.Milliseconds()); err != nil {
 			return err
 		}
 	}
 	if err := remove(longCauses, "causes", r.Cutoff(store.Minute, now), int64(nearest)); err != nil {
 		return err
 	}
-	if err := remove(oldInfos, "events", r.OfEvent(store.Info, now)); err != nil {
+	if err := remove(oldInfos, "events", r.EventCutoff(store.Info, now)); err != nil {
 		return err
 	}
-	if err := remove(oldEvents, "events", r.OfEvent("", now)); err != nil || r.Oldest(now).IsZero() || *left <= 0 {
+	if err := remove(oldEvents, "events", r.EventCutoff("", now)); err != nil || r.Oldest(now).IsZero() || *left <= 0 {
 		return err
 	}
 	// All that ended before is gone, and with it what used these.

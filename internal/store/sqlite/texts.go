@@ -41,8 +41,8 @@ type teller struct {
 
 func (w *writer) teller(until time.Time) *teller { return &teller{writer: w, used: dayOf(until) + 1} }
 
-// of is the number of a text; 0 for an empty one.
-func (t *teller) of(text string) int64 {
+// number is that of a text; 0 for an empty one.
+func (t *teller) number(text string) int64 {
 	text = store.Text(text)
 	if text == "" || t.err != nil {
 		return 0

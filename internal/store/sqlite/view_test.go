@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -64,7 +65,7 @@ func TestView(t *testing.T) {
 	}
 
 	writer := open(t, file)
-	r := store.Row{Key: store.Key{Node: "node", UUID: "another"}, Time: time.UnixMilli(1e12), Readings: 1, Values: make([]store.Value, len(store.OfDevices))}
+	r := store.Row{Key: store.Key{Node: "node", UUID: "another"}, Time: time.UnixMilli(1e12), Readings: 1, Values: make([]store.Value, len(store.DeviceColumns))}
 	if err := writer.Write(t.Context(), &store.Batch{Rows: []store.Row{r}}); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestViewOfWhatAKilledProgramHasLeft(t *testing.T) {
 	dir := t.TempDir()
 	file, left := filepath.Join(dir, "past.db"), filepath.Join(dir, "left.db")
 	writer := open(t, file)
-	r := store.Row{Key: store.Key{Node: "node", UUID: "one"}, Time: time.UnixMilli(1e12), Readings: 1, Values: make([]store.Value, len(store.OfDevices))}
+	r := store.Row{Key: store.Key{Node: "node", UUID: "one"}, Time: time.UnixMilli(1e12), Readings: 1, Values: make([]store.Value, len(store.DeviceColumns))}
 	if err := writer.Write(t.Context(), &store.Batch{Rows: []store.Row{r}}); err != nil {
 		t.Fatal(err)
 	}
@@ -108,10 +109,10 @@ func TestViewOfFewerColumns(t *testing.T) {
 	filled(t, file, 3)
 	left := store.ReadSeconds
 	for _, table := range []string{"device_raw", "device_1m", "device_15m", "device_6h"} {
-		do(t, file, "ALTER TABLE "+table+" DROP COLUMN "+store.OfDevices[left].Name)
+		do(t, file, "ALTER TABLE "+table+" DROP COLUMN "+store.DeviceColumns[left].Name)
 	}
 	s := view(t, file)
-	for _, q := range []store.Query{{}, {Columns: []int{left, store.OfDevices.Find("power_draw")}}, {Columns: []int{left}, Reuse: true}} {
+	for _, q := range []store.Query{{}, {Columns: []int{left, store.DeviceColumns.Find("power_draw")}}, {Columns: []int{left}, Reuse: true}} {
 		n := 0
 		for r, err := range s.Rows(t.Context(), q) {
 			if err != nil || r.Values[left].Count != 0 {
@@ -123,6 +124,56 @@ func TestViewOfFewerColumns(t *testing.T) {
 			t.Error("no rows")
 		}
 	}
+}
+
+// Fields that an earlier version did not keep have no value in its file: whoever reads it alone finds them so, and whoever writes adds their columns.
+func TestFieldsOfALaterVersion(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "history.db")
+	moment := time.UnixMilli(1e12).UTC()
+	whole := store.Session{
+		SessionKey: store.SessionKey{Key: store.Key{Node: "node", UUID: "one"}, PID: 7, Begin: moment}, User: "ann", Image: "image", From: moment, To: moment,
+		Outcome: store.Ended, Seen: time.Second, PeakMemory: gpu.Of(gpu.Bytes(5)), Busy: time.Second, Accounted: true,
+	}
+	event := store.Event{ID: "e", Key: whole.Key, Time: moment, Kind: "xid", Severity: "warning", Data: []byte("{}")}
+	write := func() {
+		s := open(t, file)
+		if err := errors.Join(s.Write(t.Context(), &store.Batch{Sessions: []store.Session{whole}, Events: []store.Event{event}}), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(what string, s *Store, session store.Session, event store.Event) {
+		t.Helper()
+		for got, err := range s.Sessions(t.Context(), store.Query{}) {
+			if err != nil || !reflect.DeepEqual(got, session) {
+				t.Errorf("%s: %v, %+v", what, err, got)
+			}
+		}
+		for got, err := range s.Events(t.Context(), store.Query{Newest: 1}) {
+			if err != nil || !reflect.DeepEqual(got, event) {
+				t.Errorf("%s: %v, %+v", what, err, got)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	write()
+	for _, column := range []string{"image", "seen", "peak_memory", "peak_memory_quality", "busy", "accounted"} {
+		do(t, file, "ALTER TABLE sessions DROP COLUMN "+column)
+	}
+	do(t, file, "ALTER TABLE events DROP COLUMN data")
+	lessSession, lessEvent := whole, event
+	lessSession.Image, lessSession.Seen, lessSession.PeakMemory, lessSession.Busy, lessSession.Accounted = "", 0, gpu.Reading[gpu.Bytes]{}, 0, false
+	lessEvent.Data = nil
+	check("read alone", view(t, file), lessSession, lessEvent)
+	check("opened", open(t, file), lessSession, lessEvent)
+	write()
+	check("written again", open(t, file), whole, event)
+	do(t, file, "ALTER TABLE devices DROP COLUMN vendor")
+	if _, err := View(t.Context(), file); err == nil {
+		t.Error("devices without a column are read")
+	}
+	check("opened without a column of devices", open(t, file), whole, event)
 }
 
 // What can't be read is said, with what to do, and stays where it is.

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ import (
 func (s *Store) Write(ctx context.Context, b *store.Batch) error {
 	return s.change(ctx, func(db *database) error {
 		w := writer{database: db, named: map[store.Key]int64{}, told: map[string]keptText{}, delivered: b.Delivered}
-		if err := db.write.within("BEGIN IMMEDIATE", func() error { return w.batch(ctx, b) }); err != nil {
+		if err := db.write.transact("BEGIN IMMEDIATE", func() error { return w.batch(ctx, b) }); err != nil {
 			db.frames.forget()
 			if len(b.Renamed) > 0 { // which is undone
 				err = errors.Join(err, db.identify(context.WithoutCancel(ctx)))
@@ -98,10 +99,24 @@ func (w *writer) device(d *store.Device) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.write.exec("UPDATE devices SET name = ?1, vendor = ?2, place = ?3, kind = ?4, ordinal = ?5 WHERE id = ?6 AND (?5 = 0 OR ordinal <= ?5)",
-		store.Text(d.Name), store.Text(d.Vendor), d.Index, store.Text(string(d.Kind)), d.Order, id)
+	w.args = w.args[:0]
+	w.add(id)
+	w.add(d.Order)
+	if err := addFields(w, deviceTable, d); err != nil {
+		return err
+	}
+	_, err = w.write.execNamed(updateDevice, w.args)
 	return err
 }
+
+// updateDevice gives the device with an ID what is known of it.
+var updateDevice = func() string {
+	set := "ordinal = ?2"
+	for i, c := range deviceTable.columns {
+		set += fmt.Sprintf(", %s = ?%d", c.name, i+3)
+	}
+	return "UPDATE devices SET " + set + " WHERE id = ?1 AND (?2 = 0 OR ordinal <= ?2)"
+}()
 
 // id is the ID of a device, which gets one where it has none.
 func (w *writer) id(k store.Key) (int64, error) {
@@ -252,78 +267,13 @@ func (w *writer) frame(f *store.Frame) error {
 	return w.frames.write(w.write, id, f)
 }
 
-const (
-	sessionKey  = "device, boot, pid, started, begun"
-	sessionRest = "since, until, user, name, program, command, container, image, pod, unit, job, type, outcome, seen, " +
-		"peak_memory, peak_memory_quality, memory_seconds, memory_known, sm_seconds, sm_known, " +
-		"joules, joules_known, joules_method, busy, accounted, ordinal"
-	causeKey  = "device, cause, since"
-	causeRest = "until, open, kind, kind_case, sentence, short, confidence, who, ordinal"
-)
+func (w *writer) session(s *store.Session) error { return write(w, sessionTable, s) }
 
-var insertSession, insertCause = upsert("sessions", sessionKey, sessionRest), upsert("causes", causeKey, causeRest)
-
-// upsert inserts a row, or gives the one with its key the rest.
-func upsert(table, key, rest string) string {
-	var set []string
-	for column := range strings.SplitSeq(rest, ", ") {
-		set = append(set, column+" = excluded."+column)
-	}
-	columns := strings.Count(key+", "+rest, ",") + 1
-	return "INSERT INTO " + table + " (" + key + ", " + rest + ") VALUES (?" + strings.Repeat(", ?",
-		columns-1) + ") ON CONFLICT (" + key +
-		") DO UPDATE SET " + strings.Join(set, ", ") + " WHERE excluded.ordinal = 0 OR excluded.ordinal >= ordinal"
-}
-
-func (w *writer) session(s *store.Session) error {
-	id, err := w.id(s.Key)
-	if err != nil {
-		return err
-	}
-	var peak driver.Value
-	if bytes, ok := s.PeakMemory.Get(); ok {
-		peak = int64(bytes)
-	}
-	t := w.teller(s.To)
-	args := []any{
-		id, t.of(s.Boot), s.PID, s.Started, s.Begin, s.From, s.To, t.of(s.User), t.of(s.Name), t.of(s.Program), t.of(s.Command),
-		t.of(s.Container), t.of(s.Image), t.of(s.Pod), t.of(s.Unit), t.of(s.Job), t.of(string(s.Type)), string(s.Outcome), s.Seen,
-		peak, t.of(s.PeakMemory.Quality().String()), s.MemorySeconds, s.MemoryKnown, s.SMSeconds, s.SMKnown, s.Joules, s.JoulesKnown,
-		t.of(s.JoulesMethod), s.Busy, s.Accounted, s.Order,
-	}
-	if t.err != nil {
-		return t.err
-	}
-	_, err = w.write.exec(insertSession, args...)
-	return err
-}
-
-func (w *writer) cause(c *store.Cause) error {
-	id, err := w.id(c.Key)
-	if err != nil {
-		return err
-	}
-	t := w.teller(c.To)
-	args := []any{
-		id, t.of(c.ID), c.From, c.To, c.Open, t.of(c.Kind), t.of(c.Case), store.Text(c.Sentence), t.of(c.Short), c.Confidence, t.of(c.Who), c.Order,
-	}
-	if t.err != nil {
-		return t.err
-	}
-	_, err = w.write.exec(insertCause, args...)
-	return err
-}
+func (w *writer) cause(c *store.Cause) error { return write(w, causeTable, c) }
 
 func (w *writer) event(e *store.Event) error {
-	id, err := w.id(e.Key)
-	if err != nil {
-		return err
-	}
-	const insert = "INSERT OR REPLACE INTO events (hash, id, device, time, kind, severity, text, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-	of := sha256.Sum256([]byte(store.Text(e.ID)))
-	_, err = w.write.exec(insert, int64(binary.BigEndian.Uint64(of[:])), //nolint:gosec // any number will do
-		store.Text(e.ID), id, e.Time, store.Text(e.Kind), store.Text(e.Severity), store.Text(e.Text), e.Data)
-	return err
+	id := sha256.Sum256([]byte(store.Text(e.ID)))
+	return write(w, eventTable, e, int64(binary.BigEndian.Uint64(id[:]))) //nolint:gosec // any number will do
 }
 
 func (w *writer) documents(documents map[string][]byte) error {

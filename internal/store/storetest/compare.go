@@ -44,7 +44,7 @@ func answers(t tester, s store.Store, q store.Query) (all contents) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		slices.SortFunc(buckets, byBucket)
+		slices.SortFunc(buckets, compareBuckets)
 		all.Unsettled[tier] = buckets
 	}
 	all.Frames = read(t, s.Frames(ctx, q))
@@ -98,7 +98,7 @@ func likeTheModel(t *testing.T, open func(t *testing.T) store.Store) {
 		}
 		equal(r, "all", everything(r, m), everything(r, s))
 		if rapid.Bool().Draw(r, "forget") {
-			now := at(time.Duration(rapid.IntRange(0, 96).Draw(r, "now")) * time.Hour)
+			now := instant(time.Duration(rapid.IntRange(0, 96).Draw(r, "now")) * time.Hour)
 			kept := store.Retention{}
 			for _, tier := range store.Tiers[:store.SixHours] {
 				if rapid.IntRange(0, 4).Draw(r, "kept") > 0 {
@@ -114,7 +114,7 @@ func likeTheModel(t *testing.T, open func(t *testing.T) store.Store) {
 
 // moment is on a grid that is coarse enough for the same moment to come twice.
 func moment(r *rapid.T, what string) time.Time {
-	return at(time.Duration(rapid.IntRange(0, 30).Draw(r, what)) * 7 * time.Minute)
+	return instant(time.Duration(rapid.IntRange(0, 30).Draw(r, what)) * 7 * time.Minute)
 }
 
 func query(r *rapid.T) (q store.Query) {
@@ -130,7 +130,7 @@ func query(r *rapid.T) (q store.Query) {
 	q.Lasting = time.Duration(rapid.SampledFrom([]int{0, 0, 0, 1, 60_000, 900_000}).Draw(r, "lasting")) * time.Millisecond
 	q.Machines = rapid.Bool().Draw(r, "machines")
 	if rapid.Bool().Draw(r, "columns?") {
-		q.Columns = rapid.SliceOfN(rapid.IntRange(0, len(store.OfMachines)-1), 1, 4).Draw(r, "columns")
+		q.Columns = rapid.SliceOfN(rapid.IntRange(0, len(store.MachineColumns)-1), 1, 4).Draw(r, "columns")
 	}
 	q.User = rapid.SampledFrom([]string{"", "", "mchen", "root"}).Draw(r, "user")
 	if rapid.Bool().Draw(r, "kinds?") {
@@ -158,19 +158,19 @@ func batch(r *rapid.T) *store.Batch {
 	for range count("sessions") {
 		from := moment(r, "from")
 		e := session(key.Draw(r, "of"), g.IntN(3), from, from.Add(time.Duration(g.IntN(200))*time.Minute))
-		e.User, e.Name, e.Outcome = word(), word(), []store.Outcome{store.Open, store.Ended}[g.IntN(2)]
-		e.Joules, e.PeakMemory = g.ExpFloat64(), gpu.Absent[gpu.Bytes](gpu.Quality(g.IntN(int(gpu.Doubtful))))
+		vary(g, store.Sessions, &e)
+		e.Outcome = []store.Outcome{store.Open, store.Ended}[g.IntN(2)]
 		b.Sessions = append(b.Sessions, e)
 	}
 	for range count("causes") {
 		from := moment(r, "from")
 		c := cause(key.Draw(r, "of"), word(), from, from.Add(time.Duration(g.IntN(200))*time.Minute))
-		c.Kind, c.Open, c.Confidence = word(), g.IntN(2) == 0, g.Float64()
+		vary(g, store.Causes, &c)
 		b.Causes = append(b.Causes, c)
 	}
 	for range count("events") {
-		e := store.Event{ID: fmt.Sprint(g.IntN(20)), Key: key.Draw(r, "of"), Time: moment(r, "at"), Kind: word(), Severity: word(),
-			Text: word(), Data: []byte(word())}
+		e := store.Event{ID: fmt.Sprint(g.IntN(20)), Key: key.Draw(r, "of"), Time: moment(r, "at")}
+		vary(g, store.Events, &e)
 		b.Events = append(b.Events, e)
 	}
 	for range count("unsettled") {
@@ -181,8 +181,10 @@ func batch(r *rapid.T) *store.Batch {
 	}
 	for i := range count("devices") {
 		k := key.Draw(r, "of")
-		b.Devices = append(b.Devices, store.Device{Node: k.Node, UUID: k.UUID, Name: word(), Vendor: word(), Index: i,
-			Kind: []gpu.Kind{"", gpu.Live}[g.IntN(2)]})
+		d := store.Device{Node: k.Node, UUID: k.UUID}
+		vary(g, store.Devices, &d)
+		d.Index = i
+		b.Devices = append(b.Devices, d)
 	}
 	return b
 }

@@ -53,23 +53,9 @@ func NewModel() *Model {
 	}
 }
 
-// kept is a time as it is kept.
-func kept(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
-	}
-	return t.UTC().Truncate(time.Millisecond)
-}
-
 func texts(s ...*string) {
 	for _, s := range s {
 		*s = store.Text(*s)
-	}
-}
-
-func times(t ...*time.Time) {
-	for _, t := range t {
-		*t = kept(*t)
 	}
 }
 
@@ -93,11 +79,12 @@ func (m *Model) Write(ctx context.Context, b *store.Batch) error {
 		m.rename(store.Text(r.From), store.Text(r.To))
 	}
 	for _, d := range b.Devices {
-		texts(&d.Node, &d.UUID, &d.Name, &d.Vendor)
-		if m.older(d.Key(), d.Order) {
+		order := d.Order
+		store.Devices.Clean(&d)
+		if m.older(d.Key(), order) {
 			continue
 		}
-		d.First, d.Last, d.Order = time.Time{}, time.Time{}, 0
+		d.First, d.Last = time.Time{}, time.Time{}
 		m.devices[d.Key()] = d
 	}
 	for _, r := range b.Rows {
@@ -110,34 +97,31 @@ func (m *Model) Write(ctx context.Context, b *store.Batch) error {
 	}
 	for _, f := range b.Frames {
 		texts(&f.Node)
-		f.Time, f.Record = kept(f.Time), bytes.Clone(f.Record)
+		f.Time, f.Snapshot = store.Stored(f.Time), bytes.Clone(f.Snapshot)
 		m.frames[frameKey{f.Node, f.Time}] = f
 		m.name(store.Key{Node: f.Node})
 	}
 	for _, s := range b.Sessions {
-		texts(&s.Node, &s.UUID, &s.Boot, &s.User, &s.Name, &s.Program, &s.Command, &s.Container, &s.Image, &s.Pod, &s.Unit, &s.Job,
-			&s.JoulesMethod)
-		times(&s.Started, &s.Begin, &s.From, &s.To)
-		if m.older(s.SessionKey, s.Order) {
+		order := s.Order
+		store.Sessions.Clean(&s)
+		if m.older(s.SessionKey, order) {
 			continue
 		}
-		s.Order = 0
 		m.sessions[s.SessionKey] = s
 		m.name(s.Key)
 	}
 	for _, c := range b.Causes {
-		texts(&c.Node, &c.UUID, &c.ID, &c.Kind, &c.Case, &c.Sentence, &c.Short, &c.Who)
-		times(&c.From, &c.To)
-		if m.older(causeKey{c.Key, c.ID, c.From}, c.Order) {
+		order := c.Order
+		store.Causes.Clean(&c)
+		if m.older(causeKey{c.Key, c.ID, c.From}, order) {
 			continue
 		}
-		c.Order = 0
 		m.causes[causeKey{c.Key, c.ID, c.From}] = c
 		m.name(c.Key)
 	}
 	for _, e := range b.Events {
-		texts(&e.ID, &e.Node, &e.UUID, &e.Kind, &e.Severity, &e.Text)
-		e.Time, e.Data = kept(e.Time), cloned(e.Data)
+		store.Events.Clean(&e)
+		e.Data = bytes.Clone(e.Data)
 		m.events[e.ID] = e
 		m.name(e.Key)
 	}
@@ -209,16 +193,8 @@ func move[K comparable, V any](all map[K]V, moved map[store.Key]store.Key, of fu
 }
 
 func bucket(b store.Bucket) store.Bucket {
-	b.Time = kept(b.Time)
+	b.Time = store.Stored(b.Time)
 	return b
-}
-
-// cloned is a copy; nil of nothing.
-func cloned(b []byte) []byte {
-	if len(b) == 0 {
-		return nil
-	}
-	return bytes.Clone(b)
 }
 
 func (m *Model) name(k store.Key) {
@@ -231,9 +207,9 @@ func (m *Model) name(k store.Key) {
 // asKept is a row to the resolution of its columns.
 func asKept(r store.Row) store.Row {
 	texts(&r.Node, &r.UUID)
-	columns := store.OfDevices
+	columns := store.DeviceColumns
 	if r.UUID == "" {
-		columns, r.State = store.OfMachines, ""
+		columns, r.State = store.MachineColumns, ""
 	}
 	values := make([]store.Value, len(columns))
 	for i := range min(len(columns), len(r.Values)) {
@@ -244,7 +220,7 @@ func asKept(r store.Row) store.Row {
 	if r.Tier == store.Raw {
 		r.Readings = 1
 	}
-	r.Time, r.Values = kept(r.Time), values
+	r.Time, r.Values = store.Stored(r.Time), values
 	return r
 }
 
@@ -282,10 +258,10 @@ func (m *Model) Devices(context.Context) ([]store.Device, error) {
 		}
 		devices[r.Key] = d
 	}
-	return slices.SortedFunc(maps.Values(devices), byDevice), nil
+	return slices.SortedFunc(maps.Values(devices), compareDevices), nil
 }
 
-func byDevice(a, b store.Device) int {
+func compareDevices(a, b store.Device) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
 }
 
@@ -317,19 +293,21 @@ func pick[K comparable, V any](ctx context.Context, m *Model, of map[K]V, wanted
 	}
 }
 
-// within reports whether what was from one time to another overlaps the query.
-func within(q *store.Query, from, to time.Time) bool {
+// overlaps reports whether what was from one time to another overlaps the query.
+func overlaps(q *store.Query, from, to time.Time) bool {
 	return (q.To.IsZero() || from.Before(q.To)) && (q.From.IsZero() || to.After(q.From) || from.Equal(q.From))
 }
 
-func about(q *store.Query, k store.Key) bool { return len(q.Keys) == 0 || slices.Contains(q.Keys, k) }
+func concerns(q *store.Query, k store.Key) bool {
+	return len(q.Keys) == 0 || slices.Contains(q.Keys, k)
+}
 
 func oneOf(list []string, s string) bool { return list == nil || slices.Contains(list, s) }
 
 // Rows yields rows.
 func (m *Model) Rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, error] {
 	wanted := func(r *store.Row) bool { // which copies values
-		if r.Tier != q.Tier || (r.UUID == "") != q.Machines || !about(&q, r.Key) || !within(&q, r.Time, r.Time) {
+		if r.Tier != q.Tier || (r.UUID == "") != q.Machines || !concerns(&q, r.Key) || !overlaps(&q, r.Time, r.Time) {
 			return false
 		}
 		values := make([]store.Value, len(r.Values))
@@ -342,7 +320,7 @@ func (m *Model) Rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, er
 		return true
 	}
 	return pick(ctx, m, m.rows, wanted, func(a, b store.Row) int {
-		return cmp.Or(byDevice(m.devices[a.Key], m.devices[b.Key]), a.Time.Compare(b.Time))
+		return cmp.Or(compareDevices(m.devices[a.Key], m.devices[b.Key]), a.Time.Compare(b.Time))
 	})
 }
 
@@ -350,7 +328,7 @@ func (m *Model) Rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, er
 func (m *Model) Frames(ctx context.Context, q store.Query) iter.Seq2[store.Frame, error] {
 	wanted := func(f *store.Frame) bool {
 		named := len(q.Keys) == 0 || slices.ContainsFunc(q.Keys, func(k store.Key) bool { return k.Node == f.Node })
-		return named && within(&q, f.Time, f.Time)
+		return named && overlaps(&q, f.Time, f.Time)
 	}
 	return pick(ctx, m, m.frames, wanted, func(a, b store.Frame) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), a.Time.Compare(b.Time))
@@ -361,7 +339,7 @@ func (m *Model) Frames(ctx context.Context, q store.Query) iter.Seq2[store.Frame
 func (m *Model) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Session, error] {
 	is := func(want string, has ...string) bool { return want == "" || slices.Contains(has, want) }
 	wanted := func(s *store.Session) bool {
-		return about(&q, s.Key) && within(&q, s.From, s.To) && (!q.Open || s.Outcome == store.Open) &&
+		return concerns(&q, s.Key) && overlaps(&q, s.From, s.To) && (!q.Open || s.Outcome == store.Open) &&
 			is(q.User, s.User) && is(q.Name, s.Name, s.Program) && is(q.Job, s.Job) && is(q.Pod, s.Pod)
 	}
 	return pick(ctx, m, m.sessions, wanted, func(a, b store.Session) int { return a.From.Compare(b.From) })
@@ -370,7 +348,7 @@ func (m *Model) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Ses
 // Causes yields causes.
 func (m *Model) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause, error] {
 	wanted := func(c *store.Cause) bool {
-		return about(&q, c.Key) && within(&q, c.From, c.To) && (!q.Open || c.Open) && oneOf(q.Kinds, c.Kind) && c.To.Sub(c.From) >= q.Lasting
+		return concerns(&q, c.Key) && overlaps(&q, c.From, c.To) && (!q.Open || c.Open) && oneOf(q.Kinds, c.Kind) && c.To.Sub(c.From) >= q.Lasting
 	}
 	all := pick(ctx, m, m.causes, wanted, func(a, b store.Cause) int {
 		return cmp.Or(a.From.Compare(b.From), cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.ID, b.ID))
@@ -392,7 +370,7 @@ func (m *Model) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause
 // Events yields events.
 func (m *Model) Events(ctx context.Context, q store.Query) iter.Seq2[store.Event, error] {
 	wanted := func(e *store.Event) bool {
-		return about(&q, e.Key) && within(&q, e.Time, e.Time) && oneOf(q.Kinds, e.Kind)
+		return concerns(&q, e.Key) && overlaps(&q, e.Time, e.Time) && oneOf(q.Kinds, e.Kind)
 	}
 	all := pick(ctx, m, m.events, wanted, func(a, b store.Event) int {
 		return cmp.Or(a.Time.Compare(b.Time),
@@ -443,8 +421,8 @@ func (m *Model) Forget(_ context.Context, r store.Retention, now time.Time) (mor
 	maps.DeleteFunc(m.frames, func(k frameKey, _ store.Frame) bool { return k.time.Before(r.Cutoff(store.Raw, now)) })
 	oldest := r.Oldest(now)
 	maps.DeleteFunc(m.sessions, func(_ store.SessionKey, s store.Session) bool { return s.To.Before(oldest) })
-	maps.DeleteFunc(m.causes, func(_ causeKey, c store.Cause) bool { return c.To.Before(r.OfCause(c.To.Sub(c.From), now)) })
-	maps.DeleteFunc(m.events, func(_ string, e store.Event) bool { return e.Time.Before(r.OfEvent(e.Severity, now)) })
+	maps.DeleteFunc(m.causes, func(_ causeKey, c store.Cause) bool { return c.To.Before(r.CauseCutoff(c.To.Sub(c.From), now)) })
+	maps.DeleteFunc(m.events, func(_ string, e store.Event) bool { return e.Time.Before(r.EventCutoff(e.Severity, now)) })
 	return false, nil
 }
 

@@ -66,7 +66,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 // Begin is when what the tests write begins: the beginning of a quarter of an hour, some hours before midnight.
 var Begin = time.Date(2026, 3, 28, 20, 15, 0, 0, time.UTC)
 
-func at(d time.Duration) time.Time { return Begin.Add(d) }
+func instant(d time.Duration) time.Time { return Begin.Add(d) }
 
 // Two machines: what is tested is written about them.
 var (
@@ -130,9 +130,9 @@ func equal[V any](t tester, what string, want, got V) {
 
 // reading is a raw row with values by the names of their columns.
 func reading(k store.Key, at time.Time, values map[string]float64) store.Row {
-	columns, state := store.OfDevices, gpu.StateOK
+	columns, state := store.DeviceColumns, gpu.StateOK
 	if k.UUID == "" {
-		columns, state = store.OfMachines, ""
+		columns, state = store.MachineColumns, ""
 	}
 	row := store.Row{Key: k, Time: at, Readings: 1, State: state, Values: make([]store.Value, len(columns))}
 	for name, v := range values {
@@ -141,27 +141,27 @@ func reading(k store.Key, at time.Time, values map[string]float64) store.Row {
 	return row
 }
 
-var watts, energy, total = store.OfDevices.Find("power_draw"), store.OfDevices.Find("power_energy"),
-	store.OfDevices.Find("memory_total")
+var watts, energy, total = store.DeviceColumns.Find("power_draw"), store.DeviceColumns.Find("power_energy"),
+	store.DeviceColumns.Find("memory_total")
 
 func readingsAreReadBack(t *testing.T, s store.Store) {
-	full := reading(gpu0, at(time.Second), nil)
+	full := reading(gpu0, instant(time.Second), nil)
 	for i := range full.Values {
-		v := store.OfDevices[i].Value(int64(i*i + 1))
+		v := store.DeviceColumns[i].Value(int64(i*i + 1))
 		full.Values[i] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
 	}
-	doubtful := reading(gpu0, at(2*time.Second), map[string]float64{"power_draw": 1e6, "thermal_gpu": -273.15, "memory_used": 0})
+	doubtful := reading(gpu0, instant(2*time.Second), map[string]float64{"power_draw": 1e6, "thermal_gpu": -273.15, "memory_used": 0})
 	doubtful.Values[watts].Doubtful = true
-	doubtful.Values[store.OfDevices.Find("thermal_gpu")].Doubtful = true
-	large := reading(gpu0, at(3*time.Second), map[string]float64{"power_energy": 9e12, "memory_total": 1 << 52,
+	doubtful.Values[store.DeviceColumns.Find("thermal_gpu")].Doubtful = true
+	large := reading(gpu0, instant(3*time.Second), map[string]float64{"power_energy": 9e12, "memory_total": 1 << 52,
 		"thermal_margin": -5})
-	lost := reading(gpu0, at(4*time.Second), nil)
+	lost := reading(gpu0, instant(4*time.Second), nil)
 	lost.State = gpu.StateLost
-	zero := reading(gpu0, at(5*time.Second), map[string]float64{"utilization_gpu": 0})
+	zero := reading(gpu0, instant(5*time.Second), map[string]float64{"utilization_gpu": 0})
 	rows := []store.Row{
-		reading(here, at(1500*time.Millisecond), map[string]float64{"cpu_percent": 12.345, "disk_mb_per_second": 0}),
-		reading(here, at(2001*time.Millisecond), nil),
-		full, doubtful, large, lost, zero, reading(gpu1, at(time.Second), map[string]float64{"power_draw": 0.001}),
+		reading(here, instant(1500*time.Millisecond), map[string]float64{"cpu_percent": 12.345, "disk_mb_per_second": 0}),
+		reading(here, instant(2001*time.Millisecond), nil),
+		full, doubtful, large, lost, zero, reading(gpu1, instant(time.Second), map[string]float64{"power_draw": 0.001}),
 	}
 	write(t, s, &store.Batch{Rows: rows})
 	equal(t, "rows of devices", rows[2:], read(t, s.Rows(t.Context(), store.Query{})))
@@ -179,9 +179,9 @@ func readingsAreReadBack(t *testing.T, s store.Store) {
 
 func spansAreReadBack(t *testing.T, s store.Store) {
 	for _, tier := range store.Tiers[store.Minute:] {
-		row := reading(gpu0, at(0), nil)
+		row := reading(gpu0, instant(0), nil)
 		row.Tier, row.Readings = tier, 12
-		for i, c := range store.OfDevices {
+		for i, c := range store.DeviceColumns {
 			if c.Spans {
 				row.Values[i] = store.Value{Least: c.Value(int64(i)), Mean: c.Value(int64(i + i%3)), Most: c.Value(int64(i + 2)),
 					Count: 12 - i%2}
@@ -189,9 +189,9 @@ func spansAreReadBack(t *testing.T, s store.Store) {
 		}
 		row.Values[watts] = store.Value{}
 		row.Values[energy] = store.Value{Least: -7, Mean: -7, Most: -7, Count: 12}
-		asleep := reading(gpu0, at(15*time.Minute), nil)
+		asleep := reading(gpu0, instant(15*time.Minute), nil)
 		asleep.Tier, asleep.Readings, asleep.State = tier, 3, gpu.StateAsleep
-		machine := reading(here, at(0), nil)
+		machine := reading(here, instant(0), nil)
 		machine.Tier, machine.Readings = tier, 60
 		machine.Values[2] = store.Value{Least: -1.5, Mean: 0, Most: 1.5, Count: 7}
 		write(t, s, &store.Batch{Rows: []store.Row{row, asleep, machine}})
@@ -201,7 +201,7 @@ func spansAreReadBack(t *testing.T, s store.Store) {
 	}
 	equal(t, "readings", nil, read(t, s.Rows(t.Context(), store.Query{})))
 	// What is not in spans is left out of them.
-	with := reading(gpu0, at(30*time.Minute), map[string]float64{"power_draw": 5, "memory_total": 7})
+	with := reading(gpu0, instant(30*time.Minute), map[string]float64{"power_draw": 5, "memory_total": 7})
 	with.Tier = store.Minute
 	without := with
 	without.Values = slices.Clone(with.Values)
@@ -211,76 +211,72 @@ func spansAreReadBack(t *testing.T, s store.Store) {
 }
 
 func resolutionOfColumns(t *testing.T, s store.Store) {
-	fine := reading(gpu0, at(1234567*time.Nanosecond),
+	fine := reading(gpu0, instant(1234567*time.Nanosecond),
 		map[string]float64{"power_draw": 71.23456, "thermal_gpu": 0.004, "clocks_sm": 1410.5})
 	for i, v := range []float64{math.NaN(), math.Inf(1), 1e300} {
 		fine.Values[i] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
 	}
 	local := time.FixedZone("somewhere", 3*3600)
 	fine.Time = fine.Time.In(local)
-	write(t, s, &store.Batch{Rows: []store.Row{fine, {Key: gpu1, Time: at(0), State: gpu.StateOK}}})
+	write(t, s, &store.Batch{Rows: []store.Row{fine, {Key: gpu1, Time: instant(0), State: gpu.StateOK}}})
 	want := []store.Row{
-		reading(gpu0, at(time.Millisecond), map[string]float64{"power_draw": 71.235, "thermal_gpu": 0, "clocks_sm": 1411}),
-		reading(gpu1, at(0), nil), // which had no values at all
+		reading(gpu0, instant(time.Millisecond), map[string]float64{"power_draw": 71.235, "thermal_gpu": 0, "clocks_sm": 1411}),
+		reading(gpu1, instant(0), nil), // which had no values at all
 	}
 	equal(t, "rows", want, read(t, s.Rows(t.Context(), store.Query{})))
 }
 
 // session is one with all that a session can have.
 func session(k store.Key, pid int, from, to time.Time) store.Session {
-	return store.Session{
+	s := store.Session{
 		SessionKey: store.SessionKey{Key: k, Boot: "4a5b", PID: pid, Started: from.Add(-10 * time.Millisecond), Begin: from},
-		User:       "mchen", Name: "python3.12", Program: "train.py", Command: "python train.py --lr 1e-4",
-		Container: "train-7", Image: "registry/train:7", Pod: "ml/train-7-x2z", Unit: "docker.service", Job: "slurm:1234",
-		Type: gpu.TypeCompute, From: from, To: to, Outcome: store.Ended, Seen: to.Sub(from) - 1500*time.Microsecond,
-		PeakMemory: gpu.Of(gpu.Bytes(79 << 30)), MemorySeconds: 1.5e15, MemoryKnown: to.Sub(from), SMSeconds: 1234.5678,
-		SMKnown: to.Sub(from) / 3,
-		Joules:  98765.4321, JoulesKnown: to.Sub(from) / 7, JoulesMethod: "by SM time", Busy: to.Sub(from) / 2,
+		User:       "mchen", From: from, To: to, Outcome: store.Ended, Seen: to.Sub(from) - 1500*time.Microsecond,
 	}
+	complete(store.Sessions, &s)
+	return s
 }
 
 func cause(k store.Key, id string, from, to time.Time) store.Cause {
-	return store.Cause{
-		Key: k, ID: id, From: from, To: to, Kind: "work", Case: "steady", Sentence: "train.py of mchen runs it at 96 %.",
-		Short:      "train.py",
-		Confidence: 0.925, Who: "train.py of mchen",
-	}
+	c := store.Cause{Key: k, ID: id, From: from, To: to}
+	complete(store.Causes, &c)
+	return c
 }
 
 func allElseIsReadBack(t *testing.T, s store.Store) {
-	whole := session(gpu0, 100, at(time.Minute), at(2*time.Hour))
+	whole := session(gpu0, 100, instant(time.Minute), instant(2*time.Hour))
 	little := store.Session{
-		SessionKey: store.SessionKey{Key: gpu1, PID: 7, Begin: at(time.Hour)}, From: at(time.Hour), To: at(time.Hour),
+		SessionKey: store.SessionKey{Key: gpu1, PID: 7, Begin: instant(time.Hour)}, From: instant(time.Hour), To: instant(time.Hour),
 		Outcome:    store.Open,
 		PeakMemory: gpu.Absent[gpu.Bytes](gpu.NotPermitted), Accounted: true,
 	}
-	doubted := session(far0, 7, at(90*time.Minute), at(3*time.Hour))
+	doubted := session(far0, 7, instant(90*time.Minute), instant(3*time.Hour))
 	doubted.PeakMemory, doubted.Type, doubted.Outcome = gpu.DoubtfulOf(gpu.Bytes(0)), gpu.TypeUnknown, store.GPULost
-	open := cause(gpu0, "work", at(0), at(time.Hour))
+	open := cause(gpu0, "work", instant(0), instant(time.Hour))
 	open.Open = true
 	b := store.Batch{
 		Devices: []store.Device{
 			{Node: "here", Kind: gpu.Live}, {Node: "here", UUID: "GPU-0", Name: "NVIDIA H100", Vendor: "NVIDIA", Index: 1, Kind: gpu.Live},
 			{Node: "here", UUID: "GPU-1", Index: 0, Kind: gpu.Simulated}, {Node: "there", UUID: "GPU-0", Kind: gpu.Recorded},
 		},
-		Rows: []store.Row{reading(gpu0, at(5*time.Second), nil), reading(gpu0, at(0), nil), reading(gpu0, at(9*time.Second), nil)},
-		Frames: []store.Frame{frame("here", at(0), 1), frame("here", at(5*time.Second), 2), frame("here", at(15*time.Minute), 3),
-			frame("there", at(-time.Second), 4)},
+		Rows: []store.Row{reading(gpu0, instant(5*time.Second), nil), reading(gpu0, instant(0), nil), reading(gpu0, instant(9*time.Second), nil)},
+		Frames: []store.Frame{frame("here", instant(0), 1), frame("here", instant(5*time.Second), 2), frame("here", instant(15*time.Minute), 3),
+			frame("there", instant(-time.Second), 4)},
 		Sessions: []store.Session{whole, little, doubted},
-		Causes:   []store.Cause{open, cause(here, "air", at(time.Minute), at(time.Minute))},
+		Causes:   []store.Cause{open, cause(here, "air", instant(time.Minute), instant(time.Minute))},
 		Events: []store.Event{
-			{ID: "a", Key: gpu0, Time: at(time.Millisecond), Kind: "xid", Severity: "critical", Text: "XID 79.",
-				Data: []byte(`{"b": 1, "a":[2]}`)},
-			{ID: "b", Key: here, Time: at(time.Second), Kind: "started"}, {ID: "0", Key: gpu0, Time: at(time.Second), Kind: "state"},
+			{ID: "a", Key: gpu0, Time: instant(time.Millisecond)},
+			{ID: "b", Key: here, Time: instant(time.Second), Kind: "started"}, {ID: "0", Key: gpu0, Time: instant(time.Second), Kind: "state"},
 		},
 	}
-	span := reading(gpu0, at(-time.Hour), nil)
+	complete(store.Events, &b.Events[0])
+	complete(store.Devices, &b.Devices[1])
+	span := reading(gpu0, instant(-time.Hour), nil)
 	span.Tier = store.Quarter
 	b.Rows = append(b.Rows, span)
 	write(t, s, &b)
 	ctx, all := t.Context(), store.Query{}
 	equal(t, "frames", b.Frames, read(t, s.Frames(ctx, all)))
-	equal(t, "sessions", b.Sessions, slices.SortedFunc(slices.Values(read(t, s.Sessions(ctx, all))), byPID))
+	equal(t, "sessions", b.Sessions, slices.SortedFunc(slices.Values(read(t, s.Sessions(ctx, all))), comparePIDs))
 	equal(t, "causes", b.Causes, read(t, s.Causes(ctx, all)))
 	equal(t, "events", []store.Event{b.Events[0], b.Events[2], b.Events[1]}, read(t, s.Events(ctx, all)))
 	devices, err := s.Devices(ctx)
@@ -288,11 +284,13 @@ func allElseIsReadBack(t *testing.T, s store.Store) {
 		t.Fatal(err)
 	}
 	want := []store.Device{b.Devices[0], b.Devices[2], b.Devices[1], {Node: "there"}, b.Devices[3]} // which has a frame
-	want[2].First, want[2].Last = at(-time.Hour), at(9*time.Second)
+	want[2].First, want[2].Last = instant(-time.Hour), instant(9*time.Second)
 	equal(t, "devices", want, devices)
 }
 
-func byPID(a, b store.Session) int { return cmp.Or(cmp.Compare(b.PID, a.PID), a.From.Compare(b.From)) }
+func comparePIDs(a, b store.Session) int {
+	return cmp.Or(cmp.Compare(b.PID, a.PID), a.From.Compare(b.From))
+}
 
 // frame is one that is not a snapshot: a store does not look into frames.
 func frame(node string, at time.Time, n int) store.Frame {
@@ -300,20 +298,20 @@ func frame(node string, at time.Time, n int) store.Frame {
 	for i := range 40 {
 		record = fmt.Appendf(record, `{"index":%d,"watts":%d,"name":"NVIDIA H100 80GB HBM3"},`, i, 100+(i*n)%300)
 	}
-	return store.Frame{Node: node, Time: at, Record: append(record, 0, 0xff, '\n')}
+	return store.Frame{Node: node, Time: at, Snapshot: append(record, 0, 0xff, '\n')}
 }
 
 func devicesThatAreOnlyNamed(t *testing.T, s store.Store) {
 	write(t, s, &store.Batch{
-		Rows: []store.Row{reading(gpu0, at(0), nil)}, Frames: []store.Frame{frame("f", at(0), 1)},
-		Sessions:  []store.Session{session(store.Key{Node: "s", UUID: "u"}, 1, at(0), at(1))},
-		Causes:    []store.Cause{cause(store.Key{Node: "c", UUID: "u"}, "x", at(0), at(1))},
-		Events:    []store.Event{{ID: "e", Key: store.Key{Node: "e"}, Time: at(0)}},
-		Unsettled: []store.Bucket{{Key: store.Key{Node: "b", UUID: "u"}, Tier: store.Minute, Time: at(0)}},
+		Rows: []store.Row{reading(gpu0, instant(0), nil)}, Frames: []store.Frame{frame("f", instant(0), 1)},
+		Sessions:  []store.Session{session(store.Key{Node: "s", UUID: "u"}, 1, instant(0), instant(1))},
+		Causes:    []store.Cause{cause(store.Key{Node: "c", UUID: "u"}, "x", instant(0), instant(1))},
+		Events:    []store.Event{{ID: "e", Key: store.Key{Node: "e"}, Time: instant(0)}},
+		Unsettled: []store.Bucket{{Key: store.Key{Node: "b", UUID: "u"}, Tier: store.Minute, Time: instant(0)}},
 	})
 	want := []store.Device{
 		{Node: "b", UUID: "u"}, {Node: "c", UUID: "u"}, {Node: "e"}, {Node: "f"},
-		{Node: "here", UUID: "GPU-0", First: at(0), Last: at(0)}, {Node: "s", UUID: "u"},
+		{Node: "here", UUID: "GPU-0", First: instant(0), Last: instant(0)}, {Node: "s", UUID: "u"},
 	}
 	got, err := s.Devices(t.Context())
 	if err != nil {
@@ -322,8 +320,8 @@ func devicesThatAreOnlyNamed(t *testing.T, s store.Store) {
 	equal(t, "devices", want, got)
 	// What becomes known of one later is known then, and is not lost by the next row.
 	write(t, s, &store.Batch{Devices: []store.Device{{Node: "here", UUID: "GPU-0", Name: "A", Index: 3}}})
-	write(t, s, &store.Batch{Rows: []store.Row{reading(gpu0, at(time.Second), nil)}})
-	want[4].Name, want[4].Index, want[4].Last = "A", 3, at(time.Second)
+	write(t, s, &store.Batch{Rows: []store.Row{reading(gpu0, instant(time.Second), nil)}})
+	want[4].Name, want[4].Index, want[4].Last = "A", 3, instant(time.Second)
 	if got, err = s.Devices(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -334,12 +332,12 @@ func devicesThatAreOnlyNamed(t *testing.T, s store.Store) {
 func textOfStrangers(t *testing.T, s store.Store) {
 	nasty := "a\x00b\xffc'); DROP TABLE sessions; --\n\U0001F600"
 	clean := store.Text(nasty)
-	written := session(gpu0, 1, at(0), at(time.Hour))
+	written := session(gpu0, 1, instant(0), instant(time.Hour))
 	written.User, written.Name, written.Program, written.Command, written.Pod = nasty, nasty, nasty,
 		strings.Repeat("long ", 20000)+nasty, nasty
-	e := store.Event{ID: nasty, Key: store.Key{Node: nasty, UUID: nasty}, Time: at(0), Kind: nasty, Text: nasty,
+	e := store.Event{ID: nasty, Key: store.Key{Node: nasty, UUID: nasty}, Time: instant(0), Kind: nasty, Text: nasty,
 		Data: []byte("\x00\xff")}
-	c := cause(gpu0, nasty, at(0), at(time.Second))
+	c := cause(gpu0, nasty, instant(0), instant(time.Second))
 	c.Sentence, c.Who = nasty, nasty
 	write(t, s, &store.Batch{
 		Devices:  []store.Device{{Node: nasty, UUID: nasty, Name: nasty, Vendor: nasty}},
@@ -363,16 +361,16 @@ func textOfStrangers(t *testing.T, s store.Store) {
 
 // some is a batch with everything in it.
 func some() *store.Batch {
-	span := reading(gpu0, at(0), map[string]float64{"power_draw": 71})
+	span := reading(gpu0, instant(0), map[string]float64{"power_draw": 71})
 	span.Tier, span.Readings = store.Minute, 9
 	return &store.Batch{
 		Devices: []store.Device{{Node: "here", UUID: "GPU-0", Name: "NVIDIA H100", Kind: gpu.Live}},
-		Rows: []store.Row{reading(gpu0, at(0), map[string]float64{"power_draw": 70}), span,
-			reading(here, at(0), map[string]float64{"cpu_percent": 3})},
-		Frames: []store.Frame{frame("here", at(0), 1)}, Sessions: []store.Session{session(gpu0, 1, at(0), at(time.Hour))},
-		Causes:    []store.Cause{cause(gpu0, "work", at(0), at(time.Hour))},
-		Events:    []store.Event{{ID: "e", Key: gpu0, Time: at(0), Kind: "xid"}},
-		Documents: map[string][]byte{"floors": []byte("{}")}, Unsettled: []store.Bucket{{Key: gpu0, Tier: store.Quarter, Time: at(0)}},
+		Rows: []store.Row{reading(gpu0, instant(0), map[string]float64{"power_draw": 70}), span,
+			reading(here, instant(0), map[string]float64{"cpu_percent": 3})},
+		Frames: []store.Frame{frame("here", instant(0), 1)}, Sessions: []store.Session{session(gpu0, 1, instant(0), instant(time.Hour))},
+		Causes:    []store.Cause{cause(gpu0, "work", instant(0), instant(time.Hour))},
+		Events:    []store.Event{{ID: "e", Key: gpu0, Time: instant(0), Kind: "xid"}},
+		Documents: map[string][]byte{"floors": []byte("{}")}, Unsettled: []store.Bucket{{Key: gpu0, Tier: store.Quarter, Time: instant(0)}},
 	}
 }
 
@@ -415,13 +413,13 @@ func theLaterTakesThePlace(t *testing.T, s store.Store) {
 	b.Rows[0].Values[total] = store.Value{Least: 9, Mean: 9, Most: 9, Count: 1, Doubtful: true}
 	b.Rows[1].Readings, b.Rows[1].Values[watts] = 12, store.Value{Least: 60, Mean: 70, Most: 71, Count: 11}
 	b.Rows[2].Values[0], b.Rows[2].Values[1] = store.Value{}, store.Value{Least: 4, Mean: 4, Most: 4, Count: 1}
-	b.Frames[0] = frame("here", at(0), 2)
-	later := session(gpu0, 1, at(0), at(2*time.Hour))
+	b.Frames[0] = frame("here", instant(0), 2)
+	later := session(gpu0, 1, instant(0), instant(2*time.Hour))
 	later.User, later.Outcome, later.PeakMemory = "", store.Unseen, gpu.Reading[gpu.Bytes]{}
 	older := later
 	older.User = "older" // in the same batch, and before
 	b.Sessions = []store.Session{older, later}
-	b.Causes[0].To, b.Causes[0].Sentence, b.Causes[0].Open = at(3*time.Hour), "Otherwise.", true
+	b.Causes[0].To, b.Causes[0].Sentence, b.Causes[0].Open = instant(3*time.Hour), "Otherwise.", true
 	b.Documents["floors"] = []byte("[]")
 	write(t, s, b)
 	m := NewModel()
@@ -429,18 +427,18 @@ func theLaterTakesThePlace(t *testing.T, s store.Store) {
 	equal(t, "the later", everything(t, m), everything(t, s))
 	// Another beginning makes another of the same process, and of the same cause.
 	again, same := later, b.Causes[0]
-	again.Begin, again.From = at(5*time.Hour), at(5*time.Hour)
-	again.To, same.From, same.To = at(6*time.Hour), at(5*time.Hour), at(6*time.Hour)
+	again.Begin, again.From = instant(5*time.Hour), instant(5*time.Hour)
+	again.To, same.From, same.To = instant(6*time.Hour), instant(5*time.Hour), instant(6*time.Hour)
 	write(t, s, &store.Batch{Sessions: []store.Session{again}, Causes: []store.Cause{same}})
 	equal(t, "sessions", []store.Session{later, again}, read(t, s.Sessions(t.Context(), store.Query{})))
 	equal(t, "causes", []store.Cause{b.Causes[0], same}, read(t, s.Causes(t.Context(), store.Query{})))
 	// A session of a process whose start is not known is found again as it is, and stays one as it goes on.
-	hidden := session(gpu1, 7, at(0), at(time.Minute))
+	hidden := session(gpu1, 7, instant(0), instant(time.Minute))
 	hidden.Boot, hidden.Started, hidden.Outcome = "", time.Time{}, store.Open
 	write(t, s, &store.Batch{Sessions: []store.Session{hidden}})
 	found := read(t, s.Sessions(t.Context(), store.Query{Open: true}))
 	equal(t, "open sessions", []store.Session{hidden}, found)
-	found[0].To = at(7 * time.Hour)
+	found[0].To = instant(7 * time.Hour)
 	write(t, s, &store.Batch{Sessions: found})
 	hidden.To = found[0].To
 	equal(t, "sessions", []store.Session{hidden}, read(t, s.Sessions(t.Context(), store.Query{Keys: []store.Key{gpu1}})))
@@ -449,22 +447,22 @@ func theLaterTakesThePlace(t *testing.T, s store.Store) {
 // What is delivered may come again, and after what is newer: then the newer stays, whatever the order is in which it comes.
 func deliveredLate(t *testing.T, s store.Store) {
 	state := func(order int64) *store.Batch {
-		until := at(time.Duration(order) * time.Minute)
+		until := instant(time.Duration(order) * time.Minute)
 		if order == 3 {
-			until = at(30 * time.Second) // the clock was set back: a later state may seem to be an earlier one
+			until = instant(30 * time.Second) // the clock was set back: a later state may seem to be an earlier one
 		}
-		process, why := session(gpu0, 1, at(0), until), cause(gpu0, "work", at(0), until)
+		process, why := session(gpu0, 1, instant(0), until), cause(gpu0, "work", instant(0), until)
 		number := 1<<50 + order // about as large as they are
 		process.Order, why.Order, why.Open = number, number, order < 3
-		span := reading(gpu0, at(0), map[string]float64{"power_draw": float64(order)})
+		span := reading(gpu0, instant(0), map[string]float64{"power_draw": float64(order)})
 		span.Tier, span.Readings = store.Minute, int(order)
 		span.Values[watts].Count = int(order)
 		return &store.Batch{
 			Devices:  []store.Device{{Node: "here", UUID: "GPU-0", Name: fmt.Sprint("name ", order), Order: number}},
-			Rows:     []store.Row{reading(gpu0, at(time.Second), map[string]float64{"power_draw": 7}), span},
-			Frames:   []store.Frame{frame("here", at(0), 1)},
+			Rows:     []store.Row{reading(gpu0, instant(time.Second), map[string]float64{"power_draw": 7}), span},
+			Frames:   []store.Frame{frame("here", instant(0), 1)},
 			Sessions: []store.Session{process}, Causes: []store.Cause{why}, Delivered: true,
-			Events: []store.Event{{ID: "e", Key: gpu0, Time: at(0), Kind: "state"}},
+			Events: []store.Event{{ID: "e", Key: gpu0, Time: instant(0), Kind: "state"}},
 		}
 	}
 	want := NewModel()
@@ -476,7 +474,7 @@ func deliveredLate(t *testing.T, s store.Store) {
 	}
 	equal(t, "the newest", everything(t, want), everything(t, s))
 	// What this program writes by itself takes its place.
-	own := session(gpu0, 1, at(0), at(time.Hour))
+	own := session(gpu0, 1, instant(0), instant(time.Hour))
 	write(t, s, &store.Batch{Sessions: []store.Session{own}})
 	equal(t, "sessions", []store.Session{own}, read(t, s.Sessions(t.Context(), store.Query{})))
 }
@@ -484,7 +482,7 @@ func deliveredLate(t *testing.T, s store.Store) {
 func rangesOfTime(t *testing.T, s store.Store) {
 	var b store.Batch
 	for i := range 6 {
-		from := at(time.Duration(i) * time.Minute)
+		from := instant(time.Duration(i) * time.Minute)
 		span := reading(gpu0, from, nil)
 		span.Tier = store.Minute
 		b.Rows = append(b.Rows, reading(gpu0, from, nil), span, reading(here, from, nil))
@@ -493,23 +491,23 @@ func rangesOfTime(t *testing.T, s store.Store) {
 		b.Sessions = append(b.Sessions, session(gpu0, i, from, from.Add(time.Minute)))
 		b.Causes = append(b.Causes, cause(gpu0, fmt.Sprint(i), from, from.Add(time.Minute)))
 	}
-	short := session(gpu0, 99, at(2*time.Minute), at(2*time.Minute)) // an instant
+	short := session(gpu0, 99, instant(2*time.Minute), instant(2*time.Minute)) // an instant
 	b.Sessions = append(b.Sessions, short)
 	write(t, s, &b)
 	m := NewModel()
 	write(t, m, &b)
 	ms := time.Millisecond
 	for _, r := range [][2]time.Time{
-		{}, {at(2 * time.Minute)}, {{}, at(2 * time.Minute)}, {at(2 * time.Minute), at(4 * time.Minute)},
-		{at(2*time.Minute + ms), at(4*time.Minute + ms)},
-		{at(2*time.Minute - ms), at(4*time.Minute - ms)}, {at(2 * time.Minute), at(2 * time.Minute)},
-		{at(4 * time.Minute), at(2 * time.Minute)},
-		{at(-time.Hour), at(0)}, {at(time.Hour), at(2 * time.Hour)},
+		{}, {instant(2 * time.Minute)}, {{}, instant(2 * time.Minute)}, {instant(2 * time.Minute), instant(4 * time.Minute)},
+		{instant(2*time.Minute + ms), instant(4*time.Minute + ms)},
+		{instant(2*time.Minute - ms), instant(4*time.Minute - ms)}, {instant(2 * time.Minute), instant(2 * time.Minute)},
+		{instant(4 * time.Minute), instant(2 * time.Minute)},
+		{instant(-time.Hour), instant(0)}, {instant(time.Hour), instant(2 * time.Hour)},
 	} {
 		alike(t, m, s, store.Query{From: r[0], To: r[1]})
 	}
 	// And not only as the model has it.
-	q := store.Query{From: at(2 * time.Minute), To: at(4 * time.Minute)}
+	q := store.Query{From: instant(2 * time.Minute), To: instant(4 * time.Minute)}
 	if n := len(read(t, s.Rows(t.Context(), q))); n != 2 {
 		t.Errorf("%d rows, want 2", n)
 	}
@@ -524,7 +522,7 @@ func sameMoment(t *testing.T, s store.Store) {
 	const n = 12
 	var b store.Batch
 	for i := range n {
-		c := store.Cause{Key: gpu0, ID: string(rune('a' + (5*i)%n)), From: at(-5 * time.Hour), To: at(-4 * time.Hour), Kind: "idle", Case: "idle"}
+		c := store.Cause{Key: gpu0, ID: string(rune('a' + (5*i)%n)), From: instant(-5 * time.Hour), To: instant(-4 * time.Hour), Kind: "idle", Case: "idle"}
 		if i%3 == 0 {
 			c.Key = gpu1
 		}
@@ -533,7 +531,7 @@ func sameMoment(t *testing.T, s store.Store) {
 	if err := s.Write(t.Context(), &b); err != nil {
 		t.Fatal(err)
 	}
-	q := store.Query{From: at(-6 * time.Hour), To: at(-3 * time.Hour), First: n}
+	q := store.Query{From: instant(-6 * time.Hour), To: instant(-3 * time.Hour), First: n}
 	all := read(t, s.Causes(t.Context(), q))
 	for first := 1; first < n; first++ {
 		q.First = first
@@ -551,7 +549,7 @@ func filters(t *testing.T, s store.Store) {
 	both(&store.Batch{Devices: []store.Device{{Node: "here", UUID: "GPU-0", Index: 1}, {Node: "here", UUID: "GPU-1", Index: 0}}})
 	users, kinds := []string{"mchen", "root", ""}, []string{"xid", "state", "alert_firing"}
 	for i := range 30 {
-		from, k := at(time.Duration(i)*time.Minute), keys[i%len(keys)]
+		from, k := instant(time.Duration(i)*time.Minute), keys[i%len(keys)]
 		e := session(k, i, from, from.Add(3*time.Minute))
 		e.User, e.Name, e.Program, e.Job, e.Pod = users[i%3], []string{"python", "sh"}[i%2], []string{"train.py", "python"}[i/2%2],
 			[]string{"", "slurm:7"}[i/3%2], []string{"", "a/b"}[i/5%2]
@@ -570,14 +568,14 @@ func filters(t *testing.T, s store.Store) {
 	var asked []store.Query
 	for _, k := range [][]store.Key{nil, {gpu0}, {here}, {there, far0}, {gpu1, gpu0, gpu0}, {{Node: "nowhere", UUID: "GPU-0"}}} {
 		asked = append(asked, store.Query{Keys: k}, store.Query{Keys: k, Machines: true}, store.Query{Keys: k, Open: true},
-			store.Query{Keys: k, User: "root", From: at(5 * time.Minute)},
+			store.Query{Keys: k, User: "root", From: instant(5 * time.Minute)},
 			store.Query{Keys: k, Newest: 3, Kinds: []string{"xid", "state"}})
 	}
 	asked = append(asked, store.Query{Name: "python"}, store.Query{Name: "train.py", User: "mchen"}, store.Query{Job: "slurm:7"},
 		store.Query{Pod: "a/b", Name: "sh"},
 		store.Query{User: "nobody"}, store.Query{Kinds: []string{}}, store.Query{Kinds: []string{"alert_firing"}},
 		store.Query{Newest: 1}, store.Query{Newest: 1000},
-		store.Query{Newest: 5, From: at(3 * time.Minute), To: at(20 * time.Minute), Keys: keys}, store.Query{Columns: []int{}},
+		store.Query{Newest: 5, From: instant(3 * time.Minute), To: instant(20 * time.Minute), Keys: keys}, store.Query{Columns: []int{}},
 		store.Query{Columns: []int{watts}},
 		store.Query{Columns: []int{0, 1}, Machines: true}, store.Query{Columns: []int{energy, watts, watts}})
 	for _, q := range asked {
@@ -593,9 +591,14 @@ func filters(t *testing.T, s store.Store) {
 	sameMoment(t, s)
 	long := read(t, s.Sessions(t.Context(), store.Query{}))
 	for i, brief := range read(t, s.Sessions(t.Context(), store.Query{Brief: true})) {
-		if o := long[i]; brief.Key != o.Key || !brief.From.Equal(o.From) || !brief.To.Equal(o.To) || brief.User != o.User || brief.Program != o.Program ||
-			brief.Joules != o.Joules || brief.JoulesKnown != o.JoulesKnown || brief.Seen != o.Seen || brief.Busy != o.Busy || brief.Outcome != o.Outcome {
-			t.Errorf("in brief %+v, want %+v", brief, o)
+		if brief.Key != long[i].Key {
+			t.Errorf("in brief one of %v, want %v", brief.Key, long[i].Key)
+		}
+		for f := range store.Sessions.Fields {
+			f := &store.Sessions.Fields[f]
+			if want, got := f.Place(&long[i]), f.Place(&brief); f.Brief && !reflect.DeepEqual(want, got) {
+				t.Errorf("in brief %s is %+v, want %+v", f.Name, brief, long[i])
+			}
 		}
 	}
 	if n := len(read(t, s.Rows(t.Context(), store.Query{Keys: []store.Key{gpu0}}))); n != 6 {
@@ -613,7 +616,7 @@ func btoi(b bool) int {
 func stoppedEarly(t *testing.T, s store.Store) {
 	var b store.Batch
 	for i := range 100 {
-		from := at(time.Duration(i) * time.Second)
+		from := instant(time.Duration(i) * time.Second)
 		b.Rows, b.Frames = append(b.Rows, reading(gpu0, from, nil)), append(b.Frames, frame("here", from, i))
 		b.Events = append(b.Events, store.Event{ID: fmt.Sprint(i), Key: gpu0, Time: from})
 		b.Sessions, b.Causes = append(b.Sessions, session(gpu0, i, from, from)),
@@ -632,9 +635,9 @@ func stoppedEarly(t *testing.T, s store.Store) {
 			}
 		}
 	}
-	write(t, s, &store.Batch{Rows: []store.Row{reading(gpu0, at(time.Hour), nil)}})
+	write(t, s, &store.Batch{Rows: []store.Row{reading(gpu0, instant(time.Hour), nil)}})
 	// A writer may write while it reads.
-	for r, err := range s.Rows(ctx, store.Query{To: at(3 * time.Second)}) {
+	for r, err := range s.Rows(ctx, store.Query{To: instant(3 * time.Second)}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -677,7 +680,7 @@ func documents(t *testing.T, s store.Store) {
 // A machine that has got another name keeps its past. What both names have stays apart.
 func renamed(t *testing.T, s store.Store) {
 	row := func(k store.Key, d time.Duration) store.Row {
-		return store.Row{Key: k, Time: at(d), Readings: 1, State: gpu.StateOK, Values: make([]store.Value, len(store.OfDevices))}
+		return store.Row{Key: k, Time: instant(d), Readings: 1, State: gpu.StateOK, Values: make([]store.Value, len(store.DeviceColumns))}
 	}
 	write(t, s, &store.Batch{Rows: []store.Row{row(gpu0, 0), row(gpu1, 0), row(far0, 0)}})
 	new0, new1 := store.Key{Node: "new", UUID: gpu0.UUID}, store.Key{Node: "new", UUID: gpu1.UUID}
@@ -703,7 +706,7 @@ func renamed(t *testing.T, s store.Store) {
 
 func unsettled(t *testing.T, s store.Store) {
 	b := func(k store.Key, tier store.Tier, d time.Duration) store.Bucket {
-		return store.Bucket{Key: k, Tier: tier, Time: at(d)}
+		return store.Bucket{Key: k, Tier: tier, Time: instant(d)}
 	}
 	write(t, s, &store.Batch{Unsettled: []store.Bucket{b(gpu0, store.Minute, 0), b(gpu0, store.Minute, time.Minute),
 		b(here, store.Minute, 0), b(gpu0, store.Quarter, 0), b(gpu0, store.SixHours, 0)}})
@@ -713,12 +716,12 @@ func unsettled(t *testing.T, s store.Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		equal(t, "unsettled", want, slices.SortedFunc(slices.Values(got), byBucket))
+		equal(t, "unsettled", want, slices.SortedFunc(slices.Values(got), compareBuckets))
 	}
 	has(store.Minute, time.Time{}, b(here, store.Minute, 0), b(gpu0, store.Minute, 0), b(gpu0, store.Minute, time.Minute))
-	has(store.Minute, at(time.Minute), b(here, store.Minute, 0), b(gpu0, store.Minute, 0))
-	has(store.Minute, at(0))
-	has(store.Quarter, at(time.Hour), b(gpu0, store.Quarter, 0))
+	has(store.Minute, instant(time.Minute), b(here, store.Minute, 0), b(gpu0, store.Minute, 0))
+	has(store.Minute, instant(0))
+	has(store.Quarter, instant(time.Hour), b(gpu0, store.Quarter, 0))
 	write(t, s, &store.Batch{
 		Settled: []store.Bucket{b(gpu0, store.Minute, 0), b(gpu1, store.Minute, 0), b(gpu0, store.Quarter, 0),
 			b(far0, store.Minute, 0)},
@@ -729,7 +732,7 @@ func unsettled(t *testing.T, s store.Store) {
 	has(store.SixHours, time.Time{}, b(gpu0, store.SixHours, 0))
 }
 
-func byBucket(a, b store.Bucket) int {
+func compareBuckets(a, b store.Bucket) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID), a.Time.Compare(b.Time))
 }
 
@@ -752,7 +755,7 @@ func forget(t *testing.T, s store.Store) {
 	const day = 24 * time.Hour
 	var b store.Batch
 	for i := range 40 {
-		from := at(time.Duration(i)*12*time.Hour + time.Duration(i)*time.Second)
+		from := instant(time.Duration(i)*12*time.Hour + time.Duration(i)*time.Second)
 		for _, k := range []store.Key{here, gpu0, far0} {
 			for _, tier := range store.Tiers {
 				r := reading(k, from, nil)
@@ -775,19 +778,19 @@ func forget(t *testing.T, s store.Store) {
 	write(t, s, &b)
 	m := NewModel()
 	write(t, m, &b)
-	forgetAll(t, s, nil, at(1000*day))
+	forgetAll(t, s, nil, instant(1000*day))
 	equal(t, "without a retention", everything(t, m), everything(t, s))
 	for _, r := range []store.Retention{
 		{store.Raw: 10 * day}, {store.Raw: 10 * day, store.Minute: 8 * day, store.Quarter: 18 * day},
 		{store.Raw: 2 * day, store.Minute: 4 * day, store.Quarter: 7 * day},
 		{store.Raw: 0, store.Minute: 0, store.Quarter: 0},
 	} {
-		now := at(20 * day)
+		now := instant(20 * day)
 		forgetAll(t, s, r, now)
 		forgetAll(t, m, r, now)
 		forgotten(t, m, s, r, now)
 	}
-	if n := len(read(t, s.Rows(t.Context(), store.Query{To: at(19 * day)}))); n != 0 {
+	if n := len(read(t, s.Rows(t.Context(), store.Query{To: instant(19 * day)}))); n != 0 {
 		t.Errorf("%d rows are left", n)
 	}
 	if text, err := s.Document(t.Context(), "floors"); err != nil || string(text) != "{}" {
@@ -800,7 +803,7 @@ func forget(t *testing.T, s store.Store) {
 func forgetInAQuarter(t *testing.T, s store.Store) {
 	var frames []store.Frame
 	for i := range 6 {
-		frames = append(frames, frame("here", at(time.Duration(i)*5*time.Minute), i))
+		frames = append(frames, frame("here", instant(time.Duration(i)*5*time.Minute), i))
 	}
 	write(t, s, &store.Batch{Frames: frames})
 	for i := range frames {
@@ -831,9 +834,9 @@ func forgotten(t tester, m, s store.Store, r store.Retention, now time.Time) {
 	got.Frames = slices.DeleteFunc(got.Frames, func(f store.Frame) bool { return left("a frame", f.Time, r.Cutoff(store.Raw, now)) })
 	got.Sessions = slices.DeleteFunc(got.Sessions, func(e store.Session) bool { return left("a session", e.To, r.Oldest(now)) })
 	got.Causes = slices.DeleteFunc(got.Causes, func(c store.Cause) bool {
-		return left("a cause", c.To, r.OfCause(c.To.Sub(c.From), now))
+		return left("a cause", c.To, r.CauseCutoff(c.To.Sub(c.From), now))
 	})
-	got.Events = slices.DeleteFunc(got.Events, func(e store.Event) bool { return left("an event", e.Time, r.OfEvent(e.Severity, now)) })
+	got.Events = slices.DeleteFunc(got.Events, func(e store.Event) bool { return left("an event", e.Time, r.EventCutoff(e.Severity, now)) })
 	for _, all := range []*contents{&want, &got} {
 		for i := range all.Devices {
 			all.Devices[i].First, all.Devices[i].Last = time.Time{}, time.Time{}
@@ -872,24 +875,24 @@ func sizes(t *testing.T, s store.Store) {
 	}
 	check(make([]int64, len(names)), time.Time{})
 	write(t, s, some())
-	hour := at(time.Hour)
-	check([]int64{2, 1, 0, 0, 1, 1, 1, 1}, at(0), at(0), at(0), at(0), at(0), at(0), hour, hour, at(0))
+	hour := instant(time.Hour)
+	check([]int64{2, 1, 0, 0, 1, 1, 1, 1}, instant(0), instant(0), instant(0), instant(0), instant(0), instant(0), hour, hour, instant(0))
 	var b store.Batch
 	for i := range 500 {
-		b.Rows = append(b.Rows, reading(gpu1, at(time.Duration(i+1)*time.Second), nil))
+		b.Rows = append(b.Rows, reading(gpu1, instant(time.Duration(i+1)*time.Second), nil))
 	}
 	write(t, s, &b)
-	check([]int64{502, 1, 0, 0, 1, 1, 1, 1}, at(0), at(500*time.Second), at(0), at(0), at(0), at(0), hour, hour, at(0))
+	check([]int64{502, 1, 0, 0, 1, 1, 1, 1}, instant(0), instant(500*time.Second), instant(0), instant(0), instant(0), instant(0), hour, hour, instant(0))
 }
 
 func checkAndCompact(t *testing.T, s store.Store) {
 	var b store.Batch
 	for i := range 2000 {
-		b.Rows = append(b.Rows, reading(gpu1, at(time.Duration(i)*time.Minute), map[string]float64{"power_draw": float64(i)}))
+		b.Rows = append(b.Rows, reading(gpu1, instant(time.Duration(i)*time.Minute), map[string]float64{"power_draw": float64(i)}))
 	}
 	write(t, s, &b)
 	write(t, s, some())
-	forgetAll(t, s, store.Retention{store.Raw: 0, store.Minute: 0, store.Quarter: 0}, at(30*time.Hour))
+	forgetAll(t, s, store.Retention{store.Raw: 0, store.Minute: 0, store.Quarter: 0}, instant(30*time.Hour))
 	write(t, s, some())
 	before := everything(t, s)
 	for range 2 {
@@ -909,7 +912,7 @@ func checkAndCompact(t *testing.T, s store.Store) {
 func readersBesideAWriter(t *testing.T, s store.Store) {
 	const batches, readers = 60, 6
 	pair := func(i int) *store.Batch {
-		from := at(time.Duration(i) * time.Second)
+		from := instant(time.Duration(i) * time.Second)
 		return &store.Batch{
 			Rows: []store.Row{reading(gpu0, from, map[string]float64{"power_draw": float64(i)}), reading(gpu1, from, nil),
 				reading(far0, from, nil)},
@@ -972,7 +975,7 @@ func canceled(t *testing.T, s store.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	b := some()
-	b.Rows[0].Time = at(time.Hour)
+	b.Rows[0].Time = instant(time.Hour)
 	_, rows := collect(s.Rows(ctx, store.Query{}))
 	_, events := collect(s.Events(ctx, store.Query{}))
 	for what, err := range map[string]error{"writing": s.Write(ctx, b), "rows": rows, "events": events} {
@@ -986,7 +989,7 @@ func canceled(t *testing.T, s store.Store) {
 	defer cancel()
 	var many store.Batch
 	for i := range 5000 {
-		many.Rows = append(many.Rows, reading(gpu1, at(time.Duration(i)*time.Second), nil))
+		many.Rows = append(many.Rows, reading(gpu1, instant(time.Duration(i)*time.Second), nil))
 	}
 	write(t, s, &many)
 	n := 0

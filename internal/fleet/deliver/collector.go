@@ -18,8 +18,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// RecorderConfig is what a Recorder needs. Again has a default.
-type RecorderConfig struct {
+// CollectorConfig is what a Collector needs. Again has a default.
+type CollectorConfig struct {
 	Store     store.Store // of the past of all nodes
 	Retention store.Retention
 	JetStream jetstream.JetStream
@@ -32,9 +32,9 @@ type RecorderConfig struct {
 	Now func() time.Time
 	// Place tells the database from a copy of it, such as the machine and the name of a file; empty for one on a server, which tells itself.
 	Place string
-	// GivesWay says that Run ends, with [ErrElsewhere], where another database has the fleet for minutes. Else the recorder waits for its turn.
+	// GivesWay says that Run ends, with [ErrElsewhere], where another database has the fleet for minutes. Else the collector waits for its turn.
 	GivesWay bool
-	// Again is how long a message stays with a recorder of which nothing is heard, before another one gets it; 0: 30 s.
+	// Again is how long a message stays with a collector of which nothing is heard, before another one gets it; 0: 30 s.
 	Again time.Duration
 }
 
@@ -55,10 +55,10 @@ const (
 	mostNodes = 100_000
 )
 
-// A Recorder takes what nodes deliver, and writes it into a store. Any number of them share the work of one database. A fleet is recorded
+// A Collector takes what nodes deliver, and writes it into a store. People know it as a recorder of the fleet, which the command record is. Any number of them share the work of one database. A fleet is recorded
 // into one database at a time.
-type Recorder struct {
-	cfg   RecorderConfig
+type Collector struct {
+	cfg   CollectorConfig
 	log   *slog.Logger
 	codec *codec
 	names names // of Run alone
@@ -66,14 +66,14 @@ type Recorder struct {
 	writing store.Caller // of the goroutine that writes
 
 	mu     sync.Mutex
-	state  RecorderState
+	state  CollectorState
 	worked time.Time // when the newest messages were taken, or the newest transaction began
 
 	durable string // the consumer of the database; empty where that is not known yet
 }
 
-// RecorderState says how a recorder does.
-type RecorderState struct {
+// CollectorState says how a collector does.
+type CollectorState struct {
 	Written uint64            // messages, since the program began
 	Last    time.Time         // when some were written last; zero: never
 	Old     uint64            // rows and frames that came too late to be kept
@@ -82,14 +82,14 @@ type RecorderState struct {
 	Since   time.Time         // when it began to fail
 }
 
-// NewRecorder makes a recorder, which does nothing before [Recorder.Run].
-func NewRecorder(cfg RecorderConfig) *Recorder {
+// NewCollector makes a collector, which does nothing before [Collector.Run].
+func NewCollector(cfg CollectorConfig) *Collector {
 	cfg.Again = cmp.Or(cfg.Again, again)
-	return &Recorder{cfg: cfg, log: cfg.Log.With("part", "recorder"), codec: newCodec(), names: newNames(), state: RecorderState{Refused: map[string]uint64{}}}
+	return &Collector{cfg: cfg, log: cfg.Log.With("part", "recorder"), codec: newCodec(), names: newNames(), state: CollectorState{Refused: map[string]uint64{}}}
 }
 
 // State returns how it does now.
-func (r *Recorder) State() RecorderState {
+func (r *Collector) State() CollectorState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.state
@@ -97,8 +97,8 @@ func (r *Recorder) State() RecorderState {
 	return s
 }
 
-// Run writes until ctx ends. What fails is tried again: messages wait in the stream meanwhile. The error is nil, or see [RecorderConfig.GivesWay].
-func (r *Recorder) Run(ctx context.Context) error {
+// Run writes until ctx ends. What fails is tried again: messages wait in the stream meanwhile. The error is nil, or see [CollectorConfig.GivesWay].
+func (r *Collector) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	forgetting, cancel := context.WithCancel(ctx)
 	tasks.Go(func() { r.forgetAll(forgetting) })
@@ -134,7 +134,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 }
 
 // take takes messages and writes them, until something fails.
-func (r *Recorder) take(ctx context.Context) error {
+func (r *Collector) take(ctx context.Context) error {
 	consumer, err := r.consumer(ctx) // a database that is away says so: nothing is taken then
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (r *Recorder) take(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (r *Recorder) noStream(err error) error {
+func (r *Collector) noStream(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -187,7 +187,7 @@ type taken struct {
 }
 
 // record writes messages, and says so to the stream.
-func (r *Recorder) record(ctx context.Context, got []jetstream.Msg) error {
+func (r *Collector) record(ctx context.Context, got []jetstream.Msg) error {
 	if len(got) == 0 {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (r *Recorder) record(ctx context.Context, got []jetstream.Msg) error {
 			case err == nil:
 				all = append(all, t)
 				continue
-			case of(err): // what it is called can't be kept now
+			case faultOfStore(err): // what it is called can't be kept now
 				for i := range got {
 					_ = got[i].Nak()
 				}
@@ -231,8 +231,8 @@ func (r *Recorder) record(ctx context.Context, got []jetstream.Msg) error {
 	return nil
 }
 
-// hold keeps messages from going to another recorder until release is called, or a transaction is stuck.
-func (r *Recorder) hold(got []jetstream.Msg) (release func()) {
+// hold keeps messages from going to another collector until release is called, or a transaction is stuck.
+func (r *Collector) hold(got []jetstream.Msg) (release func()) {
 	r.works()
 	ctx, cancel := context.WithCancel(context.Background())
 	var holding sync.WaitGroup
@@ -256,20 +256,20 @@ func (r *Recorder) hold(got []jetstream.Msg) (release func()) {
 	return func() { cancel(); holding.Wait() }
 }
 
-func (r *Recorder) works() {
+func (r *Collector) works() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.worked = time.Now()
 }
 
-func (r *Recorder) idle() time.Duration {
+func (r *Collector) idle() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Since(r.worked)
 }
 
 // read makes the batch of a message.
-func (r *Recorder) read(m jetstream.Msg, node string) (t taken, err error) {
+func (r *Collector) read(m jetstream.Msg, node string) (t taken, err error) {
 	number, err := strconv.ParseInt(m.Headers().Get(headerNumber), 10, 64)
 	if err != nil || number <= 0 {
 		return t, fmt.Errorf("%w: it has no number", ErrUnreadable)
@@ -297,7 +297,7 @@ func (r *Recorder) read(m jetstream.Msg, node string) (t taken, err error) {
 }
 
 // leaveOut leaves out what would be forgotten at once. It also bounds how many partitions a node can have made.
-func (r *Recorder) leaveOut(b *store.Batch) {
+func (r *Collector) leaveOut(b *store.Batch) {
 	now, old := r.cfg.Now(), uint64(0)
 	rows := b.Rows[:0]
 	for i := range b.Rows {
@@ -323,7 +323,7 @@ func (r *Recorder) leaveOut(b *store.Batch) {
 }
 
 // write writes messages in one transaction; where the store does not take one of them, each by itself.
-func (r *Recorder) write(ctx context.Context, all []taken) error {
+func (r *Collector) write(ctx context.Context, all []taken) error {
 	together := store.Batch{Delivered: true}
 	slices.SortStableFunc(all, func(a, b taken) int { return cmp.Compare(a.number, b.number) }) // as it happened on each node
 	for i := range all {
@@ -339,7 +339,7 @@ func (r *Recorder) write(ctx context.Context, all []taken) error {
 		r.state.Written, r.state.Last = r.state.Written+uint64(len(all)), r.cfg.Now()
 		return nil
 	}
-	if ctx.Err() != nil || of(err) {
+	if ctx.Err() != nil || faultOfStore(err) {
 		return err
 	}
 	if len(all) > 1 {
@@ -360,13 +360,13 @@ func (r *Recorder) write(ctx context.Context, all []taken) error {
 	return nil
 }
 
-func (r *Recorder) store(ctx context.Context, b *store.Batch) error {
+func (r *Collector) store(ctx context.Context, b *store.Batch) error {
 	r.works()
 	return r.writing.Call(ctx, writePatience, func(ctx context.Context) error { return r.cfg.Store.Write(ctx, b) })
 }
 
-// of reports whether an error is of the store, and not of what is written.
-func of(err error) bool {
+// faultOfStore reports whether an error is of the store, and not of what is written.
+func faultOfStore(err error) bool {
 	for _, known := range []error{
 		store.ErrFull, store.ErrReadOnly, store.ErrCorrupt, store.ErrLocked, store.ErrGone, store.ErrNewer, store.ErrBusy, context.DeadlineExceeded,
 	} {
@@ -387,7 +387,7 @@ func join(to, b *store.Batch) {
 }
 
 // refuse counts a message that is not written, and tells it once of each node.
-func (r *Recorder) refuse(node string, err error) {
+func (r *Collector) refuse(node string, err error) {
 	r.mu.Lock()
 	n, known := r.state.Refused[node]
 	if known || len(r.state.Refused) < mostNodes {
@@ -400,7 +400,7 @@ func (r *Recorder) refuse(node string, err error) {
 }
 
 // tell notes how it does, and logs when it begins to fail and when it is well again.
-func (r *Recorder) tell(err error) {
+func (r *Collector) tell(err error) {
 	r.mu.Lock()
 	failed := r.state.Err != nil
 	switch r.state.Err = err; {
@@ -419,8 +419,8 @@ func (r *Recorder) tell(err error) {
 	}
 }
 
-// forgetAll lets the store forget what is too old, in parts. Of several recorders on one server one does so at a time.
-func (r *Recorder) forgetAll(ctx context.Context) {
+// forgetAll lets the store forget what is too old, in parts. Of several collectors on one server one does so at a time.
+func (r *Collector) forgetAll(ctx context.Context) {
 	every := time.NewTicker(forgetEvery)
 	defer every.Stop()
 	var forgetting store.Caller
