@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -90,7 +91,7 @@ func (c *Config) templates() ([]templates, error) {
 func (t *Target) least() alert.Severity { return cmp.Or(t.Severity, alert.Info) }
 
 func (t *Target) check(p *alert.Problems, at string) templates {
-	p.Unless(targetName.MatchString(t.Name), at+"name", "must be letters, digits, '_' and '-', at most 64 of them")
+	p.Unless(targetName().MatchString(t.Name), at+"name", "must be letters, digits, '_' and '-', at most 64 of them")
 	p.Unless(t.Severity == "" || slices.Contains(alert.Severities(), t.Severity), at+"severity", "must be one of %v", alert.Severities())
 	given := slices.DeleteFunc([]string{string(t.URL), t.URLEnv, t.URLFile}, func(way string) bool { return way == "" })
 	switch {
@@ -100,7 +101,7 @@ func (t *Target) check(p *alert.Problems, at string) templates {
 		err := t.URL.written().plain()
 		p.Unless(err == nil, at+"url", "%v", err)
 	case t.URLEnv != "":
-		p.Unless(envName.MatchString(t.URLEnv), at+"url_env", "must be the name of an environment variable, not the address itself")
+		p.Unless(envName().MatchString(t.URLEnv), at+"url_env", "must be the name of an environment variable, not the address itself")
 	default:
 		p.Unless(!strings.Contains(t.URLFile, "://") && !strings.ContainsFunc(t.URLFile, unicode.IsControl), at+"url_file",
 			"must be the name of a file, not the address itself")
@@ -193,7 +194,7 @@ func (s Secret) scheme() string {
 
 // copied are the addresses that services show to people, and how they are written here.
 var copied = []struct {
-	from *lazy.Regexp
+	from func() *regexp.Regexp
 	to   string
 }{
 	{lazy.Pattern(`^https://hooks\.slack\.com/services/([A-Z0-9]+)/([A-Z0-9]+)/([A-Za-z0-9]+)/?$`), "slack://hook:$1-$2-$3@webhook"},
@@ -214,8 +215,8 @@ func (s Secret) written() Secret {
 		shown = "https://" + strings.ToLower(host) + "/" + path
 	}
 	for _, c := range copied {
-		if c.from.MatchString(shown) {
-			return Secret(c.from.ReplaceAllString(shown, c.to))
+		if c.from().MatchString(shown) {
+			return Secret(c.from().ReplaceAllString(shown, c.to))
 		}
 	}
 	return s

@@ -133,7 +133,7 @@ func generic(a *address, title, text string, post poster) {
 	for key, values := range a.rest {
 		switch {
 		case len(key) > 1 && key[0] == '@':
-			c.header[capital.ReplaceAllString(key[1:], "-$0")] = values[0]
+			c.header[capital().ReplaceAllString(key[1:], "-$0")] = values[0]
 		case len(key) > 1 && key[0] == '$':
 			body[key[1:]] = values[0]
 		default: // __method is the receiver's own "method"
@@ -180,7 +180,7 @@ func gotify(a *address, title, text string, post poster) {
 	} else {
 		c.url += "?" + url.Values{"token": {token}}.Encode()
 	}
-	a.need(gotifyToken.MatchString(token) && priority >= -2 && priority <= 10)
+	a.need(gotifyToken().MatchString(token) && priority >= -2 && priority <= 10)
 	post(c)
 }
 
@@ -306,7 +306,7 @@ func (a *address) entities(name string) (out []fields) {
 	for _, entity := range a.list(name) {
 		kind, who := a.pair(entity)
 		by := map[string]string{"team": "name", "user": "username"}[kind]
-		if opsgenieID.MatchString(who) {
+		if opsgenieID().MatchString(who) {
 			by = "id"
 		}
 		a.need(by != "")
@@ -328,7 +328,7 @@ var pagerDutySeverities = map[string]string{string(alert.Critical): "critical", 
 
 func pagerDuty(a *address, _, text string, post poster) {
 	key := strings.TrimPrefix(a.Path, "/")
-	a.need(pagerDutyKey.MatchString(key))
+	a.need(pagerDutyKey().MatchString(key))
 	severity := a.oneOf("critical|error|warning|info", a.byUrgency("error", pagerDutySeverities), "severity")
 	body := fields{
 		"payload":     fields{"summary": cut(text, 1024), "severity": severity, "source": a.or("default", "source")},
@@ -415,7 +415,7 @@ var (
 )
 
 func signal(a *address, _, text string, post poster) {
-	a.need(len(a.parts) > 1 && signalPhone.MatchString(a.parts[0]))
+	a.need(len(a.parts) > 1 && signalPhone().MatchString(a.parts[0]))
 	var to []string
 	for i, part := range a.parts[1:] { // a group's id may have slashes
 		whole := strings.HasPrefix(part, "group.") || strings.HasPrefix(part, "+")
@@ -426,7 +426,7 @@ func signal(a *address, _, text string, post poster) {
 		to = append(to, part)
 	}
 	for _, recipient := range to {
-		a.need(signalPhone.MatchString(recipient) || signalGroup.MatchString(recipient))
+		a.need(signalPhone().MatchString(recipient) || signalGroup().MatchString(recipient))
 	}
 	a.Host = a.server("localhost", "8080")
 	c := call{url: a.at("/v2/send"), user: a.User, body: fields{"message": text, "number": a.parts[0], "recipients": to}}
@@ -448,7 +448,7 @@ func slack(a *address, title, text string, post poster) {
 	if len(a.Path) > 1 {
 		token, channel, bot = a.Hostname()+a.Path, "webhook", a.user
 	}
-	t := slackToken.FindStringSubmatch(token)
+	t := slackToken().FindStringSubmatch(token)
 	if t == nil || t[3] != t[5] {
 		return
 	}
@@ -488,7 +488,7 @@ func teams(a *address, title, text string, post poster) {
 	if a.secure != "" {
 		to = "https://" + a.Host + a.Path
 	}
-	a.need(teamsHook.MatchString(to))
+	a.need(teamsHook().MatchString(to))
 	var sections []fields
 	for line := range strings.SplitSeq(text, "\n") {
 		sections = append(sections, fields{}.set("text", line))
@@ -515,9 +515,9 @@ func adjustTelegram(a *address, s *service) {
 	case "HTML":
 		s.escape = func(text string) string { return breakMarkup(html.EscapeString(text)) }
 	case "Markdown":
-		s.titled, s.escape = false, func(text string) string { return breakMarkup(oldMarkdown.ReplaceAllString(text, `\$0`)) }
+		s.titled, s.escape = false, func(text string) string { return breakMarkup(oldMarkdown().ReplaceAllString(text, `\$0`)) }
 	case "MarkdownV2":
-		s.titled, s.escape = false, func(text string) string { return breakMarkup(markdown.ReplaceAllString(text, `\$0`)) }
+		s.titled, s.escape = false, func(text string) string { return breakMarkup(markdown().ReplaceAllString(text, `\$0`)) }
 	}
 }
 
@@ -541,13 +541,13 @@ func telegram(a *address, title, text string, post poster) {
 		}
 		post(call{url: "https://api.telegram.org/bot" + token + "/sendMessage", body: body, took: is("ok", true)})
 	}
-	a.need(telegramToken.MatchString(token))
+	a.need(telegramToken().MatchString(token))
 }
 
 var weComKey = lazy.Pattern(`^[A-Za-z0-9_-]+$`)
 
 func weCom(a *address, _, text string, post poster) {
-	a.need(weComKey.MatchString(a.Host))
+	a.need(weComKey().MatchString(a.Host))
 	content := fields{"content": text}
 	for _, name := range []string{"mentioned_list", "mentioned_mobile_list"} {
 		if who, given := a.has(name); given {
