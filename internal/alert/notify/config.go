@@ -184,11 +184,17 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
 // scheme is the service's name; "unknown" for any other text, which may be a secret.
 func (s Secret) scheme() string {
-	name, _, _ := strings.Cut(string(s), ":")
-	name, _, _ = strings.Cut(strings.ToLower(name), "+")
+	name := s.begin()
 	if _, known := services[name]; !known {
 		return "unknown"
 	}
+	return name
+}
+
+// begin is where the name of a service stands.
+func (s Secret) begin() string {
+	name, _, _ := strings.Cut(string(s), ":")
+	name, _, _ = strings.Cut(strings.ToLower(name), "+")
 	return name
 }
 
@@ -222,7 +228,18 @@ func (s Secret) written() Secret {
 	return s
 }
 
-var errUnknownService = errors.New("begins with no known service, such as slack://, ntfy:// or generic+https://; for any other webhook write generic+ before https://")
+// An unknownService says what to write in place of an address that no service understands.
+type unknownService string
+
+// Error implements error.
+func (e unknownService) Error() string { return string(e) }
+
+func (s Secret) unknown() error {
+	if instead, was := replaced[s.begin()]; was {
+		return unknownService("begins with " + s.begin() + "://, which is understood no more: " + instead + " (docs/notifications.md has more)")
+	}
+	return unknownService("begins with no known service, such as slack://, ntfy:// or generic+https://; for any other webhook write generic+ before https://")
+}
 
 // usable reports what is wrong with a URL, without quoting it. It asks no server.
 func (s Secret) usable() error {
@@ -236,7 +253,7 @@ func (s Secret) usable() error {
 		return errors.New("begins with a quote: leave the quotes out")
 	}
 	a, err := s.parse()
-	if errors.Is(err, errUnknownService) || err == nil && a.understood() {
+	if _, unknown := errors.AsType[unknownService](err); unknown || err == nil && a.understood() {
 		return err
 	}
 	return fmt.Errorf("is no address that the %s service understands: docs/notifications.md says how it is written", s.scheme())

@@ -59,10 +59,6 @@ func answerOf(u *url.URL, body []byte) string {
 	switch {
 	case u.Host == "hooks.slack.com":
 		return "ok"
-	case u.Host == "api.pushbullet.com":
-		return strings.Replace(string(body), "{", `{"active":true,`, 1)
-	case strings.HasSuffix(u.Path, "/push"):
-		return `{"code":200}`
 	case strings.HasSuffix(u.Path, "/joined_rooms"):
 		return `{"joined_rooms":["!one:x","!two:x"]}`
 	case strings.HasSuffix(u.Path, "/login"):

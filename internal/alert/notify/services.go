@@ -43,7 +43,6 @@ func (s *service) mail() bool { return s.bring == nil }
 
 // services are all of them, by the schemes of their URLs.
 var services = map[string]service{
-	"bark":    {titled: true, most: 3000, escape: asIs, bring: bark},
 	"discord": {titled: true, most: 1900, bring: discord},
 	"generic": {
 		escape: asIs, adjust: adjustGeneric, bring: generic, custom: true, anyParameter: true,
@@ -52,19 +51,15 @@ var services = map[string]service{
 	"googlechat": {bring: googleChat, anyParameter: true},
 	"gotify":     {titled: true, escape: asIs, bring: gotify},
 	"hangouts":   {bring: googleChat, anyParameter: true},
-	"ifttt":      {titled: true, most: 1000, escape: asIs, bring: ifttt},
-	"join":       {titled: true, most: 2000, escape: asIs, bring: join},
 	"lark":       {titled: true, bring: lark},
 	"matrix":     {bring: matrix},
 	"mattermost": {bring: mattermost},
-	"notifiarr":  {bring: notifiarr, custom: true, anyParameter: true},
 	"ntfy": {
 		titled: true, escape: asIs, bring: ntfy,
 		harmless: []string{"cache", "disabletls", "firebase", "priority", "scheme", "tags"},
 	},
 	"opsgenie":   {titled: true, escape: asIs, bring: opsgenie},
 	"pagerduty":  {most: 1000, escape: asIs, bring: pagerDuty},
-	"pushbullet": {titled: true, escape: asIs, bring: pushbullet},
 	"pushover":   {titled: true, most: 1000, escape: asIs, bring: pushover},
 	"rocketchat": {bring: rocketChat, anyParameter: true},
 	"signal":     {most: 1900, escape: asIs, bring: signal},
@@ -79,10 +74,13 @@ var services = map[string]service{
 	"zulip":    {bring: zulip, anyParameter: true},
 }
 
-func bark(a *address, title, text string, post poster) {
-	body := fields{"body": text, "device_key": a.password, "title": title, "badge": a.number(10, "0", "badge")}
-	body.with(a, "sound", "icon", "group", "url", "category", "copy")
-	post(call{url: a.at(path.Join("/", a.Path, "push")), body: body, took: is("code", 200.0)})
+// replaced says how messages go out to services that have no form of address of their own any more.
+var replaced = map[string]string{
+	"bark":       "write generic://api.day.app/push?template=json&messagekey=body&$device_key=DEVICEKEY",
+	"ifttt":      "write generic://maker.ifttt.com/trigger/EVENT/with/key/KEY?template=json&titlekey=value1&messagekey=value2",
+	"join":       "send to another service, such as ntfy://ntfy.sh/TOPIC",
+	"notifiarr":  "send to the channel of Discord itself: write discord://TOKEN@WEBHOOKID",
+	"pushbullet": "write generic://api.pushbullet.com/v2/pushes?template=json&messagekey=body&$type=note&@accessToken=TOKEN",
 }
 
 // discordColors are those of the bar beside a message.
@@ -197,31 +195,6 @@ func gotifyDate(text string) string {
 	return ""
 }
 
-func ifttt(a *address, title, text string, post poster) {
-	body := fields{"value1": a.text("value1"), "value2": a.text("value2"), "value3": a.text("value3")}
-	titleAt, textAt := a.oneOf("0|1|2|3", "0", "titlevalue"), a.oneOf("1|2|3", "2", "messagevalue")
-	if titleAt != "0" {
-		body["value"+titleAt] = title
-	}
-	body["value"+textAt] = text
-	for _, event := range a.list("events") {
-		post(call{url: "https://maker.ifttt.com/trigger/" + event + "/with/key/" + a.Hostname(), body: body})
-	}
-	a.need(a.Hostname() != "" && titleAt != textAt)
-}
-
-func join(a *address, title, text string, post poster) {
-	query := url.Values{"deviceIds": {a.text("devices")}, "apikey": {a.password}, "text": {text}, "title": {title}}
-	if icon := a.text("icon"); icon != "" {
-		query.Set("icon", icon)
-	}
-	a.need(query.Get("deviceIds") != "" && a.password != "")
-	post(call{
-		url:    "https://joinjoaomgcd.appspot.com/_ah/api/messaging/v1/sendPush?" + query.Encode(),
-		header: header{"Content-Type": "text/plain"},
-	})
-}
-
 func lark(a *address, title, text string, post poster) {
 	a.ignore("link")
 	host, token := cmp.Or(a.Host, "open.larksuite.com"), strings.Trim(a.Path, "/")
@@ -240,25 +213,6 @@ func mattermost(a *address, _, text string, post poster) {
 	a.need(a.parts[0] != "")
 	body := fields{"text": text}.icon(a).set("username", a.user).set("channel", append(a.parts, "")[1])
 	post(call{url: a.at("/hooks/" + a.parts[0]), body: body})
-}
-
-func notifiarr(a *address, _, text string, post poster) {
-	key := a.Host
-	if a.secure != "" {
-		_, rest, _ := strings.Cut(a.Path, "/passthrough/")
-		key, _, _ = strings.Cut(rest, "/")
-	}
-	show := fields{"text": fields{"description": text}}.with(a, "color").set("images", fields{}.with(a, "thumbnail", "image"))
-	if channel := a.text("channel"); channel != "" {
-		id, err := strconv.Atoi(channel)
-		a.need(err == nil)
-		show["ids"] = fields{"channel": id}
-	}
-	post(call{
-		url:    "https://notifiarr.com/api/v1/notification/passthrough/" + key,
-		header: header{"Accept": "application/json"},
-		body:   fields{"notification": fields{"name": a.or("gpuwhy", "name")}, "discord": show},
-	})
 }
 
 // ntfyPriorities say how loud a phone is.
@@ -355,30 +309,6 @@ func pagerDuty(a *address, _, text string, post poster) {
 // server returns the host and the port of the URL, or others where it has none.
 func (a *address) server(host, port string) string {
 	return cmp.Or(a.Hostname(), host) + ":" + cmp.Or(a.Port(), port)
-}
-
-func pushbullet(a *address, title, text string, post poster) {
-	a.need(len(a.Hostname()) == 34)
-	targets := strings.Split(strings.TrimPrefix(a.Path, "/"), "/")
-	if a.Fragment != "" {
-		targets = append(targets, "#"+a.Fragment)
-	}
-	for _, target := range targets {
-		body := fields{"type": "note", "title": title, "body": text, "email": "", "channel_tag": "", "device_iden": ""}
-		_, domain, email := strings.Cut(target, "@")
-		switch channel, ok := strings.CutPrefix(target, "#"); {
-		case email && strings.Contains(domain, "."):
-			body["email"] = target
-		case ok:
-			body["channel_tag"] = channel
-		default:
-			body["device_iden"] = target
-		}
-		post(call{
-			url: "https://api.pushbullet.com/v2/pushes", body: body, took: is("active", true),
-			header: header{"Access-Token": a.Hostname()},
-		})
-	}
 }
 
 func pushover(a *address, title, text string, post poster) {
