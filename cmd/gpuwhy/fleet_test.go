@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/executable"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
@@ -42,7 +41,7 @@ func TestFleetJoin(t *testing.T) {
 		t.Fatalf("join-command: %+v", joined)
 	}
 	bin := t.TempDir()
-	if err := executable.Write(filepath.Join(bin, "gpuwhy"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")); err != nil {
+	if err := testkit.WriteProgram(filepath.Join(bin, "gpuwhy"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")); err != nil {
 		t.Fatal(err)
 	}
 	creds := filepath.Join(home, ".config", "gpuwhy", "fleet.creds")
