@@ -92,7 +92,7 @@ func TestCheckConfigBesideARunningProgram(t *testing.T) {
 	}
 	defer ln.Close()
 	dir := filepath.Join(t.TempDir(), "not", "yet")
-	r := command(t, nil, "check-config", "--state-dir="+dir, "--listen="+ln.Addr().String(), "--source=simulate:rtx-4090")
+	r := inside("check-config", "--state-dir="+dir, "--listen="+ln.Addr().String(), "--source=simulate:rtx-4090")
 	if r.code != exitOK || !strings.Contains(r.stdout, "is good") || !strings.Contains(r.stderr, "another program listens on "+ln.Addr().String()) {
 		t.Errorf("%+v", r)
 	}

@@ -228,7 +228,7 @@ func TestSnapshotWithoutADriverSaysWhy(t *testing.T) {
 
 func TestSimulatedSaysSo(t *testing.T) {
 	t.Parallel()
-	r := command(t, nil, "snapshot", "--source=simulate:dgx-h100")
+	r := inside("snapshot", "--source=simulate:dgx-h100")
 	if r.code != exitOK || !strings.Contains(r.stdout, "SIMULATED") || strings.Count(r.stdout, "NVIDIA H100") < 8 {
 		t.Errorf("exit status %d:\n%s", r.code, r.stdout)
 	}
@@ -239,7 +239,7 @@ func TestHealthcheck(t *testing.T) {
 	p := start(t, nil, "--source=simulate:rtx-4090", "--base-path=/x/")
 	p.dial().next("gpu_status", nil)
 	p.await("there is a reading", func(contract.Update) bool { return true })
-	if r := command(t, nil, "healthcheck", p.url); r.code != exitOK || r.stdout != "ready\n" {
+	if r := inside("healthcheck", p.url); r.code != exitOK || r.stdout != "ready\n" {
 		t.Errorf("exit status %d: %s%s", r.code, r.stdout, r.stderr)
 	}
 	listen := strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/x/")
@@ -249,7 +249,7 @@ func TestHealthcheck(t *testing.T) {
 	if err := p.stop(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if r := command(t, nil, "healthcheck", p.url); r.code != exitError || strings.Count(r.stderr, "\n") != 1 {
+	if r := inside("healthcheck", p.url); r.code != exitError || strings.Count(r.stderr, "\n") != 1 {
 		t.Errorf("of one that ended: exit status %d: %s", r.code, r.stderr)
 	}
 }
@@ -268,7 +268,7 @@ func TestHealthcheckPrintsNothingThatActsOnATerminal(t *testing.T) {
 		_, _ = io.WriteString(w, `{"detail":"\u001b[31mred\u009b"}`)
 	}))
 	t.Cleanup(site.Close)
-	r := command(t, nil, "healthcheck", site.URL)
+	r := inside("healthcheck", site.URL)
 	if r.code != exitError || strings.ContainsAny(r.stderr, "\x1b\u009b") || !strings.Contains(r.stderr, "red") {
 		t.Errorf("exit status %d: %q", r.code, r.stderr)
 	}
