@@ -89,31 +89,31 @@ func find(row *catalog.Row, d *gpu.Device) (found catalog.Ref) {
 }
 
 // readingOf knows how each type is written.
-func readingOf(row *catalog.Row, path string, of catalog.Ref) reading {
-	switch of.(type) {
+func readingOf(row *catalog.Row, path string, found catalog.Ref) reading {
+	switch found.(type) {
 	case *gpu.Reading[int]:
 		if row.ID == "clocks.performance_state" {
-			return catalogued(row, path, 1, `"P0"`, `"P1"`)
+			return cataloged(row, path, 1, `"P0"`, `"P1"`)
 		}
-		return catalogued(row, path, 1, "0", "1")
+		return cataloged(row, path, 1, "0", "1")
 	case *gpu.Reading[uint64]:
-		return catalogued[uint64](row, path, 1, "0", "1")
+		return cataloged[uint64](row, path, 1, "0", "1")
 	case *gpu.Reading[bool]:
-		return catalogued(row, path, true, "false", "true")
+		return cataloged(row, path, true, "false", "true")
 	case *gpu.Reading[string]:
-		return catalogued(row, path, "1", `""`, `"1"`)
+		return cataloged(row, path, "1", `""`, `"1"`)
 	case *gpu.Reading[gpu.Bytes]:
-		return catalogued[gpu.Bytes](row, path, 1<<20, "0.0", "1.0")
+		return cataloged[gpu.Bytes](row, path, 1<<20, "0.0", "1.0")
 	case *gpu.Reading[time.Time]:
-		return catalogued(row, path, time.Unix(1, 5e8), `"0001-01-01T00:00:00.000000Z"`, `"1970-01-01T00:00:01.500000Z"`)
+		return cataloged(row, path, time.Unix(1, 5e8), `"0001-01-01T00:00:00.000000Z"`, `"1970-01-01T00:00:01.500000Z"`)
 	case *gpu.Reading[gpu.ClockEventReasons]:
-		return catalogued(row, path, gpu.ReasonIdle, "[]", `["gpu_idle"]`)
+		return cataloged(row, path, gpu.ReasonIdle, "[]", `["gpu_idle"]`)
 	case *gpu.Reading[[]gpu.XID]:
-		return catalogued(row, path, []gpu.XID{{Code: 777, Count: 2, Earlier: 1, Last: fixture.Time, Culprit: gpu.Culprit{PID: 7, Name: "python3"}}}, "[]",
+		return cataloged(row, path, []gpu.XID{{Code: 777, Count: 2, Earlier: 1, Last: fixture.Time, Culprit: gpu.Culprit{PID: 7, Name: "python3"}}}, "[]",
 			`[{"code":777,"count":2,"earlier":1,"last":"2026-03-14T15:09:26.535897Z","severity":null,"meaning":null,"advice":null,`+
 				`"process":"python3","pid":7}]`)
 	case *gpu.Reading[[]gpu.Fault]:
-		return catalogued(row, path, []gpu.Fault{{Kind: gpu.FaultWedged, Count: 1, Last: fixture.Time}}, "[]",
+		return cataloged(row, path, []gpu.Fault{{Kind: gpu.FaultWedged, Count: 1, Last: fixture.Time}}, "[]",
 			`[{"kind":"wedged","engine":null,"count":1,"earlier":0,"last":"2026-03-14T15:09:26.535897Z","severity":"critical",`+
 				`"meaning":"the driver has given the GPU up","advice":"Restart the machine. If it comes again, update the driver and the firmware, `+
 				`and have the GPU tested.","process":null,"pid":null}]`)
@@ -136,15 +136,15 @@ func readingOf(row *catalog.Row, path string, of catalog.Ref) reading {
 	case *gpu.Reading[gpu.Microseconds]:
 		return number[gpu.Microseconds](row, path)
 	}
-	panic(fmt.Sprintf("%s: how is a %T written?", row.ID, of))
+	panic(fmt.Sprintf("%s: how is a %T written?", row.ID, found))
 }
 
-func catalogued[T any](row *catalog.Row, path string, one T, zeroText, oneText string) reading {
+func cataloged[T any](row *catalog.Row, path string, one T, zeroText, oneText string) reading {
 	return written(path, func(d *gpu.Device) *gpu.Reading[T] { return find(row, d).(*gpu.Reading[T]) }, one, zeroText, oneText)
 }
 
 func number[T ~float64](row *catalog.Row, path string) reading {
-	return catalogued[T](row, path, 1, "0.0", "1.0")
+	return cataloged[T](row, path, 1, "0.0", "1.0")
 }
 
 // Whatever a device reports and does not report: an absent reading is null with

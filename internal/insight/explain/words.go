@@ -77,12 +77,12 @@ func separates(r rune) bool {
 	return unicode.Is(unicode.Z, r)
 }
 
-var sentenceWords = setOf(`anything anybody anyone everything everybody everyone noone nothing nobody something somebody someone
+var sentenceWords = newSet(`anything anybody anyone everything everybody everyone noone nothing nobody something somebody someone
 	none nowhere no not a an the it they you your what who work idle unknown process processes gpu gpus fan fans display heat dust gpuwhy`)
 
-func setOf(words string) map[string]bool {
+func newSet(words string) map[string]bool {
 	set := map[string]bool{}
-	for _, word := range strings.Fields(words) {
+	for word := range strings.FieldsSeq(words) {
 		set[word] = true
 	}
 	return set
