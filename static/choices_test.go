@@ -8,11 +8,11 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
 // where are the address and the page that is shown.
-func untilAt(t *testing.T, tab *browsertest.Tab, query string) {
+func untilAt(t *testing.T, tab *browser.Tab, query string) {
 	t.Helper()
 	tab.Until(fmt.Sprintf(`location.search === %q`, query))
 	sameAsServed(t, tab)
@@ -28,7 +28,7 @@ func TestChoices(t *testing.T) {
 	untilAt(t, tab, "?sort=memory")
 	do(tab, `document.querySelector('.processes thead .of-memory a').click()`)
 	tab.Until(`location.search.includes("sort=memory") && location.search !== "?sort=memory"`)
-	second := browsertest.Ask[string](tab, `location.search`)
+	second := browser.Ask[string](tab, `location.search`)
 	untilAt(t, tab, second)
 	do(tab, `history.back()`)
 	untilAt(t, tab, "?sort=memory")
@@ -40,7 +40,7 @@ func TestChoices(t *testing.T) {
 	// A form keeps what it is not about, and forgets what is no choice any more.
 	do(tab, `((list) => { list.value = "user"; list.dispatchEvent(new Event("input", { bubbles: true })); })(document.querySelector("form.filters [name=group]"))`)
 	tab.Until(`new URLSearchParams(location.search).get("group") === "user" && new URLSearchParams(location.search).get("sort") === "memory"`)
-	untilAt(t, tab, browsertest.Ask[string](tab, `location.search`))
+	untilAt(t, tab, browser.Ask[string](tab, `location.search`))
 	tab.Do(chromedp.SendKeys("form.filters [name=q]", "python"))
 	tab.Until(`new URLSearchParams(location.search).get("q") === "python"`)
 	sameAsServed(t, tab)
@@ -51,14 +51,14 @@ func TestChoices(t *testing.T) {
 	do(tab, `history.back()`)
 	tab.Until(`!new URLSearchParams(location.search).has("q")`)
 	sameAsServed(t, tab)
-	if got := browsertest.Ask[string](tab, `[...new FormData(document.querySelector("form.filters"))].filter(([, v]) => v).map(([n, v]) => n + "=" + v).sort().join("&")`); got != browsertest.Ask[string](tab, `[...new URLSearchParams(location.search)].map(([n, v]) => n + "=" + v).sort().join("&")`) {
+	if got := browser.Ask[string](tab, `[...new FormData(document.querySelector("form.filters"))].filter(([, v]) => v).map(([n, v]) => n + "=" + v).sort().join("&")`); got != browser.Ask[string](tab, `[...new URLSearchParams(location.search)].map(([n, v]) => n + "=" + v).sort().join("&")`) {
 		t.Errorf("the form has %s", got)
 	}
-	at := browsertest.Ask[string](tab, `location.search`)
+	at := browser.Ask[string](tab, `location.search`)
 	tab.Do(chromedp.Reload())
 	tab.Until(`document.getElementById("state")?.dataset.state !== "still" && wire.open === 1`)
 	untilAt(t, tab, at)
-	if n := browsertest.Ask[string](tab, `sessionStorage.loads`); n != "2" {
+	if n := browser.Ask[string](tab, `sessionStorage.loads`); n != "2" {
 		t.Errorf("it was loaded %s times, once by hand", n)
 	}
 	quiet(tab)
@@ -99,7 +99,7 @@ func TestADialogIsAChoice(t *testing.T) {
 	s.next(s.example("idle"))
 	tab.Until(`document.getElementById("process-ended") !== null`)
 	open()
-	at := browsertest.Ask[string](tab, `location.href`)
+	at := browser.Ask[string](tab, `location.href`)
 	tab.Visit(at)
 	open()
 	quiet(tab)
@@ -134,12 +134,12 @@ func TestChoicesLast(t *testing.T) {
 	visit("processes", "?group=user")
 	visit("alerts", "?group=gpu")
 	visit("", "?sort=temperature")
-	if got := browsertest.Ask[string](tab, `document.querySelector("form.choices [name=sort]").value`); got != "temperature" {
+	if got := browser.Ask[string](tab, `document.querySelector("form.choices [name=sort]").value`); got != "temperature" {
 		t.Errorf("the form has %s", got)
 	}
 	do(tab, `localStorage.setItem("gpuwhy sort", "of yore")`)
 	visit("", "")
-	if n := browsertest.Ask[int](tab, `wire.whole`); n != 0 {
+	if n := browser.Ask[int](tab, `wire.whole`); n != 0 {
 		t.Errorf("the page was asked for %d times more", n)
 	}
 	quiet(tab)

@@ -6,11 +6,11 @@ import (
 	"os"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	browsertest.Close()
+	browser.Close()
 	os.Exit(code)
 }

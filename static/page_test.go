@@ -19,8 +19,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // wide are elements that make the page wide.
@@ -69,8 +69,8 @@ func TestNothingOverflows(t *testing.T) {
 				sameAsServed(t, tab)
 				for _, width := range []int64{320, 390, 768, 1440, 3840} {
 					tab.Resize(width, 900)
-					if got := browsertest.Ask[int](tab, `document.documentElement.scrollWidth`); got > int(width) {
-						t.Errorf("%s at %d: %d wide: %s", e.Name, width, got, browsertest.Ask[string](tab, wide))
+					if got := browser.Ask[int](tab, `document.documentElement.scrollWidth`); got > int(width) {
+						t.Errorf("%s at %d: %d wide: %s", e.Name, width, got, browser.Ask[string](tab, wide))
 					}
 				}
 			}
@@ -90,9 +90,9 @@ func TestKeyboardReachesAll(t *testing.T) {
 			s.publish(s.example("eight"))
 			tab := s.open(t, page, 1440, 900)
 			do(tab, `window.all = new Set([...(document.querySelector("dialog:modal") ?? document).querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")].filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.disabled && e.tabIndex >= 0 && !(e.type === "radio" && !e.checked)))`)
-			for range browsertest.Ask[int](tab, `all.size + 10`) {
+			for range browser.Ask[int](tab, `all.size + 10`) {
 				tab.Do(chromedp.KeyEvent("\t"))
-				if got := browsertest.Ask[string](tab, `(() => {
+				if got := browser.Ask[string](tab, `(() => {
 				  const e = document.activeElement;
 				  all.delete(e);
 				  const look = getComputedStyle(e);
@@ -101,7 +101,7 @@ func TestKeyboardReachesAll(t *testing.T) {
 					t.Errorf("it does not show that it is reached: %s", got)
 				}
 			}
-			if left := browsertest.Ask[string](tab, `[...all].map((e) => e.outerHTML.slice(0, 150)).join("\n")`); left != "" {
+			if left := browser.Ask[string](tab, `[...all].map((e) => e.outerHTML.slice(0, 150)).join("\n")`); left != "" {
 				t.Errorf("the keyboard does not reach\n%s", left)
 			}
 			quiet(tab)
@@ -114,9 +114,9 @@ func TestPrints(t *testing.T) {
 	t.Parallel()
 	_, tab := shown(t, "eight", "")
 	tab.Prefer("prefers-color-scheme: dark")
-	browsertest.Call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
+	browser.Call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}})
 	tab.Settle()
-	if got := browsertest.Ask[string](tab, `[getComputedStyle(document.body).color.match(/\d+/g).every((part) => part < 40), getComputedStyle(document.documentElement).backgroundColor, ...["#pause", "#find", "#more"].map((e) => document.querySelector(e).checkVisibility())].join(" ")`); got != "true rgb(255, 255, 255) false false false" {
+	if got := browser.Ask[string](tab, `[getComputedStyle(document.body).color.match(/\d+/g).every((part) => part < 40), getComputedStyle(document.documentElement).backgroundColor, ...["#pause", "#find", "#more"].map((e) => document.querySelector(e).checkVisibility())].join(" ")`); got != "true rgb(255, 255, 255) false false false" {
 		t.Errorf("printed: %s", got)
 	}
 	quiet(tab)
@@ -157,14 +157,14 @@ func doesNotGrow(t *testing.T, page string, updates int) {
 		machine(n)
 	}
 	tab := s.open(t, page, 1440, 900)
-	browsertest.Call(tab, performance.Enable, performance.EnableParams{})
+	browser.Call(tab, performance.Enable, performance.EnableParams{})
 	holds := func() map[string]float64 {
 		sameAsServed(t, tab)
 		for range 3 { // what nobody holds goes in steps
-			browsertest.Call(tab, heapprofiler.CollectGarbage, cdp.Empty{})
+			browser.Call(tab, heapprofiler.CollectGarbage, cdp.Empty{})
 		}
-		out := map[string]float64{"elements": browsertest.Ask[float64](tab, `document.querySelectorAll("*").length`)}
-		for _, m := range browsertest.Call(tab, performance.GetMetrics, cdp.Empty{}).Metrics {
+		out := map[string]float64{"elements": browser.Ask[float64](tab, `document.querySelectorAll("*").length`)}
+		for _, m := range browser.Call(tab, performance.GetMetrics, cdp.Empty{}).Metrics {
 			out[m.Name] = m.Value
 		}
 		return out
@@ -210,13 +210,13 @@ func BenchmarkUpdateOfAPage(b *testing.B) {
 			frames := func(cause func()) {
 				do(tab, `window.came = new Promise((done) => document.body.addEventListener("patched", () => requestAnimationFrame(() => requestAnimationFrame(() => done(true))), { once: true }))`)
 				cause()
-				browsertest.Ask[bool](tab, `came`)
+				browser.Ask[bool](tab, `came`)
 			}
 			frames(step)
-			browsertest.Call(tab, performance.Enable, performance.EnableParams{})
+			browser.Call(tab, performance.Enable, performance.EnableParams{})
 			durations := func() map[string]float64 {
 				sums := map[string]float64{}
-				for _, m := range browsertest.Call(tab, performance.GetMetrics, cdp.Empty{}).Metrics {
+				for _, m := range browser.Call(tab, performance.GetMetrics, cdp.Empty{}).Metrics {
 					sums[m.Name] = m.Value
 				}
 				return sums
@@ -285,17 +285,17 @@ func TestWordsStayWhole(t *testing.T) {
 			tab := s.open(t, page, 1440, 900)
 			for _, width := range []int64{320, 360, 390, 620, 768, 1024, 1280, 1440, 1920, 2560} {
 				tab.Resize(width, 900)
-				if got := browsertest.Ask[string](tab, broken); got != "" {
+				if got := browser.Ask[string](tab, broken); got != "" {
 					t.Errorf("at %d it breaks %s", width, got)
 				}
-				if got := browsertest.Ask[bool](tab, unclipped); !got {
+				if got := browser.Ask[bool](tab, unclipped); !got {
 					t.Errorf("at %d there is no room for how new the page is", width)
 				}
-				if got := browsertest.Ask[string](tab, `[...document.querySelectorAll(".top .brand, .top .nav > a, .top .host")].filter((e) => e.checkVisibility() && e.getBoundingClientRect().height > 60).map((e) => e.textContent).join(", ")`); got != "" {
+				if got := browser.Ask[string](tab, `[...document.querySelectorAll(".top .brand, .top .nav > a, .top .host")].filter((e) => e.checkVisibility() && e.getBoundingClientRect().height > 60).map((e) => e.textContent).join(", ")`); got != "" {
 					t.Errorf("at %d the header has more than one line: %s", width, got)
 				}
 			}
-			if got := browsertest.Ask[string](tab, `document.querySelector(".host b").title`); got != s.opt.Node {
+			if got := browser.Ask[string](tab, `document.querySelector(".host b").title`); got != s.opt.Node {
 				t.Errorf("the whole name is %q", got)
 			}
 			quiet(tab)
@@ -340,7 +340,7 @@ func TestLoadingMovesNothing(t *testing.T) {
 				}
 			})
 			s.proxy.Store(&slow)
-			tab := browsertest.Open(t, size[0], size[1])
+			tab := browser.Open(t, size[0], size[1])
 			tab.StopClock()
 			tab.Before(`window.moved = []; new PerformanceObserver((list) => {
 			  for (const e of list.getEntries()) moved.push([e.value, e.sources.map(({ node }) => node?.id || node?.className || node?.nodeName)]);
@@ -354,8 +354,8 @@ func TestLoadingMovesNothing(t *testing.T) {
 			tab.Visit(s.URL)
 			untilState(tab, "live")
 			tab.Settle()
-			if got := browsertest.Ask[float64](tab, `moved.reduce((all, [value]) => all + value, 0)`); got > .02 {
-				t.Errorf("it moves by %.3f: %s", got, browsertest.Ask[string](tab, `JSON.stringify(moved)`))
+			if got := browser.Ask[float64](tab, `moved.reduce((all, [value]) => all + value, 0)`); got > .02 {
+				t.Errorf("it moves by %.3f: %s", got, browser.Ask[string](tab, `JSON.stringify(moved)`))
 			}
 		})
 	}
@@ -368,7 +368,7 @@ func TestAWallShowsAllCards(t *testing.T) {
 	for _, size := range [][2]int64{{1280, 720}, {1366, 768}, {1920, 1080}, {3840, 2160}, {1080, 1920}} {
 		tab.Resize(size[0], size[1])
 		tab.Settle()
-		if got := browsertest.Ask[string](tab, `[...document.querySelectorAll(".cards > .card")].map((e) => e.getBoundingClientRect().bottom <= innerHeight).join(" ") + " " + (document.documentElement.scrollWidth <= innerWidth)`); got != strings.Repeat("true ", 9)[:44] {
+		if got := browser.Ask[string](tab, `[...document.querySelectorAll(".cards > .card")].map((e) => e.getBoundingClientRect().bottom <= innerHeight).join(" ") + " " + (document.documentElement.scrollWidth <= innerWidth)`); got != strings.Repeat("true ", 9)[:44] {
 			t.Errorf("at %d by %d: %s", size[0], size[1], got)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
 // busiest makes another process the one that draws most, so that rows move.
@@ -40,7 +40,7 @@ func TestUpdatesLeaveTheReaderAlone(t *testing.T) {
 	s.publish(busiest(s, 0))
 	tab := s.open(t, "processes?group=none", 1440, 400)
 	order := func() string {
-		return browsertest.Ask[string](tab, `[...document.querySelectorAll(".processes tbody tr")].map((r) => r.dataset.key).join(" ")`)
+		return browser.Ask[string](tab, `[...document.querySelectorAll(".processes tbody tr")].map((r) => r.dataset.key).join(" ")`)
 	}
 	before := order()
 	do(tab, `window.stays = document.querySelector(".processes tbody tr:last-child a"), stays.focus(), scrollTo(0, 60)`)
@@ -49,10 +49,10 @@ func TestUpdatesLeaveTheReaderAlone(t *testing.T) {
 		s.next(busiest(s, n))
 		sameAsServed(t, tab)
 		moved = moved || order() != before
-		if got := browsertest.Ask[string](tab, `document.activeElement === stays ? "" : document.activeElement.outerHTML.slice(0, 100)`); got != "" {
+		if got := browser.Ask[string](tab, `document.activeElement === stays ? "" : document.activeElement.outerHTML.slice(0, 100)`); got != "" {
 			t.Errorf("after %d updates the focus is on %s", n, got)
 		}
-		if got := browsertest.Ask[float64](tab, `scrollY`); got != 60 {
+		if got := browser.Ask[float64](tab, `scrollY`); got != 60 {
 			t.Errorf("the page is at %v", got)
 		}
 	}
@@ -68,7 +68,7 @@ func TestUpdatesLeaveTheReaderAlone(t *testing.T) {
 	s.next(busiest(s, 2))
 	tab.Until(`location.search.includes("q=ab")`)
 	sameAsServed(t, tab)
-	if got := browsertest.Ask[string](tab, `document.activeElement.name + "=" + document.activeElement.value`); got != "q=ab" {
+	if got := browser.Ask[string](tab, `document.activeElement.name + "=" + document.activeElement.value`); got != "q=ab" {
 		t.Errorf("what is typed is %s", got)
 	}
 	quiet(tab)
@@ -80,7 +80,7 @@ func TestUpdatesLeaveTheReaderAlone(t *testing.T) {
 	for n := range 4 {
 		s.next(busiest(s, n))
 		sameAsServed(t, tab)
-		if got := browsertest.Ask[string](tab, `[document.getElementById("evidence").open, getSelection().toString(), scrollY].join(" ")`); got != "true GPUs 200" {
+		if got := browser.Ask[string](tab, `[document.getElementById("evidence").open, getSelection().toString(), scrollY].join(" ")`); got != "true GPUs 200" {
 			t.Errorf("after update %d: %s", n, got)
 		}
 	}
@@ -108,7 +108,7 @@ func TestAlertsLeaveWhatIsTyped(t *testing.T) {
 	for _, which := range [][]int{{3, 1}, {3, 1, 0}, {3, 0}, {3}} {
 		s.next(lost(which...))
 		sameAsServed(t, tab)
-		if got := browsertest.Ask[string](tab, `[document.activeElement === field, field.isConnected, field.value, row.open].join(" ")`); got != "true true half a sen true" {
+		if got := browser.Ask[string](tab, `[document.activeElement === field, field.isConnected, field.value, row.open].join(" ")`); got != "true true half a sen true" {
 			t.Errorf("with %v lost: %s", which, got)
 		}
 	}
@@ -135,13 +135,13 @@ func TestTimesAreTheReaders(t *testing.T) {
 				page = "gpu/" + s.example("eight").Devices[0].UUID
 			}
 			s.publish(lost(false))
-			tab := browsertest.Open(t, 1440, 900)
+			tab := browser.Open(t, 1440, 900)
 			readIn(tab, "de-DE", "Europe/Berlin")
 			tab.Before(wire)
 			tab.Visit(s.URL + page)
 			tab.Until(`wire.open === 1`)
 			for i := range 4 {
-				if left := browsertest.Ask[string](tab, `[...document.querySelectorAll("body *")].flatMap((e) => e.closest("script, noscript, .of-running") ? [] : [e.title ?? "", ...[...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data)]).filter((s) => /\bUTC\b/.test(s)).join("; ")`); left != "" {
+				if left := browser.Ask[string](tab, `[...document.querySelectorAll("body *")].flatMap((e) => e.closest("script, noscript, .of-running") ? [] : [e.title ?? "", ...[...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data)]).filter((s) => /\bUTC\b/.test(s)).join("; ")`); left != "" {
 					t.Errorf("it still has %s", left)
 				}
 				s.next(lost(i%2 == 0))

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // A walk goes through Moments at random: most differ little from the one before, some in all.
@@ -180,7 +180,7 @@ func staysTheSame(t *testing.T, page string, seed uint64, steps int) {
 			if w.IntN(2) == 0 {
 				do(tab, fmt.Sprintf(choice, w.IntN(3), w.Float64()))
 			}
-			at := browsertest.Ask[string](tab, `location.href`)
+			at := browser.Ask[string](tab, `location.href`)
 			for range 1 + w.IntN(12) {
 				w.step()
 				get(t, at)
@@ -194,9 +194,9 @@ func staysTheSame(t *testing.T, page string, seed uint64, steps int) {
 			t.Fatalf("step %d of seed %d", i, seed)
 		}
 	}
-	used := browsertest.Ask[map[string]int](tab, `wire`)
+	used := browser.Ask[map[string]int](tab, `wire`)
 	t.Logf("%v", used)
-	if used["patched"] < steps/3 || !browsertest.Ask[bool](tab, `window.sameDocument === true`) {
+	if used["patched"] < steps/3 || !browser.Ask[bool](tab, `window.sameDocument === true`) {
 		t.Errorf("the page was not patched, or was loaded anew: %v", used)
 	}
 	quiet(tab, expected...)

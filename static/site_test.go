@@ -21,11 +21,11 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
@@ -36,7 +36,7 @@ var birth = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
 // A site is the program itself, with made-up readings. What its clock names stands still but where a test
 // moves it, so that a page is the same each time that it is rendered. So does the clock of its pages'
-// scripts ([browsertest.Tab.Pass]). Beside it are the modules as they are written.
+// scripts ([browser.Tab.Pass]). Beside it are the modules as they are written.
 type site struct {
 	*app.App
 	URL     string
@@ -199,7 +199,7 @@ func (s *site) example(name string) *gpu.Snapshot { return fixture.Named(name, s
 func (s *site) fixture(name string) *gpu.Snapshot { return fixture.Named(name, s.now).Snapshot }
 
 // shown begins a site with an example, and opens a page of it.
-func shown(t *testing.T, name, page string) (*site, *browsertest.Tab) {
+func shown(t *testing.T, name, page string) (*site, *browser.Tab) {
 	t.Helper()
 	s := newSite(t)
 	s.publish(s.example(name))
@@ -227,9 +227,9 @@ window.WebSocket = class extends WebSocket {
 const quick = `Math.random = () => 0;`
 
 // open opens a page in a tab of its own and waits until it is live.
-func (s *site) open(tb testing.TB, page string, width, height int, before ...string) *browsertest.Tab {
+func (s *site) open(tb testing.TB, page string, width, height int, before ...string) *browser.Tab {
 	tb.Helper()
-	tab := browsertest.Open(tb, width, height)
+	tab := browser.Open(tb, width, height)
 	tab.StopClock()
 	for _, script := range append([]string{wire, quick}, before...) {
 		tab.Before(script)
@@ -240,7 +240,7 @@ func (s *site) open(tb testing.TB, page string, width, height int, before ...str
 }
 
 // untilState waits for what the page says of how new it is.
-func untilState(tab *browsertest.Tab, state string) {
+func untilState(tab *browser.Tab, state string) {
 	tab.Until(fmt.Sprintf(`document.getElementById("state").dataset.state === %q`, state))
 }
 
@@ -282,27 +282,27 @@ const same = `(async () => {
 })()`
 
 // sameAsServed reports whether the page is what the server would send now, once it is as new as that.
-func sameAsServed(t *testing.T, tab *browsertest.Tab) bool {
+func sameAsServed(t *testing.T, tab *browser.Tab) bool {
 	t.Helper()
 	diff := ""
 	testkit.Until(t, "the page is as new as what the server sends", func() bool {
-		diff = browsertest.Ask[string](tab, same)
+		diff = browser.Ask[string](tab, same)
 		return !strings.HasPrefix(diff, "it is at ")
 	}, func() string { return diff })
 	if diff != "" {
-		t.Errorf("%s is not what the server sends:\n%s", browsertest.Ask[string](tab, `location.pathname + location.search`), diff)
+		t.Errorf("%s is not what the server sends:\n%s", browser.Ask[string](tab, `location.pathname + location.search`), diff)
 	}
 	return diff == ""
 }
 
 // readIn makes the page's reader one of that language and place.
-func readIn(tab *browsertest.Tab, locale, zone string) {
-	browsertest.Call(tab, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: locale})
-	browsertest.Call(tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone})
+func readIn(tab *browser.Tab, locale, zone string) {
+	browser.Call(tab, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: locale})
+	browser.Call(tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone})
 }
 
 // do runs a script in the page.
-func do(tab *browsertest.Tab, script string) {
+func do(tab *browser.Tab, script string) {
 	tab.Do(chromedp.Evaluate[chromedp.Void](`void (` + script + `)`))
 }
 
@@ -310,6 +310,6 @@ func do(tab *browsertest.Tab, script string) {
 var expected = []string{"WebSocket connection to", "Failed to load resource", "the page: Error: 5"}
 
 // quiet fails the test if the console has anything else.
-func quiet(tab *browsertest.Tab, allowed ...string) {
+func quiet(tab *browser.Tab, allowed ...string) {
 	tab.Quiet(append([]string{"<line> attribute y", "<svg> attribute viewBox"}, allowed...)...)
 }

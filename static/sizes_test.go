@@ -17,9 +17,9 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
@@ -205,7 +205,7 @@ func TestTheFirstLoadIsSmall(t *testing.T) {
 	t.Parallel()
 	s, _ := simulated(t, "dgx-h100", 15*time.Minute)
 	tab := s.open(t, "", 1440, 900)
-	loaded := browsertest.Ask[map[string]int](tab, `Object.fromEntries([...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")].map((e) => [e.name.replace(/.*\//, ""), e.encodedBodySize]))`)
+	loaded := browser.Ask[map[string]int](tab, `Object.fromEntries([...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")].map((e) => [e.name.replace(/.*\//, ""), e.encodedBodySize]))`)
 	sum := 0
 	for _, n := range loaded {
 		sum += n
@@ -229,8 +229,8 @@ func TestUpdatesMoveNothing(t *testing.T) {
 				step()
 				sameAsServed(t, tab)
 			}
-			if got := browsertest.Ask[float64](tab, `shift`); got > 0.01 {
-				t.Errorf("it shifts by %.4f: %s", got, browsertest.Ask[string](tab, `shifts.join("\n")`))
+			if got := browser.Ask[float64](tab, `shift`); got > 0.01 {
+				t.Errorf("it shifts by %.4f: %s", got, browser.Ask[string](tab, `shifts.join("\n")`))
 			}
 			quiet(tab)
 		})

@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
 // loads counts how often the page was loaded.
@@ -30,7 +30,7 @@ func TestTheStateIsTrue(t *testing.T) {
 			untilState(tab, "live")
 			// Less than two intervals, and more than a reading and its way may take.
 			tab.Pass(1700 * time.Millisecond)
-			if is := browsertest.Ask[string](tab, `document.getElementById("state").dataset.state`); is != "live" {
+			if is := browser.Ask[string](tab, `document.getElementById("state").dataset.state`); is != "live" {
 				t.Errorf("the next reading may still come, and it is %s", is)
 			}
 			tab.Pass(time.Millisecond)
@@ -43,7 +43,7 @@ func TestTheStateIsTrue(t *testing.T) {
 			tab.Until(`/^Connection lost/.test(document.getElementById("state").innerText)`)
 			s.next(s.example("one"))
 			untilState(tab, "polling")
-			if !browsertest.Ask[bool](tab, `!document.body.hasAttribute("data-stale")`) {
+			if !browser.Ask[bool](tab, `!document.body.hasAttribute("data-stale")`) {
 				t.Error("what was asked for is called old")
 			}
 			s.refuse.Store(false)
@@ -90,21 +90,21 @@ func TestPause(t *testing.T) {
 	s, tab := shown(t, "eight", "?show=busy")
 	tab.Do(chromedp.Click("#pause"))
 	untilState(tab, "paused")
-	if got := browsertest.Ask[string](tab, `document.getElementById("pause").innerText.trim() + location.search`); got != "Resume?show=busy&paused=1" {
+	if got := browser.Ask[string](tab, `document.getElementById("pause").innerText.trim() + location.search`); got != "Resume?show=busy&paused=1" {
 		t.Errorf("it is %s", got)
 	}
 	do(tab, `window.changes = [], new MutationObserver((list) => { for (const m of list) if (!m.target.closest?.("#state") && !m.target.parentElement?.closest("#state")) changes.push(m.type + " " + m.attributeName + " " + m.target.nodeName); })
 	  .observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true })`)
-	got := browsertest.Ask[int](tab, `wire.patched + wire.whole`)
+	got := browser.Ask[int](tab, `wire.patched + wire.whole`)
 	s.next(s.example("one"))
 	tab.Until(fmt.Sprintf(`wire.patched + wire.whole > %d`, got)) // it has come
 	tab.Settle()
-	if got := browsertest.Ask[string](tab, `changes.join("; ")`); got != "" {
+	if got := browser.Ask[string](tab, `changes.join("; ")`); got != "" {
 		t.Errorf("it changes: %s", got)
 	}
 	tab.Do(chromedp.Click("#pause"))
 	sameAsServed(t, tab)
-	if got := browsertest.Ask[string](tab, `document.getElementById("pause").innerText.trim() + location.search`); got != "Pause?show=busy" {
+	if got := browser.Ask[string](tab, `document.getElementById("pause").innerText.trim() + location.search`); got != "Pause?show=busy" {
 		t.Errorf("it is %s", got)
 	}
 
@@ -131,7 +131,7 @@ func TestAnotherVersionIsLoaded(t *testing.T) {
 	tab.Until(`document.body?.dataset.version === "v2" && wire.open === 1`)
 	s.next(s.example("eight"))
 	sameAsServed(t, tab)
-	if n := browsertest.Ask[string](tab, `sessionStorage.loads`); n != "2" {
+	if n := browser.Ask[string](tab, `sessionStorage.loads`); n != "2" {
 		t.Errorf("it was loaded %s times", n)
 	}
 	quiet(tab, expected...)
@@ -150,11 +150,11 @@ func TestAnotherVersionIsNotLoaded(t *testing.T) {
 	s.cut()
 	tab.Until(`sessionStorage.loads === "2" && document.getElementById("state")?.dataset.state === "lost" && document.body.hasAttribute("data-stale") && /again in 30\ss/.test(document.getElementById("state").innerText)`)
 	for range 3 {
-		came := browsertest.Ask[int](tab, `wire.whole`)
+		came := browser.Ask[int](tab, `wire.whole`)
 		s.next(s.example("eight"))
 		tab.Until(fmt.Sprintf(`wire.whole > %d`, came))
 	}
-	if n := browsertest.Ask[string](tab, `sessionStorage.loads + document.body.dataset.version`); n != "2v1" {
+	if n := browser.Ask[string](tab, `sessionStorage.loads + document.body.dataset.version`); n != "2v1" {
 		t.Errorf("loads and version are %s", n)
 	}
 	tab.Pass(30 * time.Second)
@@ -168,14 +168,14 @@ func TestSwallowedSockets(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.publish(s.example("one"))
-	tab := browsertest.Open(t, 1440, 900)
+	tab := browser.Open(t, 1440, 900)
 	tab.StopClock()
 	tab.Before(wire + quick + `window.WebSocket = class { static CONNECTING = 0; static OPEN = 1; readyState = 0; constructor() { wire.sockets++; } close() { this.readyState = 3; } };`)
 	tab.Visit(s.URL)
 	untilState(tab, "connecting")
 	s.next(s.example("one"))
 	tab.Pass(5 * time.Second)
-	if got := browsertest.Ask[string](tab, `wire.sockets + document.getElementById("state").dataset.state`); got != "1silent" {
+	if got := browser.Ask[string](tab, `wire.sockets + document.getElementById("state").dataset.state`); got != "1silent" {
 		t.Errorf("a socket may still open, and the sockets and the state are %s", got)
 	}
 	tab.Pass(time.Millisecond)
@@ -196,7 +196,7 @@ func TestFindWhileAway(t *testing.T) {
 	s.away.Store(true)
 	tab.Do(chromedp.SendKeys("#palette > input", "about"))
 	tab.Until(`document.querySelector("#found [role=alert]")?.checkVisibility() && document.querySelectorAll("#found a").length === 0`)
-	if got := browsertest.Ask[string](tab, `location.search + document.querySelector("#palette > input").value`); got != "?show=busyabout" {
+	if got := browser.Ask[string](tab, `location.search + document.querySelector("#palette > input").value`); got != "?show=busyabout" {
 		t.Errorf("it is at %s", got)
 	}
 	s.away.Store(false)
@@ -229,7 +229,7 @@ func TestReadNow(t *testing.T) {
 }
 
 // hide makes the tab one that nobody sees, or somebody.
-func hide(tab *browsertest.Tab, hidden bool) {
+func hide(tab *browser.Tab, hidden bool) {
 	do(tab, fmt.Sprintf(`Object.defineProperty(document, "hidden", { value: %v, configurable: true }), document.dispatchEvent(new Event("visibilitychange"))`, hidden))
 }
 
@@ -249,7 +249,7 @@ func TestHidden(t *testing.T) {
 	hide(tab, true)
 	s.next(s.example("eight"))
 	sameAsServed(t, tab)
-	if n := browsertest.Ask[int](tab, `wire.open`); n != 1 {
+	if n := browser.Ask[int](tab, `wire.open`); n != 1 {
 		t.Errorf("it has %d sockets, and is to tell of alerts", n)
 	}
 	quiet(tab)
@@ -276,7 +276,7 @@ func TestWakes(t *testing.T) {
 	untilState(tab, "live")
 
 	// Where both clocks go on while the machine sleeps, the page was not run.
-	sockets := browsertest.Ask[int](tab, `wire.sockets`)
+	sockets := browser.Ask[int](tab, `wire.sockets`)
 	tab.Pass(11 * time.Second)
 	tab.Until(fmt.Sprintf(`wire.sockets > %d`, sockets))
 
@@ -309,7 +309,7 @@ func TestAskingIsAConnection(t *testing.T) {
 		}
 		tab.Pass(step)
 	}
-	if got := browsertest.Ask[string](tab, `states.join("; ") + (document.body.hasAttribute("data-stale") ? " grey" : "")`); got != "" {
+	if got := browser.Ask[string](tab, `states.join("; ") + (document.body.hasAttribute("data-stale") ? " grey" : "")`); got != "" {
 		t.Errorf("it says %s", got)
 	}
 	// It does say so where no reading comes, and where no answer does.
@@ -329,7 +329,7 @@ func TestSocketsThatNeverOpen(t *testing.T) {
 	s := newSite(t)
 	s.publish(s.example("one"))
 	s.refuse.Store(true)
-	tab := browsertest.Open(t, 1440, 900)
+	tab := browser.Open(t, 1440, 900)
 	tab.StopClock()
 	tab.Before(wire + quick + `window.states = new Set(); addEventListener("DOMContentLoaded", () => new MutationObserver(() => states.add(document.getElementById("state").dataset.state))
 	  .observe(document.getElementById("state"), { attributeFilter: ["data-state"] }))`)
@@ -339,7 +339,7 @@ func TestSocketsThatNeverOpen(t *testing.T) {
 		s.pass(200 * time.Millisecond)
 		tab.Pass(200 * time.Millisecond)
 	}
-	if got := browsertest.Ask[string](tab, `[...states].filter((s) => !["connecting", "polling", "silent"].includes(s)).join(" ") + (document.body.hasAttribute("data-stale") ? " and grey" : "")`); got != "" {
+	if got := browser.Ask[string](tab, `[...states].filter((s) => !["connecting", "polling", "silent"].includes(s)).join(" ") + (document.body.hasAttribute("data-stale") ? " and grey" : "")`); got != "" {
 		t.Errorf("it says %s", got)
 	}
 	// Where nothing answers either, it says so.
@@ -385,7 +385,7 @@ func TestSignedOut(t *testing.T) {
 			s.proxy.Store(&proxy)
 			s.cut()
 			untilState(tab, "signedout")
-			if got := browsertest.Ask[string](tab, `document.getElementById("state").innerText + document.body.hasAttribute("data-stale") + document.querySelector("#state a:is(:any-link)").checkVisibility() + sessionStorage.loads`); got != "Signed out: sign in againtruetrue1" {
+			if got := browser.Ask[string](tab, `document.getElementById("state").innerText + document.body.hasAttribute("data-stale") + document.querySelector("#state a:is(:any-link)").checkVisibility() + sessionStorage.loads`); got != "Signed out: sign in againtruetrue1" {
 				t.Errorf("it is %q", got)
 			}
 			s.proxy.Store(nil)

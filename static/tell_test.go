@@ -16,8 +16,8 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
 // atOnce makes alerts fire, and end, with the reading that shows it.
@@ -60,11 +60,11 @@ func TestTellsOfAlerts(t *testing.T) {
 				s.next(lost(which...))
 				sameAsServed(t, tab)
 			}
-			told := browsertest.Ask[[][]string](tab, `told`)
+			told := browser.Ask[[][]string](tab, `told`)
 			if len(told) != 1 || !strings.Contains(told[0][0], "GPU 1") || told[0][1] == "" {
 				t.Errorf("it tells %q", told)
 			}
-			if n := browsertest.Ask[int](tab, `tones`); n != 4 {
+			if n := browser.Ask[int](tab, `tones`); n != 4 {
 				t.Errorf("%d tones, want two when it was asked for, and two for the alert", n)
 			}
 			// It is told over a reload, and not again of what stands.
@@ -72,7 +72,7 @@ func TestTellsOfAlerts(t *testing.T) {
 			tab.Until(`wire.open === 1 && document.getElementById("notify").checked && document.body.hasAttribute("data-told")`)
 			s.next(lost(1, 2))
 			sameAsServed(t, tab)
-			if told := browsertest.Ask[[][]string](tab, `told`); len(told) != 1 || !strings.Contains(told[0][0], "GPU 2") {
+			if told := browser.Ask[[][]string](tab, `told`); len(told) != 1 || !strings.Contains(told[0][0], "GPU 2") {
 				t.Errorf("after a reload it tells %q", told)
 			}
 			quiet(tab)
@@ -112,7 +112,7 @@ func TestCopies(t *testing.T) {
 	for _, page := range []string{"", "processes?process=dgx-07/GPU-00000000-0000-4000-8000-000000000000/9001"} {
 		tab := s.open(t, page, 1440, 900, stubs)
 		do(tab, says)
-		buttons := browsertest.Ask[int](tab, `(window.buttons = [...document.querySelectorAll("[data-copy]")].filter((b) => b.checkVisibility() && (!document.querySelector("dialog:modal") || b.closest("dialog")))).length`)
+		buttons := browser.Ask[int](tab, `(window.buttons = [...document.querySelectorAll("[data-copy]")].filter((b) => b.checkVisibility() && (!document.querySelector("dialog:modal") || b.closest("dialog")))).length`)
 		if buttons == 0 {
 			t.Errorf("%q has nothing to copy", page)
 			continue
@@ -122,11 +122,11 @@ func TestCopies(t *testing.T) {
 		tab.Until(`says(buttons[0]) === "Copied"`)
 		s.next(s.example("eight"))
 		sameAsServed(t, tab)
-		if got := browsertest.Ask[string](tab, `JSON.stringify(copied) === JSON.stringify([buttons[0].dataset.copy]) && document.activeElement === buttons[0] ? "" : JSON.stringify(copied)`); got != "" {
+		if got := browser.Ask[string](tab, `JSON.stringify(copied) === JSON.stringify([buttons[0].dataset.copy]) && document.activeElement === buttons[0] ? "" : JSON.stringify(copied)`); got != "" {
 			t.Errorf("%q copies %s", page, got)
 		}
 		do(tab, `hush()`)
-		if got := browsertest.Ask[string](tab, `says(buttons[0]) || buttons[0].dataset.done || ""`); got != "" {
+		if got := browser.Ask[string](tab, `says(buttons[0]) || buttons[0].dataset.done || ""`); got != "" {
 			t.Errorf("%q goes on saying %q", page, got)
 		}
 
@@ -135,8 +135,8 @@ func TestCopies(t *testing.T) {
 		tab.Do(chromedp.KeyEvent("\r"))
 		tab.Until(`says(buttons[0]) === "Copied" && document.activeElement === buttons[0]`)
 		do(tab, `(window.into = document.createElement("textarea"), (document.querySelector("dialog:modal .told") ?? document.getElementById("told")).append(into), into.focus())`)
-		browsertest.Call(tab, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Commands: []string{"paste"}})
-		if got := browsertest.Ask[string](tab, `into.value === buttons[0].dataset.copy ? "" : "«" + into.value + "»"`); got != "" {
+		browser.Call(tab, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Commands: []string{"paste"}})
+		if got := browser.Ask[string](tab, `into.value === buttons[0].dataset.copy ? "" : "«" + into.value + "»"`); got != "" {
 			t.Errorf("%q copies %s over http", page, got)
 		}
 		do(tab, `(into.remove(), buttons[0].focus(), document.execCommand = () => false)`)
@@ -153,7 +153,7 @@ func TestCopies(t *testing.T) {
 	do(tab, `(window.fetch = async () => { throw new TypeError("away"); }, document.getElementById("copy").click())`)
 	tab.Until(`says(document.getElementById("copy")) === document.getElementById("told").dataset.away`)
 	do(tab, `document.querySelector("#more").open = false`)
-	if !browsertest.Ask[bool](tab, `document.getElementById("told").checkVisibility()`) {
+	if !browser.Ask[bool](tab, `document.getElementById("told").checkVisibility()`) {
 		t.Error("nobody hears what is said once the menu is closed")
 	}
 	quiet(tab, expected...)
@@ -170,7 +170,7 @@ func TestAReportHasOnlyWhatIsListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, tab := shown(t, "eight", "")
-	report := browsertest.Ask[string](tab, fmt.Sprintf(`(async () => {
+	report := browser.Ask[string](tab, fmt.Sprintf(`(async () => {
 	  const { report } = await import(%q);
 	  window.fetch = async () => new Response(JSON.stringify(%s));
 	  return report();
@@ -197,7 +197,7 @@ func TestAReportHasOnlyWhatIsListed(t *testing.T) {
 	tab = s.open(t, "", 1440, 900, stubs)
 	tab.Do(chromedp.Click("#more summary"), chromedp.Click("#copy"))
 	tab.Until(`document.getElementById("told").textContent.startsWith("Copied.")`)
-	text := browsertest.Ask[string](tab, `copied[0]`)
+	text := browser.Ask[string](tab, `copied[0]`)
 	for _, part := range []string{"gpuwhy v1, Mozilla", "driver 550.54.15, CUDA 12.4", "Debian", `"state":"lost"`, `"processes":1`} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is missing", part)

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // working is a machine of n devices, of which each is at its own temperature; change may do more.

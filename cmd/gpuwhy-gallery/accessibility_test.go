@@ -17,13 +17,13 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	browsertest.Close()
+	browser.Close()
 	os.Exit(code)
 }
 
@@ -32,16 +32,16 @@ const live = `document.getElementById("state").dataset.state === "live"`
 
 // openTab opens a tab in which no page finds that its server takes too long: the
 // clock of its scripts stands still.
-func openTab(t testing.TB, width, height int) *browsertest.Tab {
+func openTab(t testing.TB, width, height int) *browser.Tab {
 	t.Helper()
-	b := browsertest.Open(t, width, height)
+	b := browser.Open(t, width, height)
 	b.StopClock()
 	return b
 }
 
 // quietTab is a tab that must have said nothing, and have asked no other host,
 // when the test ends.
-func quietTab(t testing.TB, width, height int) *browsertest.Tab {
+func quietTab(t testing.TB, width, height int) *browser.Tab {
 	t.Helper()
 	b := openTab(t, width, height)
 	t.Cleanup(func() { b.Quiet() })
@@ -59,16 +59,16 @@ const (
 
 // axe returns what axe-core finds wrong with the page as it is, one a line. Of a long list it looks at the first items, but for
 // 'make soak', which has it look at all.
-func axe(t *testing.T, b *browsertest.Tab, rules string) string {
+func axe(t *testing.T, b *browser.Tab, rules string) string {
 	t.Helper()
-	if !browsertest.Ask[bool](b, `typeof window.axe === "object"`) {
+	if !browser.Ask[bool](b, `typeof window.axe === "object"`) {
 		b.Do(chromedp.Evaluate[chromedp.Void](axeCore + "\n;void 0"))
 	}
 	leaves := `["rapi-doc"]` // the API's viewer is its makers' own, and has its page's <main>
 	if !thorough {
 		leaves += `, ["li:nth-child(n+9)"], ["tr:nth-child(n+9)"]`
 	}
-	return browsertest.Ask[string](b, strings.NewReplacer("LEAVES", leaves, "RULES", rules).Replace(`axe.run({ exclude: [LEAVES] }, {
+	return browser.Ask[string](b, strings.NewReplacer("LEAVES", leaves, "RULES", rules).Replace(`axe.run({ exclude: [LEAVES] }, {
 	    rules: document.querySelector("rapi-doc") === null ? {} : { "landmark-one-main": { enabled: false } },
 	    runOnly: RULES, resultTypes: ["violations"],
 	    iframes: false, preload: false, // what is in frames is looked at by itself; no rule asks for style sheets or media
@@ -77,11 +77,11 @@ func axe(t *testing.T, b *browsertest.Tab, rules string) string {
 }
 
 // accessible asks axe-core about the page at a width, in light or in dark.
-func accessible(t *testing.T, b *browsertest.Tab, width int64, look string) {
+func accessible(t *testing.T, b *browser.Tab, width int64, look string) {
 	t.Helper()
 	b.Resize(width, 900)
 	b.Prefer("prefers-color-scheme: " + look)
-	browsertest.Ask[bool](b, `(window.scrollTo(0, 0), true)`) // what is half under the header is not too small
+	browser.Ask[bool](b, `(window.scrollTo(0, 0), true)`) // what is half under the header is not too small
 	b.Settle()
 	if found := axe(t, b, allRules); found != "" {
 		t.Errorf("%d wide, %s:\n%s", width, look, found)
@@ -132,11 +132,11 @@ type stop struct {
 
 // walk presses Tab until the focus has been everywhere and leaves the page. What
 // has the focus must be visible, and so must be that it has the focus.
-func walk(t *testing.T, b *browsertest.Tab) {
+func walk(t *testing.T, b *browser.Tab) {
 	t.Helper()
 	for range 500 {
 		b.Do(chromedp.KeyEvent(kb.Tab))
-		at := browsertest.Ask[*stop](b, `(() => {
+		at := browser.Ask[*stop](b, `(() => {
 		  const e = document.activeElement;
 		  if (!e || e === document.body || e.dataset.walked) return null;
 		  e.dataset.walked = "yes";
@@ -165,9 +165,9 @@ func TestKeyboardAlone(t *testing.T) {
 			b.Visit(address + "state/" + state)
 			b.Until(live)
 			// Readings that come meanwhile would take the marks of what was walked with them.
-			browsertest.Ask[bool](b, `(document.getElementById("pause").click(), true)`)
+			browser.Ask[bool](b, `(document.getElementById("pause").click(), true)`)
 			walk(t, b)
-			if missed := browsertest.Ask[[]string](b, `[...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")]
+			if missed := browser.Ask[[]string](b, `[...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")]
 			  .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.disabled && e.tabIndex >= 0 && !e.dataset.walked)
 			  .map((e) => e.outerHTML.slice(0, 160))`); len(missed) > 0 {
 				t.Errorf("the Tab key does not reach:\n%s", strings.Join(missed, "\n"))
@@ -194,7 +194,7 @@ func TestKeysThatChoose(t *testing.T) {
 
 	b.Do(chromedp.Focus(chromedp.CSS("[name=q]")), chromedp.KeyEvent("carol"))
 	b.Until(`location.search.includes("q=carol") && document.querySelectorAll("tbody tr").length === 2`)
-	if !browsertest.Ask[bool](b, `document.activeElement?.name === "q" && document.activeElement.value === "carol"`) {
+	if !browser.Ask[bool](b, `document.activeElement?.name === "q" && document.activeElement.value === "carol"`) {
 		t.Error("what is typed in has lost the focus")
 	}
 

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // A page that is open shows that a node falls silent, and that it comes back.
@@ -33,7 +33,7 @@ func TestANodeFallsSilent(t *testing.T) {
 	fleet, own := quietTab(t, 1440, 900), quietTab(t, 1440, 900)
 	fleet.Visit(s.url)
 	own.Visit(s.url + "node/node-002/")
-	for _, b := range []*browsertest.Tab{fleet, own} {
+	for _, b := range []*browser.Tab{fleet, own} {
 		b.Until(`document.getElementById("state").dataset.state !== "connecting" && document.querySelector("meta[name=version]") !== null`)
 	}
 	for range 2 {
@@ -95,7 +95,7 @@ func TestNamesOfNodesInAddresses(t *testing.T) {
 		b := quietTab(t, 1440, 900)
 		b.Visit(strings.TrimSuffix(s.url, "/") + base)
 		b.Until(`document.getElementById("state").dataset.state === "live"`)
-		if got := browsertest.Ask[string](b, `document.querySelector(".host bdi").textContent`); got != name {
+		if got := browser.Ask[string](b, `document.querySelector(".host bdi").textContent`); got != name {
 			t.Errorf("%q is called %q", name, got)
 		}
 	}

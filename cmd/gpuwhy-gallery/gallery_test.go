@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
 // components has for each component of package views a CSS selector of the
@@ -64,7 +64,7 @@ var components = map[string]string{
 var unseen = []string{"unstyled", "onPage", "theAlerts", "alertNews"}
 
 // componentsIn returns the components that the page shows.
-func componentsIn(t *testing.T, b *browsertest.Tab) map[string]bool {
+func componentsIn(t *testing.T, b *browser.Tab) map[string]bool {
 	t.Helper()
 	table, err := json.Marshal(components)
 	if err != nil {
@@ -74,7 +74,7 @@ func componentsIn(t *testing.T, b *browsertest.Tab) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return browsertest.Ask[map[string]bool](b, fmt.Sprintf(`Object.fromEntries(Object.entries(%s).filter(([name, selector]) =>
+	return browser.Ask[map[string]bool](b, fmt.Sprintf(`Object.fromEntries(Object.entries(%s).filter(([name, selector]) =>
 	  [...document.querySelectorAll(selector)].some((e) => %s.includes(name) || e.checkVisibility())).map(([name]) => [name, true]))`, table, never))
 }
 
@@ -112,17 +112,17 @@ func TestTheGalleryHasEveryStateInAFrame(t *testing.T) {
 	for _, s := range everyState() {
 		frame := fmt.Sprintf(`document.getElementById(%q)`, s.ID+"-frame")
 		path, _, _ := strings.Cut(s.URL, "#")
-		src, press := browsertest.Ask[string](b, frame+`.getAttribute("src")`), browsertest.Ask[string](b, frame+`.dataset.press ?? ""`)
+		src, press := browser.Ask[string](b, frame+`.getAttribute("src")`), browser.Ask[string](b, frame+`.dataset.press ?? ""`)
 		if src != "/"+path || press != s.Press {
 			t.Errorf("%s: its frame has %s and presses %q", s.ID, src, press)
 		}
 	}
 	for _, id := range []string{"menu", "no-script", "details", "charts", "alerts-refused"} {
 		frame := fmt.Sprintf(`document.getElementById(%q)`, id+"-frame")
-		browsertest.Ask[float64](b, `(`+frame+`.scrollIntoView(), window.readAt = scrollY)`)
+		browser.Ask[float64](b, `(`+frame+`.scrollIntoView(), window.readAt = scrollY)`)
 		b.Until(fmt.Sprintf(`(() => { const d = %s.contentDocument; return d.readyState === "complete" && d.location.href !== "about:blank" && (%s); })()`, frame, arrived[id]))
 		b.Settle()
-		if moved := browsertest.Ask[string](b, `Math.abs(scrollY - window.readAt) < 200 && document.activeElement === document.body ? "" : document.activeElement.id + " " + (scrollY - window.readAt)`); moved != "" {
+		if moved := browser.Ask[string](b, `Math.abs(scrollY - window.readAt) < 200 && document.activeElement === document.body ? "" : document.activeElement.id + " " + (scrollY - window.readAt)`); moved != "" {
 			t.Errorf("%s: the gallery itself has moved: %s", id, moved)
 		}
 	}
@@ -135,11 +135,11 @@ func TestADialogOfAFrameThatLoadsTakesNoFocus(t *testing.T) {
 	b := openTab(t, 1440, 900)
 	b.Visit(startGallery(t))
 	const frame = `document.getElementById("ended-frame")`
-	browsertest.Ask[float64](b, `(document.querySelectorAll("iframe:not(#ended-frame)").forEach((f) => f.remove()), `+
+	browser.Ask[float64](b, `(document.querySelectorAll("iframe:not(#ended-frame)").forEach((f) => f.remove()), `+
 		frame+`.onload = null, `+frame+`.scrollIntoView(), window.readAt = scrollY)`)
 	b.Until(fmt.Sprintf(`(() => { const d = %s.contentDocument; return d.location.href !== "about:blank" && (%s); })()`, frame, arrived["ended"]))
 	b.Settle()
-	if moved := browsertest.Ask[float64](b, `Math.abs(scrollY - window.readAt)`); moved >= 200 || browsertest.Ask[bool](b, `document.activeElement !== document.body`) {
+	if moved := browser.Ask[float64](b, `Math.abs(scrollY - window.readAt)`); moved >= 200 || browser.Ask[bool](b, `document.activeElement !== document.body`) {
 		t.Errorf("the gallery has moved by %v, or its frame has the focus", moved)
 	}
 	b.Quiet("WebSocket connection to", "status of 503", "status of 404", "Blocked script execution", "the page: Error: 503")

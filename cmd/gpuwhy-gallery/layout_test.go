@@ -9,7 +9,7 @@ import (
 
 	"github.com/chromedp/cdproto/performance"
 
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
 // noon is a moment of simulated days.
@@ -26,10 +26,10 @@ func TestAReadingIsLaidOutOnce(t *testing.T) {
 			tab.Visit(s.url)
 			tab.Until(live)
 			tab.Settle()
-			browsertest.Call(tab, performance.Enable, performance.EnableParams{})
+			browser.Call(tab, performance.Enable, performance.EnableParams{})
 			const warm, counted = 2, 6
 			version := func() string {
-				return browsertest.Ask[string](tab, `document.querySelector("meta[name=version]").content`)
+				return browser.Ask[string](tab, `document.querySelector("meta[name=version]").content`)
 			}
 			for n := 1; n <= warm+counted; n++ {
 				was, before := version(), durations(tab)["LayoutCount"]
@@ -64,11 +64,11 @@ func TestTheFirstScreen(t *testing.T) {
 			b.Until(live)
 			b.Settle()
 			for _, what := range []string{".headline", ".chips", of.last} {
-				if end := browsertest.Ask[float64](b, fmt.Sprintf(`document.querySelector(%q).getBoundingClientRect().bottom`, what)); end > 900 || end <= 0 {
+				if end := browser.Ask[float64](b, fmt.Sprintf(`document.querySelector(%q).getBoundingClientRect().bottom`, what)); end > 900 || end <= 0 {
 					t.Errorf("%s ends at %v of 900", what, end)
 				}
 			}
-			if cut := browsertest.Ask[string](b, outside); cut != "" {
+			if cut := browser.Ask[string](b, outside); cut != "" {
 				t.Errorf("these leave their cards: %s", cut)
 			}
 		})
@@ -106,12 +106,12 @@ func TestAPhone(t *testing.T) {
 			b.Visit(address + "state/" + of.state)
 			b.Until(live)
 			b.Settle()
-			got := browsertest.Ask[float64](b, of.what)
+			got := browser.Ask[float64](b, of.what)
 			if t.Log(got); got > of.most {
 				t.Errorf("%v pixels, want at most %v", got, of.most)
 			}
 			b.Resize(360, 780)
-			if found := browsertest.Ask[string](b, beyond); found != "" {
+			if found := browser.Ask[string](b, beyond); found != "" {
 				t.Errorf("at 360 these stand on what is beside them: %s", found)
 			}
 		})
@@ -134,7 +134,7 @@ func TestTargetsOnAPhone(t *testing.T) {
 			b.Resize(390, 844)
 			b.Visit(address + "state/" + state)
 			b.Settle()
-			if found := browsertest.Ask[string](b, small); found != "" {
+			if found := browser.Ask[string](b, small); found != "" {
 				t.Errorf("too small for a finger:\n%s", found)
 			}
 		})
@@ -149,11 +149,11 @@ func TestThePageOfANode(t *testing.T) {
 	b.Until(live)
 	const version = `document.querySelector("meta[name=version]").content`
 	for range 2 {
-		was := browsertest.Ask[string](b, version)
+		was := browser.Ask[string](b, version)
 		pass(5 * time.Second)
 		b.Until(version + fmt.Sprintf(` !== %q`, was))
 	}
-	if got := browsertest.Ask[string](b, `document.querySelector(".host").textContent + " " + document.querySelector(".seg i").textContent`); got != "node-002 8" {
+	if got := browser.Ask[string](b, `document.querySelector(".host").textContent + " " + document.querySelector(".seg i").textContent`); got != "node-002 8" {
 		t.Errorf("it has become %q", got)
 	}
 }

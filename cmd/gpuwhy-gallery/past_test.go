@@ -21,8 +21,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/gpuwhy/gpuwhy/internal/app"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
 // eightOfADay serves the past of eight GPUs.
@@ -119,16 +119,16 @@ func BenchmarkThePast(b *testing.B) {
 // BenchmarkThePastIsDrawn is how long a day of eight GPUs takes until it is drawn, at 1440 × 900: all of it, the server and the network
 // included, and of it the time from the first byte to the picture; and the same where another span takes the place of one in the page.
 func BenchmarkThePastIsDrawn(b *testing.B) {
-	tab := browsertest.Open(b, 1440, 900)
+	tab := browser.Open(b, 1440, 900)
 	address := aDayInAFile(b)
 	sums := map[string]float64{}
 	n := 0.0
 	for b.Loop() {
 		tab.Visit(address)
 		tab.Until(`document.readyState === "complete" && document.getElementById("past-picture") && performance.getEntriesByName("first-contentful-paint").length > 0`)
-		browsertest.Call(tab, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
+		browser.Call(tab, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
 		before := durations(tab)["TaskDuration"]
-		for unit, took := range browsertest.Ask[map[string]float64](tab, `(async () => {
+		for unit, took := range browser.Ask[map[string]float64](tab, `(async () => {
 			const at = performance.getEntriesByType("navigation")[0], paint = performance.getEntriesByName("first-contentful-paint")[0].startTime;
 			const began = performance.now();
 			let placed = false;
@@ -141,7 +141,7 @@ func BenchmarkThePastIsDrawn(b *testing.B) {
 			sums[unit] += took
 		}
 		sums["ms-main/op"] += 1000 * (durations(tab)["TaskDuration"] - before)
-		browsertest.Call(tab, performance.Disable, cdp.Empty{})
+		browser.Call(tab, performance.Disable, cdp.Empty{})
 		n++
 	}
 	for unit, sum := range sums {
@@ -150,9 +150,9 @@ func BenchmarkThePastIsDrawn(b *testing.B) {
 }
 
 // durations are the browser's own sums for the page, in seconds, and counts.
-func durations(tab *browsertest.Tab) map[string]float64 {
+func durations(tab *browser.Tab) map[string]float64 {
 	sums := map[string]float64{}
-	for _, m := range browsertest.Call(tab, performance.GetMetrics, cdp.Empty{}).Metrics {
+	for _, m := range browser.Call(tab, performance.GetMetrics, cdp.Empty{}).Metrics {
 		sums[m.Name] = m.Value
 	}
 	return sums
@@ -163,7 +163,7 @@ func TestLastNightIsFound(t *testing.T) {
 	b := openTab(t, 1440, 900)
 	b.Visit(startGallery(t) + "state/past-one/")
 	click := func(selector string) {
-		browsertest.Ask[bool](b, fmt.Sprintf(`(document.querySelector(%q).click(), true)`, selector))
+		browser.Ask[bool](b, fmt.Sprintf(`(document.querySelector(%q).click(), true)`, selector))
 	}
 	click(".nav a[href$='past']")
 	b.Until(`document.body?.classList.contains("of-past") && document.readyState === "complete"`)
@@ -181,7 +181,7 @@ const pointer = `((type, share, by) => {
 
 // A pastTab is a tab with the past of one GPU.
 type pastTab struct {
-	*browsertest.Tab
+	*browser.Tab
 	t       *testing.T
 	address string
 }
@@ -193,7 +193,7 @@ func (p *pastTab) visit(query string) {
 }
 
 func (p *pastTab) point(kind string, share float64, by string) {
-	browsertest.Ask[bool](p.Tab, fmt.Sprintf(`%s(%q, %v, %q)`, pointer, kind, share, by))
+	browser.Ask[bool](p.Tab, fmt.Sprintf(`%s(%q, %v, %q)`, pointer, kind, share, by))
 }
 
 func (p *pastTab) keys(keys ...string) {
@@ -225,16 +225,16 @@ func TestThePictureIsUsed(t *testing.T) {
 	const night = "?from=2026-03-28T20:00:00Z&to=2026-03-29T08:00:00Z&tz=UTC"
 
 	p.visit(night)
-	idle := browsertest.Ask[string](p.Tab, power)
+	idle := browser.Ask[string](p.Tab, power)
 	const atCursor = power + ` + " " + document.querySelector(".past-axis .pill + text")?.textContent`
 	for share, want := range map[float64][2]string{0.125: {"W", ":30"}, 0.25: {"–", ":00"}} { // gpuwhy was away at 23:00
 		p.point("pointermove", share, "mouse")
-		if got := browsertest.Ask[string](p.Tab, atCursor); !strings.Contains(got, want[0]) || !strings.Contains(got, want[1]) {
+		if got := browser.Ask[string](p.Tab, atCursor); !strings.Contains(got, want[0]) || !strings.Contains(got, want[1]) {
 			t.Errorf("at the cursor: %q, want %q", got, want)
 		}
 	}
-	browsertest.Ask[bool](p.Tab, `(document.querySelector("h1").dispatchEvent(new PointerEvent("pointermove", { bubbles: true })), true)`)
-	if got := browsertest.Ask[string](p.Tab, power); got != idle {
+	browser.Ask[bool](p.Tab, `(document.querySelector("h1").dispatchEvent(new PointerEvent("pointermove", { bubbles: true })), true)`)
+	if got := browser.Ask[string](p.Tab, power); got != idle {
 		t.Errorf("without a cursor: %q, want %q", got, idle)
 	}
 	for _, by := range []string{"mouse", "touch"} {
@@ -258,7 +258,7 @@ func TestThePictureIsUsed(t *testing.T) {
 
 	// What was typed and not sent gives way to what is chosen, and the page is not loaded anew for that.
 	p.Do(chromedp.SendKeys(".past-form [name=from]", "soon"))
-	browsertest.Ask[bool](p.Tab, `(window.stays = true, document.querySelector(".past-choice a[href*='from=15m']").click(), true)`)
+	browser.Ask[bool](p.Tab, `(window.stays = true, document.querySelector(".past-choice a[href*='from=15m']").click(), true)`)
 	p.until(map[string]string{"from": "15m"}, `window.stays && document.querySelector(".past-form [name=from]").value === "15m"`)
 }
 
@@ -270,7 +270,7 @@ func TestAChosenPastIsTheLoadedOne(t *testing.T) {
 		".past-choice a[href*='from=24h']", ".past-choice a[href*='gpu=GPU-00000000-0000-4000-8000-000000000006']", ".past-compare a[href*=yesterday]",
 		"#past-happened li:last-child a", "#past-back", "#past-close", ".past-choice a[href*='from=1h']",
 	} {
-		if diff := browsertest.Ask[string](p.Tab, fmt.Sprintf(`(async () => {
+		if diff := browser.Ask[string](p.Tab, fmt.Sprintf(`(async () => {
 			const changed = new Promise((done) => document.body.addEventListener("patched", done, { once: true }));
 			document.querySelector(%q).click();
 			await changed;
@@ -299,7 +299,7 @@ func TestTheMachineIsShownAsItWas(t *testing.T) {
 	p.until(map[string]string{"at": "2026-03-29T07:00:00Z"}, shows("07:00:00"))
 
 	// A click in the picture gives it the focus, and the keys are those of the machine all the same.
-	browsertest.Ask[bool](p.Tab, `(document.getElementById("past-picture").focus(), true)`)
+	browser.Ask[bool](p.Tab, `(document.getElementById("past-picture").focus(), true)`)
 	p.point("pointerdown", 0.75, "mouse")
 	p.point("pointerup", 0.75, "mouse")
 	p.until(map[string]string{"at": "2026-03-29T08:30:00Z"}, shows("08:30:00"))
@@ -310,7 +310,7 @@ func TestTheMachineIsShownAsItWas(t *testing.T) {
 	p.point("pointerdown", 0.5, "mouse")
 	p.point("pointerup", 0.5, "mouse")
 	p.until(map[string]string{"at": "2026-03-29T07:00:00Z"}, shows("07:00:00"))
-	browsertest.Ask[bool](p.Tab, `(document.getElementById("past-picture").focus(), true)`)
+	browser.Ask[bool](p.Tab, `(document.getElementById("past-picture").focus(), true)`)
 	p.Do(chromedp.KeyEvent(kb.Escape))
 	p.until(map[string]string{"at": ""}, `document.getElementById("past-then") === null`)
 	p.point("pointerdown", 0.5, "mouse")
@@ -333,10 +333,10 @@ func TestTheMachineIsShownAsItWas(t *testing.T) {
 	p.Do(chromedp.Click("#past-replay"))
 	p.until(map[string]string{"play": "60"}, `((at) => at >= "2026-03-29T08:03:00Z" && document.querySelector("#past-then time")?.textContent.includes(at.slice(11, 19)) && `+
 		`document.querySelector("#past-then .headline")?.textContent !== "" && document.querySelector("#past-then .figs") !== null)(new URLSearchParams(location.search).get("at") ?? "")`)
-	if stop := browsertest.Ask[string](p.Tab, `document.getElementById("past-replay").textContent`); stop != "Stop" {
+	if stop := browser.Ask[string](p.Tab, `document.getElementById("past-replay").textContent`); stop != "Stop" {
 		t.Errorf("it can't be stopped: %q", stop)
 	}
-	browsertest.Ask[bool](p.Tab, `(document.getElementById("past-replay").click(), true)`) // which each step replaces
+	browser.Ask[bool](p.Tab, `(document.getElementById("past-replay").click(), true)`) // which each step replaces
 	p.until(map[string]string{"play": ""}, `document.getElementById("past-replay")?.textContent === "Replay at 60 ×"`)
 	p.Do(chromedp.Focus(".past-compare a[href*=yesterday]"), chromedp.KeyEvent(kb.Enter))
 	p.until(map[string]string{"compare": "yesterday"}, `document.activeElement.textContent === "the day before" && `+
@@ -347,7 +347,7 @@ func TestTheMachineIsShownAsItWas(t *testing.T) {
 func TestNamesOfManyGPUsWrap(t *testing.T) {
 	b := quietTab(t, 390, 900)
 	b.Visit(startGallery(t) + "state/past-one/past?tz=UTC")
-	if wide := browsertest.Ask[int64](b, `(() => {
+	if wide := browser.Ask[int64](b, `(() => {
 		document.querySelector(".outlooks h3").textContent = "GPUs\u00a00–7 of node-001.example.org, GPUs\u00a00 and 2–7 of node-002.example.org and GPUs\u00a00–7 of node-003.example.org";
 		document.querySelector(".past-lane > h3").textContent = "node-001.example.org GPU\u00a00";
 		const [title, name] = [document.querySelector(".outlooks h3"), document.querySelector(".past-lane > h3")];

@@ -11,7 +11,7 @@ import (
 
 	"github.com/chromedp/cdproto/page"
 
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
 var screenshots = flag.String("screenshots", "../../docs/screenshots", "folder for the pictures that the documentation shows")
@@ -47,7 +47,7 @@ func TestScreenshots(t *testing.T) {
 			b.Visit(s.url + shot.path)
 			b.Until(live)
 			b.Settle()
-			picture := browsertest.Call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
+			picture := browser.Call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
 			if len(picture) == 0 || len(picture) > largestScreenshot {
 				t.Errorf("it weighs %d bytes", len(picture))
 			}

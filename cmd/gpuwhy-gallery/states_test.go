@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
@@ -201,18 +201,18 @@ func everyState() []views.Frame {
 }
 
 // enter opens a state of the gallery, and waits until the page is in it.
-func enter(b *browsertest.Tab, address string, s *views.Frame) {
+func enter(b *browser.Tab, address string, s *views.Frame) {
 	if s.ID == "no-script" { // where its server forbids scripts, nothing could ask the page
 		scripts := emulation.SetScriptExecutionDisabledParams{Value: true}
-		browsertest.Call(b, emulation.SetScriptExecutionDisabled, scripts)
+		browser.Call(b, emulation.SetScriptExecutionDisabled, scripts)
 		b.Visit(address + "state/eight/")
 		scripts.Value = false
-		browsertest.Call(b, emulation.SetScriptExecutionDisabled, scripts)
+		browser.Call(b, emulation.SetScriptExecutionDisabled, scripts)
 	} else {
 		b.Visit(address + s.URL)
 	}
 	if s.Press != "" {
-		browsertest.Ask[bool](b, fmt.Sprintf(`(document.querySelector(%q).click(), true)`, s.Press))
+		browser.Ask[bool](b, fmt.Sprintf(`(document.querySelector(%q).click(), true)`, s.Press))
 	}
 	b.Until(`((d) => ` + arrived[s.ID] + `)(document)`)
 }
@@ -260,8 +260,8 @@ func TestEveryState(t *testing.T) {
 					if look := themes[width]; look != "" {
 						accessible(t, b, width, look)
 					}
-					if got := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); got > width {
-						t.Errorf("it is %d wide of %d: %s", got, width, browsertest.Ask[string](b, widest))
+					if got := browser.Ask[int64](b, `document.documentElement.scrollWidth`); got > width {
+						t.Errorf("it is %d wide of %d: %s", got, width, browser.Ask[string](b, widest))
 					}
 				}
 				b.Quiet(loud[s.ID]...)
@@ -284,14 +284,14 @@ func TestEveryState(t *testing.T) {
 const widest = `[...document.querySelectorAll("main *, header *, footer *")].filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && e.checkVisibility()).slice(0, 3).map((e) => e.outerHTML.slice(0, 120)).join("\n")`
 
 // takePictures takes pictures of a state at four widths, in light and in dark.
-func takePictures(t *testing.T, b *browsertest.Tab, name string) {
+func takePictures(t *testing.T, b *browser.Tab, name string) {
 	t.Helper()
 	for _, of := range []struct{ width, height int64 }{{1440, 1600}, {768, 1600}, {390, 2400}, {3840, 1600}} {
 		b.Resize(of.width, of.height)
 		for _, look := range []string{"light", "dark"} {
 			b.Prefer("prefers-color-scheme: " + look)
 			b.Settle()
-			picture := browsertest.Call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
+			picture := browser.Call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
 			file := filepath.Join(*looks, fmt.Sprintf("%s-%d-%s.png", name, of.width, look))
 			if err := os.WriteFile(file, picture, 0o600); err != nil {
 				t.Fatal(err)

@@ -355,7 +355,7 @@ func TestAHangupWithoutRules(t *testing.T) {
 func TestCheckConfig(t *testing.T) {
 	t.Parallel()
 	good := rulesFile(t, "rules: [{name: hot, enabled: true}]")
-	if r := command(t, nil, "check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is good: 26 rules of alerts, 23 of them enabled; targets that gpuwhy sends messages to: 0.") {
+	if r := inside("check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is good: 26 rules of alerts, 23 of them enabled; targets that gpuwhy sends messages to: 0.") {
 		t.Errorf("%+v", r)
 	}
 	bad := rulesFile(t, "rules:\n- name: hot\n  above: 900\n- nam: x\n")
@@ -365,16 +365,16 @@ func TestCheckConfig(t *testing.T) {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
-	if r := command(t, nil, "check-config", "--alert-rules", "/nowhere/rules.yaml"); r.code != exitUsage || !strings.Contains(r.stderr, "/nowhere/rules.yaml") {
+	if r := inside("check-config", "--alert-rules", "/nowhere/rules.yaml"); r.code != exitUsage || !strings.Contains(r.stderr, "/nowhere/rules.yaml") {
 		t.Errorf("%+v", r)
 	}
 	long := rulesFile(t, strings.Repeat("#", 1<<20+1))
 	for name, want := range map[string]string{long: long + ":1: the file is longer than 1 MiB: make it shorter", "/dev/null": "/dev/null is no regular file, but a folder, a pipe or a device: name a file"} {
-		if r := command(t, nil, "check-config", "--alert-rules", name); r.code != exitUsage || !strings.HasPrefix(r.stderr, "gpuwhy: "+want) {
+		if r := inside("check-config", "--alert-rules", name); r.code != exitUsage || !strings.HasPrefix(r.stderr, "gpuwhy: "+want) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	if r := command(t, nil, "check-config", "--schema"); r.code != exitOK || !json.Valid([]byte(r.stdout)) {
+	if r := inside("check-config", "--schema"); r.code != exitOK || !json.Valid([]byte(r.stdout)) {
 		t.Errorf("%+v", r)
 	}
 }

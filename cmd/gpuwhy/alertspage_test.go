@@ -10,9 +10,9 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -36,18 +36,18 @@ func (p *program) alerts() (list contract.Alerts) {
 }
 
 // click presses an element that can be seen. The mouse does not: a browser that has not drawn a page yet drops what is pressed.
-func click(t *testing.T, b *browsertest.Tab, sel string) {
+func click(t *testing.T, b *browser.Tab, sel string) {
 	t.Helper()
 	testkit.Until(t, "it can be pressed: "+sel, func() bool {
-		return browsertest.Ask[bool](b, fmt.Sprintf(`((e) => e?.checkVisibility({ visibilityProperty: true }) === true && (e.click(), true))(document.querySelector(%q))`, sel))
+		return browser.Ask[bool](b, fmt.Sprintf(`((e) => e?.checkVisibility({ visibilityProperty: true }) === true && (e.click(), true))(document.querySelector(%q))`, sel))
 	})
 }
 
 // press presses the first button of that text.
-func press(b *browsertest.Tab, in, label string) {
+func press(b *browser.Tab, in, label string) {
 	find := fmt.Sprintf(`[...document.querySelectorAll(%q)].find((e) => e.checkVisibility() && e.textContent.replace(/\s+/g, " ").trim() === %q)`, in+" button", label)
 	b.Until(find + ` !== undefined`)
-	browsertest.Ask[bool](b, `(`+find+`.click(), true)`)
+	browser.Ask[bool](b, `(`+find+`.click(), true)`)
 }
 
 // What is said of an alert on its page is known to the API, to another tab and
@@ -56,16 +56,16 @@ func TestThePageOfAlerts(t *testing.T) {
 	t.Parallel()
 	p, m, fired := hotCard(t, "--base-path=/gpus/")
 	tab, second, front := quietTab(t, 1440, 900), quietTab(t, 390, 844), quietTab(t, 1440, 900)
-	visit := func(b *browsertest.Tab, path string) {
+	visit := func(b *browser.Tab, path string) {
 		t.Helper()
 		b.Visit(p.url + path)
 	}
-	says := func(b *browsertest.Tab, text string, there bool) {
+	says := func(b *browser.Tab, text string, there bool) {
 		t.Helper()
 		b.Until(fmt.Sprintf(`document.querySelector("main").textContent.replaceAll("\u00a0", " ").includes(%q) === %t`, text, there))
 	}
 	visit(tab, "alerts")
-	browsertest.Ask[bool](tab, `(document.querySelector(".al [name=comment]").value = "<b>soon</b> \u202etxet", true)`)
+	browser.Ask[bool](tab, `(document.querySelector(".al [name=comment]").value = "<b>soon</b> \u202etxet", true)`)
 	press(tab, ".al", "Acknowledge")
 	const known = "acknowledged by local owner: <b>soon</b> \ufffdtxet"
 	says(tab, known, true)
@@ -95,7 +95,7 @@ func TestThePageOfAlerts(t *testing.T) {
 	// A silence of more.
 	visit(tab, "alerts?tab=silenced")
 	click(t, tab, "#new-silence summary")
-	browsertest.Ask[bool](tab, `((f) => { f.rule.value = "hot"; f.comment.value = "half a sentence"; f.duration_seconds.value = "604800"; return true; })(document.querySelector("#new-silence form"))`)
+	browser.Ask[bool](tab, `((f) => { f.rule.value = "hot"; f.comment.value = "half a sentence"; f.duration_seconds.value = "604800"; return true; })(document.querySelector("#new-silence form"))`)
 	press(tab, "#new-silence", "Silence")
 	tab.Until(`document.querySelector("#silences").textContent.includes("made by local owner: half a sentence")`)
 	if list := p.alerts(); len(list.Silences) != 1 || list.Silences[0].GPUUUID != "" || list.Silences[0].Comment != "half a sentence" {
@@ -119,11 +119,11 @@ func TestOthersAnswersShowUp(t *testing.T) {
 	t.Parallel()
 	p, m, _ := hotCard(t)
 	tab, second, front := quietTab(t, 1440, 900), quietTab(t, 390, 844), quietTab(t, 1440, 900)
-	for b, path := range map[*browsertest.Tab]string{tab: "alerts", second: "alerts?tab=silenced", front: ""} {
+	for b, path := range map[*browser.Tab]string{tab: "alerts", second: "alerts?tab=silenced", front: ""} {
 		b.Visit(p.url + path)
 		b.Until(live)
 	}
-	says := func(b *browsertest.Tab, text string) {
+	says := func(b *browser.Tab, text string) {
 		t.Helper()
 		b.Until(fmt.Sprintf(`document.querySelector("main").textContent.replaceAll("\u00a0", " ").includes(%q)`, text))
 	}
@@ -133,7 +133,7 @@ func TestOthersAnswersShowUp(t *testing.T) {
 	second.Do(chromedp.Focus(chromedp.CSS(comment)), chromedp.SendKeys(chromedp.CSS(comment), "half a sen"))
 	says(front, "GPU 0 is at 88 °C. Above 80 °C.")
 	// The answer comes after what is shown, when the row has gone.
-	browsertest.Ask[bool](tab, `(({ fetch }) => { window.fetch = async (...asked) => {
+	browser.Ask[bool](tab, `(({ fetch }) => { window.fetch = async (...asked) => {
 		const answer = await fetch(...asked);
 		while (document.querySelector(".al > form")) await new Promise((shown) => setTimeout(shown, 10));
 		return answer;
@@ -143,7 +143,7 @@ func TestOthersAnswersShowUp(t *testing.T) {
 	tab.Until(`document.activeElement.id === "open"`)
 	says(front, "No new alert: 1 is known or silenced.")
 	says(second, "made by local owner")
-	if !browsertest.Ask[bool](second, `document.activeElement.value === "half a sen" && document.activeElement.closest("details").open`) {
+	if !browser.Ask[bool](second, `document.activeElement.value === "half a sen" && document.activeElement.closest("details").open`) {
 		t.Error("what was being typed is gone, or has lost the focus")
 	}
 	press(second, "#silences", "End it")
@@ -174,9 +174,9 @@ func TestAlertsOfAServerThatIsGone(t *testing.T) {
 func TestAlertsWithoutJavaScript(t *testing.T) {
 	t.Parallel()
 	p, _, fired := hotCard(t, "--allow-host=gpubox.test")
-	b := browsertest.Open(t, 1440, 900, chromedp.Flag("host-resolver-rules", "MAP gpubox.test 127.0.0.1"))
+	b := browser.Open(t, 1440, 900, chromedp.Flag("host-resolver-rules", "MAP gpubox.test 127.0.0.1"))
 	t.Cleanup(func() { b.Quiet(leaves, "Cross-Origin-Opener-Policy header has been ignored") }) // as it is on plain HTTP
-	browsertest.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	browser.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	site := strings.Replace(p.url, "127.0.0.1", "gpubox.test", 1)
 	// sends presses what sends a form, and waits for what only the page has to
 	// which its answer leads.
@@ -184,7 +184,7 @@ func TestAlertsWithoutJavaScript(t *testing.T) {
 		t.Helper()
 		click(t, b, press)
 		b.Do(chromedp.WaitReady(chromedp.CSS(then)))
-		if at := browsertest.Ask[string](b, `location.pathname + location.search`); at != path {
+		if at := browser.Ask[string](b, `location.pathname + location.search`); at != path {
 			t.Errorf("%s leads to %s, want %s", press, at, path)
 		}
 	}
@@ -209,7 +209,7 @@ func TestAlertsWithoutJavaScript(t *testing.T) {
 	p.ask("DELETE", "/api/silences/"+p.alerts().Silences[0].ID, "", nil)
 	b.Visit(site + "gpu/" + fired.GPUUUID)
 	sends("#alerts [formaction$='/acknowledge']", "#alerts .quiet", "/gpu/"+fired.GPUUUID)
-	if text := browsertest.Ask[string](b, `document.querySelector("#alerts").innerText`); !strings.Contains(text, "No new alert: 1 is known or silenced.") {
+	if text := browser.Ask[string](b, `document.querySelector("#alerts").innerText`); !strings.Contains(text, "No new alert: 1 is known or silenced.") {
 		t.Errorf("the page shows %q", text)
 	}
 }
@@ -224,13 +224,13 @@ func TestSeveralAlertsAtOnce(t *testing.T) {
 	rules := rulesFile(t, hotRules)
 	p := start(t, lib.Env(), fast, "--alert-rules="+rules)
 	p.dial().nextAlert("all are hot", func(contract.Alert) bool { return len(p.alerts().Alerts) == 3 })
-	b := browsertest.Open(t, 390, 844)
-	browsertest.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b := browser.Open(t, 390, 844)
+	browser.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	count := func(what string) int {
-		return browsertest.Ask[int](b, fmt.Sprintf(`document.querySelectorAll(%q).length`, what))
+		return browser.Ask[int](b, fmt.Sprintf(`document.querySelectorAll(%q).length`, what))
 	}
 	b.Visit(p.url + "alerts")
-	if n := count(".al"); n != 3 || browsertest.Ask[bool](b, `document.querySelector("#chosen button").checkVisibility({ visibilityProperty: true })`) {
+	if n := count(".al"); n != 3 || browser.Ask[bool](b, `document.querySelector("#chosen button").checkVisibility({ visibilityProperty: true })`) {
 		t.Fatalf("%d alerts, or one can answer those chosen while none is", n)
 	}
 	click(t, b, ".al:nth-child(2) input[type=checkbox]")

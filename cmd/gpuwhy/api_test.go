@@ -18,8 +18,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gpuwhy/gpuwhy/client"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -247,13 +247,13 @@ func TestTheDocumentsOpenInABrowser(t *testing.T) {
 	p := start(t, lib.Env(), fast, "--base-path=/gpu-why/")
 	p.await("the GPU answers", func(u contract.Update) bool { return u.Answering == 1 })
 	const ownOnly = `performance.getEntriesByType("resource").every((r) => r.name.startsWith(location.origin + "/gpu-why/"))`
-	check := func(path, condition string) *browsertest.Tab {
-		tab := browsertest.Open(t, 1440, 900)
+	check := func(path, condition string) *browser.Tab {
+		tab := browser.Open(t, 1440, 900)
 		tab.Visit(strings.TrimSuffix(p.url, "/") + path)
 		tab.Do(chromedp.WaitReady("body"))
 		tab.Until(condition)
-		if !browsertest.Ask[bool](tab, ownOnly) {
-			t.Errorf("%s asks others: %s", path, browsertest.Ask[string](tab, `performance.getEntriesByType("resource").map((r) => r.name).join(" ")`))
+		if !browser.Ask[bool](tab, ownOnly) {
+			t.Errorf("%s asks others: %s", path, browser.Ask[string](tab, `performance.getEntriesByType("resource").map((r) => r.name).join(" ")`))
 		}
 		return tab
 	}
@@ -263,7 +263,7 @@ func TestTheDocumentsOpenInABrowser(t *testing.T) {
 	// The viewer keeps its parts in shadow trees.
 	const request = `document.querySelector("rapi-doc").shadowRoot?.querySelector("[id='get-/gpu/info'] api-request")?.shadowRoot`
 	docs := check("/docs#get-/gpu/info", request+`?.querySelector("[part~=btn-try]") != null`)
-	browsertest.Ask[any](docs, request+`.querySelector("[part~=btn-try]").click()`)
+	browser.Ask[any](docs, request+`.querySelector("[part~=btn-try]").click()`)
 	docs.Until(`/Status:.*200/i.test(` + request + `.textContent)`)
 	docs.Until(`[...` + request + `.querySelectorAll("*")].some((e) => /pynvml_installed/.test(e.textContent + (e.shadowRoot?.textContent ?? "")))`)
 	docs.Quiet(leaves)

@@ -93,7 +93,7 @@ func TestCommandsEndWhateverAnswers(t *testing.T) {
 			results := make([]result, len(commands))
 			var all sync.WaitGroup // at once: they wait, and use no processor
 			for i, args := range commands {
-				all.Go(func() { results[i] = command(t, nil, append(args, "--url="+tt.url)...) })
+				all.Go(func() { results[i] = inside(append(args, "--url="+tt.url)...) })
 			}
 			all.Wait()
 			for i, r := range results {

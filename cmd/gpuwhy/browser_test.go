@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -17,9 +17,9 @@ const live = `document.getElementById("state")?.dataset.state === "live"`
 
 // quietTab is a tab that must have said nothing, and have asked no other host,
 // when the test ends.
-func quietTab(t testing.TB, width, height int, more ...browsertest.Option) *browsertest.Tab {
+func quietTab(t testing.TB, width, height int, more ...browser.Option) *browser.Tab {
 	t.Helper()
-	b := browsertest.Open(t, width, height, more...)
+	b := browser.Open(t, width, height, more...)
 	t.Cleanup(func() { b.Quiet(leaves) })
 	return b
 }
@@ -36,15 +36,15 @@ func TestThePageFollowsTheDriverWithoutAReload(t *testing.T) {
 	lib, m := machine(t, fakenvml.RTX4090().With(fakenvml.Name, "<b>Card</b>"))
 	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 3 << 30, SM: 9})
 	p := start(t, lib.Env(), fast, "--base-path=/gpus/")
-	tab := browsertest.Open(t, 1440, 900)
+	tab := browser.Open(t, 1440, 900)
 	tab.Visit(p.url)
 	tab.Until(live)
-	if !browsertest.Ask[bool](tab, `performance.getEntriesByType("resource").every((r) => new URL(r.name).pathname.startsWith("/gpus/"))`) {
+	if !browser.Ask[bool](tab, `performance.getEntriesByType("resource").every((r) => new URL(r.name).pathname.startsWith("/gpus/"))`) {
 		t.Error("the page asks for something outside of its base path")
 	}
 	tab.Until(shows(`<b>Card</b>`))
 	tab.Until(`document.querySelector(".processes [data-key$='/` + strconv.Itoa(os.Getpid()) + `']") !== null`)
-	browsertest.Ask[any](tab, `window.loadedOnce = true`)
+	browser.Ask[any](tab, `window.loadedOnce = true`)
 
 	m.GPU(0).Set(fakenvml.Temperature, 79)
 	tab.Until(shows("79\u00a0°C"))
@@ -54,7 +54,7 @@ func TestThePageFollowsTheDriverWithoutAReload(t *testing.T) {
 	tab.Until(`/lost/i.test(document.querySelector("h1").innerText)`)
 	m.GPU(0).Back()
 	tab.Until(shows("79\u00a0°C"))
-	if !browsertest.Ask[bool](tab, `window.loadedOnce === true`) {
+	if !browser.Ask[bool](tab, `window.loadedOnce === true`) {
 		t.Error("the page was loaded again")
 	}
 	tab.Quiet(leaves)
@@ -65,7 +65,7 @@ func TestThePageFindsARestartedServerAgain(t *testing.T) {
 	lib, m := machine(t, fakenvml.RTX4090())
 	listen := "--listen=" + freeAddress(t)
 	p := start(t, lib.Env(), fast, listen)
-	tab := browsertest.Open(t, 390, 844)
+	tab := browser.Open(t, 390, 844)
 	tab.Visit(p.url)
 	tab.Until(live)
 	if err := p.stop(syscall.SIGTERM); err != nil {
@@ -89,7 +89,7 @@ func TestThePageSaysWhyThereIsNoGPUAndGoesLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, lib.Env(), fast)
-	tab := browsertest.Open(t, 1440, 900)
+	tab := browser.Open(t, 1440, 900)
 	tab.Visit(p.url)
 	tab.Until(shows("libnvidia-ml.so.1"))
 	tab.Until(shows("gpuwhy --source simulate:dgx-h100"))
@@ -109,17 +109,17 @@ func TestALinkToThisMoment(t *testing.T) {
 	tab := quietTab(t, 1440, 900)
 	tab.Visit(p.url)
 	tab.Until(live)
-	browsertest.Ask[bool](tab, `(document.getElementById("pause").click(), true)`) // the moment stays the same
+	browser.Ask[bool](tab, `(document.getElementById("pause").click(), true)`) // the moment stays the same
 	const headline = `[...document.querySelectorAll(":is(#past-then, main:not(:has(#past-then))) .headline :is(.who, .is)")].map((e) => e.textContent).join("")`
-	link := browsertest.Ask[string](tab, `new Promise((done) => {
+	link := browser.Ask[string](tab, `new Promise((done) => {
 	  Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => done(text) } });
 	  document.getElementById("link").click();
 	})`)
-	said := browsertest.Ask[string](tab, headline)
+	said := browser.Ask[string](tab, headline)
 	p.remembered()
 	tab.Visit(link)
 	tab.Until(`document.querySelector("#past-then .headline") !== null`)
-	if then := browsertest.Ask[string](tab, headline); then != said {
+	if then := browser.Ask[string](tab, headline); then != said {
 		t.Errorf("%s shows %q, and it was %q", link, then, said)
 	}
 }

@@ -65,7 +65,12 @@ func TestCheckConfigSaysWhatServeSays(t *testing.T) {
 				if !strings.Contains(strings.Join(args, " "), "--state-dir=") {
 					given = append(given, "--state-dir=none")
 				}
-				r := command(t, nil, given...)
+				var r result
+				if which == "check-config" {
+					r = inside(given...)
+				} else {
+					r = command(t, nil, given...)
+				}
 				if r.code == exitOK || strings.Contains(r.stdout, "is good") {
 					t.Errorf("%s ends with %d: %+v", which, r.code, r)
 				}
@@ -87,7 +92,7 @@ func TestCheckConfigBesideARunningProgram(t *testing.T) {
 	}
 	defer ln.Close()
 	dir := filepath.Join(t.TempDir(), "not", "yet")
-	r := command(t, nil, "check-config", "--state-dir="+dir, "--listen="+ln.Addr().String(), "--source=simulate:rtx-4090")
+	r := inside("check-config", "--state-dir="+dir, "--listen="+ln.Addr().String(), "--source=simulate:rtx-4090")
 	if r.code != exitOK || !strings.Contains(r.stdout, "is good") || !strings.Contains(r.stderr, "another program listens on "+ln.Addr().String()) {
 		t.Errorf("%+v", r)
 	}
@@ -105,7 +110,7 @@ func TestPathsAsPeopleWriteThem(t *testing.T) {
 		"$HOME/x": "no variable is put in here", "%h/x": "no variable is put in here", "~bob/x": "of other users",
 	} {
 		for _, flag := range []string{"--state-dir", "--config", "--nvidia-smi"} {
-			r := command(t, []string{"HOME=" + home}, "check-config", flag+"="+value)
+			r := inside("check-config", flag+"="+value)
 			if r.code != exitUsage || !strings.Contains(r.stderr, says) || !strings.Contains(r.stderr, flag) {
 				t.Errorf("%s=%q: %+v", flag, value, r)
 			}
@@ -131,7 +136,7 @@ func TestListsWithSpaces(t *testing.T) {
 		{"--allow-host=a.example, b.example,"}, {"--metrics-families=gpuwhy, dcgm"}, {"--trusted-proxy=10.0.0.1, 10.0.0.0/8"}, {"--label=a=1, b=2"},
 		{"--allow-origin=https://a.example, https://b.example"}, {"--fleet-host=a, b"}, {"--source=amd, intel"}, {"--remote-write=http://127.0.0.1:1/a, http://127.0.0.1:1/b"},
 	} {
-		if r := command(t, nil, append(args, "check-config", "--state-dir=none", "--listen=127.0.0.1:0")...); r.code != exitOK {
+		if r := inside(append(args, "check-config", "--state-dir=none", "--listen=127.0.0.1:0")...); r.code != exitOK {
 			t.Errorf("%s: %+v", args, r)
 		}
 	}
@@ -211,7 +216,7 @@ func TestHelpAndVersion(t *testing.T) {
 		}
 	}
 	for args, says := range map[string]string{"help": "Usage: gpuwhy <command>", "--help": "Usage: gpuwhy <command>", "-h": "Usage: gpuwhy", "-help": "Usage: gpuwhy <command>", "help past": "Usage: gpuwhy past", "help history size": "Usage: gpuwhy history size"} {
-		if r := command(t, nil, strings.Fields(args)...); r.code != exitOK || !strings.HasPrefix(r.stdout, says) {
+		if r := inside(strings.Fields(args)...); r.code != exitOK || !strings.HasPrefix(r.stdout, says) {
 			t.Errorf("%s: %+v", args, r)
 		}
 	}

@@ -45,6 +45,13 @@ func command(t *testing.T, env []string, args ...string) result {
 	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
+// inside is [command] without a process of its own, for what starts nothing and asks nobody.
+func inside(args ...string) result {
+	var stdout, stderr bytes.Buffer
+	code := run(args, &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
 func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -70,14 +77,14 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		env  []string
+		env  []string // not nil: it must be a process that serves
 		args []string
 		says string
 		code int
 	}{
 		{"unknown flag", nil, []string{"--paint", "red"}, "--paint", exitUsage},
-		{"unknown command", nil, []string{"dance"}, "dance", exitUsage},
-		{"interval too short", nil, []string{"--interval", "10ms"}, "250ms to 1h", exitUsage},
+		{"unknown command", []string{}, []string{"dance"}, "dance", exitUsage},
+		{"interval too short", []string{}, []string{"--interval", "10ms"}, "250ms to 1h", exitUsage},
 		{"interval no duration", nil, []string{"--interval", "soon"}, "interval", exitUsage},
 		{"idle interval shorter than the interval", nil, []string{"--idle-interval", "1s"}, "idle-interval", exitUsage},
 		{"idle interval that parts causes", nil, []string{"--idle-interval", "5m"}, "idle-interval", exitUsage},
@@ -85,7 +92,7 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"environment", []string{"GPUWHY_INTERVAL=2h"}, nil, "250ms to 1h", exitUsage},
 		{"threshold", nil, []string{"--alert-utilization", "100"}, "less than 100", exitUsage},
 		{"threshold NaN", nil, []string{"--alert-utilization", "NaN"}, "less than 100", exitUsage},
-		{"source", nil, []string{"--source", "magic"}, "simulate:PROFILE", exitUsage},
+		{"source", []string{}, []string{"--source", "magic"}, "simulate:PROFILE", exitUsage},
 		{"profile", nil, []string{"--source", "simulate:toaster"}, "rtx-4090", exitUsage},
 		{"traffic of a simulation", nil, []string{"--source", "simulate:rtx-4090", "--pcie-throughput"}, "of no use with --source", exitUsage},
 		{"traffic, perhaps", []string{"GPUWHY_PCIE_THROUGHPUT=perhaps"}, nil, "GPUWHY_PCIE_THROUGHPUT", exitUsage},
@@ -100,14 +107,14 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"origin", nil, []string{"--allow-origin", "example.org"}, "does not begin with http", exitUsage},
 		{"host", nil, []string{"--allow-host", "http://x"}, "allow-host", exitUsage},
 		{"log level", nil, []string{"--log-level", "loud"}, "log-level", exitUsage},
-		{"state dir", nil, []string{"--state-dir", "/proc/nowhere"}, "state-dir", exitUsage},
+		{"state dir", []string{}, []string{"--state-dir", "/proc/nowhere"}, "state-dir", exitUsage},
 		{"no file", nil, []string{"--config", filepath.Join(dir, "none.yaml")}, "none.yaml", exitUsage},
 		{"a file without end", nil, []string{"--config", "/dev/zero"}, "/dev/zero: it is no regular file", exitUsage},
 		{"a pipe that nobody writes to", nil, []string{"--config", pipe}, "it is no regular file", exitUsage},
 		{"a long file", nil, []string{"--config", write("long.yaml", strings.Repeat("# long\n", 10_000))}, "it is too long: more than 64 KiB", exitUsage},
 		{"a deep file", nil, []string{"--config", write("deep.yaml", "node: "+strings.Repeat("[", 60_000))}, "max depth", exitUsage},
 		{"many keys", nil, []string{"--config", write("keys.yaml", keys.String())}, "unknown key", exitUsage},
-		{"unknown key", nil, []string{"--config", write("key.yaml", "intervall: 5s\n")}, `unknown key "intervall"`, exitUsage},
+		{"unknown key", []string{}, []string{"--config", write("key.yaml", "intervall: 5s\n")}, `unknown key "intervall"`, exitUsage},
 		{"bad value in a file", nil, []string{"--config", write("value.yaml", "interval: 1ms\n")}, "250ms to 1h", exitUsage},
 		{"a map in a file", nil, []string{"--config", write("map.yaml", "interval: {a: b}\n")}, "interval", exitUsage},
 		{"a value of another type in a file", nil, []string{"--config", write("type.yaml", "- interval\n- 5s\n")}, "type.yaml", exitUsage},
@@ -117,7 +124,12 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := command(t, tt.env, tt.args...)
+			var r result
+			if tt.env == nil && tt.code == exitUsage { // all commands check the settings in the same way
+				r = inside(append([]string{"check-config"}, tt.args...)...)
+			} else {
+				r = command(t, tt.env, tt.args...)
+			}
 			if r.code != tt.code || !strings.Contains(r.stderr, tt.says) {
 				t.Errorf("exit status %d (want %d), said %q (want %q in it)", r.code, tt.code, r.stderr, tt.says)
 			}
@@ -216,7 +228,7 @@ func TestSnapshotWithoutADriverSaysWhy(t *testing.T) {
 
 func TestSimulatedSaysSo(t *testing.T) {
 	t.Parallel()
-	r := command(t, nil, "snapshot", "--source=simulate:dgx-h100")
+	r := inside("snapshot", "--source=simulate:dgx-h100")
 	if r.code != exitOK || !strings.Contains(r.stdout, "SIMULATED") || strings.Count(r.stdout, "NVIDIA H100") < 8 {
 		t.Errorf("exit status %d:\n%s", r.code, r.stdout)
 	}
@@ -227,7 +239,7 @@ func TestHealthcheck(t *testing.T) {
 	p := start(t, nil, "--source=simulate:rtx-4090", "--base-path=/x/")
 	p.dial().next("gpu_status", nil)
 	p.await("there is a reading", func(contract.Update) bool { return true })
-	if r := command(t, nil, "healthcheck", p.url); r.code != exitOK || r.stdout != "ready\n" {
+	if r := inside("healthcheck", p.url); r.code != exitOK || r.stdout != "ready\n" {
 		t.Errorf("exit status %d: %s%s", r.code, r.stdout, r.stderr)
 	}
 	listen := strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/x/")
@@ -237,7 +249,7 @@ func TestHealthcheck(t *testing.T) {
 	if err := p.stop(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if r := command(t, nil, "healthcheck", p.url); r.code != exitError || strings.Count(r.stderr, "\n") != 1 {
+	if r := inside("healthcheck", p.url); r.code != exitError || strings.Count(r.stderr, "\n") != 1 {
 		t.Errorf("of one that ended: exit status %d: %s", r.code, r.stderr)
 	}
 }
@@ -256,7 +268,7 @@ func TestHealthcheckPrintsNothingThatActsOnATerminal(t *testing.T) {
 		_, _ = io.WriteString(w, `{"detail":"\u001b[31mred\u009b"}`)
 	}))
 	t.Cleanup(site.Close)
-	r := command(t, nil, "healthcheck", site.URL)
+	r := inside("healthcheck", site.URL)
 	if r.code != exitError || strings.ContainsAny(r.stderr, "\x1b\u009b") || !strings.Contains(r.stderr, "red") {
 		t.Errorf("exit status %d: %q", r.code, r.stderr)
 	}

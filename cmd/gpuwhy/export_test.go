@@ -37,7 +37,7 @@ func TestSeriesAreSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := []string{"--remote-write=" + server.URL + "/write?key=" + secret, "--remote-write-credentials=" + file, "--otlp=" + server.URL}
-	if r := command(t, nil, append([]string{"check-config"}, flags...)...); r.code != exitOK {
+	if r := inside(append([]string{"check-config"}, flags...)...); r.code != exitOK {
 		t.Fatal(r.stderr)
 	}
 	for _, wrong := range [][]string{
@@ -46,7 +46,7 @@ func TestSeriesAreSent(t *testing.T) {
 		{"--otlp-credentials=" + file},
 		append(flags[:1:1], "--remote-write-credentials="+file+".none"),
 	} {
-		if r := command(t, nil, append([]string{"check-config"}, wrong...)...); r.code != exitUsage || strings.Contains(r.stdout+r.stderr, secret) {
+		if r := inside(append([]string{"check-config"}, wrong...)...); r.code != exitUsage || strings.Contains(r.stdout+r.stderr, secret) {
 			t.Errorf("%v: %d %s%s", wrong, r.code, r.stdout, r.stderr)
 		}
 	}

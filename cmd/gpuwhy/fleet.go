@@ -84,7 +84,7 @@ func (f *brokerFlags) check() error {
 		}
 	}
 	for _, host := range f.FleetHost {
-		if net.ParseIP(host) == nil && !fleetName.MatchString(host) {
+		if net.ParseIP(host) == nil && !fleetName().MatchString(host) {
 			return bad("fleet-host", host, "give a name or an address, without a port")
 		}
 	}
@@ -106,7 +106,7 @@ func (f *labelFlags) check() error {
 	for _, label := range f.Label {
 		key, value, ok := strings.Cut(label, "=")
 		switch _, twice := f.labels[key]; {
-		case !ok || !labelKey.MatchString(key):
+		case !ok || !labelKey().MatchString(key):
 			return bad("label", label, "give a label such as rack=r12; a key has letters, digits and ._/- alone")
 		case len(value) > longestLabel || value != "" && broker.CheckName(value) != nil:
 			return bad("label", label, fmt.Sprintf("the value must be of at most %d printable bytes", longestLabel))
@@ -202,7 +202,7 @@ func (c fleetJoin) servers(env *environment) ([]string, error) {
 		return c.fleet, nil
 	case c.AccountSeed != "":
 		return nil, usageError{fmt.Errorf("--account-seed is for servers that are there already: name them with --fleet")}
-	case c.Host != "" && net.ParseIP(c.Host) == nil && !fleetName.MatchString(c.Host):
+	case c.Host != "" && net.ParseIP(c.Host) == nil && !fleetName().MatchString(c.Host):
 		return nil, usageError{fmt.Errorf("--host %q: give a name or an address, without a port", c.Host)}
 	}
 	dir, err := c.fleetDir()

@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/executable"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
@@ -42,7 +41,7 @@ func TestFleetJoin(t *testing.T) {
 		t.Fatalf("join-command: %+v", joined)
 	}
 	bin := t.TempDir()
-	if err := executable.Write(filepath.Join(bin, "gpuwhy"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")); err != nil {
+	if err := testkit.WriteProgram(filepath.Join(bin, "gpuwhy"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")); err != nil {
 		t.Fatal(err)
 	}
 	creds := filepath.Join(home, ".config", "gpuwhy", "fleet.creds")
@@ -217,13 +216,13 @@ func TestFleetSettings(t *testing.T) {
 		{"--label=rack=1,rack=2", "already"},
 		{"--label==1", "rack=r12"},
 	} {
-		r := command(t, nil, append(strings.Fields(tt.args), "check-config")...)
+		r := inside(append(strings.Fields(tt.args), "check-config")...)
 		if r.code != exitUsage || !strings.Contains(r.stderr, tt.want) || strings.Contains(r.stderr, "u:p") {
 			t.Errorf("%s: %+v", tt.args, r)
 		}
 	}
 	for _, args := range []string{"--fleet=tls://a,nats://b:1 --cluster=c --label=rack=r1,x/y=", "--fleet-listen=:0 --fleet-host=a,::1"} {
-		if r := command(t, nil, append(strings.Fields(args), "--listen=127.0.0.1:0", "--state-dir="+t.TempDir(), "check-config")...); r.code != exitOK {
+		if r := inside(append(strings.Fields(args), "--listen=127.0.0.1:0", "--state-dir="+t.TempDir(), "check-config")...); r.code != exitOK {
 			t.Errorf("good settings: %s: %+v", args, r)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -47,19 +47,19 @@ func TestAHostileMachineShowsAsText(t *testing.T) {
 	}
 	check := func(how string) {
 		t.Helper()
-		if title := browsertest.Ask[string](b, `document.title`); strings.Contains(title, "owned") {
+		if title := browser.Ask[string](b, `document.title`); strings.Contains(title, "owned") {
 			t.Errorf("%s: the title is %q", how, title)
 		}
-		if n := browsertest.Ask[int](b, `document.querySelectorAll("img, main script, main style, [onerror], [onload]").length`); n != 0 {
+		if n := browser.Ask[int](b, `document.querySelectorAll("img, main script, main style, [onerror], [onload]").length`); n != 0 {
 			t.Errorf("%s: %d elements are of a device's or a process's making", how, n)
 		}
-		if !browsertest.Ask[bool](b, `document.body.innerText.includes("<img src=x onerror=")`) {
+		if !browser.Ask[bool](b, `document.body.innerText.includes("<img src=x onerror=")`) {
 			t.Errorf("%s: the text itself is not shown", how)
 		}
-		if wide := browsertest.Ask[int](b, `document.documentElement.scrollWidth`); wide > 1440 {
+		if wide := browser.Ask[int](b, `document.documentElement.scrollWidth`); wide > 1440 {
 			t.Errorf("%s: the page is %d wide", how, wide)
 		}
-		if turns := browsertest.Ask[[]string](b, `(() => {
+		if turns := browser.Ask[[]string](b, `(() => {
 		  const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 		  while (walk.nextNode()) {
 		    const text = walk.currentNode.data, of = walk.currentNode.parentElement;

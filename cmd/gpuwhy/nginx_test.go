@@ -27,12 +27,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
-	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // A proxy is Debian's nginx with one of our files.
@@ -99,7 +98,7 @@ func freeAddress(t testing.TB) string {
 
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()
-	ports, err := freeport.Take(n)
+	ports, err := testkit.FreePorts(n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +321,7 @@ func serveHere(t *testing.T, basePath string) (a *app.App, address string) {
 func TestPageReconnectsWhenNginxRestarts(t *testing.T) {
 	t.Parallel()
 	a, address := serveHere(t, "/gpuwhy/")
-	b := browsertest.Open(t, 1440, 900)
+	b := browser.Open(t, 1440, 900)
 	publish := func(snap *gpu.Snapshot) { // as one that was taken now
 		snap.Time = time.Now()
 		a.Publish(snap)
@@ -341,7 +340,7 @@ func TestPageReconnectsWhenNginxRestarts(t *testing.T) {
 	publish(fixture.Server())
 	p.start()
 	b.Until(`document.getElementById("state").dataset.state === "live" && document.querySelectorAll(".cards > li").length === 8`)
-	if !browsertest.Ask[bool](b, `window.sameDocument === true`) {
+	if !browser.Ask[bool](b, `window.sameDocument === true`) {
 		t.Error("it was loaded anew")
 	}
 	b.Quiet("WebSocket connection to", "ERR_CONNECTION_REFUSED", "502 (Bad Gateway)", "Failed to fetch") // while it was away

@@ -95,7 +95,7 @@ var unknownFlag = lazy.Pattern(`^unknown flag (--[a-z0-9-]+)`)
 
 // elsewhere says which commands take a flag that this one does not.
 func elsewhere(app *kong.Application, args []string, err error) error {
-	found := unknownFlag.FindStringSubmatch(err.Error())
+	found := unknownFlag().FindStringSubmatch(err.Error())
 	if found == nil {
 		return err
 	}

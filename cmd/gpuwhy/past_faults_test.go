@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/executable"
 	past "github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
@@ -192,7 +191,7 @@ func asNobody(t *testing.T, args ...string) *exec.Cmd {
 		return exec.CommandContext(t.Context(), binary, args...)
 	}
 	public := filepath.Join(publicDir(t), "gpuwhy")
-	if err := executable.Copy(public, binary); err != nil {
+	if err := testkit.CopyProgram(public, binary); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), public, args...)

@@ -132,12 +132,12 @@ func TestThePastSurvivesAKill(t *testing.T) {
 		t.Errorf("as it was: status %d, %+v", status, at)
 	}
 	for _, args := range [][]string{{"past", "10m"}, {"past", "10m", "0"}, {"sessions", "10m"}, {"usage", "--since", "10m", "--by", "process"}, {"usage", "--csv"}, {"sessions", "--json"}} {
-		r := command(t, nil, append(args, "--url="+p.url)...)
+		r := inside(append(args, "--url="+p.url)...)
 		if r.code != exitOK || len(r.stdout) < 40 {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
-	if r := command(t, nil, "past", "soon", "--url="+p.url); r.code != exitError || !strings.Contains(r.stderr, `"soon" is not a span of time`) {
+	if r := inside("past", "soon", "--url="+p.url); r.code != exitError || !strings.Contains(r.stderr, `"soon" is not a span of time`) {
 		t.Errorf("%+v", r)
 	}
 }
@@ -327,7 +327,7 @@ func TestASimulatedPastIsSaidToBe(t *testing.T) {
 			t.Errorf("of one: %+v", usage)
 		}
 	}
-	if got := command(t, nil, "usage", "--since=10m", "--url="+p.url).stdout; !strings.Contains(got, "PARTLY NOT REAL: some of these GPUs are simulated; sums have them too.") {
+	if got := inside("usage", "--since=10m", "--url="+p.url).stdout; !strings.Contains(got, "PARTLY NOT REAL: some of these GPUs are simulated; sums have them too.") {
 		t.Error(got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 func TestSnapshotShowsWhereProcessesRun(t *testing.T) {
 	t.Parallel()
-	r := command(t, nil, "snapshot", "--source=simulate:dgx-h100")
+	r := inside("snapshot", "--source=simulate:dgx-h100")
 	for _, want := range []string{"RUNS IN", "docker vllm-llama-70b", "pod inference/triton", "job "} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("%q is not in the table:\n%s", want, r.stdout)

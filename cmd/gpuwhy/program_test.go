@@ -24,9 +24,9 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -68,7 +68,7 @@ func TestMain(m *testing.M) {
 				return 1
 			}
 		}
-		defer browsertest.Close()
+		defer browser.Close()
 		binary = filepath.Join(dir, "gpuwhy")
 		if err := buildProgram(binary); err != nil {
 			fmt.Fprintln(os.Stderr, err)

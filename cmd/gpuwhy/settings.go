@@ -138,7 +138,7 @@ func unknownVariables(environ []string, app *kong.Application, others []string) 
 		switch {
 		case !ours, value == "", slices.Contains(known, of), slices.Contains(others, name):
 			continue
-		case kubernetesVariable.MatchString(name), kubernetesPort.MatchString(entry):
+		case kubernetesVariable().MatchString(name), kubernetesPort().MatchString(entry):
 			continue
 		}
 		like := cmp.Or(otherWords[of], nearest.Name(of, known))
@@ -198,15 +198,15 @@ func hinted(err error) error {
 	if err == nil {
 		return nil
 	}
-	if found := noNumber.FindStringSubmatch(err.Error()); found != nil {
+	if found := noNumber().FindStringSubmatch(err.Error()); found != nil {
 		return fmt.Errorf("%s %s: %s", found[1], found[3], cmp.Or(wantedNumbers[found[2]], "give a whole number, such as 100"))
 	}
-	found := notOneOf.FindStringSubmatch(err.Error())
+	found := notOneOf().FindStringSubmatch(err.Error())
 	if found == nil {
 		return err
 	}
 	var words []string
-	for _, word := range quotedIn.FindAllStringSubmatch(found[1], -1) {
+	for _, word := range quotedIn().FindAllStringSubmatch(found[1], -1) {
 		words = append(words, word[1])
 	}
 	return fmt.Errorf("%w%s", err, nearest.Hint(found[2], words))

@@ -11,15 +11,15 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
 // What is around all pages works by keyboard: the palette, the dialog of a process and the choice of colors.
 func TestShellByKeyboard(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, fast, "--source=simulate:dgx-h100")
-	tab := browsertest.Open(t, 1440, 900)
+	tab := browser.Open(t, 1440, 900)
 	tab.Visit(p.url)
 	live := `document.getElementById("state").dataset.state === "live"`
 	tab.Until(live)
@@ -29,12 +29,12 @@ func TestShellByKeyboard(t *testing.T) {
 	tab.Do(chromedp.KeyEvent("vllm"))
 	tab.Until(`[...document.querySelectorAll("#palette [data-chosen]")].map((a) => a.querySelector("b").textContent).join() === "vllm serve"`)
 	// The page goes on beside it.
-	taken := browsertest.Ask[string](tab, `document.getElementById("state").dataset.taken`)
+	taken := browser.Ask[string](tab, `document.getElementById("state").dataset.taken`)
 	tab.Until(fmt.Sprintf(`document.getElementById("state").dataset.taken > %q && document.querySelector("#palette[open] input").value === "vllm"`, taken))
 	tab.Do(chromedp.KeyEvent(kb.Enter))
 	tab.Until(`location.pathname === "/processes" && document.querySelector("#process:modal h2")?.textContent === "vllm serve"`)
 	tab.Until(live)
-	if got := browsertest.Ask[string](tab, `document.querySelector("#process-acts a").getAttribute("href")`); !strings.HasPrefix(got, "/gpu/GPU-") {
+	if got := browser.Ask[string](tab, `document.querySelector("#process-acts a").getAttribute("href")`); !strings.HasPrefix(got, "/gpu/GPU-") {
 		t.Errorf("the process leads to %q", got)
 	}
 	tab.Settle()
@@ -51,17 +51,17 @@ func TestShellByKeyboard(t *testing.T) {
 	background := `getComputedStyle(document.documentElement).backgroundColor`
 	for _, want := range []string{"light rgb(246, 246, 243)", "dark rgb(11, 13, 14)"} {
 		tab.Do(chromedp.Click(`.top > div > [data-theme-next]`))
-		if got := browsertest.Ask[string](tab, `document.documentElement.dataset.theme + " " + `+background); got != want {
+		if got := browser.Ask[string](tab, `document.documentElement.dataset.theme + " " + `+background); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 	tab.Visit(p.url + "about")
-	if got := browsertest.Ask[string](tab, background); got != "rgb(11, 13, 14)" {
+	if got := browser.Ask[string](tab, background); got != "rgb(11, 13, 14)" {
 		t.Errorf("another page is %s", got)
 	}
 	tab.Settle()
 	tab.Do(chromedp.Click(`.top > div > [data-theme-next]`))
-	if browsertest.Ask[bool](tab, `"theme" in document.documentElement.dataset`) {
+	if browser.Ask[bool](tab, `"theme" in document.documentElement.dataset`) {
 		t.Error("the system's colors do not come back")
 	}
 	tab.Quiet(leaves)
@@ -72,7 +72,7 @@ func TestStateOfAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, fast, "--source=simulate:rtx-4090")
 	for _, page := range []string{"", "alerts", "processes", "about"} {
-		tab := browsertest.Open(t, 1440, 900)
+		tab := browser.Open(t, 1440, 900)
 		tab.Visit(p.url + page)
 		state := `document.getElementById("state").dataset.state`
 		tab.Until(state + ` === "live"`)
@@ -84,7 +84,7 @@ func TestStateOfAServerThatHangs(t *testing.T) {
 			if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil { // once more: others may let it go on
 				t.Fatal(err)
 			}
-			return browsertest.Ask[bool](tab, state+` === "silent" && `+shown("No news")+` && getComputedStyle(document.querySelector("main")).filter === "grayscale(1)"`)
+			return browser.Ask[bool](tab, state+` === "silent" && `+shown("No news")+` && getComputedStyle(document.querySelector("main")).filter === "grayscale(1)"`)
 		})
 		if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)

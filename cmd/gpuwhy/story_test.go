@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -65,7 +65,7 @@ public_url: https://gpus.example.org/
 `, phone.target()))
 	p := start(t, lib.Env(), fast, "--node=vm", "--alert-rules="+rules)
 	bot := p.dial()
-	tab := browsertest.Open(t, 1440, 900)
+	tab := browser.Open(t, 1440, 900)
 	tab.Visit(p.url)
 	tab.Until(live)
 	why := func(part string) string {

@@ -158,7 +158,7 @@ func TestSourcesThatDoNotFit(t *testing.T) {
 		"simulate:rtx-1":            "rtx-4090",
 		"simulate:rtx-4090,fleet:8": "never mixed",
 	} {
-		if r := command(t, nil, "check-config", "--source="+list); r.code != exitUsage || !strings.Contains(r.stderr, says) {
+		if r := inside("check-config", "--source="+list); r.code != exitUsage || !strings.Contains(r.stderr, says) {
 			t.Errorf("%s: exit status %d, %s", list, r.code, r.stderr)
 		}
 	}

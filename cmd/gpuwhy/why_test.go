@@ -177,17 +177,17 @@ func TestWhyAsksARunningServer(t *testing.T) {
 	}
 	for _, gpu := range []string{"0", m.GPU(0).UUID} {
 		var one contract.OneWhy
-		r := command(t, nil, "why", gpu, "--json", "--url", p.url)
+		r := inside("why", gpu, "--json", "--url", p.url)
 		if err := json.Unmarshal([]byte(r.stdout), &one); r.code != exitOK || err != nil || one.GPUUUID != m.GPU(0).UUID || one.Causes[0].Kind != "work" {
 			t.Errorf("of %s: exit status %d, %v, %s%s", gpu, r.code, err, r.stdout, r.stderr)
 		}
 	}
 	var all contract.Why
-	r = command(t, nil, "why", "--json", "--url", p.url)
+	r = inside("why", "--json", "--url", p.url)
 	if err := json.Unmarshal([]byte(r.stdout), &all); r.code != exitOK || err != nil || len(all.GPUs) != 1 {
 		t.Errorf("exit status %d, %v, %s%s", r.code, err, r.stdout, r.stderr)
 	}
-	if r := command(t, nil, "why", "7", "--url", p.url); r.code != exitError || !strings.Contains(r.stderr, `there is no GPU "7"`) {
+	if r := inside("why", "7", "--url", p.url); r.code != exitError || !strings.Contains(r.stderr, `there is no GPU "7"`) {
 		t.Errorf("of a GPU that is not there: exit status %d: %s", r.code, r.stderr)
 	}
 }
@@ -242,7 +242,7 @@ func TestWhySaysWhatIsWrongWithTheServer(t *testing.T) { //nolint:tparallel // t
 		{"no URL", "http://a b", "is no URL", exitUsage},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := command(t, nil, "why", "--url", tt.url)
+			r := inside("why", "--url", tt.url)
 			if r.code != tt.code || !strings.Contains(r.stderr, tt.says) || strings.Count(r.stderr, "\n") != 1 {
 				t.Errorf("exit status %d: %s", r.code, r.stderr)
 			}

@@ -102,7 +102,7 @@ func (r *Rule) Check() error {
 		return Refuse("watch", "%q is nothing that can be watched; it must be one of %v", string(r.Watch), Watches())
 	}
 	var p Problems
-	p.Unless(ruleName.MatchString(r.Name), "name", "%q must be letters, digits, '_' and '-', at most 64 of them", r.Name)
+	p.Unless(ruleName().MatchString(r.Name), "name", "%q must be letters, digits, '_' and '-', at most 64 of them", r.Name)
 	p.Unless(slices.Contains(Severities(), r.Severity), "severity", "%q must be one of %v", string(r.Severity), Severities())
 	r.checkLevel(&p, w)
 	r.checkTimes(&p, w.Counter)

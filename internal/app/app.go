@@ -334,7 +334,7 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		if ln == nil { // nobody is to look here
 			return nil
 		}
-		if err := a.server.Serve(server.Listen(ln)); !errors.Is(err, http.ErrServerClosed) {
+		if err := a.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
 		}
 		return nil

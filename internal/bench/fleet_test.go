@@ -96,7 +96,7 @@ func newFleet(tb testing.TB, nodes int) *fleet {
 	}
 	serving := server.HTTPServer(f.Handler(), log)
 	var done sync.WaitGroup
-	done.Go(func() { _ = serving.Serve(server.Listen(listener)) }) // it is closed
+	done.Go(func() { _ = serving.Serve(listener) }) // it is closed
 	tb.Cleanup(func() {
 		_ = f.Shutdown(context.Background()) // who reads nothing is cut off
 		_ = serving.Close()

@@ -111,7 +111,7 @@ func runServer(kind string, size int) error {
 // serve has handler serve in the background, as gpuwhy's own server does.
 func serve(l net.Listener, handler http.Handler) {
 	go func() {
-		panic(server.HTTPServer(handler, slog.New(slog.DiscardHandler)).Serve(server.Listen(l))) // it ends with the process
+		panic(server.HTTPServer(handler, slog.New(slog.DiscardHandler)).Serve(l)) // it ends with the process
 	}()
 }
 

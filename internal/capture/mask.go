@@ -6,6 +6,7 @@ import (
 	"html"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -113,8 +114,8 @@ func (m *mask) numbers(text string) string {
 	if m.off {
 		return text
 	}
-	text = aUUID.ReplaceAllStringFunc(text, func(id string) string { return m.of(aSerial, strings.ToLower(id)) })
-	return aNumber.ReplaceAllStringFunc(text, func(id string) string {
+	text = aUUID().ReplaceAllStringFunc(text, func(id string) string { return m.of(aSerial, strings.ToLower(id)) })
+	return aNumber().ReplaceAllStringFunc(text, func(id string) string {
 		return id[:4] + m.of(aSerial, strings.ToLower(id[4:]))
 	})
 }
@@ -124,11 +125,11 @@ func (m *mask) text(text string) string {
 	if m.off || text == "" {
 		return text
 	}
-	text = aHome.ReplaceAllStringFunc(text, func(home string) string {
-		parts := aHome.FindStringSubmatch(home)
+	text = aHome().ReplaceAllStringFunc(text, func(home string) string {
+		parts := aHome().FindStringSubmatch(home)
 		return parts[1] + m.of(aUser, parts[2])
 	})
-	text = anID.ReplaceAllStringFunc(m.numbers(text), func(id string) string { return m.of(aContainer, id) })
+	text = anID().ReplaceAllStringFunc(m.numbers(text), func(id string) string { return m.of(aContainer, id) })
 	return m.known(text)
 }
 
@@ -262,12 +263,12 @@ func (m *mask) host(h *gpu.Host) {
 	h.Hostname, h.Boot = m.of(aHost, h.Hostname), m.of(aBoot, h.Boot)
 	for i := range h.Disks {
 		d := &h.Disks[i]
-		d.Device = m.unless(commonDisk.MatchString(d.Device), aDisk, d.Device)
+		d.Device = m.unless(commonDisk().MatchString(d.Device), aDisk, d.Device)
 		d.Mount = m.unless(slices.Contains(commonMount, d.Mount), aMount, d.Mount)
 	}
 	for i := range h.Networks {
 		n := &h.Networks[i]
-		n.Name = m.unless(commonLink.MatchString(n.Name), anInterface, n.Name)
+		n.Name = m.unless(commonLink().MatchString(n.Name), anInterface, n.Name)
 	}
 	for i := range h.Busiest.Or(nil) {
 		m.facts(&h.Busiest.Or(nil)[i].Facts)
@@ -349,8 +350,8 @@ func (m *mask) printed(name, text string) string {
 	}
 	switch name {
 	case "query.xml":
-		text = xmlSecret.ReplaceAllStringFunc(text, func(found string) string {
-			parts := xmlSecret.FindStringSubmatch(found)
+		text = xmlSecret().ReplaceAllStringFunc(text, func(found string) string {
+			parts := xmlSecret().FindStringSubmatch(found)
 			value := html.UnescapeString(parts[2])
 			if strings.Contains(parts[1], "serial") {
 				value = m.serial(value)
@@ -360,8 +361,8 @@ func (m *mask) printed(name, text string) string {
 			return "<" + parts[1] + ">" + html.EscapeString(value) + "<"
 		})
 	case "query-gpu":
-		text = rowSerial.ReplaceAllStringFunc(text, func(found string) string {
-			parts := rowSerial.FindStringSubmatch(found)
+		text = rowSerial().ReplaceAllStringFunc(text, func(found string) string {
+			parts := rowSerial().FindStringSubmatch(found)
 			values := strings.Split(parts[2], " | ")
 			for i, v := range values {
 				values[i] = m.serial(v)
@@ -377,7 +378,7 @@ func (m *mask) printed(name, text string) string {
 	}
 	var out strings.Builder
 	from := 0
-	for _, at := range own.FindAllStringIndex(text, -1) {
+	for _, at := range own().FindAllStringIndex(text, -1) {
 		out.WriteString(m.text(text[from:at[0]]) + text[at[0]:at[1]])
 		from = at[1]
 	}
@@ -386,7 +387,7 @@ func (m *mask) printed(name, text string) string {
 
 // ownWords finds the words of nvidia-smi itself, by which what it printed is read: they
 // stay, also where a user or a machine has such a name.
-var ownWords = map[string]*lazy.Regexp{
+var ownWords = map[string]func() *regexp.Regexp{
 	"query.xml": lazy.Pattern(`</?[a-z][a-z0-9_]*(?: id="[0-9A-Fa-f:.]*")?\s*/?>`),
 	"query-gpu": lazy.Pattern(`(?m)^[a-z][a-z0-9_.]* = `),
 	"pmon":      lazy.Pattern(`(?m)^# +(?:gpu|Idx)\b[a-zA-Z0-9 #%/_\t]*$`),

@@ -4,6 +4,7 @@ package contract_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -13,9 +14,10 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // A reading is where one reading of a device lies, and where it is written.
@@ -39,192 +41,118 @@ const (
 
 var qualityOf = [kinds]gpu.Quality{gpu.Good, gpu.Good, gpu.Doubtful, gpu.NotReported, gpu.NotSupported, gpu.NotPermitted, gpu.Stale}
 
-func field[T any](path string, at func(*gpu.Device) *gpu.Reading[T], one T, zeroText, oneText string) reading {
+func written[T any](path string, find func(*gpu.Device) *gpu.Reading[T], one T, zeroText, oneText string) reading {
 	return reading{path, func(d *gpu.Device, kind int) {
 		var zero T
 		switch kind {
 		case kindZero:
-			*at(d) = gpu.Of(zero)
+			*find(d) = gpu.Of(zero)
 		case kindOne:
-			*at(d) = gpu.Of(one)
+			*find(d) = gpu.Of(one)
 		case kindDoubtfulOne:
-			*at(d) = gpu.DoubtfulOf(one)
+			*find(d) = gpu.DoubtfulOf(one)
 		default:
-			*at(d) = gpu.Absent[T](qualityOf[kind])
+			*find(d) = gpu.Absent[T](qualityOf[kind])
 		}
 	}, zeroText, oneText}
 }
 
-func number[T ~float64](path string, at func(*gpu.Device) *gpu.Reading[T]) reading {
-	return field(path, at, 1, "0.0", "1.0")
+// blank is a device with one of each part.
+func blank() gpu.Device {
+	return gpu.Device{Readings: gpu.Readings{Fans: gpu.Fans{Fans: make([]gpu.Fan, 1)}, NVLink: gpu.NVLink{Links: make([]gpu.Link, 1)}}}
 }
 
-func count[T int | uint64](path string, at func(*gpu.Device) *gpu.Reading[T]) reading {
-	return field(path, at, 1, "0", "1")
+// readings are all single readings of a device: those of the catalog, where it says that they are written, and those that it does not have.
+func readings() []reading {
+	all := []reading{
+		written("reservations", func(d *gpu.Device) *gpu.Reading[[]gpu.Reservation] { return &d.Reservations },
+			[]gpu.Reservation{{Namespace: "ml", Pod: "train-0", Container: "cuda", Resource: "nvidia.com/gpu"}}, "[]",
+			`[{"namespace":"ml","pod":"train-0","container":"cuda","resource":"nvidia.com/gpu","mig_instance_uuid":null}]`),
+	}
+	for row := range catalog.All() {
+		d := blank()
+		path, first := row.Path, find(row, &d)
+		if row.List != "" {
+			path = row.List + ".0." + path
+		}
+		if path == "" || first == nil || first != find(row, &d) { // not written so, of a part that there is not, or made of other readings
+			continue
+		}
+		all = append(all, readingOf(row, path, first))
+	}
+	return all
 }
 
-func amount(path string, at func(*gpu.Device) *gpu.Reading[gpu.Bytes]) reading {
-	return field(path, at, 1<<20, "0.0", "1.0")
+func find(row *catalog.Row, d *gpu.Device) (found catalog.Ref) {
+	row.Visit(d, func(_ string, r catalog.Ref) { found = r })
+	return found
 }
 
-func text(path string, at func(*gpu.Device) *gpu.Reading[string]) reading {
-	return field(path, at, "1", `""`, `"1"`)
+// readingOf knows how each type is written.
+func readingOf(row *catalog.Row, path string, found catalog.Ref) reading {
+	switch found.(type) {
+	case *gpu.Reading[int]:
+		if row.ID == "clocks.performance_state" {
+			return cataloged(row, path, 1, `"P0"`, `"P1"`)
+		}
+		return cataloged(row, path, 1, "0", "1")
+	case *gpu.Reading[uint64]:
+		return cataloged[uint64](row, path, 1, "0", "1")
+	case *gpu.Reading[bool]:
+		return cataloged(row, path, true, "false", "true")
+	case *gpu.Reading[string]:
+		return cataloged(row, path, "1", `""`, `"1"`)
+	case *gpu.Reading[gpu.Bytes]:
+		return cataloged[gpu.Bytes](row, path, 1<<20, "0.0", "1.0")
+	case *gpu.Reading[time.Time]:
+		return cataloged(row, path, time.Unix(1, 5e8), `"0001-01-01T00:00:00.000000Z"`, `"1970-01-01T00:00:01.500000Z"`)
+	case *gpu.Reading[gpu.ClockEventReasons]:
+		return cataloged(row, path, gpu.ReasonIdle, "[]", `["gpu_idle"]`)
+	case *gpu.Reading[[]gpu.XID]:
+		return cataloged(row, path, []gpu.XID{{Code: 777, Count: 2, Earlier: 1, Last: fixture.Time, Culprit: gpu.Culprit{PID: 7, Name: "python3"}}}, "[]",
+			`[{"code":777,"count":2,"earlier":1,"last":"2026-03-14T15:09:26.535897Z","severity":null,"meaning":null,"advice":null,`+
+				`"process":"python3","pid":7}]`)
+	case *gpu.Reading[[]gpu.Fault]:
+		return cataloged(row, path, []gpu.Fault{{Kind: gpu.FaultWedged, Count: 1, Last: fixture.Time}}, "[]",
+			`[{"kind":"wedged","engine":null,"count":1,"earlier":0,"last":"2026-03-14T15:09:26.535897Z","severity":"critical",`+
+				`"meaning":"the driver has given the GPU up","advice":"Restart the machine. If it comes again, update the driver and the firmware, `+
+				`and have the GPU tested.","process":null,"pid":null}]`)
+	case *gpu.Reading[gpu.Percent]:
+		return number[gpu.Percent](row, path)
+	case *gpu.Reading[gpu.Celsius]:
+		return number[gpu.Celsius](row, path)
+	case *gpu.Reading[gpu.Watts]:
+		return number[gpu.Watts](row, path)
+	case *gpu.Reading[gpu.Joules]:
+		return number[gpu.Joules](row, path)
+	case *gpu.Reading[gpu.Megahertz]:
+		return number[gpu.Megahertz](row, path)
+	case *gpu.Reading[gpu.RPM]:
+		return number[gpu.RPM](row, path)
+	case *gpu.Reading[gpu.BytesPerSecond]:
+		return number[gpu.BytesPerSecond](row, path)
+	case *gpu.Reading[gpu.FramesPerSecond]:
+		return number[gpu.FramesPerSecond](row, path)
+	case *gpu.Reading[gpu.Microseconds]:
+		return number[gpu.Microseconds](row, path)
+	}
+	panic(fmt.Sprintf("%s: how is a %T written?", row.ID, found))
 }
 
-func truth(path string, at func(*gpu.Device) *gpu.Reading[bool]) reading {
-	return field(path, at, true, "false", "true")
+func cataloged[T any](row *catalog.Row, path string, one T, zeroText, oneText string) reading {
+	return written(path, func(d *gpu.Device) *gpu.Reading[T] { return find(row, d).(*gpu.Reading[T]) }, one, zeroText, oneText)
 }
 
-// readings are all single readings of a device.
-var readings = []reading{
-	count("vendor_index", func(d *gpu.Device) *gpu.Reading[int] { return &d.VendorIndex }),
-	text("architecture", func(d *gpu.Device) *gpu.Reading[string] { return &d.Architecture }),
-	text("serial", func(d *gpu.Device) *gpu.Reading[string] { return &d.Serial }),
-	text("vbios_version", func(d *gpu.Device) *gpu.Reading[string] { return &d.VBIOS }),
-	text("driver_version", func(d *gpu.Device) *gpu.Reading[string] { return &d.DriverVersion }),
-
-	number("utilization.gpu_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Utilization.GPU }),
-	number("utilization.memory_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Utilization.Memory }),
-	number("utilization.encoder_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Utilization.Encoder }),
-	number("utilization.decoder_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Utilization.Decoder }),
-	number("utilization.jpeg_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Utilization.JPEG }),
-	number("utilization.ofa_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Utilization.OFA }),
-
-	number("utilization.video_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Utilization.Video }),
-
-	count("encoder.session_count", func(d *gpu.Device) *gpu.Reading[int] { return &d.Encoding.Sessions }),
-	number("encoder.average_fps", func(d *gpu.Device) *gpu.Reading[gpu.FramesPerSecond] { return &d.Encoding.FrameRate }),
-	number("encoder.average_latency_us", func(d *gpu.Device) *gpu.Reading[gpu.Microseconds] { return &d.Encoding.Latency }),
-
-	number("activity.engine_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Activity.Engine }),
-	number("activity.sm_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Activity.SM }),
-	number("activity.sm_occupancy_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Activity.Occupancy }),
-	number("activity.tensor_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Activity.Tensor }),
-	number("activity.fp64_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Activity.FP64 }),
-	number("activity.fp32_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Activity.FP32 }),
-	number("activity.fp16_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Activity.FP16 }),
-	number("activity.integer_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Activity.Integer }),
-	number("activity.memory_bandwidth_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Activity.MemoryBandwidth }),
-	number("activity.pcie_sent_bytes_per_second", func(d *gpu.Device) *gpu.Reading[gpu.BytesPerSecond] { return &d.Activity.PCIeSent }),
-	number("activity.pcie_received_bytes_per_second", func(d *gpu.Device) *gpu.Reading[gpu.BytesPerSecond] { return &d.Activity.PCIeReceived }),
-	number("activity.nvlink_sent_bytes_per_second", func(d *gpu.Device) *gpu.Reading[gpu.BytesPerSecond] { return &d.Activity.NVLinkSent }),
-	number("activity.nvlink_received_bytes_per_second", func(d *gpu.Device) *gpu.Reading[gpu.BytesPerSecond] { return &d.Activity.NVLinkReceived }),
-	field("activity.pcie_measured_at", func(d *gpu.Device) *gpu.Reading[time.Time] { return &d.Activity.PCIeMeasuredAt },
-		time.Unix(1, 5e8), `"0001-01-01T00:00:00.000000Z"`, `"1970-01-01T00:00:01.500000Z"`),
-
-	amount("memory.total_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Memory.Total }),
-	amount("memory.used_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Memory.Used }),
-	amount("memory.free_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Memory.Free }),
-	amount("memory.reserved_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Memory.Reserved }),
-	amount("memory.bar1_total_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Memory.BAR1Total }),
-	amount("memory.bar1_used_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Memory.BAR1Used }),
-
-	truth("shared_memory.unified", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Shared.Unified }),
-	amount("shared_memory.total_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Shared.Total }),
-	amount("shared_memory.used_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Shared.Used }),
-
-	number("temperature.current_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.GPU }),
-	number("temperature.hot_spot_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.HotSpot }),
-	number("temperature.memory_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.Memory }),
-	number("temperature.slowdown_threshold_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.Slowdown }),
-	number("temperature.shutdown_threshold_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.Shutdown }),
-	number("temperature.target_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.Target }),
-	number("temperature.memory_max_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.MemoryMax }),
-	number("temperature.margin_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.Margin }),
-
-	count("fan_count", func(d *gpu.Device) *gpu.Reading[int] { return &d.Fans.Count }),
-	truth("fans_combined", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Fans.Combined }),
-	number("fans.0.percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Fans.Fans[0].Commanded }),
-	number("fans.0.rpm", func(d *gpu.Device) *gpu.Reading[gpu.RPM] { return &d.Fans.Fans[0].RPM }),
-	number("fans.0.target_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Fans.Fans[0].Target }),
-	text("fans.0.policy", func(d *gpu.Device) *gpu.Reading[string] { return &d.Fans.Fans[0].Policy }),
-
-	number("power.power_draw_watts", func(d *gpu.Device) *gpu.Reading[gpu.Watts] { return &d.Power.Draw }),
-	number("power.power_limit_watts", func(d *gpu.Device) *gpu.Reading[gpu.Watts] { return &d.Power.EnforcedLimit }),
-	number("power.default_limit_watts", func(d *gpu.Device) *gpu.Reading[gpu.Watts] { return &d.Power.DefaultLimit }),
-	number("power.min_limit_watts", func(d *gpu.Device) *gpu.Reading[gpu.Watts] { return &d.Power.MinLimit }),
-	number("power.max_limit_watts", func(d *gpu.Device) *gpu.Reading[gpu.Watts] { return &d.Power.MaxLimit }),
-	number("power.total_energy_joules", func(d *gpu.Device) *gpu.Reading[gpu.Joules] { return &d.Power.Energy }),
-
-	number("attribution.idle_floor_watts", func(d *gpu.Device) *gpu.Reading[gpu.Watts] { return &d.IdleFloor }),
-
-	number("clocks.graphics_clock_mhz", func(d *gpu.Device) *gpu.Reading[gpu.Megahertz] { return &d.Clocks.Graphics }),
-	number("clocks.sm_clock_mhz", func(d *gpu.Device) *gpu.Reading[gpu.Megahertz] { return &d.Clocks.SM }),
-	number("clocks.memory_clock_mhz", func(d *gpu.Device) *gpu.Reading[gpu.Megahertz] { return &d.Clocks.Memory }),
-	number("clocks.video_clock_mhz", func(d *gpu.Device) *gpu.Reading[gpu.Megahertz] { return &d.Clocks.Video }),
-	number("clocks.max_graphics_clock_mhz", func(d *gpu.Device) *gpu.Reading[gpu.Megahertz] { return &d.Clocks.MaxGraphics }),
-	number("clocks.max_sm_clock_mhz", func(d *gpu.Device) *gpu.Reading[gpu.Megahertz] { return &d.Clocks.MaxSM }),
-	number("clocks.max_memory_clock_mhz", func(d *gpu.Device) *gpu.Reading[gpu.Megahertz] { return &d.Clocks.MaxMemory }),
-	number("clocks.max_video_clock_mhz", func(d *gpu.Device) *gpu.Reading[gpu.Megahertz] { return &d.Clocks.MaxVideo }),
-	field("performance_state", func(d *gpu.Device) *gpu.Reading[int] { return &d.Clocks.PerformanceState }, 1, `"P0"`, `"P1"`),
-	field("clock_event_reasons", func(d *gpu.Device) *gpu.Reading[gpu.ClockEventReasons] { return &d.Clocks.EventReasons }, gpu.ReasonIdle, "[]", `["gpu_idle"]`),
-
-	count("pcie.generation", func(d *gpu.Device) *gpu.Reading[int] { return &d.PCIe.Generation }),
-	count("pcie.max_generation", func(d *gpu.Device) *gpu.Reading[int] { return &d.PCIe.MaxGeneration }),
-	count("pcie.width", func(d *gpu.Device) *gpu.Reading[int] { return &d.PCIe.Width }),
-	count("pcie.max_width", func(d *gpu.Device) *gpu.Reading[int] { return &d.PCIe.MaxWidth }),
-	count("pcie.replay_count", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.PCIe.Replays }),
-
-	count("nvlink.link_count", func(d *gpu.Device) *gpu.Reading[int] { return &d.NVLink.Count }),
-	truth("nvlink.links.0.active", func(d *gpu.Device) *gpu.Reading[bool] { return &d.NVLink.Links[0].Active }),
-	text("nvlink.links.0.version", func(d *gpu.Device) *gpu.Reading[string] { return &d.NVLink.Links[0].Version }),
-	number("nvlink.links.0.speed_bytes_per_second", func(d *gpu.Device) *gpu.Reading[gpu.BytesPerSecond] { return &d.NVLink.Links[0].Speed }),
-	text("nvlink.links.0.peer", func(d *gpu.Device) *gpu.Reading[string] { return &d.NVLink.Links[0].Peer }),
-	text("nvlink.links.0.peer_pci_bus_id", func(d *gpu.Device) *gpu.Reading[string] { return &d.NVLink.Links[0].PeerPCI }),
-	count("nvlink.links.0.crc_flit_errors", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.NVLink.Links[0].CRCFlit }),
-	count("nvlink.links.0.crc_data_errors", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.NVLink.Links[0].CRCData }),
-	count("nvlink.links.0.replays", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.NVLink.Links[0].Replays }),
-	count("nvlink.links.0.recoveries", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.NVLink.Links[0].Recoveries }),
-
-	truth("processes_partial", func(d *gpu.Device) *gpu.Reading[bool] { return &d.ProcessesPartial }),
-
-	truth("health.ecc_enabled", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Health.ECCMode }),
-	truth("health.ecc_pending", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Health.ECCModePending }),
-	count("health.ecc_corrected_volatile", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.Health.CorrectedVolatile }),
-	count("health.ecc_uncorrected_volatile", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.Health.UncorrectedVolatile }),
-	count("health.ecc_corrected_aggregate", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.Health.CorrectedAggregate }),
-	count("health.ecc_uncorrected_aggregate", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.Health.UncorrectedAggregate }),
-	count("health.remapped_rows_correctable", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.Health.RemappedCorrectable }),
-	count("health.remapped_rows_uncorrectable", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.Health.RemappedUncorrectable }),
-	truth("health.remapped_rows_pending", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Health.RemapPending }),
-	truth("health.remapped_rows_failed", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Health.RemapFailed }),
-	count("health.retired_pages_single_bit", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.Health.RetiredSingleBit }),
-	count("health.retired_pages_double_bit", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.Health.RetiredDoubleBit }),
-	truth("health.retired_pages_pending", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Health.RetirementPending }),
-
-	field("health.xids", func(d *gpu.Device) *gpu.Reading[[]gpu.XID] { return &d.Health.XIDs },
-		[]gpu.XID{{Code: 777, Count: 2, Earlier: 1, Last: fixture.Time, Culprit: gpu.Culprit{PID: 7, Name: "python3"}}}, "[]",
-		`[{"code":777,"count":2,"earlier":1,"last":"2026-03-14T15:09:26.535897Z","severity":null,"meaning":null,"advice":null,`+
-			`"process":"python3","pid":7}]`),
-	field("health.faults", func(d *gpu.Device) *gpu.Reading[[]gpu.Fault] { return &d.Health.Faults },
-		[]gpu.Fault{{Kind: gpu.FaultWedged, Count: 1, Last: fixture.Time}}, "[]",
-		`[{"kind":"wedged","engine":null,"count":1,"earlier":0,"last":"2026-03-14T15:09:26.535897Z","severity":"critical",`+
-			`"meaning":"the driver has given the GPU up","advice":"Restart the machine. If it comes again, update the driver and the firmware, `+
-			`and have the GPU tested.","process":null,"pid":null}]`),
-
-	field("reservations", func(d *gpu.Device) *gpu.Reading[[]gpu.Reservation] { return &d.Reservations },
-		[]gpu.Reservation{{Namespace: "ml", Pod: "train-0", Container: "cuda", Resource: "nvidia.com/gpu"}}, "[]",
-		`[{"namespace":"ml","pod":"train-0","container":"cuda","resource":"nvidia.com/gpu","mig_instance_uuid":null}]`),
-
-	truth("modes.persistence", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Modes.Persistence }),
-	text("modes.compute", func(d *gpu.Device) *gpu.Reading[string] { return &d.Modes.Compute }),
-	truth("modes.mig", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Modes.MIG }),
-	truth("modes.mig_pending", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Modes.MIGPending }),
-	truth("modes.display_active", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Modes.DisplayActive }),
-	count("modes.instance_count", func(d *gpu.Device) *gpu.Reading[int] { return &d.Modes.Instances }),
-	text("modes.virtualization", func(d *gpu.Device) *gpu.Reading[string] { return &d.Modes.Virtualization }),
-	text("modes.compute_partition", func(d *gpu.Device) *gpu.Reading[string] { return &d.Modes.ComputePartition }),
-	text("modes.memory_partition", func(d *gpu.Device) *gpu.Reading[string] { return &d.Modes.MemoryPartition }),
+func number[T ~float64](row *catalog.Row, path string) reading {
+	return cataloged[T](row, path, 1, "0.0", "1.0")
 }
 
 // Whatever a device reports and does not report: an absent reading is null with
 // its reason, a zero is a zero, a doubtful one has its value and says so.
 func TestAbsentIsNullAndZeroIsZero(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
+	random, readings := rand.New(rand.NewPCG(1, 2)), readings()
 	for range 200 {
-		d := gpu.Device{Readings: gpu.Readings{
-			Fans: gpu.Fans{Fans: make([]gpu.Fan, 1)}, NVLink: gpu.NVLink{Links: make([]gpu.Link, 1)},
-		}}
+		d := blank()
 		chosen := make([]int, len(readings))
 		for i, r := range readings {
 			chosen[i] = random.IntN(kinds)
@@ -294,8 +222,8 @@ func TestReadingsAreComplete(t *testing.T) {
 	device := reflect.TypeFor[gpu.Device]()
 	parts := countReadings(reflect.TypeFor[gpu.Fan]()) + countReadings(reflect.TypeFor[gpu.Link]())
 	want := countReadings(device) + parts - 2 // processes are no single reading, and those of the accounting are sessions of the past
-	if len(readings) != want {
-		t.Errorf("the test knows %d readings, a device has %d", len(readings), want)
+	if got := len(readings()); got != want {
+		t.Errorf("the catalog has %d readings, a device has %d", got, want)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 func BenchmarkEncode8(b *testing.B)  { benchmarkEncode(b, fixture.H100s(8)) }

@@ -18,9 +18,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew; their diff is the review")

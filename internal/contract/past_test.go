@@ -9,13 +9,13 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/forecast"
 	"github.com/gpuwhy/gpuwhy/internal/foresight"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // pastAnswers is every answer about the past.

@@ -3,7 +3,7 @@ package metrics
 import (
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // The fans and temperatures of the machine are series of their own.

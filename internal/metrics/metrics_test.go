@@ -27,12 +27,12 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/leaktest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/metrics.md")
 
-func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
 
 // get asks for the metrics with some headers, "Name: value".
 func get(tb testing.TB, h http.Handler, headers ...string) *httptest.ResponseRecorder {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 func TestErrors(t *testing.T) {
@@ -22,7 +22,7 @@ func TestErrors(t *testing.T) {
 	if err := ln.Close(); err != nil {
 		t.Fatal(err)
 	}
-	ports, err := freeport.Take(1) // which no other program listens on meanwhile
+	ports, err := testkit.FreePorts(1) // which no other program listens on meanwhile
 	if err != nil {
 		t.Fatal(err)
 	}

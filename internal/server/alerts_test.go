@@ -15,7 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // say sends a body to an address.

@@ -294,7 +294,6 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
 			leave()
 		}
 	}()
-	unready(w, r) // a refusal of the library sets one of them
 	s.cfg.WS(in, r, nodeOf(r))
 	returned = true
 	return nil

@@ -7,7 +7,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // The routes that are polled, on eight GPUs, beside a handler that writes a
@@ -46,7 +46,6 @@ func benchmark(b *testing.B, h http.Handler, path string) {
 	b.Run("loopback", func(b *testing.B) {
 		ts := httptest.NewUnstartedServer(nil)
 		ts.Config = HTTPServer(h, slog.New(slog.DiscardHandler))
-		ts.Listener, ts.Config.ConnContext = Listen(ts.Listener), withHead // as the program does
 		ts.Start()
 		defer ts.Close()
 		client := ts.Client()

@@ -52,19 +52,13 @@ type body struct {
 type encoded struct {
 	bytes                             []byte
 	contentType, length, etag, coding []string
-	same, head                        []byte // the headers of a 304 and of the whole that are ready
 }
 
 func newBody(contentType string, content []byte) *body {
 	b := &body{plain: encode(contentType, content)}
 	if len(content) >= worthZipping {
-		b.zipped = sync.OnceValue(func() encoded {
-			e := encode(contentType, zip(content), "gzip")
-			e.ready(true)
-			return e
-		})
+		b.zipped = sync.OnceValue(func() encoded { return encode(contentType, zip(content), "gzip") })
 	}
-	b.plain.ready(b.zipped != nil)
 	return b
 }
 
@@ -207,32 +201,20 @@ func reply(w http.ResponseWriter, r *http.Request, cache []string, b *body, err 
 		e = b.zipped()
 	}
 	kept := cache[0] != cacheNever[0]
-	c := headOf(r)
-	if !kept || c == nil || !c.isFixed() || h["Vary"] != nil {
-		c = nil // the headers are written one by one
-		h["Cache-Control"] = cache
-		if b.zipped != nil {
-			addVary(h, byEncoding)
-		}
-		if kept {
-			h["Etag"] = e.etag
+	h["Cache-Control"] = cache
+	if b.zipped != nil {
+		addVary(h, byEncoding)
+	}
+	if kept {
+		h["Etag"] = e.etag
+		if matches(r.Header["If-None-Match"], e.etag[0]) {
+			w.WriteHeader(http.StatusNotModified)
+			return nil
 		}
 	}
-	if kept && matches(r.Header["If-None-Match"], e.etag[0]) {
-		if c != nil {
-			c.head, c.cache = e.same, cache
-		}
-		w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	if c != nil {
-		c.head, c.cache = e.head, cache
-		h["Content-Type"] = nil // it is ready, and net/http is not to guess one
-	} else {
-		h["Content-Type"] = e.contentType
-		if e.coding != nil {
-			h["Content-Encoding"] = e.coding
-		}
+	h["Content-Type"] = e.contentType
+	if e.coding != nil {
+		h["Content-Encoding"] = e.coding
 	}
 	h["Content-Length"] = e.length
 	send(w, r, e.bytes)

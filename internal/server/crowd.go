@@ -95,9 +95,6 @@ func (e *entering) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	e.handedOver = true
-	if c, ok := conn.(*headConn); ok {
-		conn = c.TCPConn
-	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		return &viewerTCP{tcp, e.leave}, buffered, nil
 	}

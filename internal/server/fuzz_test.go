@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // Whatever is asked for, and however it is to be answered: the answer is one

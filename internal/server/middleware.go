@@ -112,10 +112,9 @@ var fixedHeaders = []struct {
 
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c := headOf(r); c != nil {
-			c.head = fixedHead
-		} else {
-			setFixed(w.Header())
+		h := w.Header()
+		for _, fixed := range fixedHeaders {
+			h[fixed.name] = fixed.value
 		}
 		next.ServeHTTP(w, r)
 	})

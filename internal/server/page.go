@@ -71,7 +71,7 @@ func (s *Server) embeddable(w http.ResponseWriter, r *http.Request) {
 	if len(s.cfg.AllowEmbed) == 0 {
 		return
 	}
-	h := unready(w, r)
+	h := w.Header()
 	h.Set("Content-Security-Policy", strings.Replace(policy("'self'"), "frame-ancestors 'none'", "frame-ancestors "+strings.Join(s.cfg.AllowEmbed, " "), 1))
 	h.Del("X-Frame-Options") // it can't name origins
 	// Neither can what is about images: a browser says with the request which page wants to have one.
@@ -165,7 +165,7 @@ func (s *Server) openAPIYAML() (*body, error) {
 func (s *Server) docsPage() handler {
 	answer := rendered(func() templ.Component { return s.cfg.DocsPage })
 	return func(w http.ResponseWriter, r *http.Request) error {
-		unready(w, r).Set("Content-Security-Policy", docsPolicy)
+		w.Header().Set("Content-Security-Policy", docsPolicy)
 		return answer(w, r)
 	}
 }

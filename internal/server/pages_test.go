@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // Who asks for the next causes until there are no more has each once, also where many begin at one moment, and many ended shortly before.

@@ -28,13 +28,13 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/forecast"
 	"github.com/gpuwhy/gpuwhy/internal/foresight"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/storetest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 var gpu3 = store.Key{Node: "node", UUID: "GPU-3a"}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 func TestPicture(t *testing.T) {

@@ -5,8 +5,7 @@
 // It answers from the newest Moments. It does not know who reads the devices or
 // how pages are made: its Config has functions for that. Package contract decides
 // what answers look like. An answer is encoded and compressed once for each Moment
-// or fleet, when somebody first asks for it, and all clients share its bytes and the
-// headers that nothing else decides ([Listen]). Below
+// or fleet, when somebody first asks for it, and all clients share its bytes. Below
 // /node/{node} the same routes answer about one node ([Server.ofNode]).
 //
 // Errors are application/problem+json, or a page for a browser. Their detail is
@@ -184,11 +183,10 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// HTTPServer returns a server for the routes, see [HTTPServer], with bounds on how many connections there
-// are, and with ready headers for those of [Listen].
+// HTTPServer returns a server for the routes, see [HTTPServer], with bounds on how many connections there are.
 func (s *Server) HTTPServer() *http.Server {
 	srv := HTTPServer(s.Handler(), s.cfg.Log)
-	srv.ConnState, srv.ConnContext = s.crowd.changed, withHead
+	srv.ConnState = s.crowd.changed
 	return srv
 }
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 func TestRunsIn(t *testing.T) {

@@ -1,4 +1,6 @@
-// Package testkit waits in tests for what other goroutines and processes do. It is not in the product.
+// Package testkit is what tests of several packages share: they wait for what other goroutines and processes do ([Until],
+// [Receive], [Clock]), take ports ([FreePorts]), write programs to start ([WriteProgram]) and find goroutines that are left
+// behind ([RunTests]). Package fixture has made-up machines, package browser a real Chromium. It is not in the product.
 //
 // A test passes on a machine that is busy or stops for seconds, since it waits for the event itself and never for a number
 // of milliseconds. How long a wait may take says nothing about how long the program takes: it only ends a test whose event

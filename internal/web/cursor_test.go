@@ -13,18 +13,18 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 	"github.com/gpuwhy/gpuwhy/internal/web"
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	browsertest.Close()
+	browser.Close()
 	os.Exit(code)
 }
 
@@ -70,8 +70,8 @@ func pictured(t *testing.T, long time.Duration) string {
 }
 
 // pointer moves the pointer over an element: to shares of its width and height.
-func pointer(tab *browsertest.Tab, of string, x, y float64) {
-	browsertest.Ask[bool](tab, fmt.Sprintf(`(() => {
+func pointer(tab *browser.Tab, of string, x, y float64) {
+	browser.Ask[bool](tab, fmt.Sprintf(`(() => {
 		const el = document.querySelector(%q), b = el.getBoundingClientRect();
 		el.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: b.left + %v * b.width, clientY: b.top + %v * b.height }));
 		return true;
@@ -81,10 +81,10 @@ func pointer(tab *browsertest.Tab, of string, x, y float64) {
 // The cursor is at one moment in the picture and in all charts, and all values are those of one GPU: of the picture's, or of that whose line
 // the pointer is near to.
 func TestTheCursorIsAtOneMoment(t *testing.T) {
-	tab := browsertest.Open(t, 1440, 1200)
+	tab := browser.Open(t, 1440, 1200)
 	tab.Visit(pictured(t, 10*time.Minute) + "/?gpu=GPU-2")
 	text := func(of string) string {
-		return browsertest.Ask[string](tab, `document.querySelector(`+"`"+of+"`"+`)?.innerText.replaceAll("\u00a0", " ") ?? "nothing"`)
+		return browser.Ask[string](tab, `document.querySelector(`+"`"+of+"`"+`)?.innerText.replaceAll("\u00a0", " ") ?? "nothing"`)
 	}
 	const chart = `.chart[data-metric=temperature_celsius] .lines`
 	pointer(tab, chart, .5, .05) // near to no line
@@ -93,7 +93,7 @@ func TestTheCursorIsAtOneMoment(t *testing.T) {
 			t.Errorf("beside the pointer is %q, want %q", got, has)
 		}
 	}
-	if n := browsertest.Ask[int](tab, `new Set([...document.querySelectorAll(".lines .cursor")].map((c) => c.getAttribute("x1"))).size`); n != 1 {
+	if n := browser.Ask[int](tab, `new Set([...document.querySelectorAll(".lines .cursor")].map((c) => c.getAttribute("x1"))).size`); n != 1 {
 		t.Errorf("the charts' cursors are at %d moments", n)
 	}
 	for lane, want := range map[string]string{"power": "300W", "temperature": "70°C", "fan": "60%"} {
@@ -101,7 +101,7 @@ func TestTheCursorIsAtOneMoment(t *testing.T) {
 			t.Errorf("the %s is %q at the cursor, want %q", lane, got, want)
 		}
 	}
-	at := browsertest.Ask[float64](tab, `(() => {
+	at := browser.Ask[float64](tab, `(() => {
 		const m = /1 0 0 (\S+) 0 (\S+)\)/.exec(document.querySelector("`+chart+` [data-scale]").getAttribute("transform"));
 		return (2 * 50 * Number(m[1]) + Number(m[2])) / 100;
 	})()`) // where 50 °C are drawn
@@ -112,13 +112,13 @@ func TestTheCursorIsAtOneMoment(t *testing.T) {
 		}
 	}
 	pointer(tab, "h1", .5, .5)
-	if browsertest.Ask[bool](tab, `!!document.querySelector(".tip, .cursor, .then:not(:empty)")`) {
+	if browser.Ask[bool](tab, `!!document.querySelector(".tip, .cursor, .then:not(:empty)")`) {
 		t.Error("the cursor stays when the pointer is gone")
 	}
-	browsertest.Ask[bool](tab, `document.querySelector("#picture .timeline").focus(), true`)
+	browser.Ask[bool](tab, `document.querySelector("#picture .timeline").focus(), true`)
 	press := func(key string) string {
-		browsertest.Ask[bool](tab, `document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "`+key+`", bubbles: true })), true`)
-		return browsertest.Ask[string](tab, `document.querySelector(".lines .cursor")?.getAttribute("x1") ?? ""`)
+		browser.Ask[bool](tab, `document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "`+key+`", bubbles: true })), true`)
+		return browser.Ask[string](tab, `document.querySelector(".lines .cursor")?.getAttribute("x1") ?? ""`)
 	}
 	end, before := press("End"), press("ArrowLeft")
 	if end == before || press("ArrowRight") != end || press("Home") == end || press("Escape") != "" {
@@ -129,9 +129,9 @@ func TestTheCursorIsAtOneMoment(t *testing.T) {
 
 // The picture can be drawn on a canvas and read from it: so it is saved as PNG.
 func TestThePictureIsSavedAsPNG(t *testing.T) {
-	tab := browsertest.Open(t, 1440, 1200)
+	tab := browser.Open(t, 1440, 1200)
 	tab.Visit(pictured(t, 10*time.Minute) + "/")
-	got := browsertest.Ask[string](tab, `new Promise((done) => {
+	got := browser.Ask[string](tab, `new Promise((done) => {
 		HTMLAnchorElement.prototype.click = function () { fetch(this.href).then((r) => r.blob()).then((b) => done(this.download + " " + b.type + " " + (b.size > 10000)), (e) => done(this.download + " " + this.href.slice(0, 5))); };
 		document.getElementById("picture-share").dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
 	})`)
@@ -142,10 +142,10 @@ func TestThePictureIsSavedAsPNG(t *testing.T) {
 
 // A page without a past draws nothing, and the browser finds nothing wrong with it.
 func TestThePictureOfNothing(t *testing.T) {
-	tab := browsertest.Open(t, 1440, 1200)
+	tab := browser.Open(t, 1440, 1200)
 	tab.Visit(pictured(t, 0) + "/")
 	pointer(tab, "#picture .timeline", .5, .5)
-	if browsertest.Ask[bool](tab, `!document.querySelector("#picture .none").checkVisibility() || !!document.querySelector(".chart")`) {
+	if browser.Ask[bool](tab, `!document.querySelector("#picture .none").checkVisibility() || !!document.querySelector(".chart")`) {
 		t.Error("it does not say that there is nothing yet, or has a chart")
 	}
 	tab.Quiet("/ws", "WebSocket")

@@ -45,7 +45,7 @@ var lostPlus = lazy.Pattern(`^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)? \d\d
 
 // unread is the error of a text that can't be understood.
 func unread(text, what, try string) error {
-	if lostPlus.MatchString(strings.TrimSpace(text)) {
+	if lostPlus().MatchString(strings.TrimSpace(text)) {
 		try = "write its + as %2B in an address"
 	}
 	return &gpu.Advice{What: strconv.Quote(text) + " " + what, Try: try}
@@ -74,16 +74,16 @@ var dashed = lazy.Pattern(strings.ReplaceAll(`(?i)^(.*\s)?(CLOCK)( [a-z]{1,5})?[
 // A span never ends after now, unless its end is written with a day after it. An error is a [gpu.Advice].
 func Parse(text string, now time.Time) (Span, error) {
 	text = isoDates(text)
-	if ambiguous.MatchString(strings.TrimSpace(text)) {
+	if ambiguous().MatchString(strings.TrimSpace(text)) {
 		return Span{}, unread(text, "can mean several dates", `write it like "2026-03-14" or "14 Mar 2026"`)
 	}
-	if ab := betweens.FindStringSubmatch(text); ab != nil {
+	if ab := betweens().FindStringSubmatch(text); ab != nil {
 		return ends(ab[1], ab[2], text, now)
 	}
-	if ab := dashed.FindStringSubmatch(strings.TrimSpace(text)); ab != nil {
+	if ab := dashed().FindStringSubmatch(strings.TrimSpace(text)); ab != nil {
 		return ends(ab[1]+ab[2]+ab[3], ab[4]+ab[5], text, now)
 	}
-	if ab := between.Split(text, 2); len(ab) == 2 {
+	if ab := between().Split(text, 2); len(ab) == 2 {
 		return ends(ab[0], ab[1], text, now)
 	}
 	fields := words(text)

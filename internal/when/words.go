@@ -31,12 +31,12 @@ func isoDates(text string) string {
 		}
 		return whole
 	}
-	text = yearFirst.ReplaceAllStringFunc(text, func(whole string) string {
-		m := yearFirst.FindStringSubmatch(whole)
+	text = yearFirst().ReplaceAllStringFunc(text, func(whole string) string {
+		m := yearFirst().FindStringSubmatch(whole)
 		return date(whole, m[1], m[2], m[3])
 	})
-	return yearLast.ReplaceAllStringFunc(text, func(whole string) string {
-		m := yearLast.FindStringSubmatch(whole)
+	return yearLast().ReplaceAllStringFunc(text, func(whole string) string {
+		m := yearLast().FindStringSubmatch(whole)
 		first, _ := strconv.Atoi(m[1])
 		second, _ := strconv.Atoi(m[3])
 		switch {
@@ -73,7 +73,7 @@ func sameZone(a, b string) (of, to string) {
 // zoneAtEnd is the zone of a time that ends with a clock: hours from UTC, or UTC itself.
 func zoneAtEnd(words []string) (zone string, endsWithClock bool) {
 	last := words[len(words)-1]
-	if len(words) > 1 && (last == "z" || last == "utc" || last == "gmt" || offset.MatchString(last)) {
+	if len(words) > 1 && (last == "z" || last == "utc" || last == "gmt" || offset().MatchString(last)) {
 		zone, last = last, words[len(words)-2]
 	}
 	_, endsWithClock = clockOf(last)
@@ -119,7 +119,7 @@ func words(text string) []string {
 			next = fields[i+1]
 		}
 		_, isDay := weekday(next)
-		switch m := dateAndClock.FindStringSubmatch(word); {
+		switch m := dateAndClock().FindStringSubmatch(word); {
 		case word == "last" && isDay:
 			out = append(out, "last "+next)
 			i++
@@ -131,8 +131,8 @@ func words(text string) []string {
 			if m[3] != "" {
 				out = append(out, m[3])
 			}
-		case zoned.MatchString(word):
-			out = append(out, zoned.FindStringSubmatch(word)[1:]...)
+		case zoned().MatchString(word):
+			out = append(out, zoned().FindStringSubmatch(word)[1:]...)
 		default:
 			if date, n := dateIn(fields[i:]); n > 0 {
 				out = append(out, date)
@@ -142,7 +142,7 @@ func words(text string) []string {
 			out = append(out, word)
 		}
 	}
-	if last := len(out) - 1; last > 1 && strings.HasPrefix(out[0], noYear) && aYear.MatchString(out[last]) { // as the program date writes it
+	if last := len(out) - 1; last > 1 && strings.HasPrefix(out[0], noYear) && aYear().MatchString(out[last]) { // as the program date writes it
 		monthAndDay, name, named := strings.Cut(strings.TrimPrefix(out[0], noYear), " ")
 		wanted, _ := weekday(name)
 		if day, err := time.Parse(time.DateOnly, out[last]+"-"+monthAndDay); err == nil && (!named || day.Weekday() == wanted) {
@@ -191,14 +191,14 @@ func dateIn(fields []string) (date string, n int) {
 		if _, isMonth := monthOf(number); isMonth {
 			number, month = month, number
 		}
-		m := dayOfMonth.FindStringSubmatch(number)
+		m := dayOfMonth().FindStringSubmatch(number)
 		of, isMonth := monthOf(month)
 		if m == nil || !isMonth {
 			return "", 0
 		}
 		n = 2
 		layout, text := "2006-January-2", "2000-"+of.String()+"-"+m[1]
-		year := len(rest) > 2 && aYear.MatchString(rest[2])
+		year := len(rest) > 2 && aYear().MatchString(rest[2])
 		if year {
 			n, text = 3, rest[2]+"-"+of.String()+"-"+m[1]
 		}
@@ -274,7 +274,7 @@ func clockIn(fields []string, near time.Time) (c zonedClock, ok bool) {
 
 // isZone reports whether a word may name hours from UTC.
 func isZone(word string) bool {
-	return offset.MatchString(word) || len(word) >= 1 && len(word) <= 5 && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") == "" && !isDayWord(word)
+	return offset().MatchString(word) || len(word) >= 1 && len(word) <= 5 && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") == "" && !isDayWord(word)
 }
 
 // zoneOf reads hours from UTC, UTC itself, or a short name that the clocks of the zone of a time have in the years around it, such as CEST
@@ -283,7 +283,7 @@ func zoneOf(word string, near time.Time) (*time.Location, bool) {
 	if word == "z" || word == "utc" || word == "gmt" {
 		return time.UTC, true
 	}
-	if m := offset.FindStringSubmatch(word); m != nil {
+	if m := offset().FindStringSubmatch(word); m != nil {
 		signed := m[1] + m[2]
 		hours, _ := strconv.Atoi(signed[1:])
 		minutes, _ := strconv.Atoi(m[3])

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
-	"github.com/gpuwhy/gpuwhy/internal/leaktest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/captures"
 	"github.com/gpuwhy/gpuwhy/sampler/recording"
@@ -20,7 +20,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
 
 func open(t *testing.T, name string, clock clockwork.Clock) *replay.Source {
 	t.Helper()

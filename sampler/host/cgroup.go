@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -70,7 +71,7 @@ const (
 // matches counts. Above an id alone, containerd has the name of a namespace. It makes the
 // one with ":cri-containerd:" of systemd's name if it is not configured for systemd.
 var containerGroups = []struct {
-	pattern *lazy.Regexp
+	pattern func() *regexp.Regexp
 	runtime string
 }{
 	{lazy.Pattern(`^docker/` + containerID + `$`), gpu.RuntimeDocker},
@@ -125,7 +126,7 @@ func parsePath(path string, private bool) place {
 			before = segments[i-1]
 		}
 		kubernetes = kubernetes || strings.Contains(s, "kubepods") // "kubelet-kubepods.slice" on a node in a container
-		slurm = slurm || slurmAbove.MatchString(s)
+		slurm = slurm || slurmAbove().MatchString(s)
 		if out.pod.None() {
 			out.pod.UID = podUID(s, kubernetes || out.cut)
 		}
@@ -155,11 +156,11 @@ func (p *place) climb(s string) {
 		}
 		return
 	}
-	if len(s) > maxName || !unitName.MatchString(s) {
+	if len(s) > maxName || !unitName().MatchString(s) {
 		return
 	}
 	// Below user@1000.service are the units of that user's manager.
-	if userManager.MatchString(p.unit.Name) {
+	if userManager().MatchString(p.unit.Name) {
 		p.unit.User = true
 	}
 	p.unit.Name = clean(s)
@@ -167,12 +168,12 @@ func (p *place) climb(s string) {
 
 // containerOf returns the container of a group by its name and that of the group above.
 func containerOf(s, before string, kubernetes bool) gpu.Container {
-	if kubernetes && bareID.MatchString(s) {
+	if kubernetes && bareID().MatchString(s) {
 		return gpu.Container{ID: s} // containerd and Docker name such groups alike
 	}
 	path := before + "/" + s
 	for _, group := range containerGroups {
-		if m := group.pattern.FindStringSubmatch(path); m != nil && len(m[len(m)-1]) <= maxName {
+		if m := group.pattern().FindStringSubmatch(path); m != nil && len(m[len(m)-1]) <= maxName {
 			return gpu.Container{ID: clean(m[len(m)-1]), Runtime: group.runtime}
 		}
 	}
@@ -189,14 +190,14 @@ func podUID(s string, kubernetes bool) string {
 	return uid
 }
 
-func submatch(pattern *lazy.Regexp, s string) string {
-	if m := pattern.FindStringSubmatch(s); m != nil {
+func submatch(pattern func() *regexp.Regexp, s string) string {
+	if m := pattern().FindStringSubmatch(s); m != nil {
 		return m[1]
 	}
 	return ""
 }
 
-func number(pattern *lazy.Regexp, s string) int {
+func number(pattern func() *regexp.Regexp, s string) int {
 	n, _ := strconv.Atoi(submatch(pattern, s)) // 0 where there is none
 	return n
 }

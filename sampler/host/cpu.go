@@ -31,7 +31,7 @@ func (r *Reader) readPower(_ context.Context, h *gpu.Host) error {
 	found := false
 	for _, z := range zones {
 		dir := filepath.Join(r.sysfs, "class/powercap", z.Name())
-		if !aPackage.MatchString(z.Name()) {
+		if !aPackage().MatchString(z.Name()) {
 			continue
 		}
 		if name, err := readOnce(dir + "/name"); err != nil || !strings.HasPrefix(name, "package-") {

@@ -12,13 +12,12 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
 	quietGRPC() // before the tests' own servers
-	os.Exit(leaktest.Run(m))
+	os.Exit(testkit.RunTests(m))
 }
 
 // A machine is a root directory made up for a test, with its clock.

@@ -80,7 +80,7 @@ func newHolders(pods []*podresources.PodResources) holders {
 	for _, pod := range pods {
 		for _, container := range pod.GetContainers() {
 			for _, devices := range container.GetDevices() {
-				if !gpuResource.MatchString(devices.GetResourceName()) {
+				if !gpuResource().MatchString(devices.GetResourceName()) {
 					continue
 				}
 				for _, id := range devices.GetDeviceIds() {
@@ -97,7 +97,7 @@ func newHolders(pods []*podresources.PodResources) holders {
 			// A claim (DRA) names a device as only its driver understands.
 			for _, claim := range container.GetDynamicResources() {
 				for _, resource := range claim.GetClaimResources() {
-					h.unnamed = h.unnamed || gpuResource.MatchString(resource.GetDriverName()+"/")
+					h.unnamed = h.unnamed || gpuResource().MatchString(resource.GetDriverName()+"/")
 				}
 			}
 		}

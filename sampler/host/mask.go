@@ -109,7 +109,7 @@ const longestLogin = 1 << 10
 
 // A nameValue has the pattern of a name and what follows it, and that of the value, which
 // is searched for after the name of a secret alone: the time grows with the text's length.
-type nameValue struct{ name, value *lazy.Regexp }
+type nameValue struct{ name, value func() *regexp.Regexp }
 
 //go:embed secrets.yaml
 var secretsYAML []byte
@@ -219,7 +219,7 @@ func maskWithin(text string) string {
 func (n nameValue) mask(text string) string {
 	var out strings.Builder
 	for {
-		at := n.name.FindStringSubmatchIndex(text)
+		at := n.name().FindStringSubmatchIndex(text)
 		if at == nil {
 			return out.String() + text
 		}
@@ -236,7 +236,7 @@ func (n nameValue) mask(text string) string {
 				continue
 			}
 		}
-		value := n.value.FindString(text[:most])
+		value := n.value().FindString(text[:most])
 		shown := concealed(name, value)
 		if shown == value && (kind != nameOfSecret || isFlag(value)) {
 			continue
@@ -399,10 +399,10 @@ var shellWord = lazy.Pattern(`(?:"[^"]*"|'[^']*'|[^\s;|&"'])+`)
 
 // maskCommand does what maskOptions does, in a command in one argument.
 func maskCommand(text string) string {
-	words := shellWord.FindAllString(text, -1)
+	words := shellWord().FindAllString(text, -1)
 	maskOptions(words)
 	i := -1
-	return shellWord.ReplaceAllStringFunc(text, func(string) string {
+	return shellWord().ReplaceAllStringFunc(text, func(string) string {
 		i++
 		return words[i]
 	})

@@ -308,7 +308,7 @@ func unixName(file string) string {
 func unixNames(args []string) []string {
 	out := slices.Clone(args)
 	for i := range out {
-		if i == 0 || drive.MatchString(out[i]) {
+		if i == 0 || drive().MatchString(out[i]) {
 			out[i] = unixName(strings.ReplaceAll(out[i], `\`, "/"))
 		}
 	}

@@ -106,17 +106,17 @@ func (p *programs) of(args []string, most int) string {
 		return called
 	}
 	key := own
-	if m := versioned.FindStringSubmatch(own); m != nil {
+	if m := versioned().FindStringSubmatch(own); m != nil {
 		key = m[1]
 	}
 	var what string
 	switch r := p.runners[key]; {
 	case own == "":
-	case wine.MatchString(key):
+	case wine().MatchString(key):
 		what = windowsProgram(args[1:])
-	case javaProgram.MatchString(key):
+	case javaProgram().MatchString(key):
 		what = p.class(args[1:])
-	case isDebugger.MatchString(args[0]): // launcher PORT -- script
+	case isDebugger().MatchString(args[0]): // launcher PORT -- script
 		own = "debugpy"
 		if i := slices.Index(args, "--"); i >= 0 {
 			what = p.run(p.runners["python"], args[i+1:], most-1)
@@ -158,7 +158,7 @@ func (p *programs) run(r *runner, args []string, most int) string {
 				command = true
 			}
 			args = args[o.words-1:]
-		case r.Assignments && assigned.MatchString(word):
+		case r.Assignments && assigned().MatchString(word):
 		case !after && slices.Contains(r.After, word):
 			after = true
 		case !after && !r.Else:
@@ -265,7 +265,7 @@ var moduleName = lazy.Pattern(`^[\pL_][\pL\pN_]*(?:\.[\pL_][\pL\pN_]*)*$`)
 
 // module is the name of a module of Python, which args begin with; its own arguments follow.
 func (p *programs) module(args []string, most int) string {
-	if len(args) == 0 || !moduleName.MatchString(args[0]) {
+	if len(args) == 0 || !moduleName().MatchString(args[0]) {
 		return ""
 	}
 	if words, ok := p.Modules[args[0]]; ok {
@@ -295,7 +295,7 @@ var className = lazy.Pattern(`^[\pL_$][\pL\pN_$]*(?:[./][\pL_$][\pL\pN_$]*)*$`)
 
 // knows reports whether a program is one of those that it knows.
 func (p *programs) knows(name string) bool {
-	return p.runners[name] != nil || p.Commands[name] != nil || versioned.MatchString(name)
+	return p.runners[name] != nil || p.Commands[name] != nil || versioned().MatchString(name)
 }
 
 // isCalled reports whether the kernel calls a program so, which cuts names.
@@ -330,7 +330,7 @@ func (p *programs) class(args []string) string {
 
 // lastOf is the last part of a class's name.
 func (p *programs) lastOf(class string) string {
-	if !className.MatchString(class) {
+	if !className().MatchString(class) {
 		return ""
 	}
 	class = strings.ReplaceAll(class, "/", ".")
@@ -356,7 +356,7 @@ var packageSpec = lazy.Pattern(`^(?:npm|jsr):/?(?:@[\w.-]+/)?([\w.-]+)`)
 
 // packageName is the name of a package, as deno takes one instead of a script.
 func packageName(spec string) string {
-	if m := packageSpec.FindStringSubmatch(spec); m != nil {
+	if m := packageSpec().FindStringSubmatch(spec); m != nil {
 		return m[1]
 	}
 	return ""
@@ -380,7 +380,7 @@ func baseName(file string) string {
 		}
 		file = rest
 	}
-	if drive.MatchString(file) || isWindows(file) {
+	if drive().MatchString(file) || isWindows(file) {
 		file = strings.ReplaceAll(file, `\`, "/")
 	}
 	if i := strings.LastIndex(file, "/node_modules/"); i >= 0 {
@@ -416,10 +416,10 @@ func titleOf(comm string, args []string) (title string, words []string) {
 	if text == "["+comm+"]" || text == comm && strings.ContainsAny(comm, "()[]") {
 		return comm, nil // no words, but a name that looks like some
 	}
-	if m := partTitle.FindString(text); m != "" {
+	if m := partTitle().FindString(text); m != "" {
 		return m, nil
 	}
-	if m := colonTitle.FindStringSubmatch(text); m != nil && comm != "" && (strings.HasPrefix(m[1], comm) || strings.HasPrefix(comm, m[1])) {
+	if m := colonTitle().FindStringSubmatch(text); m != nil && comm != "" && (strings.HasPrefix(m[1], comm) || strings.HasPrefix(comm, m[1])) {
 		return m[1], nil
 	}
 	whole, _, _ := strings.Cut(text, " -")

@@ -144,7 +144,7 @@ func (c *containerKey) namespaces() []string {
 	switch {
 	case c.pod:
 		return []string{kubernetesNamespace}
-	case namespaceName.MatchString(c.parent) && !strings.HasSuffix(c.parent, ".slice"):
+	case namespaceName().MatchString(c.parent) && !strings.HasSuffix(c.parent, ".slice"):
 		return []string{c.parent}
 	default:
 		return []string{defaultNamespace, kubernetesNamespace, dockersNamespace}

@@ -55,7 +55,7 @@ func fanName(chip string, number int, label string) string {
 	for _, unit := range []string{" speed", " rpm", " RPM"} {
 		label = strings.TrimSuffix(label, unit)
 	}
-	if label == "" || numbered.MatchString(label) {
+	if label == "" || numbered().MatchString(label) {
 		return fmt.Sprintf("fan %d of %s", number, chip)
 	}
 	for word := range strings.FieldsSeq(label) {
@@ -79,7 +79,7 @@ func temperatureName(chip string, number int, label string) string {
 		return "memory module"
 	case strings.HasPrefix(chip, "BAT"):
 		return "battery"
-	case label == "" || numbered.MatchString(label):
+	case label == "" || numbered().MatchString(label):
 		return fmt.Sprintf("sensor %d of %s", number, chip)
 	case speaks(label):
 		return label
@@ -104,7 +104,7 @@ func people(label string) string {
 	var words []string
 	for word := range strings.FieldsSeq(strings.ReplaceAll(label, "_", " ")) {
 		number := ""
-		if m := ending.FindStringSubmatch(word); m != nil && spoken[strings.ToLower(m[1])] != "" {
+		if m := ending().FindStringSubmatch(word); m != nil && spoken[strings.ToLower(m[1])] != "" {
 			word, number = m[1], m[2]
 		}
 		if as, ok := spoken[strings.ToLower(word)]; ok {

@@ -338,7 +338,7 @@ func listChip(link string) (*chip, error) {
 	}
 	var inputs []input
 	for _, f := range files {
-		m := sensorFile.FindStringSubmatch(f.Name())
+		m := sensorFile().FindStringSubmatch(f.Name())
 		if m == nil {
 			continue
 		}
@@ -362,7 +362,7 @@ var markup = lazy.Pattern("<[^<>]*>|[<>`]")
 
 // cleanLabel is a label as text, in one line.
 func cleanLabel(text string) string {
-	return strings.Join(strings.Fields(markup.ReplaceAllString(clean(text), " ")), " ")
+	return strings.Join(strings.Fields(markup().ReplaceAllString(clean(text), " ")), " ")
 }
 
 // most drops the sensors that are too many.

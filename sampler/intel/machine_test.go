@@ -13,13 +13,12 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
 
 // The cards below are those of the captures, and some that are made of the same files.
 

@@ -2,6 +2,7 @@ package kernellog
 
 import (
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -58,8 +59,8 @@ var (
 type rule struct {
 	driver string // empty: any
 	kind   gpu.FaultKind
-	line   *lazy.Regexp
-	who    *lazy.Regexp
+	line   func() *regexp.Regexp
+	who    func() *regexp.Regexp
 }
 
 func newRule(driver string, kind gpu.FaultKind, line, who string) rule {
@@ -103,34 +104,34 @@ func parse(text string) (e event, ok bool) {
 	whole := text
 	text, _, _ = strings.Cut(text, "\n") // what follows explains it
 	text = strings.TrimSpace(text)
-	if m := xidLine.FindStringSubmatch(text); m != nil {
+	if m := xidLine().FindStringSubmatch(text); m != nil {
 		return parseXID(m[1], m[2], m[3])
 	}
-	if ofNVIDIA.MatchString(text) {
+	if ofNVIDIA().MatchString(text) {
 		return parseNVRM(whole)
 	}
-	if m := addressed.FindStringSubmatch(text); m != nil {
+	if m := addressed().FindStringSubmatch(text); m != nil {
 		e.driver, e.pci, text = m[1], strings.ToLower(m[2]+m[3]), m[4]
-	} else if m := unaddressed.FindStringSubmatch(text); m != nil {
+	} else if m := unaddressed().FindStringSubmatch(text); m != nil {
 		e.driver = m[1] + m[2] + strings.Replace(m[3], "drm", "i915", 1) + m[4]
 	} else {
 		return e, false
 	}
-	text = strings.TrimSpace(before.ReplaceAllString(strings.TrimSpace(text), ""))
+	text = strings.TrimSpace(before().ReplaceAllString(strings.TrimSpace(text), ""))
 	for _, r := range rules {
 		if r.driver != "" && r.driver != e.driver {
 			continue
 		}
-		m := r.line.FindStringSubmatch(text)
+		m := r.line().FindStringSubmatch(text)
 		if m == nil {
 			continue
 		}
 		e.kind = r.kind
-		if r.line.NumSubexp() > 0 {
+		if r.line().NumSubexp() > 0 {
 			e.engine = clean(m[1], mostEngine)
 		}
 		if r.who != nil {
-			if m := r.who.FindStringSubmatch(text); m != nil {
+			if m := r.who().FindStringSubmatch(text); m != nil {
 				e.culprit = culprit(m[1], m[2])
 			}
 		}
@@ -142,7 +143,7 @@ func parse(text string) (e event, ok bool) {
 func parseXID(pci, code, rest string) (e event, ok bool) {
 	e = event{driver: "nvidia", pci: strings.ToLower(pci) + ".0"} // a GPU is function 0 of its card
 	e.xid, _ = strconv.Atoi(code)                                 // at most four digits
-	if m := xidWho.FindStringSubmatch(rest); m != nil {
+	if m := xidWho().FindStringSubmatch(rest); m != nil {
 		e.culprit = culprit(m[2], m[1])
 	}
 	return e, e.xid > 0
@@ -151,15 +152,15 @@ func parseXID(pci, code, rest string) (e event, ok bool) {
 // parseNVRM reads a message of NVIDIA's driver without an XID, which can have several lines.
 func parseNVRM(text string) (e event, ok bool) {
 	e.driver = "nvidia"
-	if m := anywhere.FindStringSubmatch(text); m != nil {
+	if m := anywhere().FindStringSubmatch(text); m != nil {
 		e.pci = strings.ToLower(m[1]) + ".0" // a GPU is function 0 of its card
 	}
 	switch {
-	case fallen.MatchString(text):
+	case fallen().MatchString(text):
 		e.kind = gpu.FaultOffBus
-	case unstarted.MatchString(text):
+	case unstarted().MatchString(text):
 		e.kind = gpu.FaultInitFailed
-	case e.pci != "" && named.MatchString(text):
+	case e.pci != "" && named().MatchString(text):
 		e.names = true
 	default:
 		return event{}, false

@@ -171,7 +171,7 @@ func (c *Cluster) wrong() (all []wrong) {
 		}
 	}
 	say(c.ID == "", "id", "a cluster needs one, such as \"lab\"")
-	say(c.ID != "" && !goodID.MatchString(c.ID), "id", "must have letters, digits and -_. alone, up to 63, and begin and end with a letter or a digit")
+	say(c.ID != "" && !goodID().MatchString(c.ID), "id", "must have letters, digits and -_. alone, up to 63, and begin and end with a letter or a digit")
 	say(c.ID == "local", "id", "\"local\" is the machine that gpuwhy runs on")
 	ways := 0
 	for _, set := range []bool{c.Kubeconfig != "", c.URL != "", c.InCluster} {
@@ -201,12 +201,12 @@ func (c *Cluster) wrong() (all []wrong) {
 		say(len(p.Namespaces) == 0 || len(p.Labels) == 0, "pods", "each kind needs namespaces and labels")
 		say(len(p.Namespaces) > mostPods || len(p.Labels) > mostPods, "pods", fmt.Sprintf("there may be %d namespaces and labels", mostPods))
 		for _, n := range p.Namespaces {
-			say(!goodName.MatchString(n), "pods", fmt.Sprintf("%.80q is no namespace", n))
+			say(!goodName().MatchString(n), "pods", fmt.Sprintf("%.80q is no namespace", n))
 		}
 		for k, v := range p.Labels {
-			say(!goodLabel.MatchString(k) || !goodValue.MatchString(v), "pods", fmt.Sprintf("%.80q: %.80q is no label", k, v))
+			say(!goodLabel().MatchString(k) || !goodValue().MatchString(v), "pods", fmt.Sprintf("%.80q: %.80q is no label", k, v))
 		}
-		say(p.Container != "" && !goodName.MatchString(p.Container), "pods", fmt.Sprintf("%.80q is no container", p.Container))
+		say(p.Container != "" && !goodName().MatchString(p.Container), "pods", fmt.Sprintf("%.80q is no container", p.Container))
 	}
 	slices.SortStableFunc(all, func(a, b wrong) int { return cmp.Compare(a.key, b.key) }) // maps have no order
 	return all
@@ -232,12 +232,12 @@ func inWords(err error) error {
 	var errs []error
 	for _, text := range texts {
 		line, what := "", strings.TrimPrefix(text, "yaml: ")
-		if m := linePattern.FindStringSubmatch(text); m != nil {
+		if m := linePattern().FindStringSubmatch(text); m != nil {
 			line, what = "line "+m[1]+": ", m[2]
 		}
-		if m := unknownKey.FindStringSubmatch(what); m != nil {
+		if m := unknownKey().FindStringSubmatch(what); m != nil {
 			what = fmt.Sprintf("unknown key %q", m[1])
-		} else if m := unfitting.FindStringSubmatch(what); m != nil {
+		} else if m := unfitting().FindStringSubmatch(what); m != nil {
 			what = map[string]string{
 				"bool": "must be true or false", "int": "must be a whole number", "time.Duration": "must be a time, such as 30s or 5m",
 				"string": "must be a text", "[]string": "must be a list of texts", "kube.Mode": "must be a text",

@@ -16,13 +16,12 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/kube/fakekube"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
 
 // A fleet collects the nodes that join. While a test waits, their clock moves, by a step between two looks.
 type fleet struct {

@@ -32,7 +32,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
@@ -147,7 +146,7 @@ func (s *realServer) run(name string, args ...string) (out io.Reader, end func()
 
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	ports, err := freeport.Take(n)
+	ports, err := testkit.FreePorts(n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func (k *Kernel) examine(address string) (f facts) {
 	}
 	text, _ := os.ReadFile(filepath.Join(k.proc, "driver/nvidia/gpus", address, "information")) // none where the driver has no place for it
 	minor, excluded := "", false
-	for _, m := range informs.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range informs().FindAllStringSubmatch(string(text), -1) {
 		switch m[1] {
 		case "Model":
 			if model, ok := Text(m[2]); ok && !strings.Contains(model, "Unknown") {
@@ -224,7 +224,7 @@ func (k *Kernel) contained() bool {
 		if namespace, err := os.Readlink(filepath.Join(dir, "ns/pid")); err == nil && namespace != firstPIDs {
 			return true
 		}
-		if group, err := os.ReadFile(filepath.Join(dir, "cgroup")); err == nil && ofContainers.MatchString(string(group)) {
+		if group, err := os.ReadFile(filepath.Join(dir, "cgroup")); err == nil && ofContainers().MatchString(string(group)) {
 			return true
 		}
 	}

@@ -48,12 +48,12 @@ var (
 // UUID is the key of a device or a MIG instance; not ok where the driver gives one that can't be used as a key.
 func UUID(s string) (uuid string, ok bool) {
 	uuid, ok = Text(s)
-	return uuid, ok && uuid == strings.TrimSpace(s) && key.MatchString(uuid)
+	return uuid, ok && uuid == strings.TrimSpace(s) && key().MatchString(uuid)
 }
 
 // IsUUID reports whether a text can only be the UUID of a device: "GPU-" and more, or 32 digits in groups.
 func IsUUID(s string) bool {
-	return hexUUID.MatchString(s) || strings.HasPrefix(s, "GPU-") && key.MatchString(s)
+	return hexUUID().MatchString(s) || strings.HasPrefix(s, "GPU-") && key().MatchString(s)
 }
 
 // Version is the version in a text of the driver, which newer drivers write more into: "610.47 [Deprecated; …]".

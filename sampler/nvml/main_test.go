@@ -13,7 +13,6 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
@@ -44,7 +43,7 @@ func run(m *testing.M) (code int, err error) {
 	if lib, err = fakenvml.New(dir); err != nil {
 		return 1, err
 	}
-	return leaktest.Run(m), nil
+	return testkit.RunTests(m), nil
 }
 
 // The readings of the fake library that only these tests change, in NVML's own units.

@@ -180,8 +180,8 @@ var quoted = lazy.Pattern(`"([a-zA-Z0-9_.]+)"`)
 func known(help string) query {
 	names := map[string]bool{}
 	for line := range strings.Lines(help) {
-		if fieldLine.MatchString(strings.TrimRight(line, "\r\n")) {
-			for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+		if fieldLine().MatchString(strings.TrimRight(line, "\r\n")) {
+			for _, m := range quoted().FindAllStringSubmatch(line, -1) {
 				names[m[1]] = true
 			}
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
@@ -27,7 +26,7 @@ import (
 var atExit []func()
 
 func TestMain(m *testing.M) {
-	code := leaktest.Run(m)
+	code := testkit.RunTests(m)
 	for _, remove := range atExit {
 		remove()
 	}

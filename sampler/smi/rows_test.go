@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/executable"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
@@ -178,7 +178,7 @@ func TestUUIDsOfJetsons(t *testing.T) {
 func TestForeignOutputIsQuoted(t *testing.T) {
 	m := machine(t, "rtx4090-550")
 	script := "#!/bin/sh\ncase $1 in\n--help*) cat <<'END'\n" + "\"temperature.gpu\"\nDegrees.\n" + "END\n;;\n*) while :; do echo 'Karte 0: 41 Grad'; sleep 0.02; done;;\nesac\n"
-	if err := executable.Write(m.Program(), []byte(script)); err != nil {
+	if err := testkit.WriteProgram(m.Program(), []byte(script)); err != nil {
 		t.Fatal(err)
 	}
 	s := source(t, m, func(c *Config) { c.SysfsRoot, c.ProcRoot = "", "" })

@@ -111,10 +111,10 @@ func (s *sentence) about() bool { return s.address != "" || s.index != "" }
 func sentenceOf(line string) (s sentence, ok bool) {
 	line = strings.TrimSpace(line)
 	w := strings.ToLower(line)
-	if m := handleOf.FindStringSubmatch(line); m != nil {
-		s.address, _ = busAddress(value(addressIn.FindString(m[1])))
+	if m := handleOf().FindStringSubmatch(line); m != nil {
+		s.address, _ = busAddress(value(addressIn().FindString(m[1])))
 		if s.address == "" {
-			s.index = indexIn.FindString(m[1])
+			s.index = indexIn().FindString(m[1])
 		}
 		cause := m[1]
 		if i := strings.LastIndex(cause, ": "); i >= 0 {
@@ -123,7 +123,7 @@ func sentenceOf(line string) (s sentence, ok bool) {
 		s.err = failureOf(cause)
 		return s, s.about()
 	}
-	if m := unknownField.FindStringSubmatch(line); m != nil {
+	if m := unknownField().FindStringSubmatch(line); m != nil {
 		return sentence{field: m[1]}, true
 	}
 	_, reason, initializes := strings.Cut(w, "failed to initialize nvml:")

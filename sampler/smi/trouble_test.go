@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/executable"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
@@ -112,7 +111,7 @@ func TestProgramMayNotBeRun(t *testing.T) {
 
 func TestProgramIsNone(t *testing.T) {
 	m := machine(t, "rtx4090-550")
-	if err := executable.Write(m.Program(), []byte("#!/bin/sh\necho 42, nonsense, ,,\necho >&2 more nonsense\n")); err != nil {
+	if err := testkit.WriteProgram(m.Program(), []byte("#!/bin/sh\necho 42, nonsense, ,,\necho >&2 more nonsense\n")); err != nil {
 		t.Fatal(err)
 	}
 	s := source(t, m)
@@ -448,7 +447,7 @@ func TestGroupEnds(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "nvidia-smi")
 	text := "#!/bin/sh\nsleep 1000 &\necho $! > " + dir + "/child\necho $$ > " + dir + "/self\nsleep 1000\n"
-	if err := executable.Write(script, []byte(text)); err != nil {
+	if err := testkit.WriteProgram(script, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

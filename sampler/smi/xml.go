@@ -363,10 +363,10 @@ func parseList(output string) map[string]map[string]instanceName {
 	uuid := ""
 	for line := range strings.Lines(output) {
 		line = strings.TrimRight(line, "\r\n")
-		if m := listedGPU.FindStringSubmatch(line); m != nil {
+		if m := listedGPU().FindStringSubmatch(line); m != nil {
 			uuid = m[2]
 			all[uuid] = map[string]instanceName{}
-		} else if m := listedMIG.FindStringSubmatch(line); m != nil && uuid != "" {
+		} else if m := listedMIG().FindStringSubmatch(line); m != nil && uuid != "" {
 			all[uuid][m[2]] = instanceName{profile: clean(m[1]), uuid: clean(m[3])}
 		}
 	}
@@ -390,7 +390,7 @@ func (x *details) setInstances(names map[string]instanceName, device string) {
 		in.Memory.BAR1Used = nvidia.Within(mebibytes(orNone(e.BAR1.Used)), in.Memory.BAR1Total)
 		if n, known := names[strings.TrimSpace(string(e.Index))]; known {
 			in.UUID, in.Name, in.Profile = n.uuid, device+" MIG "+n.profile, gpu.Of(n.profile)
-			if m := slicesOf.FindStringSubmatch(n.profile); m != nil {
+			if m := slicesOf().FindStringSubmatch(n.profile); m != nil {
 				in.MemorySlices, in.ComputeSliceCount = count[int](value(m[2])), count[int](value(m[2]))
 				if m[1] != "" {
 					in.ComputeSliceCount = count[int](value(m[1]))

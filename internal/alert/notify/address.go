@@ -28,7 +28,7 @@ var errNoAddress = errors.New("is no address")
 func (s Secret) parse() (*address, error) {
 	svc, ok := services[s.scheme()]
 	if !ok {
-		return nil, errUnknownService
+		return nil, s.unknown()
 	}
 	u, err := url.Parse(string(s))
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -90,7 +91,7 @@ func (c *Config) templates() ([]templates, error) {
 func (t *Target) least() alert.Severity { return cmp.Or(t.Severity, alert.Info) }
 
 func (t *Target) check(p *alert.Problems, at string) templates {
-	p.Unless(targetName.MatchString(t.Name), at+"name", "must be letters, digits, '_' and '-', at most 64 of them")
+	p.Unless(targetName().MatchString(t.Name), at+"name", "must be letters, digits, '_' and '-', at most 64 of them")
 	p.Unless(t.Severity == "" || slices.Contains(alert.Severities(), t.Severity), at+"severity", "must be one of %v", alert.Severities())
 	given := slices.DeleteFunc([]string{string(t.URL), t.URLEnv, t.URLFile}, func(way string) bool { return way == "" })
 	switch {
@@ -100,7 +101,7 @@ func (t *Target) check(p *alert.Problems, at string) templates {
 		err := t.URL.written().plain()
 		p.Unless(err == nil, at+"url", "%v", err)
 	case t.URLEnv != "":
-		p.Unless(envName.MatchString(t.URLEnv), at+"url_env", "must be the name of an environment variable, not the address itself")
+		p.Unless(envName().MatchString(t.URLEnv), at+"url_env", "must be the name of an environment variable, not the address itself")
 	default:
 		p.Unless(!strings.Contains(t.URLFile, "://") && !strings.ContainsFunc(t.URLFile, unicode.IsControl), at+"url_file",
 			"must be the name of a file, not the address itself")
@@ -183,17 +184,23 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
 // scheme is the service's name; "unknown" for any other text, which may be a secret.
 func (s Secret) scheme() string {
-	name, _, _ := strings.Cut(string(s), ":")
-	name, _, _ = strings.Cut(strings.ToLower(name), "+")
+	name := s.begin()
 	if _, known := services[name]; !known {
 		return "unknown"
 	}
 	return name
 }
 
+// begin is where the name of a service stands.
+func (s Secret) begin() string {
+	name, _, _ := strings.Cut(string(s), ":")
+	name, _, _ = strings.Cut(strings.ToLower(name), "+")
+	return name
+}
+
 // copied are the addresses that services show to people, and how they are written here.
 var copied = []struct {
-	from *lazy.Regexp
+	from func() *regexp.Regexp
 	to   string
 }{
 	{lazy.Pattern(`^https://hooks\.slack\.com/services/([A-Z0-9]+)/([A-Z0-9]+)/([A-Za-z0-9]+)/?$`), "slack://hook:$1-$2-$3@webhook"},
@@ -214,14 +221,25 @@ func (s Secret) written() Secret {
 		shown = "https://" + strings.ToLower(host) + "/" + path
 	}
 	for _, c := range copied {
-		if c.from.MatchString(shown) {
-			return Secret(c.from.ReplaceAllString(shown, c.to))
+		if c.from().MatchString(shown) {
+			return Secret(c.from().ReplaceAllString(shown, c.to))
 		}
 	}
 	return s
 }
 
-var errUnknownService = errors.New("begins with no known service, such as slack://, ntfy:// or generic+https://; for any other webhook write generic+ before https://")
+// An unknownService says what to write in place of an address that no service understands.
+type unknownService string
+
+// Error implements error.
+func (e unknownService) Error() string { return string(e) }
+
+func (s Secret) unknown() error {
+	if instead, was := replaced[s.begin()]; was {
+		return unknownService("begins with " + s.begin() + "://, which is understood no more: " + instead + " (docs/notifications.md has more)")
+	}
+	return unknownService("begins with no known service, such as slack://, ntfy:// or generic+https://; for any other webhook write generic+ before https://")
+}
 
 // usable reports what is wrong with a URL, without quoting it. It asks no server.
 func (s Secret) usable() error {
@@ -235,7 +253,7 @@ func (s Secret) usable() error {
 		return errors.New("begins with a quote: leave the quotes out")
 	}
 	a, err := s.parse()
-	if errors.Is(err, errUnknownService) || err == nil && a.understood() {
+	if _, unknown := errors.AsType[unknownService](err); unknown || err == nil && a.understood() {
 		return err
 	}
 	return fmt.Errorf("is no address that the %s service understands: docs/notifications.md says how it is written", s.scheme())

@@ -169,10 +169,10 @@ const shortest = 6
 // target's URL. It returns nothing where a part of a piece is left.
 func scrub(s Secret, text string) string {
 	hidden := s.pieces()
-	text = addresses.ReplaceAllString(text, "(address)")
+	text = addresses().ReplaceAllString(text, "(address)")
 	for _, piece := range hidden {
 		pattern := regexp.QuoteMeta(piece)
-		if len(piece) < shortest && words.MatchString(piece) {
+		if len(piece) < shortest && words().MatchString(piece) {
 			pattern = `(^|[^a-z0-9])` + pattern + `($|[^a-z0-9])`
 		}
 		text = regexp.MustCompile("(?i)"+pattern).ReplaceAllString(text, "$1…$2")
@@ -208,7 +208,7 @@ func (s Secret) pieces() []string {
 		out = append(out, part, decoded, url.QueryEscape(part), url.PathEscape(part), url.QueryEscape(decoded),
 			strings.Trim(string(quoted), `"`), base64.StdEncoding.EncodeToString([]byte(part)))
 	}
-	for _, word := range words.FindAllString(strings.Join(out, " "), -1) {
+	for _, word := range words().FindAllString(strings.Join(out, " "), -1) {
 		if len(word) >= shortest && word != s.scheme() {
 			out = append(out, word)
 		}

@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
@@ -159,7 +158,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	ports, err := freeport.Take(1) // which no other program listens on meanwhile
+	ports, err := testkit.FreePorts(1) // which no other program listens on meanwhile
 	if err != nil {
 		t.Fatal(err)
 	}

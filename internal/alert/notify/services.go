@@ -43,7 +43,6 @@ func (s *service) mail() bool { return s.bring == nil }
 
 // services are all of them, by the schemes of their URLs.
 var services = map[string]service{
-	"bark":    {titled: true, most: 3000, escape: asIs, bring: bark},
 	"discord": {titled: true, most: 1900, bring: discord},
 	"generic": {
 		escape: asIs, adjust: adjustGeneric, bring: generic, custom: true, anyParameter: true,
@@ -52,19 +51,15 @@ var services = map[string]service{
 	"googlechat": {bring: googleChat, anyParameter: true},
 	"gotify":     {titled: true, escape: asIs, bring: gotify},
 	"hangouts":   {bring: googleChat, anyParameter: true},
-	"ifttt":      {titled: true, most: 1000, escape: asIs, bring: ifttt},
-	"join":       {titled: true, most: 2000, escape: asIs, bring: join},
 	"lark":       {titled: true, bring: lark},
 	"matrix":     {bring: matrix},
 	"mattermost": {bring: mattermost},
-	"notifiarr":  {bring: notifiarr, custom: true, anyParameter: true},
 	"ntfy": {
 		titled: true, escape: asIs, bring: ntfy,
 		harmless: []string{"cache", "disabletls", "firebase", "priority", "scheme", "tags"},
 	},
 	"opsgenie":   {titled: true, escape: asIs, bring: opsgenie},
 	"pagerduty":  {most: 1000, escape: asIs, bring: pagerDuty},
-	"pushbullet": {titled: true, escape: asIs, bring: pushbullet},
 	"pushover":   {titled: true, most: 1000, escape: asIs, bring: pushover},
 	"rocketchat": {bring: rocketChat, anyParameter: true},
 	"signal":     {most: 1900, escape: asIs, bring: signal},
@@ -79,10 +74,13 @@ var services = map[string]service{
 	"zulip":    {bring: zulip, anyParameter: true},
 }
 
-func bark(a *address, title, text string, post poster) {
-	body := fields{"body": text, "device_key": a.password, "title": title, "badge": a.number(10, "0", "badge")}
-	body.with(a, "sound", "icon", "group", "url", "category", "copy")
-	post(call{url: a.at(path.Join("/", a.Path, "push")), body: body, took: is("code", 200.0)})
+// replaced says how messages go out to services that have no form of address of their own any more.
+var replaced = map[string]string{
+	"bark":       "write generic://api.day.app/push?template=json&messagekey=body&$device_key=DEVICEKEY",
+	"ifttt":      "write generic://maker.ifttt.com/trigger/EVENT/with/key/KEY?template=json&titlekey=value1&messagekey=value2",
+	"join":       "send to another service, such as ntfy://ntfy.sh/TOPIC",
+	"notifiarr":  "send to the channel of Discord itself: write discord://TOKEN@WEBHOOKID",
+	"pushbullet": "write generic://api.pushbullet.com/v2/pushes?template=json&messagekey=body&$type=note&@accessToken=TOKEN",
 }
 
 // discordColors are those of the bar beside a message.
@@ -133,7 +131,7 @@ func generic(a *address, title, text string, post poster) {
 	for key, values := range a.rest {
 		switch {
 		case len(key) > 1 && key[0] == '@':
-			c.header[capital.ReplaceAllString(key[1:], "-$0")] = values[0]
+			c.header[capital().ReplaceAllString(key[1:], "-$0")] = values[0]
 		case len(key) > 1 && key[0] == '$':
 			body[key[1:]] = values[0]
 		default: // __method is the receiver's own "method"
@@ -180,7 +178,7 @@ func gotify(a *address, title, text string, post poster) {
 	} else {
 		c.url += "?" + url.Values{"token": {token}}.Encode()
 	}
-	a.need(gotifyToken.MatchString(token) && priority >= -2 && priority <= 10)
+	a.need(gotifyToken().MatchString(token) && priority >= -2 && priority <= 10)
 	post(c)
 }
 
@@ -195,31 +193,6 @@ func gotifyDate(text string) string {
 		return time.Unix(unix, 0).UTC().Format(time.RFC3339)
 	}
 	return ""
-}
-
-func ifttt(a *address, title, text string, post poster) {
-	body := fields{"value1": a.text("value1"), "value2": a.text("value2"), "value3": a.text("value3")}
-	titleAt, textAt := a.oneOf("0|1|2|3", "0", "titlevalue"), a.oneOf("1|2|3", "2", "messagevalue")
-	if titleAt != "0" {
-		body["value"+titleAt] = title
-	}
-	body["value"+textAt] = text
-	for _, event := range a.list("events") {
-		post(call{url: "https://maker.ifttt.com/trigger/" + event + "/with/key/" + a.Hostname(), body: body})
-	}
-	a.need(a.Hostname() != "" && titleAt != textAt)
-}
-
-func join(a *address, title, text string, post poster) {
-	query := url.Values{"deviceIds": {a.text("devices")}, "apikey": {a.password}, "text": {text}, "title": {title}}
-	if icon := a.text("icon"); icon != "" {
-		query.Set("icon", icon)
-	}
-	a.need(query.Get("deviceIds") != "" && a.password != "")
-	post(call{
-		url:    "https://joinjoaomgcd.appspot.com/_ah/api/messaging/v1/sendPush?" + query.Encode(),
-		header: header{"Content-Type": "text/plain"},
-	})
 }
 
 func lark(a *address, title, text string, post poster) {
@@ -240,25 +213,6 @@ func mattermost(a *address, _, text string, post poster) {
 	a.need(a.parts[0] != "")
 	body := fields{"text": text}.icon(a).set("username", a.user).set("channel", append(a.parts, "")[1])
 	post(call{url: a.at("/hooks/" + a.parts[0]), body: body})
-}
-
-func notifiarr(a *address, _, text string, post poster) {
-	key := a.Host
-	if a.secure != "" {
-		_, rest, _ := strings.Cut(a.Path, "/passthrough/")
-		key, _, _ = strings.Cut(rest, "/")
-	}
-	show := fields{"text": fields{"description": text}}.with(a, "color").set("images", fields{}.with(a, "thumbnail", "image"))
-	if channel := a.text("channel"); channel != "" {
-		id, err := strconv.Atoi(channel)
-		a.need(err == nil)
-		show["ids"] = fields{"channel": id}
-	}
-	post(call{
-		url:    "https://notifiarr.com/api/v1/notification/passthrough/" + key,
-		header: header{"Accept": "application/json"},
-		body:   fields{"notification": fields{"name": a.or("gpuwhy", "name")}, "discord": show},
-	})
 }
 
 // ntfyPriorities say how loud a phone is.
@@ -306,7 +260,7 @@ func (a *address) entities(name string) (out []fields) {
 	for _, entity := range a.list(name) {
 		kind, who := a.pair(entity)
 		by := map[string]string{"team": "name", "user": "username"}[kind]
-		if opsgenieID.MatchString(who) {
+		if opsgenieID().MatchString(who) {
 			by = "id"
 		}
 		a.need(by != "")
@@ -328,7 +282,7 @@ var pagerDutySeverities = map[string]string{string(alert.Critical): "critical", 
 
 func pagerDuty(a *address, _, text string, post poster) {
 	key := strings.TrimPrefix(a.Path, "/")
-	a.need(pagerDutyKey.MatchString(key))
+	a.need(pagerDutyKey().MatchString(key))
 	severity := a.oneOf("critical|error|warning|info", a.byUrgency("error", pagerDutySeverities), "severity")
 	body := fields{
 		"payload":     fields{"summary": cut(text, 1024), "severity": severity, "source": a.or("default", "source")},
@@ -355,30 +309,6 @@ func pagerDuty(a *address, _, text string, post poster) {
 // server returns the host and the port of the URL, or others where it has none.
 func (a *address) server(host, port string) string {
 	return cmp.Or(a.Hostname(), host) + ":" + cmp.Or(a.Port(), port)
-}
-
-func pushbullet(a *address, title, text string, post poster) {
-	a.need(len(a.Hostname()) == 34)
-	targets := strings.Split(strings.TrimPrefix(a.Path, "/"), "/")
-	if a.Fragment != "" {
-		targets = append(targets, "#"+a.Fragment)
-	}
-	for _, target := range targets {
-		body := fields{"type": "note", "title": title, "body": text, "email": "", "channel_tag": "", "device_iden": ""}
-		_, domain, email := strings.Cut(target, "@")
-		switch channel, ok := strings.CutPrefix(target, "#"); {
-		case email && strings.Contains(domain, "."):
-			body["email"] = target
-		case ok:
-			body["channel_tag"] = channel
-		default:
-			body["device_iden"] = target
-		}
-		post(call{
-			url: "https://api.pushbullet.com/v2/pushes", body: body, took: is("active", true),
-			header: header{"Access-Token": a.Hostname()},
-		})
-	}
 }
 
 func pushover(a *address, title, text string, post poster) {
@@ -415,7 +345,7 @@ var (
 )
 
 func signal(a *address, _, text string, post poster) {
-	a.need(len(a.parts) > 1 && signalPhone.MatchString(a.parts[0]))
+	a.need(len(a.parts) > 1 && signalPhone().MatchString(a.parts[0]))
 	var to []string
 	for i, part := range a.parts[1:] { // a group's id may have slashes
 		whole := strings.HasPrefix(part, "group.") || strings.HasPrefix(part, "+")
@@ -426,7 +356,7 @@ func signal(a *address, _, text string, post poster) {
 		to = append(to, part)
 	}
 	for _, recipient := range to {
-		a.need(signalPhone.MatchString(recipient) || signalGroup.MatchString(recipient))
+		a.need(signalPhone().MatchString(recipient) || signalGroup().MatchString(recipient))
 	}
 	a.Host = a.server("localhost", "8080")
 	c := call{url: a.at("/v2/send"), user: a.User, body: fields{"message": text, "number": a.parts[0], "recipients": to}}
@@ -448,7 +378,7 @@ func slack(a *address, title, text string, post poster) {
 	if len(a.Path) > 1 {
 		token, channel, bot = a.Hostname()+a.Path, "webhook", a.user
 	}
-	t := slackToken.FindStringSubmatch(token)
+	t := slackToken().FindStringSubmatch(token)
 	if t == nil || t[3] != t[5] {
 		return
 	}
@@ -488,7 +418,7 @@ func teams(a *address, title, text string, post poster) {
 	if a.secure != "" {
 		to = "https://" + a.Host + a.Path
 	}
-	a.need(teamsHook.MatchString(to))
+	a.need(teamsHook().MatchString(to))
 	var sections []fields
 	for line := range strings.SplitSeq(text, "\n") {
 		sections = append(sections, fields{}.set("text", line))
@@ -515,9 +445,9 @@ func adjustTelegram(a *address, s *service) {
 	case "HTML":
 		s.escape = func(text string) string { return breakMarkup(html.EscapeString(text)) }
 	case "Markdown":
-		s.titled, s.escape = false, func(text string) string { return breakMarkup(oldMarkdown.ReplaceAllString(text, `\$0`)) }
+		s.titled, s.escape = false, func(text string) string { return breakMarkup(oldMarkdown().ReplaceAllString(text, `\$0`)) }
 	case "MarkdownV2":
-		s.titled, s.escape = false, func(text string) string { return breakMarkup(markdown.ReplaceAllString(text, `\$0`)) }
+		s.titled, s.escape = false, func(text string) string { return breakMarkup(markdown().ReplaceAllString(text, `\$0`)) }
 	}
 }
 
@@ -541,13 +471,13 @@ func telegram(a *address, title, text string, post poster) {
 		}
 		post(call{url: "https://api.telegram.org/bot" + token + "/sendMessage", body: body, took: is("ok", true)})
 	}
-	a.need(telegramToken.MatchString(token))
+	a.need(telegramToken().MatchString(token))
 }
 
 var weComKey = lazy.Pattern(`^[A-Za-z0-9_-]+$`)
 
 func weCom(a *address, _, text string, post poster) {
-	a.need(weComKey.MatchString(a.Host))
+	a.need(weComKey().MatchString(a.Host))
 	content := fields{"content": text}
 	for _, name := range []string{"mentioned_list", "mentioned_mobile_list"} {
 		if who, given := a.has(name); given {

@@ -15,9 +15,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
-	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/helper"
-	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
@@ -25,7 +23,7 @@ func TestMain(m *testing.M) {
 	if helper.Asked(os.Args) {
 		os.Exit(helper.Run(os.Args, map[string]func(*helper.Task){Name: func(t *helper.Task) { Serve(t, nil) }}))
 	}
-	os.Exit(leaktest.Run(m))
+	os.Exit(testkit.RunTests(m))
 }
 
 func start(t *testing.T, dir, listen string) *Broker {
@@ -341,7 +339,7 @@ func TestRemove(t *testing.T) {
 // A server that starts again has the same keys and messages, and who was connected is so again.
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	ports, err := freeport.Take(1)
+	ports, err := testkit.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/leaktest"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-func TestMain(m *testing.M) { os.Exit(leaktest.Run(m)) }
+func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
 
 func FuzzToken(f *testing.F) {
 	for _, s := range []string{"gpu-1", "rack 1/gpu.2", "a:b", "=41", "=", "é\x00*.>", strings.Repeat("x", 253), "=3a", "=3A", "=4", ""} {

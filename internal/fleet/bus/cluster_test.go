@@ -21,7 +21,6 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/natstest"
-	"github.com/gpuwhy/gpuwhy/internal/freeport"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
@@ -46,7 +45,7 @@ func open(t *testing.T, cfg Config) *Bus {
 
 func ports(t *testing.T, n int) []int {
 	t.Helper()
-	ports, err := freeport.Take(n)
+	ports, err := testkit.FreePorts(n)
 	if err != nil {
 		t.Fatal(err)
 	}

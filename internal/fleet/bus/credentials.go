@@ -71,7 +71,7 @@ func tryFile(err error) string {
 // parseCredentials takes what a file has. Errors have no part of it, which is secret.
 func parseCredentials(text []byte) (*credentials, error) {
 	c := &credentials{}
-	for _, block := range certificate.Regexp().FindAll(text, -1) {
+	for _, block := range certificate().FindAll(text, -1) {
 		if c.ca == nil {
 			c.ca = x509.NewCertPool()
 		}
@@ -79,7 +79,7 @@ func parseCredentials(text []byte) (*credentials, error) {
 			return nil, errors.New("a certificate in it is damaged")
 		}
 	}
-	rest := certificate.Regexp().ReplaceAll(text, nil)
+	rest := certificate().ReplaceAll(text, nil)
 	switch {
 	case bytes.Contains(rest, []byte("BEGIN NATS USER JWT")):
 		return c, c.decorated(rest)

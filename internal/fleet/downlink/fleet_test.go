@@ -21,7 +21,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/natstest"
@@ -30,6 +29,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/wire"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // virtualClock is the clock of a machine that started an hour ago, in virtual time.

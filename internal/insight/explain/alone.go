@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -64,7 +65,7 @@ func alone(s *gpu.Snapshot, m *machineMemory) []Cause {
 	for i := range s.Host.Fans {
 		f := &s.Host.Fans[i]
 		rpm := believed(f.RPM, 0, mostRPM)
-		if !has(rpm) || notLoud.MatchString(f.Name) {
+		if !has(rpm) || notLoud().MatchString(f.Name) {
 			continue
 		}
 		l.fans++
@@ -92,7 +93,7 @@ func alone(s *gpu.Snapshot, m *machineMemory) []Cause {
 func cpuTemperature(h *gpu.Host) float64 {
 	cpu := none
 	for i := range h.Temperatures {
-		if t := &h.Temperatures[i]; aCPU.MatchString(t.Name) {
+		if t := &h.Temperatures[i]; aCPU().MatchString(t.Name) {
 			cpu = highest(cpu, believed(t.Celsius, coldest, hottest))
 		}
 	}
@@ -354,7 +355,7 @@ func cpuCooling(l *lone) *Cause {
 
 // hotFrom has from which temperature a sensor is hot enough for fans to follow it, by its name.
 var hotFrom = []struct {
-	name *lazy.Regexp
+	name func() *regexp.Regexp
 	from float64
 }{
 	{lazy.Pattern(`(?i)chipset`), 80},
@@ -375,7 +376,7 @@ func hotSensor(l *lone) *Cause {
 		t := &l.h.Temperatures[i]
 		v := believed(t.Celsius, coldest, 125)
 		for _, hot := range hotFrom {
-			if hot.name.MatchString(t.Name) && v >= hot.from && !(v-hot.from <= over) {
+			if hot.name().MatchString(t.Name) && v >= hot.from && !(v-hot.from <= over) {
 				worst, over = t, v-hot.from
 			}
 		}

@@ -38,11 +38,11 @@ func (d *device) free() bool {
 
 // resets reports whether nvidia-smi can reset a device.
 func (d *device) resets() bool {
-	return d.Vendor == gpu.NVIDIA && strings.HasPrefix(d.UUID, "GPU-") && plainName.MatchString(d.UUID)
+	return d.Vendor == gpu.NVIDIA && strings.HasPrefix(d.UUID, "GPU-") && plainName().MatchString(d.UUID)
 }
 
 // plainName matches a name that a shell takes as it is, and no option.
-var plainName = lazy.Match(`^[A-Za-z0-9][A-Za-z0-9_.@:-]*$`)
+var plainName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9_.@:-]*$`)
 
 // stopping is the command that ends the first of some processes, with those that do the same and have a good part
 // of it. part is what a process has, of the work or the memory.
@@ -56,7 +56,7 @@ func stopping(list []*gpu.Process, part func(*gpu.Process) float64) string {
 	name, space := pod.Name.Or(""), pod.Namespace.Or("")
 	switch {
 	case !pod.None():
-		if plainName.MatchString(name) && plainName.MatchString(space) {
+		if plainName().MatchString(name) && plainName().MatchString(space) {
 			return "kubectl delete pod -n " + space + " " + name
 		}
 		return ""
@@ -67,7 +67,7 @@ func stopping(list []*gpu.Process, part func(*gpu.Process) float64) string {
 		return "scancel " + strconv.Itoa(job.ID)
 	case isTheWork(&unit) && !unit.User:
 		return "sudo systemctl stop " + unit.Name
-	case isTheWork(&unit) && loginName.MatchString(f.User.Or("")) && f.User.Or("") != "root":
+	case isTheWork(&unit) && loginName().MatchString(f.User.Or("")) && f.User.Or("") != "root":
 		// As that user, whose own it is. Somebody else may have one of the same name.
 		return "sudo systemctl --user -M " + f.User.Or("") + "@.host stop " + unit.Name
 	}
@@ -121,7 +121,7 @@ func stopContainer(c *gpu.Container, u *gpu.Unit) string {
 	if u.User || strings.HasPrefix(u.Name, "user@") { // a user's own runtime: another's may have a container of that name
 		name = c.ID[:min(len(c.ID), 12)]
 	}
-	if !plainName.MatchString(name) {
+	if !plainName().MatchString(name) {
 		return ""
 	}
 	switch c.Runtime {
@@ -143,10 +143,10 @@ func sameWork(a, b *gpu.ProcessFacts) bool {
 }
 
 // names makes a pattern of names, in which * stands for anything; the case of letters does not count.
-func names(list string) *lazy.Matcher {
+func names(list string) func() *regexp.Regexp {
 	text := regexp.QuoteMeta(strings.Join(strings.Fields(list), "|"))
 	text = strings.NewReplacer(`\*`, ".*", `\|`, "|").Replace(text)
-	return lazy.Match("(?i)^(?:" + text + ")$")
+	return lazy.Pattern("(?i)^(?:" + text + ")$")
 }
 
 // notOne matches the programs of which each runs something else, and names that many have.
@@ -157,9 +157,9 @@ var notOne = names(`
 	main __main__* main.* app.* run.* test.* index.* server.* start.* script.* a.out`)
 
 // identifies reports whether two processes of one user and place that run a program of this name do the same.
-func identifies(program string) bool { return program != "" && !notOne.MatchString(program) }
+func identifies(program string) bool { return program != "" && !notOne().MatchString(program) }
 
-var loginName = lazy.Match(`^[a-z_][a-z0-9_-]*$`)
+var loginName = lazy.Pattern(`^[a-z_][a-z0-9_-]*$`)
 
 // manyThings matches the services that run the work of others: to stop one ends more than the work. Better would be
 // to stop only what the process is the main one of, but which that is, gpuwhy does not know.
@@ -179,7 +179,7 @@ var manyThings = names(`
 func isTheWork(u *gpu.Unit) bool {
 	name, service := strings.CutSuffix(u.Name, ".service")
 	template, _, _ := strings.Cut(name, "@")
-	return service && plainName.MatchString(u.Name) && !manyThings.MatchString(template)
+	return service && plainName().MatchString(u.Name) && !manyThings().MatchString(template)
 }
 
 // notEnded matches the programs that nobody should be told to end: parts of a desktop, the system, and what does
@@ -196,5 +196,5 @@ var notEnded = names(`
 
 // staysUp reports whether a process should not be ended, by its program or by the kernel's name, which is cut.
 func staysUp(p *gpu.Process) bool {
-	return p.Type == gpu.TypeMPS || notEnded.MatchString(p.Facts.Name.Or("")) || notEnded.MatchString(p.Facts.Program.Or(""))
+	return p.Type == gpu.TypeMPS || notEnded().MatchString(p.Facts.Name.Or("")) || notEnded().MatchString(p.Facts.Program.Or(""))
 }

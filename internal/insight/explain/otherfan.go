@@ -26,8 +26,8 @@ const (
 
 var (
 	// notLoud finds pumps, which turn as fast all the time, and a GPU's fan that a laptop's board counts.
-	notLoud = lazy.Match(`(?i)pump|gpu|graphics|video`)
-	aCPU    = lazy.Match(`^CPU( \d+)?$`)
+	notLoud = lazy.Pattern(`(?i)pump|gpu|graphics|video`)
+	aCPU    = lazy.Pattern(`^CPU( \d+)?$`)
 )
 
 func (m *machineMemory) learn(h *gpu.Host) {
@@ -64,7 +64,7 @@ func (m *machineMemory) loudest(h *gpu.Host) *gpu.HostFan {
 	for i := range h.Fans {
 		f := &h.Fans[i]
 		rpm := believed(f.RPM, 1, mostRPM)
-		if notLoud.MatchString(f.Name) {
+		if notLoud().MatchString(f.Name) {
 			continue
 		}
 		from := 1.0

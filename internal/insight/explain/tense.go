@@ -29,7 +29,7 @@ func pastOf(headline string) string {
 
 // pastTense tells in the past what a headline tells in the present. What stands in braces stays.
 func pastTense(headline string) string {
-	return words.ReplaceAllStringFunc(ofSeveral.Replace(headline), func(word string) string {
+	return words().ReplaceAllStringFunc(ofSeveral.Replace(headline), func(word string) string {
 		if past, is := verbs[word]; is {
 			return past
 		}

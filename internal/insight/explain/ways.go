@@ -47,7 +47,7 @@ func (d *device) ways(first *finding) (out []Way) {
 // lowerLimit is a power limit at which a device works a little more slowly, and gets less hot.
 func (d *device) lowerLimit() (watts float64, can bool) {
 	lower := 0.8 * d.limit
-	return lower, d.Vendor == gpu.NVIDIA && plainName.MatchString(d.UUID) && lower >= believed(d.Power.MinLimit, 1, mostWatts)
+	return lower, d.Vendor == gpu.NVIDIA && plainName().MatchString(d.UUID) && lower >= believed(d.Power.MinLimit, 1, mostWatts)
 }
 
 // endWork says who is to be ended.

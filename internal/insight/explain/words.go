@@ -47,7 +47,7 @@ func called(p *gpu.Process) string {
 		return "a process that has ended"
 	case name == "":
 		return "a process"
-	case asPeopleSay.MatchString(name):
+	case asPeopleSay().MatchString(name):
 		return nameOf(name)
 	default:
 		return quoted(name)
@@ -56,7 +56,7 @@ func called(p *gpu.Process) string {
 
 // quoted is a name from outside, in quotation marks where it would read as words.
 func quoted(name string) string {
-	if likeWords.MatchString(name) {
+	if readsAsWords(name) {
 		return "“" + nameOf(name) + "”"
 	}
 	return nameOf(name)
@@ -64,13 +64,32 @@ func quoted(name string) string {
 
 func userName(user string) string { return quoted(user) }
 
-// likeWords finds the names that would read as a part of the sentence around them.
-var likeWords = lazy.Match(`[()\[\]{},;“”"\s\p{Z}]|(?i)^(?:` +
-	`(?:any|every|no|some)(?:thing|body|one)|none|nowhere|no|not|a|an|the|it|they|you|your|what|who|work|idle|unknown|` +
-	`process|processes|gpu|gpus|fan|fans|display|heat|dust|gpuwhy)$`)
+// readsAsWords reports whether a name would read as a part of the sentence around it.
+func readsAsWords(name string) bool {
+	return strings.ContainsFunc(name, separates) || sentenceWords[strings.ToLower(name)]
+}
+
+func separates(r rune) bool {
+	switch r {
+	case '(', ')', '[', ']', '{', '}', ',', ';', '“', '”', '"', '\t', '\n', '\f', '\r':
+		return true
+	}
+	return unicode.Is(unicode.Z, r)
+}
+
+var sentenceWords = newSet(`anything anybody anyone everything everybody everyone noone nothing nobody something somebody someone
+	none nowhere no not a an the it they you your what who work idle unknown process processes gpu gpus fan fans display heat dust gpuwhy`)
+
+func newSet(words string) map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.FieldsSeq(words) {
+		set[word] = true
+	}
+	return set
+}
 
 // asPeopleSay finds the names with blanks that gpuwhy makes itself.
-var asPeopleSay = lazy.Match(`^(?:vllm serve|ollama runner|jupyter kernel(?: of [^()\[\]{},;“”"\s\p{Z}]+\.ipynb)?)$`)
+var asPeopleSay = lazy.Pattern(`^(?:vllm serve|ollama runner|jupyter kernel(?: of [^()\[\]{},;“”"\s\p{Z}]+\.ipynb)?)$`)
 
 // runs is the script or program that a process runs; empty where that is not known.
 func runs(p *gpu.Process) string { return p.Facts.Program.Or(p.Facts.Name.Or("")) }

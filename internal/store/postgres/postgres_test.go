@@ -9,7 +9,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/leaktest"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres/pgtest"
@@ -32,7 +31,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	code := leaktest.Run(m)
+	code := testkit.RunTests(m)
 	if shared != nil {
 		if err := shared.Close(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

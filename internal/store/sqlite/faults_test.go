@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/executable"
 	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // tryOpen opens a file at a time that names what is set aside.
@@ -549,7 +549,7 @@ func openAsNobody(t *testing.T, file string) string {
 			}
 		}
 		public := filepath.Join(t.TempDir(), "program")
-		if err := executable.Copy(public, program); err != nil {
+		if err := testkit.CopyProgram(public, program); err != nil {
 			t.Fatal(err)
 		}
 		for dir := filepath.Dir(public); strings.HasPrefix(dir, os.TempDir()+"/"); dir = filepath.Dir(dir) {

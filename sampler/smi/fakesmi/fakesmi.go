@@ -45,7 +45,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/executable"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/captures"
 )
@@ -106,7 +105,7 @@ func Make(tb testing.TB, files map[string][]byte) *Machine {
 	}
 	m.write("faults", "")
 	m.write("log", "")
-	if err := executable.Write(m.Program(), program); err != nil {
+	if err := testkit.WriteProgram(m.Program(), program); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { m.Heal() })

@@ -21,7 +21,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuwhy/gpuwhy/internal/freeport"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // A Server is a PostgreSQL that listens on the loopback. Anyone may connect without a password, but for the role [Guarded].
@@ -126,7 +126,7 @@ func (s *Server) initialize(ctx context.Context) error {
 			return err
 		}
 	}
-	ports, err := freeport.Take(1)
+	ports, err := testkit.FreePorts(1)
 	if err != nil {
 		return err
 	}

@@ -1,25 +1,24 @@
-// Package executable makes the programs that tests start.
-package executable
+package testkit
 
 import (
 	"os"
 	"syscall"
 )
 
-// Write makes a program of a text or an image, for everyone to run. No process is
+// WriteProgram makes a program of a text or an image, for everyone to run. No process is
 // started meanwhile: it would hold the file open for writing until it runs its own
 // program, and Linux does not start a file that is open for writing (ETXTBSY).
-func Write(path string, content []byte) error {
+func WriteProgram(path string, content []byte) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile(path, content, 0o755)
 }
 
-// Copy is [Write] with the content of another program.
-func Copy(path, from string) error {
+// CopyProgram is [WriteProgram] with the content of another program.
+func CopyProgram(path, from string) error {
 	content, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	return Write(path, content)
+	return WriteProgram(path, content)
 }

@@ -1,14 +1,14 @@
-// Package browsertest drives a real Chromium in tests. Only tests import it.
+// Package browser drives a real Chromium in tests. Only tests import it.
 //
 // The tests of a package share one browser. The first [Open] starts it, and
 // [Close] ends it:
 //
 //	func TestMain(m *testing.M) {
 //		code := m.Run()
-//		browsertest.Close()
+//		browser.Close()
 //		os.Exit(code)
 //	}
-package browsertest
+package browser
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package freeport_test
+package testkit_test
 
 import (
 	"context"
@@ -10,17 +10,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/freeport"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-const takes = "FREEPORT_TAKES" // how many ports another process takes
+const takesPorts = "TESTKIT_TAKES_PORTS" // how many ports another process takesPorts
 
 func TestMain(m *testing.M) {
-	n, err := strconv.Atoi(os.Getenv(takes))
+	n, err := strconv.Atoi(os.Getenv(takesPorts))
 	if err != nil {
 		os.Exit(m.Run())
 	}
-	ports, err := freeport.Take(n)
+	ports, err := testkit.FreePorts(n)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -30,12 +30,12 @@ func TestMain(m *testing.M) {
 }
 
 // Each port is given once, whichever processes ask, and can be listened on.
-func TestTake(t *testing.T) {
+func TestFreePorts(t *testing.T) {
 	const processes, each = 4, 100
 	var given []string // the ports of each, as text
 	for range processes {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), takes+"="+strconv.Itoa(each))
+		cmd.Env = append(os.Environ(), takesPorts+"="+strconv.Itoa(each))
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func TestTake(t *testing.T) {
 			}
 		}()
 	}
-	ports, err := freeport.Take(each)
+	ports, err := testkit.FreePorts(each)
 	if err != nil {
 		t.Fatal(err)
 	}

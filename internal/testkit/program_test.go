@@ -1,4 +1,4 @@
-package executable
+package testkit_test
 
 import (
 	"fmt"
@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // A program runs as soon as it is written, also where others are started meanwhile.
-func TestWrite(t *testing.T) {
+func TestWriteProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var all sync.WaitGroup
@@ -17,7 +19,7 @@ func TestWrite(t *testing.T) {
 		all.Go(func() {
 			for j := range 50 {
 				path := filepath.Join(dir, fmt.Sprint(i, "-", j))
-				if err := Write(path, []byte("#!/bin/sh\nexit 0\n")); err != nil {
+				if err := testkit.WriteProgram(path, []byte("#!/bin/sh\nexit 0\n")); err != nil {
 					t.Error(err)
 				}
 				if out, err := exec.CommandContext(t.Context(), path).CombinedOutput(); err != nil {
