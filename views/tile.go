@@ -195,7 +195,7 @@ func (g *glance) says() (says string) {
 
 // fails reports whether a fan of a device fails, of which that is said.
 func fails(said *explain.DeviceAnswer) bool {
-	return said != nil && slices.ContainsFunc(said.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != "unasked" })
+	return said != nil && slices.ContainsFunc(said.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != explain.Unasked })
 }
 
 // asks reports whether the driver of a device asks for a reset or the like, of which that is said.

@@ -296,7 +296,7 @@ func (s *look) counterStuck() bool {
 
 // fanFailure is the cause that a fan fails; nil where none does. One that turns though nobody asks for it does not fail.
 func fanFailure(s *look) *explain.Cause {
-	i := slices.IndexFunc(s.answer.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != "unasked" })
+	i := slices.IndexFunc(s.answer.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != explain.Unasked })
 	if i < 0 {
 		return nil
 	}

@@ -36,9 +36,9 @@ func (c *Cause) Broken() bool {
 	case NoDevice:
 		return c.Case != WithoutCard // then nothing is wrong
 	case MachineFan:
-		return c.Case == "still"
+		return c.Case == caseStill
 	case FanFailing:
-		return c.Case != "unasked" // that one turns
+		return c.Case != Unasked // that one turns
 	default:
 		return false
 	}
@@ -139,7 +139,7 @@ func (m Member) loudness() float64 {
 }
 
 // String is the standing of nodes in a few words.
-func (s Standing) String() string { return are[s] }
+func (s Standing) String() string { return s.word(isNow) }
 
 // A Tally is how many nodes have each standing.
 type Tally [standings]int
@@ -161,68 +161,39 @@ func (t *Tally) Nodes() (n int) {
 	return n
 }
 
-// are says in a few words that nodes have a standing.
-var are = [standings]string{
-	Resting: "quiet", Cooling: "cooling down", Busy: "at work", Unread: "without a GPU that can be read", Silent: "silent", Loud: "loud", Broken: "broken",
-}
-
 // headline says what of several nodes needs people first. node and what are the node that comes first of those
 // that it is about, and what is with it; what is empty where there is nothing to say.
 func (t *Tally) headline(node, what string) (now, past string) {
+	return t.tell(isNow, node, what), t.tell(wasThen, node, what)
+}
+
+func (t *Tally) tell(v verbs, node, what string) string {
 	n, top := t.Nodes(), t.Worst()
-	of := t[top]
-	text, after := strconv.Itoa(of)+" of "+strconv.Itoa(n)+" nodes are "+are[top], ""
-	switch of {
-	case n:
-		text = "All " + strconv.Itoa(n) + " nodes are " + are[top]
-	case 1:
-		text = "1 of " + strconv.Itoa(n) + " nodes is " + are[top]
-	}
+	count := t[top]
+	text := fleetHeadline(v, count, n, top)
 	switch top {
 	case Broken, Loud:
-		if of == 1 {
-			after = ", {node}"
-		} else {
-			after = "; the worst is {node}"
-		}
-		if what != "" {
-			after += ": {what}"
-		}
+		text += fleetWorst(v, count, textOf(node), what)
 		if t.besides(Silent) { // nobody knows what goes on there
-			after += "; " + t.are(Silent)
+			text += "; " + t.are(v, Silent)
 		}
 	case Silent, Unread:
-		if of == 1 && node != "" {
-			after = ", {node}"
+		if count == 1 && node != "" {
+			text += ", " + textOf(node)
 		}
 		rest := *t
 		rest[Silent], rest[Unread] = 0, 0
-		switch others := rest.Nodes(); {
-		case others == 0:
+		switch {
+		case rest.Nodes() == 0:
 		case t.besides(Loud):
-			after += "; " + t.are(Loud)
-		case rest[Busy] > 0:
-			after += "; none that answers is loud"
+			text += "; " + t.are(v, Loud)
 		default:
-			after += "; the others are quiet"
+			text += fleetOthers(v, rest[Busy] > 0)
 		}
-	case Busy:
-		after = ", and none is loud"
-	case Cooling:
-		after = ", and none is at work"
+	case Busy, Cooling:
+		text += fleetNone(v, top)
 	}
-	end := func(text string) string {
-		return strings.TrimRight(filled(text, "{node}", textOf(node), "{what}", what), ".") + "."
-	}
-	return end(text + after), end(pastTense(text + after))
-}
-
-// are says how many nodes have a standing, as "1 is silent".
-func (t *Tally) are(s Standing) string {
-	if t[s] == 1 {
-		return "1 is " + are[s]
-	}
-	return strconv.Itoa(t[s]) + " are " + are[s]
+	return strings.TrimRight(text, ".") + "."
 }
 
 // besides reports whether the headline tells of nodes of that standing beside those that it is about.
@@ -248,7 +219,7 @@ func (t *Tally) others() (out []string) {
 		case t.besides(s):
 		case s == Resting && t[Silent]+t[Unread]+t[Cooling]+t[Resting] == t.Nodes() && t[Cooling] == 0: // "the others are quiet"
 		default:
-			out = append(out, strconv.Itoa(t[s])+" "+are[s])
+			out = append(out, strconv.Itoa(t[s])+" "+s.String())
 		}
 	}
 	return out
@@ -259,7 +230,7 @@ func (t *Tally) others() (out []string) {
 func Combine(of []Member) Answer {
 	switch len(of) {
 	case 0:
-		c := machineCause(Starting, "", "The first reading is still under way", "")
+		c := startingWords().cause(Starting, "").Cause
 		return Answer{Sentence: c.Sentence, Machine: []Cause{c}, Layers: Layers{Headline: c.Sentence}}
 	case 1:
 		return *of[0].Answer
@@ -390,7 +361,7 @@ func ofUser(who string) string {
 func Outlived(s *gpu.Snapshot, last *Answer, why gpu.Advice) Answer {
 	out := Explain(s)
 	then := func(l *Layers) Layers {
-		past := cmp.Or(l.Past, pastTense(l.Headline))
+		past := cmp.Or(l.Past, l.Headline)
 		return Layers{Headline: past, Past: past, Facts: l.Facts, Action: Action{Text: Advice(textOf(why.Try))}}
 	}
 	out.Time, out.Layers = last.Time, then(&last.Layers)

@@ -1,8 +1,8 @@
 package explain
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
@@ -45,13 +45,13 @@ func limitedByHeat(d *device, f *finding) {
 	}
 	memory := believed(d.Thermal.Memory, coldest, hottest)
 	if d.spotTooHot() {
-		f.say(High, "hot spot", withUnit(d.hotSpot, "°C"), at)
+		f.say(High, heatHotSpotWords(withUnit(d.hotSpot, "°C"), at))
 	} else if memory >= 90 && d.temp < d.slowdown-10 {
-		f.say(High, "memory", withUnit(memory, "°C"), at)
+		f.say(High, heatMemoryWords(withUnit(memory, "°C"), at))
 	} else if d.reasons&gpu.ReasonHardwareThermal != 0 {
-		f.say(High, "hardware", at)
+		f.say(High, heatHardwareWords(at))
 	} else {
-		f.say(High, "driver", below)
+		f.say(High, heatDriverWords(below))
 	}
 }
 
@@ -74,18 +74,18 @@ func limitedByPower(d *device, f *finding) {
 	defer d.driversWord(f)
 	switch {
 	case alone:
-		f.say(Medium, "hardware")
+		f.say(Medium, powerHardwareWords())
 	case brake:
-		f.say(High, "brake")
+		f.say(High, powerBrakeWords())
 	default:
-		limit := ""
+		limit, raised := "", ""
 		if has(d.limit) {
 			limit = " (" + withUnit(d.limit, "W") + ")"
 		}
-		f.say(High, "limit", limit)
 		if most := believed(d.Power.MaxLimit, 1, mostWatts); most > d.limit+1 {
-			f.Advice += " It may be raised to " + withUnit(most, "W") + ", for more speed, heat and noise."
+			raised = withUnit(most, "W")
 		}
+		f.say(High, powerLimitWords(limit, raised))
 	}
 }
 
@@ -121,19 +121,19 @@ func hotForPower(d *device, f *finding) {
 	if count > 0 {
 		f.figure("neighbors at this power", neighbors, "°C").figure("neighbors compared with", float64(count), "")
 	}
-	than, power := withUnit(among, "°C")+" hotter than its neighbors", withUnit(d.power, "W")
+	than, power := withUnit(among, "°C"), withUnit(d.power, "W")
 	beside := d.working()
 	switch {
 	case self >= hotBy && d.doing == resting && beside != nil:
-		f.say(Medium, "beside work", beside.name, withUnit(self, "°C"), power)
+		f.say(Medium, warmedBesideWords(beside.name, withUnit(self, "°C"), power))
 	case self >= hotBy && among >= hotterThan:
-		f.say(High, "than before", withUnit(self, "°C"), power, ", and "+than)
+		f.say(High, hotterThanBeforeWords(withUnit(self, "°C"), power, than))
 	case self >= hotBy:
-		f.say(Medium, "than before", withUnit(self, "°C"), power, "")
+		f.say(Medium, hotterThanBeforeWords(withUnit(self, "°C"), power, ""))
 	case count >= 3:
-		f.say(Medium, "than neighbors", than, power)
+		f.say(Medium, hotterThanNeighborsWords(than, power))
 	default:
-		f.say(Low, "than neighbors", than, power)
+		f.say(Low, hotterThanNeighborsWords(than, power))
 	}
 }
 
@@ -164,7 +164,7 @@ func (d *device) neighbors() (temp float64, count int) {
 }
 
 // warmAir finds that several devices run hotter than each did: they are then not the reason.
-func warmAir(devices []*device) []Cause {
+func warmAir(devices []*device) []machineFinding {
 	var f finding
 	known, more := 0, 0.0
 	for _, d := range devices {
@@ -183,10 +183,7 @@ func warmAir(devices []*device) []Cause {
 	if n < 2 || n*4 < known*3 {
 		return nil
 	}
-	text := fmt.Sprintf("%d of %d GPUs run hotter than they did at the same power, by %s on average: "+
-		"probably the air that reaches them is warmer", n, known, withUnit(more/float64(n), "°C"))
-	c := machineCause(WarmAir, "", text, "Look at the room's cooling, and at the chassis' fans and filters.")
+	c := warmAirWords(strconv.Itoa(n), strconv.Itoa(known), withUnit(more/float64(n), "°C")).cause(WarmAir, "")
 	c.Confidence, c.Evidence = Medium, f.Evidence
-	c.Headline = "The GPUs run warmer than usual."
-	return []Cause{c}
+	return []machineFinding{c}
 }

@@ -85,7 +85,7 @@ func (m *machineMemory) loudest(h *gpu.Host) *gpu.HostFan {
 
 // otherFan finds a fan of the machine that is loud while those of the devices are not: what
 // people hear is then not the GPU's fan.
-func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []Cause {
+func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []machineFinding {
 	if s.Host == nil || len(devices) == 0 {
 		return nil
 	}
@@ -130,17 +130,14 @@ func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []Cause {
 	var f finding
 	f.at = s.Time
 	f.figure(what, rpm, "RPM").figure("CPU temperature", cpu, "°C").figure("slowest that "+what+" was seen", math.Round(leastOf(m.least, loudest.Name)), "RPM")
-	c := machineCause(OtherFan, "", "It is not the GPU's fan: the "+textOf(what)+" turns at "+withUnit(rpm, "RPM")+where,
-		"Look what keeps the CPU busy ("+who+"), and at the case's fans and their curve in the firmware's settings.")
-	c.Case, c.Confidence, c.Evidence = what, sure, f.Evidence
-	if beside {
-		if !(rpm >= fasterBy*leastOf(m.least, loudest.Name)) {
-			return nil
-		}
-		c.Sentence = sentence("the " + textOf(what) + " is loud too, at " + withUnit(rpm, "RPM") + where)
-		c.Sentence = strings.ToUpper(c.Sentence[:1]) + c.Sentence[1:]
-		return []Cause{c}
+	if beside && !(rpm >= fasterBy*leastOf(m.least, loudest.Name)) {
+		return nil
 	}
-	c.Headline = "It is not the GPU's fan, but the " + textOf(what) + "."
-	return []Cause{c}
+	words := otherFanWords
+	if beside {
+		words = loudFanBesideWords
+	}
+	c := words(textOf(what), withUnit(rpm, "RPM")+where, who).cause(OtherFan, "")
+	c.Case, c.Confidence, c.Evidence = what, sure, f.Evidence
+	return []machineFinding{c}
 }

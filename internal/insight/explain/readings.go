@@ -16,35 +16,39 @@ import (
 var absences = []gpu.State{gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep}
 
 func absent(d *device, f *finding) {
-	f.say(High, "state")
-	listed := true
-	if d.State == gpu.StateLost && errors.Is(&d.Reason, gpu.ErrNotListed) {
-		listed = d.notListed(f)
+	after := ""
+	if newest, ok := d.newestFailure(); ok {
+		after = ", after " + newest.what
 	}
-	if listed && d.State != gpu.StateAsleep {
-		f.Advice = fmt.Sprintf(f.Advice, d.Vendor.LogLines())
+	switch {
+	case d.State == gpu.StateAsleep:
+		f.say(High, asleepWords())
+	case d.State == gpu.StateNotAnswering:
+		f.say(High, notAnsweringWords(d.Vendor.LogLines(), after))
+	case d.State == gpu.StateLost && errors.Is(&d.Reason, gpu.ErrNotListed):
+		f.say(High, d.notListed())
+	case d.State == gpu.StateLost:
+		f.say(High, lostWords(d.Vendor.LogLines(), after))
+	default:
+		return
 	}
 	f.Advice = cmp.Or(Advice(d.Reason.Try), f.Advice) // the source may know better
-	if newest, ok := d.newestFailure(); ok && listed && d.State != gpu.StateAsleep {
-		f.clause += ", after " + newest.what
-	}
 	f.Since, f.at = d.Since, d.Since
 	f.fact("state", string(d.State))
 	f.at = d.s.Time
 	f.fact("reason", textOf(d.Reason.What))
 }
 
-// notListed is about a card that the driver leaves out of its list. It is false.
-func (d *device) notListed(f *finding) bool {
-	what, reason := "not listed", textOf(d.Reason.What)
+// notListed is what there is to say of a card that the driver leaves out of its list.
+func (d *device) notListed() wording {
+	words, reason := notListedWords, textOf(d.Reason.What)
 	if strings.Contains(reason, "off the bus") {
-		what = "off the bus"
+		words = offTheBusWords
 	}
 	if !strings.Contains(reason, d.PCI) {
 		reason += " (" + textOf(d.PCI) + ")"
 	}
-	f.say(High, what, reason)
-	return false
+	return words(reason)
 }
 
 func noReadings(d *device, f *finding) {
@@ -58,14 +62,13 @@ func noReadings(d *device, f *finding) {
 	}
 	switch used := d.memoryUse(); {
 	case !d.offersNothing():
-		f.say(High, "now", reason)
-		f.Advice = Advice(d.Reason.Try)
+		f.say(High, noReadingsWords(reason, Advice(d.Reason.Try)))
 		return
 	case used != "":
-		f.say(High, "memory alone", used)
+		f.say(High, onlyMemoryWords(used))
 		f.figure("memory used", d.Memory.Used.Or(0).MiB(), "MiB").figure("memory", d.Memory.Total.Or(0).MiB(), "MiB")
 	default:
-		f.say(High, "none offered")
+		f.say(High, noneOfferedWords())
 	}
 	f.fact("not offered", "temperature, power, utilization and fan speed")
 }
@@ -101,10 +104,22 @@ func (d *device) reportsAnything() bool {
 	return d.doing != unknown || d.figures != "" || len(d.Processes.Or(nil)) > 0 || d.memoryUse() != ""
 }
 
+// repairs are what a driver may ask for, the most urgent first.
+var repairs = []struct {
+	kind  gpu.FaultKind
+	words func() wording
+}{
+	{gpu.FaultNeedsRestart, needsRestartWords},
+	{gpu.FaultNeedsReset, needsResetWords},
+	{gpu.FaultNeedsDrain, needsDrainWords},
+	{gpu.FaultNeedsAction, needsActionWords},
+	{gpu.FaultNeedsLaterReset, needsLaterResetWords},
+}
+
 // needsAction is what the driver asks for, the most urgent of it.
 func needsAction(d *device, f *finding) {
-	for _, kind := range []gpu.FaultKind{gpu.FaultNeedsRestart, gpu.FaultNeedsReset, gpu.FaultNeedsDrain, gpu.FaultNeedsAction, gpu.FaultNeedsLaterReset} {
-		if d.stands(f, kind) {
+	for _, repair := range repairs {
+		if d.stands(f, repair.kind, repair.words) {
 			return
 		}
 	}
@@ -112,20 +127,20 @@ func needsAction(d *device, f *finding) {
 
 func fanUnreadable(d *device, f *finding) {
 	f.fanName = "the fan"
-	if !d.stands(f, gpu.FaultFanUnreadable) {
+	if !d.stands(f, gpu.FaultFanUnreadable, fanUnreadableWords) {
 		f.fanName = ""
 	}
 }
 
 // stands makes a finding of a fault that stands; false where it does not.
-func (d *device) stands(f *finding, kind gpu.FaultKind) bool {
+func (d *device) stands(f *finding, kind gpu.FaultKind, words func() wording) bool {
 	all := d.Health.Faults.Or(nil)
 	i := slices.IndexFunc(all, func(f gpu.Fault) bool { return f.Kind == kind })
 	if i < 0 {
 		return false
 	}
 	what, try := kind.Meaning()
-	f.say(High, string(kind))
+	f.say(High, words())
 	f.Since, f.Advice = d.began(all[i].Last), try
 	f.fact("the driver says", what)
 	return true
@@ -172,8 +187,8 @@ func notKnowable(d *device, f *finding) {
 	never("how hot it is", d.Thermal.GPU.Quality(), "")
 	never("what it draws", d.Power.Draw.Quality(), "")
 	if len(missing) > 0 {
-		f.say(High, "missing", strings.Join(missing, "; "))
-		f.minor, f.Advice = true, strings.Join(tries, " ")
+		f.say(High, missingWords(strings.Join(missing, "; "), strings.Join(tries, " ")))
+		f.minor = true
 	}
 }
 
@@ -206,7 +221,7 @@ func stuckCounter(d *device, f *finding) {
 	case !lasts || len(list) > 0:
 		sure = Medium // shares are samples: a process without one may have worked between two
 	}
-	f.say(sure, "stuck", withUnit(d.util, "%"), idleness(list))
+	f.say(sure, stuckCounterWords(withUnit(d.util, "%"), idleness(list)))
 	f.Since = d.began(d.m.stuck)
 	f.heat(d).figure("busy counter", d.util, "%").rest(d)
 }
@@ -243,11 +258,11 @@ func doubtful(d *device, f *finding) {
 	case len(f.Evidence) == 0:
 		return
 	case perhaps == "":
-		f.say(High, "left out", wrong)
+		f.say(High, leftOutWords(wrong))
 	case wrong == "":
-		f.say(Medium, "probably wrong", perhaps)
+		f.say(Medium, probablyWrongWords(perhaps))
 	default:
-		f.say(High, "both", wrong, perhaps)
+		f.say(High, wrongAndPerhapsWords(wrong, perhaps))
 	}
 	f.minor = true
 }

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -29,7 +30,7 @@ func coolingDown(d *device, f *finding) {
 	}
 	f.minor = d.byHand() != "" || d.m.fixed(d)
 	if c.unseen {
-		f.say(Medium, "before", ends)
+		f.say(Medium, coolingUnseenWords(ends))
 		return
 	}
 	f.Since, f.at = c.begun, c.begun
@@ -45,8 +46,7 @@ func coolingDown(d *device, f *finding) {
 			f.fact("kept it awake", who)
 		}
 		f.happened("let go", c.begun)
-		f.say(High, "let go", who, ago, ends)
-		f.Case = "after"
+		f.say(High, letGoWords(who, ago, ends))
 		if !(d.temp < c.from) {
 			f.Confidence = Medium
 		}
@@ -78,11 +78,11 @@ func coolingDown(d *device, f *finding) {
 	if earlier {
 		ago = "earlier"
 	}
-	what := "after"
+	words := coolingWords
 	if since < settling && d.load() > 0.35 {
-		what = "begins" // the power draw is a mean and follows
+		words = coolingBeginsWords // the power draw is a mean and follows
 	}
-	f.say(High, what, who, how, ago, ends)
+	f.say(High, words(who, how, ago, ends))
 	falls, pauses := d.temp < w.endTemp || d.fan < w.endFan, lives && d.m.longestPause() > 0
 	if !falls || pauses { // it may go on, as it did before
 		f.Confidence = Medium
@@ -213,33 +213,28 @@ func heldAwake(d *device, f *finding) {
 	case len(holders) > 0:
 		switch first := holders[0]; {
 		case !gone(first):
-			who := ProcessName(first)
-			what := "holder"
+			who, words, more := ProcessName(first), holderWords, extra
 			if d.usesIt(first, len(holders)) {
-				what = "light user"
+				words = lightUserWords
 				f.figure("work of "+who, processShare(first), "%")
 				if has(d.traffic) {
 					f.figure("traffic over PCIe", d.traffic/1e6, "MB/s")
 				}
 			}
-			f.say(sure, what, who, others(len(holders)-1), extra)
-			f.Advice = fmt.Sprintf(f.Advice, who)
 			if locked {
-				f.clause += "; its clocks are set by hand, too"
+				more += andClocksSet
 			}
+			f.say(sure, words(who, others(len(holders)-1), more))
 		case !d.m.sawAlive(first) && !first.Facts.Name.Present():
-			f.say(min(sure, Medium), "hidden holder", first.PID, others(len(holders)-1), extra)
+			f.say(min(sure, Medium), hiddenHolderWords(strconv.Itoa(first.PID), others(len(holders)-1), extra))
 		default:
-			what := "left for good"
+			words := leftForGoodWords(ProcessName(first), extra)
 			if !d.free() {
-				what = "left in use"
+				words = leftInUseWords(ProcessName(first), extra)
 			} else if d.resets() {
-				what = "left behind"
+				words = leftBehindWords(ProcessName(first), extra, d.UUID)
 			}
-			f.say(sure, what, ProcessName(first), extra)
-			if what == "left behind" {
-				f.Advice = fmt.Sprintf(f.Advice, d.UUID)
-			}
+			f.say(sure, words)
 		}
 		for _, p := range firsts(holders, 4) {
 			who := ProcessName(p)
@@ -249,23 +244,23 @@ func heldAwake(d *device, f *finding) {
 			f.figure("memory held by "+who, memoryOf(p), "MiB")
 		}
 	case locked:
-		f.say(max(sure, Medium), "locked", extra)
+		f.say(max(sure, Medium), clocksSetWords(extra))
 	case d.drawer() != nil:
 		who := ProcessName(d.drawer())
-		f.say(Medium, "light user", who, "", extra)
-		f.Advice = fmt.Sprintf(f.Advice, who)
+		f.say(Medium, lightUserWords(who, "", extra))
 		f.figure("work of "+who, processShare(d.drawer()), "%")
 	case display:
-		f.say(sure, "display", extra)
+		f.say(sure, displayWords(extra))
 		f.fact("display", "active")
 	case unloads:
-		f.say(sure, "persistence", extra)
+		f.say(sure, persistenceWords(extra))
 		f.fact("persistence mode", "off")
 	default:
-		f.say(Low, "nothing", extra)
+		advice := lookForContext
 		if d.Vendor != gpu.NVIDIA && d.Vendor != "" {
-			f.Advice = "Look whether a program that gpuwhy can't see has the GPU open, such as one of another user or container."
+			advice = lookForProgram
 		}
+		f.say(Low, nothingHoldsWords(extra, advice))
 	}
 }
 
@@ -342,7 +337,7 @@ func memoryOf(p *gpu.Process) float64 {
 
 func unexplained(d *device, f *finding) {
 	if d.isUnexplained() {
-		f.say(Low, "power")
+		f.say(Low, unexplainedWords())
 		f.heat(d).figure("utilization", d.util, "%")
 	}
 }
@@ -354,13 +349,13 @@ func idle(d *device, f *finding) {
 	}
 	f.heat(d)
 	if d.doing == unknown {
-		f.say(Low, "unknown")
+		f.say(Low, idleUnknownWords())
 		if d.m.at.Equal(d.m.first) && d.Utilization.GPU.Quality() == gpu.NotReported {
-			f.say(Low, "first")
+			f.say(Low, idleFirstWords())
 		} else if d.temp < 45 && !(d.load() > 0.2) {
-			f.say(Low, "cool")
+			f.say(Low, idleCoolWords())
 		}
-		f.minor = d.byHand() == "policy"
+		f.minor = d.byHand() == casePolicy
 		return
 	}
 	at, sure := "", High
@@ -380,19 +375,18 @@ func idle(d *device, f *finding) {
 	}
 	f.figure("utilization", d.util, "%").figure("power at rest", d.idleWatts, "W")
 	if d.m.at.Sub(d.m.first) < restsAfter && !d.warm() && (d.fast() || d.load() > 0.2) {
-		f.say(Low, "too early")
+		f.say(Low, idleTooEarlyWords())
 		return
 	}
 	switch flat, rest := d.m.flat(1, none), value(d.m.Rest.Celsius); {
 	case !d.warm(), flat && d.temp < 60 && !(d.temp >= rest+8):
-		f.say(sure, "idle", at)
+		f.say(sure, idleWords(at))
 	case d.age(d.m.first) < steady, d.m.within(settling)[0].temp < d.temp-3:
-		f.say(Low, "can't tell yet")
+		f.say(Low, idleCantTellWords())
 	case d.m.rises() && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) > steady):
-		f.say(Low, "warms", at)
-		f.Case = "stays warm"
+		f.say(Low, idleWarmsWords(at))
 	default:
-		f.say(Low, "stays warm", at)
+		f.say(Low, idleStaysWarmWords(at))
 	}
 }
 

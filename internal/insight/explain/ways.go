@@ -19,9 +19,9 @@ func (d *device) ways(first *finding) (out []Way) {
 	lower, lowers := d.lowerLimit()
 	lowers = lowers && (first.Kind == LimitedByHeat || first.Kind == Work && first.Advice == d.lessWork())
 	switch {
-	case command != "" && first.Kind == HeldAwake && first.Case == "persistence":
+	case command != "" && first.Kind == HeldAwake && first.Case == casePersistence:
 		out = append(out, Way{"Let it rest", command})
-	case command != "" && (first.Kind == NeedsAction || first.Kind == HeldAwake && first.Case == "left behind"):
+	case command != "" && (first.Kind == NeedsAction || first.Kind == HeldAwake && first.Case == caseLeftBehind):
 		out = append(out, Way{"Reset it", command})
 	case command != "":
 		if pids, kills := strings.CutPrefix(command, "sudo kill "); kills && first.Kind == Work {

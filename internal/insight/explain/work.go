@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -98,7 +99,7 @@ func (d *device) unproven() bool {
 func (d *device) sayWork(f *finding) {
 	sure := d.blame()
 	if d.unproven() {
-		f.say(sure, "unproven", withUnit(d.util, "%"))
+		f.say(sure, unprovenWords(withUnit(d.util, "%")))
 		return
 	}
 	how := "busy"
@@ -125,42 +126,40 @@ func (d *device) sayWork(f *finding) {
 	}
 	switch {
 	case d.hidden() && len(d.culprits) > 0 && processShare(d.culprits[0]) >= idleBelow: // gone, says /proc
-		f.say(sure, "hidden", fmt.Sprintf("A process that gpuwhy can't see (pid %d)", d.culprits[0].PID), how)
+		f.say(sure, hiddenWorkWords(strconv.Itoa(d.culprits[0].PID), how))
 	case d.hidden():
-		d.sayNobody(f, sure, how, "no process that is listed explains it")
+		f.say(sure, d.nobody(how, "no process that is listed explains it"))
 	case len(d.culprits) > 0:
-		what := "processes"
-		switch {
+		switch who := d.who(ProcessName); {
 		case d.guessed():
-			what = "guessed"
+			f.say(sure, guessedWords(who, how))
 		case d.m.work.bursts:
-			what = "bursts"
+			f.say(sure, burstsWords(who, how))
+		case sure < High && processShare(d.culprits[0]) >= 1 && d.together()*2 < d.util:
+			f.say(sure, workWords(sure, who, how, ", together with work that is not listed"))
+		default:
+			f.say(sure, workWords(sure, who, how, ""))
 		}
-		extra := ""
-		if share := processShare(d.culprits[0]); what == "processes" && sure < High && share >= 1 && d.together()*2 < d.util {
-			extra = ", together with work that is not listed"
-		}
-		f.say(sure, what, d.who(ProcessName), how, extra)
 	case d.between():
-		f.say(Medium, "comes back", how, ProcessName(&d.m.work.hottest().process))
+		f.say(Medium, comesBackWords(how, ProcessName(&d.m.work.hottest().process)))
 	default:
-		d.sayNobody(f, sure, how, "no process is listed that explains it")
+		f.say(sure, d.nobody(how, "no process is listed that explains it"))
 	}
 }
 
-// sayNobody says that nobody can be named, and why.
-func (d *device) sayNobody(f *finding, sure Confidence, how, blame string) {
-	what := "nobody"
+// nobody says that nobody can be named, and why.
+func (d *device) nobody(how, blame string) wording {
+	words := nobodyWords
 	switch {
 	case d.ProcessesPartial.Or(false), d.ProcessesPartial.Quality() == gpu.NotPermitted:
-		what, blame = "unseen", "no process that gpuwhy may see explains it"
+		words, blame = unseenWorkWords, "no process that gpuwhy may see explains it"
 	case !d.Processes.Present():
 		blame = "the driver does not say which process it is"
 	}
 	if by := d.reservedBy("it"); by != "" && len(d.culprits) == 0 {
 		blame += " (" + by + ")"
 	}
-	f.say(sure, what, how, blame)
+	return words(how, blame)
 }
 
 // between reports whether a program that works in bursts, each with another pid, has just ended once more.
@@ -374,14 +373,14 @@ func reserved(d *device, f *finding) {
 		f.figure("further reservations", float64(more), "")
 	}
 	f.figure("processes listed", float64(len(d.Processes.Or(nil))), "")
-	what, nothing := "one pod", "no process on it"
+	words, nothing := reservedWords, "no process on it"
 	if len(gpu.ReservingPods(list)) > 1 {
-		what = "pods"
+		words = reservedBySeveralWords
 	}
 	if lasts := d.age(d.m.unused); lasts >= time.Minute {
 		nothing = "had no process on it for " + Span(lasts)
 	}
-	f.say(High, what, d.reservedBy(it), nothing)
+	f.say(High, words(d.reservedBy, nothing))
 }
 
 // reservedBy says which pods have reserved a device, or a part of it; empty for none, or not known.
