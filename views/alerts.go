@@ -492,7 +492,7 @@ func (in *AlertsInput) folds() (folds []AlertFold) {
 		item := newAlertItem(a, &in.Input, "")
 		text := item.Title
 		if by := a.Acknowledged; by != nil {
-			text = dots(text, saying(say("acknowledged"), by.By, by.Comment))
+			text = dots(text, saying(acknowledgedText, by.By, by.Comment))
 		}
 		if !a.SilencedUntil.IsZero() {
 			text = dots(text, "silenced until")
@@ -512,7 +512,7 @@ func (in *AlertsInput) folds() (folds []AlertFold) {
 func (in *AlertsInput) byKind(list []alert.Alert, also func(*alert.Alert) string) (kinds [][]alert.Alert) {
 	at := map[string]int{}
 	for _, a := range list {
-		key := in.phrase(&a) + " " + also(&a)
+		key := string(in.isNow(&a)) + " " + also(&a)
 		i, known := at[key]
 		if !known {
 			i = len(kinds)
@@ -526,14 +526,14 @@ func (in *AlertsInput) byKind(list []alert.Alert, also func(*alert.Alert) string
 
 // kindText is what alerts of one kind say: "8 GPUs are busy".
 func (in *AlertsInput) kindText(kind []alert.Alert) string {
-	one, many, known := strings.Cut(say("needs "+in.phrase(&kind[0])), "|")
+	is := beingOf(in.isNow(&kind[0]))
 	switch {
-	case !known:
+	case is == being{}:
 		return ruleName(kind[0].Rule)
 	case len(kind) == 1:
-		return in.nameOf(&kind[0].Device) + " " + one
+		return in.nameOf(&kind[0].Device) + " " + is.one
 	}
-	return strconv.Itoa(len(kind)) + " " + kind[0].Noun() + "s " + many
+	return strconv.Itoa(len(kind)) + " " + kind[0].Noun() + "s " + is.many
 }
 
 // kinds says what alerts are about, in a line.
@@ -554,13 +554,10 @@ func (in *AlertsInput) kindLines(list []alert.Alert) (lines []AlertFoldLine) {
 		if len(kind) > 1 && len(in.Nodes) > 1 {
 			text += " on " + clean(of.Device.Node, longestName)
 		}
-		lines = append(lines, AlertFoldLine{Key: in.phrase(of) + " " + of.Device.Node, Text: text})
+		lines = append(lines, AlertFoldLine{Key: string(in.isNow(of)) + " " + of.Device.Node, Text: text})
 	}
 	return lines
 }
-
-// severityName is a severity in a word; empty for an empty one.
-func severityName(s alert.Severity) string { return say("alert " + string(s)) }
 
 func newSilence(s *alert.Silence, in *Input) SilenceRow {
 	of := []string{"every rule"}
@@ -570,7 +567,7 @@ func newSilence(s *alert.Silence, in *Input) SilenceRow {
 	d, known := in.Nodes.Device(s.Node, s.GPU)
 	switch {
 	case known:
-		of = append(of, say("gpu", strconv.Itoa(d.Index)))
+		of = append(of, gpuName(d.Index))
 	case s.GPU != "":
 		of = append(of, "GPUs "+clean(s.GPU, longestName))
 	}
@@ -629,7 +626,7 @@ func silenceChoices(of gpu.Nodes) (gpus, nodes []Choice) {
 		return nil, nil
 	}
 	for d := range of.Devices() {
-		gpus = append(gpus, Choice{d.UUID, say("gpu", strconv.Itoa(d.Index)) + " · " + clean(d.Name, longestName)})
+		gpus = append(gpus, Choice{d.UUID, gpuName(d.Index) + " · " + clean(d.Name, longestName)})
 		if !slices.ContainsFunc(nodes, func(c Choice) bool { return c.Value == d.Node }) {
 			nodes = append(nodes, Choice{d.Node, clean(d.Node, longestName)})
 		}

@@ -253,7 +253,7 @@ func placeEnds(ends []PictureEnd, top, bottom, height, apart float64, merge bool
 	}
 	for i := range out {
 		if together[i] > 1 {
-			out[i].Name = count("GPUs", together[i])
+			out[i].Name = gpuCount(together[i])
 		}
 		out[i].at = max(out[i].at, top)
 		if i > 0 {

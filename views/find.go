@@ -121,7 +121,7 @@ func foundDevices(in *Input, devices []*gpu.Device) (out []Found) {
 	for _, d := range devices {
 		remark := []string{clean(d.Name, longestName)}
 		if d.State != gpu.StateOK {
-			remark = append(remark, say("state "+string(d.State)))
+			remark = append(remark, stateText(string(d.State)))
 		} else {
 			remark = append(remark, num(d.Thermal.GPU).text(celsius), num(d.Utilization.GPU).text(percent))
 		}
@@ -172,9 +172,9 @@ func foundUsers(in *Input, all []*Process) (out []Found) {
 
 func foundNodes(in *Input) (out []Found) {
 	for _, m := range in.Fleet.Moments() {
-		remark, values := []string{count("GPUs", len(m.Snapshot.Devices))}, []string{m.Place.Cluster}
+		remark, values := []string{gpuCount(len(m.Snapshot.Devices))}, []string{m.Place.Cluster}
 		if m.Silent() {
-			remark = append(remark, say("state silent"))
+			remark = append(remark, stateText(stateSilent))
 		}
 		for _, name := range m.Place.LabelNames() {
 			value := clean(m.Place.Labels[name], longestName)
@@ -211,7 +211,7 @@ func foundLabels(in *Input) (out []Found) {
 			by, name = "label:"+of.name, clean(of.name, longestName)+"="+clean(of.value, longestName)
 		}
 		path := Choices{Path: in.BasePath + "nodes"}.With("by", by, "of", asked(of.value))
-		out = append(out, Found{Path: string(path), Icon: "node", Name: name, Remark: count("nodes", counts[of])})
+		out = append(out, Found{Path: string(path), Icon: "node", Name: name, Remark: nodeCount(counts[of])})
 	}
 	return out
 }
@@ -221,7 +221,7 @@ func foundPlaces(in *Input, all []*Process) (out []Found) {
 	at := map[string]int{}
 	var places [][]*Process
 	for _, p := range all {
-		if p.Place.Mark != Plain || p.Place.Text == "" || p.Place.Text == say("none") {
+		if p.Place.Mark != Plain || p.Place.Text == "" || p.Place.Text == noneText {
 			continue
 		}
 		i, found := at[p.Place.Text]
@@ -233,7 +233,7 @@ func foundPlaces(in *Input, all []*Process) (out []Found) {
 	}
 	for _, of := range places {
 		path := Choices{Path: in.BasePath + "processes"}.With("group", "none", "place", of[0].Place.Text)
-		out = append(out, Found{Path: string(path), Icon: "list", Hue: of[0].Hue, Name: of[0].Place.Text, Remark: dots(count("processes", pids(of)), of[0].User.Text)})
+		out = append(out, Found{Path: string(path), Icon: "list", Hue: of[0].Hue, Name: of[0].Place.Text, Remark: dots(processCount(pids(of)), of[0].User.Text)})
 	}
 	return out
 }

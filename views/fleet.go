@@ -233,7 +233,7 @@ func newNodeRow(in *Input, m *insight.Moment) NodeRow {
 	}
 	devices := slices.Collect(gpu.Nodes{s}.Devices())
 	if r.Silence != nil {
-		r.Hottest, r.Power, r.Busy = missing("stale"), missing("stale"), "not known"
+		r.Hottest, r.Power, r.Busy = missing(stale), missing(stale), "not known"
 		return r
 	}
 	busy, unknown := 0, 0
@@ -259,7 +259,7 @@ func newNodeRow(in *Input, m *insight.Moment) NodeRow {
 
 // newNodeList has the nodes that the address asks for; those that stand out alone where few is set.
 func newNodeList(in *Input, few bool) NodeList {
-	l := NodeList{Count: count("nodes", len(in.Fleet.Moments())), Bys: in.bys(), Path: in.BasePath + "nodes"}
+	l := NodeList{Count: nodeCount(len(in.Fleet.Moments())), Bys: in.bys(), Path: in.BasePath + "nodes"}
 	for _, o := range nodeSorts {
 		o.Chosen = o.Value == in.Choices.Of("sort")
 		l.Sorts = append(l.Sorts, o)
@@ -346,7 +346,7 @@ func badOf(n *explain.Tally) []int {
 
 // saysOf counts nodes by how they do; those that are well are not told apart.
 func saysOf(n *explain.Tally) string {
-	parts := []string{count("nodes", n.Nodes())}
+	parts := []string{nodeCount(n.Nodes())}
 	for s := explain.Broken; s >= explain.Busy; s-- {
 		if n[s] > 0 {
 			parts = append(parts, strconv.Itoa(n[s])+" "+s.String())

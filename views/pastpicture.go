@@ -61,7 +61,7 @@ func newPastPicture(in *PastInput, p *PastPage) *PastPicture {
 	tops := topsOf(in)
 	for i := range in.Drawn {
 		d := &in.Drawn[i]
-		row := PastDevice{Key: d.UUID, Title: p.name(d), Name: clean(d.Name, longestName), Rows: 1, Index: say("gpu", strconv.Itoa(d.Index))}
+		row := PastDevice{Key: d.UUID, Title: p.name(d), Name: clean(d.Name, longestName), Rows: 1, Index: gpuName(d.Index)}
 		if row.Title != row.Index {
 			row.Node = inShort(clean(d.Node, longestName))
 		}
@@ -83,7 +83,7 @@ func newPastPicture(in *PastInput, p *PastPage) *PastPicture {
 			}
 			if limit, known := in.slowdown(d.Key()); known && pastLanes[j].key == "temperature" {
 				lane.Limit = fmt.Sprintf("M0 %dh%d", int(math.Round(tops[j]-limit)), units)
-				lane.LimitText = say("slows at", celsius(limit))
+				lane.LimitText = slowsAt(celsius(limit))
 			}
 			lane.Says = pastLanes[j].label + " of " + row.Title + ": " + lane.Says
 			if b := in.Beside; b != nil {
@@ -311,9 +311,9 @@ func (l *PastLane) limit(values []store.Value, top float64, g past.Grid) {
 	switch {
 	case l.Limit == "":
 	case whole(least) == whole(most):
-		l.LimitText = say("of", watts(most))
+		l.LimitText = ofText(watts(most))
 	default:
-		l.LimitText = say("of", whole(least)+"–"+watts(most))
+		l.LimitText = ofText(whole(least) + "–" + watts(most))
 	}
 }
 
@@ -523,7 +523,7 @@ func (d *PastDevice) bands(in *PastInput, of PastSessions, a axis, alone bool, n
 		if to-from < narrowest {
 			band.Name, band.Owner = "", ""
 		}
-		band.Title = dots(name, owner, spanOf(s.From.In(zone), s.To.In(zone), now), say("pid", strconv.Itoa(s.PID)), outcomes[s.Outcome])
+		band.Title = dots(name, owner, spanOf(s.From.In(zone), s.To.In(zone), now), pidText(s.PID), outcomes[s.Outcome])
 		names = append(names, strings.TrimSuffix(name+" of "+owner, " of "))
 		d.Bands = append(d.Bands, band)
 	}

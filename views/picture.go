@@ -580,14 +580,14 @@ func (p *Picture) ofOne(in *Input, d *gpu.Device, at points) {
 	l := p.powerLane(42, 148, power, limit, at)
 	l.Layers = at.layers(power, in.sharesOf(row), l.lane)
 	p.Lanes = append(p.Lanes, l.PictureLane)
-	p.Readings = append(p.Readings, readingOf("power", "Power", num(d.Power.Draw), watts, limit.say("of", watts), Normal))
+	p.Readings = append(p.Readings, readingOf("power", "Power", num(d.Power.Draw), watts, limit.say(ofText, watts), Normal))
 
 	slows := heatLimit(d.Thermal)
 	t := p.heatLane(148, 256, temperature, slows)
 	t.Areas = []PicturePath{{"under", at.area(runsWhere(len(temperature), read32(temperature)), temperature, t.lane), "under"}}
 	t.Lines = []PicturePath{{"heat", at.line(temperature, t.lane), d.UUID}}
 	p.Lanes = append(p.Lanes, t.PictureLane)
-	p.Readings = append(p.Readings, readingOf("temperature", "Temperature", num(d.Thermal.GPU), celsius, slows.say("slows at", celsius), heatLevel(d.Thermal)))
+	p.Readings = append(p.Readings, readingOf("temperature", "Temperature", num(d.Thermal.GPU), celsius, slows.say(slowsAt, celsius), heatLevel(d.Thermal)))
 
 	if figure := fanMeter(d.Fans); fan != nil || num(d.Fans.Commanded()).ok() {
 		f := newLane(262, 332, -100, 100, 1)
@@ -604,7 +604,7 @@ func (p *Picture) ofOne(in *Input, d *gpu.Device, at points) {
 		c := p.simpleLane("clock", "Clock", "MHz", 256, 336, clock, most)
 		c.Lines = []PicturePath{{"line", at.line(clock, c.lane), d.UUID}}
 		p.Lanes = append(p.Lanes, c.PictureLane)
-		p.Readings = append(p.Readings, readingOf("clock", "Clock", num(d.Clocks.SM), megahertz, most.say("of", megahertz), Normal))
+		p.Readings = append(p.Readings, readingOf("clock", "Clock", num(d.Clocks.SM), megahertz, most.say(ofText, megahertz), Normal))
 		p.Note = either(num(d.Fans.Commanded()).quality == gpu.NotSupported, "the chassis cools this GPU: it has no fan of its own", "")
 	}
 	p.Says = in.saysOf(p.Title, row, slows)
@@ -625,17 +625,17 @@ func (in *Input) working(d *gpu.Device) PictureReading {
 	list, listed := d.Processes.Get()
 	switch {
 	case d.State != gpu.StateOK:
-		out.Value = say("state " + string(d.State))
+		out.Value = stateText(string(d.State))
 		return out
 	case !listed:
 		out.Value = absent(d.Processes.Quality()).Text
 		return out
 	case len(list) == 0:
-		out.Value = either(d.ProcessesPartial.Or(false), say("no process seen"), "nothing")
+		out.Value = either(d.ProcessesPartial.Or(false), noProcessSeen.text, "nothing")
 		return out
 	}
 	if works, known := in.works(d); known && !works {
-		out.Value, out.Limit = "nothing", count("processes", len(list))
+		out.Value, out.Limit = "nothing", processCount(len(list))
 		return out
 	}
 	most := slices.MinFunc(list, busierProcess)
@@ -649,9 +649,9 @@ func (in *Input) working(d *gpu.Device) PictureReading {
 			}
 		}
 	}
-	out.Value = cmp.Or(clean(programOf(&most).Or(""), longestName), say("someone"))
+	out.Value = cmp.Or(clean(programOf(&most).Or(""), longestName), someProcess.text)
 	if n := len(list) - 1; n > 0 {
-		out.Limit = count("more processes", n)
+		out.Limit = moreProcesses(n)
 	}
 	return out
 }
@@ -862,10 +862,10 @@ func visitEnd(v recent.Visit, at points) time.Time {
 
 func (p *Picture) band(b *banded, n int, v recent.Visit, to time.Time, row int, a recentAxis) PictureBand {
 	from := latest(v.From, a.from)
-	name := cmp.Or(clean(b.Name, longestName), say("someone"))
+	name := cmp.Or(clean(b.Name, longestName), someProcess.text)
 	owner := clean(b.User, longestName)
 	if b.devices > 1 {
-		owner = dots(owner, count("GPUs", b.devices))
+		owner = dots(owner, gpuCount(b.devices))
 	}
 	share := max(a.share(to)-a.share(from), 0)
 	out := PictureBand{
@@ -899,15 +899,15 @@ func (in *Input) rowName(r *recent.Row) string {
 	if len(in.Nodes) > 1 {
 		return inShort(clean(r.Node, longestName)) + " · " + strconv.Itoa(r.Index)
 	}
-	return say("gpu", strconv.Itoa(r.Index))
+	return gpuName(r.Index)
 }
 
 // ofAll fills in the picture of many devices.
 func (p *Picture) ofAll(in *Input, at points) {
 	devices := in.devices()
-	p.Title, p.About = count("GPUs", len(devices)), "cause and effect"
+	p.Title, p.About = gpuCount(len(devices)), "cause and effect"
 	if n := len(in.Nodes); n > 1 {
-		p.About = dots(count("nodes", n), p.About)
+		p.About = dots(nodeCount(n), p.About)
 	}
 	workers, among := at.Together()
 	who := in.workingInAll(devices)
@@ -921,7 +921,7 @@ func (p *Picture) ofAll(in *Input, at points) {
 	l := p.powerLane(70, 166, power.Sum, limit, at)
 	l.Layers = at.layers(power.Sum, in.byUser(workers, at.Points), l.lane)
 	p.Lanes = append(p.Lanes, l.PictureLane)
-	p.Readings = append(p.Readings, readingOf("power", "Power", num(gpu.TotalsOf(slices.Values(devices)).PowerDraw), wattsOf(limit), limit.say("of", watts), Normal))
+	p.Readings = append(p.Readings, readingOf("power", "Power", num(gpu.TotalsOf(slices.Values(devices)).PowerDraw), wattsOf(limit), limit.say(ofText, watts), Normal))
 
 	slows, alike := number{}, true
 	for _, d := range devices {
@@ -1109,7 +1109,7 @@ func (p *Picture) flags(in *Input, d *gpu.Device, a recentAxis) {
 	})
 	var flags, marks []reach // on a wide picture, and on a narrow one
 	for i, of := range list[:min(len(list), mostFlags)] {
-		title := cmp.Or(say("alert "+of.Rule), clean(inWords.Replace(of.Rule), longestName))
+		title := clean(inWords.Replace(of.Rule), longestName)
 		text := clean(title, longestFlag)
 		if d == nil && of.About() {
 			text = clean(in.alertOn(&of, longestFlag/2)+" "+title, longestFlag)
@@ -1179,7 +1179,7 @@ func (p *Picture) giveRoom(flags, marks []reach) {
 
 // alertOn is the device of an alert, with so much of its node's name.
 func (in *Input) alertOn(a *alert.Alert, most int) string {
-	name := say("gpu", strconv.Itoa(a.Device.Index))
+	name := gpuName(a.Device.Index)
 	if len(in.Nodes) > 1 {
 		return clean(a.Device.Node, most) + " " + name
 	}

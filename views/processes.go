@@ -177,11 +177,11 @@ func (r *ProcessRow) dress(in *Input) {
 	r.Share = part(r.watts, r.most)
 	r.End = endingOf(of)
 	if n := pids(of); n > 1 {
-		r.Many = count("processes", n)
+		r.Many = processCount(n)
 	}
 	if r.by == "user" {
 		r.Name, r.Command, r.Place, r.End = first.User, Value{}, Value{Text: either(len(of) == 1, first.Place.Text, "")}, ""
-		r.Key, r.Many = "of "+first.User.Text, count("processes", pids(of))
+		r.Key, r.Many = "of "+first.User.Text, processCount(pids(of))
 		r.Open = in.With("group", "none", "user", first.User.Text, "from", "")
 	}
 }
@@ -290,7 +290,7 @@ func placesOf(of []*Process, several bool) string {
 		return either(several, clean(list[0].node, longestName)+"/", "") + strconv.Itoa(list[0].index)
 	}
 	if list[0].node != list[len(list)-1].node {
-		return count("GPUs", len(list))
+		return gpuCount(len(list))
 	}
 	var parts []string
 	for i := 0; i < len(list); {
@@ -309,7 +309,7 @@ func placesOf(of []*Process, several bool) string {
 		i = j + 1
 	}
 	if len(parts) > 6 {
-		return count("GPUs", len(list))
+		return gpuCount(len(list))
 	}
 	return either(several, clean(list[0].node, longestName)+"/", "") + strings.Join(parts, ", ")
 }
@@ -402,7 +402,7 @@ func (t *ProcessTable) sort(of Choices, rows []*ProcessRow) {
 // newProcessCount says how many processes there are; where some are not known, it does not say that there are none.
 func newProcessCount(all, list []*Process, rows []*ProcessRow, devices, missing bool) string {
 	n := pids(list)
-	text := count("processes", n)
+	text := processCount(n)
 	if n != len(rows) && len(rows) > 0 {
 		text += " in " + strconv.Itoa(len(rows)) + " rows"
 	}
