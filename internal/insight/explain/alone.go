@@ -64,7 +64,7 @@ func alone(s *gpu.Snapshot, m *machineMemory) []machineFinding {
 	for i := range s.Host.Fans {
 		f := &s.Host.Fans[i]
 		rpm := believed(f.RPM, 0, mostRPM)
-		if !has(rpm) || notLoud.MatchString(f.Name) {
+		if !present(rpm) || notLoud.MatchString(f.Name) {
 			continue
 		}
 		l.fans++
@@ -177,7 +177,7 @@ func (l *lone) learnWork(now time.Time, begins bool) {
 
 // most is who has the most of the work. One that had it stays so until another clearly has more.
 func (l *lone) most() *gpu.HostProcess {
-	if len(l.top) == 0 || !has(l.cpu) || !has(l.cores) {
+	if len(l.top) == 0 || !present(l.cpu) || !present(l.cores) {
 		return nil
 	}
 	first := &l.top[0]
@@ -193,11 +193,11 @@ func (l *lone) most() *gpu.HostProcess {
 }
 
 // as is a process of the machine as those of devices are told of.
-func as(p *gpu.HostProcess) *gpu.Process { return &gpu.Process{PID: p.PID, Facts: p.Facts} }
+func asProcess(p *gpu.HostProcess) *gpu.Process { return &gpu.Process{PID: p.PID, Facts: p.Facts} }
 
 // hostProcess is how a sentence calls it: "cc1 (16 processes, ann)".
 func hostProcess(p *gpu.HostProcess) string {
-	name := ProcessName(as(p))
+	name := ProcessName(asProcess(p))
 	if p.Count < 2 {
 		return name
 	}
@@ -211,7 +211,7 @@ func hostProcess(p *gpu.HostProcess) string {
 // figures are what the causes of such a machine rest on.
 func (l *lone) figures() *finding {
 	f := &finding{}
-	f.at = l.s.Time
+	f.readAt = l.s.Time
 	f.figure("CPU", l.cpu, "%").figure("CPU temperature", l.temp, "°C")
 	if fan := cmp.Or(l.loud, l.fastest); fan != nil {
 		f.figure(textOf(fan.Name), believed(fan.RPM, 0, mostRPM), "RPM")
@@ -222,10 +222,10 @@ func (l *lone) figures() *finding {
 // readings are the same in a sentence, without the load: " (84 °C, 120 W; the CPU fan turns at 2100 RPM)".
 func (l *lone) readings() string {
 	var parts []string
-	if has(l.temp) {
+	if present(l.temp) {
 		parts = append(parts, withUnit(l.temp, "°C"))
 	}
-	if has(l.watts) {
+	if present(l.watts) {
 		parts = append(parts, withUnit(l.watts, "W"))
 	}
 	if fan := cmp.Or(l.loud, l.fastest); fan != nil && l.turning > 0 {
@@ -261,7 +261,7 @@ func heatedCPU(l *lone) *machineFinding {
 	}
 	who, command := "", ""
 	if p := &l.m.cpu.who; l.works && p.Count > 0 {
-		who, command = ShortName(as(p)), endOf(p)
+		who, command = ShortName(asProcess(p)), endOf(p)
 	}
 	c := l.say(CPUHeat, High, cpuHeatWords(who, l.readings()))
 	c.Who, c.command = who, command
@@ -277,12 +277,12 @@ func cpuWork(l *lone) *machineFinding {
 	if d := l.s.Time.Sub(m.since); d >= 5*time.Second {
 		lasts = " for " + Span(d)
 	}
-	at := ""
-	if has(l.cpu) {
-		at = " at " + withUnit(l.cpu, "%")
+	share := ""
+	if present(l.cpu) {
+		share = " at " + withUnit(l.cpu, "%")
 	}
 	var c *machineFinding
-	switch p, how := &m.who, at+lasts+l.readings(); {
+	switch p, how := &m.who, share+lasts+l.readings(); {
 	case p.Count == 0 && len(l.top) > 1:
 		c = l.say(CPUWork, Medium, manyWorkWords(how, hostProcess(&l.top[0])))
 	case p.Count == 0:
@@ -292,8 +292,8 @@ func cpuWork(l *lone) *machineFinding {
 		if !(float64(p.CPU) >= 0.4*l.cpu*l.cores) || l.turning > 0 && l.loud == nil && !(l.temp >= warmCPU) {
 			sure = Medium
 		}
-		c = l.say(CPUWork, sure, processWorksWords(ShortName(as(p)), hostProcess(p), how, l.turning > 0, !staysUp(as(p))))
-		c.command, c.Who = endOf(p), ShortName(as(p))
+		c = l.say(CPUWork, sure, processWorksWords(ShortName(asProcess(p)), hostProcess(p), how, l.turning > 0, !staysUp(asProcess(p))))
+		c.command, c.Who = endOf(p), ShortName(asProcess(p))
 	}
 	f := l.figures()
 	for i := range firsts(l.top, 4) {
@@ -309,7 +309,7 @@ func cpuWork(l *lone) *machineFinding {
 
 // endOf is the command that ends what uses the CPU; empty where that would end a part of it alone.
 func endOf(p *gpu.HostProcess) string {
-	command := stopping([]*gpu.Process{as(p)}, func(*gpu.Process) float64 { return float64(p.CPU) })
+	command := stopping([]*gpu.Process{asProcess(p)}, func(*gpu.Process) float64 { return float64(p.CPU) })
 	if p.Count > 1 && strings.HasPrefix(command, "sudo kill ") {
 		return ""
 	}
@@ -323,10 +323,10 @@ func cpuCooling(l *lone) *machineFinding {
 	}
 	who, process := "work", "work that has ended"
 	if m.who.Count > 0 {
-		who, process = ShortName(as(&m.who)), hostProcess(&m.who)
+		who, process = ShortName(asProcess(&m.who)), hostProcess(&m.who)
 	}
 	c := l.say(CPUCooling, Medium, cpuCoolingWords(who, process, Span(l.s.Time.Sub(m.ended))+" ago"+l.readings()))
-	if has(l.temp) && l.s.Time.Sub(m.falling) <= 15*time.Second {
+	if present(l.temp) && l.s.Time.Sub(m.falling) <= 15*time.Second {
 		c.Confidence = High
 	}
 	c.Since = m.ended
@@ -335,8 +335,8 @@ func cpuCooling(l *lone) *machineFinding {
 
 // hotFrom has from which temperature a sensor is hot enough for fans to follow it, by its name.
 var hotFrom = []struct {
-	name *lazy.Regexp
-	from float64
+	name    *lazy.Regexp
+	celsius float64
 }{
 	{lazy.Pattern(`(?i)chipset`), 80},
 	{lazy.Pattern(`(?i)\bvrm\b|mosfet|voltage`), 95},
@@ -356,8 +356,8 @@ func hotSensor(l *lone) *machineFinding {
 		t := &l.h.Temperatures[i]
 		v := believed(t.Celsius, coldest, 125)
 		for _, hot := range hotFrom {
-			if hot.name.MatchString(t.Name) && v >= hot.from && !(v-hot.from <= over) {
-				worst, over = t, v-hot.from
+			if hot.name.MatchString(t.Name) && v >= hot.celsius && !(v-hot.celsius <= over) {
+				worst, over = t, v-hot.celsius
 			}
 		}
 	}
@@ -367,7 +367,7 @@ func hotSensor(l *lone) *machineFinding {
 	name, v := textOf(worst.Name), withUnit(believed(worst.Celsius, coldest, hottest), "°C")
 	c := l.say(HotSensor, Medium, hotSensorWords(name, v, l.loud != nil))
 	f := &finding{}
-	f.at = l.s.Time
+	f.readAt = l.s.Time
 	c.Evidence = append(f.figure(name, believed(worst.Celsius, coldest, hottest), "°C").Evidence, c.Evidence...)
 	return c
 }
@@ -381,9 +381,9 @@ func fanForNothing(l *lone) *machineFinding {
 	switch {
 	case l.temp >= 70:
 		return l.say(MachineFan, Medium, fanForHotCPUWords(name, rpm, withUnit(l.temp, "°C")))
-	case !has(l.cpu) && l.s.Time.Sub(l.m.cpu.first) < cpuPause:
+	case !present(l.cpu) && l.s.Time.Sub(l.m.cpu.first) < cpuPause:
 		return nil // the first reading has no rate
-	case !has(l.cpu) && !has(l.temp):
+	case !present(l.cpu) && !present(l.temp):
 		return l.say(MachineFan, Low, fanUntoldWords(name, rpm))
 	}
 	return l.say(MachineFan, Medium, fanForNothingWords(name, rpm))
@@ -412,14 +412,14 @@ func atRest(l *lone) *machineFinding {
 	case l.turning == 0:
 		words = restFansOffWords
 	}
-	if has(l.cpu) {
+	if present(l.cpu) {
 		load = ", with its CPU at " + withUnit(l.cpu, "%")
 	}
 	sure := High
 	switch {
-	case !has(l.cpu):
+	case !present(l.cpu):
 		return l.say(MachineAtRest, Low, restTooEarlyWords(l.readings()))
-	case l.fans > 0 && l.s.Time.Sub(l.m.cpu.first) < cpuPause, !has(l.temp):
+	case l.fans > 0 && l.s.Time.Sub(l.m.cpu.first) < cpuPause, !present(l.temp):
 		sure = Medium
 	}
 	return l.say(MachineAtRest, sure, words(load+l.readings()))

@@ -93,17 +93,17 @@ func EndCommand(list []*gpu.Process) string {
 	var command string
 	var pids []string
 	for _, p := range list {
-		of := stopping([]*gpu.Process{p}, func(*gpu.Process) float64 { return 1 })
-		if pid, isKill := strings.CutPrefix(of, "sudo kill "); isKill {
+		one := stopping([]*gpu.Process{p}, func(*gpu.Process) float64 { return 1 })
+		if pid, isKill := strings.CutPrefix(one, "sudo kill "); isKill {
 			if !slices.Contains(pids, pid) {
 				pids = append(pids, pid)
 			}
 			continue
 		}
-		if of == "" || command != "" && of != command {
+		if one == "" || command != "" && one != command {
 			return ""
 		}
-		command = of
+		command = one
 	}
 	switch {
 	case len(pids) == 0:

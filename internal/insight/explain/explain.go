@@ -20,7 +20,7 @@ import (
 )
 
 // answer finds all causes. learn gives a device its memory, with the snapshot's own reading.
-func answer(s *gpu.Snapshot, around *machineMemory, learn func(*device)) Answer {
+func answer(s *gpu.Snapshot, machine *machineMemory, learn func(*device)) Answer {
 	out := Answer{Time: s.Time, Devices: make([]DeviceAnswer, len(s.Devices))}
 	devices := all(s, learn)
 	for i, d := range devices {
@@ -35,7 +35,7 @@ func answer(s *gpu.Snapshot, around *machineMemory, learn func(*device)) Answer 
 	for i, d := range devices {
 		d.m.led = out.Devices[i].led
 	}
-	found := machineCauses(s, around, devices)
+	found := machineCauses(s, machine, devices)
 	for i := range found {
 		out.Machine = append(out.Machine, found[i].Cause)
 	}
@@ -66,7 +66,7 @@ func heard(devices []*device, answers []DeviceAnswer) {
 	loudest, second := -1, 0.0
 	for i, d := range devices {
 		switch {
-		case d.State != gpu.StateOK || !has(d.fan):
+		case d.State != gpu.StateOK || !present(d.fan):
 		case loudest < 0 || d.fan > devices[loudest].fan:
 			if loudest >= 0 {
 				second = devices[loudest].fan
@@ -102,10 +102,10 @@ func (a *Answer) rank() {
 	})
 }
 
-func machineCauses(s *gpu.Snapshot, around *machineMemory, devices []*device) []machineFinding {
-	out := append(otherFan(s, around, devices), warmAir(devices)...)
+func machineCauses(s *gpu.Snapshot, machine *machineMemory, devices []*device) []machineFinding {
+	out := append(otherFan(s, machine, devices), warmAir(devices)...)
 	if len(devices) == 0 {
-		heard, gone := alone(s, around), noDevice(s.Failures)
+		heard, gone := alone(s, machine), noDevice(s.Failures)
 		if noCard(s.Failures) {
 			gone.Case = WithoutCard
 		}
@@ -203,7 +203,7 @@ func (a *Answer) say() string {
 	if len(busy) > 0 {
 		clauses = append(clauses, Plural(len(busy), "other GPU is", "other GPUs are")+" at work")
 	}
-	clauses = append(clauses, a.beside(lead)...)
+	clauses = append(clauses, a.otherDevices(lead)...)
 	return together(slices.Concat(clauses, after, a.absentees()))
 }
 

@@ -94,16 +94,16 @@ func (d *device) fanFails() bool {
 
 // follows reports whether the fan was faster where the device was hotter, since it is driven by hand.
 func (m *memory) follows() bool {
-	of := m.within(min(trailed, m.at.Sub(m.byHand)))
-	temp := mean(of, func(p point) float64 { return p.temp })
-	fan := mean(of, func(p point) float64 { return p.fan })
+	points := m.within(min(trailed, m.readAt.Sub(m.byHand)))
+	temp := mean(points, func(p point) float64 { return p.temp })
+	fan := mean(points, func(p point) float64 { return p.fan })
 	var both, temps, fans float64
-	for _, p := range of {
-		if x, y := p.temp-temp, p.fan-fan; has(x) && has(y) {
+	for _, p := range points {
+		if x, y := p.temp-temp, p.fan-fan; present(x) && present(y) {
 			both, temps, fans = both+x*y, temps+x*x, fans+y*y
 		}
 	}
-	n := float64(len(of))
+	n := float64(len(points))
 	return temps > 9*n && fans > 16*n && both > 0.8*math.Sqrt(temps*fans) // both move by some degrees and percent
 }
 
@@ -141,7 +141,7 @@ func fanByHand(d *device, f *finding) {
 	}
 	f.figure("temperature", d.temp, "°C")
 	temperature := ""
-	if has(d.temp) {
+	if present(d.temp) {
 		temperature = " (" + withUnit(d.temp, "°C") + ")"
 	}
 	switch {
@@ -149,9 +149,9 @@ func fanByHand(d *device, f *finding) {
 		f.say(Medium, fanTargetWords(withUnit(d.fan, "%"), withUnit(wanted, "%"), temperature))
 	case d.fan == 0 && d.rpm > 0 && d.rpm <= slowest(&d.Fans.Fans[0]):
 		f.say(High, fanLeastByHandWords(withUnit(d.fan, "%"), withUnit(d.rpm, "RPM"), temperature))
-	case has(d.fan) && d.m.follows():
+	case present(d.fan) && d.m.follows():
 		f.say(High, fanCurveWords(withUnit(d.fan, "%"), temperature))
-	case has(d.fan):
+	case present(d.fan):
 		f.say(High, fanByHandWords(withUnit(d.fan, "%"), temperature))
 	default:
 		f.say(High, fanByHandUnknownWords())
@@ -173,7 +173,7 @@ func (d *device) afterWork() string {
 // still reports whether the temperature was the very same for so long.
 func (m *memory) still(lasts time.Duration) bool {
 	all := m.within(lasts)
-	if len(all) < 6 || m.at.Sub(all[0].at) < lasts*9/10 {
+	if len(all) < 6 || m.readAt.Sub(all[0].time) < lasts*9/10 {
 		return false
 	}
 	return !slices.ContainsFunc(all, func(p point) bool { return p.temp != all[0].temp })
@@ -183,13 +183,13 @@ func (m *memory) still(lasts time.Duration) bool {
 // much that a curve would have moved it. Nothing is known of a fan at its least speed.
 func (m *memory) fixed(d *device) bool {
 	policy := slices.ContainsFunc(d.Fans.Fans, func(f gpu.Fan) bool { return f.Policy.Present() })
-	return !policy && d.fan >= 45 && m.at.Sub(m.fanSince) >= 2*time.Minute && m.fanMost-m.fanLeast >= 10
+	return !policy && d.fan >= 45 && m.readAt.Sub(m.fanSince) >= 2*time.Minute && m.fanMost-m.fanLeast >= 10
 }
 
 // keepFan notes since when the fan has its speed, and how hot it was meanwhile.
 func (m *memory) keepFan(d *device) {
 	if !(d.fan >= m.fanSpeed-1 && d.fan <= m.fanSpeed+1) {
-		m.fanSpeed, m.fanSince, m.fanLeast, m.fanMost = d.fan, m.at, d.temp, d.temp
+		m.fanSpeed, m.fanSince, m.fanLeast, m.fanMost = d.fan, m.readAt, d.temp, d.temp
 	}
 	m.fanLeast, m.fanMost = lowest(m.fanLeast, d.temp), highest(m.fanMost, d.temp)
 }
@@ -240,7 +240,7 @@ func (m *memory) fanStarts() (n int) {
 func fanAtRest(d *device, f *finding) {
 	starts := d.m.fanStarts()
 	turns := d.fan > 0 && !d.countsNoTurns() || starts >= often
-	if d.doing == unknown || !turns || d.handOnFan() != "" || d.fanFails() || d.m.fixed(d) || d.m.at.Sub(d.m.first) < restsAfter {
+	if d.doing == unknown || !turns || d.handOnFan() != "" || d.fanFails() || d.m.fixed(d) || d.m.readAt.Sub(d.m.first) < restsAfter {
 		return
 	}
 	if (d.doing == working || d.cooling()) && !d.fastAndCold() {
@@ -248,10 +248,10 @@ func fanAtRest(d *device, f *finding) {
 	}
 	least, start, stop := value(d.m.Stops.Least), d.m.Stops.start(), d.m.Stops.stop()
 	memory := believed(d.Thermal.Memory, coldest, hottest)
-	cool := !has(d.temp) || d.temp < 50
+	cool := !present(d.temp) || d.temp < 50
 	mild := cool || d.temp < 62 && d.m.flat(2, none) && !d.costs() // no curve is that fast there
-	slowest := d.fan <= least+4 || !has(least)
-	if d.fan >= 45 && d.fan < 60 && !has(least) && d.m.at.Sub(d.m.first) <= pause {
+	slowest := d.fan <= least+4 || !present(least)
+	if d.fan >= 45 && d.fan < 60 && !present(least) && d.m.readAt.Sub(d.m.first) <= pause {
 		return // some never turn more slowly
 	}
 	if starts < often && d.age(d.m.Stops.since) < startsFor && d.m.Stops.since.After(d.m.first) {
@@ -268,7 +268,7 @@ func fanAtRest(d *device, f *finding) {
 	f.heat(d).figure("memory temperature", memory, "°C").figure("the fan starts at", start, "°C").figure("the fan stops at", stop, "°C").
 		figure("least speed of the fan", least*scale, unit)
 	speed, temp := d.fanSpeed(), ""
-	if has(d.temp) {
+	if present(d.temp) {
 		temp = " at " + withUnit(d.temp, "°C")
 	}
 	switch {
@@ -287,13 +287,13 @@ func fanAtRest(d *device, f *finding) {
 		if d.doing == working {
 			though = "though the GPU is cool"
 		}
-		if has(d.hotSpot) && has(memory) {
+		if present(d.hotSpot) && present(memory) {
 			advice = mayFollowCurve
 		}
 		f.say(Medium, fanUnexplainedWords(speed, though, temp, advice))
 	case follows && (offBefore || d.m.rises() || d.age(d.m.awake) >= settling):
 		f.fanName, f.Evidence = "", nil
-	case offBefore && has(stop) && d.fan <= 60:
+	case offBefore && present(stop) && d.fan <= 60:
 		f.say(High, fanHeldWords(speed, temp+d.afterWork(), "it only stops at "+withUnit(stop, "°C")))
 	case offBefore && d.fan <= 45:
 		f.say(Medium, fanHeldWords(speed, temp+d.afterWork(), "it stops at a lower temperature than it starts at"))
@@ -312,7 +312,7 @@ const flickers = 30 * time.Second
 func (d *device) countsNoTurns() bool {
 	for i := range d.Fans.Fans {
 		rpm, ok := d.Fans.Fans[i].RPM.Get()
-		if !ok || rpm > 0 || i < len(d.m.Fans) && d.m.at.Sub(d.m.Fans[i].turned) < flickers {
+		if !ok || rpm > 0 || i < len(d.m.Fans) && d.m.readAt.Sub(d.m.Fans[i].turned) < flickers {
 			return false
 		}
 	}
@@ -335,7 +335,7 @@ func frozen(d *device, f *finding) {
 	const block, blocks = 45 * time.Second, 3
 	var power [blocks]float64 // means
 	all := d.m.within(blocks * block)
-	if len(all) < 3*blocks || d.m.at.Sub(all[0].at) < (blocks-1)*block {
+	if len(all) < 3*blocks || d.m.readAt.Sub(all[0].time) < (blocks-1)*block {
 		return
 	}
 	for _, p := range all {
@@ -346,7 +346,7 @@ func frozen(d *device, f *finding) {
 	least, most := none, none
 	var sums, count [blocks]float64
 	for _, p := range all {
-		if i := int(d.m.at.Sub(p.at) / block); i < blocks && has(p.power) {
+		if i := int(d.m.readAt.Sub(p.time) / block); i < blocks && present(p.power) {
 			sums[i], count[i] = sums[i]+p.power, count[i]+1
 		}
 	}
@@ -354,7 +354,7 @@ func frozen(d *device, f *finding) {
 		power[i] = sums[i] / count[i] // NaN without any
 		least, most = lowest(least, power[i]), highest(most, power[i])
 	}
-	if swing := most - least; swing >= max(60, 0.3*or(d.limit, 0)) {
+	if swing := most - least; swing >= max(60, 0.3*orElse(d.limit, 0)) {
 		f.say(Medium, frozenWords(withUnit(d.temp, "°C"), withUnit(swing, "W")))
 		f.heat(d).figure("change of power", swing, "W")
 	}

@@ -155,8 +155,8 @@ func (t *Tally) Worst() Standing {
 
 // Nodes is how many there are.
 func (t *Tally) Nodes() (n int) {
-	for _, of := range t {
-		n += of
+	for _, count := range t {
+		n += count
 	}
 	return n
 }
@@ -227,19 +227,19 @@ func (t *Tally) others() (out []string) {
 
 // Combine answers for several nodes: how many of them need people, and which comes first. Nodes that are silent
 // count as that alone. One answer alone stays as it is, and none says that nothing was read yet.
-func Combine(of []Member) Answer {
-	switch len(of) {
+func Combine(members []Member) Answer {
+	switch len(members) {
 	case 0:
 		c := startingWords().cause(Starting, "").Cause
 		return Answer{Sentence: c.Sentence, Machine: []Cause{c}, Layers: Layers{Headline: c.Sentence}}
 	case 1:
-		return *of[0].Answer
+		return *members[0].Answer
 	}
-	out := Answer{members: of}
+	out := Answer{members: members}
 	var silent *Member // the first
 	unread := ""
-	for i := range of {
-		m := &of[i]
+	for i := range members {
+		m := &members[i]
 		standing := m.Standing()
 		out.tally[standing]++
 		if standing == Silent {
@@ -252,7 +252,7 @@ func Combine(of []Member) Answer {
 		out.add(m)
 	}
 	out.rank()
-	worst := slices.MinFunc(of, WorstFirst).Node
+	worst := slices.MinFunc(members, WorstFirst).Node
 	other := func(d *DeviceAnswer) int {
 		if d.Device.Node == worst {
 			return 0

@@ -35,21 +35,21 @@ func limitedByHeat(d *device, f *finding) {
 		figure("target temperature", believed(d.Thermal.Target, 1, hottest), "°C").
 		figure("memory temperature", believed(d.Thermal.Memory, coldest, hottest), "°C")
 	defer d.driversWord(f)
-	at, below := "", ""
-	if has(d.temp) {
-		at = " (" + withUnit(d.temp, "°C")
+	temp, below := "", ""
+	if present(d.temp) {
+		temp = " (" + withUnit(d.temp, "°C")
 		if left := d.slowdown - d.temp; left >= 1 { // the driver acts first
 			below = ", " + withUnit(left, "°C") + " below where its hardware slows itself down"
 		}
-		at, below = at+")", at+below+")"
+		temp, below = temp+")", temp+below+")"
 	}
 	memory := believed(d.Thermal.Memory, coldest, hottest)
 	if d.spotTooHot() {
-		f.say(High, heatHotSpotWords(withUnit(d.hotSpot, "°C"), at))
+		f.say(High, heatHotSpotWords(withUnit(d.hotSpot, "°C"), temp))
 	} else if memory >= 90 && d.temp < d.slowdown-10 {
-		f.say(High, heatMemoryWords(withUnit(memory, "°C"), at))
+		f.say(High, heatMemoryWords(withUnit(memory, "°C"), temp))
 	} else if d.reasons&gpu.ReasonHardwareThermal != 0 {
-		f.say(High, heatHardwareWords(at))
+		f.say(High, heatHardwareWords(temp))
 	} else {
 		f.say(High, heatDriverWords(below))
 	}
@@ -57,7 +57,7 @@ func limitedByHeat(d *device, f *finding) {
 
 // driversWord makes a finding a guess that rests on the driver's word alone: nothing can be read that would bear it out.
 func (d *device) driversWord(f *finding) {
-	if !has(d.temp) && !has(d.hotSpot) && !has(d.power) && !has(d.clock) && !has(believed(d.Thermal.Memory, coldest, hottest)) {
+	if !present(d.temp) && !present(d.hotSpot) && !present(d.power) && !present(d.clock) && !present(believed(d.Thermal.Memory, coldest, hottest)) {
 		f.Confidence = Low
 	}
 }
@@ -79,7 +79,7 @@ func limitedByPower(d *device, f *finding) {
 		f.say(High, powerBrakeWords())
 	default:
 		limit, raised := "", ""
-		if has(d.limit) {
+		if present(d.limit) {
 			limit = " (" + withUnit(d.limit, "W") + ")"
 		}
 		if most := believed(d.Power.MaxLimit, 1, mostWatts); most > d.limit+1 {
@@ -96,7 +96,7 @@ const (
 )
 
 func (d *device) settled() bool {
-	return has(d.temp) && has(d.power) && d.m.flat(2, 0.1*d.power+5)
+	return present(d.temp) && present(d.power) && d.m.flat(2, 0.1*d.power+5)
 }
 
 // muchHotter reports whether a device at work is so much hotter than it was that the work is not
@@ -121,19 +121,19 @@ func hotForPower(d *device, f *finding) {
 	if count > 0 {
 		f.figure("neighbors at this power", neighbors, "°C").figure("neighbors compared with", float64(count), "")
 	}
-	than, power := withUnit(among, "°C"), withUnit(d.power, "W")
-	beside := d.working()
+	thanNeighbors, power := withUnit(among, "°C"), withUnit(d.power, "W")
+	neighbor := d.working()
 	switch {
-	case self >= hotBy && d.doing == resting && beside != nil:
-		f.say(Medium, warmedBesideWords(beside.name, withUnit(self, "°C"), power))
+	case self >= hotBy && d.doing == resting && neighbor != nil:
+		f.say(Medium, warmedBesideWords(neighbor.name, withUnit(self, "°C"), power))
 	case self >= hotBy && among >= hotterThan:
-		f.say(High, hotterThanBeforeWords(withUnit(self, "°C"), power, than))
+		f.say(High, hotterThanBeforeWords(withUnit(self, "°C"), power, thanNeighbors))
 	case self >= hotBy:
 		f.say(Medium, hotterThanBeforeWords(withUnit(self, "°C"), power, ""))
 	case count >= 3:
-		f.say(Medium, hotterThanNeighborsWords(than, power))
+		f.say(Medium, hotterThanNeighborsWords(thanNeighbors, power))
 	default:
-		f.say(Low, hotterThanNeighborsWords(than, power))
+		f.say(Low, hotterThanNeighborsWords(thanNeighbors, power))
 	}
 }
 
@@ -169,13 +169,13 @@ func warmAir(devices []*device) []machineFinding {
 	known, more := 0, 0.0
 	for _, d := range devices {
 		above := d.temp - d.m.Curve.usual(d.power)
-		if !d.steady || !has(above) {
+		if !d.steady || !present(above) {
 			continue
 		}
 		known++
 		if above >= hotBy/2 {
 			more += above
-			f.at = d.at
+			f.readAt = d.readAt
 			f.figure("above usual: "+d.name, above, "°C")
 		}
 	}

@@ -93,29 +93,29 @@ type whose struct {
 }
 
 // whoIs is the process that a cause of that kind names, of which there may be others; empty where it names none.
-func (d *device) whoIs(of Kind) string {
-	if of == HotForPower || of == CoolingDown && d.m.work.hottest() == nil && (d.m.cooling == nil || !d.m.cooling.released) {
+func (d *device) whoIs(kind Kind) string {
+	if kind == HotForPower || kind == CoolingDown && d.m.work.hottest() == nil && (d.m.cooling == nil || !d.m.cooling.released) {
 		return "" // those are no process
 	}
-	return d.blamed(of).name
+	return d.blamed(kind).name
 }
 
 // blamed are those whom a headline names.
-func (d *device) blamed(of Kind) (w whose) {
+func (d *device) blamed(kind Kind) (w whose) {
 	hottest := d.m.work.hottest()
-	switch of {
+	switch kind {
 	case Work, LimitedByHeat:
 		switch {
 		case d.between():
 			w.name = ShortName(&hottest.process)
-		case len(d.culprits) == 0, of == LimitedByHeat && (d.hidden() || d.guessed()):
+		case len(d.culprits) == 0, kind == LimitedByHeat && (d.hidden() || d.guessed()):
 		default:
 			named := d.named()
 			w.name = ShortName(named[0])
-			switch with := d.beside(named[0]); len(with) {
+			switch partners := d.partners(named[0]); len(partners) {
 			case 0:
 			case 1:
-				w = whose{w.name + " and " + ShortName(with[0]), true}
+				w = whose{w.name + " and " + ShortName(partners[0]), true}
 			default:
 				w = whose{w.name + " and others", true}
 			}
@@ -137,8 +137,8 @@ func (d *device) blamed(of Kind) (w whose) {
 			w.name = ShortName(p)
 		}
 	case HotForPower:
-		if beside := d.working(); beside != nil {
-			w.name = beside.short()
+		if neighbor := d.working(); neighbor != nil {
+			w.name = neighbor.short()
 		}
 	}
 	return w
@@ -157,7 +157,7 @@ func (d *device) headline(first *finding) (now, past string) {
 			return fanOffCoolingHeadline()
 		}
 	}
-	if first.Kind == Work && first.Case == caseProcesses && d.video >= idleBelow && d.video > or(d.util, 0) {
+	if first.Kind == Work && first.Case == caseProcesses && d.video >= idleBelow && d.video > orElse(d.util, 0) {
 		does := "decoding video"
 		switch {
 		case believed(d.Utilization.Video, 0, 100) >= d.video:
@@ -224,25 +224,25 @@ func (d *device) sinceThen() string {
 // facts are the readings that say most about a kind of cause.
 func (d *device) facts(first *finding) []Fact {
 	var out []Fact
-	of := first.Kind
+	kind := first.Kind
 	add := func(text string, warning bool) {
 		if text != "" && len(out) < mostFacts {
 			out = append(out, Fact{text, warning})
 		}
 	}
 	temp, power, fan := "", "", ""
-	if has(d.temp) {
+	if present(d.temp) {
 		temp = withUnit(d.temp, "°C")
 	}
-	if has(d.power) {
-		if power = withUnit(d.power, "W"); has(d.limit) {
+	if present(d.power) {
+		if power = withUnit(d.power, "W"); present(d.limit) {
 			power = number(d.power) + " W of " + number(d.limit)
 		}
 	}
 	switch {
 	case d.fan == 0 && !(d.rpm > 0):
 		fan = "fan off"
-	case has(d.fan):
+	case present(d.fan):
 		fan = "fan " + d.fanSpeed()
 		if c := d.m.cooling; c != nil && d.fan < d.m.work.endFan-3 {
 			fan += " falling"
@@ -250,22 +250,22 @@ func (d *device) facts(first *finding) []Fact {
 	}
 	hot := d.temp >= d.slowdown-10
 	video := ""
-	if d.video >= idleBelow && d.video > or(d.util, 0) {
+	if d.video >= idleBelow && d.video > orElse(d.util, 0) {
 		video = "video " + withUnit(d.video, "%")
 	}
-	switch of {
+	switch kind {
 	case Lost, NotAnswering, Asleep, NoReadings:
 		if first.Case == caseMemoryAlone {
 			add(d.memoryUse(), false)
 		}
-		add(textOf(d.Reason.What), of == Lost)
-		if of != NoReadings && d.s.Time.Sub(d.Since) >= 5*time.Second && !d.Since.IsZero() {
+		add(textOf(d.Reason.What), kind == Lost)
+		if kind != NoReadings && d.s.Time.Sub(d.Since) >= 5*time.Second && !d.Since.IsZero() {
 			add("for "+Span(d.s.Time.Sub(d.Since)), false)
 		}
 		return out
 	case HeldAwake:
 		add(power, false)
-		if has(d.clock) {
+		if present(d.clock) {
 			add(withUnit(d.clock, "MHz"), false)
 		}
 		add(temp, hot)
@@ -353,7 +353,7 @@ func (a *Answer) layerAlone(found []machineFinding) {
 
 // beside says what else there is to know of other devices than the one that is told of first: what is broken, what is loud without
 // work, and who works where the first does not. It is the headline of one of each, and how many more there are.
-func (a *Answer) beside(lead *DeviceAnswer) (out []string) {
+func (a *Answer) otherDevices(lead *DeviceAnswer) (out []string) {
 	tell := func(wanted func(*DeviceAnswer) bool, more string) {
 		var first *DeviceAnswer
 		n := 0
@@ -412,7 +412,7 @@ func (a *Answer) layer(found []machineFinding) {
 	if a.Rest != "" {
 		rest = append(rest, a.Rest)
 	}
-	rest = append(rest, a.beside(lead)...)
+	rest = append(rest, a.otherDevices(lead)...)
 	named := func(d *DeviceAnswer) bool { return slices.Contains(rest, strings.TrimRight(d.Headline, ".")) }
 	if busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != lead && !named(d) }); len(busy) > 0 {
 		rest = append(rest, Plural(len(busy), "other GPU busy", "other GPUs busy"))

@@ -33,9 +33,9 @@ func absent(d *device, f *finding) {
 		return
 	}
 	f.Advice = cmp.Or(Advice(d.Reason.Try), f.Advice) // the source may know better
-	f.Since, f.at = d.Since, d.Since
+	f.Since, f.readAt = d.Since, d.Since
 	f.fact("state", string(d.State))
-	f.at = d.s.Time
+	f.readAt = d.s.Time
 	f.fact("reason", textOf(d.Reason.What))
 }
 
@@ -96,8 +96,8 @@ func (d *device) memoryUse() string {
 	if !ok || !known {
 		return ""
 	}
-	in := func(b gpu.Bytes) string { return strconv.FormatFloat(float64(b)/(1<<30), 'f', 1, 64) }
-	return in(used) + " of " + in(total) + " GiB of memory in use"
+	gib := func(b gpu.Bytes) string { return strconv.FormatFloat(float64(b)/(1<<30), 'f', 1, 64) }
+	return gib(used) + " of " + gib(total) + " GiB of memory in use"
 }
 
 func (d *device) reportsAnything() bool {
@@ -228,7 +228,7 @@ func stuckCounter(d *device, f *finding) {
 
 // idleness says that the processes of a resting device do nothing.
 func idleness(list []gpu.Process) string {
-	known := !slices.ContainsFunc(list, func(p gpu.Process) bool { return !has(processShare(&p)) })
+	known := !slices.ContainsFunc(list, func(p gpu.Process) bool { return !present(processShare(&p)) })
 	switch {
 	case len(list) == 0:
 		return "nothing runs on it"
@@ -277,7 +277,7 @@ type suspects struct {
 func suspect[T ~float64 | ~int](s *suspects, name string, r gpu.Reading[T], unit string, least, most float64) {
 	v, ok := r.Get()
 	value := float64(v)
-	if r.Quality() != gpu.Implausible && (!ok || has(believed(r, least, most))) {
+	if r.Quality() != gpu.Implausible && (!ok || present(believed(r, least, most))) {
 		return
 	}
 	switch {

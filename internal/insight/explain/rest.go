@@ -21,11 +21,11 @@ func coolingDown(d *device, f *finding) {
 	if left, known := d.m.toQuiet(); known {
 		ends = ", and should be quiet in about " + Span(roundUp(left))
 	}
-	f.at = c.begun
-	f.figure("temperature when it began", c.from, "°C").at = d.at
+	f.readAt = c.begun
+	f.figure("temperature when it began", c.startTemp, "°C").readAt = d.readAt
 	f.figure("lowest temperature since", c.lowest, "°C")
-	if seconds, seen := d.m.usualCooldown(c.from); seen > 0 {
-		f.at = time.Time{}
+	if seconds, seen := d.m.usualCooldown(c.startTemp); seen > 0 {
+		f.readAt = time.Time{}
 		f.figure("earlier cool-downs took", seconds, "s").figure("cool-downs seen", float64(seen), "")
 	}
 	f.minor = d.byHand() != "" || d.m.fixed(d)
@@ -33,7 +33,7 @@ func coolingDown(d *device, f *finding) {
 		f.say(Medium, coolingUnseenWords(ends))
 		return
 	}
-	f.Since, f.at = c.begun, c.begun
+	f.Since, f.readAt = c.begun, c.begun
 	since := d.age(c.begun)
 	ago := "just now"
 	if since >= 2*time.Second {
@@ -47,7 +47,7 @@ func coolingDown(d *device, f *finding) {
 		}
 		f.happened("let go", c.begun)
 		f.say(High, letGoWords(who, ago, ends))
-		if !(d.temp < c.from) {
+		if !(d.temp < c.startTemp) {
 			f.Confidence = Medium
 		}
 		return
@@ -94,14 +94,14 @@ func (d *device) livesOn(p *gpu.Process) (found *gpu.Process) {
 	if p == nil {
 		return nil
 	}
-	for _, of := range d.all {
-		if of == nil {
+	for _, other := range d.all {
+		if other == nil {
 			continue
 		}
-		list := of.Processes.Or(nil)
+		list := other.Processes.Or(nil)
 		for i := range list {
 			// A process may be on several devices: what it does on this one counts.
-			if same(&list[i], p) && !gone(&list[i]) && (found == nil || of == d) {
+			if same(&list[i], p) && !gone(&list[i]) && (found == nil || other == d) {
 				found = &list[i]
 			}
 		}
@@ -124,10 +124,10 @@ func (d *device) fast() bool {
 	switch {
 	case d.reasons&gpu.ReasonIdle != 0, d.state >= gpu.RestsFrom:
 		return false
-	case has(d.speed()):
+	case present(d.speed()):
 		return d.speed() >= d.upFrom()
 	default:
-		return has(d.state) && value(d.m.Rest.State) >= gpu.RestsFrom
+		return present(d.state) && value(d.m.Rest.State) >= gpu.RestsFrom
 	}
 }
 
@@ -153,7 +153,7 @@ func (d *device) costsOrRests(line float64) bool { return d.power > min(line, 1.
 // holdsState reports whether a program most likely keeps a device from rest whose draw at rest is not known, since it never rested
 // while gpuwhy watched: the driver has it in a fast state, it draws a good part of its limit, and a program has a context.
 func (d *device) holdsState() bool {
-	return !has(d.idleWatts) && d.state < gpu.RestsFrom && d.reasons&gpu.ReasonIdle == 0 && d.load() >= 0.13 && d.power >= 25 &&
+	return !present(d.idleWatts) && d.state < gpu.RestsFrom && d.reasons&gpu.ReasonIdle == 0 && d.load() >= 0.13 && d.power >= 25 &&
 		slices.ContainsFunc(d.Processes.Or(nil), func(p gpu.Process) bool { return p.Type != gpu.TypeGraphics && !gone(&p) })
 }
 
@@ -190,8 +190,8 @@ func heldAwake(d *device, f *finding) {
 	f.heat(d).figure("utilization", d.util, "%").figure("performance state (0 is the fastest)", d.state, "").clocks(d)
 	extra := ""
 	if more := d.power - d.idleWatts; more > 3 {
-		f.at = time.Time{}
-		f.figure("power at rest", d.idleWatts, "W").at = d.at
+		f.readAt = time.Time{}
+		f.figure("power at rest", d.idleWatts, "W").readAt = d.readAt
 		extra = ", " + withUnit(more, "W") + " above its idle draw"
 	} else if d.fast() {
 		extra = ": its clocks are up"
@@ -217,7 +217,7 @@ func heldAwake(d *device, f *finding) {
 			if d.usesIt(first, len(holders)) {
 				words = lightUserWords
 				f.figure("work of "+who, processShare(first), "%")
-				if has(d.traffic) {
+				if present(d.traffic) {
 					f.figure("traffic over PCIe", d.traffic/1e6, "MB/s")
 				}
 			}
@@ -281,7 +281,7 @@ func (d *device) drawer() (most *gpu.Process) {
 
 // quiet reports whether a device has had time to rest.
 func (d *device) quiet() bool {
-	return d.doing == resting && !d.stuck && d.m.at.Sub(d.m.first) >= restsAfter && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) >= settling)
+	return d.doing == resting && !d.stuck && d.m.readAt.Sub(d.m.first) >= restsAfter && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) >= settling)
 }
 
 // isAwake reports whether something keeps a device from rest. A device that cools
@@ -291,7 +291,7 @@ func (d *device) isAwake() bool {
 	if d.cooling() || justLetGo || !d.isUp() {
 		return false
 	}
-	return d.quiet() && d.age(d.m.awake) >= min(settling, d.m.at.Sub(d.m.first)) || d.keptOn()
+	return d.quiet() && d.age(d.m.awake) >= min(settling, d.m.readAt.Sub(d.m.first)) || d.keptOn()
 }
 
 // keptOn reports whether work has ended for now and the one who did it keeps the device from rest, as a loaded model does between two
@@ -310,7 +310,7 @@ func (d *device) keptOn() bool {
 }
 
 func (d *device) isUnexplained() bool {
-	return d.quiet() && !d.cooling() && !d.isAwake() && d.load() > 0.35 && d.age(d.m.odd) >= min(settling, d.m.at.Sub(d.m.first))
+	return d.quiet() && !d.cooling() && !d.isAwake() && d.load() > 0.35 && d.age(d.m.odd) >= min(settling, d.m.readAt.Sub(d.m.first))
 }
 
 // mayHold reports whether a process is one of the holders.
@@ -350,7 +350,7 @@ func idle(d *device, f *finding) {
 	f.heat(d)
 	if d.doing == unknown {
 		f.say(Low, idleUnknownWords())
-		if d.m.at.Equal(d.m.first) && d.Utilization.GPU.Quality() == gpu.NotReported {
+		if d.m.readAt.Equal(d.m.first) && d.Utilization.GPU.Quality() == gpu.NotReported {
 			f.say(Low, idleFirstWords())
 		} else if d.temp < 45 && !(d.load() > 0.2) {
 			f.say(Low, idleCoolWords())
@@ -358,35 +358,35 @@ func idle(d *device, f *finding) {
 		f.minor = d.byHand() == casePolicy
 		return
 	}
-	at, sure := "", High
+	busy, sure := "", High
 	switch {
 	case d.util >= strong && d.m.lightly(): // the clocks are slow, so that a little keeps it busy
-		at = " but for a little that makes no heat (" + withUnit(d.util, "%") + " busy)"
-		if !has(d.idleWatts) {
+		busy = " but for a little that makes no heat (" + withUnit(d.util, "%") + " busy)"
+		if !present(d.idleWatts) {
 			sure = Medium
 		}
 	case d.util >= strong: // one reading, that nothing else shows, or not yet
-		at, sure = " but for a moment at "+withUnit(d.util, "%"), Medium
-	case has(d.util):
-		at = " at " + withUnit(d.util, "%")
+		busy, sure = " but for a moment at "+withUnit(d.util, "%"), Medium
+	case present(d.util):
+		busy = " at " + withUnit(d.util, "%")
 		if d.costs() && mean(d.m.within(pause), func(p point) float64 { return p.busy }) >= 0.8*idleBelow {
 			sure = Medium // somebody uses it a little
 		}
 	}
 	f.figure("utilization", d.util, "%").figure("power at rest", d.idleWatts, "W")
-	if d.m.at.Sub(d.m.first) < restsAfter && !d.warm() && (d.fast() || d.load() > 0.2) {
+	if d.m.readAt.Sub(d.m.first) < restsAfter && !d.warm() && (d.fast() || d.load() > 0.2) {
 		f.say(Low, idleTooEarlyWords())
 		return
 	}
 	switch flat, rest := d.m.flat(1, none), value(d.m.Rest.Celsius); {
 	case !d.warm(), flat && d.temp < 60 && !(d.temp >= rest+8):
-		f.say(sure, idleWords(at))
+		f.say(sure, idleWords(busy))
 	case d.age(d.m.first) < steady, d.m.within(settling)[0].temp < d.temp-3:
 		f.say(Low, idleCantTellWords())
 	case d.m.rises() && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) > steady):
-		f.say(Low, idleWarmsWords(at))
+		f.say(Low, idleWarmsWords(busy))
 	default:
-		f.say(Low, idleStaysWarmWords(at))
+		f.say(Low, idleStaysWarmWords(busy))
 	}
 }
 
@@ -405,12 +405,12 @@ func (m *memory) lightly() bool {
 func (m *memory) rises() bool {
 	const few = 15 * time.Second
 	celsius := func(p point) float64 { return p.temp }
-	of := m.within(steady)
-	if m.at.Sub(of[0].at) < steady/2 {
+	minute := m.within(steady)
+	if m.readAt.Sub(minute[0].time) < steady/2 {
 		return false
 	}
-	first := of
-	for len(first) > 1 && first[len(first)-1].at.Sub(of[0].at) > few {
+	first := minute
+	for len(first) > 1 && first[len(first)-1].time.Sub(minute[0].time) > few {
 		first = first[:len(first)-1]
 	}
 	return mean(m.within(few), celsius)-mean(first, celsius) >= 1.8
@@ -422,6 +422,6 @@ func (d *device) warm() bool {
 	if d.unified() {
 		return false // the processor's own work warms it too
 	}
-	turns := d.fan > 5 || !has(d.fan) && d.rpm > 0 // a tachometer may count a little where a fan is told to stand still
+	turns := d.fan > 5 || !present(d.fan) && d.rpm > 0 // a tachometer may count a little where a fan is told to stand still
 	return d.temp >= 60 || d.temp >= 50 && turns
 }

@@ -63,7 +63,7 @@ type finding struct {
 	headline func(*heading) (now, past string)
 	fanName  string // the fan that it is about: "fan 2"
 	minor    bool   // the device's own sentence leaves it out
-	at       time.Time
+	readAt   time.Time
 }
 
 // say gives the finding its words.
@@ -99,7 +99,7 @@ func (d *device) age(since time.Time) time.Duration {
 	if since.IsZero() {
 		return 0
 	}
-	return max(d.at.Sub(since), 0)
+	return max(d.readAt.Sub(since), 0)
 }
 
 // began returns since, or zero where something was so from the first reading on: nobody knows since
@@ -124,7 +124,7 @@ func (d *device) explain() DeviceAnswer {
 	var clauses []string
 	var f, first finding
 	for _, r := range apply {
-		f = finding{Cause: Cause{Kind: r.kind, Device: d.Device, Confidence: High}, at: d.at}
+		f = finding{Cause: Cause{Kind: r.kind, Device: d.Device, Confidence: High}, readAt: d.readAt}
 		r.find(d, &f)
 		if f.clause == nil {
 			continue
@@ -150,7 +150,7 @@ func (d *device) explain() DeviceAnswer {
 	if len(out.Causes) > 0 {
 		out.Layers = d.layers(&first, out.Causes[1:])
 		out.quiet = first.Kind == Idle && first.Case == caseIdle && !(d.util >= strong) && !(d.fan >= 45)
-		out.hasFan = has(d.fan)
+		out.hasFan = present(d.fan)
 		out.off = d.fan == 0 && !(d.rpm > 0)
 		out.loud = d.State == gpu.StateOK && (d.fan >= fast || d.temp >= d.slowdown-10 || d.reasons&reasonsOfHeat != 0)
 	}
@@ -173,12 +173,12 @@ func (d *device) explain() DeviceAnswer {
 func (d *device) loudness() float64 {
 	const coolest, usualLimit = 30.0, 95.0
 	heat := 0.0
-	if has(d.temp) && !d.unified() {
-		limit := max(or(d.slowdown, usualLimit), coolest+1)
+	if present(d.temp) && !d.unified() {
+		limit := max(orElse(d.slowdown, usualLimit), coolest+1)
 		heat = min(max((d.temp-coolest)/(limit-coolest), 0), 1.2)
 	}
 	// Without fans: those of the chassis, which follow the heat.
-	score := 0.45*or(min(d.fan/100, 1.2), heat) + 0.35*heat + 0.2*or(min(d.load(), 1.2), 0)
+	score := 0.45*orElse(min(d.fan/100, 1.2), heat) + 0.35*heat + 0.2*orElse(min(d.load(), 1.2), 0)
 	switch {
 	case d.State == gpu.StateAsleep:
 		score -= 20

@@ -194,14 +194,14 @@ func Clock(t time.Time, layout string) string {
 
 // Span is how long something takes, as people say it: "40 s", "12 min".
 func Span(d time.Duration) string {
-	in := func(unit time.Duration) string { return strconv.Itoa(int(d / unit)) }
+	whole := func(unit time.Duration) string { return strconv.Itoa(int(d / unit)) }
 	switch d = max(d, 0); {
 	case d < 2*time.Minute:
 		return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"
 	case d < 90*time.Minute:
-		return in(time.Minute) + " min"
+		return whole(time.Minute) + " min"
 	case d < 48*time.Hour:
-		return in(time.Hour) + " h"
+		return whole(time.Hour) + " h"
 	default:
 		return strconv.Itoa(int(d/(24*time.Hour))) + " days"
 	}
@@ -234,21 +234,21 @@ func others(n int) string {
 // summary is such as "71 °C, 431 W of 450 W, fan at 66 %".
 func (d *device) summary() string {
 	var out []string
-	if has(d.temp) {
+	if present(d.temp) {
 		out = append(out, withUnit(d.temp, "°C"))
 	}
 	if d.hotSpot >= 80 && d.hotSpot >= d.temp+10 {
 		out = append(out, "hot spot "+withUnit(d.hotSpot, "°C"))
 	}
-	if has(d.power) {
+	if present(d.power) {
 		text := withUnit(d.power, "W")
-		if has(d.limit) {
+		if present(d.limit) {
 			text += " of " + withUnit(d.limit, "W")
 		}
 		out = append(out, text)
 	}
 	switch {
-	case !has(d.fan):
+	case !present(d.fan):
 	case d.fan == 0 && !(d.rpm > 0):
 		out = append(out, "fan off")
 	default:
@@ -267,12 +267,12 @@ func (d *device) fanSpeed() string {
 
 // figure adds evidence that is a number, unless it is none.
 func (f *finding) figure(name string, value float64, unit string) *finding {
-	if has(value) {
+	if present(value) {
 		text := withUnit(value, unit)
 		if unit == "MiB" && value >= 1024 { // as the page has it
 			text = strconv.FormatFloat(value/1024, 'f', 1, 64) + " GiB"
 		}
-		f.Evidence = append(f.Evidence, Evidence{Name: name, Value: gpu.Of(value), Unit: unit, Text: text, At: f.at})
+		f.Evidence = append(f.Evidence, Evidence{Name: name, Value: gpu.Of(value), Unit: unit, Text: text, At: f.readAt})
 	}
 	return f
 }
@@ -280,12 +280,12 @@ func (f *finding) figure(name string, value float64, unit string) *finding {
 // fact adds evidence that is a text, unless that is empty.
 func (f *finding) fact(name, text string) {
 	if text != "" {
-		f.Evidence = append(f.Evidence, Evidence{Name: name, Text: text, At: f.at})
+		f.Evidence = append(f.Evidence, Evidence{Name: name, Text: text, At: f.readAt})
 	}
 }
 
-func (f *finding) happened(name string, at time.Time) {
-	f.Evidence = append(f.Evidence, Evidence{Name: name, Text: at.UTC().Format("2006-01-02 15:04:05 UTC"), At: at, Moment: true})
+func (f *finding) happened(name string, moment time.Time) {
+	f.Evidence = append(f.Evidence, Evidence{Name: name, Text: moment.UTC().Format("2006-01-02 15:04:05 UTC"), At: moment, Moment: true})
 }
 
 func (f *finding) heat(d *device) *finding {

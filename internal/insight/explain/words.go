@@ -911,7 +911,7 @@ func powerLimitWords(limit, most string) wording {
 const hotterThanUsual = "hotter than usual"
 
 // GPU 0 (RTX 4090) is hot for its power: 12 °C hotter than it was at 431 W, and 14 °C hotter than its neighbors
-func hotterThanBeforeWords(by, power, thanNeighbors string) wording {
+func hotterThanBeforeWords(degrees, power, thanNeighbors string) wording {
 	also := ""
 	if thanNeighbors != "" {
 		also = ", and " + thanNeighbors + " hotter than its neighbors"
@@ -919,7 +919,7 @@ func hotterThanBeforeWords(by, power, thanNeighbors string) wording {
 	return wording{
 		name: "than before",
 		clause: func(n *naming) string {
-			return n.it + " is hot for its power: " + by + " hotter than it was at " + power + also
+			return n.it + " is hot for its power: " + degrees + " hotter than it was at " + power + also
 		},
 		headline: func(h *heading) (now, past string) {
 			return h.GPU() + " runs hotter than it used to.", h.GPU() + " ran hotter than it used to."
@@ -930,11 +930,11 @@ func hotterThanBeforeWords(by, power, thanNeighbors string) wording {
 }
 
 // GPU 1 (RTX 4090) is warmed by GPU 0 (RTX 4090) beside it: 12 °C hotter than it was at 17 W
-func warmedBesideWords(beside, by, power string) wording {
+func warmedBesideWords(neighbor, degrees, power string) wording {
 	return wording{
 		name: "beside work",
 		clause: func(n *naming) string {
-			return n.it + " is warmed by " + beside + " beside it: " + by + " hotter than it was at " + power
+			return n.it + " is warmed by " + neighbor + " beside it: " + degrees + " hotter than it was at " + power
 		},
 		headline: func(h *heading) (now, past string) {
 			return h.Who() + " beside it warms " + h.gpu + ".", h.Who() + " beside it warmed " + h.gpu + "."
@@ -945,11 +945,11 @@ func warmedBesideWords(beside, by, power string) wording {
 }
 
 // GPU 0 (H100) is hot for its power: 14 °C hotter than its neighbors at 431 W
-func hotterThanNeighborsWords(by, power string) wording {
+func hotterThanNeighborsWords(degrees, power string) wording {
 	return wording{
 		name: "than neighbors",
 		clause: func(n *naming) string {
-			return n.it + " is hot for its power: " + by + " hotter than its neighbors at " + power
+			return n.it + " is hot for its power: " + degrees + " hotter than its neighbors at " + power
 		},
 		headline: func(h *heading) (now, past string) {
 			return h.GPU() + " runs hotter than its neighbors.", h.GPU() + " ran hotter than its neighbors."
@@ -1360,9 +1360,9 @@ func loudFanBesideWords(fan, speed, who string) machineWording {
 }
 
 // 6 of 8 GPUs run hotter than they did at the same power, by 7 °C on average: probably the air that reaches them is warmer
-func warmAirWords(hotter, known, by string) machineWording {
+func warmAirWords(hotter, known, degrees string) machineWording {
 	return machineWording{
-		clause: hotter + " of " + known + " GPUs run hotter than they did at the same power, by " + by + " on average: " +
+		clause: hotter + " of " + known + " GPUs run hotter than they did at the same power, by " + degrees + " on average: " +
 			"probably the air that reaches them is warmer",
 		headline: "The GPUs run warmer than usual.",
 		past:     "The GPUs ran warmer than usual.",

@@ -29,11 +29,11 @@ func work(d *device, f *finding) {
 		f.figure("busiest video engine", d.video, "%")
 	}
 	if d.m.work.bursts {
-		f.at = time.Time{}
+		f.readAt = time.Time{}
 		f.figure("mean utilization of four minutes", d.usually(), "%")
-		f.at = d.at
+		f.readAt = d.readAt
 	}
-	if d.m.work.on && !f.Since.IsZero() {
+	if d.m.work.active && !f.Since.IsZero() {
 		f.happened("work began", f.Since)
 	}
 	for _, p := range firsts(named, most) {
@@ -65,24 +65,24 @@ func (d *device) workSince() time.Time {
 // workLasts is how long the first culprit has worked, or the device where nobody is listed: "for 12 min", and after a pause "again
 // for 37 s, 24 min in all".
 func (d *device) workLasts() string {
-	since, of := d.workSince(), &d.m.work.spent
+	since, spent := d.workSince(), &d.m.work.spent
 	if len(d.culprits) > 0 {
 		if a := d.m.work.account(d.culprits[0]); a != nil {
-			of = &a.spent
+			spent = &a.spent
 		}
 	}
 	lasts := d.age(since)
-	switch now := d.age(of.resumed); {
-	case d.m.work.bursts, of.resumed.IsZero(), since.After(of.resumed) && of.worked <= lasts:
+	switch now := d.age(spent.resumed); {
+	case d.m.work.bursts, spent.resumed.IsZero(), since.After(spent.resumed) && spent.worked <= lasts:
 		return "for " + Span(lasts)
-	case since.After(of.resumed):
+	case since.After(spent.resumed):
 		now = lasts
 		fallthrough
 	default:
-		if of.worked < now+pausesFrom { // next to nothing was before the pause
+		if spent.worked < now+pausesFrom { // next to nothing was before the pause
 			return "for " + Span(now)
 		}
-		return "again for " + Span(now) + ", " + Span(of.worked) + " in all"
+		return "again for " + Span(now) + ", " + Span(spent.worked) + " in all"
 	}
 }
 
@@ -107,10 +107,10 @@ func (d *device) sayWork(f *finding) {
 	switch {
 	case d.m.work.bursts:
 		how += " in bursts"
-		if part := d.m.partAtWork(); has(part) {
+		if part := d.m.partAtWork(); present(part) {
 			how += ", " + withUnit(part, "%") + " of the time"
-			f.at = time.Time{}
-			f.figure("part of the time with work", part, "%").at = d.at
+			f.readAt = time.Time{}
+			f.figure("part of the time with work", part, "%").readAt = d.readAt
 		}
 	case d.util >= idleBelow && !(d.video > d.util):
 		how += " at " + withUnit(d.util, "%")
@@ -118,10 +118,10 @@ func (d *device) sayWork(f *finding) {
 		how += " with video at " + withUnit(d.video, "%")
 	case recent >= 1:
 		how += " at about " + withUnit(recent, "%")
-		f.at = time.Time{}
-		f.figure("mean utilization of late", recent, "%").at = d.at
+		f.readAt = time.Time{}
+		f.figure("mean utilization of late", recent, "%").readAt = d.readAt
 	}
-	if lasts := d.age(d.workSince()); d.m.work.on && lasts >= time.Minute {
+	if lasts := d.age(d.workSince()); d.m.work.active && lasts >= time.Minute {
 		how += " " + d.workLasts()
 	}
 	switch {
@@ -156,8 +156,8 @@ func (d *device) nobody(how, blame string) wording {
 	case !d.Processes.Present():
 		blame = "the driver does not say which process it is"
 	}
-	if by := d.reservedBy("it"); by != "" && len(d.culprits) == 0 {
-		blame += " (" + by + ")"
+	if pods := d.reservedBy("it"); pods != "" && len(d.culprits) == 0 {
+		blame += " (" + pods + ")"
 	}
 	return words(how, blame)
 }
@@ -170,7 +170,7 @@ func (d *device) between() bool {
 // who names those who work: the first, its like, and the second where that has a good part too.
 func (d *device) who(name func(*gpu.Process) string) string {
 	named := d.named()
-	first, with := named[0], d.beside(named[0])
+	first, partners := named[0], d.partners(named[0])
 	like, text := 0, name(first)
 	for _, p := range named[1:] {
 		if alike(p, first) {
@@ -181,8 +181,8 @@ func (d *device) who(name func(*gpu.Process) string) string {
 	switch {
 	case like > 0:
 		text += " with " + Plural(like, "more like it", "more like it")
-	case len(with) > 0:
-		text += " together with " + name(with[0])
+	case len(partners) > 0:
+		text += " together with " + name(partners[0])
 		if rest--; rest > 0 {
 			return text + " and " + Plural(rest, "other process", "other processes")
 		}
@@ -191,7 +191,7 @@ func (d *device) who(name func(*gpu.Process) string) string {
 }
 
 // beside are those at work that run something else than the first, and do a good part too.
-func (d *device) beside(first *gpu.Process) []*gpu.Process {
+func (d *device) partners(first *gpu.Process) []*gpu.Process {
 	return slices.DeleteFunc(slices.Clone(d.named()[1:]), func(p *gpu.Process) bool {
 		return alike(p, first) || d.part(p)*5 < d.part(first)*2
 	})
@@ -229,7 +229,7 @@ func (d *device) hidden() bool {
 	if d.m.work.account(first) == nil {
 		recent = d.util
 	}
-	return has(share) && recent >= 20 && d.together() < 0.2*recent && d.util >= 20 && d.accountShare(first) < 0.2*recent
+	return present(share) && recent >= 20 && d.together() < 0.2*recent && d.util >= 20 && d.accountShare(first) < 0.2*recent
 }
 
 // accountShare is what a process used of late.
@@ -248,7 +248,7 @@ func (d *device) named() []*gpu.Process {
 	d.worth = make([]*gpu.Process, 0, len(d.culprits))
 	least := max(idleBelow, 0.1*highest(processShare(d.culprits[0]), 0))
 	for i, p := range d.culprits {
-		if share := processShare(p); i == 0 || !has(share) || share >= least {
+		if share := processShare(p); i == 0 || !present(share) || share >= least {
 			d.worth = append(d.worth, p)
 		}
 	}
@@ -257,7 +257,7 @@ func (d *device) named() []*gpu.Process {
 
 // guessed reports whether only the power speaks for work.
 func (d *device) guessed() bool {
-	return !has(d.util) && !(d.video >= idleBelow) &&
+	return !present(d.util) && !(d.video >= idleBelow) &&
 		!slices.ContainsFunc(d.culprits, func(p *gpu.Process) bool { return processShare(p) >= idleBelow })
 }
 
@@ -278,7 +278,7 @@ func (d *device) blame() Confidence {
 		return Low
 	}
 	switch {
-	case has(processShare(d.culprits[0])) && share*2 >= busy && share >= 1 && !d.contradicted():
+	case present(processShare(d.culprits[0])) && share*2 >= busy && share >= 1 && !d.contradicted():
 		return High
 	case share >= 1, len(d.culprits) == 1:
 		return Medium

@@ -97,8 +97,8 @@ func driverError(d *device, f *finding) {
 	f.Since = newest.last
 	f.fact(newest.fact, newest.what)
 	f.fact("count", fmt.Sprint(newest.count))
-	if by := newest.culprit; by.PID != 0 {
-		f.fact("process", textOf(cmp.Or(by.Name, fmt.Sprint(by.PID))))
+	if culprit := newest.culprit; culprit.PID != 0 {
+		f.fact("process", textOf(cmp.Or(culprit.Name, fmt.Sprint(culprit.PID))))
 	}
 	f.happened("last", newest.last)
 }
