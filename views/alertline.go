@@ -187,8 +187,8 @@ func newAlertItem(a *alert.Alert, in *Input, page string) AlertItem {
 	if a.State != alert.Firing {
 		out.Kind = alertStateName(a.State)
 	}
-	if by := a.Acknowledged; by != nil {
-		out.Said = saying(acknowledgedText, by.By, by.Comment)
+	if ack := a.Acknowledged; ack != nil {
+		out.Said = saying(acknowledgedText, ack.By, ack.Comment)
 	}
 	return out
 }
@@ -209,9 +209,9 @@ func later(a, b time.Time) time.Time {
 }
 
 // saying is what somebody did, who did it, and what they say of it.
-func saying(did, by, comment string) string {
-	if by = clean(by, longestName); by != "" {
-		did = didBy(did, by)
+func saying(did, who, comment string) string {
+	if who = clean(who, longestName); who != "" {
+		did = didBy(did, who)
 	}
 	if comment = clean(comment, longestSentence); comment != "" {
 		did = didSaying(did, comment)
@@ -245,22 +245,22 @@ func (in *Input) summary(alerts []alert.Alert) string {
 	var first *alert.Alert
 	for i := range alerts {
 		a := &alerts[i]
-		of := gpu.Identity{Node: a.Device.Node, UUID: a.Device.UUID}
+		about := gpu.Identity{Node: a.Device.Node, UUID: a.Device.UUID}
 		if !a.About() {
-			of.Source = a.Device.Source
+			about.Source = a.Device.Source
 		}
-		if seen[of] {
+		if seen[about] {
 			continue
 		}
-		if seen[of] = true; first == nil {
+		if seen[about] = true; first == nil {
 			first = a
 		}
 		k := kind{in.isNow(a), a.Noun(), 1}
-		at := slices.IndexFunc(kinds, func(other kind) bool { return other.is == k.is && other.noun == k.noun })
-		if at < 0 {
+		found := slices.IndexFunc(kinds, func(other kind) bool { return other.is == k.is && other.noun == k.noun })
+		if found < 0 {
 			kinds = append(kinds, k)
 		} else {
-			kinds[at].n++
+			kinds[found].n++
 		}
 	}
 	if len(seen) == 1 {

@@ -127,12 +127,12 @@ func (g *Group) squares() (out []square) {
 	paths := make([][]byte, 0, 4)
 	for i := range g.Spots {
 		class := g.Spots[i].class()
-		at := slices.IndexFunc(out, func(q square) bool { return q.class == class })
-		if at < 0 {
-			at, out, paths = len(out), append(out, square{class: class}), append(paths, make([]byte, 0, 32*len(g.Spots)))
+		found := slices.IndexFunc(out, func(q square) bool { return q.class == class })
+		if found < 0 {
+			found, out, paths = len(out), append(out, square{class: class}), append(paths, make([]byte, 0, 32*len(g.Spots)))
 		}
-		p := append(strconv.AppendInt(append(paths[at], 'M'), int64(i%columns), 10), ".14 "...)
-		paths[at] = append(strconv.AppendInt(p, int64(i/columns), 10), ".14h.58v.58h-.58z"...)
+		p := append(strconv.AppendInt(append(paths[found], 'M'), int64(i%columns), 10), ".14 "...)
+		paths[found] = append(strconv.AppendInt(p, int64(i/columns), 10), ".14h.58v.58h-.58z"...)
 	}
 	for i := range out {
 		out[i].path = string(paths[i])
@@ -161,7 +161,7 @@ type deviceColor struct {
 
 type deviceOrder struct {
 	name, label string
-	of          func(*gpu.Device) number
+	reading     func(*gpu.Device) number
 }
 
 // colors are what the color of tiles and squares can stand for, with the meter that has it.
@@ -316,10 +316,10 @@ func (l *GPUList) cards(in *Input, all []glance, shown func(*glance) bool) (card
 	}
 	slices.SortStableFunc(cards, func(a, b *glance) int {
 		pinned := either01(b.pinned) - either01(a.pinned)
-		if pinned != 0 || order.of == nil {
+		if pinned != 0 || order.reading == nil {
 			return pinned
 		}
-		return compareNumbers(order.of(b.device), order.of(a.device))
+		return compareNumbers(order.reading(b.device), order.reading(a.device))
 	})
 	if len(cards) == 0 {
 		l.Left = either(in.Choices.Of("show") == "busy", noneBusy, noProblem)
@@ -362,7 +362,7 @@ func (l *GPUList) spots(in *Input, all []glance, shown func(*glance) bool, tile 
 	}
 	for _, m := range groups {
 		g := newGroup(in, m.list, several, l.Shape)
-		g.Of, g.Title = m.of, m.title
+		g.Of, g.Title = m.group, m.title
 		for i := range m.list {
 			var s Spot
 			if l.Shape == Squares {
@@ -381,25 +381,25 @@ func (l *GPUList) spots(in *Input, all []glance, shown func(*glance) bool, tile 
 
 // members are the devices of a group, and the group of nodes that it is in.
 type members struct {
-	list      []glance
-	of, title string
+	list         []glance
+	group, title string
 }
 
 // part puts the nodes into the groups that the address asks for, and leaves out what is not asked for.
 func (l *GPUList) part(in *Input, groups []members) []members {
-	if by := in.grouping(); by.name != "" {
+	if chosen := in.grouping(); chosen.name != "" {
 		for i := range groups {
 			g := &groups[i]
 			if m := in.member(g.list[0].device.Node); m != nil {
-				of := by.of(m)
-				g.of, g.title = asked(of), by.title(of)
+				value := chosen.value(m)
+				g.group, g.title = asked(value), chosen.title(value)
 			}
 		}
-		if of := in.Choices.Of("of"); of != "" {
-			groups = slices.DeleteFunc(groups, func(g members) bool { return g.of != of })
+		if value := in.Choices.Of("of"); value != "" {
+			groups = slices.DeleteFunc(groups, func(g members) bool { return g.group != value })
 		}
 		slices.SortStableFunc(groups, func(a, b members) int {
-			return cmp.Or(either01(a.of == nowhere)-either01(b.of == nowhere), strings.Compare(a.of, b.of))
+			return cmp.Or(either01(a.group == nowhere)-either01(b.group == nowhere), strings.Compare(a.group, b.group))
 		})
 	}
 	var from, to int

@@ -273,9 +273,9 @@ func newTitle(devices []*gpu.Device) string {
 }
 
 // highest is the highest reading of the devices that answer, and whose it is.
-func highest(devices []*gpu.Device, of func(*gpu.Device) number) (most number, whose *gpu.Device) {
+func highest(devices []*gpu.Device, measure func(*gpu.Device) number) (most number, whose *gpu.Device) {
 	for _, d := range devices {
-		if n := of(d); d.State == gpu.StateOK && n.over(most) {
+		if n := measure(d); d.State == gpu.StateOK && n.over(most) {
 			most, whose = n, d
 		}
 	}
@@ -299,12 +299,12 @@ func newDriver(drivers []gpu.Driver) string {
 }
 
 // memoryTotal says how many devices are not in the sum, since they use the machine's memory.
-func memoryTotal(t gpu.Totals, of string) Figure {
-	out := Figure{Key: "memory", Label: "GPU memory", Value: show(mebi(t.MemoryUsed), memory), Remark: of}
+func memoryTotal(t gpu.Totals, most string) Figure {
+	out := Figure{Key: "memory", Label: "GPU memory", Value: show(mebi(t.MemoryUsed), memory), Remark: most}
 	switch {
 	case t.Unified == 0:
 	case t.MemoryUsed.Present():
-		out.Remark = strings.TrimPrefix(of+", "+withoutUnified(gpuCount(t.Unified)), ", ")
+		out.Remark = strings.TrimPrefix(most+", "+withoutUnified(gpuCount(t.Unified)), ", ")
 	default:
 		out.Value = missing(machinesMemory)
 	}
@@ -312,13 +312,13 @@ func memoryTotal(t gpu.Totals, of string) Figure {
 }
 
 // limits adds up limits, if the same devices make the total: others can't be compared.
-func limits(devices []*gpu.Device, of func(*gpu.Device) (value, limit number)) number {
+func limits(devices []*gpu.Device, measure func(*gpu.Device) (value, limit number)) number {
 	var sum number
 	for _, d := range devices {
 		if d.State != gpu.StateOK {
 			continue
 		}
-		value, limit := of(d)
+		value, limit := measure(d)
 		if value.trusted() != limit.trusted() {
 			return number{}
 		}

@@ -474,11 +474,11 @@ func newBus(d *gpu.Device) string {
 
 // newHeld says what slows the work down, and whether it is at its power limit, which is normal.
 func newHeld(reasons gpu.ClockEventReasons) (slowed string, limited bool) {
-	var by []string
+	var names []string
 	for _, h := range held {
-		if reasons&h.reason != 0 && !slices.Contains(by, h.text) {
-			by = append(by, h.text)
+		if reasons&h.reason != 0 && !slices.Contains(names, h.text) {
+			names = append(names, h.text)
 		}
 	}
-	return list(by), reasons&gpu.ReasonPowerCap != 0
+	return list(names), reasons&gpu.ReasonPowerCap != 0
 }

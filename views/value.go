@@ -61,14 +61,14 @@ func shown(r gpu.Reading[string], limit int) Value {
 }
 
 // around are what stands before and after the moment in a value, and that.
-func (v Value) around() (before, at, after string) {
+func (v Value) split() (before, clock, after string) {
 	t, err := time.Parse(time.RFC3339, v.At)
 	if err != nil {
 		return v.Text, "", ""
 	}
-	at = moment(t)
-	before, after, _ = strings.Cut(v.Text, at)
-	return before, at, after
+	clock = moment(t)
+	before, after, _ = strings.Cut(v.Text, clock)
+	return before, clock, after
 }
 
 // parted are a figure and its unit, which may be empty.
