@@ -321,7 +321,7 @@ func cpuCooling(l *lone) *machineFinding {
 	if !l.cooling {
 		return nil
 	}
-	who, process := "work", "work that has ended"
+	who, process := someWork, someEndedWork
 	if m.who.Count > 0 {
 		who, process = ShortName(asProcess(&m.who)), hostProcess(&m.who)
 	}
@@ -413,7 +413,7 @@ func atRest(l *lone) *machineFinding {
 		words = restFansOffWords
 	}
 	if present(l.cpu) {
-		load = ", with its CPU at " + withUnit(l.cpu, "%")
+		load = withItsCPUAt(withUnit(l.cpu, "%"))
 	}
 	sure := High
 	switch {

@@ -201,7 +201,7 @@ func (a *Answer) say() string {
 	clauses = append(clauses, lead.Sentence)
 	busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != lead })
 	if len(busy) > 0 {
-		clauses = append(clauses, Plural(len(busy), "other GPU is", "other GPUs are")+" at work")
+		clauses = append(clauses, othersAtWork(len(busy)))
 	}
 	clauses = append(clauses, a.otherDevices(lead)...)
 	return together(slices.Concat(clauses, after, a.absentees()))

@@ -283,9 +283,9 @@ func fanAtRest(d *device, f *finding) {
 	case d.fan >= 45 && mild && d.m.within(2 * time.Minute)[0].fan >= d.fan+2 && d.m.fallen(2*time.Minute) >= 1.5:
 		f.say(Medium, fanLateWords(speed, temp+d.afterWork()))
 	case d.fan >= 45 && mild && !(d.fan <= least+4 && d.fan < 60):
-		though, advice := "though nothing works", mayFollowUnshown
+		though, advice := thoughNothingWorks, mayFollowUnshown
 		if d.doing == working {
-			though = "though the GPU is cool"
+			though = thoughCool
 		}
 		if present(d.hotSpot) && present(memory) {
 			advice = mayFollowCurve
@@ -294,9 +294,9 @@ func fanAtRest(d *device, f *finding) {
 	case follows && (offBefore || d.m.rises() || d.age(d.m.awake) >= settling):
 		f.fanName, f.Evidence = "", nil
 	case offBefore && present(stop) && d.fan <= 60:
-		f.say(High, fanHeldWords(speed, temp+d.afterWork(), "it only stops at "+withUnit(stop, "°C")))
+		f.say(High, fanHeldWords(speed, temp+d.afterWork(), stopsOnlyAt(withUnit(stop, "°C"))))
 	case offBefore && d.fan <= 45:
-		f.say(Medium, fanHeldWords(speed, temp+d.afterWork(), "it stops at a lower temperature than it starts at"))
+		f.say(Medium, fanHeldWords(speed, temp+d.afterWork(), stopsLower))
 	case slowest && d.fan < 60 && cool, (d.fan <= least+4 || d.fan <= 5) && d.fan < 45: // one that is warm may never have been slower while gpuwhy watched
 		f.say(Medium, fanFloorWords(speed, temp))
 	default:

@@ -338,7 +338,7 @@ func (a *Answer) sayOfAll(silent *Member, unread string) {
 		a.Sentence = "On " + textOf(first.Device.Node) + ", " + inside(a.Sentence)
 	}
 	if n := t[Silent]; n > 0 {
-		parts := []string{a.Sentence, Plural(n, "node is silent", "nodes are silent")}
+		parts := []string{a.Sentence, silentNodes(n)}
 		if worst == Silent {
 			slices.Reverse(parts)
 		}
@@ -365,8 +365,8 @@ func Outlived(s *gpu.Snapshot, last *Answer, why gpu.Advice) Answer {
 		return Layers{Headline: past, Past: past, Facts: l.Facts, Action: Action{Text: Advice(textOf(why.Try))}}
 	}
 	out.Time, out.Layers = last.Time, then(&last.Layers)
-	what := cmp.Or(textOf(why.What), "nothing comes of this node")
-	out.Sentence = sentence(capital(what), "when it was last heard, "+inside(strings.TrimRight(out.Headline, ".")))
+	what := cmp.Or(textOf(why.What), nothingComes)
+	out.Sentence = sentence(capital(what), lastHeard(inside(strings.TrimRight(out.Headline, "."))))
 	// What was said first stays first: a page shows the device that its headline is about.
 	place := func(d *DeviceAnswer) int {
 		for i, was := range last.ranked {
@@ -384,7 +384,7 @@ func Outlived(s *gpu.Snapshot, last *Answer, why gpu.Advice) Answer {
 			continue
 		}
 		d.Layers = then(&last.Devices[j].Layers)
-		d.Sentence = sentence(capital(what), "when it was last heard, "+inside(strings.TrimRight(d.Headline, ".")))
+		d.Sentence = sentence(capital(what), lastHeard(inside(strings.TrimRight(d.Headline, "."))))
 	}
 	return out
 }

@@ -39,7 +39,7 @@ func limitedByHeat(d *device, f *finding) {
 	if present(d.temp) {
 		temp = " (" + withUnit(d.temp, "°C")
 		if left := d.slowdown - d.temp; left >= 1 { // the driver acts first
-			below = ", " + withUnit(left, "°C") + " below where its hardware slows itself down"
+			below = ", " + belowSlowdown(withUnit(left, "°C"))
 		}
 		temp, below = temp+")", temp+below+")"
 	}

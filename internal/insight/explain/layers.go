@@ -117,7 +117,7 @@ func (d *device) blamed(kind Kind) (w whose) {
 			case 1:
 				w = whose{w.name + " and " + ShortName(partners[0]), true}
 			default:
-				w = whose{w.name + " and others", true}
+				w = whose{manyNames(w.name), true}
 			}
 		}
 	case CoolingDown:
@@ -127,7 +127,7 @@ func (d *device) blamed(kind Kind) (w whose) {
 			}
 			break
 		}
-		if w.name = "unseen work"; hottest != nil {
+		if w.name = unseenWork; hottest != nil {
 			w.name = ShortName(&hottest.process)
 		}
 	case HeldAwake:
@@ -158,12 +158,12 @@ func (d *device) headline(first *finding) (now, past string) {
 		}
 	}
 	if first.Kind == Work && first.Case == caseProcesses && d.video >= idleBelow && d.video > orElse(d.util, 0) {
-		does := "decoding video"
+		does := decodingVideo
 		switch {
 		case believed(d.Utilization.Video, 0, 100) >= d.video:
-			does = "encoding or decoding video"
+			does = anyVideo
 		case believed(d.Utilization.Encoder, 0, 100) >= d.video:
-			does = "encoding video"
+			does = encodingVideo
 		}
 		return videoHeadline(h, does, d.fan > 0 || d.rpm > 0)
 	}
@@ -190,7 +190,7 @@ func (d *device) layers(first *finding, others []Cause) Layers {
 		}
 	}
 	if first.Kind == Work && len(d.named()) > 1 {
-		rest = append(rest, Plural(len(d.named())-1, "other process works", "other processes work")+" on it")
+		rest = append(rest, othersWork(len(d.named())-1))
 	}
 	for _, c := range others {
 		said := func(f Fact) bool { return f.Text == c.Short }
@@ -210,15 +210,15 @@ func (d *device) sinceThen() string {
 	switch {
 	case c == nil, c.unseen:
 	case c.released:
-		return "let go"
+		return letGo
 	default:
 		if h := d.m.work.hottest(); h != nil {
 			if p := d.livesOn(&h.process); p != nil && processShare(p) >= 1 && processShare(p) < strong {
-				return "slowed down"
+				return slowedDown
 			}
 		}
 	}
-	return "stopped"
+	return stopped
 }
 
 // facts are the readings that say most about a kind of cause.
@@ -327,7 +327,7 @@ func (a *Answer) layerAlone(found []machineFinding) {
 		c := &a.Machine[lead]
 		a.Layers = Layers{Headline: c.Headline, Past: found[lead].past, Action: Action{c.Advice, c.command}}
 		if c.command != "" {
-			a.Ways = []Way{{"End", c.command}}
+			a.Ways = []Way{{endIt, c.command}}
 		} else if c.Advice != "" {
 			a.Ways = []Way{{c.Advice, ""}}
 		}
@@ -368,7 +368,7 @@ func (a *Answer) otherDevices(lead *DeviceAnswer) (out []string) {
 		}
 		text := strings.TrimRight(first.Headline, ".")
 		if n > 1 && more != "" {
-			text += ", and " + Plural(n-1, "another one is ", "others are ") + more
+			text += alsoOthers(n-1, more)
 		}
 		out = append(out, text)
 	}

@@ -122,7 +122,7 @@ func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []machineFin
 	}
 	sure := Medium
 	if present(cpu) {
-		where = ", with the CPU at " + withUnit(cpu, "°C")
+		where = withCPUAt(withUnit(cpu, "°C"))
 		if cpu >= hotCPU && strings.Contains(what, "CPU") {
 			sure = High
 		}

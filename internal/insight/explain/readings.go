@@ -97,7 +97,7 @@ func (d *device) memoryUse() string {
 		return ""
 	}
 	gib := func(b gpu.Bytes) string { return strconv.FormatFloat(float64(b)/(1<<30), 'f', 1, 64) }
-	return gib(used) + " of " + gib(total) + " GiB of memory in use"
+	return memoryInUse(gib(used), gib(total))
 }
 
 func (d *device) reportsAnything() bool {
@@ -163,29 +163,29 @@ func notKnowable(d *device, f *finding) {
 	never := func(what string, q gpu.Quality, try string) {
 		switch q {
 		case gpu.NotSupported:
-			miss(what, "not offered by this product or driver", what+" (not offered by this product or driver)", "")
+			miss(what, "not offered by this product or driver", notOffered(what), "")
 		case gpu.NotPermitted:
-			miss(what, "not permitted", what+" (not permitted)", try)
+			miss(what, "not permitted", notPermitted(what), try)
 		}
 	}
-	never("which processes use it", d.Processes.Quality(), "run gpuwhy as root, or with the rights that the driver asks for")
+	never(whichProcesses, d.Processes.Quality(), runWithRights)
 	if pids := d.strangers(); len(pids) > 0 {
 		try := ""
 		if len(d.s.Notes) == 0 {
-			try = "start gpuwhy with a view of the host's processes (in a container: --pid=host)"
+			try = viewOfHost
 		}
 		miss("processes without a name", strings.Join(pids, ", "),
-			"who runs "+Plural(len(pids), "process", "processes")+" without a name", try)
+			whoRuns(len(pids)), try)
 	}
 	whole := d.Utilization.GPU.Quality()
 	if whole == gpu.NotSupported && d.Modes.MIG.Or(false) {
 		miss("utilization", "not offered while the GPU is cut into instances (MIG)",
-			"how busy it is, which the driver does not say of a GPU that is cut into instances (MIG)", "")
+			howBusyMIG, "")
 	} else {
-		never("how busy it is", whole, "")
+		never(howBusy, whole, "")
 	}
-	never("how hot it is", d.Thermal.GPU.Quality(), "")
-	never("what it draws", d.Power.Draw.Quality(), "")
+	never(howHot, d.Thermal.GPU.Quality(), "")
+	never(whatItDraws, d.Power.Draw.Quality(), "")
 	if len(missing) > 0 {
 		f.say(High, missingWords(strings.Join(missing, "; "), strings.Join(tries, " ")))
 		f.minor = true
@@ -231,13 +231,13 @@ func idleness(list []gpu.Process) string {
 	known := !slices.ContainsFunc(list, func(p gpu.Process) bool { return !present(processShare(&p)) })
 	switch {
 	case len(list) == 0:
-		return "nothing runs on it"
+		return nothingRuns
 	case !known:
-		return "no process on it is seen to do anything"
+		return noneSeenAtWork
 	case len(list) == 1:
-		return "the one process on it does nothing"
+		return oneDoesNothing
 	default:
-		return fmt.Sprintf("none of the %d processes on it does anything", len(list))
+		return noneDoesAnything(len(list))
 	}
 }
 

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -19,7 +18,7 @@ func coolingDown(d *device, f *finding) {
 	f.heat(d)
 	ends := ""
 	if left, known := d.m.toQuiet(); known {
-		ends = ", and should be quiet in about " + Span(roundUp(left))
+		ends = quietIn(Span(roundUp(left)))
 	}
 	f.readAt = c.begun
 	f.figure("temperature when it began", c.startTemp, "°C").readAt = d.readAt
@@ -35,12 +34,12 @@ func coolingDown(d *device, f *finding) {
 	}
 	f.Since, f.readAt = c.begun, c.begun
 	since := d.age(c.begun)
-	ago := "just now"
+	ago := justNow
 	if since >= 2*time.Second {
-		ago = Span(since) + " ago"
+		ago = agoText(Span(since))
 	}
 	if c.released {
-		who := "something that is not listed"
+		who := unlistedHolder
 		if c.holder.PID != 0 {
 			who = ProcessName(&c.holder)
 			f.fact("kept it awake", who)
@@ -63,20 +62,20 @@ func coolingDown(d *device, f *finding) {
 	if !d.byRPM {
 		f.figure("fan when it ended", w.endFan, "%")
 	}
-	how := ", which left it "
+	how := leftIt
 	listed := d.livesOn(p)
 	lives := listed != nil
 	switch {
 	case p == nil:
-		how = " that stopped "
+		how = thatStopped
 	case lives && processShare(listed) >= 1 && processShare(listed) < strong:
-		how = ", which slowed down to " + withUnit(processShare(listed), "%") + " of the GPU "
+		how = slowedDownTo(withUnit(processShare(listed), "%"))
 		f.figure("work of "+who, processShare(listed), "%")
 	case lives:
-		how = ", which stopped working "
+		how = stoppedWorking
 	}
 	if earlier {
-		ago = "earlier"
+		ago = earlierText
 	}
 	words := coolingWords
 	if since < settling && d.load() > 0.35 {
@@ -192,9 +191,9 @@ func heldAwake(d *device, f *finding) {
 	if more := d.power - d.idleWatts; more > 3 {
 		f.readAt = time.Time{}
 		f.figure("power at rest", d.idleWatts, "W").readAt = d.readAt
-		extra = ", " + withUnit(more, "W") + " above its idle draw"
+		extra = aboveIdle(withUnit(more, "W"))
 	} else if d.fast() {
-		extra = ": its clocks are up"
+		extra = clocksUp
 	}
 	locked := d.reasons&gpu.ReasonApplicationClocks != 0
 	if locked {
@@ -239,7 +238,7 @@ func heldAwake(d *device, f *finding) {
 		for _, p := range firsts(holders, 4) {
 			who := ProcessName(p)
 			if gone(p) && !d.m.sawAlive(p) && !p.Facts.Name.Present() {
-				who = fmt.Sprintf("a process that gpuwhy can't see (pid %d)", p.PID)
+				who = hiddenProcess(strconv.Itoa(p.PID))
 			}
 			f.figure("memory held by "+who, memoryOf(p), "MiB")
 		}
@@ -361,12 +360,12 @@ func idle(d *device, f *finding) {
 	busy, sure := "", High
 	switch {
 	case d.util >= strong && d.m.lightly(): // the clocks are slow, so that a little keeps it busy
-		busy = " but for a little that makes no heat (" + withUnit(d.util, "%") + " busy)"
+		busy = butForALittle(withUnit(d.util, "%"))
 		if !present(d.idleWatts) {
 			sure = Medium
 		}
 	case d.util >= strong: // one reading, that nothing else shows, or not yet
-		busy, sure = " but for a moment at "+withUnit(d.util, "%"), Medium
+		busy, sure = butForAMoment(withUnit(d.util, "%")), Medium
 	case present(d.util):
 		busy = " at " + withUnit(d.util, "%")
 		if d.costs() && mean(d.m.within(pause), func(p point) float64 { return p.busy }) >= 0.8*idleBelow {

@@ -228,7 +228,7 @@ func others(n int) string {
 	if n <= 0 {
 		return ""
 	}
-	return " with " + Plural(n, "other process", "other processes")
+	return withOthers(n)
 }
 
 // summary is such as "71 °C, 431 W of 450 W, fan at 66 %".

@@ -1302,6 +1302,145 @@ func missingWords(missing, advice string) wording {
 	}
 }
 
+// Parts of the sentences above.
+
+// How somebody works, behind "busy" or "keeps GPU 0 busy": " in bursts, 40 % of the time", "again for 37 s, 24 min in all".
+const (
+	inBursts     = " in bursts"
+	withUnlisted = ", together with work that is not listed"
+)
+
+func partOfTime(share string) string   { return ", " + share + " of the time" }
+func withVideo(share string) string    { return " with video at " + share }
+func atAbout(share string) string      { return " at about " + share }
+func againFor(now, all string) string  { return "again for " + now + ", " + all + " in all" }
+func butForAMoment(busy string) string { return " but for a moment at " + busy }
+func butForALittle(busy string) string {
+	return " but for a little that makes no heat (" + busy + " busy)"
+}
+
+// Who works: "python (pid 4242, alice) together with blender (pid 77, bob) and 2 other processes".
+func moreLikeIt(n int) string            { return " with " + Plural(n, "more like it", "more like it") }
+func togetherWith(partner string) string { return " together with " + partner }
+func andOthers(n int) string             { return " and " + Plural(n, "other process", "other processes") }
+func withOthers(n int) string            { return " with " + Plural(n, "other process", "other processes") }
+func manyNames(first string) string      { return first + " and others" }
+func othersWork(n int) string {
+	return Plural(n, "other process works", "other processes work") + " on it"
+}
+func othersAtWork(n int) string { return Plural(n, "other GPU is", "other GPUs are") + " at work" }
+func alsoOthers(n int, are string) string {
+	return ", and " + Plural(n, "another one is ", "others are ") + are
+}
+func hiddenProcess(pid string) string { return "a process that gpuwhy can't see (pid " + pid + ")" }
+
+const (
+	unseenWork    = "unseen work"
+	encodingVideo = "encoding video"
+	decodingVideo = "decoding video"
+	anyVideo      = "encoding or decoding video"
+)
+
+// Why nobody can be named.
+const (
+	noneListedExplains = "no process that is listed explains it"
+	noneIsListed       = "no process is listed that explains it"
+	noneSeenExplains   = "no process that gpuwhy may see explains it"
+	driverDoesNotSay   = "the driver does not say which process it is"
+)
+
+// What the processes of a device with a stuck counter do.
+const (
+	nothingRuns    = "nothing runs on it"
+	noneSeenAtWork = "no process on it is seen to do anything"
+	oneDoesNothing = "the one process on it does nothing"
+)
+
+func noneDoesAnything(n int) string {
+	return "none of the " + strconv.Itoa(n) + " processes on it does anything"
+}
+
+// How work ended, between who did it and when: "python (pid 4242, alice), which left it 40 s ago".
+const (
+	leftIt         = ", which left it "
+	thatStopped    = " that stopped "
+	stoppedWorking = ", which stopped working "
+	earlierText    = "earlier"
+	justNow        = "just now"
+	unlistedHolder = "something that is not listed" // "cooling down after something that is not listed kept it awake"
+)
+
+func slowedDownTo(share string) string { return ", which slowed down to " + share + " of the GPU " }
+func agoText(span string) string       { return span + " ago" }
+func quietIn(span string) string       { return ", and should be quiet in about " + span }
+
+// The same in the line below a headline, before "40 s ago".
+const (
+	letGo      = "let go"
+	slowedDown = "slowed down"
+	stopped    = "stopped"
+)
+
+// What shows that a device is awake, behind "keeps GPU 0 awake".
+const clocksUp = ": its clocks are up"
+
+func aboveIdle(watts string) string { return ", " + watts + " above its idle draw" }
+
+// "(71 °C, 24 °C below where its hardware slows itself down)"
+func belowSlowdown(degrees string) string {
+	return degrees + " below where its hardware slows itself down"
+}
+
+// What a fan at rest goes by.
+const (
+	thoughNothingWorks = "though nothing works"
+	thoughCool         = "though the GPU is cool"
+	stopsLower         = "it stops at a lower temperature than it starts at"
+)
+
+func stopsOnlyAt(temp string) string { return "it only stops at " + temp }
+
+// "GPU 0 is reserved by pod ml/train-0, which has no process on it"
+const noProcessOnIt = "no process on it"
+
+func noProcessFor(span string) string { return "had no process on it for " + span }
+
+// What can't be told of a device, and what would show it.
+const (
+	whichProcesses = "which processes use it"
+	howBusy        = "how busy it is"
+	howBusyMIG     = "how busy it is, which the driver does not say of a GPU that is cut into instances (MIG)"
+	howHot         = "how hot it is"
+	whatItDraws    = "what it draws"
+	runWithRights  = "run gpuwhy as root, or with the rights that the driver asks for"
+	viewOfHost     = "start gpuwhy with a view of the host's processes (in a container: --pid=host)"
+)
+
+func whoRuns(n int) string {
+	return "who runs " + Plural(n, "process", "processes") + " without a name"
+}
+func notOffered(what string) string         { return what + " (not offered by this product or driver)" }
+func notPermitted(what string) string       { return what + " (not permitted)" }
+func memoryInUse(used, total string) string { return used + " of " + total + " GiB of memory in use" }
+
+// What makes a device at work quieter: "End or pause python (pid 4242, alice). Or let it run with less heat …".
+func endOrPause(what string) string { return "End or pause " + what }
+func orLessPower(uuid, watts string) string {
+	return "Or let it run with less heat and noise, and a little more slowly: nvidia-smi -i " + uuid + " -pl " + watts + ", as root."
+}
+
+// The same as a list of things to do, each with its command.
+const (
+	letItRest = "Let it rest"
+	resetIt   = "Reset it"
+	pauseIt   = "Pause"
+	endIt     = "End"
+	seeWhy    = "See why"
+)
+
+func capAt(watts string) string   { return "Cap at " + watts }
+func orCapAt(watts string) string { return "Or cap its power at " + watts + "." } // without a command
+
 // Causes of the machine, which are about no single device.
 
 // A machineWording is what such a cause says.
@@ -1634,3 +1773,19 @@ func fleetNone(v verbs, s Standing) string {
 	}
 	return ", and none " + v.is + " at work"
 }
+
+func silentNodes(n int) string { return Plural(n, "node is silent", "nodes are silent") }
+
+// What is said of a node of which nothing comes any more: "when it was last heard, train.py was heating GPU 6".
+const nothingComes = "nothing comes of this node"
+
+func lastHeard(was string) string { return "when it was last heard, " + was }
+
+// Parts of sentences about the machine: ", with the CPU at 91 °C".
+const (
+	someWork      = "work"
+	someEndedWork = "work that has ended"
+)
+
+func withCPUAt(temp string) string    { return ", with the CPU at " + temp }
+func withItsCPUAt(busy string) string { return ", with its CPU at " + busy }

@@ -190,6 +190,7 @@ func TestWords(t *testing.T) {
 	} {
 		headline(tally.headline("n1", "the GPU is lost"))
 	}
+	parts(t, &b)
 	calledIn(t, b.String())
 	if flag.Lookup("update").Value.String() == "true" { // see sim_test.go
 		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
@@ -218,6 +219,52 @@ func lines(indent string, texts ...string) string {
 		}
 	}
 	return b.String()
+}
+
+// parts are the parts of sentences in words.go: its constants as they are written, and its functions with example values.
+func parts(t *testing.T, b *strings.Builder) {
+	text := map[string]func(string) string{
+		"endHolder": endHolder, "partOfTime": partOfTime, "withVideo": withVideo, "atAbout": atAbout, "butForAMoment": butForAMoment, "butForALittle": butForALittle,
+		"togetherWith": togetherWith, "manyNames": manyNames, "hiddenProcess": hiddenProcess, "slowedDownTo": slowedDownTo, "agoText": agoText, "quietIn": quietIn,
+		"aboveIdle": aboveIdle, "belowSlowdown": belowSlowdown, "stopsOnlyAt": stopsOnlyAt, "noProcessFor": noProcessFor, "notOffered": notOffered,
+		"notPermitted": notPermitted, "endOrPause": endOrPause, "capAt": capAt, "orCapAt": orCapAt, "lastHeard": lastHeard, "withCPUAt": withCPUAt, "withItsCPUAt": withItsCPUAt,
+	}
+	numbers := map[string]func(int) string{
+		"moreLikeIt": moreLikeIt, "andOthers": andOthers, "withOthers": withOthers, "othersWork": othersWork, "othersAtWork": othersAtWork,
+		"noneDoesAnything": noneDoesAnything, "whoRuns": whoRuns, "silentNodes": silentNodes,
+	}
+	others := map[string]string{
+		"againFor": againFor("37 s", "24 min"), "alsoOthers": alsoOthers(1, "loud") + " |" + alsoOthers(2, "loud"), "memoryInUse": memoryInUse("1.2", "24.0"),
+		"orLessPower": orLessPower("GPU-0", "360"),
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), "words.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString("\n# parts of sentences\n")
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.GenDecl:
+			ast.Inspect(d, func(n ast.Node) bool {
+				if l, is := n.(*ast.BasicLit); is && l.Kind == token.STRING && d.Tok == token.CONST {
+					fmt.Fprintln(b, l.Value)
+				}
+				return true
+			})
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			switch {
+			case text[name] != nil:
+				fmt.Fprintf(b, "%s: %s\n", name, text[name]("…"))
+			case numbers[name] != nil:
+				fmt.Fprintf(b, "%s: %s |%s\n", name, numbers[name](1), numbers[name](2))
+			case others[name] != "":
+				fmt.Fprintf(b, "%s: %s\n", name, others[name])
+			case d.Recv == nil && !strings.HasSuffix(name, "Words") && !strings.HasSuffix(name, "Headline") && !strings.HasPrefix(name, "fleet"):
+				t.Errorf("%s has no example", name)
+			}
+		}
+	}
 }
 
 // calledIn looks that the text has each function of words.go that makes words.

@@ -82,7 +82,7 @@ func (d *device) workLasts() string {
 		if spent.worked < now+pausesFrom { // next to nothing was before the pause
 			return "for " + Span(now)
 		}
-		return "again for " + Span(now) + ", " + Span(spent.worked) + " in all"
+		return againFor(Span(now), Span(spent.worked))
 	}
 }
 
@@ -106,18 +106,18 @@ func (d *device) sayWork(f *finding) {
 	recent := mean(d.m.within(pause/2), func(p point) float64 { return p.busy })
 	switch {
 	case d.m.work.bursts:
-		how += " in bursts"
+		how += inBursts
 		if part := d.m.partAtWork(); present(part) {
-			how += ", " + withUnit(part, "%") + " of the time"
+			how += partOfTime(withUnit(part, "%"))
 			f.readAt = time.Time{}
 			f.figure("part of the time with work", part, "%").readAt = d.readAt
 		}
 	case d.util >= idleBelow && !(d.video > d.util):
 		how += " at " + withUnit(d.util, "%")
 	case d.video >= idleBelow:
-		how += " with video at " + withUnit(d.video, "%")
+		how += withVideo(withUnit(d.video, "%"))
 	case recent >= 1:
-		how += " at about " + withUnit(recent, "%")
+		how += atAbout(withUnit(recent, "%"))
 		f.readAt = time.Time{}
 		f.figure("mean utilization of late", recent, "%").readAt = d.readAt
 	}
@@ -128,7 +128,7 @@ func (d *device) sayWork(f *finding) {
 	case d.hidden() && len(d.culprits) > 0 && processShare(d.culprits[0]) >= idleBelow: // gone, says /proc
 		f.say(sure, hiddenWorkWords(strconv.Itoa(d.culprits[0].PID), how))
 	case d.hidden():
-		f.say(sure, d.nobody(how, "no process that is listed explains it"))
+		f.say(sure, d.nobody(how, noneListedExplains))
 	case len(d.culprits) > 0:
 		switch who := d.who(ProcessName); {
 		case d.guessed():
@@ -136,14 +136,14 @@ func (d *device) sayWork(f *finding) {
 		case d.m.work.bursts:
 			f.say(sure, burstsWords(who, how))
 		case sure < High && processShare(d.culprits[0]) >= 1 && d.together()*2 < d.util:
-			f.say(sure, workWords(sure, who, how, ", together with work that is not listed"))
+			f.say(sure, workWords(sure, who, how, withUnlisted))
 		default:
 			f.say(sure, workWords(sure, who, how, ""))
 		}
 	case d.between():
 		f.say(Medium, comesBackWords(how, ProcessName(&d.m.work.hottest().process)))
 	default:
-		f.say(sure, d.nobody(how, "no process is listed that explains it"))
+		f.say(sure, d.nobody(how, noneIsListed))
 	}
 }
 
@@ -152,9 +152,9 @@ func (d *device) nobody(how, blame string) wording {
 	words := nobodyWords
 	switch {
 	case d.ProcessesPartial.Or(false), d.ProcessesPartial.Quality() == gpu.NotPermitted:
-		words, blame = unseenWorkWords, "no process that gpuwhy may see explains it"
+		words, blame = unseenWorkWords, noneSeenExplains
 	case !d.Processes.Present():
-		blame = "the driver does not say which process it is"
+		blame = driverDoesNotSay
 	}
 	if pods := d.reservedBy("it"); pods != "" && len(d.culprits) == 0 {
 		blame += " (" + pods + ")"
@@ -180,11 +180,11 @@ func (d *device) who(name func(*gpu.Process) string) string {
 	rest := len(named) - 1 - like
 	switch {
 	case like > 0:
-		text += " with " + Plural(like, "more like it", "more like it")
+		text += moreLikeIt(like)
 	case len(partners) > 0:
-		text += " together with " + name(partners[0])
+		text += togetherWith(name(partners[0]))
 		if rest--; rest > 0 {
-			return text + " and " + Plural(rest, "other process", "other processes")
+			return text + andOthers(rest)
 		}
 	}
 	return text + others(rest)
@@ -294,8 +294,7 @@ func (d *device) lessWork() string {
 	if !can {
 		return text + "."
 	}
-	return text + ". Or let it run with less heat and noise, and a little more slowly: nvidia-smi -i " +
-		nameOf(d.UUID) + " -pl " + number(lower) + ", as root."
+	return text + ". " + orLessPower(nameOf(d.UUID), number(lower))
 }
 
 // Culprits are those of the wanted processes that work, busiest first. Where none
@@ -373,12 +372,12 @@ func reserved(d *device, f *finding) {
 		f.figure("further reservations", float64(more), "")
 	}
 	f.figure("processes listed", float64(len(d.Processes.Or(nil))), "")
-	words, nothing := reservedWords, "no process on it"
+	words, nothing := reservedWords, noProcessOnIt
 	if len(gpu.ReservingPods(list)) > 1 {
 		words = reservedBySeveralWords
 	}
 	if lasts := d.age(d.m.unused); lasts >= time.Minute {
-		nothing = "had no process on it for " + Span(lasts)
+		nothing = noProcessFor(Span(lasts))
 	}
 	f.say(High, words(d.reservedBy, nothing))
 }
