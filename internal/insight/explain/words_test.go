@@ -26,9 +26,10 @@ func TestWords(t *testing.T) {
 	reserved := func(it string) string { return it + " is reserved by pod ml/train-0" }
 	var b strings.Builder
 	says := func(name string, w wording) {
-		fmt.Fprintf(&b, "\n# %s: %s\n%s.\n", name, w.name, w.clause(&naming{
+		text := sentence(w.clause(&naming{
 			it: "GPU 0 (RTX 4090)", fan: "fan 2 of GPU 0 (RTX 4090)", readings: ", 71 °C, 431 W of 450 W, fan at 66 %", brackets: " (71 °C, 431 W of 450 W, fan at 66 %)",
 		}))
+		fmt.Fprintf(&b, "\n# %s: %s\n%s\n", name, w.name, text)
 		fmt.Fprintf(&b, "… %s.\n", w.clause(&naming{it: "it", fan: "its fan 2"}))
 		var told []string
 		for _, h := range []heading{{}, {who: short}, {who: short + " and others", several: true}, {who: "a process", left: "4 min"}} {
