@@ -7,7 +7,7 @@ import (
 
 // Of the hour that comes twice each time says which it is, and no other does.
 func TestClock(t *testing.T) {
-	for _, tt := range []struct{ zone, at, want string }{
+	for _, tt := range []struct{ zone, utc, want string }{
 		{"Europe/Berlin", "2026-10-24T23:59:59Z", "01:59"},
 		{"Europe/Berlin", "2026-10-25T00:00:00Z", "02:00 CEST"},
 		{"Europe/Berlin", "2026-10-25T00:59:59Z", "02:59 CEST"},
@@ -25,12 +25,12 @@ func TestClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at, err := time.Parse(time.RFC3339, tt.at)
+		moment, err := time.Parse(time.RFC3339, tt.utc)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Clock(at.In(zone), "15:04"); got != tt.want {
-			t.Errorf("%s in %s is %q, want %q", tt.at, tt.zone, got, tt.want)
+		if got := Clock(moment.In(zone), "15:04"); got != tt.want {
+			t.Errorf("%s in %s is %q, want %q", tt.utc, tt.zone, got, tt.want)
 		}
 	}
 }
