@@ -72,9 +72,9 @@ func (h *heading) Who() string {
 }
 
 // heading is how a headline calls a device, those who are to be named, and the time until it is quiet.
-func (d *device) heading(f *finding) *heading {
+func (d *device) heading(f *finding) heading {
 	who := d.blamed(f.Kind)
-	h := &heading{gpu: d.short(), fans: d.fans(), who: who.name, several: who.several}
+	h := heading{gpu: d.short(), fans: d.fans(), who: who.name, several: who.several}
 	if f.Kind == FanFailing && len(d.Fans.Fans) > 1 && f.fanName != "the fan" {
 		h.fans = f.fanName + " of " + d.short()
 	}

@@ -59,8 +59,8 @@ func unless(so func(*device) bool, find func(*device, *finding)) func(*device, *
 // A finding is a cause before it has its sentence.
 type finding struct {
 	Cause    // its Confidence is High where the rule says nothing else
-	clause   func(*naming) string
-	headline func(*heading) (now, past string)
+	clause   func(naming) string
+	headline func(heading) (now, past string)
 	fanName  string // the fan that it is about: "fan 2"
 	minor    bool   // the device's own sentence leaves it out
 	readAt   time.Time
@@ -77,7 +77,7 @@ func (f *finding) tell(d *device, name string) string {
 	if name == d.name && d.figures != "" {
 		n.readings, n.brackets = ", "+d.figures, " ("+d.figures+")"
 	}
-	return f.clause(&n)
+	return f.clause(n)
 }
 
 func (d *device) cooling() bool { return d.m.cooling != nil }

@@ -14,9 +14,9 @@ import (
 type wording struct {
 	name string // the case on the wire: it stays where the words change
 	// clause is what is so, without a full stop: a sentence is made of one or several.
-	clause func(*naming) string
+	clause func(naming) string
 	// headline is the same in at most ten words, also as what was so, for readings that are old; nil where the kind never comes first.
-	headline func(*heading) (now, past string)
+	headline func(heading) (now, past string)
 	advice   string // sentences; empty where there is nothing to do
 	short    string // two or three words for the line below another headline; empty where it is not worth them
 }
@@ -69,7 +69,7 @@ const (
 
 func fanOffHeadline() (now, past string) { return "Your fan is off.", "Your fan was off." }
 
-func fanOffAtWorkHeadline(h *heading) (now, past string) {
+func fanOffAtWorkHeadline(h heading) (now, past string) {
 	return "Your fan is off, though " + h.who + h.verb(" works", " work") + " on it.", "Your fan was off, though " + h.who + " worked on it."
 }
 
@@ -78,7 +78,7 @@ func fanOffCoolingHeadline() (now, past string) {
 }
 
 // Somebody works with video: "encoding video".
-func videoHeadline(h *heading, does string, fanRuns bool) (now, past string) {
+func videoHeadline(h heading, does string, fanRuns bool) (now, past string) {
 	now, past = h.Who()+h.verb(" is ", " are ")+does, h.Who()+h.verb(" was ", " were ")+does
 	if fanRuns {
 		return now + ", so the fan runs.", past + ", so the fan ran."
@@ -92,8 +92,8 @@ func videoHeadline(h *heading, does string, fanRuns bool) (now, past string) {
 func lostWords(logs, after string) wording {
 	return wording{
 		name:     "state",
-		clause:   func(n *naming) string { return n.it + " is lost: the driver no longer finds it" + after },
-		headline: func(h *heading) (now, past string) { return h.GPU() + " is lost.", h.GPU() + " was lost." },
+		clause:   func(n naming) string { return n.it + " is lost: the driver no longer finds it" + after },
+		headline: func(h heading) (now, past string) { return h.GPU() + " is lost.", h.GPU() + " was lost." },
 		advice:   "Look for " + logs + " in the kernel log, check its power cables and seating, and restart the machine.",
 	}
 }
@@ -102,8 +102,8 @@ func lostWords(logs, after string) wording {
 func offTheBusWords(reason string) wording {
 	return wording{
 		name:   "off the bus",
-		clause: func(n *naming) string { return n.it + " is lost: " + reason },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " is lost: " + reason },
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " has fallen off the bus.", h.GPU() + " had fallen off the bus."
 		},
 	}
@@ -113,8 +113,8 @@ func offTheBusWords(reason string) wording {
 func notListedWords(reason string) wording {
 	return wording{
 		name:   "not listed",
-		clause: func(n *naming) string { return n.it + " is broken: " + reason },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " is broken: " + reason },
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " is broken: the driver does not list it.", h.GPU() + " was broken: the driver did not list it."
 		},
 	}
@@ -124,8 +124,8 @@ func notListedWords(reason string) wording {
 func notAnsweringWords(logs, after string) wording {
 	return wording{
 		name:   "state",
-		clause: func(n *naming) string { return n.it + " is not answering" + after },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " is not answering" + after },
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " does not answer.", h.GPU() + " did not answer."
 		},
 		advice: "Look for " + logs + " in the kernel log; a restart of the machine may be needed.",
@@ -136,8 +136,8 @@ func notAnsweringWords(logs, after string) wording {
 func asleepWords() wording {
 	return wording{
 		name:     "state",
-		clause:   func(n *naming) string { return n.it + " is asleep: the system has powered it down" },
-		headline: func(h *heading) (now, past string) { return h.GPU() + " is asleep.", h.GPU() + " was asleep." },
+		clause:   func(n naming) string { return n.it + " is asleep: the system has powered it down" },
+		headline: func(h heading) (now, past string) { return h.GPU() + " is asleep.", h.GPU() + " was asleep." },
 	}
 }
 
@@ -145,8 +145,8 @@ func asleepWords() wording {
 func noReadingsWords(reason, advice string) wording {
 	return wording{
 		name:   "now",
-		clause: func(n *naming) string { return n.it + " has no readings now" + reason },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " has no readings now" + reason },
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " has no readings now.", h.GPU() + " had no readings now."
 		},
 		advice: advice,
@@ -160,10 +160,10 @@ const offersLittle = "Nothing needs to be done: a part of a GPU in a virtual mac
 func onlyMemoryWords(used string) wording {
 	return wording{
 		name: caseMemoryAlone,
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return "the driver offers no readings of " + n.it + " but its memory (" + used + "): neither temperature nor power, work or fan can be told here"
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return "The driver offers only memory readings of " + h.gpu + ".", "The driver offers only memory readings of " + h.gpu + "."
 		},
 		advice: offersLittle,
@@ -174,10 +174,10 @@ func onlyMemoryWords(used string) wording {
 func noneOfferedWords() wording {
 	return wording{
 		name: "none offered",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return "the driver offers no temperature, power, utilization or fan speed of " + n.it
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return "The driver offers no readings of " + h.gpu + ".", "The driver offers no readings of " + h.gpu + "."
 		},
 		advice: offersLittle,
@@ -192,8 +192,8 @@ const asksForRepair = "its driver asks for a repair"
 func needsResetWords() wording {
 	return wording{
 		name:   string(gpu.FaultNeedsReset),
-		clause: func(n *naming) string { return n.it + " needs a reset, its driver says" + n.brackets },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " needs a reset, its driver says" + n.brackets },
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " needs a reset, its driver says.", h.GPU() + " needed a reset, its driver said."
 		},
 		short: asksForRepair,
@@ -204,10 +204,10 @@ func needsResetWords() wording {
 func needsRestartWords() wording {
 	return wording{
 		name: string(gpu.FaultNeedsRestart),
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return "the machine needs a restart for " + n.it + ", the driver says" + n.brackets
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return "The machine needs a restart for " + h.gpu + ".", "The machine needed a restart for " + h.gpu + "."
 		},
 		short: asksForRepair,
@@ -218,10 +218,10 @@ func needsRestartWords() wording {
 func needsDrainWords() wording {
 	return wording{
 		name: string(gpu.FaultNeedsDrain),
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return "the driver asks to end the work that " + n.it + " shares with other GPUs" + n.brackets
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return "The driver asks to end the work that " + h.gpu + " shares with other GPUs.",
 				"The driver asks to end the work that " + h.gpu + " shares with other GPUs."
 		},
@@ -233,10 +233,10 @@ func needsDrainWords() wording {
 func needsLaterResetWords() wording {
 	return wording{
 		name: string(gpu.FaultNeedsLaterReset),
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " needs a reset once its work is done, its driver says" + n.brackets
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " needs a reset once its work is done.", h.GPU() + " needed a reset once its work was done."
 		},
 		short: asksForRepair,
@@ -247,8 +247,8 @@ func needsLaterResetWords() wording {
 func needsActionWords() wording {
 	return wording{
 		name:   string(gpu.FaultNeedsAction),
-		clause: func(n *naming) string { return n.it + " needs somebody to act, its driver says" + n.brackets },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " needs somebody to act, its driver says" + n.brackets },
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " needs somebody to act, its driver says.", h.GPU() + " needed somebody to act, its driver said."
 		},
 		short: asksForRepair,
@@ -261,10 +261,10 @@ func needsActionWords() wording {
 func stuckCounterWords(busy, idleness string) wording {
 	return wording{
 		name: "stuck",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " says that it is busy at " + busy + ", but its counter looks stuck: " + idleness + n.brackets
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + "'s busy counter looks stuck.", h.GPU() + "'s busy counter looked stuck."
 		},
 		advice: "Nothing needs to be done for the fan. The counter is right again after the GPU is reset or the machine is restarted; " +
@@ -280,7 +280,7 @@ const reloadDriver = "Go by power and fan until the driver is loaded again; an u
 func frozenAtRestWords(temp, rest string) wording {
 	return wording{
 		name: "at rest",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " has reported " + temp + " for minutes, though it draws no more than at rest, where it was at " + rest +
 				": its temperature sensor looks stuck"
 		},
@@ -293,7 +293,7 @@ func frozenAtRestWords(temp, rest string) wording {
 func frozenWords(temp, swing string) wording {
 	return wording{
 		name: "temperature",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " has reported " + temp + " all the time while its power changed by " + swing + ": its temperature sensor looks stuck"
 		},
 		headline: frozenHeadline,
@@ -301,7 +301,7 @@ func frozenWords(temp, swing string) wording {
 	}
 }
 
-func frozenHeadline(h *heading) (now, past string) {
+func frozenHeadline(h heading) (now, past string) {
 	return h.GPU() + "'s temperature sensor looks stuck.", h.GPU() + "'s temperature sensor looked stuck."
 }
 
@@ -311,8 +311,8 @@ func frozenHeadline(h *heading) (now, past string) {
 func fanStillWords(told string) wording {
 	return wording{
 		name:     caseStill,
-		clause:   func(n *naming) string { return n.fan + " stands still, though it is told to turn at " + told },
-		headline: func(h *heading) (now, past string) { return h.Fans() + " stands still.", h.Fans() + " stood still." },
+		clause:   func(n naming) string { return n.fan + " stands still, though it is told to turn at " + told },
+		headline: func(h heading) (now, past string) { return h.Fans() + " stands still.", h.Fans() + " stood still." },
 		advice: "Look whether something blocks it or its cable is loose, and watch the temperature: without this fan the GPU may have to slow down. " +
 			"If it does not turn again, have the fan replaced.",
 	}
@@ -322,10 +322,10 @@ func fanStillWords(told string) wording {
 func fanSlowWords(speed, usual, told string) wording {
 	return wording{
 		name: "slow",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.fan + " turns at " + speed + ", where " + usual + " are usual at " + told
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.Fans() + " turns slower than it should.", h.Fans() + " turned slower than it should."
 		},
 		advice: "Clean it and look whether something rubs or blocks it: a worn bearing slows a fan down before it stops.",
@@ -336,8 +336,8 @@ func fanSlowWords(speed, usual, told string) wording {
 func fanOffWords(temp string) wording {
 	return wording{
 		name:   "off",
-		clause: func(n *naming) string { return n.fan + " is off at " + temp + ", where it should turn" },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.fan + " is off at " + temp + ", where it should turn" },
+		headline: func(h heading) (now, past string) {
 			return h.Fans() + " is off though " + h.gpu + " is hot.", h.Fans() + " was off though " + h.gpu + " was hot."
 		},
 		advice: "End the work, and look whether the fan's cable is loose or a tool or a quiet switch keeps the fan off. " +
@@ -349,8 +349,8 @@ func fanOffWords(temp string) wording {
 func fanUnaskedWords(speed string) wording {
 	return wording{
 		name:   Unasked,
-		clause: func(n *naming) string { return n.fan + " turns at " + speed + ", though the driver asks for 0 %" },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.fan + " turns at " + speed + ", though the driver asks for 0 %" },
+		headline: func(h heading) (now, past string) {
 			return h.Fans() + " turns though the driver says off.", h.Fans() + " turned though the driver said off."
 		},
 		advice: "Another program or the card's own firmware drives it: look for a fan tool, or for the card's quiet switch.",
@@ -361,8 +361,8 @@ func fanUnaskedWords(speed string) wording {
 func fanUnreadableWords() wording {
 	return wording{
 		name:   string(gpu.FaultFanUnreadable),
-		clause: func(n *naming) string { return n.fan + " can't be read: the driver reports an error" },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.fan + " can't be read: the driver reports an error" },
+		headline: func(h heading) (now, past string) {
 			return h.Fans() + " can't be read: the driver reports an error.", h.Fans() + " can't be read: the driver reported an error."
 		},
 		short: "its fan can't be read",
@@ -375,7 +375,7 @@ const (
 		"(nvidia-settings, or the tool's own switch)."
 )
 
-func fanByHandHeadline(h *heading) (now, past string) {
+func fanByHandHeadline(h heading) (now, past string) {
 	return "Someone has set " + h.fans + " by hand.", "Someone had set " + h.fans + " by hand."
 }
 
@@ -383,7 +383,7 @@ func fanByHandHeadline(h *heading) (now, past string) {
 func fanLeastByHandWords(set, turns, temp string) wording {
 	return wording{
 		name: "least",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.fan + " is set by hand, to " + set + ", and still turns at " + turns + ", about as slowly as it can" + temp
 		},
 		headline: fanByHandHeadline,
@@ -395,10 +395,10 @@ func fanLeastByHandWords(set, turns, temp string) wording {
 func fanCurveWords(speed, temp string) wording {
 	return wording{
 		name: "curve",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.fan + " is driven by a program and not by the driver, at " + speed + " now" + temp
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return "A program drives " + h.fans + " by its own curve.", "A program drove " + h.fans + " by its own curve."
 		},
 		advice: giveFanBack,
@@ -409,7 +409,7 @@ func fanCurveWords(speed, temp string) wording {
 func fanByHandWords(set, temp string) wording {
 	return wording{
 		name: casePolicy,
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.fan + " is set by hand, to " + set + ", and does not follow the temperature" + temp
 		},
 		headline: fanByHandHeadline,
@@ -421,7 +421,7 @@ func fanByHandWords(set, temp string) wording {
 func fanByHandUnknownWords() wording {
 	return wording{
 		name:     "unknown speed",
-		clause:   func(n *naming) string { return n.fan + " is set by hand, and does not follow the temperature" },
+		clause:   func(n naming) string { return n.fan + " is set by hand, and does not follow the temperature" },
 		headline: fanByHandHeadline,
 		advice:   giveFanBack,
 	}
@@ -431,11 +431,11 @@ func fanByHandUnknownWords() wording {
 func fanFixedWords(speed, coolest, hottest string) wording {
 	return wording{
 		name: "fixed",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.fan + " stays at " + speed + " whatever the temperature is, between " + coolest + " and " + hottest +
 				": a person or a tool has probably set it"
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return "Someone has probably set " + h.fans + " by hand.", "Someone had probably set " + h.fans + " by hand."
 		},
 		advice: giveFanBack,
@@ -446,10 +446,10 @@ func fanFixedWords(speed, coolest, hottest string) wording {
 func fanTargetWords(speed, wanted, temp string) wording {
 	return wording{
 		name: caseTarget,
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.fan + " stays at " + speed + ", though the driver wants " + wanted + temp
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.Fans() + " does not follow the driver.", h.Fans() + " did not follow the driver."
 		},
 		advice: giveFanBack,
@@ -458,11 +458,11 @@ func fanTargetWords(speed, wanted, temp string) wording {
 
 // Somebody works. Where there is no advice here, it is who to end, and maybe a lower power limit.
 
-func probablyHeadline(h *heading) (now, past string) {
+func probablyHeadline(h heading) (now, past string) {
 	return h.Who() + h.verb(" is", " are") + " probably heating " + h.gpu + ".", h.Who() + h.verb(" was", " were") + " probably heating " + h.gpu + "."
 }
 
-func burstsHeadline(h *heading) (now, past string) {
+func burstsHeadline(h heading) (now, past string) {
 	return h.Who() + h.verb(" works", " work") + " on " + h.gpu + " in bursts.", h.Who() + " worked on " + h.gpu + " in bursts."
 }
 
@@ -470,11 +470,11 @@ func burstsHeadline(h *heading) (now, past string) {
 func workWords(sure Confidence, who, how, extra string) wording {
 	w := wording{
 		name:     caseProcesses,
-		clause:   func(n *naming) string { return who + " keeps " + n.it + " " + how + extra + n.readings },
+		clause:   func(n naming) string { return who + " keeps " + n.it + " " + how + extra + n.readings },
 		headline: probablyHeadline,
 	}
 	if sure >= High {
-		w.headline = func(h *heading) (now, past string) {
+		w.headline = func(h heading) (now, past string) {
 			return h.Who() + h.verb(" is", " are") + " heating " + h.gpu + ".", h.Who() + h.verb(" was", " were") + " heating " + h.gpu + "."
 		}
 	}
@@ -485,7 +485,7 @@ func workWords(sure Confidence, who, how, extra string) wording {
 func burstsWords(who, how string) wording {
 	return wording{
 		name:     "bursts",
-		clause:   func(n *naming) string { return who + " keeps " + n.it + " " + how + n.readings },
+		clause:   func(n naming) string { return who + " keeps " + n.it + " " + how + n.readings },
 		headline: burstsHeadline,
 	}
 }
@@ -494,7 +494,7 @@ func burstsWords(who, how string) wording {
 func comesBackWords(how, program string) wording {
 	return wording{
 		name: "comes back",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " is " + how + n.readings + ", by a program that ends and begins again: the last time it was " + program
 		},
 		headline: burstsHeadline,
@@ -505,7 +505,7 @@ func comesBackWords(how, program string) wording {
 func guessedWords(who, how string) wording {
 	return wording{
 		name:     "guessed",
-		clause:   func(n *naming) string { return who + " probably keeps " + n.it + " " + how + n.readings },
+		clause:   func(n naming) string { return who + " probably keeps " + n.it + " " + how + n.readings },
 		headline: probablyHeadline,
 	}
 }
@@ -514,10 +514,10 @@ func guessedWords(who, how string) wording {
 func hiddenWorkWords(pid, how string) wording {
 	return wording{
 		name: "hidden",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return "A process that gpuwhy can't see (pid " + pid + ") keeps " + n.it + " " + how + n.readings
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return "Something that gpuwhy can't see is heating " + h.gpu + ".", "Something that gpuwhy can't see was heating " + h.gpu + "."
 		},
 		advice: "Look for it in other containers and virtual machines, or start gpuwhy with a view of the host's processes (in a container: --pid=host).",
@@ -528,8 +528,8 @@ func hiddenWorkWords(pid, how string) wording {
 func nobodyWords(how, blame string) wording {
 	return wording{
 		name:   "nobody",
-		clause: func(n *naming) string { return n.it + " is " + how + n.readings + ", and " + blame },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " is " + how + n.readings + ", and " + blame },
+		headline: func(h heading) (now, past string) {
 			return "Something that is not listed is heating " + h.gpu + ".", "Something that was not listed was heating " + h.gpu + "."
 		},
 	}
@@ -539,8 +539,8 @@ func nobodyWords(how, blame string) wording {
 func unseenWorkWords(how, blame string) wording {
 	return wording{
 		name:   "unseen",
-		clause: func(n *naming) string { return n.it + " is " + how + n.readings + ", and " + blame },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " is " + how + n.readings + ", and " + blame },
+		headline: func(h heading) (now, past string) {
 			return "Something that gpuwhy may not see is heating " + h.gpu + ".", "Something that gpuwhy may not see was heating " + h.gpu + "."
 		},
 		advice: "To see whose work it is, run gpuwhy as root, or give it the capabilities CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.",
@@ -551,11 +551,11 @@ func unseenWorkWords(how, blame string) wording {
 func unprovenWords(busy string) wording {
 	return wording{
 		name: "unproven",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " says that it is busy at " + busy + n.readings +
 				", but its power and clocks are those of rest: whether anybody works on it can't be told yet"
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " says it is busy; nothing else shows it.", h.GPU() + " said it was busy; nothing else showed it."
 		},
 		advice: "Look again in a few seconds: work that has just begun shows in the counter first. If it stays so, go by power and temperature.",
@@ -566,7 +566,7 @@ func unprovenWords(busy string) wording {
 
 const quietByItself = "Nothing needs to be done: it gets quiet by itself."
 
-func coolingHeadline(h *heading) (now, past string) {
+func coolingHeadline(h heading) (now, past string) {
 	now, past = h.GPU()+" is cooling down after "+h.who+".", h.GPU()+" was cooling down after "+h.who+"."
 	if h.left != "" {
 		now = "Cooling down after " + h.who + ", quiet in about " + h.left + "."
@@ -578,7 +578,7 @@ func coolingHeadline(h *heading) (now, past string) {
 func coolingWords(who, how, ago, ends string) wording {
 	return wording{
 		name:     "after",
-		clause:   func(n *naming) string { return n.it + " is cooling down after " + who + how + ago + n.brackets + ends },
+		clause:   func(n naming) string { return n.it + " is cooling down after " + who + how + ago + n.brackets + ends },
 		headline: coolingHeadline,
 		advice:   quietByItself,
 	}
@@ -588,10 +588,10 @@ func coolingWords(who, how, ago, ends string) wording {
 func letGoWords(who, ago, ends string) wording {
 	return wording{
 		name: "after",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " is cooling down after " + who + " kept it awake, until " + ago + n.brackets + ends
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			now, past = h.GPU()+" is cooling down; nothing works on it.", h.GPU()+" was cooling down; nothing worked on it."
 			if h.who != "" {
 				now, past = h.GPU()+" is cooling down: "+h.who+" let it rest.", h.GPU()+" was cooling down: "+h.who+" let it rest."
@@ -609,7 +609,7 @@ func letGoWords(who, ago, ends string) wording {
 func coolingBeginsWords(who, how, ago, ends string) wording {
 	return wording{
 		name: "begins",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " begins to cool down after " + who + how + ago + n.brackets + ends
 		},
 		headline: coolingHeadline,
@@ -621,10 +621,10 @@ func coolingBeginsWords(who, how, ago, ends string) wording {
 func coolingUnseenWords(ends string) wording {
 	return wording{
 		name: "before",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " is cooling down" + n.brackets + ", probably from work before gpuwhy was watching" + ends
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			now, past = h.GPU()+" is cooling down from earlier work.", h.GPU()+" was cooling down from earlier work."
 			if h.left != "" {
 				now = "Cooling down, quiet in about " + h.left + "."
@@ -637,7 +637,7 @@ func coolingUnseenWords(ends string) wording {
 
 // Something keeps it awake.
 
-func leftBehindHeadline(h *heading) (now, past string) {
+func leftBehindHeadline(h heading) (now, past string) {
 	return "What ended processes left keeps " + h.gpu + " awake.", "What ended processes left kept " + h.gpu + " awake."
 }
 
@@ -645,7 +645,7 @@ func leftBehindHeadline(h *heading) (now, past string) {
 func leftBehindWords(who, more, uuid string) wording {
 	return wording{
 		name: caseLeftBehind,
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return "what " + who + " left behind keeps " + n.it + " awake" + n.brackets + more
 		},
 		headline: leftBehindHeadline,
@@ -657,7 +657,7 @@ func leftBehindWords(who, more, uuid string) wording {
 func leftInUseWords(who, more string) wording {
 	return wording{
 		name: "left in use",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return "what " + who + " left behind keeps " + n.it + " awake" + n.brackets + more
 		},
 		headline: leftBehindHeadline,
@@ -670,7 +670,7 @@ func leftInUseWords(who, more string) wording {
 func leftForGoodWords(who, more string) wording {
 	return wording{
 		name: "left for good",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return "what " + who + " left behind keeps " + n.it + " awake" + n.brackets + more
 		},
 		headline: leftBehindHeadline,
@@ -682,10 +682,10 @@ func leftForGoodWords(who, more string) wording {
 func hiddenHolderWords(pid, others, more string) wording {
 	return wording{
 		name: "hidden holder",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return "a process that gpuwhy can't see (pid " + pid + ")" + others + " keeps " + n.it + " awake without using it" + n.brackets + more
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return "Something that gpuwhy can't see keeps " + h.gpu + " awake.", "Something that gpuwhy can't see kept " + h.gpu + " awake."
 		},
 		advice: "Look for it in other containers and virtual machines, or start gpuwhy with a view of the host's processes (in a container: --pid=host). " +
@@ -704,10 +704,10 @@ func endHolder(who string) string {
 func holderWords(who, others, more string) wording {
 	return wording{
 		name: caseHolder,
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return who + others + " keeps " + n.it + " awake without using it" + n.brackets + more
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.Who() + h.verb(" keeps ", " keep ") + h.gpu + " awake without using it.", h.Who() + " kept " + h.gpu + " awake without using it."
 		},
 		advice: endHolder(who),
@@ -718,10 +718,10 @@ func holderWords(who, others, more string) wording {
 func lightUserWords(who, others, more string) wording {
 	return wording{
 		name: caseLightUser,
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return who + others + " keeps " + n.it + " awake, and uses it little" + n.brackets + more
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.Who() + " uses " + h.gpu + " little, and keeps it awake.", h.Who() + " uses " + h.gpu + " little, and kept it awake."
 		},
 		advice: endHolder(who),
@@ -732,10 +732,10 @@ func lightUserWords(who, others, more string) wording {
 func clocksSetWords(more string) wording {
 	return wording{
 		name: "locked",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return "somebody has set the clocks of " + n.it + ", which keeps it awake without work" + n.brackets + more
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return "Clocks set by hand keep " + h.gpu + " awake.", "Clocks set by hand keep " + h.gpu + " awake."
 		},
 		advice: "Let the driver choose the clocks again: nvidia-smi -rgc and -rac, as root, or in the tool that has set them.",
@@ -746,8 +746,8 @@ func clocksSetWords(more string) wording {
 func displayWords(more string) wording {
 	return wording{
 		name:   "display",
-		clause: func(n *naming) string { return "a display keeps " + n.it + " awake" + n.brackets + more },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return "a display keeps " + n.it + " awake" + n.brackets + more },
+		headline: func(h heading) (now, past string) {
 			return "A display keeps " + h.gpu + " awake.", "A display kept " + h.gpu + " awake."
 		},
 		advice: "Lower the display's refresh rate, or use one display fewer: some cards rest only at 60 Hz or with one display.",
@@ -758,10 +758,10 @@ func displayWords(more string) wording {
 func persistenceWords(more string) wording {
 	return wording{
 		name: casePersistence,
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return "being asked for readings (by gpuwhy, or by another monitor) keeps " + n.it + " awake, since persistence mode is off" + n.brackets + more
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return "Asking for readings keeps " + h.gpu + " awake.", "Asking for readings kept " + h.gpu + " awake."
 		},
 		advice: "Turn persistence mode on (nvidia-smi -pm 1, or the nvidia-persistenced service), or let gpuwhy read less often with a longer --interval.",
@@ -778,10 +778,10 @@ const (
 func nothingHoldsWords(more, advice string) wording {
 	return wording{
 		name: "nothing",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " is awake without work" + n.brackets + more + ", and nothing that is listed explains it"
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " is awake, and nothing explains it.", h.GPU() + " was awake, and nothing explained it."
 		},
 		advice: advice,
@@ -799,8 +799,8 @@ const (
 func heatDriverWords(temp string) wording {
 	return wording{
 		name:   "driver",
-		clause: func(n *naming) string { return n.it + " is held back by its heat" + temp },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " is held back by its heat" + temp },
+		headline: func(h heading) (now, past string) {
 			if h.who == "" {
 				return "Heat slows " + h.gpu + " down.", "Heat slowed " + h.gpu + " down."
 			}
@@ -815,8 +815,8 @@ func heatDriverWords(temp string) wording {
 func heatHardwareWords(temp string) wording {
 	return wording{
 		name:   "hardware",
-		clause: func(n *naming) string { return n.it + " slows itself down hard, because it is too hot" + temp },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " slows itself down hard, because it is too hot" + temp },
+		headline: func(h heading) (now, past string) {
 			if h.who == "" {
 				return "Heat slows " + h.gpu + " down hard.", "Heat slowed " + h.gpu + " down hard."
 			}
@@ -832,8 +832,8 @@ func heatHardwareWords(temp string) wording {
 func heatHotSpotWords(spot, temp string) wording {
 	return wording{
 		name:   "hot spot",
-		clause: func(n *naming) string { return n.it + " is held back by its hot spot, which is at " + spot + temp },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " is held back by its hot spot, which is at " + spot + temp },
+		headline: func(h heading) (now, past string) {
 			if h.who == "" {
 				return "Its hot spot slows " + h.gpu + " down.", "Its hot spot slowed " + h.gpu + " down."
 			}
@@ -850,8 +850,8 @@ func heatHotSpotWords(spot, temp string) wording {
 func heatMemoryWords(memory, temp string) wording {
 	return wording{
 		name:   "memory",
-		clause: func(n *naming) string { return n.it + " is held back by its memory, which is at " + memory + temp },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " is held back by its memory, which is at " + memory + temp },
+		headline: func(h heading) (now, past string) {
 			if h.who == "" {
 				return "Its hot memory slows " + h.gpu + " down.", "Its hot memory slowed " + h.gpu + " down."
 			}
@@ -867,8 +867,8 @@ func heatMemoryWords(memory, temp string) wording {
 func powerHardwareWords() wording {
 	return wording{
 		name:   "hardware",
-		clause: func(n *naming) string { return n.it + " is slowed down by its own hardware: heat, or the power supply" },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " is slowed down by its own hardware: heat, or the power supply" },
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + "'s own hardware slows it down.", h.GPU() + "'s own hardware slowed it down."
 		},
 		advice: "Check the power cables and the temperature of the card's surroundings.",
@@ -880,8 +880,8 @@ func powerHardwareWords() wording {
 func powerBrakeWords() wording {
 	return wording{
 		name:   "brake",
-		clause: func(n *naming) string { return n.it + " is slowed down because the power supply asks it to draw less" },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " is slowed down because the power supply asks it to draw less" },
+		headline: func(h heading) (now, past string) {
 			return "The power supply slows " + h.gpu + " down.", "The power supply slowed " + h.gpu + " down."
 		},
 		advice: "Check the power supply and its cables; in a server, its power budget.",
@@ -893,8 +893,8 @@ func powerBrakeWords() wording {
 func powerLimitWords(limit, most string) wording {
 	w := wording{
 		name:   "limit",
-		clause: func(n *naming) string { return n.it + " is held back by its power limit" + limit },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " is held back by its power limit" + limit },
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " is at its power limit.", h.GPU() + " was at its power limit."
 		},
 		advice: "This is normal at full work: the limit keeps heat and noise down.",
@@ -918,10 +918,10 @@ func hotterThanBeforeWords(degrees, power, thanNeighbors string) wording {
 	}
 	return wording{
 		name: "than before",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " is hot for its power: " + degrees + " hotter than it was at " + power + also
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " runs hotter than it used to.", h.GPU() + " ran hotter than it used to."
 		},
 		advice: "Clean its fans and filters, and look whether something blocks the air before or behind it.",
@@ -933,10 +933,10 @@ func hotterThanBeforeWords(degrees, power, thanNeighbors string) wording {
 func warmedBesideWords(neighbor, degrees, power string) wording {
 	return wording{
 		name: "beside work",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " is warmed by " + neighbor + " beside it: " + degrees + " hotter than it was at " + power
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.Who() + " beside it warms " + h.gpu + ".", h.Who() + " beside it warmed " + h.gpu + "."
 		},
 		advice: "Leave an empty slot between the cards, or give the upper one more air.",
@@ -948,10 +948,10 @@ func warmedBesideWords(neighbor, degrees, power string) wording {
 func hotterThanNeighborsWords(degrees, power string) wording {
 	return wording{
 		name: "than neighbors",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " is hot for its power: " + degrees + " hotter than its neighbors at " + power
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " runs hotter than its neighbors.", h.GPU() + " ran hotter than its neighbors."
 		},
 		advice: "Clean its fans and filters, and look whether something blocks the air before or behind it. " +
@@ -966,8 +966,8 @@ func hotterThanNeighborsWords(degrees, power string) wording {
 func fanForMemoryWords(speed, memory string) wording {
 	return wording{
 		name:   "memory",
-		clause: func(n *naming) string { return n.fan + " turns at " + speed + " for the memory, which is at " + memory },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.fan + " turns at " + speed + " for the memory, which is at " + memory },
+		headline: func(h heading) (now, past string) {
 			return h.Fans() + " runs for its hot memory.", h.Fans() + " ran for its hot memory."
 		},
 	}
@@ -977,10 +977,10 @@ func fanForMemoryWords(speed, memory string) wording {
 func fanForHotSpotWords(speed, spot string) wording {
 	return wording{
 		name: "hot spot",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.fan + " turns at " + speed + " for the hot spot of the chip, which is at " + spot
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.Fans() + " runs for its hot spot.", h.Fans() + " ran for its hot spot."
 		},
 	}
@@ -997,17 +997,17 @@ const (
 func fanUnexplainedWords(speed, though, temp, advice string) wording {
 	return wording{
 		name: "unexplained",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.fan + " turns at " + speed + " " + though + temp + ": what it goes by is not shown here"
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.Fans() + " is fast, and nothing shown explains it.", h.Fans() + " was fast, and nothing shown explained it."
 		},
 		advice: advice,
 	}
 }
 
-func runsOffHeatHeadline(h *heading) (now, past string) {
+func runsOffHeatHeadline(h heading) (now, past string) {
 	return h.Fans() + " still runs off the heat.", h.Fans() + " still ran off the heat."
 }
 
@@ -1015,7 +1015,7 @@ func runsOffHeatHeadline(h *heading) (now, past string) {
 func fanLateWords(speed, temp string) wording {
 	return wording{
 		name: "late",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.fan + " still turns at " + speed + temp + ": it slows down later than the GPU cools"
 		},
 		headline: runsOffHeatHeadline,
@@ -1027,10 +1027,10 @@ func fanLateWords(speed, temp string) wording {
 func fanOnAndOffWords(temp, times string) wording {
 	return wording{
 		name: "on and off",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.fan + " starts and stops again and again" + temp + ": it began to turn " + times + " in four minutes"
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.Fans() + " starts and stops again and again.", h.Fans() + " started and stopped again and again."
 		},
 		advice: "The GPU is as warm as its fan starts and stops at: let it get a little cooler (more air, one display fewer), " +
@@ -1042,7 +1042,7 @@ func fanOnAndOffWords(temp, times string) wording {
 func fanHeldWords(speed, temp, stops string) wording {
 	return wording{
 		name:     "held",
-		clause:   func(n *naming) string { return n.fan + " still turns at " + speed + temp + ": " + stops },
+		clause:   func(n naming) string { return n.fan + " still turns at " + speed + temp + ": " + stops },
 		headline: runsOffHeatHeadline,
 		advice:   "Nothing needs to be done: it stops by itself when the GPU is cool enough.",
 	}
@@ -1052,8 +1052,8 @@ func fanHeldWords(speed, temp, stops string) wording {
 func fanFloorWords(speed, temp string) wording {
 	return wording{
 		name:   "floor",
-		clause: func(n *naming) string { return n.fan + " turns at " + speed + ", about as slowly as it can" + temp },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.fan + " turns at " + speed + ", about as slowly as it can" + temp },
+		headline: func(h heading) (now, past string) {
 			return h.Fans() + " turns as slowly as it can.", h.Fans() + " turned as slowly as it could."
 		},
 		advice: "Nothing needs to be done. Some cards can stop their fans at rest: look for a zero-RPM mode.",
@@ -1066,10 +1066,10 @@ func fanFloorWords(speed, temp string) wording {
 func unexplainedWords() wording {
 	return wording{
 		name: "power",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " draws power without work" + n.brackets + ", and nothing that it reports explains it"
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " draws power, and nothing explains it.", h.GPU() + " drew power, and nothing explained it."
 		},
 		advice: "Look again in a few seconds: work that has just begun or ended shows in the power first.",
@@ -1080,8 +1080,8 @@ func unexplainedWords() wording {
 func idleUnknownWords() wording {
 	return wording{
 		name:   "unknown",
-		clause: func(n *naming) string { return n.it + " does not report how busy it is" + n.brackets },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " does not report how busy it is" + n.brackets },
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " does not say how busy it is.", h.GPU() + " did not say how busy it was."
 		},
 	}
@@ -1091,8 +1091,8 @@ func idleUnknownWords() wording {
 func idleCoolWords() wording {
 	return wording{
 		name:     caseCool,
-		clause:   func(n *naming) string { return n.it + " is cool, and does not report how busy it is" + n.brackets },
-		headline: func(h *heading) (now, past string) { return h.GPU() + " is cool.", h.GPU() + " was cool." },
+		clause:   func(n naming) string { return n.it + " is cool, and does not report how busy it is" + n.brackets },
+		headline: func(h heading) (now, past string) { return h.GPU() + " is cool.", h.GPU() + " was cool." },
 	}
 }
 
@@ -1100,8 +1100,8 @@ func idleCoolWords() wording {
 func idleWords(busy string) wording {
 	return wording{
 		name:     caseIdle,
-		clause:   func(n *naming) string { return n.it + " is idle" + busy + n.readings },
-		headline: func(h *heading) (now, past string) { return h.GPU() + " rests.", h.GPU() + " rests." },
+		clause:   func(n naming) string { return n.it + " is idle" + busy + n.readings },
+		headline: func(h heading) (now, past string) { return h.GPU() + " rests.", h.GPU() + " rests." },
 	}
 }
 
@@ -1109,10 +1109,10 @@ func idleWords(busy string) wording {
 func idleFirstWords() wording {
 	return wording{
 		name: "first",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return "gpuwhy has just begun to watch " + n.it + n.brackets + ", and can't tell yet how busy it is"
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return "How busy " + h.gpu + " is can't be told yet.", "How busy " + h.gpu + " was can't be told yet."
 		},
 	}
@@ -1122,10 +1122,10 @@ func idleFirstWords() wording {
 func idleTooEarlyWords() wording {
 	return wording{
 		name: "too early",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " does no work now" + n.brackets + ", and gpuwhy has not watched long enough to say more"
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " does no work; more can't be told yet.", h.GPU() + " did no work; more can't be told yet."
 		},
 	}
@@ -1137,10 +1137,10 @@ const lookAtAir = "Look at the air that reaches it: cards beside it that work, a
 func idleWarmsWords(busy string) wording {
 	return wording{
 		name: "stays warm", // in the same interval of the past
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " is idle" + busy + n.readings + "; it gets warmer without work, and nothing that it reports explains it"
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " gets warmer, and nothing explains it.", h.GPU() + " gets warmer, and nothing explained it."
 		},
 		advice: lookAtAir,
@@ -1151,10 +1151,10 @@ func idleWarmsWords(busy string) wording {
 func idleCantTellWords() wording {
 	return wording{
 		name: "can't tell yet",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " is warm without work" + n.brackets + ", and gpuwhy has not watched long enough to tell why"
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " is warm; why can't be told yet.", h.GPU() + " was warm; why can't be told yet."
 		},
 	}
@@ -1164,10 +1164,10 @@ func idleCantTellWords() wording {
 func idleStaysWarmWords(busy string) wording {
 	return wording{
 		name: "stays warm",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " is idle" + busy + n.readings + "; it stays warm without work, and nothing that it reports explains it"
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " stays warm, and nothing explains it.", h.GPU() + " stayed warm, and nothing explained it."
 		},
 		advice: lookAtAir,
@@ -1180,7 +1180,7 @@ func idleStaysWarmWords(busy string) wording {
 func reservedWords(isReserved func(it string) string, nothing string) wording {
 	return wording{
 		name:   "one pod",
-		clause: func(n *naming) string { return isReserved(n.it) + ", which has " + nothing },
+		clause: func(n naming) string { return isReserved(n.it) + ", which has " + nothing },
 		advice: "If the pod does not need it, delete the pod: until then nobody else gets the GPU.",
 		short:  "reserved by a pod",
 	}
@@ -1190,7 +1190,7 @@ func reservedWords(isReserved func(it string) string, nothing string) wording {
 func reservedBySeveralWords(areReserved func(it string) string, nothing string) wording {
 	return wording{
 		name:   "pods",
-		clause: func(n *naming) string { return areReserved(n.it) + ", which have " + nothing },
+		clause: func(n naming) string { return areReserved(n.it) + ", which have " + nothing },
 		advice: "If the pods do not need it, delete them: until then nobody else gets the GPU.",
 		short:  "reserved by a pod",
 	}
@@ -1202,8 +1202,8 @@ func reservedBySeveralWords(areReserved func(it string) string, nothing string) 
 func noFanWords() wording {
 	return wording{
 		name:   "no fan",
-		clause: func(n *naming) string { return n.it + " has no fan of its own: the chassis fans are what you hear" },
-		headline: func(h *heading) (now, past string) {
+		clause: func(n naming) string { return n.it + " has no fan of its own: the chassis fans are what you hear" },
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " has no fan of its own.", h.GPU() + " had no fan of its own."
 		},
 		advice: "The chassis' fans follow its hottest part: see the machine's management controller for what they go by.",
@@ -1215,10 +1215,10 @@ func noFanWords() wording {
 func processorFanWords() wording {
 	return wording{
 		name: "processor",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " is part of the processor, and has no fan of its own: the processor's is what you hear"
 		},
-		headline: func(h *heading) (now, past string) {
+		headline: func(h heading) (now, past string) {
 			return h.GPU() + " is part of the processor, and has no fan.", h.GPU() + " was part of the processor, and had no fan."
 		},
 	}
@@ -1228,7 +1228,7 @@ func processorFanWords() wording {
 func fansNotShownWords() wording {
 	return wording{
 		name:   "not shown",
-		clause: func(n *naming) string { return "the driver does not show the fans that cool " + n.it },
+		clause: func(n naming) string { return "the driver does not show the fans that cool " + n.it },
 	}
 }
 
@@ -1242,7 +1242,7 @@ func driverErrorWords(what, memory, advice string) wording {
 	}
 	return wording{
 		name:   "now",
-		clause: func(n *naming) string { return n.it + " had the driver error " + what + and },
+		clause: func(n naming) string { return n.it + " had the driver error " + what + and },
 		advice: advice,
 		short:  "a driver error of late",
 	}
@@ -1252,7 +1252,7 @@ func driverErrorWords(what, memory, advice string) wording {
 func brokenMemoryWords(what, advice string) wording {
 	return wording{
 		name:   "memory",
-		clause: func(n *naming) string { return n.it + " has " + what },
+		clause: func(n naming) string { return n.it + " has " + what },
 		advice: advice,
 		short:  "broken memory is to be replaced",
 	}
@@ -1264,7 +1264,7 @@ const sensorMayBeBroken = "If it stays so, restart the machine, or update the dr
 func leftOutWords(wrong string) wording {
 	return wording{
 		name: "left out",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " reports what can't be right, and it is left out here: " + wrong
 		},
 		advice: sensorMayBeBroken,
@@ -1275,7 +1275,7 @@ func leftOutWords(wrong string) wording {
 func probablyWrongWords(perhaps string) wording {
 	return wording{
 		name: "probably wrong",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " reports what is probably wrong, and no cause here goes by it: " + perhaps
 		},
 		advice: sensorMayBeBroken,
@@ -1286,7 +1286,7 @@ func probablyWrongWords(perhaps string) wording {
 func wrongAndPerhapsWords(wrong, perhaps string) wording {
 	return wording{
 		name: "both",
-		clause: func(n *naming) string {
+		clause: func(n naming) string {
 			return n.it + " reports what can't be right, and it is left out here: " + wrong + "; and what is probably wrong: " + perhaps
 		},
 		advice: sensorMayBeBroken,
@@ -1297,7 +1297,7 @@ func wrongAndPerhapsWords(wrong, perhaps string) wording {
 func missingWords(missing, advice string) wording {
 	return wording{
 		name:   "missing",
-		clause: func(n *naming) string { return "what can't be told of " + n.it + " here: " + missing },
+		clause: func(n naming) string { return "what can't be told of " + n.it + " here: " + missing },
 		advice: advice,
 	}
 }

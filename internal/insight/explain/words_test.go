@@ -26,18 +26,18 @@ func TestWords(t *testing.T) {
 	reserved := func(it string) string { return it + " is reserved by pod ml/train-0" }
 	var b strings.Builder
 	says := func(name string, w wording) {
-		text := sentence(w.clause(&naming{
+		text := sentence(w.clause(naming{
 			it: "GPU 0 (RTX 4090)", fan: "fan 2 of GPU 0 (RTX 4090)", readings: ", 71 °C, 431 W of 450 W, fan at 66 %", brackets: " (71 °C, 431 W of 450 W, fan at 66 %)",
 		}))
 		fmt.Fprintf(&b, "\n# %s: %s\n%s\n", name, w.name, text)
-		fmt.Fprintf(&b, "… %s.\n", w.clause(&naming{it: "it", fan: "its fan 2"}))
+		fmt.Fprintf(&b, "… %s.\n", w.clause(naming{it: "it", fan: "its fan 2"}))
 		var told []string
 		for _, h := range []heading{{}, {who: short}, {who: short + " and others", several: true}, {who: "a process", left: "4 min"}} {
 			if w.headline == nil {
 				break
 			}
 			h.gpu, h.fans = "the GPU", "your fan"
-			now, past := w.headline(&h)
+			now, past := w.headline(h)
 			if text := now + "\n    " + past; !slices.Contains(told, text) {
 				told = append(told, text)
 			}
@@ -177,11 +177,11 @@ func TestWords(t *testing.T) {
 	b.WriteString("\n# headlines\n")
 	headline(noGPUHeadline())
 	headline(fanOffHeadline())
-	headline(fanOffAtWorkHeadline(&heading{who: short}))
-	headline(fanOffAtWorkHeadline(&heading{who: short + " and others", several: true}))
+	headline(fanOffAtWorkHeadline(heading{who: short}))
+	headline(fanOffAtWorkHeadline(heading{who: short + " and others", several: true}))
 	headline(fanOffCoolingHeadline())
-	headline(videoHeadline(&heading{who: short, gpu: "the GPU"}, "encoding video", false))
-	headline(videoHeadline(&heading{who: short + " and others", several: true}, "decoding video", true))
+	headline(videoHeadline(heading{who: short, gpu: "the GPU"}, "encoding video", false))
+	headline(videoHeadline(heading{who: short + " and others", several: true}, "decoding video", true))
 	headline(fansRestHeadline())
 	headline(nothingWorksHeadline())
 	headline(fansOffHeadline())
