@@ -62,7 +62,7 @@ func NewAboutPage(in Input) AboutPage {
 	}
 	if elsewhere {
 		for i := range p.Costs {
-			p.Costs[i].Value, p.Costs[i].Means = missing("not measured"), "These readings are not of this machine. /metrics says what gpuwhy takes now (process_…, gpuwhy_helper_…)."
+			p.Costs[i].Value, p.Costs[i].Means = missing(notMeasured), "These readings are not of this machine. /metrics says what gpuwhy takes now (process_…, gpuwhy_helper_…)."
 		}
 	}
 	if f := in.Footprint; f != nil {
@@ -78,13 +78,13 @@ func NewAboutPage(in Input) AboutPage {
 	p.Reads = []AboutFact{
 		{Label: "Version", Value: Value{Text: clean(in.Version, longestName)}},
 		{Label: "Reads from", Value: Value{Text: either(in.Nodes.Source() != "", in.Nodes.Source(), in.Source)}, Means: sentence(contract.Found(in.Nodes))},
-		{Label: "Driver", Value: Value{Text: either(newDriver(in.Nodes.Drivers()) != "", newDriver(in.Nodes.Drivers()), say("none"))}},
+		{Label: "Driver", Value: Value{Text: either(newDriver(in.Nodes.Drivers()) != "", newDriver(in.Nodes.Drivers()), noneText)}},
 		{Label: "A reading every", Value: Value{Text: in.every()}, Means: in.seldom()},
 		{Label: "Runs since", At: in.Started},
 		{Label: "Alert of high usage above", Value: Value{Text: percent(float64(in.AlertThreshold))}},
 	}
 	if in.Member != nil && in.Member.Shows || len(in.Nodes) > 1 {
-		p.Reads[2] = AboutFact{Label: "Nodes", Value: Value{Text: count("nodes", len(in.Nodes))}}
+		p.Reads[2] = AboutFact{Label: "Nodes", Value: Value{Text: nodeCount(len(in.Nodes))}}
 	}
 	p.Limits = slices.Compact(each(in.Nodes.Notes(), func(n *gpu.Advice) string { return sentence(n.Text()) }))
 	for _, g := range catalog.Groups {

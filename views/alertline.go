@@ -78,8 +78,7 @@ func newAlertNews(in *Input) []AlertNews {
 	open := slices.DeleteFunc(in.open(), func(a alert.Alert) bool { return a.State != alert.Firing })
 	slices.SortStableFunc(open, func(a, b alert.Alert) int { return b.Since.Compare(a.Since) })
 	return each(open[:min(len(open), mostNews)], func(a *alert.Alert) AlertNews {
-		phrase, _, _ := strings.Cut(say("needs "+string(a.Watch)), "|")
-		return AlertNews{a.ID, severityName(a.Severity) + ": " + in.nameOf(&a.Device), sentence(strings.TrimSpace(phrase + " · rule " + a.Rule))}
+		return AlertNews{a.ID, severityName(a.Severity) + ": " + in.nameOf(&a.Device), sentence(strings.TrimSpace(beingOf(a.Watch).one + " · rule " + a.Rule))}
 	})
 }
 
@@ -107,10 +106,10 @@ func (in *Input) sorted(alerts []alert.Alert) []alert.Alert {
 		if !isOpen(a) && a.Severity != alert.Info {
 			list[i].known = 1
 		}
-		switch in.phrase(a) {
+		switch in.isNow(a) {
 		case noData, easing:
 			list[i].past = 1
-		case string(alert.Lost), string(alert.NotAnswering), string(alert.DriverGone):
+		case alert.Lost, alert.NotAnswering, alert.DriverGone:
 		default:
 			list[i].whole = 1
 		}
@@ -131,20 +130,20 @@ func either01(is bool) int {
 
 // What can be so of an alert in place of what is watched.
 const (
-	noData = "no_data"
-	easing = "easing"
+	noData alert.Watch = "no_data"
+	easing alert.Watch = "easing"
 )
 
-// phrase names the words for what is so now of an alert: mostly what is watched. An alert about a lost device that
+// isNow is what is so now of an alert: mostly what is watched. An alert about a lost device that
 // merely does not answer now is about that.
-func (in *Input) phrase(a *alert.Alert) string {
+func (in *Input) isNow(a *alert.Alert) alert.Watch {
 	if a.Watch == alert.Lost || a.Watch == alert.NotAnswering {
 		if d, known := in.Nodes.Device(a.Device.Node, a.Device.UUID); known {
 			switch d.State {
 			case gpu.StateLost:
-				return string(alert.Lost)
+				return alert.Lost
 			case gpu.StateNotAnswering:
-				return string(alert.NotAnswering)
+				return alert.NotAnswering
 			}
 		}
 	}
@@ -154,7 +153,7 @@ func (in *Input) phrase(a *alert.Alert) string {
 	case a.Easing:
 		return easing
 	default:
-		return string(a.Watch)
+		return a.Watch
 	}
 }
 
@@ -163,7 +162,7 @@ func (in *Input) nameOf(d *gpu.Identity) string {
 	name := "The driver (" + clean(d.Source, longestName) + ")"
 	switch {
 	case d.UUID != "":
-		name = say("gpu", strconv.Itoa(d.Index))
+		name = gpuName(d.Index)
 	case d.Source == "": // the machine itself
 		return clean(d.Node, longestName)
 	}
@@ -186,10 +185,10 @@ func newAlertItem(a *alert.Alert, in *Input, page string) AlertItem {
 		out.Title, out.More = in.nameOf(&a.Device)+" "+sentence(a.Is)+".", sentence(a.More)
 	}
 	if a.State != alert.Firing {
-		out.Kind = say("alert " + string(a.State))
+		out.Kind = alertStateName(a.State)
 	}
-	if by := a.Acknowledged; by != nil {
-		out.Said = saying(say("acknowledged"), by.By, by.Comment)
+	if ack := a.Acknowledged; ack != nil {
+		out.Said = saying(acknowledgedText, ack.By, ack.Comment)
 	}
 	return out
 }
@@ -210,12 +209,12 @@ func later(a, b time.Time) time.Time {
 }
 
 // saying is what somebody did, who did it, and what they say of it.
-func saying(did, by, comment string) string {
-	if by = clean(by, longestName); by != "" {
-		did = say("by", did, by)
+func saying(did, who, comment string) string {
+	if who = clean(who, longestName); who != "" {
+		did = didBy(did, who)
 	}
 	if comment = clean(comment, longestSentence); comment != "" {
-		did = say("says", did, comment)
+		did = didSaying(did, comment)
 	}
 	return did
 }
@@ -237,34 +236,35 @@ const mostWords = 10
 // several alerts the first counts. That of a single device names it. It has no reading, which would change all the time.
 func (in *Input) summary(alerts []alert.Alert) string {
 	type kind struct {
-		phrase, noun string
-		n            int
+		is   alert.Watch
+		noun string
+		n    int
 	}
 	var kinds []kind
 	seen := map[gpu.Identity]bool{}
 	var first *alert.Alert
 	for i := range alerts {
 		a := &alerts[i]
-		of := gpu.Identity{Node: a.Device.Node, UUID: a.Device.UUID}
+		about := gpu.Identity{Node: a.Device.Node, UUID: a.Device.UUID}
 		if !a.About() {
-			of.Source = a.Device.Source
+			about.Source = a.Device.Source
 		}
-		if seen[of] {
+		if seen[about] {
 			continue
 		}
-		if seen[of] = true; first == nil {
+		if seen[about] = true; first == nil {
 			first = a
 		}
-		k := kind{in.phrase(a), a.Noun(), 1}
-		at := slices.IndexFunc(kinds, func(other kind) bool { return other.phrase == k.phrase && other.noun == k.noun })
-		if at < 0 {
+		k := kind{in.isNow(a), a.Noun(), 1}
+		found := slices.IndexFunc(kinds, func(other kind) bool { return other.is == k.is && other.noun == k.noun })
+		if found < 0 {
 			kinds = append(kinds, k)
 		} else {
-			kinds[at].n++
+			kinds[found].n++
 		}
 	}
 	if len(seen) == 1 {
-		one, _, _ := strings.Cut(say("needs "+kinds[0].phrase), "|")
+		one := beingOf(kinds[0].is).one
 		if one == "" {
 			return newAlertItem(first, in, "").Title
 		}
@@ -275,13 +275,12 @@ func (in *Input) summary(alerts []alert.Alert) string {
 		left := len(seen)
 		noun := ""
 		for _, k := range kinds[:min(most, len(kinds))] {
-			one, many, _ := strings.Cut(say("needs "+k.phrase), "|")
 			words := numeral(k.n)
 			if k.noun != noun {
 				words += " " + k.noun + either(k.n == 1, "", "s")
 				noun = k.noun
 			}
-			parts = append(parts, words+" "+either(k.n == 1, one, many))
+			parts = append(parts, words+" "+beingOf(k.is).of(k.n))
 			left -= k.n
 		}
 		text := strings.Join(parts, ", ")

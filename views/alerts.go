@@ -250,23 +250,23 @@ func (in *AlertsInput) chips(open []alert.Alert) (chips []AlertChoice) {
 			count[alert.Info]++
 		}
 	}
-	for _, of := range []struct {
+	for _, row := range []struct {
 		severity  alert.Severity
 		mark      string
 		one, many string
 	}{
 		{alert.Critical, "bad", "critical", "critical"}, {alert.Warning, "warn", "warning", "warnings"}, {alert.Info, "info", "for your information", "for your information"},
 	} {
-		here := in.Choices.Of(chosenOnly) == string(of.severity)
-		n := count[of.severity]
+		here := in.Choices.Of(chosenOnly) == string(row.severity)
+		n := count[row.severity]
 		if n == 0 && !here {
 			continue
 		}
-		to := string(of.severity)
+		only := string(row.severity)
 		if here {
-			to = ""
+			only = ""
 		}
-		chips = append(chips, AlertChoice{Key: string(of.severity), Mark: of.mark, Count: strconv.Itoa(n), Label: either(n == 1, of.one, of.many), Here: here, Path: in.only(to)})
+		chips = append(chips, AlertChoice{Key: string(row.severity), Mark: row.mark, Count: strconv.Itoa(n), Label: either(n == 1, row.one, row.many), Here: here, Path: in.only(only)})
 	}
 	return chips
 }
@@ -296,27 +296,27 @@ func (in *AlertsInput) chosen() []alert.Alert {
 	return in.sorted(slices.DeleteFunc(slices.Clone(in.Alerts), func(a alert.Alert) bool {
 		switch only {
 		case "":
-			return !isOpen(&a) && len(words) == 0 || !in.has(&a, words)
+			return !isOpen(&a) && len(words) == 0 || !in.matches(&a, words)
 		case "acknowledged":
-			return a.Acknowledged == nil || !in.has(&a, words)
+			return a.Acknowledged == nil || !in.matches(&a, words)
 		case "silenced":
-			return a.SilencedUntil.IsZero() || !in.has(&a, words)
+			return a.SilencedUntil.IsZero() || !in.matches(&a, words)
 		case string(alert.Info):
-			return a.Severity != alert.Info || !in.has(&a, words)
+			return a.Severity != alert.Info || !in.matches(&a, words)
 		default:
-			return string(a.Severity) != only || !isOpen(&a) || !in.has(&a, words)
+			return string(a.Severity) != only || !isOpen(&a) || !in.matches(&a, words)
 		}
 	}))
 }
 
 // has reports whether all words stand somewhere in what there is to know of an alert.
-func (in *AlertsInput) has(a *alert.Alert, words []string) bool {
+func (in *AlertsInput) matches(a *alert.Alert, words []string) bool {
 	if len(words) == 0 {
 		return true
 	}
 	parts := []string{in.nameOf(&a.Device), a.Message, a.Is, a.Rule, string(a.Severity), a.Device.UUID, a.Device.Node, a.Device.Name, a.Advice}
-	if by := a.Acknowledged; by != nil {
-		parts = append(parts, by.By, by.Comment)
+	if ack := a.Acknowledged; ack != nil {
+		parts = append(parts, ack.By, ack.Comment)
 	}
 	text := strings.ToLower(strings.ReplaceAll(strings.Join(parts, "\n"), nbsp, " "))
 	whole := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
@@ -378,12 +378,12 @@ func (in *AlertsInput) grouped(list []alert.Alert) (groups []AlertGroup) {
 		case "node":
 			key, title = a.Device.Node, clean(a.Device.Node, longestName)
 		}
-		at := slices.IndexFunc(groups, func(g AlertGroup) bool { return g.Key == key })
-		if at < 0 {
-			at = len(groups)
+		found := slices.IndexFunc(groups, func(g AlertGroup) bool { return g.Key == key })
+		if found < 0 {
+			found = len(groups)
 			groups = append(groups, AlertGroup{Key: key, Title: title})
 		}
-		g := &groups[at]
+		g := &groups[found]
 		g.Items = append(g.Items, in.detail(a))
 		if a.Acknowledged == nil {
 			g.Open = append(g.Open, a.ID)
@@ -428,7 +428,7 @@ func (in *AlertsInput) page() string {
 }
 
 // told is who was told of an alert; a moment follows unless it is zero.
-func (in *AlertsInput) told(a *alert.Alert) (who string, at time.Time) {
+func (in *AlertsInput) told(a *alert.Alert) (who string, when time.Time) {
 	var names, failing []string
 	for _, t := range in.Targets {
 		if len(a.Targets) > 0 && !slices.Contains(a.Targets, t.Name) || t.Severity != "" && a.Severity.Rank() < t.Severity.Rank() {
@@ -491,8 +491,8 @@ func (in *AlertsInput) folds() (folds []AlertFold) {
 	title := func(a *alert.Alert) AlertFoldLine {
 		item := newAlertItem(a, &in.Input, "")
 		text := item.Title
-		if by := a.Acknowledged; by != nil {
-			text = dots(text, saying(say("acknowledged"), by.By, by.Comment))
+		if ack := a.Acknowledged; ack != nil {
+			text = dots(text, saying(acknowledgedText, ack.By, ack.Comment))
 		}
 		if !a.SilencedUntil.IsZero() {
 			text = dots(text, "silenced until")
@@ -510,13 +510,13 @@ func (in *AlertsInput) folds() (folds []AlertFold) {
 
 // byKind puts alerts together that say the same.
 func (in *AlertsInput) byKind(list []alert.Alert, also func(*alert.Alert) string) (kinds [][]alert.Alert) {
-	at := map[string]int{}
+	places := map[string]int{}
 	for _, a := range list {
-		key := in.phrase(&a) + " " + also(&a)
-		i, known := at[key]
+		key := string(in.isNow(&a)) + " " + also(&a)
+		i, known := places[key]
 		if !known {
 			i = len(kinds)
-			at[key] = i
+			places[key] = i
 			kinds = append(kinds, nil)
 		}
 		kinds[i] = append(kinds[i], a)
@@ -526,14 +526,14 @@ func (in *AlertsInput) byKind(list []alert.Alert, also func(*alert.Alert) string
 
 // kindText is what alerts of one kind say: "8 GPUs are busy".
 func (in *AlertsInput) kindText(kind []alert.Alert) string {
-	one, many, known := strings.Cut(say("needs "+in.phrase(&kind[0])), "|")
+	is := beingOf(in.isNow(&kind[0]))
 	switch {
-	case !known:
+	case is == being{}:
 		return ruleName(kind[0].Rule)
 	case len(kind) == 1:
-		return in.nameOf(&kind[0].Device) + " " + one
+		return in.nameOf(&kind[0].Device) + " " + is.one
 	}
-	return strconv.Itoa(len(kind)) + " " + kind[0].Noun() + "s " + many
+	return strconv.Itoa(len(kind)) + " " + kind[0].Noun() + "s " + is.many
 }
 
 // kinds says what alerts are about, in a line.
@@ -549,39 +549,36 @@ func (in *AlertsInput) kinds(list []alert.Alert) string {
 // kindLines are the same in lines, one for each node.
 func (in *AlertsInput) kindLines(list []alert.Alert) (lines []AlertFoldLine) {
 	for _, kind := range in.byKind(list, func(a *alert.Alert) string { return a.Device.Node }) {
-		of := &kind[0]
+		first := &kind[0]
 		text := in.kindText(kind)
 		if len(kind) > 1 && len(in.Nodes) > 1 {
-			text += " on " + clean(of.Device.Node, longestName)
+			text += " on " + clean(first.Device.Node, longestName)
 		}
-		lines = append(lines, AlertFoldLine{Key: in.phrase(of) + " " + of.Device.Node, Text: text})
+		lines = append(lines, AlertFoldLine{Key: string(in.isNow(first)) + " " + first.Device.Node, Text: text})
 	}
 	return lines
 }
 
-// severityName is a severity in a word; empty for an empty one.
-func severityName(s alert.Severity) string { return say("alert " + string(s)) }
-
 func newSilence(s *alert.Silence, in *Input) SilenceRow {
-	of := []string{"every rule"}
+	about := []string{"every rule"}
 	if s.Rule != "" {
-		of[0] = "rule " + clean(s.Rule, longestName)
+		about[0] = "rule " + clean(s.Rule, longestName)
 	}
 	d, known := in.Nodes.Device(s.Node, s.GPU)
 	switch {
 	case known:
-		of = append(of, say("gpu", strconv.Itoa(d.Index)))
+		about = append(about, gpuName(d.Index))
 	case s.GPU != "":
-		of = append(of, "GPUs "+clean(s.GPU, longestName))
+		about = append(about, "GPUs "+clean(s.GPU, longestName))
 	}
 	if s.Node != "" && (len(in.Nodes) != 1 || s.Node != in.Nodes[0].Node) {
-		of = append(of, "machine "+clean(s.Node, longestName))
+		about = append(about, "machine "+clean(s.Node, longestName))
 	}
 	var made string
 	if s.By != "" || s.Comment != "" {
 		made = saying("made", s.By, s.Comment)
 	}
-	return SilenceRow{Silence: s, Of: dots(of...), Said: made, End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end"}
+	return SilenceRow{Silence: s, Of: dots(about...), Said: made, End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end"}
 }
 
 // firesWhen is what a rule fires at.
@@ -609,27 +606,27 @@ func amount(r *alert.Rule, v float64) string {
 func looksAt(r *alert.Rule) string {
 	numeral := func(n *int) string { return strconv.Itoa(*n) }
 	var words []string
-	for _, of := range []struct {
+	for _, scope := range []struct {
 		what string
 		list []string
 	}{
 		{"machine ", r.Scope.Nodes}, {"GPU ", r.Scope.GPUs}, {"user ", r.Scope.Users}, {"process ", r.Scope.Processes},
 		{"XID ", each(r.Codes, numeral)}, {"all XIDs but ", each(r.IgnoreCodes, numeral)},
 	} {
-		if len(of.list) > 0 {
-			words = append(words, of.what+strings.Join(of.list, " or "))
+		if len(scope.list) > 0 {
+			words = append(words, scope.what+strings.Join(scope.list, " or "))
 		}
 	}
 	return cmp.Or(clean(strings.Join(words, ", "), longestSentence), "everything")
 }
 
 // silenceChoices are the GPUs and machines that people can choose.
-func silenceChoices(of gpu.Nodes) (gpus, nodes []Choice) {
-	if of.Totals().Devices > mostTiles {
+func silenceChoices(machines gpu.Nodes) (gpus, nodes []Choice) {
+	if machines.Totals().Devices > mostTiles {
 		return nil, nil
 	}
-	for d := range of.Devices() {
-		gpus = append(gpus, Choice{d.UUID, say("gpu", strconv.Itoa(d.Index)) + " · " + clean(d.Name, longestName)})
+	for d := range machines.Devices() {
+		gpus = append(gpus, Choice{d.UUID, gpuName(d.Index) + " · " + clean(d.Name, longestName)})
 		if !slices.ContainsFunc(nodes, func(c Choice) bool { return c.Value == d.Node }) {
 			nodes = append(nodes, Choice{d.Node, clean(d.Node, longestName)})
 		}

@@ -275,7 +275,7 @@ func TestSummary(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for _, w := range alert.Watches() {
-		if one, many, _ := strings.Cut(say("needs "+string(w)), "|"); one == "" || many == "" {
+		if is := beingOf(w); is.one == "" || is.many == "" {
 			t.Errorf("%s has no words", w)
 		}
 	}

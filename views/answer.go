@@ -106,17 +106,17 @@ func (a *Answer) name(in *Input, headline string) {
 			whole += " (" + who.user + ")"
 		}
 		before, after, found := strings.Cut(headline, whole)
-		by := " (" + clean(who.user, longestName) + ")"
-		if of := who.program + " of " + who.user; !found && who.user != "" { // as of several nodes
-			before, after, found = strings.Cut(headline, of)
-			by = " of " + clean(who.user, longestName)
+		user := " (" + clean(who.user, longestName) + ")"
+		if owned := who.program + " of " + who.user; !found && who.user != "" { // as of several nodes
+			before, after, found = strings.Cut(headline, owned)
+			user = " of " + clean(who.user, longestName)
 		}
 		if !found || who.program == "" || strings.HasPrefix(who.program, "a process") || who.program == "unseen work" {
 			return
 		}
 		a.Before, a.Name, a.After, a.Hue = sentence(before), clean(who.program, longestName), sentence(after), in.hueOfNamed(c, who.user)
 		if who.user != "" {
-			a.By = by
+			a.By = user
 		}
 		return
 	}
@@ -179,7 +179,7 @@ func (in *Input) question() string {
 var figureIn = regexp.MustCompile(`^(.*?)\s*(\d[\d.,]*[ \x{a0}](?:°C|k?W|%|MHz|RPM|s|min|h|d)(?: \d+[ \x{a0}](?:min|h))?)\s*(.*)$`)
 
 // chipIcons are the drawings of chips, by what is in their text.
-var chipIcons = []struct{ in, icon string }{
+var chipIcons = []struct{ word, icon string }{
 	{"°C", "temp"}, {"fan", "fan"}, {"RPM", "fan"}, {nbsp + "W", "bolt"}, {nbsp + "kW", "bolt"}, {"MHz", "chip"}, {"encoder", "film"}, {"decoder", "film"}, {"video", "film"}, {nbsp + "%", "chip"},
 }
 
@@ -188,7 +188,7 @@ func newChip(text string) Chip {
 	text = sentence(text)
 	c := Chip{Text: text}
 	for _, i := range chipIcons {
-		if strings.Contains(text, i.in) {
+		if strings.Contains(text, i.word) {
 			c.Icon = i.icon
 			break
 		}

@@ -52,11 +52,11 @@ func newCause(c *explain.Cause, now time.Time) CauseRow {
 	out := CauseRow{
 		Key:      c.ID,
 		Sentence: sentence(c.Sentence),
-		About:    say("sure " + c.Confidence.String()),
+		About:    certainty(c.Confidence),
 		Advice:   sentence(c.Advice),
 	}
 	if !c.Since.IsZero() {
-		out.At, out.Lasts = c.Since, say("for", lastsFor(c.Since, now))
+		out.At, out.Lasts = c.Since, forText(lastsFor(c.Since, now))
 	}
 	out.Evidence = each(c.Evidence, func(e *explain.Evidence) EvidenceRow {
 		row := EvidenceRow{Name: clean(e.Name, longestName), Text: sentence(e.Text)}
@@ -67,7 +67,7 @@ func newCause(c *explain.Cause, now time.Time) CauseRow {
 			row.Text, row.At = "", e.At
 		}
 		if now.UnixMilli()-e.At.UnixMilli() >= seenApart.Milliseconds() {
-			row.Seen = say("ago", between(e.At, now))
+			row.Seen = agoText(between(e.At, now))
 		}
 		return row
 	})

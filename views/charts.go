@@ -252,7 +252,7 @@ func placeEnds(ends []picture.End, top, bottom, height, apart float64, merge boo
 	}
 	for i := range out {
 		if together[i] > 1 {
-			out[i].Name = count("GPUs", together[i])
+			out[i].Name = gpuCount(together[i])
 		}
 		out[i].At = max(out[i].At, top)
 		if i > 0 {

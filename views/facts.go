@@ -90,7 +90,7 @@ func written(u catalog.Unit, ref catalog.Ref) Value {
 }
 
 // parts writes how many parts there are, which may be none.
-func parts(n float64) string { return either(n == 0, say("none"), whole(n)) }
+func parts(n float64) string { return either(n == 0, noneText, whole(n)) }
 
 func pstate(p int) string { return "P" + strconv.Itoa(p) }
 
@@ -101,23 +101,23 @@ func worded[T any](r gpu.Reading[T], format func(T) string) Value {
 	return Value{Text: format(r.Or(*new(T)))}
 }
 
-func yesNo(b bool) string { return say(either(b, "yes", "no")) }
+func yesNo(b bool) string { return either(b, yesText, noText) }
 
 func kinds[T any](list []T) string {
 	if len(list) == 0 {
-		return say("none")
+		return noneText
 	}
-	return count("kinds", len(list))
+	return kindCount(len(list))
 }
 
 func reasonsInWords(r gpu.ClockEventReasons) string {
 	var words []string
-	for _, name := range r.Names() {
-		if text := say("reason " + name); text != "" {
-			words = append(words, text)
+	for _, h := range holdsClocks {
+		if r&h.reason != 0 {
+			words = append(words, h.text)
 		}
 	}
-	return cmp.Or(strings.Join(words, "; "), say("nothing"))
+	return cmp.Or(strings.Join(words, "; "), nothingText)
 }
 
 // newFacts are all readings of a device, in the groups of package gpu.
@@ -206,10 +206,10 @@ func ownFact(d *gpu.Device, f DeviceFact) DeviceFact {
 	case f.Else != nil:
 		*v = Value{Text: *f.Else, Mark: Missing}
 	case d.State != gpu.StateOK:
-		v.Text, v.At = say("not read since", moment(d.Since)), stamp(d.Since)
-		v.Title = strings.ToLower(say("state " + string(d.State)))
-	case v.Text == say("stale") && !d.SampledAt.IsZero():
-		v.Text, v.At = say("stale since", moment(d.SampledAt)), stamp(d.SampledAt)
+		v.Text, v.At = notReadSince(moment(d.Since)), stamp(d.Since)
+		v.Title = strings.ToLower(stateText(string(d.State)))
+	case v.Text == stale.text && !d.SampledAt.IsZero():
+		v.Text, v.At = staleSince(moment(d.SampledAt)), stamp(d.SampledAt)
 	}
 	return f
 }

@@ -351,7 +351,7 @@ func timed(v Value) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			before, moment, after := v.around()
+			before, moment, after := v.split()
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<span data-key=\"timed\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

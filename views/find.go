@@ -83,11 +83,11 @@ func rankOf(words []string, name, remark, path string) int {
 	name, remark = strings.ToLower(strings.ReplaceAll(name, nbsp, " ")), strings.ToLower(strings.ReplaceAll(remark, nbsp, " "))
 	asked := strings.Join(words, " ")
 	for _, w := range words {
-		has := func(token string) bool { // a short number is the whole of one
+		contains := func(token string) bool { // a short number is the whole of one
 			_, err := strconv.Atoi(w)
 			return token == w || (err != nil || len(w) > 2) && strings.HasPrefix(token, w)
 		}
-		if !strings.Contains(name, w) && !slices.ContainsFunc(strings.FieldsFunc(remark, func(r rune) bool { return r == ' ' || r == ',' }), has) &&
+		if !strings.Contains(name, w) && !slices.ContainsFunc(strings.FieldsFunc(remark, func(r rune) bool { return r == ' ' || r == ',' }), contains) &&
 			(len(w) < 4 || !strings.Contains(strings.ToLower(path), w)) {
 			return -1
 		}
@@ -121,7 +121,7 @@ func foundDevices(in *Input, devices []*gpu.Device) (out []Found) {
 	for _, d := range devices {
 		remark := []string{clean(d.Name, longestName)}
 		if d.State != gpu.StateOK {
-			remark = append(remark, say("state "+string(d.State)))
+			remark = append(remark, stateText(string(d.State)))
 		} else {
 			remark = append(remark, num(d.Thermal.GPU).text(celsius), num(d.Utilization.GPU).text(percent))
 		}
@@ -139,7 +139,7 @@ func foundProcesses(in *Input, all []*Process) (out []Found) {
 	for _, r := range rows {
 		r.dress(&plain)
 		var pids []string
-		for _, p := range r.of {
+		for _, p := range r.processes {
 			if !slices.Contains(pids, p.PID) {
 				pids = append(pids, p.PID)
 			}
@@ -172,9 +172,9 @@ func foundUsers(in *Input, all []*Process) (out []Found) {
 
 func foundNodes(in *Input) (out []Found) {
 	for _, m := range in.Fleet.Moments() {
-		remark, values := []string{count("GPUs", len(m.Snapshot.Devices))}, []string{m.Place.Cluster}
+		remark, values := []string{gpuCount(len(m.Snapshot.Devices))}, []string{m.Place.Cluster}
 		if m.Silent() {
-			remark = append(remark, say("state silent"))
+			remark = append(remark, stateText(stateSilent))
 		}
 		for _, name := range m.Place.LabelNames() {
 			value := clean(m.Place.Labels[name], longestName)
@@ -203,37 +203,37 @@ func foundLabels(in *Input) (out []Found) {
 			counts[label{"", m.Place.Cluster}]++
 		}
 	}
-	for _, of := range slices.SortedFunc(maps.Keys(counts), func(a, b label) int {
+	for _, chosen := range slices.SortedFunc(maps.Keys(counts), func(a, b label) int {
 		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.value, b.value))
 	}) {
-		by, name := "cluster", "cluster "+clean(of.value, longestName)
-		if of.name != "" {
-			by, name = "label:"+of.name, clean(of.name, longestName)+"="+clean(of.value, longestName)
+		key, name := "cluster", "cluster "+clean(chosen.value, longestName)
+		if chosen.name != "" {
+			key, name = "label:"+chosen.name, clean(chosen.name, longestName)+"="+clean(chosen.value, longestName)
 		}
-		path := Choices{Path: in.BasePath + "nodes"}.With("by", by, "of", asked(of.value))
-		out = append(out, Found{Path: string(path), Icon: "node", Name: name, Remark: count("nodes", counts[of])})
+		path := Choices{Path: in.BasePath + "nodes"}.With("by", key, "of", asked(chosen.value))
+		out = append(out, Found{Path: string(path), Icon: "node", Name: name, Remark: nodeCount(counts[chosen])})
 	}
 	return out
 }
 
 // foundPlaces are the pods, containers, jobs and units in which processes run, what draws most first.
 func foundPlaces(in *Input, all []*Process) (out []Found) {
-	at := map[string]int{}
+	index := map[string]int{}
 	var places [][]*Process
 	for _, p := range all {
-		if p.Place.Mark != Plain || p.Place.Text == "" || p.Place.Text == say("none") {
+		if p.Place.Mark != Plain || p.Place.Text == "" || p.Place.Text == noneText {
 			continue
 		}
-		i, found := at[p.Place.Text]
+		i, found := index[p.Place.Text]
 		if !found {
-			i, at[p.Place.Text] = len(places), len(places)
+			i, index[p.Place.Text] = len(places), len(places)
 			places = append(places, nil)
 		}
 		places[i] = append(places[i], p)
 	}
-	for _, of := range places {
-		path := Choices{Path: in.BasePath + "processes"}.With("group", "none", "place", of[0].Place.Text)
-		out = append(out, Found{Path: string(path), Icon: "list", Hue: of[0].Hue, Name: of[0].Place.Text, Remark: dots(count("processes", pids(of)), of[0].User.Text)})
+	for _, these := range places {
+		path := Choices{Path: in.BasePath + "processes"}.With("group", "none", "place", these[0].Place.Text)
+		out = append(out, Found{Path: string(path), Icon: "list", Hue: these[0].Hue, Name: these[0].Place.Text, Remark: dots(processCount(pids(these)), these[0].User.Text)})
 	}
 	return out
 }

@@ -50,7 +50,7 @@ type NodeRow struct {
 	Notes           []NodeNote
 
 	moment *insight.Moment
-	of     string // the group that it is in
+	group  string // the group that it is in
 }
 
 // A NodeGroup is nodes of one cluster or rack, or with one label.
@@ -83,17 +83,17 @@ type pages struct {
 }
 
 // paged chooses rows by the choice "from": [from, to) of n.
-func paged(of Choices, what string, n, most int) (p pages, from, to int) {
-	from, _ = strconv.Atoi(of.Of("from"))
+func paged(address Choices, what string, n, most int) (p pages, from, to int) {
+	from, _ = strconv.Atoi(address.Of("from"))
 	from = min(max(from, 0), max(n-1, 0)) / most * most
 	to = min(from+most, n)
 	if n > most {
 		p.Listed = what + " " + strconv.Itoa(from+1) + " to " + strconv.Itoa(to) + " of " + strconv.Itoa(n)
 		if from > 0 {
-			p.Before = of.With("from", either(from > most, strconv.Itoa(from-most), ""))
+			p.Before = address.With("from", either(from > most, strconv.Itoa(from-most), ""))
 		}
 		if to < n {
-			p.After = of.With("from", strconv.Itoa(to))
+			p.After = address.With("from", strconv.Itoa(to))
 		}
 	}
 	return p, from, to
@@ -134,19 +134,19 @@ func nodeNotes(m *insight.Moment) []NodeNote {
 
 // A grouping says in which group a node is; its name is what the address has.
 type grouping struct {
-	name string
-	of   func(*insight.Moment) string // empty for none
+	name  string
+	value func(*insight.Moment) string // empty for none
 }
 
 // grouping is the one that was asked for; of none all nodes are in one group.
 func (in *Input) grouping() grouping {
-	by := in.Choices.Of("by")
+	name := in.Choices.Of("by")
 	none := grouping{"", func(*insight.Moment) string { return "" }}
-	switch label, isLabel := strings.CutPrefix(by, "label:"); {
-	case by == "cluster":
-		return grouping{by, func(m *insight.Moment) string { return m.Place.Cluster }}
-	case by == "rack":
-		return grouping{by, func(m *insight.Moment) string {
+	switch label, isLabel := strings.CutPrefix(name, "label:"); {
+	case name == "cluster":
+		return grouping{name, func(m *insight.Moment) string { return m.Place.Cluster }}
+	case name == "rack":
+		return grouping{name, func(m *insight.Moment) string {
 			rack := m.Place.Rack()
 			if m.Place.Cluster == "" || rack == "" {
 				return rack
@@ -154,19 +154,19 @@ func (in *Input) grouping() grouping {
 			return m.Place.Cluster + " " + rack // two clusters may each have a rack of that name
 		}}
 	case isLabel && label != "":
-		return grouping{by, func(m *insight.Moment) string { return m.Place.Labels[label] }}
+		return grouping{name, func(m *insight.Moment) string { return m.Place.Labels[label] }}
 	}
 	return none
 }
 
 // title is what a group is called.
-func (g grouping) title(of string) string {
+func (g grouping) title(value string) string {
 	label, isLabel := strings.CutPrefix(g.name, "label:")
 	switch {
-	case of != "" && isLabel:
-		return clean(label, longestName) + " = " + clean(of, longestName)
-	case of != "":
-		return clean(of, longestName)
+	case value != "" && isLabel:
+		return clean(label, longestName) + " = " + clean(value, longestName)
+	case value != "":
+		return clean(value, longestName)
 	case isLabel:
 		return "Without " + clean(label, longestName)
 	case g.name != "":
@@ -176,7 +176,7 @@ func (g grouping) title(of string) string {
 }
 
 // asked is what the address calls a group.
-func asked(of string) string { return cmp.Or(of, nowhere) }
+func asked(value string) string { return cmp.Or(value, nowhere) }
 
 // bys are the ways to group the nodes that there are.
 func (in *Input) bys() []Option {
@@ -229,11 +229,11 @@ func newNodeRow(in *Input, m *insight.Moment) NodeRow {
 	s := m.Snapshot
 	r := NodeRow{
 		Key: s.Node, Name: clean(s.Node, longestName), Path: in.nodePath(s.Node), Answer: sentence(strings.TrimSuffix(m.Answer.Headline, ".")),
-		Silence: in.silence(m), Notes: nodeNotes(m), Level: levelOfNode(m.Standing()), of: in.grouping().of(m),
+		Silence: in.silence(m), Notes: nodeNotes(m), Level: levelOfNode(m.Standing()), group: in.grouping().value(m),
 	}
 	devices := slices.Collect(gpu.Nodes{s}.Devices())
 	if r.Silence != nil {
-		r.Hottest, r.Power, r.Busy = missing("stale"), missing("stale"), "not known"
+		r.Hottest, r.Power, r.Busy = missing(stale), missing(stale), "not known"
 		return r
 	}
 	busy, unknown := 0, 0
@@ -259,29 +259,29 @@ func newNodeRow(in *Input, m *insight.Moment) NodeRow {
 
 // newNodeList has the nodes that the address asks for; those that stand out alone where few is set.
 func newNodeList(in *Input, few bool) NodeList {
-	l := NodeList{Count: count("nodes", len(in.Fleet.Moments())), Bys: in.bys(), Path: in.BasePath + "nodes"}
+	l := NodeList{Count: nodeCount(len(in.Fleet.Moments())), Bys: in.bys(), Path: in.BasePath + "nodes"}
 	for _, o := range nodeSorts {
 		o.Chosen = o.Value == in.Choices.Of("sort")
 		l.Sorts = append(l.Sorts, o)
 	}
-	by, of := in.grouping(), in.Choices.Of("of")
+	way, value := in.grouping(), in.Choices.Of("of")
 	var rows []NodeRow
 	counts := map[string]*explain.Tally{}
 	for _, m := range in.Fleet.Moments() {
-		group, standing := by.of(m), m.Standing()
+		group, standing := way.value(m), m.Standing()
 		if counts[group] == nil {
 			counts[group] = new(explain.Tally)
 		}
 		counts[group][standing]++
-		if by.name != "" && of != "" && asked(group) != of {
+		if way.name != "" && value != "" && asked(group) != value {
 			continue
 		}
 		if !few || standing > explain.Busy || len(m.Link.Notes) > 0 {
-			rows = append(rows, NodeRow{Key: m.Snapshot.Node, moment: m, of: group})
+			rows = append(rows, NodeRow{Key: m.Snapshot.Node, moment: m, group: group})
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b NodeRow) int {
-		last := either01(a.of == "") - either01(b.of == "")
+		last := either01(a.group == "") - either01(b.group == "")
 		worst := 0
 		if few || in.Choices.Of("sort") != "name" {
 			worst = insight.WorstFirst(a.moment, b.moment)
@@ -289,7 +289,7 @@ func newNodeList(in *Input, few bool) NodeList {
 		if few {
 			return worst
 		}
-		return cmp.Or(last, strings.Compare(a.of, b.of), worst, strings.Compare(a.Key, b.Key))
+		return cmp.Or(last, strings.Compare(a.group, b.group), worst, strings.Compare(a.Key, b.Key))
 	})
 	from, to := 0, min(len(rows), fewNodes)
 	if few {
@@ -300,17 +300,17 @@ func newNodeList(in *Input, few bool) NodeList {
 		l.pages, from, to = paged(in.Choices, "Nodes", len(rows), mostNodes)
 	}
 	for _, r := range rows[from:to] {
-		if n := len(l.Groups); n == 0 || !few && l.Groups[n-1].Key != asked(r.of) {
-			g := NodeGroup{Key: asked(r.of)}
-			if !few && by.name != "" {
-				g.Title, g.Says = by.title(r.of), saysOf(counts[r.of])
+		if n := len(l.Groups); n == 0 || !few && l.Groups[n-1].Key != asked(r.group) {
+			g := NodeGroup{Key: asked(r.group)}
+			if !few && way.name != "" {
+				g.Title, g.Says = way.title(r.group), saysOf(counts[r.group])
 			}
 			l.Groups = append(l.Groups, g)
 		}
 		g := &l.Groups[len(l.Groups)-1]
 		g.Rows = append(g.Rows, newNodeRow(in, r.moment))
 	}
-	if by.name == "" {
+	if way.name == "" {
 		return l
 	}
 	most := either2(few, fewGroups, mostGroups)
@@ -325,9 +325,9 @@ func newNodeList(in *Input, few bool) NodeList {
 			l.More = "and " + strconv.Itoa(len(counts)-most) + " more groups"
 			break
 		}
-		n, chosen := counts[group], asked(group) == of
+		n, chosen := counts[group], asked(group) == value
 		g := NodeGroup{
-			Key: asked(group), Title: by.title(group), Says: saysOf(n), Chosen: chosen,
+			Key: asked(group), Title: way.title(group), Says: saysOf(n), Chosen: chosen,
 			Path: in.With("of", either(chosen, "", asked(group)), "from", ""), Level: levelOfNode(n.Worst()),
 		}
 		l.All = append(l.All, g)
@@ -346,7 +346,7 @@ func badOf(n *explain.Tally) []int {
 
 // saysOf counts nodes by how they do; those that are well are not told apart.
 func saysOf(n *explain.Tally) string {
-	parts := []string{count("nodes", n.Nodes())}
+	parts := []string{nodeCount(n.Nodes())}
 	for s := explain.Broken; s >= explain.Busy; s-- {
 		if n[s] > 0 {
 			parts = append(parts, strconv.Itoa(n[s])+" "+s.String())
@@ -388,7 +388,7 @@ func newUserTable(in *Input, all []*Process) UserTable {
 	for _, r := range rows[:min(len(rows), fewUsers)] {
 		r.dress(&plain)
 		devices, nodes := map[*gpu.Device]bool{}, map[string]bool{}
-		for _, p := range r.of {
+		for _, p := range r.processes {
 			devices[p.d], nodes[p.d.Node] = true, true
 		}
 		u := UserRow{Key: r.Key, Hue: in.Hues.hueOf(either(r.User.Mark == Plain, r.User.Text, "")), User: r.User, GPUs: len(devices), Nodes: len(nodes), Memory: r.Memory, Power: r.Power}

@@ -45,9 +45,9 @@ func (n number) text(format func(float64) string) string {
 	return format(n.value)
 }
 
-// say writes the number into the text of that name; empty where there is none.
-func (n number) say(name string, format func(float64) string) string {
-	return n.text(func(v float64) string { return say(name, format(v)) })
+// say writes the number, and that into words; empty where there is none.
+func (n number) say(words func(string) string, format func(float64) string) string {
+	return n.text(func(v float64) string { return words(format(v)) })
 }
 
 // mebi is a reading of memory in MiB.
@@ -213,7 +213,7 @@ func list(words []string) string {
 	if last < 1 {
 		return strings.Join(words, "")
 	}
-	return say("and", strings.Join(words[:last], ", "), words[last])
+	return andText(strings.Join(words[:last], ", "), words[last])
 }
 
 func either(is bool, yes, no string) string {

@@ -127,12 +127,12 @@ func (g *Group) squares() (out []square) {
 	paths := make([][]byte, 0, 4)
 	for i := range g.Spots {
 		class := g.Spots[i].class()
-		at := slices.IndexFunc(out, func(q square) bool { return q.class == class })
-		if at < 0 {
-			at, out, paths = len(out), append(out, square{class: class}), append(paths, make([]byte, 0, 32*len(g.Spots)))
+		found := slices.IndexFunc(out, func(q square) bool { return q.class == class })
+		if found < 0 {
+			found, out, paths = len(out), append(out, square{class: class}), append(paths, make([]byte, 0, 32*len(g.Spots)))
 		}
-		p := append(strconv.AppendInt(append(paths[at], 'M'), int64(i%columns), 10), ".14 "...)
-		paths[at] = append(strconv.AppendInt(p, int64(i/columns), 10), ".14h.58v.58h-.58z"...)
+		p := append(strconv.AppendInt(append(paths[found], 'M'), int64(i%columns), 10), ".14 "...)
+		paths[found] = append(strconv.AppendInt(p, int64(i/columns), 10), ".14h.58v.58h-.58z"...)
 	}
 	for i := range out {
 		out[i].path = string(paths[i])
@@ -161,7 +161,7 @@ type deviceColor struct {
 
 type deviceOrder struct {
 	name, label string
-	of          func(*gpu.Device) number
+	reading     func(*gpu.Device) number
 }
 
 // colors are what the color of tiles and squares can stand for, with the meter that has it.
@@ -200,12 +200,12 @@ func newGPUList(in *Input, devices []*gpu.Device, now time.Time) GPUList {
 	}
 	show := in.Choices.Of("show")
 	l.Filters = []Option{
-		{Label: say("all"), Count: strconv.Itoa(l.All)},
-		{Value: "busy", Label: say("busy"), Count: strconv.Itoa(l.Busy)},
-		{Value: "problem", Label: say("problem"), Count: strconv.Itoa(l.Problem), Level: worst(all)},
+		{Label: allText, Count: strconv.Itoa(l.All)},
+		{Value: "busy", Label: busyText, Count: strconv.Itoa(l.Busy)},
+		{Value: "problem", Label: problemText, Count: strconv.Itoa(l.Problem), Level: worst(all)},
 	}
 	if l.Counts.Unknown > 0 {
-		l.Unknown = say("not known", strconv.Itoa(l.Counts.Unknown))
+		l.Unknown = notKnown(l.Counts.Unknown)
 	}
 	if !slices.ContainsFunc(l.Filters, func(o Option) bool { return o.Value == show }) {
 		show = ""
@@ -316,13 +316,13 @@ func (l *GPUList) cards(in *Input, all []glance, shown func(*glance) bool) (card
 	}
 	slices.SortStableFunc(cards, func(a, b *glance) int {
 		pinned := either01(b.pinned) - either01(a.pinned)
-		if pinned != 0 || order.of == nil {
+		if pinned != 0 || order.reading == nil {
 			return pinned
 		}
-		return compareNumbers(order.of(b.device), order.of(a.device))
+		return compareNumbers(order.reading(b.device), order.reading(a.device))
 	})
 	if len(cards) == 0 {
-		l.Left = say(either(in.Choices.Of("show") == "busy", "none busy", "no problem"))
+		l.Left = either(in.Choices.Of("show") == "busy", noneBusy, noProblem)
 	}
 	return cards
 }
@@ -362,7 +362,7 @@ func (l *GPUList) spots(in *Input, all []glance, shown func(*glance) bool, tile 
 	}
 	for _, m := range groups {
 		g := newGroup(in, m.list, several, l.Shape)
-		g.Of, g.Title = m.of, m.title
+		g.Of, g.Title = m.group, m.title
 		for i := range m.list {
 			var s Spot
 			if l.Shape == Squares {
@@ -381,25 +381,25 @@ func (l *GPUList) spots(in *Input, all []glance, shown func(*glance) bool, tile 
 
 // members are the devices of a group, and the group of nodes that it is in.
 type members struct {
-	list      []glance
-	of, title string
+	list         []glance
+	group, title string
 }
 
 // part puts the nodes into the groups that the address asks for, and leaves out what is not asked for.
 func (l *GPUList) part(in *Input, groups []members) []members {
-	if by := in.grouping(); by.name != "" {
+	if chosen := in.grouping(); chosen.name != "" {
 		for i := range groups {
 			g := &groups[i]
 			if m := in.member(g.list[0].device.Node); m != nil {
-				of := by.of(m)
-				g.of, g.title = asked(of), by.title(of)
+				value := chosen.value(m)
+				g.group, g.title = asked(value), chosen.title(value)
 			}
 		}
-		if of := in.Choices.Of("of"); of != "" {
-			groups = slices.DeleteFunc(groups, func(g members) bool { return g.of != of })
+		if value := in.Choices.Of("of"); value != "" {
+			groups = slices.DeleteFunc(groups, func(g members) bool { return g.group != value })
 		}
 		slices.SortStableFunc(groups, func(a, b members) int {
-			return cmp.Or(either01(a.of == nowhere)-either01(b.of == nowhere), strings.Compare(a.of, b.of))
+			return cmp.Or(either01(a.group == nowhere)-either01(b.group == nowhere), strings.Compare(a.group, b.group))
 		})
 	}
 	var from, to int
@@ -453,7 +453,7 @@ func (l *GPUList) wrong(all []glance) (cards []*glance) {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(heat(b.device.Thermal), heat(a.device.Thermal)))
 	})
 	if n := len(cards); n > mostWrong {
-		l.Left = say("more wrong", strconv.Itoa(n-mostWrong))
+		l.Left = moreWrong(n - mostWrong)
 		cards = cards[:mostWrong]
 	}
 	return cards
@@ -466,7 +466,7 @@ func newGroup(in *Input, list []glance, several bool, shape Shape) Group {
 	if several {
 		g.Path, g.Silence = in.nodePath(first.Node), in.silence(in.member(first.Node))
 	} else {
-		g.Name = say("GPUs from", strconv.Itoa(first.Index), strconv.Itoa(list[len(list)-1].device.Index))
+		g.Name = gpusFrom(first.Index, list[len(list)-1].device.Index)
 	}
 	var draw number
 	workers := map[string]int{}
@@ -501,9 +501,9 @@ func newGroup(in *Input, list []glance, several bool, shape Shape) Group {
 		g.Right = strings.Join(parts, ", ")
 	}
 	if shape == Squares { // has no room for who works and what that draws
-		g.Sums = dots(count("GPUs", len(list)), strconv.Itoa(busy)+" "+say("state busy"), g.Right)
+		g.Sums = dots(gpuCount(len(list)), strconv.Itoa(busy)+" "+stateText(stateBusy), g.Right)
 		if g.Silence != nil {
-			g.Right, g.Sums = "", say("state silent")
+			g.Right, g.Sums = "", stateText(stateSilent)
 		}
 		return g
 	}
@@ -512,14 +512,14 @@ func newGroup(in *Input, list []glance, several bool, shape Shape) Group {
 	}
 	switch names := sortedKeys(workers); len(names) {
 	case 0:
-		g.Says = either(busy > 0, say("busy"), either(unknown > 0, "", say("resting")))
+		g.Says = either(busy > 0, busyText, either(unknown > 0, "", restingText))
 	case 1, 2:
 		g.Says = strings.Join(names, ", ")
 	default:
-		g.Says = names[0] + say("and others", strconv.Itoa(len(names)-1))
+		g.Says = names[0] + andOthers(len(names)-1)
 	}
 	if g.Silence != nil {
-		g.Says, g.Right, g.Sums = "", "", say("state silent")
+		g.Says, g.Right, g.Sums = "", "", stateText(stateSilent)
 	}
 	return g
 }
@@ -546,7 +546,7 @@ func newSquare(g *glance, meter int) Spot {
 // newSpot is a device in little room.
 func newSpot(t *Tile, meter int) Spot {
 	m := t.Meters[meter]
-	s := Spot{Key: t.Key, Path: t.Page, Number: say("gpu", strconv.Itoa(t.device.Index)), Level: t.Level}
+	s := Spot{Key: t.Key, Path: t.Page, Number: gpuName(t.device.Index), Level: t.Level}
 	if t.Answers {
 		s.Step = step(m.Fill)
 	}
@@ -614,7 +614,7 @@ func newFigures(d *gpu.Device) []Figure {
 	for _, e := range engines(d) {
 		label := e.label
 		if e.key == "utilization" {
-			label = say("compute")
+			label = computeText
 		}
 		f := Figure{Key: e.key, Label: label, Value: show(e.value, percent)}
 		if len(out) < 3 && (f.Value.Mark == Plain || e.key == "utilization") {
@@ -627,11 +627,11 @@ func newFigures(d *gpu.Device) []Figure {
 	if !clock.ok() {
 		clock = num(d.Clocks.Graphics)
 	}
-	add(Figure{Key: "clock", Label: say("clock"), Value: show(clock, megahertz), Remark: num(d.Clocks.MaxSM).say("of", megahertz)})
-	add(Figure{Key: "pcie", Label: say("PCIe"), Value: show(num(d.Activity.PCIeReceived), rate), Remark: say("in")})
-	add(Figure{Key: "hotspot", Label: say("hot spot"), Value: show(num(d.Thermal.HotSpot), celsius)})
-	add(Figure{Key: "memory heat", Label: say("memory heat"), Value: show(num(d.Thermal.Memory), celsius)})
-	add(Figure{Key: "bandwidth", Label: say("bandwidth"), Value: show(num(d.Activity.MemoryBandwidth), percent)})
-	add(Figure{Key: "memory clock", Label: say("memory clock"), Value: show(num(d.Clocks.Memory), megahertz)})
+	add(Figure{Key: "clock", Label: clockText, Value: show(clock, megahertz), Remark: num(d.Clocks.MaxSM).say(ofText, megahertz)})
+	add(Figure{Key: "pcie", Label: pcieText, Value: show(num(d.Activity.PCIeReceived), rate), Remark: incoming})
+	add(Figure{Key: "hotspot", Label: hotSpotText, Value: show(num(d.Thermal.HotSpot), celsius)})
+	add(Figure{Key: "memory heat", Label: memoryHeatText, Value: show(num(d.Thermal.Memory), celsius)})
+	add(Figure{Key: "bandwidth", Label: bandwidthText, Value: show(num(d.Activity.MemoryBandwidth), percent)})
+	add(Figure{Key: "memory clock", Label: memoryClockText, Value: show(num(d.Clocks.Memory), megahertz)})
 	return out
 }

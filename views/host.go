@@ -15,46 +15,46 @@ func newHostRows(h *gpu.Host) []Figure {
 		return nil
 	}
 	cpu, five, fifteen := fact(h.CPU), fact(h.Load5), fact(h.Load15)
-	load := Figure{Key: "load", Label: say("load"), Value: show(fact(h.Load1), hundredth)}
+	load := Figure{Key: "load", Label: loadText, Value: show(fact(h.Load1), hundredth)}
 	if five.ok() && fifteen.ok() {
-		load.Remark = say("loads", hundredth(five.value), hundredth(fifteen.value))
+		load.Remark = loads(hundredth(five.value), hundredth(fifteen.value))
 	}
-	cores := fact(h.Cores).text(func(v float64) string { return count("cores", int(v)) })
+	cores := fact(h.Cores).text(func(v float64) string { return coreCount(int(v)) })
 	rows := []Figure{
 		{
-			Key: "cpu", Label: say("CPU"), Value: show(cpu, percent), Fill: part(cpu, full),
-			Remark: dots(cores, clean(h.CPUModel.Or(""), longestName), fact(h.CPUPower).text(watts), either(h.CPUThrottled.Or(false), say("slowed"), "")),
+			Key: "cpu", Label: cpuText, Value: show(cpu, percent), Fill: part(cpu, full),
+			Remark: dots(cores, clean(h.CPUModel.Or(""), longestName), fact(h.CPUPower).text(watts), either(h.CPUThrottled.Or(false), slowedByHeatIs, "")),
 		},
 		load,
-		usage("memory", say("memory"), memory, factMiB(h.MemoryUsed), factMiB(h.MemoryTotal)),
-		usage("swap", say("swap"), memory, factMiB(h.SwapUsed), factMiB(h.SwapTotal)),
+		usage("memory", memoryText, memory, factMiB(h.MemoryUsed), factMiB(h.MemoryTotal)),
+		usage("swap", swapText, memory, factMiB(h.SwapUsed), factMiB(h.SwapTotal)),
 	}
 	if total := factMiB(h.SwapTotal); total.ok() && total.value == 0 {
-		rows[3] = Figure{Key: "swap", Label: say("swap"), Value: Value{Text: say("none")}}
+		rows[3] = Figure{Key: "swap", Label: swapText, Value: Value{Text: noneText}}
 	}
 	for _, f := range h.Fans {
 		rows = append(rows, Figure{Key: "fan:" + f.Name, Label: clean(f.Name, longestName), Value: show(fact(f.RPM), rpm)})
 	}
 	for _, t := range h.Temperatures {
-		rows = append(rows, Figure{Key: "temp:" + t.Name, Label: say("temperature", clean(t.Name, longestName)), Value: show(fact(t.Celsius), celsius)})
+		rows = append(rows, Figure{Key: "temp:" + t.Name, Label: temperatureOf(clean(t.Name, longestName)), Value: show(fact(t.Celsius), celsius)})
 	}
 	for _, d := range h.Disks {
 		row := usage("disk:"+d.Device+":"+d.Mount, clean(d.Mount, longestName), memory, factMiB(d.Used), factMiB(d.Total))
-		row.Remark = dots(row.Remark, fact(d.Read).say("reads", rate), fact(d.Write).say("writes", rate))
+		row.Remark = dots(row.Remark, fact(d.Read).say(readsText, rate), fact(d.Write).say(writesText, rate))
 		rows = append(rows, row)
 	}
 	for _, n := range h.Networks {
 		rows = append(rows, Figure{
 			Key: "net:" + n.Name, Label: clean(n.Name, longestName), Value: show(fact(n.Received), rate),
-			Remark: dots(say("in"), fact(n.Sent).say("out", rate)),
+			Remark: dots(incoming, fact(n.Sent).say(outgoing, rate)),
 		})
 	}
 	if kernel := clean(h.Kernel, longestName); kernel != "" {
-		rows = append(rows, Figure{Key: "kernel", Label: say("kernel"), Value: Value{Text: kernel}})
+		rows = append(rows, Figure{Key: "kernel", Label: kernelText, Value: Value{Text: kernel}})
 	}
 	return append(rows, Figure{
-		Key: "self", Label: say("self"), Value: show(fact(h.Self.CPU), func(v float64) string { return tenth(v) + nbsp + "%" }),
-		Remark: dots(say("of one core"), factMiB(h.Self.RSS).say("of memory", memory)),
+		Key: "self", Label: selfText, Value: show(fact(h.Self.CPU), func(v float64) string { return tenth(v) + nbsp + "%" }),
+		Remark: dots(ofOneCore, factMiB(h.Self.RSS).say(ofMemory, memory)),
 	})
 }
 
@@ -65,19 +65,19 @@ func newSums(in *Input, devices []*gpu.Device) []Figure {
 		t := gpu.TotalsOf(slices.Values(devices))
 		ofMemory := limits(devices, func(d *gpu.Device) (number, number) { return mebi(d.Memory.Used), mebi(d.Memory.Total) })
 		ofPower := limits(devices, func(d *gpu.Device) (number, number) { return num(d.Power.Draw), num(d.Power.EnforcedLimit) })
-		power := Figure{Key: "power", Label: say(either(len(devices) == 1, "the GPU", "all GPUs")), Value: show(num(t.PowerDraw), watts), Remark: ofPower.say("of", watts)}
+		power := Figure{Key: "power", Label: either(len(devices) == 1, theGPU, allGPUs), Value: show(num(t.PowerDraw), watts), Remark: ofPower.say(ofText, watts)}
 		if away := t.Devices - t.Answering; away > 0 && len(devices) > 1 {
-			power.Remark = strings.TrimPrefix(power.Remark+", "+say("not read", strconv.Itoa(away)), ", ")
+			power.Remark = strings.TrimPrefix(power.Remark+", "+notRead(away), ", ")
 		}
-		out = append(out, power, memoryTotal(t, ofMemory.say("of", memory)))
+		out = append(out, power, memoryTotal(t, ofMemory.say(ofText, memory)))
 	}
 	if len(in.Nodes) != 1 || in.Nodes[0].Host == nil {
 		return out
 	}
 	h := in.Nodes[0].Host
-	cores := fact(h.Cores).text(func(v float64) string { return say("of", count("cores", int(v))) })
-	out = append(out, Figure{Key: "cpu", Label: say("processor"), Value: show(fact(h.CPU), percent), Remark: cores})
-	machine := usage("ram", say("memory"), memory, factMiB(h.MemoryUsed), factMiB(h.MemoryTotal))
+	cores := fact(h.Cores).text(func(v float64) string { return ofText(coreCount(int(v))) })
+	out = append(out, Figure{Key: "cpu", Label: processorText, Value: show(fact(h.CPU), percent), Remark: cores})
+	machine := usage("ram", memoryText, memory, factMiB(h.MemoryUsed), factMiB(h.MemoryTotal))
 	out = append(out, Figure{Key: machine.Key, Label: machine.Label, Value: machine.Value, Remark: machine.Remark, Level: machine.Level})
 	var received number
 	for _, n := range h.Networks {
@@ -86,7 +86,7 @@ func newSums(in *Input, devices []*gpu.Device) []Figure {
 		}
 	}
 	if received.ok() {
-		out = append(out, Figure{Key: "net", Label: say("network"), Value: show(received, rate), Remark: say("in")})
+		out = append(out, Figure{Key: "net", Label: networkText, Value: show(received, rate), Remark: incoming})
 	}
 	return out
 }
@@ -100,13 +100,13 @@ func newBusiest(h *gpu.Host) []Figure {
 	return each(list, func(p *gpu.HostProcess) Figure {
 		several := ""
 		if p.Count > 1 {
-			several = count("processes", p.Count)
+			several = processCount(p.Count)
 		}
 		f := &p.Facts
 		return Figure{
-			Key: strconv.Itoa(p.PID), Label: clean(cmp.Or(f.Program.Or(""), f.Name.Or(""), say("someone")), longestName),
+			Key: strconv.Itoa(p.PID), Label: clean(cmp.Or(f.Program.Or(""), f.Name.Or(""), someProcess.text), longestName),
 			Value:  show(newNumber(float64(p.CPU), gpu.Good), percent),
-			Remark: dots(say("of one core"), clean(f.User.Or(""), longestName), several, placeOf(f)),
+			Remark: dots(ofOneCore, clean(f.User.Or(""), longestName), several, placeOf(f)),
 		}
 	})
 }
@@ -116,7 +116,7 @@ func newMachine(h *gpu.Host) string {
 	if h == nil {
 		return ""
 	}
-	up := fact(gpu.Map(h.Uptime, time.Duration.Seconds)).say("up", span)
+	up := fact(gpu.Map(h.Uptime, time.Duration.Seconds)).say(upFor, span)
 	return dots(clean(h.Hostname, longestName), clean(h.OS, longestName), up)
 }
 

@@ -53,9 +53,9 @@ func (h *Hues) hueOf(user string) string {
 		return class(i)
 	}
 	for i := range people {
-		if at := (first + i) % people; h.owners[at] == "" {
-			h.owners[at] = user
-			return class(at)
+		if hue := (first + i) % people; h.owners[hue] == "" {
+			h.owners[hue] = user
+			return class(hue)
 		}
 	}
 	return class(first)

@@ -117,7 +117,7 @@ func (n *Outlook) week(hours []contract.FreeHour) {
 
 // next are the forecasts of the devices in the picture, or of all where there is none.
 func (p *PastPage) next() (out []Outlook) {
-	var of [][]string // the devices of each, by name
+	var names [][]string // the devices of each, by name
 	for i := range p.in.Forecasts {
 		g := &p.in.Forecasts[i]
 		drawn := slices.ContainsFunc(p.in.Drawn, func(d store.Device) bool { return d.Node == g.Node && d.UUID == g.GPUUUID })
@@ -133,13 +133,13 @@ func (p *PastPage) next() (out []Outlook) {
 		switch {
 		case !ok:
 		case alike >= 0:
-			of[alike] = append(of[alike], name)
+			names[alike] = append(names[alike], name)
 		case len(out) < mostForecasts:
-			out, of = append(out, n), append(of, []string{name})
+			out, names = append(out, n), append(names, []string{name})
 		}
 	}
 	for i := range out {
-		out[i].Title = sentence(past.Together(of[i]))
+		out[i].Title = sentence(past.Together(names[i]))
 	}
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -70,9 +69,9 @@ type Input struct {
 // name is what the page calls a device; of several nodes each may have its index.
 func (in *Input) name(d *gpu.Device) string {
 	if len(in.Nodes) > 1 {
-		return clean(d.Node, longestName) + " " + say("gpu", strconv.Itoa(d.Index))
+		return clean(d.Node, longestName) + " " + gpuName(d.Index)
 	}
-	return say("gpu", strconv.Itoa(d.Index))
+	return gpuName(d.Index)
 }
 
 // devices are those that the page is about.
@@ -94,7 +93,7 @@ func (in *Input) place() string {
 	case 1:
 		return clean(in.Nodes[0].Node, longestName)
 	default:
-		return count("nodes", n)
+		return nodeCount(n)
 	}
 }
 
@@ -204,7 +203,7 @@ func NewPage(in Input) Page {
 		p.GPUs.Cards[i].Spark = newSpark(&in, p.GPUs.Cards[i].device)
 	}
 	p.Sums = newSums(&in, devices)
-	p.FailTitle = say(either(len(devices) == 0, "no GPU read", "not all read"))
+	p.FailTitle = either(len(devices) == 0, noGPURead, notAllRead)
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
 	p.AlertLine = newAlertLine(&in, p.GPUs.Problem)
 	processes := bareProcesses(&in, devices)
@@ -213,7 +212,7 @@ func NewPage(in Input) Page {
 		p.Nodes, p.Users = newNodeList(&in, true), newUserTable(&in, processes)
 	} else if all := in.Fleet.Moments(); len(all) == 1 {
 		if p.Silence, p.Said = in.silence(all[0]), nodeNotes(all[0]); p.Silence != nil {
-			p.Title = dots(say("state silent"), "gpuwhy")
+			p.Title = dots(stateText(stateSilent), "gpuwhy")
 		}
 	}
 	if in.Root != "" && in.Root != in.BasePath {
@@ -236,7 +235,7 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 	p := NewPage(in)
 	p.Device = &DevicePage{
 		UUID:  d.UUID,
-		Title: say("gpu", strconv.Itoa(d.Index)),
+		Title: gpuName(d.Index),
 		Name:  clean(d.Name, longestName),
 		Facts: newFacts(d),
 		Next:  newOutlooks(d, in.Forecasts),
@@ -274,9 +273,9 @@ func newTitle(devices []*gpu.Device) string {
 }
 
 // highest is the highest reading of the devices that answer, and whose it is.
-func highest(devices []*gpu.Device, of func(*gpu.Device) number) (most number, whose *gpu.Device) {
+func highest(devices []*gpu.Device, measure func(*gpu.Device) number) (most number, whose *gpu.Device) {
 	for _, d := range devices {
-		if n := of(d); d.State == gpu.StateOK && n.over(most) {
+		if n := measure(d); d.State == gpu.StateOK && n.over(most) {
 			most, whose = n, d
 		}
 	}
@@ -290,36 +289,36 @@ func newDriver(drivers []gpu.Driver) string {
 			if len(drivers) > 1 {
 				v = d.Source + " " + v
 			}
-			parts = append(parts, say("driver", v))
+			parts = append(parts, driverText(v))
 		}
 		if v := clean(d.CUDA.Or(""), longestName); v != "" {
-			parts = append(parts, say("CUDA", v))
+			parts = append(parts, cudaText(v))
 		}
 	}
 	return dots(parts...)
 }
 
 // memoryTotal says how many devices are not in the sum, since they use the machine's memory.
-func memoryTotal(t gpu.Totals, of string) Figure {
-	out := Figure{Key: "memory", Label: "GPU memory", Value: show(mebi(t.MemoryUsed), memory), Remark: of}
+func memoryTotal(t gpu.Totals, most string) Figure {
+	out := Figure{Key: "memory", Label: "GPU memory", Value: show(mebi(t.MemoryUsed), memory), Remark: most}
 	switch {
 	case t.Unified == 0:
 	case t.MemoryUsed.Present():
-		out.Remark = strings.TrimPrefix(of+", "+say("without unified", count("GPUs", t.Unified)), ", ")
+		out.Remark = strings.TrimPrefix(most+", "+withoutUnified(gpuCount(t.Unified)), ", ")
 	default:
-		out.Value = missing("unified")
+		out.Value = missing(machinesMemory)
 	}
 	return out
 }
 
 // limits adds up limits, if the same devices make the total: others can't be compared.
-func limits(devices []*gpu.Device, of func(*gpu.Device) (value, limit number)) number {
+func limits(devices []*gpu.Device, measure func(*gpu.Device) (value, limit number)) number {
 	var sum number
 	for _, d := range devices {
 		if d.State != gpu.StateOK {
 			continue
 		}
-		value, limit := of(d)
+		value, limit := measure(d)
 		if value.trusted() != limit.trusted() {
 			return number{}
 		}
@@ -354,12 +353,12 @@ func (in *Input) failures() (out []gpu.Failure) {
 func newFailure(f *gpu.Failure, now time.Time) Failure {
 	out := Failure{
 		Source: f.Source,
-		Since:  say("failing", between(f.Since, now)),
+		Since:  failingFor(between(f.Since, now)),
 		What:   sentence(f.Advice.What),
 		Try:    sentence(f.Advice.Try),
 	}
 	if !f.Next.IsZero() {
-		out.Next = say("again", between(now, f.Next))
+		out.Next = tryingAgainIn(between(now, f.Next))
 	}
 	return out
 }

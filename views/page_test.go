@@ -174,8 +174,8 @@ func TestTileStates(t *testing.T) {
 			},
 			"not_answering", "not answering", "for 60\u00a0min", "a call hangs: look at dmesg",
 		},
-		"lost":   {func(d *gpu.Device) { d.State = gpu.StateLost }, "lost", "lost", "for 60\u00a0min", say("do lost")},
-		"asleep": {func(d *gpu.Device) { d.State = gpu.StateAsleep }, "asleep", "asleep", "for 60\u00a0min", say("do asleep")},
+		"lost":   {func(d *gpu.Device) { d.State = gpu.StateLost }, "lost", "lost", "for 60\u00a0min", whatToDo("lost")},
+		"asleep": {func(d *gpu.Device) { d.State = gpu.StateAsleep }, "asleep", "asleep", "for 60\u00a0min", whatToDo("asleep")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := device(c.change)
@@ -314,7 +314,7 @@ func TestProcessRow(t *testing.T) {
 		t.Fatalf("%d processes", len(got))
 	}
 	want := Process{
-		Key: "n/GPU-1/7/0", GPU: "3 · MIG 0", Device: "/gpu/GPU-1", PID: "7", Type: "compute", Name: missing("someone"), User: absent(gpu.NotReported),
+		Key: "n/GPU-1/7/0", GPU: "3 · MIG 0", Device: "/gpu/GPU-1", PID: "7", Type: "compute", Name: missing(someProcess), User: absent(gpu.NotReported),
 		Memory: absent(gpu.NotReported), Hue: "p6",
 		Command: Value{"command not permitted", Missing, "it exists, but gpuwhy may not read it", ""},
 		SM:      Value{Text: "0\u00a0%"},
@@ -696,7 +696,7 @@ func TestSeveralNodes(t *testing.T) {
 	in := input(nil, "why")
 	in.Nodes = gpu.Nodes{b, a}
 	p := NewPage(in)
-	if cards := p.GPUs.Cards; p.in.place() != "2 nodes" || len(cards) != 9 || cards[8].Title != a.Node+" "+say("gpu", "0") || p.Host != nil || p.Machine != "" {
+	if cards := p.GPUs.Cards; p.in.place() != "2 nodes" || len(cards) != 9 || cards[8].Title != a.Node+" "+gpuName(0) || p.Host != nil || p.Machine != "" {
 		t.Errorf("node %q, %d cards, the last is %q", p.in.place(), len(cards), cards[len(cards)-1].Title)
 	}
 	if p.Answer.Question != "What needs me now?" {

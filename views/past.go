@@ -409,7 +409,7 @@ func (p *PastPage) nameOf(k store.Key) string {
 		d := &p.in.Devices[i]
 		several = several || d.Node != p.in.Devices[0].Node
 		if d.Key() == k {
-			if title = say("gpu", strconv.Itoa(d.Index)); p.kind() == "" && d.Kind != gpu.Live && d.Kind != "" { // else the banner says it of all
+			if title = gpuName(d.Index); p.kind() == "" && d.Kind != gpu.Live && d.Kind != "" { // else the banner says it of all
 				title += " (" + string(d.Kind) + ")"
 			}
 		}

@@ -469,7 +469,7 @@ func BenchmarkPastPage(b *testing.B) {
 func TestNothingIsAgoInThePast(t *testing.T) {
 	p := Page{
 		Answer: Answer{Before: "It ended 30 s ago.", After: "work ended 4 min ago.", Rest: "cooling since 2 min ago"}, Why: "It began 2 h ago.",
-		Causes: []CauseRow{{Sentence: "It stopped 30 s ago.", Evidence: []EvidenceRow{{Text: "12 min ago", Seen: say("ago", "30\u00a0s")}}}},
+		Causes: []CauseRow{{Sentence: "It stopped 30 s ago.", Evidence: []EvidenceRow{{Text: "12 min ago", Seen: agoText("30\u00a0s")}}}},
 	}
 	p.sayEarlier()
 	if text := fmt.Sprint(p.Answer, p.Why, p.Causes); strings.Contains(text, " ago") || strings.Count(text, " earlier") != 7 {

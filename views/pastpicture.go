@@ -68,7 +68,7 @@ func newPastPicture(in *PastInput, p *PastPage) *PastPicture {
 	tops := topsOf(in)
 	for i := range in.Drawn {
 		d := &in.Drawn[i]
-		row := PastDevice{Key: d.UUID, Title: p.name(d), Name: clean(d.Name, longestName), Index: say("gpu", strconv.Itoa(d.Index))}
+		row := PastDevice{Key: d.UUID, Title: p.name(d), Name: clean(d.Name, longestName), Index: gpuName(d.Index)}
 		if row.Title != row.Index {
 			row.Node = inShort(clean(d.Node, longestName))
 		}
@@ -114,7 +114,7 @@ func newPastLane(in *PastInput, k store.Key, lane int, columns [][]store.Value, 
 		out.LimitText = limitOf(columns[powerLimit])
 	case "temperature":
 		if limit, known := in.slowdown(k); known {
-			drawn.Limit.Y, out.LimitText = out.Field.Part(scale.Y(limit)), say("slows at", celsius(limit))
+			drawn.Limit.Y, out.LimitText = out.Field.Part(scale.Y(limit)), slowsAt(celsius(limit))
 		}
 	}
 	if alone || l.band && len(drawn.Layers) == 0 { // of several there is no room for both
@@ -270,9 +270,9 @@ func limitOf(values []store.Value) string {
 	case least > most:
 		return ""
 	case whole(least) == whole(most):
-		return say("of", watts(most))
+		return ofText(watts(most))
 	default:
-		return say("of", whole(least)+"–"+watts(most))
+		return ofText(whole(least) + "–" + watts(most))
 	}
 }
 
@@ -397,7 +397,7 @@ func (d *PastDevice) bands(in *PastInput, sessions PastSessions, alone bool) {
 		zone := f.From.Location()
 		band := picture.Band{
 			Key: strconv.Itoa(s.PID) + "/" + stamp(s.From), Hue: in.Hues.hueOf(s.User), Name: name, Owner: owner,
-			Title: dots(name, owner, spanOf(s.From.In(zone), s.To.In(zone), in.Now), say("pid", strconv.Itoa(s.PID)), outcomes[s.Outcome]),
+			Title: dots(name, owner, spanOf(s.From.In(zone), s.To.In(zone), in.Now), pidText(s.PID), outcomes[s.Outcome]),
 		}
 		f.Place(&band, s.From, to, false)
 		const narrowest = 0.022 // that has room for a name

@@ -279,13 +279,13 @@ func (p *Picture) ofOne(in *Input, d *gpu.Device, table recentTable) {
 	limit := num(d.Power.EnforcedLimit)
 	l := p.powerLane(42, 148, power, limit, table)
 	l.Layers = table.steps.Stack(power, in.sharesOf(row), l.Scale)
-	p.Readings = append(p.Readings, readingOf("power", "Power", num(d.Power.Draw), watts, limit.say("of", watts), Normal))
+	p.Readings = append(p.Readings, readingOf("power", "Power", num(d.Power.Draw), watts, limit.say(ofText, watts), Normal))
 
 	slows := heatLimit(d.Thermal)
 	t := p.heatLane(148, 256, temperature, slows)
 	t.Areas = []picture.Path{{Class: "under", D: table.steps.Area(temperature, t.Scale)}}
 	t.Lines = []picture.Path{{Class: "heat", D: table.steps.Line(temperature, t.Scale), Key: d.UUID}}
-	p.Readings = append(p.Readings, readingOf("temperature", "Temperature", num(d.Thermal.GPU), celsius, slows.say("slows at", celsius), heatLevel(d.Thermal)))
+	p.Readings = append(p.Readings, readingOf("temperature", "Temperature", num(d.Thermal.GPU), celsius, slows.say(slowsAt, celsius), heatLevel(d.Thermal)))
 	lanes := []picture.Lane{l, t}
 
 	if figure := fanMeter(d.Fans); fan != nil || num(d.Fans.Commanded()).ok() {
@@ -303,7 +303,7 @@ func (p *Picture) ofOne(in *Input, d *gpu.Device, table recentTable) {
 		c := p.clockLane(256, 336, clock, most)
 		c.Lines = []picture.Path{{Class: "line", D: table.steps.Line(clock, c.Scale), Key: d.UUID}}
 		lanes = append(lanes, c)
-		p.Readings = append(p.Readings, readingOf("clock", "Clock", num(d.Clocks.SM), megahertz, most.say("of", megahertz), Normal))
+		p.Readings = append(p.Readings, readingOf("clock", "Clock", num(d.Clocks.SM), megahertz, most.say(ofText, megahertz), Normal))
 		p.Note = either(num(d.Fans.Commanded()).quality == gpu.NotSupported, "the chassis cools this GPU: it has no fan of its own", "")
 	}
 	p.Field.Lanes, p.Field.Says = lanes, in.saysOf(p.Title, row, slows)
@@ -324,17 +324,17 @@ func (in *Input) working(d *gpu.Device) PictureReading {
 	list, listed := d.Processes.Get()
 	switch {
 	case d.State != gpu.StateOK:
-		out.Value = say("state " + string(d.State))
+		out.Value = stateText(string(d.State))
 		return out
 	case !listed:
 		out.Value = absent(d.Processes.Quality()).Text
 		return out
 	case len(list) == 0:
-		out.Value = either(d.ProcessesPartial.Or(false), say("no process seen"), "nothing")
+		out.Value = either(d.ProcessesPartial.Or(false), noProcessSeen.text, "nothing")
 		return out
 	}
 	if works, known := in.works(d); known && !works {
-		out.Value, out.Limit = "nothing", count("processes", len(list))
+		out.Value, out.Limit = "nothing", processCount(len(list))
 		return out
 	}
 	most := slices.MinFunc(list, busierProcess)
@@ -348,9 +348,9 @@ func (in *Input) working(d *gpu.Device) PictureReading {
 			}
 		}
 	}
-	out.Value = cmp.Or(clean(programOf(&most).Or(""), longestName), say("someone"))
+	out.Value = cmp.Or(clean(programOf(&most).Or(""), longestName), someProcess.text)
 	if n := len(list) - 1; n > 0 {
-		out.Limit = count("more processes", n)
+		out.Limit = moreProcesses(n)
 	}
 	return out
 }
@@ -534,10 +534,10 @@ func visitEnd(v recent.Visit, table recentTable) time.Time {
 }
 
 func (p *Picture) band(b *banded, n int, v recent.Visit, to time.Time) picture.Band {
-	name := cmp.Or(clean(b.Name, longestName), say("someone"))
+	name := cmp.Or(clean(b.Name, longestName), someProcess.text)
 	owner := clean(b.User, longestName)
 	if b.devices > 1 {
-		owner = dots(owner, count("GPUs", b.devices))
+		owner = dots(owner, gpuCount(b.devices))
 	}
 	out := picture.Band{Key: b.Name + "/" + b.User + "/" + strconv.Itoa(n), Hue: b.hue, Accused: b.accused, Name: name, Owner: owner, Title: dots(name, owner)}
 	p.Field.Place(&out, v.From, to, v.Open)
@@ -552,15 +552,15 @@ func (in *Input) rowName(r *recent.Row) string {
 	if len(in.Nodes) > 1 {
 		return inShort(clean(r.Node, longestName)) + " · " + strconv.Itoa(r.Index)
 	}
-	return say("gpu", strconv.Itoa(r.Index))
+	return gpuName(r.Index)
 }
 
 // ofAll fills in the picture of many devices.
 func (p *Picture) ofAll(in *Input, table recentTable) {
 	devices := in.devices()
-	p.Title, p.About = count("GPUs", len(devices)), "cause and effect"
+	p.Title, p.About = gpuCount(len(devices)), "cause and effect"
 	if n := len(in.Nodes); n > 1 {
-		p.About = dots(count("nodes", n), p.About)
+		p.About = dots(nodeCount(n), p.About)
 	}
 	workers, among := table.Together()
 	who := in.workingInAll(devices)
@@ -573,7 +573,7 @@ func (p *Picture) ofAll(in *Input, table recentTable) {
 	}
 	l := p.powerLane(70, 166, power.Sum, limit, table)
 	l.Layers = table.steps.Stack(power.Sum, in.byUser(workers, table.Points), l.Scale)
-	p.Readings = append(p.Readings, readingOf("power", "Power", num(gpu.TotalsOf(slices.Values(devices)).PowerDraw), wattsOf(limit), limit.say("of", watts), Normal))
+	p.Readings = append(p.Readings, readingOf("power", "Power", num(gpu.TotalsOf(slices.Values(devices)).PowerDraw), wattsOf(limit), limit.say(ofText, watts), Normal))
 
 	slows, alike := number{}, true
 	for _, d := range devices {
@@ -745,7 +745,7 @@ func (p *Picture) flags(in *Input, d *gpu.Device) {
 	})
 	var flags, marks []reach // on a wide picture, and on a narrow one
 	for i, of := range list[:min(len(list), mostFlags)] {
-		title := cmp.Or(say("alert "+of.Rule), clean(inWords.Replace(of.Rule), longestName))
+		title := clean(inWords.Replace(of.Rule), longestName)
 		text := clean(title, longestFlag)
 		if d == nil && of.About() {
 			text = clean(in.alertOn(&of, longestFlag/2)+" "+title, longestFlag)
@@ -816,7 +816,7 @@ func (p *Picture) giveRoom(flags, marks []reach) {
 
 // alertOn is the device of an alert, with so much of its node's name.
 func (in *Input) alertOn(a *alert.Alert, most int) string {
-	name := say("gpu", strconv.Itoa(a.Device.Index))
+	name := gpuName(a.Device.Index)
 	if len(in.Nodes) > 1 {
 		return clean(a.Device.Node, most) + " " + name
 	}

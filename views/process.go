@@ -112,20 +112,20 @@ func (out *Process) dress(in *Input) {
 		out.GPU = clean(d.Node, longestName) + "/" + out.GPU
 	}
 	if gi, ok := p.GPUInstance.Get(); ok {
-		out.GPU = say("MIG", out.GPU, strconv.Itoa(gi))
+		out.GPU = onInstance(out.GPU, gi)
 		out.Key += "/" + strconv.Itoa(gi)
 	}
 	if out.Command.Mark == Missing {
-		out.Command.Text = say("command", out.Command.Text)
+		out.Command.Text = commandIs(out.Command.Text)
 	}
 	if !f.Exists.Or(true) {
-		out.Name = Value{Text: say("ended"), Mark: Missing, Title: say("ended why")}
+		out.Name = missing(endedProcess)
 	} else if out.Name.Mark == Missing {
-		out.Name = missing("someone")
+		out.Name = missing(someProcess)
 	}
 	if started, ok := f.Started.Get(); ok {
 		out.Started = stamp(started)
-		out.Running = Value{Text: between(started, now), Title: say("since", moment(started))}
+		out.Running = Value{Text: between(started, now), Title: sinceText(moment(started))}
 	}
 }
 
@@ -159,7 +159,7 @@ func newPlace(f *gpu.ProcessFacts) Value {
 	if text == "" && !f.Unit.Present() {
 		return absent(f.Unit.Quality())
 	}
-	return Value{Text: cmp.Or(text, say("none"))}
+	return Value{Text: cmp.Or(text, noneText)}
 }
 
 // placeOf is the pod, container, job or unit of a process; empty if it has none, or if that is not
@@ -169,11 +169,11 @@ func placeOf(f *gpu.ProcessFacts) string {
 	text := unit.Name
 	switch {
 	case !pod.None():
-		text = say("pod", cmp.Or(pod.Name.Or(""), pod.UID))
+		text = podText(cmp.Or(pod.Name.Or(""), pod.UID))
 	case !container.None():
-		text = say("container", cmp.Or(container.Name.Or(""), container.ID[:min(len(container.ID), 12)]))
+		text = containerText(cmp.Or(container.Name.Or(""), container.ID[:min(len(container.ID), 12)]))
 	case !job.None():
-		text = say("job", strconv.Itoa(job.ID))
+		text = jobText(job.ID)
 	}
 	return clean(text, longestName)
 }
@@ -192,6 +192,14 @@ func newUnlisted(devices []*gpu.Device, name func(*gpu.Device) string) string {
 			partly = append(partly, name(d))
 		}
 	}
-	of := func(text string, names []string) string { return either(len(names) == 0, "", say(text, list(names))) }
-	return strings.TrimSpace(of("not answering", away) + " " + of("not listed", unlisted) + " " + of("others hidden", partly))
+	var said []string
+	for _, part := range []struct {
+		words func(string) string
+		names []string
+	}{{processesNotKnown, away}, {processesNotListed, unlisted}, {processesHidden, partly}} {
+		if len(part.names) > 0 {
+			said = append(said, part.words(list(part.names)))
+		}
+	}
+	return strings.Join(said, " ")
 }

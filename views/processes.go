@@ -41,8 +41,8 @@ type ProcessRow struct {
 	Open    templ.SafeURL
 	End     string // the command that ends all of it; empty where there is none that is right
 
-	of                   []*Process
-	by                   string // how it was grouped
+	processes            []*Process
+	grouping             string // how it was grouped
 	watts, memory, share number
 	most                 number // what its bar is a part of
 	began                time.Time
@@ -70,11 +70,11 @@ type ProcessColumn struct {
 var processColumns = []struct {
 	key, label string
 	down       bool
-	by         func(a, b *ProcessRow) int
+	compare    func(a, b *ProcessRow) int
 }{
 	{"name", "Process", false, func(a, b *ProcessRow) int { return compareText(a.Name, b.Name) }},
 	{"user", "User", false, func(a, b *ProcessRow) int { return compareText(a.User, b.User) }},
-	{"gpu", "GPU", false, func(a, b *ProcessRow) int { return compareDevices(a.of[0].d, b.of[0].d) }},
+	{"gpu", "GPU", false, func(a, b *ProcessRow) int { return compareDevices(a.processes[0].d, b.processes[0].d) }},
 	{"power", "Power", true, func(a, b *ProcessRow) int { return compareNumbers(a.watts, b.watts) }},
 	{"memory", "Memory", true, func(a, b *ProcessRow) int { return compareNumbers(a.memory, b.memory) }},
 	{"use", "Use", true, func(a, b *ProcessRow) int { return compareNumbers(a.share, b.share) }},
@@ -98,9 +98,9 @@ func compareNumbers(a, b number) int {
 
 // grouped makes rows of what belongs together: "" for jobs and what is like them, "user", or "none". They are bare: with what they are
 // sorted by, of which there is text only where the processes have it.
-func grouped(list []*Process, by string) []*ProcessRow {
+func grouped(list []*Process, mode string) []*ProcessRow {
 	var groups [][]*Process
-	switch by {
+	switch mode {
 	case "":
 		groups = groupedBy(list, func(p *Process) group { return p.main })
 	case "user":
@@ -114,12 +114,12 @@ func grouped(list []*Process, by string) []*ProcessRow {
 	}
 	rows := make([]*ProcessRow, len(groups))
 	var most number
-	for i, of := range groups {
-		rows[i] = newProcessRow(of, by)
+	for i, all := range groups {
+		rows[i] = newProcessRow(all, mode)
 		if rows[i].watts.over(most) {
 			most = rows[i].watts
 		}
-		for _, p := range of { // 5 W are little, also where nobody draws more
+		for _, p := range all { // 5 W are little, also where nobody draws more
 			if limit := num(p.d.Power.EnforcedLimit); limit.over(most) {
 				most = limit
 			}
@@ -133,11 +133,11 @@ func grouped(list []*Process, by string) []*ProcessRow {
 
 // groupedBy puts together what has the same key, in the order in which it comes.
 func groupedBy[K comparable](list []*Process, key func(*Process) K) (groups [][]*Process) {
-	at := map[K]int{}
+	index := map[K]int{}
 	for _, p := range list {
-		i, found := at[key(p)]
+		i, found := index[key(p)]
 		if !found {
-			i, at[key(p)] = len(groups), len(groups)
+			i, index[key(p)] = len(groups), len(groups)
 			groups = append(groups, nil)
 		}
 		groups[i] = append(groups[i], p)
@@ -145,43 +145,43 @@ func groupedBy[K comparable](list []*Process, key func(*Process) K) (groups [][]
 	return groups
 }
 
-func newProcessRow(of []*Process, by string) *ProcessRow {
-	first := of[0]
-	r := &ProcessRow{Name: first.Name, User: first.User, Place: first.Place, of: of, by: by}
-	r.watts, _ = sumOf(of, func(p *Process) number { return p.watts })
-	r.memory, _ = sumOf(of, func(p *Process) number { return mebi(p.p.Memory) })
-	_, r.share = leastToMost(of, func(p *Process) number { return engineShare(p.p) })
+func newProcessRow(all []*Process, mode string) *ProcessRow {
+	first := all[0]
+	r := &ProcessRow{Name: first.Name, User: first.User, Place: first.Place, processes: all, grouping: mode}
+	r.watts, _ = sumOf(all, func(p *Process) number { return p.watts })
+	r.memory, _ = sumOf(all, func(p *Process) number { return mebi(p.p.Memory) })
+	_, r.share = leastToMost(all, func(p *Process) number { return engineShare(p.p) })
 	r.oldest = first
-	for _, p := range of {
-		if at, ok := p.p.Facts.Started.Get(); ok && (r.began.IsZero() || at.Before(r.began)) {
-			r.began, r.oldest = at, p
+	for _, p := range all {
+		if started, ok := p.p.Facts.Started.Get(); ok && (r.began.IsZero() || started.Before(r.began)) {
+			r.began, r.oldest = started, p
 		}
 	}
-	if by == "user" {
-		r.Name, r.Place = first.User, Value{Text: either(len(of) == 1, first.Place.Text, "")}
+	if mode == "user" {
+		r.Name, r.Place = first.User, Value{Text: either(len(all) == 1, first.Place.Text, "")}
 	}
 	return r
 }
 
 // dress adds what is said of a row and its processes.
 func (r *ProcessRow) dress(in *Input) {
-	of, first := r.of, r.of[0]
+	all, first := r.processes, r.processes[0]
 	first.dress(in)
 	r.oldest.dress(in)
 	r.Key, r.Hue, r.Name, r.Command, r.User, r.Place = first.Key, first.Hue, first.Name, first.Command, first.User, first.Place
 	r.Running, r.Started = r.oldest.Running, r.oldest.Started
-	r.GPUs, r.Open = placesOf(of, len(in.Nodes) > 1), in.With("process", first.Key)
-	r.Power = sumText(of, func(p *Process) number { return p.watts }, watts)
-	r.Memory = sumText(of, func(p *Process) number { return mebi(p.p.Memory) }, memory)
-	r.Use = rangeText(of, func(p *Process) number { return engineShare(p.p) }, percent)
+	r.GPUs, r.Open = placesOf(all, len(in.Nodes) > 1), in.With("process", first.Key)
+	r.Power = sumText(all, func(p *Process) number { return p.watts }, watts)
+	r.Memory = sumText(all, func(p *Process) number { return mebi(p.p.Memory) }, memory)
+	r.Use = rangeText(all, func(p *Process) number { return engineShare(p.p) }, percent)
 	r.Share = part(r.watts, r.most)
-	r.End = endingOf(of)
-	if n := pids(of); n > 1 {
-		r.Many = count("processes", n)
+	r.End = endingOf(all)
+	if n := pids(all); n > 1 {
+		r.Many = processCount(n)
 	}
-	if r.by == "user" {
-		r.Name, r.Command, r.Place, r.End = first.User, Value{}, Value{Text: either(len(of) == 1, first.Place.Text, "")}, ""
-		r.Key, r.Many = "of "+first.User.Text, count("processes", pids(of))
+	if r.grouping == "user" {
+		r.Name, r.Command, r.Place, r.End = first.User, Value{}, Value{Text: either(len(all) == 1, first.Place.Text, "")}, ""
+		r.Key, r.Many = "of "+first.User.Text, processCount(pids(all))
 		r.Open = in.With("group", "none", "user", first.User.Text, "from", "")
 	}
 }
@@ -196,56 +196,56 @@ func dressed(in *Input, rows []*ProcessRow) (out []ProcessRow) {
 }
 
 // pids counts processes; one may be on several devices.
-func pids(of []*Process) int {
+func pids(processes []*Process) int {
 	type process struct {
 		node string
 		pid  int
 	}
-	seen := make(map[process]bool, len(of))
-	for _, p := range of {
+	seen := make(map[process]bool, len(processes))
+	for _, p := range processes {
 		seen[process{p.d.Node, p.p.PID}] = true
 	}
 	return len(seen)
 }
 
 // endingOf is the command that ends processes, all of them and nothing else; empty where there is none, as for what nobody should end.
-func endingOf(of []*Process) string {
+func endingOf(processes []*Process) string {
 	var list []*gpu.Process
-	for i := range of {
-		if gpu.KindOf(of[i].d.Source) != gpu.Live || of[i].d.Node != of[0].d.Node { // nothing of it can be stopped, or not from one place
+	for i := range processes {
+		if gpu.KindOf(processes[i].d.Source) != gpu.Live || processes[i].d.Node != processes[0].d.Node { // nothing of it can be stopped, or not from one place
 			return ""
 		}
-		list = append(list, of[i].p)
+		list = append(list, processes[i].p)
 	}
 	return explain.EndCommand(list)
 }
 
 // sumOf adds up what is known, and counts of how many that is. Where nothing is known, the sum is what is said of the first.
-func sumOf(of []*Process, value func(*Process) number) (sum number, known int) {
-	for _, p := range of {
+func sumOf(processes []*Process, value func(*Process) number) (sum number, known int) {
+	for _, p := range processes {
 		if n := value(p); n.ok() {
 			sum = newNumber(sum.value+n.value, n.quality)
 			known++
 		}
 	}
 	if known == 0 {
-		return value(of[0]), 0
+		return value(processes[0]), 0
 	}
 	return sum, known
 }
 
 // sumText writes a sum. Where something is not known, it is marked, and says of how many it is.
-func sumText(of []*Process, value func(*Process) number, format func(float64) string) Value {
-	sum, known := sumOf(of, value)
-	if known == 0 || known == len(of) {
+func sumText(processes []*Process, value func(*Process) number, format func(float64) string) Value {
+	sum, known := sumOf(processes, value)
+	if known == 0 || known == len(processes) {
 		return show(sum, format)
 	}
-	return Value{Text: format(sum.value), Mark: Doubtful, Title: "of " + strconv.Itoa(known) + " of " + strconv.Itoa(len(of)) + "; of the others it is not known"}
+	return Value{Text: format(sum.value), Mark: Doubtful, Title: "of " + strconv.Itoa(known) + " of " + strconv.Itoa(len(processes)) + "; of the others it is not known"}
 }
 
 // leastToMost is the least and the most of what is known. Where nothing is, the most is what is said of the first.
-func leastToMost(of []*Process, value func(*Process) number) (least, most number) {
-	for _, p := range of {
+func leastToMost(processes []*Process, value func(*Process) number) (least, most number) {
+	for _, p := range processes {
 		n := value(p)
 		if n.over(most) {
 			most = n
@@ -255,13 +255,13 @@ func leastToMost(of []*Process, value func(*Process) number) (least, most number
 		}
 	}
 	if !most.ok() {
-		most = value(of[0])
+		most = value(processes[0])
 	}
 	return least, most
 }
 
-func rangeText(of []*Process, value func(*Process) number, format func(float64) string) Value {
-	least, most := leastToMost(of, value)
+func rangeText(processes []*Process, value func(*Process) number, format func(float64) string) Value {
+	least, most := leastToMost(processes, value)
 	if !most.ok() {
 		return show(most, format)
 	}
@@ -273,24 +273,24 @@ func rangeText(of []*Process, value func(*Process) number, format func(float64) 
 }
 
 // placesOf names the devices of some processes in few words: "0 – 3", "0, 2", "24 GPUs".
-func placesOf(of []*Process, several bool) string {
-	if len(of) == 1 {
-		return of[0].GPU // which is dressed
+func placesOf(processes []*Process, several bool) string {
+	if len(processes) == 1 {
+		return processes[0].GPU // which is dressed
 	}
 	type place struct {
 		node  string
 		index int
 	}
 	seen := map[place]bool{}
-	for i := range of {
-		seen[place{of[i].d.Node, of[i].d.Index}] = true
+	for i := range processes {
+		seen[place{processes[i].d.Node, processes[i].d.Index}] = true
 	}
 	list := slices.SortedFunc(maps.Keys(seen), func(a, b place) int { return cmp.Or(strings.Compare(a.node, b.node), a.index-b.index) })
 	if len(list) == 1 {
 		return either(several, clean(list[0].node, longestName)+"/", "") + strconv.Itoa(list[0].index)
 	}
 	if list[0].node != list[len(list)-1].node {
-		return count("GPUs", len(list))
+		return gpuCount(len(list))
 	}
 	var parts []string
 	for i := 0; i < len(list); {
@@ -309,24 +309,24 @@ func placesOf(of []*Process, several bool) string {
 		i = j + 1
 	}
 	if len(parts) > 6 {
-		return count("GPUs", len(list))
+		return gpuCount(len(list))
 	}
 	return either(several, clean(list[0].node, longestName)+"/", "") + strings.Join(parts, ", ")
 }
 
 // wanted reports whether a process is among those that are asked for.
-func (p *Process) wanted(of Choices) bool {
-	has := func(v Value, text string) bool {
+func (p *Process) wanted(address Choices) bool {
+	contains := func(v Value, text string) bool {
 		return v.Mark != Missing && strings.Contains(strings.ToLower(v.Text), text)
 	}
-	for word := range strings.FieldsSeq(strings.ToLower(of.Of("q"))) {
-		if p.PID != word && (!strings.Contains(p.GPU, "/") || !strings.Contains(strings.ToLower(p.GPU), word)) && !has(p.Name, word) && !has(p.Command, word) && !has(p.User, word) && !has(p.Place, word) {
+	for word := range strings.FieldsSeq(strings.ToLower(address.Of("q"))) {
+		if p.PID != word && (!strings.Contains(p.GPU, "/") || !strings.Contains(strings.ToLower(p.GPU), word)) && !contains(p.Name, word) && !contains(p.Command, word) && !contains(p.User, word) && !contains(p.Place, word) {
 			return false
 		}
 	}
 	same := func(asked string, texts ...string) bool { return asked == "" || slices.Contains(texts, asked) }
 	label, _, _ := strings.Cut(p.GPU, " ")
-	return same(of.Of("gpu"), label, p.d.UUID) && same(of.Of("user"), p.User.Text) && same(of.Of("place"), p.Place.Text)
+	return same(address.Of("gpu"), label, p.d.UUID) && same(address.Of("user"), p.User.Text) && same(address.Of("place"), p.Place.Text)
 }
 
 // newProcessTable sorts, groups and pages processes as the address asks.
@@ -360,12 +360,12 @@ func sortedTable(in *Input, devices []*gpu.Device, all, list []*Process) (Proces
 }
 
 // sort puts rows in the order that is asked for; what draws most comes first where nothing is.
-func (t *ProcessTable) sort(of Choices, rows []*ProcessRow) {
-	asked := cmp.Or(of.Of("sort"), "power")
+func (t *ProcessTable) sort(address Choices, rows []*ProcessRow) {
+	asked := cmp.Or(address.Of("sort"), "power")
 	if !slices.ContainsFunc(processColumns, func(c struct {
 		key, label string
 		down       bool
-		by         func(a, b *ProcessRow) int
+		compare    func(a, b *ProcessRow) int
 	}) bool {
 		return c.key == asked
 	}) {
@@ -374,7 +374,7 @@ func (t *ProcessTable) sort(of Choices, rows []*ProcessRow) {
 	for _, c := range processColumns {
 		head, down := ProcessColumn{Key: c.key, Label: c.label}, c.down
 		if c.key == asked {
-			switch of.Of("dir") {
+			switch address.Of("dir") {
 			case "up":
 				down = false
 			case "down":
@@ -385,7 +385,7 @@ func (t *ProcessTable) sort(of Choices, rows []*ProcessRow) {
 				sign = -1
 			}
 			slices.SortStableFunc(rows, func(a, b *ProcessRow) int {
-				return cmp.Or(sign*c.by(a, b), compareNumbers(b.watts, a.watts), compareNumbers(b.share, a.share), compareNumbers(b.memory, a.memory), compareDevices(a.of[0].d, b.of[0].d))
+				return cmp.Or(sign*c.compare(a, b), compareNumbers(b.watts, a.watts), compareNumbers(b.share, a.share), compareNumbers(b.memory, a.memory), compareDevices(a.processes[0].d, b.processes[0].d))
 			})
 			head.Sorted = either(down, "descending", "ascending")
 			down = !down
@@ -394,7 +394,7 @@ func (t *ProcessTable) sort(of Choices, rows []*ProcessRow) {
 		if down != c.down {
 			dir = either(down, "down", "up")
 		}
-		head.Sort = of.With("sort", either(c.key == "power", "", c.key), "dir", dir, "from", "")
+		head.Sort = address.With("sort", either(c.key == "power", "", c.key), "dir", dir, "from", "")
 		t.Columns = append(t.Columns, head)
 	}
 }
@@ -402,13 +402,13 @@ func (t *ProcessTable) sort(of Choices, rows []*ProcessRow) {
 // newProcessCount says how many processes there are; where some are not known, it does not say that there are none.
 func newProcessCount(all, list []*Process, rows []*ProcessRow, devices, missing bool) string {
 	n := pids(list)
-	text := count("processes", n)
+	text := processCount(n)
 	if n != len(rows) && len(rows) > 0 {
 		text += " in " + strconv.Itoa(len(rows)) + " rows"
 	}
 	if len(all) != len(list) {
-		if of := pids(all); of != n {
-			text += " of " + strconv.Itoa(of)
+		if count := pids(all); count != n {
+			text += " of " + strconv.Itoa(count)
 		}
 	}
 	switch {
@@ -606,7 +606,7 @@ func newProcessDialog(in *Input, all []*Process) *ProcessDialog {
 }
 
 func newProcessFacts(p *Process) []ProcessFacts {
-	f, of := &p.p.Facts, p.p
+	f, process := &p.p.Facts, p.p
 	text := func(label string, r gpu.Reading[string], means string) ProcessFact {
 		v := shown(r, longestCommand)
 		return ProcessFact{Label: label, Value: v, Means: means, Copy: either(v.Mark == Plain, v.Text, "")}
@@ -625,29 +625,29 @@ func newProcessFacts(p *Process) []ProcessFacts {
 		{Label: "Running for", Value: p.Running},
 		{Label: "Type", Value: Value{Text: p.Type}, Means: "Compute or graphics, as the driver tells them apart."},
 	}
-	if at, ok := f.Started.Get(); ok {
-		what[3].At = at
+	if started, ok := f.Started.Get(); ok {
+		what[3].At = started
 	}
 	if !f.Exists.Or(true) {
 		what = append(what, ProcessFact{Label: "Ended", Value: Value{Text: "yes"}, Means: "Its memory is held by nobody."})
 	}
-	on := []ProcessFact{
-		fact("Memory", mebi(of.Memory), memory, "Held on this GPU, used or not."),
+	perDevice := []ProcessFact{
+		fact("Memory", mebi(process.Memory), memory, "Held on this GPU, used or not."),
 		fact("Power", p.watts, watts, "An estimate: its part of what the GPU draws."),
-		fact("Multiprocessors (SM)", num(of.SM), percent, "Its share of their time."),
-		fact("Memory controller", num(of.MemoryBandwidth), percent, ""),
-		fact("Encoder", num(of.Encoder), percent, ""),
-		fact("Decoder", num(of.Decoder), percent, ""),
+		fact("Multiprocessors (SM)", num(process.SM), percent, "Its share of their time."),
+		fact("Memory controller", num(process.MemoryBandwidth), percent, ""),
+		fact("Encoder", num(process.Encoder), percent, ""),
+		fact("Decoder", num(process.Decoder), percent, ""),
 	}
-	if n := num(of.Video); n.ok() {
-		on = append(on, fact("Video engines", n, percent, ""))
+	if n := num(process.Video); n.ok() {
+		perDevice = append(perDevice, fact("Video engines", n, percent, ""))
 	}
 	for _, instance := range []struct {
-		label string
-		of    gpu.Reading[int]
-	}{{"MIG instance", of.GPUInstance}, {"Compute instance", of.ComputeInstance}} {
-		if n := num(instance.of); n.ok() {
-			on = append(on, fact(instance.label, n, whole, ""))
+		label   string
+		reading gpu.Reading[int]
+	}{{"MIG instance", process.GPUInstance}, {"Compute instance", process.ComputeInstance}} {
+		if n := num(instance.reading); n.ok() {
+			perDevice = append(perDevice, fact(instance.label, n, whole, ""))
 		}
 	}
 	machine := []ProcessFact{
@@ -674,7 +674,7 @@ func newProcessFacts(p *Process) []ProcessFacts {
 	if len(place) == 0 {
 		place = append(place, ProcessFact{Label: "Runs in", Value: p.Place})
 	}
-	return []ProcessFacts{{"What runs", what}, {"On the GPU", on}, {"On the machine", machine}, {"Where", place}}
+	return []ProcessFacts{{"What runs", what}, {"On the GPU", perDevice}, {"On the machine", machine}, {"Where", place}}
 }
 
 // processGroups are the ways to group the table, but for the usual one.

@@ -55,8 +55,8 @@ func (in *Input) shell(current string) Shell {
 	page("Now", "", "now")
 	page("Past", "past", "clock")
 	page("Processes", "processes", "list")
-	of := page("Alerts", "alerts", "bell")
-	of.Count, of.Bad = count, bad
+	alerts := page("Alerts", "alerts", "bell")
+	alerts.Count, alerts.Bad = count, bad
 	if len(in.Nodes) > 1 {
 		page("Nodes", "nodes", "node").Wide = true
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -115,13 +114,13 @@ func (g *glance) tile(in *Input, now time.Time) Tile {
 		Meters:  newMeters(d),
 		device:  d,
 	}
-	t.StateText = say("state " + t.State)
+	t.StateText = stateText(t.State)
 	if in.pageOf != nil {
 		t.Page = in.pageOf(d)
 	}
 	if !t.Answers {
-		t.NoticeTitle = say("for", lastsFor(d.Since, now))
-		t.Notice = cmp.Or(t.Notice, say("do "+t.State))
+		t.NoticeTitle = forText(lastsFor(d.Since, now))
+		t.Notice = cmp.Or(t.Notice, whatToDo(t.State))
 		return t
 	}
 	t.Who, t.User, t.Detail = newWho(d)
@@ -142,61 +141,61 @@ func (g *glance) key() string { return g.device.Node + "/" + g.device.UUID }
 func (g *glance) state() string {
 	switch {
 	case g.silent:
-		return "silent"
+		return stateSilent
 	case !g.answers:
 		return string(g.device.State)
 	case g.busy:
-		return "busy"
+		return stateBusy
 	case !g.unknown:
-		return "idle"
+		return stateIdle
 	}
-	return "on"
+	return stateOn
 }
 
 // held is what holds the clocks down.
 func (g *glance) held() string {
 	slowed, limited := newHeld(reasonsOf(g.device))
-	return dots(either(slowed == "", "", say("slowed by", slowed)), either(limited, say("power-limited"), ""))
+	return dots(either(slowed == "", "", slowedBy(slowed)), either(limited, powerLimited, ""))
 }
 
 // says is what a device is like, the worst first.
 func (g *glance) says() (says string) {
 	if !g.answers {
-		return say("state " + g.state())
+		return stateText(g.state())
 	}
 	d, reasons := g.device, reasonsOf(g.device)
 	fan := num(d.Fans.Commanded())
 	switch {
 	case g.asks:
-		says = say("needs action")
+		says = needsActionText
 	case g.level == Bad:
-		says = say("fan fails")
+		says = fanFailsText
 	case reasons&slowedByHeat != 0:
-		says = say("slowed")
+		says = slowedByHeatIs
 	case reasons&slowedByHardware != 0:
 		says = g.held()
 	case g.level == Near:
-		says = say("at its limit of heat")
+		says = nearHeatLimit
 	case reasons&gpu.ReasonPowerCap != 0 && g.busy:
-		says = say("power-limited")
+		says = powerLimited
 	default:
 		switch figure := fanMeter(d.Fans); {
 		case figure.Value.Mark != Plain:
 		case fan.value == 0:
-			says = say("fan off")
+			says = fanOffText
 		default:
-			says = say("fan at", figure.Value.Text)
+			says = fanAt(figure.Value.Text)
 		}
 	}
-	if g.state() == "idle" {
-		says = dots(either(g.level == Normal, say("resting"), ""), says)
+	if g.state() == stateIdle {
+		says = dots(either(g.level == Normal, restingText, ""), says)
 	}
 	return says
 }
 
 // fails reports whether a fan of a device fails, of which that is said.
 func fails(said *explain.DeviceAnswer) bool {
-	return said != nil && slices.ContainsFunc(said.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != "unasked" })
+	return said != nil && slices.ContainsFunc(said.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != explain.Unasked })
 }
 
 // asks reports whether the driver of a device asks for a reset or the like, of which that is said.
@@ -294,7 +293,7 @@ var full = number{100, gpu.Good}
 
 // usage is near its limit from 95 %: the next allocation of memory may fail.
 func usage(key, label string, format func(float64) string, used, limit number) Figure {
-	out := Figure{Key: key, Label: label, Value: show(used, format), Remark: limit.say("of", format), Fill: part(used, limit)}
+	out := Figure{Key: key, Label: label, Value: show(used, format), Remark: limit.say(ofText, format), Fill: part(used, limit)}
 	if out.Fill != "" && used.value >= 0.95*limit.value {
 		out.Level = Near
 	}
@@ -308,9 +307,9 @@ func memoryMeter(d *gpu.Device) Figure {
 	if !d.Shared.Unified.Or(false) {
 		return usage("memory", "Memory", memory, own, mebi(d.Memory.Total))
 	}
-	out := Figure{Key: "memory", Label: "Memory", Value: missing("unified")}
+	out := Figure{Key: "memory", Label: "Memory", Value: missing(machinesMemory)}
 	if shared.ok() {
-		out.Value, out.Remark = show(newNumber(own.value+shared.value, shared.quality), memory), say("of the machine")
+		out.Value, out.Remark = show(newNumber(own.value+shared.value, shared.quality), memory), ofMachinesMemory
 	}
 	return out
 }
@@ -320,7 +319,7 @@ func temperatureMeter(t gpu.Thermal) Figure {
 	now, limit := num(t.GPU), heatLimit(t)
 	out := Figure{Key: "temperature", Label: "Temperature", Value: show(now, celsius), Fill: part(now, full)}
 	if limit.ok() {
-		out.Remark, out.Fill, out.Level = say("slows at", celsius(limit.value)), part(now, limit), nearHeat(t)
+		out.Remark, out.Fill, out.Level = slowsAt(celsius(limit.value)), part(now, limit), nearHeat(t)
 	}
 	return out
 }
@@ -362,7 +361,7 @@ func fanMeter(f gpu.Fans) Figure {
 	speed := num(f.Commanded())
 	out := Figure{Key: "fan", Label: "Fan", Value: show(speed, percent), Fill: part(speed, full)}
 	if len(f.Fans) == 0 && speed.quality == gpu.NotSupported {
-		out.Value = missing("no fan")
+		out.Value = missing(noOwnFan)
 		return out
 	}
 	var fastest number
@@ -373,7 +372,7 @@ func fanMeter(f gpu.Fans) Figure {
 	}
 	out.Remark = fastest.text(func(v float64) string { return rpm(max(v, 0)) })
 	if slices.ContainsFunc(f.Fans, func(fan gpu.Fan) bool { return fan.Policy.Or("") == "manual" }) {
-		out.Remark = strings.TrimPrefix(out.Remark+", "+say("by hand"), ", ")
+		out.Remark = strings.TrimPrefix(out.Remark+", "+byHandText, ", ")
 	}
 	if speed.ok() {
 		out.Level = level(speed.value, 80, 100)
@@ -396,23 +395,26 @@ func newWho(d *gpu.Device) (who Value, user, detail string) {
 	list, listed := d.Processes.Get()
 	if !listed {
 		v := absent(d.Processes.Quality())
-		v.Text = say("unlisted", v.Text)
+		v.Text = processesAre(v.Text)
 		return v, "", ""
 	}
 	p := mainProcess(d)
 	if p == nil {
-		return missing(either(d.ProcessesPartial.Or(false), "no process seen", "no process")), "", ""
+		if d.ProcessesPartial.Or(false) {
+			return missing(noProcessSeen), "", ""
+		}
+		return missing(noProcess), "", ""
 	}
 	more := ""
 	if n := len(list) - 1; n > 0 {
-		more = count("more processes", n)
+		more = moreProcesses(n)
 	}
 	who = shown(programOf(p), longestName)
 	if who.Mark == Missing {
-		who = missing("someone")
+		who = missing(someProcess)
 	}
 	user = clean(p.Facts.User.Or(""), longestName)
-	return who, user, dots(user, say("pid", strconv.Itoa(p.PID)), mebi(p.Memory).text(memory), more)
+	return who, user, dots(user, pidText(p.PID), mebi(p.Memory).text(memory), more)
 }
 
 // programOf is what a process runs, as people call it, or else the kernel's name for it.
@@ -451,33 +453,33 @@ func newSpeed(d *gpu.Device) string {
 		clock = num(d.Clocks.Graphics)
 	}
 	if n := len(d.Instances); n > 0 {
-		instances = count(either(d.Vendor == gpu.NVIDIA, "MIG instances", "partitions"), n)
+		instances = either(d.Vendor == gpu.NVIDIA, migInstances(n), partitionCount(n))
 	}
 	// Video heats a device whose utilization is 0 %.
-	video := func(name string, r gpu.Reading[gpu.Percent]) string {
+	video := func(words func(string) string, r gpu.Reading[gpu.Percent]) string {
 		v := num(r)
-		return either(v.value > 0, v.say(name, percent), "")
+		return either(v.value > 0, v.say(words, percent), "")
 	}
 	return dots(gpu.Map(d.Clocks.PerformanceState, pstate).Or(""), clock.text(megahertz), instances,
-		video("encoder", d.Utilization.Encoder), video("decoder", d.Utilization.Decoder),
-		video("video", d.Utilization.Video))
+		video(encoderAt, d.Utilization.Encoder), video(decoderAt, d.Utilization.Decoder),
+		video(videoAt, d.Utilization.Video))
 }
 
 func newBus(d *gpu.Device) string {
 	link := ""
 	if generation, width := num(d.PCIe.Generation), num(d.PCIe.Width); generation.ok() && width.ok() {
-		link = say("pcie", strconv.Itoa(int(generation.value)), strconv.Itoa(int(width.value)))
+		link = pcieLink(int(generation.value), int(width.value))
 	}
-	return dots(num(d.Clocks.Memory).say("memory at", megahertz), link)
+	return dots(num(d.Clocks.Memory).say(memoryAt, megahertz), link)
 }
 
 // newHeld says what slows the work down, and whether it is at its power limit, which is normal.
 func newHeld(reasons gpu.ClockEventReasons) (slowed string, limited bool) {
-	var by []string
-	for _, name := range reasons.Names() {
-		if text := say("held " + name); text != "" && !slices.Contains(by, text) {
-			by = append(by, text)
+	var names []string
+	for _, h := range held {
+		if reasons&h.reason != 0 && !slices.Contains(names, h.text) {
+			names = append(names, h.text)
 		}
 	}
-	return list(by), reasons&gpu.ReasonPowerCap != 0
+	return list(names), reasons&gpu.ReasonPowerCap != 0
 }

@@ -58,7 +58,7 @@ func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 		{"rest", "power.unexplained_watts", nobody, "", num(p.Remainder), "watts", nil},
 	}, p.Reason, p.Coverage)
 	power.Facts = append(power.Facts, UseFact{DeviceFact: ownFact(d, DeviceFact{
-		Path: "attribution.method", Format: "split", Label: "Split by", Value: shown(gpu.Of(say("split "+string(p.Method))), longestName), Else: new("nothing: not split"),
+		Path: "attribution.method", Format: "split", Label: "Split by", Value: shown(gpu.Of(splitBy(p.Method)), longestName), Else: new("nothing: not split"),
 	})})
 	return []Use{
 		newUse(d, "Memory", mebi(d.Pool().Total), []usePart{

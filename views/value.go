@@ -33,7 +33,7 @@ func show(n number, format func(float64) string) Value {
 	case gpu.Good:
 		return Value{Text: format(n.value)}
 	case gpu.Doubtful:
-		return Value{Text: format(n.value) + " ?", Mark: Doubtful, Title: say("doubtful why")}
+		return Value{Text: format(n.value) + " ?", Mark: Doubtful, Title: doubtfulWhy}
 	default:
 		return absent(n.quality)
 	}
@@ -44,12 +44,12 @@ func absent(q gpu.Quality) Value {
 	if q >= gpu.Doubtful { // there is a value, and it says nothing
 		q = gpu.NotReported
 	}
-	return missing(q.String())
+	return missing(absenceOf(q))
 }
 
-// missing says that there is no value, and why: a name of texts.
-func missing(name string) Value {
-	return Value{Text: say(name), Mark: Missing, Title: say(name + " why")}
+// missing says that there is no value, and why.
+func missing(a absence) Value {
+	return Value{Text: a.text, Mark: Missing, Title: a.why}
 }
 
 // shown is text that a process or a device reports about itself.
@@ -61,14 +61,14 @@ func shown(r gpu.Reading[string], limit int) Value {
 }
 
 // around are what stands before and after the moment in a value, and that.
-func (v Value) around() (before, at, after string) {
+func (v Value) split() (before, clock, after string) {
 	t, err := time.Parse(time.RFC3339, v.At)
 	if err != nil {
 		return v.Text, "", ""
 	}
-	at = moment(t)
-	before, after, _ = strings.Cut(v.Text, at)
-	return before, at, after
+	clock = moment(t)
+	before, after, _ = strings.Cut(v.Text, clock)
+	return before, clock, after
 }
 
 // parted are a figure and its unit, which may be empty.

@@ -59,8 +59,10 @@ func TestWhatWasSoBefore(t *testing.T) {
 // Each threshold has words for what was so before.
 func TestWordsForWhatWasSoBefore(t *testing.T) {
 	for name, w := range watches {
-		if w.Words.Began != "" && (!strings.HasPrefix(w.Words.Over, "no longer ") || w.Words.BeganAbove != "" && !strings.HasPrefix(w.Words.OverAbove, "no longer ")) {
-			t.Errorf("%s ends with %q and %q, want no longer …", name, w.Words.Over, w.Words.OverAbove)
+		level := !w.Condition && !w.Counter
+		if words := &w.words; level != (words.now != nil) || level != (words.line.side != nil) || (words.subject != "") != (words.line.moves != "") ||
+			w.Counter != (words.one != "" && words.many != "") || w.Condition != (words.is != "") {
+			t.Errorf("%s has not the words of what it is: %+v", name, *words)
 		}
 	}
 	say := func(w Watch, threshold float64, s State, lasts time.Duration) string {

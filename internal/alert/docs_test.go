@@ -72,13 +72,10 @@ func watchesTable() string {
 	b.WriteString("| watch | unit | an alert says |\n| --- | --- | --- |\n")
 	for _, w := range Watches() {
 		s := watches[w]
-		says := s.Words.Now
-		switch {
-		case s.Counter:
-			_, says, _ = strings.Cut(says, "|")
-			says = fmt.Sprintf(says, "2")
-		case !s.Condition:
-			says = fmt.Sprintf(says, amount(map[string]float64{"%": 97, "°C": 92, "W": 390, "MiB": 20480, "min": 24}[s.Unit], s.Unit))
+		text := telling{watch: s, rule: new(Rule), value: map[string]float64{"%": 97, "°C": 92, "W": 390, "MiB": 20480, "min": 24}[s.Unit]}
+		says := text.reads
+		if s.Counter {
+			text.value, says = 2, text.howMany
 		}
 		subject := "GPU 0"
 		switch s.About {
@@ -94,7 +91,7 @@ func watchesTable() string {
 		case s.Counter:
 			unit = "how many more"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s %s |\n", w, unit, subject, says)
+		fmt.Fprintf(&b, "| `%s` | %s | %s %s |\n", w, unit, subject, says())
 	}
 	return b.String()
 }

@@ -72,7 +72,7 @@ const (
 	aNode   subject = "node"   // that another program reads
 )
 
-// A watch is how something is measured, and in which words: a row of watches.yaml.
+// A watch is how something is measured: a row of watches.yaml.
 type watch struct {
 	Condition   bool   // its value is so (1) or not (0); it has no threshold
 	Counter     bool   // its value is how many more came since the last look
@@ -85,7 +85,7 @@ type watch struct {
 	Holds       bool    // culprits cause it by the memory that they hold, not by their work
 	SinceStart  bool    `yaml:"since_start"` // the counter began at 0 when gpuwhy did: all that the first look shows is new
 	Rule        Rule    // what a rule has unless it says otherwise
-	Words       words   `yaml:",inline"`
+	words       words   `yaml:"-"`
 	means       `yaml:"-"`
 }
 
@@ -97,7 +97,7 @@ type means struct {
 	culprits func(*look) []gpu.Process         // the processes that cause it
 	more     func(*look) (text, advice string) // of what is beyond the threshold
 	began    func(*look) time.Time             // since when it is so, of what is found to be so only later; zero where it was so from the first reading on
-	instead  func(*look) string                // in place of words.Over, unless it returns an empty text
+	instead  func(*look) string                // in place of words.over, unless it returns an empty text
 }
 
 const mib = 1 << 20
@@ -118,7 +118,7 @@ var watches, defaults = func() (map[Watch]*watch, []Rule) {
 		panic(err)
 	}
 	for name, w := range file.Watches {
-		w.means = meansOf[name]
+		w.means, w.words = meansOf[name], wordsOf[name]
 		if w.Reading == "" {
 			continue
 		}
@@ -246,14 +246,6 @@ func memoryFullIn(s *look) (float64, bool) {
 	return math.Inf(1), true
 }
 
-// notFullSoon says that it can't be told any more when the memory is full.
-func notFullSoon(s *look) string {
-	if !math.IsInf(s.value, 1) {
-		return ""
-	}
-	return "no longer fills its memory, as far as that can be told"
-}
-
 func powerShare(s *look) (float64, bool) {
 	draw, ok := s.d.Power.Draw.Trusted()
 	limit, known := s.d.Power.EnforcedLimit.Trusted()
@@ -296,7 +288,7 @@ func (s *look) counterStuck() bool {
 
 // fanFailure is the cause that a fan fails; nil where none does. One that turns though nobody asks for it does not fail.
 func fanFailure(s *look) *explain.Cause {
-	i := slices.IndexFunc(s.answer.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != "unasked" })
+	i := slices.IndexFunc(s.answer.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != explain.Unasked })
 	if i < 0 {
 		return nil
 	}
@@ -315,23 +307,6 @@ func reasons(of gpu.ClockEventReasons) func(*look) (float64, bool) {
 
 func inState(wanted gpu.State) func(*look) (float64, bool) {
 	return func(s *look) (float64, bool) { return is(s.d.State == wanted), !s.driverGone }
-}
-
-// inOtherState is the new state of a device that could not be read.
-func inOtherState(s *look) string {
-	switch s.d.State {
-	case gpu.StateLost:
-		return "is lost, and no longer merely silent: the driver does not find it"
-	case gpu.StateNotAnswering:
-		return "does not answer, and is no longer reported as lost"
-	case gpu.StateAsleep:
-		if s.Watch == Lost {
-			return "is back, and asleep"
-		}
-		return "is asleep now, so that no answer is expected of it"
-	default:
-		return ""
-	}
 }
 
 func xids(s *look) (float64, bool) {
@@ -417,14 +392,6 @@ func idleHeld(s *look) (float64, bool) {
 // computes reports whether a process exists that is no mere display server.
 func computes(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && p.Facts.Exists.Or(true) }
 
-// notHeldIdle says that no memory is held without work.
-func notHeldIdle(s *look) string {
-	if works, _ := s.works(); works || s.value > 0 {
-		return ""
-	}
-	return "has no work, and no compute process" + s.Scope.whose() + " holds its memory any more"
-}
-
 func (s *look) works() (so, known bool) {
 	util, known := s.d.Utilization.GPU.Trusted()
 	return known && util >= gpu.BusyFrom, known
@@ -435,25 +402,6 @@ func idleReserved(s *look) (float64, bool) {
 	works, ok := s.works()
 	list, known := s.d.Reservations.Trusted()
 	return is(len(list) > 0 && !works), ok && known
-}
-
-// notReservedIdle says that nobody reserves the device any more, where that is so.
-func notReservedIdle(s *look) string {
-	if len(s.d.Reservations.Or(nil)) > 0 {
-		return ""
-	}
-	if works, _ := s.works(); works {
-		return "has work again, and is no longer reserved"
-	}
-	return "is no longer reserved"
-}
-
-func reservedBy(s *look) (text, advice string) {
-	who := s.d.ReservedBy().Or("")
-	if who == "" {
-		return "", ""
-	}
-	return "it is kept for " + who, "Ask there whether it is still needed; deleting the pod frees the GPU."
 }
 
 // orphans is what processes hold that do not exist any more. Where the memory of

@@ -46,8 +46,13 @@ func TestWatchesFile(t *testing.T) {
 		if err := rule.Check(); err != nil || rule.Watch != name || !rule.Enabled {
 			t.Errorf("%s: its rule is %+v: %v", name, rule, err)
 		}
-		if w.Words.What == "" || w.Words.Now == "" || w.Words.Over == "" && !w.Counter || (w.measure == nil) != (w.About != aDevice) {
+		if w.words.what == "" || w.words.over == "" && w.words.subject == "" && !w.Counter || (w.measure == nil) != (w.About != aDevice) {
 			t.Errorf("%s lacks words, or how it is measured: %+v", name, w)
+		}
+	}
+	for name := range wordsOf {
+		if watches[name] == nil {
+			t.Errorf("words describe %s, which the file has not", name)
 		}
 	}
 	for name := range meansOf {

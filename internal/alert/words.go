@@ -1,8 +1,7 @@
 package alert
 
 import (
-	"cmp"
-	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -13,14 +12,212 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// words describe what a watch finds on a device; watches.yaml says how.
-type words struct {
-	What, Now, Began, Over, Less, Part, Advice string
+// This file has what people are told of alerts: edit it here. testdata/words.golden.txt has what each watch says, and is written by
+// "go test ./internal/alert -run TestWordsOfEachWatch -update".
 
-	Short      string
-	PartWhat   string `yaml:"part_what"`
-	BeganAbove string `yaml:"began_above"`
-	OverAbove  string `yaml:"over_above"`
+// words describe what a watch finds on a device. A watch is a condition, a counter or a level, and has the words of one of them.
+type words struct {
+	what string // what may not be reported: "its utilization"
+
+	// A condition: "is lost", in one sentence with "the driver no longer finds it"; over is what is so once the alert ends, also of a
+	// level without a subject: "is back". short is in place of both in one line.
+	is, also, short, over string
+
+	// A counter: what came, one and more, behind "had 2 ".
+	one, many string
+
+	// A level: "is 97 % busy".
+	now func(amount string) string
+	// The same of a part of the processes, in place of what and now. whose is such as " of alice named python". Both are nil where the
+	// rule looks at the whole device, or the words fit both.
+	partWhat func(whose string) string
+	part     func(amount, whose string) string
+	// subject is what has passed the threshold, "it" or "that"; empty where only the state itself just began.
+	subject string
+	line    line
+	beyond  line // in place of line where the watch is below a threshold that is itself negative or 0: a distance passed
+
+	advice func(logs string) string // what to do, a sentence; nil where the causes of the device have advice. logs: "NVRM and Xid lines"
+}
+
+// A line is a threshold: how it is passed, "rose", and which side is meant, "above 50 %".
+type line struct {
+	moves string
+	side  func(threshold string) string
+}
+
+func above(threshold string) string { return "above " + threshold }
+
+// advise is advice that is the same for all vendors.
+func advise(text string) func(string) string { return func(string) string { return text } }
+
+var wordsOf = map[Watch]words{
+	// is 97 % busy; 30 s ago it rose above 50 %
+	Utilization: {
+		what:     "its utilization",
+		now:      func(amount string) string { return "is " + amount + " busy" },
+		partWhat: func(whose string) string { return "what processes" + whose + " use" },
+		part:     func(amount, whose string) string { return "is kept " + amount + " busy by processes" + whose },
+		subject:  "it",
+		line:     line{"rose", above},
+	},
+	// is at 92 °C; 30 s ago it rose above 85 °C
+	Temperature: {
+		what:    "its temperature",
+		now:     func(amount string) string { return "is at " + amount },
+		subject: "it",
+		line:    line{"rose", above},
+	},
+	// is 3 °C below the temperature at which it slows itself down; 30 s ago it came within 5 °C of it
+	TemperatureMargin: {
+		what:    "how near it is to the temperature at which it slows itself down",
+		now:     func(amount string) string { return "is " + amount + " the temperature at which it slows itself down" }, // "3 °C below"
+		subject: "it",
+		line:    line{"came", func(threshold string) string { return "within " + threshold + " of it" }},
+		beyond: line{"rose", func(distance string) string {
+			if distance == "" {
+				return "above it"
+			}
+			return "more than " + distance + " above it"
+		}},
+	},
+	// has its memory at 98 °C; 30 s ago that rose above 95 °C
+	MemoryTemperature: {
+		what:    "the temperature of its memory",
+		now:     func(amount string) string { return "has its memory at " + amount },
+		subject: "that",
+		line:    line{"rose", above},
+	},
+	// has 97 % of its memory in use; 30 s ago that rose above 95 %
+	Memory: {
+		what:     "how much of its memory is in use",
+		now:      func(amount string) string { return "has " + amount + " of its memory in use" },
+		partWhat: func(whose string) string { return "what processes" + whose + " use" },
+		part:     func(amount, whose string) string { return "has " + amount + " of its memory held by processes" + whose },
+		subject:  "that",
+		line:     line{"rose", above},
+	},
+	// will have its memory full in about 24 min; 2 min ago that fell below 30 min
+	MemoryFullIn: {
+		what:    "how its memory grows",
+		now:     func(amount string) string { return "will have its memory full in about " + amount },
+		subject: "that",
+		line:    line{"fell", func(threshold string) string { return "below " + threshold }},
+		advice:  advise("Look whether a program loses memory: end it, or have it save its work, before it ends with an error."),
+	},
+	// draws 390 W; 30 s ago that rose above 300 W
+	Power: {
+		what:    "what it draws",
+		now:     func(amount string) string { return "draws " + amount },
+		subject: "that",
+		line:    line{"rose", above},
+	},
+	// draws 99 % of its power limit; 30 s ago that rose above 98 %
+	PowerShare: {
+		what:    "what it draws, or its power limit",
+		now:     func(amount string) string { return "draws " + amount + " of its power limit" },
+		subject: "that",
+		line:    line{"rose", above},
+	},
+	// has its fan at 97 %; 5 min ago that rose above 90 %
+	Fan: {
+		what:    "its fan speed",
+		now:     func(amount string) string { return "has its fan at " + amount },
+		subject: "that",
+		line:    line{"rose", above},
+	},
+	FanFailing: {
+		what:   "its fans",
+		is:     "has a fan that does not turn as it should",
+		over:   "has no fan now that is seen to fail",
+		advice: advise("Look whether something blocks the fan or its cable is loose, and watch the temperature."),
+	},
+	ThrottledByHeat: {
+		what:  "what holds its clocks down",
+		is:    "is held back by its heat",
+		short: "is slowed by heat",
+		over:  "is no longer held back by its heat",
+	},
+	ThrottledByPower: {
+		what:  "what holds its clocks down",
+		is:    "is held back by its power limit or power supply",
+		short: "is slowed by its power limit or power supply",
+		over:  "is no longer held back by power",
+	},
+	XID:   {what: "its driver errors", one: "driver error", many: "driver errors"},
+	Fault: {what: "what its driver writes into the kernel's log", one: "hang, reset or error", many: "hangs, resets or errors"},
+	NeedsAction: {
+		what:   "what its driver asks for",
+		is:     "needs somebody to act, its driver says",
+		short:  "needs somebody to act",
+		over:   "needs nobody to act any more, its driver says",
+		advice: advise("Reset the GPU while nothing uses it (nvidia-smi --gpu-reset, as root), or restart the machine."),
+	},
+	FanUnreadable: {
+		what: "whether its fan can be read",
+		is:   "has a fan that the driver can't read",
+		over: "has a fan that can be read again",
+		advice: advise("Look whether the fan turns, and watch the temperature. Restart the machine; if the fan still can't be read then, " +
+			"have the card tested."),
+	},
+	ECC: {
+		what:   "its memory errors",
+		one:    "memory error that could not be corrected",
+		many:   "memory errors that could not be corrected",
+		advice: advise("What ran on it may have wrong results or have ended. If it happens again, drain the GPU and have it tested."),
+	},
+	RowRemap: {
+		what:   "whether it has broken memory",
+		is:     "has broken memory that no spare memory has replaced yet",
+		over:   "has no broken memory left to replace",
+		advice: advise("Restart the machine, or reset the GPU while nothing uses it. If the spares have run out, have the GPU replaced."),
+	},
+	Lost: {
+		what: "its state",
+		is:   "is lost",
+		also: "the driver no longer finds it",
+		over: "is back",
+		advice: func(logs string) string {
+			return "Look for " + logs + " in the kernel log (dmesg), check its power cables and seating, and restart the machine."
+		},
+	},
+	NotAnswering: {
+		what: "its state",
+		is:   "does not answer",
+		over: "answers again",
+		advice: func(logs string) string {
+			return "Look for " + logs + " in the kernel log; a restart of the machine may be needed."
+		},
+	},
+	DriverGone: {what: "anything", is: "can't be read any more", over: "can be read again"},
+	NodeSilent: {what: "anything", is: "sends nothing any more", over: "sends again"},
+	// has no work, while processes hold 2.0 GiB of its memory
+	IdleHeld: {
+		what: "its utilization or its processes",
+		now:  func(amount string) string { return "has no work, while processes hold " + amount + " of its memory" },
+		part: func(amount, whose string) string {
+			return "has no work, while processes" + whose + " hold " + amount + " of its memory"
+		},
+		line:   line{side: above},
+		over:   "has work again",
+		advice: advise("Ask who holds it whether it is still needed; ending the processes frees the memory."),
+	},
+	IdleReserved: {
+		what: "its utilization or who reserved it",
+		is:   "is reserved and has no work",
+		over: "has work again",
+	},
+	// has 2.0 GiB of memory that processes left behind when they ended
+	OrphanMemory: {
+		what: "its processes",
+		now: func(amount string) string {
+			return "has " + amount + " of memory that processes left behind when they ended"
+		},
+		line: line{side: above},
+		over: "has got back the memory that processes left behind",
+		advice: advise("Look for children of those processes that still run, also in containers. If there are none, " +
+			"reset the GPU while nothing uses it."),
+	},
 }
 
 // A telling is an alert as people are told of it.
@@ -67,15 +264,21 @@ func (t *telling) write() {
 		t.Is, t.More, t.Easing = t.back(), t.ends()+".", true
 		text = t.back() + ". " + t.ends() + "."
 	}
-	t.Message, t.Advice = name+" "+text, cmp.Or(t.advice, strings.Replace(t.watch.Words.Advice, "{lines}", t.Device.Vendor.LogLines(), 1))
+	t.Message, t.Advice = name+" "+text, t.advice
+	if advice := t.watch.words.advice; t.Advice == "" && advice != nil {
+		t.Advice = advice(t.Device.Vendor.LogLines())
+	}
 }
 
 // inShort is what is so now, and in sentences what there is to say of it beside since when.
 func (t *telling) inShort() (is, more string) {
 	is = t.reads()
 	var also string
-	if t.watch.Condition {
-		is, also, _ = strings.Cut(cmp.Or(t.watch.Words.Short, is), ", ")
+	switch words := &t.watch.words; {
+	case words.short != "":
+		is = words.short
+	case t.watch.Condition:
+		is, also = words.is, words.also
 	}
 	var said []string
 	for _, text := range []string{also, t.detail} {
@@ -83,19 +286,20 @@ func (t *telling) inShort() (is, more string) {
 			said = append(said, capital(text)+".")
 		}
 	}
-	if t.watch.Words.Began != "" {
-		said = append(said, capital(t.line())+".")
+	if t.watch.words.subject != "" {
+		_, side := t.line()
+		said = append(said, capital(side)+".")
 	}
 	return is, strings.TrimSpace(strings.Join(said, " ") + t.culprit(explain.ShortName))
 }
 
 // howMany is how many came: "had 2 driver errors".
 func (t *telling) howMany() string {
-	one, many, _ := strings.Cut(t.watch.Words.Now, "|")
+	what := t.watch.words.many
 	if t.value == 1 {
-		many = one
+		what = t.watch.words.one
 	}
-	return fmt.Sprintf(many, t.amount(t.value))
+	return "had " + t.amount(t.value) + " " + what
 }
 
 // newest is the last of those that came, as sentences.
@@ -118,23 +322,27 @@ func capital(text string) string {
 }
 
 func (t *telling) unreported() string {
-	if words := &t.watch.Words; t.rule.Scope.narrows() && words.PartWhat != "" {
-		return fmt.Sprintf(words.PartWhat, t.rule.Scope.whose())
+	if words := &t.watch.words; t.rule.Scope.narrows() && words.partWhat != nil {
+		return words.partWhat(t.rule.Scope.whose())
 	}
-	return t.watch.Words.What
+	return t.watch.words.what
 }
 
 func (t *telling) reads() string {
-	words, at := &t.watch.Words, t.amount(t.value)
+	words := &t.watch.words
 	switch {
+	case words.also != "":
+		return words.is + ", " + words.also
 	case t.watch.Condition:
-		return words.Now
-	case t.watch.Below && t.value < 0: // a distance to what it has passed
-		return fmt.Sprintf(strings.Replace(words.Now, "below", "above", 1), t.amount(-t.value))
-	case t.rule.Scope.narrows() && words.Part != "":
-		return fmt.Sprintf(words.Part, at, t.rule.Scope.whose())
+		return words.is
+	case words.beyond.side != nil && t.value < 0: // a distance to what it has passed
+		return words.now(t.amount(-t.value) + " above")
+	case words.beyond.side != nil:
+		return words.now(t.amount(t.value) + " below")
+	case t.rule.Scope.narrows() && words.part != nil:
+		return words.part(t.amount(t.value), t.rule.Scope.whose())
 	default:
-		return fmt.Sprintf(words.Now, at)
+		return words.now(t.amount(t.value))
 	}
 }
 
@@ -142,64 +350,59 @@ func (t *telling) amount(v float64) string { return amount(v, t.watch.Unit) }
 
 // back is what is so once the value is back: "is 3 % busy, no longer above 50 %".
 func (t *telling) back() string {
-	words := &t.watch.Words
+	words := &t.watch.words
 	switch {
 	case t.instead != "":
 		return t.instead
-	case words.Less != "" && t.value > 0:
-		return t.reads() + ", " + t.against(words.Less, "")
-	case words.Began == "":
-		return words.Over
+	case words.line.side != nil && (words.subject != "" || t.value > 0):
+		_, side := t.line()
+		return t.reads() + ", no longer " + side
 	default:
-		return t.reads() + ", " + t.against(words.Over, words.OverAbove)
+		return words.over
 	}
 }
 
-// against fills the threshold into text, or into above where a distance was passed.
-func (t *telling) against(text, above string) string {
-	threshold := t.rule.Threshold
+// line is how it passed the threshold, "rose", and on which side it is: "above 50 %".
+func (t *telling) line() (moves, side string) {
+	words, threshold := &t.watch.words, t.rule.Threshold
 	switch {
-	case !t.watch.Below || threshold > 0:
-		return fmt.Sprintf(text, t.amount(threshold))
+	case words.beyond.side == nil || threshold > 0:
+		return words.line.moves, words.line.side(t.amount(threshold))
 	case threshold == 0: // "it rose above it"
-		return strings.Replace(above, "more than %s ", "", 1)
+		return words.beyond.moves, words.beyond.side("")
 	default:
-		return fmt.Sprintf(above, t.amount(-threshold))
+		return words.beyond.moves, words.beyond.side(t.amount(-threshold))
 	}
 }
 
 // first is how it began: "30 s ago it rose above 50 %"; or since when it is known to be so:
 // "it has been above 50 % for at least 30 s".
 func (t *telling) first() string {
-	words := &t.watch.Words
+	words := &t.watch.words
 	switch {
 	case t.watch.Counter:
 		return "the first came " + t.ago()
 	case t.Before:
 		return t.already()
-	case words.Began == "":
+	case words.subject == "":
 		return "this began " + t.ago()
 	default:
-		return t.ago() + " " + t.against(words.Began, words.BeganAbove)
+		moves, side := t.line()
+		return t.ago() + " " + words.subject + " " + moves + " " + side
 	}
 }
 
 // already is since when it is known to be so, where nobody saw it begin.
 func (t *telling) already() string {
 	subject, so := "this", "so"
-	if words := &t.watch.Words; words.Began != "" {
-		subject, _, _ = strings.Cut(words.Began, " ")
-		so = t.line()
+	if words := &t.watch.words; words.subject != "" {
+		subject = words.subject
+		_, so = t.line()
 	}
 	if lasts := t.Time.Sub(t.Since); lasts >= time.Second && t.State != NoData {
 		return subject + " has been " + so + " for " + t.atLeast() + explain.Span(lasts)
 	}
 	return subject + " was " + so + " at the first reading, " + t.ago()
-}
-
-// line is which side of the threshold it is on: "above 50 %".
-func (t *telling) line() string {
-	return strings.TrimPrefix(t.against(t.watch.Words.Over, t.watch.Words.OverAbove), "no longer ")
 }
 
 func (t *telling) atLeast() string {
@@ -241,14 +444,14 @@ func (t *telling) ends() string {
 		return "If it stays so, the alert ends in " + explain.Span(max(t.remaining, time.Second))
 	}
 	line := t.rule.line(t.watch)
-	at, side := t.amount(line), "less"
+	value, side := t.amount(line), "less"
 	switch {
 	case t.watch.Below && line < 0:
-		at = t.amount(-line) + " above it"
+		value = t.amount(-line) + " above it"
 	case t.watch.Below:
-		at, side = at+" below it", "more"
+		value, side = value+" below it", "more"
 	}
-	return fmt.Sprintf("The alert ends after %s at %s or %s", explain.Span(t.rule.Clear), at, side)
+	return "The alert ends after " + explain.Span(t.rule.Clear) + " at " + value + " or " + side
 }
 
 // culprit is a sentence that names the process that causes the alert, if known.
@@ -268,11 +471,11 @@ func (t *telling) culprit(nameOf func(*gpu.Process) string) string {
 	case works && n == 1:
 		text = name + " keeps it busy"
 	case works:
-		text = fmt.Sprintf("Of %d processes%s that work on it, %s works the most", n, t.rule.Scope.whose(), name)
+		text = "Of " + strconv.Itoa(n) + " processes" + t.rule.Scope.whose() + " that work on it, " + name + " works the most"
 	case known && n == 1:
 		text = name + " holds " + memory
 	case known:
-		text = fmt.Sprintf("Of %d compute processes%s on it, %s holds the most, %s", n, t.rule.Scope.whose(), name, memory)
+		text = "Of " + strconv.Itoa(n) + " compute processes" + t.rule.Scope.whose() + " on it, " + name + " holds the most, " + memory
 	default:
 		text = name + " runs on it"
 	}
@@ -292,4 +495,58 @@ func amount(v float64, unit string) string {
 		digits = 1
 	}
 	return strings.TrimSpace(strconv.FormatFloat(v, 'f', digits, 64) + " " + unit)
+}
+
+// What is so once the alert ends, in place of words.over; empty where that says it, and what else there is to say while it stands.
+
+// notFullSoon says that it can't be told any more when the memory is full.
+func notFullSoon(s *look) string {
+	if !math.IsInf(s.value, 1) {
+		return ""
+	}
+	return "no longer fills its memory, as far as that can be told"
+}
+
+// inOtherState is the new state of a device that could not be read.
+func inOtherState(s *look) string {
+	switch s.d.State {
+	case gpu.StateLost:
+		return "is lost, and no longer merely silent: the driver does not find it"
+	case gpu.StateNotAnswering:
+		return "does not answer, and is no longer reported as lost"
+	case gpu.StateAsleep:
+		if s.Watch == Lost {
+			return "is back, and asleep"
+		}
+		return "is asleep now, so that no answer is expected of it"
+	default:
+		return ""
+	}
+}
+
+// notHeldIdle says that no memory is held without work.
+func notHeldIdle(s *look) string {
+	if works, _ := s.works(); works || s.value > 0 {
+		return ""
+	}
+	return "has no work, and no compute process" + s.Scope.whose() + " holds its memory any more"
+}
+
+// notReservedIdle says that nobody reserves the device any more, where that is so.
+func notReservedIdle(s *look) string {
+	if len(s.d.Reservations.Or(nil)) > 0 {
+		return ""
+	}
+	if works, _ := s.works(); works {
+		return "has work again, and is no longer reserved"
+	}
+	return "is no longer reserved"
+}
+
+func reservedBy(s *look) (text, advice string) {
+	who := s.d.ReservedBy().Or("")
+	if who == "" {
+		return "", ""
+	}
+	return "it is kept for " + who, "Ask there whether it is still needed; deleting the pod frees the GPU."
 }

@@ -1,7 +1,6 @@
 package foresight
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -46,10 +45,10 @@ func until(f *forecast.Forecast, now time.Time, short, long string) (p explain.P
 	if !f.Shown {
 		return p, false
 	}
-	in := func(s float64) time.Duration {
+	ahead := func(s float64) time.Duration {
 		return max(f.At.Add(time.Duration(math.Min(s, 1e9)*float64(time.Second))).Sub(now), 0)
 	}
-	left, low, high := in(f.Value), in(f.Low), in(f.High)
+	left, low, high := ahead(f.Value), ahead(f.Low), ahead(f.High)
 	if high <= 0 {
 		return p, false
 	}
@@ -59,7 +58,7 @@ func until(f *forecast.Forecast, now time.Time, short, long string) (p explain.P
 		return p, true
 	}
 	p.Short = short + " in about " + about(left)
-	p.Sentence = fmt.Sprintf("%s in about %s (%s to %s).", long, about(left), about(low), about(high))
+	p.Sentence = long + " in about " + about(left) + " (" + about(low) + " to " + about(high) + ")."
 	return p, true
 }
 
@@ -97,9 +96,9 @@ func (o *Outlook) short(f *forecast.Forecast, now time.Time) string {
 func (o *Outlook) sentence(f *forecast.Forecast, name, short string) string {
 	switch f.Kind {
 	case forecast.KindEnergy:
-		return fmt.Sprintf("%s will have used about %s kWh this month (%s to %s).", name, amount(f.Value), amount(f.Low), amount(f.High))
+		return name + " will have used about " + amount(f.Value) + " kWh this month (" + amount(f.Low) + " to " + amount(f.High) + ")."
 	case forecast.KindCost:
-		return fmt.Sprintf("%s will have cost about %s this month (%s to %s).", name, amount(f.Value), amount(f.Low), amount(f.High))
+		return name + " will have cost about " + amount(f.Value) + " this month (" + amount(f.Low) + " to " + amount(f.High) + ")."
 	default:
 		return name + " is " + short + "."
 	}
@@ -123,9 +122,9 @@ func Usually(h *forecast.Hour) bool { return h.EnoughPast && h.Low > 0.5 }
 
 // usually is when the device is usually free next, at most a week from now.
 func (o *Outlook) usually(now time.Time) string {
-	at := hourOf(now, o.Zone)
+	first := hourOf(now, o.Zone)
 	hour := func(i int) (time.Time, bool) {
-		t := at.Add(time.Duration(i) * time.Hour).In(o.Zone)
+		t := first.Add(time.Duration(i) * time.Hour).In(o.Zone)
 		return t, Usually(&o.Free.Hours[int(t.Weekday())*24+t.Hour()])
 	}
 	const week = 7 * 24

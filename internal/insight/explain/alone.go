@@ -54,7 +54,7 @@ type lone struct {
 
 // alone answers for a machine without a device: why its fans run. There is no cause where the
 // machine was not read.
-func alone(s *gpu.Snapshot, m *machineMemory) []Cause {
+func alone(s *gpu.Snapshot, m *machineMemory) []machineFinding {
 	if s.Host == nil {
 		return nil
 	}
@@ -65,7 +65,7 @@ func alone(s *gpu.Snapshot, m *machineMemory) []Cause {
 	for i := range s.Host.Fans {
 		f := &s.Host.Fans[i]
 		rpm := believed(f.RPM, 0, mostRPM)
-		if !has(rpm) || notLoud().MatchString(f.Name) {
+		if !present(rpm) || notLoud().MatchString(f.Name) {
 			continue
 		}
 		l.fans++
@@ -78,8 +78,8 @@ func alone(s *gpu.Snapshot, m *machineMemory) []Cause {
 	}
 	l.learn()
 	m.learn(s.Host)
-	var out []Cause
-	for _, find := range []func(*lone) *Cause{stillFan, heatedCPU, cpuWork, cpuCooling, hotSensor, fanForNothing, noFanShown, atRest} {
+	var out []machineFinding
+	for _, find := range []func(*lone) *machineFinding{stillFan, heatedCPU, cpuWork, cpuCooling, hotSensor, fanForNothing, noFanShown, atRest} {
 		c := find(l)
 		explained := len(out) > 0 && out[0].Kind != NoFanShown
 		if c != nil && (c.Kind != MachineAtRest || !explained) {
@@ -178,7 +178,7 @@ func (l *lone) learnWork(now time.Time, begins bool) {
 
 // most is who has the most of the work. One that had it stays so until another clearly has more.
 func (l *lone) most() *gpu.HostProcess {
-	if len(l.top) == 0 || !has(l.cpu) || !has(l.cores) {
+	if len(l.top) == 0 || !present(l.cpu) || !present(l.cores) {
 		return nil
 	}
 	first := &l.top[0]
@@ -194,11 +194,11 @@ func (l *lone) most() *gpu.HostProcess {
 }
 
 // as is a process of the machine as those of devices are told of.
-func as(p *gpu.HostProcess) *gpu.Process { return &gpu.Process{PID: p.PID, Facts: p.Facts} }
+func asProcess(p *gpu.HostProcess) *gpu.Process { return &gpu.Process{PID: p.PID, Facts: p.Facts} }
 
 // hostProcess is how a sentence calls it: "cc1 (16 processes, ann)".
 func hostProcess(p *gpu.HostProcess) string {
-	name := ProcessName(as(p))
+	name := ProcessName(asProcess(p))
 	if p.Count < 2 {
 		return name
 	}
@@ -212,7 +212,7 @@ func hostProcess(p *gpu.HostProcess) string {
 // figures are what the causes of such a machine rest on.
 func (l *lone) figures() *finding {
 	f := &finding{}
-	f.at = l.s.Time
+	f.readAt = l.s.Time
 	f.figure("CPU", l.cpu, "%").figure("CPU temperature", l.temp, "°C")
 	if fan := cmp.Or(l.loud, l.fastest); fan != nil {
 		f.figure(textOf(fan.Name), believed(fan.RPM, 0, mostRPM), "RPM")
@@ -223,10 +223,10 @@ func (l *lone) figures() *finding {
 // readings are the same in a sentence, without the load: " (84 °C, 120 W; the CPU fan turns at 2100 RPM)".
 func (l *lone) readings() string {
 	var parts []string
-	if has(l.temp) {
+	if present(l.temp) {
 		parts = append(parts, withUnit(l.temp, "°C"))
 	}
-	if has(l.watts) {
+	if present(l.watts) {
 		parts = append(parts, withUnit(l.watts, "W"))
 	}
 	if fan := cmp.Or(l.loud, l.fastest); fan != nil && l.turning > 0 {
@@ -238,41 +238,38 @@ func (l *lone) readings() string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// cause makes one of such a machine.
-func (l *lone) cause(kind Kind, what, headline, text, try string, sure Confidence) *Cause {
-	c := machineCause(kind, "", text, try)
-	c.Case, c.Headline, c.Confidence, c.Evidence = what, headline, sure, l.figures().Evidence
+// say makes a cause of such a machine.
+func (l *lone) say(kind Kind, sure Confidence, w machineWording) *machineFinding {
+	c := w.cause(kind, "")
+	c.Confidence, c.Evidence = sure, l.figures().Evidence
 	return &c
 }
 
-func stillFan(l *lone) *Cause {
+func stillFan(l *lone) *machineFinding {
 	m := &l.m.cpu
 	if m.still.IsZero() || l.s.Time.Sub(m.still) < 10*time.Second {
 		return nil
 	}
-	c := l.cause(MachineFan, "still", "The CPU fan stands still, and the CPU is hot.", "The CPU fan stands still, though it has turned before and the CPU is at "+withUnit(l.temp, "°C"),
-		"Look whether something blocks it or its cable is loose; shut the machine down if the temperature rises.", High)
+	c := l.say(MachineFan, High, cpuFanStillWords(withUnit(l.temp, "°C")))
 	c.Since = m.still
 	return c
 }
 
 // heatedCPU comes before the work that heats it.
-func heatedCPU(l *lone) *Cause {
+func heatedCPU(l *lone) *machineFinding {
 	if m := &l.m.cpu; m.hot.IsZero() || l.s.Time.Sub(m.hot) > 30*time.Second {
 		return nil
 	}
-	c := l.cause(CPUHeat, "", "The CPU is so hot that it slows itself down.", "The CPU has slowed itself down for its heat"+l.readings(),
-		"Clean its cooler and filters, and look whether the cooler sits well. Less work at once makes less heat.", High)
+	who, command := "", ""
 	if p := &l.m.cpu.who; l.works && p.Count > 0 {
-		c.Who = ShortName(as(p))
-		c.Headline = c.Who + " heats the CPU until it slows down."
-		c.command = endOf(p)
+		who, command = ShortName(asProcess(p)), endOf(p)
 	}
-	c.Short = "slowed by heat"
+	c := l.say(CPUHeat, High, cpuHeatWords(who, l.readings()))
+	c.Who, c.command = who, command
 	return c
 }
 
-func cpuWork(l *lone) *Cause {
+func cpuWork(l *lone) *machineFinding {
 	m := &l.m.cpu
 	if !l.works {
 		return nil
@@ -281,34 +278,23 @@ func cpuWork(l *lone) *Cause {
 	if d := l.s.Time.Sub(m.since); d >= 5*time.Second {
 		lasts = " for " + Span(d)
 	}
-	at := ""
-	if has(l.cpu) {
-		at = " at " + withUnit(l.cpu, "%")
+	share := ""
+	if present(l.cpu) {
+		share = " at " + withUnit(l.cpu, "%")
 	}
-	var c *Cause
-	if p := &m.who; p.Count == 0 {
-		c = l.cause(CPUWork, "nobody", "Something keeps the CPU busy.", "Something keeps the CPU busy"+at+lasts+l.readings()+", and no process that gpuwhy sees has much of it",
-			"Look for it with top, as root.", Low)
-		if len(l.top) > 1 {
-			c.Case, c.Headline = "many", "Many processes keep the CPU busy."
-			c.Sentence = sentence("Many processes keep the CPU busy" + at + lasts + l.readings() + "; the first of them is " + hostProcess(&l.top[0]))
-			c.Confidence = Medium
-		}
-	} else {
-		headline := ShortName(as(p)) + " keeps the CPU busy."
-		if l.turning > 0 {
-			headline = ShortName(as(p)) + " keeps the CPU busy, so the fans run."
-		}
+	var c *machineFinding
+	switch p, how := &m.who, share+lasts+l.readings(); {
+	case p.Count == 0 && len(l.top) > 1:
+		c = l.say(CPUWork, Medium, manyWorkWords(how, hostProcess(&l.top[0])))
+	case p.Count == 0:
+		c = l.say(CPUWork, Low, somethingWorksWords(how))
+	default:
 		sure := High
 		if !(float64(p.CPU) >= 0.4*l.cpu*l.cores) || l.turning > 0 && l.loud == nil && !(l.temp >= warmCPU) {
 			sure = Medium
 		}
-		advice := "End or pause " + hostProcess(p) + "."
-		if staysUp(as(p)) {
-			advice = "Look what it works for; it should not be ended."
-		}
-		c = l.cause(CPUWork, "process", headline, hostProcess(p)+" keeps the CPU busy"+at+lasts+l.readings(), advice, sure)
-		c.command, c.Who = endOf(p), ShortName(as(p))
+		c = l.say(CPUWork, sure, processWorksWords(ShortName(asProcess(p)), hostProcess(p), how, l.turning > 0, !staysUp(asProcess(p))))
+		c.command, c.Who = endOf(p), ShortName(asProcess(p))
 	}
 	f := l.figures()
 	for i := range firsts(l.top, 4) {
@@ -324,29 +310,24 @@ func cpuWork(l *lone) *Cause {
 
 // endOf is the command that ends what uses the CPU; empty where that would end a part of it alone.
 func endOf(p *gpu.HostProcess) string {
-	command := stopping([]*gpu.Process{as(p)}, func(*gpu.Process) float64 { return float64(p.CPU) })
+	command := stopping([]*gpu.Process{asProcess(p)}, func(*gpu.Process) float64 { return float64(p.CPU) })
 	if p.Count > 1 && strings.HasPrefix(command, "sudo kill ") {
 		return ""
 	}
 	return command
 }
 
-func cpuCooling(l *lone) *Cause {
+func cpuCooling(l *lone) *machineFinding {
 	m := &l.m.cpu
 	if !l.cooling {
 		return nil
 	}
-	after := "work that has ended"
+	who, process := someWork, someEndedWork
 	if m.who.Count > 0 {
-		after = hostProcess(&m.who)
+		who, process = ShortName(asProcess(&m.who)), hostProcess(&m.who)
 	}
-	headline := "The CPU cools down after work."
-	if m.who.Count > 0 {
-		headline = "The CPU cools down after " + ShortName(as(&m.who)) + "."
-	}
-	c := l.cause(CPUCooling, "", headline, "The CPU is cooling down after "+after+", which stopped "+Span(l.s.Time.Sub(m.ended))+" ago"+l.readings(),
-		"Nothing needs to be done: it gets quiet by itself.", Medium)
-	if has(l.temp) && l.s.Time.Sub(m.falling) <= 15*time.Second {
+	c := l.say(CPUCooling, Medium, cpuCoolingWords(who, process, Span(l.s.Time.Sub(m.ended))+" ago"+l.readings()))
+	if present(l.temp) && l.s.Time.Sub(m.falling) <= 15*time.Second {
 		c.Confidence = High
 	}
 	c.Since = m.ended
@@ -355,8 +336,8 @@ func cpuCooling(l *lone) *Cause {
 
 // hotFrom has from which temperature a sensor is hot enough for fans to follow it, by its name.
 var hotFrom = []struct {
-	name func() *regexp.Regexp
-	from float64
+	name    func() *regexp.Regexp
+	celsius float64
 }{
 	{lazy.Pattern(`(?i)chipset`), 80},
 	{lazy.Pattern(`(?i)\bvrm\b|mosfet|voltage`), 95},
@@ -369,15 +350,15 @@ var hotFrom = []struct {
 
 // hotSensor finds what is hot beside the CPU. Sensors of which nobody knows what they measure
 // often show what can't be, and are left out.
-func hotSensor(l *lone) *Cause {
+func hotSensor(l *lone) *machineFinding {
 	var worst *gpu.HostTemperature
 	over := none
 	for i := range l.h.Temperatures {
 		t := &l.h.Temperatures[i]
 		v := believed(t.Celsius, coldest, 125)
 		for _, hot := range hotFrom {
-			if hot.name().MatchString(t.Name) && v >= hot.from && !(v-hot.from <= over) {
-				worst, over = t, v-hot.from
+			if hot.name().MatchString(t.Name) && v >= hot.celsius && !(v-hot.celsius <= over) {
+				worst, over = t, v-hot.celsius
 			}
 		}
 	}
@@ -385,75 +366,64 @@ func hotSensor(l *lone) *Cause {
 		return nil
 	}
 	name, v := textOf(worst.Name), withUnit(believed(worst.Celsius, coldest, hottest), "°C")
-	c := l.cause(HotSensor, name, "The "+name+" is hot.", "The "+name+" is hot, at "+v+"; fans may follow it", "Look at the air that reaches it: a fan that stands still, a full case, dust.", Medium)
-	if l.loud != nil {
-		c.Headline = "The " + name + " is hot, so the fans run."
-	}
+	c := l.say(HotSensor, Medium, hotSensorWords(name, v, l.loud != nil))
 	f := &finding{}
-	f.at = l.s.Time
+	f.readAt = l.s.Time
 	c.Evidence = append(f.figure(name, believed(worst.Celsius, coldest, hottest), "°C").Evidence, c.Evidence...)
-	c.Short = name + " " + v
 	return c
 }
 
 // fanForNothing is a fan that is loud, and nothing that is shown explains it.
-func fanForNothing(l *lone) *Cause {
+func fanForNothing(l *lone) *machineFinding {
 	if l.loud == nil || l.works || l.cooling {
 		return nil
 	}
 	name, rpm := textOf(l.loud.Name), withUnit(believed(l.loud.RPM, 0, mostRPM), "RPM")
 	switch {
 	case l.temp >= 70:
-		c := l.cause(MachineFan, "hot", "The CPU is hot without work, so the fans run.", "The "+name+" turns at "+rpm+", with the CPU at "+withUnit(l.temp, "°C")+" and hardly any work",
-			"Look whether its cooler sits well, and for dust.", Medium)
-		return c
-	case !has(l.cpu) && l.s.Time.Sub(l.m.cpu.first) < cpuPause:
+		return l.say(MachineFan, Medium, fanForHotCPUWords(name, rpm, withUnit(l.temp, "°C")))
+	case !present(l.cpu) && l.s.Time.Sub(l.m.cpu.first) < cpuPause:
 		return nil // the first reading has no rate
-	case !has(l.cpu) && !has(l.temp):
-		return l.cause(MachineFan, "untold", "The "+name+" is fast; why can't be told.", "The "+name+" turns at "+rpm+", and neither the CPU's work nor a temperature can be read",
-			"Let gpuwhy see the machine's /proc and /sys.", Low)
+	case !present(l.cpu) && !present(l.temp):
+		return l.say(MachineFan, Low, fanUntoldWords(name, rpm))
 	}
-	return l.cause(MachineFan, "nothing", "The "+name+" is fast, and nothing here explains it.", "The "+name+" turns at "+rpm+", and neither work nor a temperature that is shown explains it",
-		"Look at its curve in the firmware's settings. In servers the management controller (BMC) sets the fans, often fast at rest too.", Medium)
+	return l.say(MachineFan, Medium, fanForNothingWords(name, rpm))
 }
 
-func noFanShown(l *lone) *Cause {
+func noFanShown(l *lone) *machineFinding {
 	if l.fans > 0 {
 		return nil
 	}
-	what, try := l.h.NoFans.What, l.h.NoFans.Try
 	switch {
 	case l.h.NoFans.IsZero() && len(l.h.Fans) == 0:
 		return nil // the sensors have not been listed yet
 	case l.h.NoFans.IsZero():
-		what, try = "none of the sensors of its fans answers", "look for the sensors' drivers in the kernel log (dmesg)"
+		return l.say(NoFanShown, High, fanSensorsSilentWords())
+	default:
+		return l.say(NoFanShown, High, noFanShownWords(textOf(l.h.NoFans.What), l.h.NoFans.Try))
 	}
-	c := l.cause(NoFanShown, "", "No fan can be read here.", "No fan can be read here: "+textOf(what), try, High)
-	c.Short = "no fan can be read here"
-	return c
 }
 
 // atRest is said of a machine of which there is nothing else to say.
-func atRest(l *lone) *Cause {
-	what, headline, text := "slow", "The machine rests, and its fans turn slowly.", "The machine does no work that can be heard"
+func atRest(l *lone) *machineFinding {
+	words, load := restSlowFansWords, ""
 	switch {
 	case l.fans == 0:
-		what, headline = "no fan", ""
+		words = restNoFanWords
 	case l.turning == 0:
-		what, headline = "off", "The machine rests, and its fans stand still."
+		words = restFansOffWords
 	}
-	load := ""
-	if has(l.cpu) {
-		load = ", with its CPU at " + withUnit(l.cpu, "%")
+	if present(l.cpu) {
+		load = withItsCPUAt(withUnit(l.cpu, "%"))
 	}
 	sure := High
 	switch {
-	case !has(l.cpu):
-		return l.cause(MachineAtRest, "too early", "Why the fans run can't be told yet.", "What the CPU does can't be told from the readings so far"+l.readings(), "", Low)
-	case l.fans > 0 && l.s.Time.Sub(l.m.cpu.first) < cpuPause, !has(l.temp):
+	case !present(l.cpu):
+		return l.say(MachineAtRest, Low, restTooEarlyWords(l.readings()))
+	case l.fans > 0 && l.s.Time.Sub(l.m.cpu.first) < cpuPause, !present(l.temp):
 		sure = Medium
 	}
-	return l.cause(MachineAtRest, what, headline, text+load+l.readings(), "", sure)
+	return l.say(MachineAtRest, sure, words(load+l.readings()))
 }
 
 // noCard reports whether there is no device because the machine has no card, as far as every

@@ -160,8 +160,8 @@ func TestAMachineWhoseDeviceFails(t *testing.T) {
 func TestAMachineThatSlept(t *testing.T) {
 	history := explain.NewHistory()
 	work := machine(96, 88, 2600, compiler)
-	add := func(at time.Duration, breaks int, h gpu.Host) explain.Answer {
-		return history.Add(&gpu.Snapshot{Node: "box", Time: start.Add(at), Breaks: breaks, Host: &h, Failures: []gpu.Failure{noCard("nvml")}})
+	add := func(after time.Duration, breaks int, h gpu.Host) explain.Answer {
+		return history.Add(&gpu.Snapshot{Node: "box", Time: start.Add(after), Breaks: breaks, Host: &h, Failures: []gpu.Failure{noCard("nvml")}})
 	}
 	for i := range 6 {
 		add(time.Duration(i)*5*time.Second, 0, work)

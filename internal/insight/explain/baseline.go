@@ -33,7 +33,7 @@ func (r *rest) learn(d *device) {
 
 // optional is a number as JSON has it, which has none that is none.
 func optional(v float64) *float64 {
-	if !has(v) {
+	if !present(v) {
 		return nil
 	}
 	return &v
@@ -55,8 +55,8 @@ type cooldown struct {
 const maxCooldowns = 8
 
 // usualCooldown is the middle of those that began within 10 °C of a temperature, or else of all.
-func (b *baseline) usualCooldown(from float64) (seconds float64, seen int) {
-	past := those(b.Cooldowns, func(c *cooldown) bool { return math.Abs(value(c.From)-from) <= 10 })
+func (b *baseline) usualCooldown(celsius float64) (seconds float64, seen int) {
+	past := those(b.Cooldowns, func(c *cooldown) bool { return math.Abs(value(c.From)-celsius) <= 10 })
 	if len(past) == 0 {
 		past = those(b.Cooldowns, func(*cooldown) bool { return true })
 	}
@@ -84,7 +84,7 @@ const (
 
 // place is the step that a power belongs to, or -1.
 func (c *curve) place(power float64) int {
-	if !has(power) || c.Step <= 0 {
+	if !present(power) || c.Step <= 0 {
 		return -1
 	}
 	return min(int(power/c.Step), curveSteps-1)
@@ -92,7 +92,7 @@ func (c *curve) place(power float64) int {
 
 func (c *curve) learn(d *device, since time.Duration) {
 	if c.Step == 0 {
-		*c = curve{or(d.limit/(curveSteps-4), 25), make([]float64, curveSteps), make([]float64, curveSteps)}
+		*c = curve{orElse(d.limit/(curveSteps-4), 25), make([]float64, curveSteps), make([]float64, curveSteps)}
 	}
 	i := c.place(d.power)
 	follow(&c.Celsius[i], &c.Seconds[i], d.temp, since)
@@ -166,7 +166,7 @@ func (d *keptDevice) plausible() bool {
 }
 
 // within is also true of what is not known. JSON has no number that is none.
-func within(v, least, most float64) bool { return !has(v) || v >= least && v <= most }
+func within(v, least, most float64) bool { return !present(v) || v >= least && v <= most }
 
 func every[T any](list []T, so func(T) bool) bool {
 	return !slices.ContainsFunc(list, func(v T) bool { return !so(v) })

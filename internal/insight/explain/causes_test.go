@@ -93,14 +93,14 @@ func TestBrokenMemory(t *testing.T) {
 func TestBesideABusyCard(t *testing.T) {
 	busyOne := made(working(98, python))
 	loud := func(percent gpu.Percent) gpu.Device {
-		return made(at(1), func(d *gpu.Device) { fansAt(d, percent); d.Thermal.GPU = gpu.Of[gpu.Celsius](44) })
+		return made(indexed(1), func(d *gpu.Device) { fansAt(d, percent); d.Thermal.GPU = gpu.Of[gpu.Celsius](44) })
 	}
-	dead := made(at(1), func(d *gpu.Device) {
+	dead := made(indexed(1), func(d *gpu.Device) {
 		fansAt(d, 40)
 		d.Fans.Fans[0].RPM, d.Fans.Fans[1].RPM = gpu.Of[gpu.RPM](0), gpu.Of[gpu.RPM](0)
 		d.Thermal.GPU = gpu.Of[gpu.Celsius](41)
 	})
-	turning := made(at(1), func(d *gpu.Device) { fansAt(d, 40) })
+	turning := made(indexed(1), func(d *gpu.Device) { fansAt(d, 40) })
 	for name, tt := range map[string]struct {
 		other    gpu.Device
 		headline string

@@ -17,13 +17,13 @@ func (d *device) command(kind Kind, what string) string {
 	case gpu.KindOf(d.Source) != gpu.Live: // nothing of it can be stopped
 	case kind == Work && len(d.culprits) > 0 && !d.hidden() && d.blame() > Low:
 		return stopping(d.named(), d.part)
-	case kind == HeldAwake && (what == "holder" || what == "light user") && len(d.holders()) > 0:
+	case kind == HeldAwake && (what == caseHolder || what == caseLightUser) && len(d.holders()) > 0:
 		return stopping(d.holders(), memoryOf)
-	case kind == HeldAwake && what == "persistence":
+	case kind == HeldAwake && what == casePersistence:
 		return "sudo nvidia-smi -pm 1"
 	case kind == NeedsAction && what == string(gpu.FaultNeedsReset) && d.resets() && d.free() && d.doing == resting:
 		return "sudo nvidia-smi --gpu-reset -i " + d.UUID
-	case kind == HeldAwake && what == "left behind":
+	case kind == HeldAwake && what == caseLeftBehind:
 		return "sudo nvidia-smi --gpu-reset -i " + d.UUID
 	}
 	return ""
@@ -93,17 +93,17 @@ func EndCommand(list []*gpu.Process) string {
 	var command string
 	var pids []string
 	for _, p := range list {
-		of := stopping([]*gpu.Process{p}, func(*gpu.Process) float64 { return 1 })
-		if pid, isKill := strings.CutPrefix(of, "sudo kill "); isKill {
+		one := stopping([]*gpu.Process{p}, func(*gpu.Process) float64 { return 1 })
+		if pid, isKill := strings.CutPrefix(one, "sudo kill "); isKill {
 			if !slices.Contains(pids, pid) {
 				pids = append(pids, pid)
 			}
 			continue
 		}
-		if of == "" || command != "" && of != command {
+		if one == "" || command != "" && one != command {
 			return ""
 		}
-		command = of
+		command = one
 	}
 	switch {
 	case len(pids) == 0:

@@ -12,7 +12,7 @@ import (
 // What is said of a cool-down until it is quiet can be held against what came.
 func TestCooldownsAreToldWithTheirEnd(t *testing.T) {
 	type told struct {
-		at   time.Time
+		read time.Time
 		left time.Duration
 	}
 	said := map[time.Time][]told{}
@@ -39,7 +39,7 @@ func TestCooldownsAreToldWithTheirEnd(t *testing.T) {
 	for begun, list := range said {
 		for _, s := range list {
 			if end, known := over[begun]; known {
-				off += (s.at.Add(s.left).Sub(end)).Abs()
+				off += (s.read.Add(s.left).Sub(end)).Abs()
 				n++
 			}
 		}

@@ -13,14 +13,14 @@ type cooling struct {
 	begun  time.Time // when the work ended, or gpuwhy began to watch
 	unseen bool      // the work was not seen: gpuwhy began to watch afterwards
 	// released: nothing worked. What kept the device awake has let it go; holder is who that was, with the PID 0 where nobody knows.
-	released bool
-	holder   gpu.Process
-	from     float64   // °C at the beginning
-	lowest   float64   // °C so far
-	slowest  float64   // percent of the fan so far
-	fell     time.Time // when one of the two fell last
-	quiet    time.Time // since when the fan is as at rest; zero: it is not
-	fall     []drop    // the temperatures, for the fit
+	released  bool
+	holder    gpu.Process
+	startTemp float64   // °C at the beginning
+	lowest    float64   // °C so far
+	slowest   float64   // percent of the fan so far
+	fell      time.Time // when one of the two fell last
+	quiet     time.Time // since when the fan is as at rest; zero: it is not
+	fall      []drop    // the temperatures, for the fit
 }
 
 // A drop is one reading of a cool-down.
@@ -36,69 +36,69 @@ const (
 func (m *memory) cool(d *device) {
 	c := m.cooling
 	// One reading is a degree off now and then: two or three together are not.
-	of := m.within(restsAfter)
+	recent := m.within(restsAfter)
 	if c != nil { // what was before it says nothing about it
-		of = slices.DeleteFunc(slices.Clone(of), func(p point) bool { return p.at.Before(c.begun) })
+		recent = slices.DeleteFunc(slices.Clone(recent), func(p point) bool { return p.time.Before(c.begun) })
 	}
-	temp := or(mean(of, func(p point) float64 { return p.temp }), d.temp)
+	temp := orElse(mean(recent, func(p point) float64 { return p.temp }), d.temp)
 	switch {
-	case c == nil && m.work.on && m.hasLeft(d, temp):
-		c = &cooling{begun: m.work.hottest().last, from: m.work.peakTemp}
-	case c == nil && m.work.on, c != nil && m.work.on && !(temp <= c.lowest+1 && d.power < 0.5*m.work.peakPower):
+	case c == nil && m.work.active && m.hasLeft(d, temp):
+		c = &cooling{begun: m.work.hottest().last, startTemp: m.work.peakTemp}
+	case c == nil && m.work.active, c != nil && m.work.active && !(temp <= c.lowest+1 && d.power < 0.5*m.work.peakPower):
 		m.cooling = nil
 		return
-	case c == nil && m.letGo && d.temp >= or(value(m.Rest.Celsius), 38)+8:
-		c = &cooling{begun: m.at, from: d.temp, released: true, holder: m.holder}
+	case c == nil && m.letGo && d.temp >= orElse(value(m.Rest.Celsius), 38)+8:
+		c = &cooling{begun: m.readAt, startTemp: d.temp, released: true, holder: m.holder}
 	case c == nil && m.justEnded() && m.warmed(d):
-		c = &cooling{begun: m.work.ended, from: m.work.endTemp}
+		c = &cooling{begun: m.work.ended, startTemp: m.work.endTemp}
 	case c == nil && m.fallsAlready(d, temp):
-		c = &cooling{begun: m.first, unseen: true, from: m.trail[0].temp}
+		c = &cooling{begun: m.first, unseen: true, startTemp: m.trail[0].temp}
 		for _, p := range m.trail {
-			c.add(p.at, p.temp)
+			c.add(p.time, p.temp)
 		}
 	case c == nil:
 		return
 	}
 	if m.cooling == nil {
 		m.cooling, m.looked = c, true
-		c.lowest, c.slowest, c.fell = lowest(max(temp, d.temp), c.from), d.fan, m.at
+		c.lowest, c.slowest, c.fell = lowest(max(temp, d.temp), c.startTemp), d.fan, m.readAt
 	}
-	c.add(m.at, d.temp)
+	c.add(m.readAt, d.temp)
 	if temp <= c.lowest-0.7 || d.fan <= c.slowest-2 || d.fan == 0 && c.slowest > 0 {
-		c.fell, c.lowest, c.slowest = m.at, lowest(c.lowest, temp), lowest(c.slowest, d.fan)
+		c.fell, c.lowest, c.slowest = m.readAt, lowest(c.lowest, temp), lowest(c.slowest, d.fan)
 	}
-	took := m.at.Sub(c.begun)
+	took := m.readAt.Sub(c.begun)
 	off := d.fan == 0 && !(d.rpm > 0) // nobody hears it
 	switch atRest := off || d.fan <= value(m.Rest.Fan); {
 	case !atRest:
 		c.quiet = time.Time{}
 	case c.quiet.IsZero():
-		c.quiet = m.at
+		c.quiet = m.readAt
 	}
 	rest := value(m.Rest.Celsius)
 	switch {
 	case took > longestCooling, temp >= c.lowest+3, took >= settling && temp >= c.lowest+1.5 && m.fallen(pause) <= -1.5:
 		m.cooling = nil // it gets warmer
-	case d.fan > value(m.Stops.Least)+5 && m.at.Sub(c.fell) < settling: // its fan still slows down
-	case temp <= rest+2 && !(d.fan > value(m.Rest.Fan)), off && temp <= max(or(rest, 0)+6, 45), temp <= rest+5 && temp < 50, temp < 45 && took > time.Minute && m.fallen(time.Minute) < 2:
+	case d.fan > value(m.Stops.Least)+5 && m.readAt.Sub(c.fell) < settling: // its fan still slows down
+	case temp <= rest+2 && !(d.fan > value(m.Rest.Fan)), off && temp <= max(orElse(rest, 0)+6, 45), temp <= rest+5 && temp < 50, temp < 45 && took > time.Minute && m.fallen(time.Minute) < 2:
 		m.cooled(took) // it is about as cool as at rest: what the fan does then is another matter
 	case d.isUp() && took > time.Minute && m.fallen(time.Minute) < 2:
 		m.cooled(took) // something holds it: it gets no cooler
-	case m.at.Sub(c.fell) > levelAfter:
+	case m.readAt.Sub(c.fell) > levelAfter:
 		m.cooled(c.fell.Sub(c.begun))
 	}
 }
 
 // justEnded reports whether work has ended a short while ago.
 func (m *memory) justEnded() bool {
-	return !m.work.ended.IsZero() && m.at.Sub(m.work.ended) <= levelAfter && !m.looked
+	return !m.work.ended.IsZero() && m.readAt.Sub(m.work.ended) <= levelAfter && !m.looked
 }
 
 // hasLeft reports whether the one whose heat it is has gone, while somebody else works a little:
 // the device gets cooler all the same.
 func (m *memory) hasLeft(d *device, temp float64) bool {
 	h := m.work.hottest()
-	return h != nil && !m.work.bursts && m.work.last.After(h.last) && m.at.Sub(h.last) >= restsAfter && m.at.Sub(h.last) <= 3*restsAfter &&
+	return h != nil && !m.work.bursts && m.work.last.After(h.last) && m.readAt.Sub(h.last) >= restsAfter && m.readAt.Sub(h.last) <= 3*restsAfter &&
 		d.power < 0.5*m.work.peakPower && temp <= m.work.peakTemp-3
 }
 
@@ -108,28 +108,28 @@ func (m *memory) fallsAlready(d *device, temp float64) bool {
 		return false
 	}
 	if d.doing == unknown { // nobody says whether it works
-		of := m.within(steady)
-		return of[0].temp >= 50 && of[0].temp-temp >= 4
+		minute := m.within(steady)
+		return minute[0].temp >= 50 && minute[0].temp-temp >= 4
 	}
-	if m.looked || !m.work.ended.IsZero() || m.work.on || m.at.Sub(m.first) > trailed/2 {
+	if m.looked || !m.work.ended.IsZero() || m.work.active || m.readAt.Sub(m.first) > trailed/2 {
 		return false
 	}
 	return m.trail[0].temp >= 45 && max(m.trail[0].temp, m.trail[1].temp)-temp >= 2.5
 }
 
 // peak is the highest temperature of a while.
-func (m *memory) peak(in time.Duration) float64 {
+func (m *memory) peak(lasts time.Duration) float64 {
 	most := none
-	for _, p := range m.within(in) {
+	for _, p := range m.within(lasts) {
 		most = highest(most, p.temp)
 	}
 	return most
 }
 
 // fallen is by how much the temperature has fallen in a while.
-func (m *memory) fallen(in time.Duration) float64 {
-	of := m.within(in)
-	return of[0].temp - of[len(of)-1].temp
+func (m *memory) fallen(lasts time.Duration) float64 {
+	points := m.within(lasts)
+	return points[0].temp - points[len(points)-1].temp
 }
 
 func (m *memory) cooled(took time.Duration) {
@@ -143,7 +143,7 @@ func (m *memory) cooled(took time.Duration) {
 		m.quieted.Over = c.quiet
 	}
 	learned := m.Cooldowns[max(len(m.Cooldowns)-maxCooldowns+1, 0):]
-	m.Cooldowns = append(learned, cooldown{optional(c.from), took.Seconds()})
+	m.Cooldowns = append(learned, cooldown{optional(c.startTemp), took.Seconds()})
 }
 
 // warmed reports whether the work that has ended left heat behind.
@@ -159,16 +159,16 @@ func (m *memory) warmed(d *device) bool {
 	if !(long || w.endTemp >= w.startTemp+2) {
 		return false
 	}
-	if w.begun.After(m.first) && !(max(w.endTemp, w.peakTemp) >= w.startTemp+1.5) && w.startTemp < or(value(m.Rest.Celsius), 40)+4 {
+	if w.begun.After(m.first) && !(max(w.endTemp, w.peakTemp) >= w.startTemp+1.5) && w.startTemp < orElse(value(m.Rest.Celsius), 40)+4 {
 		return false // it was as warm before
 	}
-	above := d.temp - or(value(m.Rest.Celsius), 40) // no device at rest needs to be hotter
+	above := d.temp - orElse(value(m.Rest.Celsius), 40) // no device at rest needs to be hotter
 	return above >= 4 || (d.fan > 0 && !(d.fan <= value(m.Rest.Fan)))
 }
 
-func (c *cooling) add(at time.Time, celsius float64) {
-	if has(celsius) && len(c.fall) < maxDrops && at.After(c.begun) {
-		c.fall = append(c.fall, drop{at.Sub(c.begun).Seconds(), celsius})
+func (c *cooling) add(moment time.Time, celsius float64) {
+	if present(celsius) && len(c.fall) < maxDrops && moment.After(c.begun) {
+		c.fall = append(c.fall, drop{moment.Sub(c.begun).Seconds(), celsius})
 	}
 }
 
@@ -192,7 +192,7 @@ func (c *cooling) fitted(rest float64) (best fit, ok bool) {
 	}
 	best.off = math.Inf(1)
 	for tau := 15.0; tau <= 600; tau *= 1.1 {
-		f := through(x, tau, rest)
+		f := fitWith(x, tau, rest)
 		if f.off < best.off {
 			best = f
 		}
@@ -201,14 +201,14 @@ func (c *cooling) fitted(rest float64) (best fit, ok bool) {
 }
 
 // through is the best curve with that time constant. Where the temperature at rest is known, that is its floor.
-func through(x []drop, tau, rest float64) fit {
+func fitWith(x []drop, tau, rest float64) fit {
 	f := fit{floor: rest, tau: tau}
 	var n, sy, se, see, sey float64
 	for _, p := range x {
 		e := math.Exp(-p.seconds / tau)
 		n, sy, se, see, sey = n+1, sy+p.celsius, se+e, see+e*e, sey+e*p.celsius
 	}
-	if has(rest) {
+	if present(rest) {
 		f.above = (sey - rest*se) / see
 	} else {
 		f.above = (n*sey - se*sy) / (n*see - se*se)
@@ -235,8 +235,8 @@ func (f fit) until(celsius float64) (time.Duration, bool) {
 // temperature is known at which the fan gets quiet, else from earlier ones.
 func (m *memory) toQuiet() (left time.Duration, known bool) {
 	c := m.cooling
-	took := m.at.Sub(c.begun)
-	if stop := m.quietAt(); has(stop) {
+	took := m.readAt.Sub(c.begun)
+	if stop := m.quietAt(); present(stop) {
 		if f, ok := c.fitted(value(m.Rest.Celsius)); ok && f.floor < stop {
 			// The same without the newest third must say about the same.
 			whole, ok1 := f.until(stop)
@@ -248,7 +248,7 @@ func (m *memory) toQuiet() (left time.Duration, known bool) {
 			}
 		}
 	}
-	if seconds, seen := m.usualCooldown(c.from); seen >= 1 {
+	if seconds, seen := m.usualCooldown(c.startTemp); seen >= 1 {
 		left = time.Duration(seconds*float64(time.Second)) - took
 		return left, left > 0
 	}
@@ -274,10 +274,10 @@ func (d *device) cooldowns() (now, last *Cooldown) {
 
 // quietAt is the temperature at which the device is as quiet as at rest; none while that is not known.
 func (m *memory) quietAt() float64 {
-	if has(m.Stops.stop()) {
+	if present(m.Stops.stop()) {
 		return m.Stops.stop()
 	}
-	if rest := value(m.Rest.Celsius); has(rest) && !(value(m.Rest.Fan) == 0) {
+	if rest := value(m.Rest.Celsius); present(rest) && !(value(m.Rest.Fan) == 0) {
 		return rest + 2
 	}
 	return none

@@ -13,11 +13,11 @@ import (
 // beside it. NaN stands for a reading that is absent or can't be right.
 type device struct {
 	*gpu.Device
-	s    *gpu.Snapshot
-	all  []*device // of the snapshot
-	m    *memory
-	at   time.Time // of the reading
-	name string
+	s      *gpu.Snapshot
+	all    []*device // of the snapshot
+	m      *memory
+	readAt time.Time // of the reading
+	name   string
 
 	util, video float64 // percent; video: the busiest of the video engines
 	temp        float64 // °C
@@ -44,36 +44,36 @@ type device struct {
 }
 
 // newDevice looks at a device. learn gives it its memory.
-func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*device)) *device {
+func newDevice(raw *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*device)) *device {
 	d := &device{
-		Device: of, s: s, all: all, at: cmp.Or(of.SampledAt, s.Time), name: DeviceName(of),
-		util:      believed(of.Utilization.GPU, 0, 100),
-		video:     video(of.Utilization.Encoder, of.Utilization.Decoder, of.Utilization.Video),
-		temp:      believed(of.Thermal.GPU, coldest, hottest),
-		hotSpot:   believed(of.Thermal.HotSpot, coldest, hottest),
-		slowdown:  believed(of.Thermal.Slowdown, 1, hottest),
-		power:     believed(of.Power.Draw, 0, mostWatts),
-		idleWatts: believed(of.IdleFloor, 1, mostWatts),
-		limit:     or(believed(of.Power.EnforcedLimit, 1, mostWatts), believed(of.Power.DefaultLimit, 1, mostWatts)),
+		Device: raw, s: s, all: all, readAt: cmp.Or(raw.SampledAt, s.Time), name: DeviceName(raw),
+		util:      believed(raw.Utilization.GPU, 0, 100),
+		video:     video(raw.Utilization.Encoder, raw.Utilization.Decoder, raw.Utilization.Video),
+		temp:      believed(raw.Thermal.GPU, coldest, hottest),
+		hotSpot:   believed(raw.Thermal.HotSpot, coldest, hottest),
+		slowdown:  believed(raw.Thermal.Slowdown, 1, hottest),
+		power:     believed(raw.Power.Draw, 0, mostWatts),
+		idleWatts: believed(raw.IdleFloor, 1, mostWatts),
+		limit:     orElse(believed(raw.Power.EnforcedLimit, 1, mostWatts), believed(raw.Power.DefaultLimit, 1, mostWatts)),
 		fan:       none, rpm: none,
-		clock:   believed(of.Clocks.SM, 0, mostMegahertz),
-		top:     believed(of.Clocks.MaxSM, 1, mostMegahertz),
-		state:   believed(of.Clocks.PerformanceState, 0, mostState),
-		reasons: reported(of.Clocks.EventReasons),
-		traffic: trafficOf(of, cmp.Or(of.SampledAt, s.Time)),
+		clock:   believed(raw.Clocks.SM, 0, mostMegahertz),
+		top:     believed(raw.Clocks.MaxSM, 1, mostMegahertz),
+		state:   believed(raw.Clocks.PerformanceState, 0, mostState),
+		reasons: reported(raw.Clocks.EventReasons),
+		traffic: trafficOf(raw, cmp.Or(raw.SampledAt, s.Time)),
 	}
 	if highest(d.util, d.video) >= strong { // no device works at 0 °C, or without power
 		d.temp, d.power = positive(d.temp), positive(d.power)
 	}
-	d.slowdown = or(d.slowdown, d.temp+believed(of.Thermal.Margin, -hottest, hottest))
-	if !has(d.clock) {
-		d.clock, d.top = believed(of.Clocks.Graphics, 0, mostMegahertz), believed(of.Clocks.MaxGraphics, 1, mostMegahertz)
+	d.slowdown = orElse(d.slowdown, d.temp+believed(raw.Thermal.Margin, -hottest, hottest))
+	if !present(d.clock) {
+		d.clock, d.top = believed(raw.Clocks.Graphics, 0, mostMegahertz), believed(raw.Clocks.MaxGraphics, 1, mostMegahertz)
 	}
-	for i := range of.Fans.Fans {
-		d.fan = highest(d.fan, commanded(&of.Fans.Fans[i]))
-		d.rpm = highest(d.rpm, revolutions(&of.Fans.Fans[i]))
+	for i := range raw.Fans.Fans {
+		d.fan = highest(d.fan, commanded(&raw.Fans.Fans[i]))
+		d.rpm = highest(d.rpm, revolutions(&raw.Fans.Fans[i]))
 	}
-	if d.byRPM = !has(d.fan) && has(d.rpm); d.byRPM {
+	if d.byRPM = !present(d.fan) && present(d.rpm); d.byRPM {
 		d.fan = min(100*d.rpm/fullRPM, mostPercent)
 	}
 	d.figures = d.summary()
@@ -82,14 +82,14 @@ func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devic
 		d.culprits = d.workers()
 	}
 	learn(d)
-	d.steady = of.State == gpu.StateOK && d.settled()
+	d.steady = raw.State == gpu.StateOK && d.settled()
 	// It must be so for a time, or for as long as the device was seen.
-	d.stuck = d.looksStuck() && d.age(d.m.stuck) >= min(stuckFor, d.m.at.Sub(d.m.first))
+	d.stuck = d.looksStuck() && d.age(d.m.stuck) >= min(stuckFor, d.m.readAt.Sub(d.m.first))
 	switch {
-	case of.State != gpu.StateOK:
-	case d.stuck, d.doing == working && !d.m.work.on:
+	case raw.State != gpu.StateOK:
+	case d.stuck, d.doing == working && !d.m.work.active:
 		d.doing, d.culprits = resting, nil
-	case d.m.work.on:
+	case d.m.work.active:
 		d.doing, d.culprits = working, d.m.lately(d)
 	}
 	return d
@@ -98,8 +98,8 @@ func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devic
 var none = math.NaN()
 
 // trafficOf is how much goes over PCIe in the busier direction, in bytes a second. A measurement of long ago says nothing.
-func trafficOf(d *gpu.Device, at time.Time) float64 {
-	if measured, ok := d.Activity.PCIeMeasuredAt.Get(); ok && at.Sub(measured).Abs() > settling {
+func trafficOf(d *gpu.Device, now time.Time) float64 {
+	if measured, ok := d.Activity.PCIeMeasuredAt.Get(); ok && now.Sub(measured).Abs() > settling {
 		return none
 	}
 	return highest(believed(d.Activity.PCIeSent, 0, mostTraffic), believed(d.Activity.PCIeReceived, 0, mostTraffic))
@@ -112,7 +112,7 @@ func positive(v float64) float64 {
 	return none
 }
 
-func has(v float64) bool { return !math.IsNaN(v) }
+func present(v float64) bool { return !math.IsNaN(v) }
 
 // believed is the number of a good reading, or none where that can't be right.
 func believed[T ~float64 | ~int](r gpu.Reading[T], least, most float64) float64 {
@@ -148,16 +148,16 @@ func commanded(f *gpu.Fan) float64   { return believed(f.Commanded, 0, mostPerce
 func revolutions(f *gpu.Fan) float64 { return believed(f.RPM, 0, mostRPM) }
 func target(f *gpu.Fan) float64      { return believed(f.Target, 0, mostPercent) }
 
-func or(v, instead float64) float64 {
-	if has(v) {
+func orElse(v, instead float64) float64 {
+	if present(v) {
 		return v
 	}
 	return instead
 }
 
 // highest and lowest are those of two numbers, of which either may be none.
-func highest(a, b float64) float64 { return max(or(a, b), or(b, a)) }
-func lowest(a, b float64) float64  { return min(or(a, b), or(b, a)) }
+func highest(a, b float64) float64 { return max(orElse(a, b), orElse(b, a)) }
+func lowest(a, b float64) float64  { return min(orElse(a, b), orElse(b, a)) }
 
 // video is the share of the busiest video engine.
 func video(encoder, decoder, both gpu.Reading[gpu.Percent]) float64 {
@@ -184,23 +184,23 @@ const copies = 1e9
 
 // activity tells work from rest: by the utilization, or else the shares of processes, or the power.
 func (d *device) activity() activity {
-	busy, complete := highest(d.util, d.video), has(d.util)
+	busy, complete := highest(d.util, d.video), present(d.util)
 	if !complete {
 		list := d.Processes.Or(nil)
 		complete = len(list) > 0
 		for i := range list {
 			busy = highest(busy, processShare(&list[i]))
-			complete = complete && has(believed(list[i].SM, 0, 100))
+			complete = complete && present(believed(list[i].SM, 0, 100))
 		}
 	}
 	switch {
 	case busy >= idleBelow, busy >= 1 && d.costs(), d.traffic >= copies:
 		return working
-	case has(busy) && complete:
+	case present(busy) && complete:
 		return resting
 	case d.drawsLikeWork():
 		return working
-	case has(d.idleWatts) && has(d.power):
+	case present(d.idleWatts) && present(d.power):
 		return resting
 	default:
 		return unknown
@@ -210,7 +210,7 @@ func (d *device) activity() activity {
 // drawsLikeWork reports whether the power alone shows work. What a device draws at rest changes with its clocks, so that a few watts
 // more, of a limit of hundreds, are none.
 func (d *device) drawsLikeWork() bool {
-	if !has(d.idleWatts) {
+	if !present(d.idleWatts) {
 		return d.load() > 0.4
 	}
 	return d.power > 1.5*d.idleWatts+10 && !(d.power <= d.idleWatts+0.12*d.limit)
@@ -219,7 +219,7 @@ func (d *device) drawsLikeWork() bool {
 // processShare is the largest of a process's engine shares, or none.
 func processShare(p *gpu.Process) float64 {
 	sm, video := believed(p.SM, 0, 100), video(p.Encoder, p.Decoder, p.Video)
-	if !has(sm) && video == 0 {
+	if !present(sm) && video == 0 {
 		return none // it may do anything
 	}
 	return highest(sm, video)
@@ -229,11 +229,11 @@ func processShare(p *gpu.Process) float64 {
 // and clocks are those of rest: work has just begun, or the counter is stuck.
 func (d *device) contradicted() bool {
 	const nearlyAlways = 90
-	if !(d.util >= nearlyAlways) || !has(d.power) || d.video >= idleBelow || d.reasons&(reasonsOfHeat|reasonsOfPower|gpu.ReasonHardwareSlowdown) != 0 {
+	if !(d.util >= nearlyAlways) || !present(d.power) || d.video >= idleBelow || d.reasons&(reasonsOfHeat|reasonsOfPower|gpu.ReasonHardwareSlowdown) != 0 {
 		return false
 	}
 	atRest := d.load() < 0.15
-	if has(d.idleWatts) {
+	if present(d.idleWatts) {
 		atRest = d.power <= 1.25*d.idleWatts+10
 	}
 	slow := d.speed() < 0.5 || d.state >= gpu.RestsFrom || d.reasons&gpu.ReasonIdle != 0
@@ -253,7 +253,7 @@ func (d *device) upFrom() float64 {
 
 // slow reports whether a device says that it has let its clocks go.
 func (d *device) slow() bool {
-	if !has(d.state) && (d.byClock() || !d.Clocks.EventReasons.Present()) {
+	if !present(d.state) && (d.byClock() || !d.Clocks.EventReasons.Present()) {
 		return !(d.speed() >= d.upFrom())
 	}
 	return d.state >= gpu.RestsFrom || d.reasons&gpu.ReasonIdle != 0
@@ -263,7 +263,7 @@ func (d *device) slow() bool {
 func (d *device) looksStuck() bool {
 	list, listed := d.AllProcesses()
 	return listed && d.contradicted() && !slices.ContainsFunc(list, func(p gpu.Process) bool {
-		return processShare(&p) >= 1 || p.Type != gpu.TypeGraphics && !has(processShare(&p))
+		return processShare(&p) >= 1 || p.Type != gpu.TypeGraphics && !present(processShare(&p))
 	})
 }
 
@@ -282,12 +282,12 @@ func (d *device) unmeasured() []*gpu.Process {
 	if !d.byClock() { // NVIDIA's samples leave out those that do little
 		return nil
 	}
-	if has(d.util) && (d.util < 20 || d.together() >= 0.5*d.util || d.contradicted()) {
+	if present(d.util) && (d.util < 20 || d.together() >= 0.5*d.util || d.contradicted()) {
 		return nil
 	}
 	found := those(d.Processes.Or(nil), func(p *gpu.Process) bool {
 		begins := p.SM.Quality() == gpu.NotReported
-		return !gone(p) && !has(processShare(p)) && (begins || has(d.util) && p.Type != gpu.TypeGraphics)
+		return !gone(p) && !present(processShare(p)) && (begins || present(d.util) && p.Type != gpu.TypeGraphics)
 	})
 	slices.SortStableFunc(found, byMemory)
 	return found
@@ -296,7 +296,7 @@ func (d *device) unmeasured() []*gpu.Process {
 // shareOf is what a process uses: as the driver says, or as is left over for those of whom it says nothing.
 func (d *device) shareOf(p *gpu.Process) float64 {
 	if slices.Contains(d.silent, p) {
-		return max(or(d.util, 0)-d.together(), 0) / float64(len(d.silent))
+		return max(orElse(d.util, 0)-d.together(), 0) / float64(len(d.silent))
 	}
 	return processShare(p)
 }

@@ -40,31 +40,3 @@ func TestEveryKindIsDocumented(t *testing.T) {
 		t.Errorf("docs/why.md has %s, which no rule finds", kind)
 	}
 }
-
-// words.json has words for each kind that a device can have, and for no other.
-func TestWords(t *testing.T) {
-	all := wordings()
-	kinds := map[Kind]bool{}
-	for _, state := range absences {
-		kinds[Kind(state)] = true
-	}
-	for _, r := range rules {
-		kinds[r.kind] = true
-		if all[r.kind] == nil {
-			t.Errorf("%s has no words", r.kind)
-		}
-	}
-	if len(all) != len(kinds) {
-		t.Errorf("there are words of %d kinds, want %d", len(all), len(kinds))
-	}
-	for kind, cases := range all {
-		for name, w := range cases {
-			if (w.Clause == "") != (name == "*") || !regexp.MustCompile(`^[^{}]*$`).MatchString(w.Clause) {
-				t.Errorf("%s, %s: the clause is %q", kind, name, w.Clause)
-			}
-			if !regexp.MustCompile(`^([A-Z].+\.)?$`).MatchString(w.Advice) {
-				t.Errorf("%s, %s: the advice is %q", kind, name, w.Advice)
-			}
-		}
-	}
-}

@@ -13,13 +13,14 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // answer finds all causes. learn gives a device its memory, with the snapshot's own reading.
-func answer(s *gpu.Snapshot, around *machineMemory, learn func(*device)) Answer {
+func answer(s *gpu.Snapshot, machine *machineMemory, learn func(*device)) Answer {
 	out := Answer{Time: s.Time, Devices: make([]DeviceAnswer, len(s.Devices))}
 	devices := all(s, learn)
 	for i, d := range devices {
@@ -34,12 +35,15 @@ func answer(s *gpu.Snapshot, around *machineMemory, learn func(*device)) Answer 
 	for i, d := range devices {
 		d.m.led = out.Devices[i].led
 	}
-	out.Machine = machineCauses(s, around, devices)
+	found := machineCauses(s, machine, devices)
+	for i := range found {
+		out.Machine = append(out.Machine, found[i].Cause)
+	}
 	if len(devices) == 0 {
 		out.traffic = traffic(s.Host)
 	}
 	out.Sentence = out.say()
-	out.layer()
+	out.layer(found)
 	return out
 }
 
@@ -62,7 +66,7 @@ func heard(devices []*device, answers []DeviceAnswer) {
 	loudest, second := -1, 0.0
 	for i, d := range devices {
 		switch {
-		case d.State != gpu.StateOK || !has(d.fan):
+		case d.State != gpu.StateOK || !present(d.fan):
 		case loudest < 0 || d.fan > devices[loudest].fan:
 			if loudest >= 0 {
 				second = devices[loudest].fan
@@ -98,28 +102,28 @@ func (a *Answer) rank() {
 	})
 }
 
-func machineCauses(s *gpu.Snapshot, around *machineMemory, devices []*device) []Cause {
-	out := append(otherFan(s, around, devices), warmAir(devices)...)
+func machineCauses(s *gpu.Snapshot, machine *machineMemory, devices []*device) []machineFinding {
+	out := append(otherFan(s, machine, devices), warmAir(devices)...)
 	if len(devices) == 0 {
-		of, gone := alone(s, around), noDevice(s.Failures)
+		heard, gone := alone(s, machine), noDevice(s.Failures)
 		if noCard(s.Failures) {
 			gone.Case = WithoutCard
 		}
-		if len(of) > 0 && gone.Case != "" {
-			out = append(of, gone)
+		if len(heard) > 0 && gone.Case != "" {
+			out = append(heard, gone)
 		} else { // what fails comes first: it may be what is heard
-			out = append(append(out, gone), of...)
+			out = append(append(out, gone), heard...)
 		}
 	} else {
 		for _, f := range s.Failures {
 			what := textOf(f.Advice.What)
-			c := machineCause(SourceFailed, ":"+f.Source, textOf(f.Source)+" can't be read: "+what, f.Advice.Try)
+			c := sourceFailedWords(textOf(f.Source), what, f.Advice.Try).cause(SourceFailed, ":"+f.Source)
 			c.Since, c.Evidence = f.Since, []Evidence{{Name: "failed", Text: what, At: f.Since}}
 			out = append(out, c)
 		}
 	}
 	for i, n := range s.Notes {
-		out = append(out, machineCause(Note, fmt.Sprintf(":%d", i), capital(n.What), n.Try))
+		out = append(out, machineWording{clause: capital(n.What), advice: n.Try}.cause(Note, ":"+strconv.Itoa(i)))
 	}
 	for i := range out {
 		out[i].Node = s.Node
@@ -127,9 +131,18 @@ func machineCauses(s *gpu.Snapshot, around *machineMemory, devices []*device) []
 	return out
 }
 
-// machineCause is about no single device. id follows the kind in its ID; try may be empty.
-func machineCause(kind Kind, id, text, try string) Cause {
-	return Cause{ID: string(kind) + id, Kind: kind, Sentence: sentence(text), Confidence: High, Advice: Advice(try)}
+// A machineFinding is a cause that is about no single device.
+type machineFinding struct {
+	Cause
+	past string // its headline, of what was so
+}
+
+// cause makes a cause of its words. id follows the kind in its ID.
+func (w machineWording) cause(kind Kind, id string) machineFinding {
+	return machineFinding{Cause{
+		ID: string(kind) + id, Kind: kind, Case: w.name, Sentence: sentence(w.clause), Confidence: High, Advice: Advice(w.advice),
+		Headline: w.headline, Short: w.short,
+	}, w.past}
 }
 
 // Advice makes a sentence of what to do; empty where there is nothing to do.
@@ -140,19 +153,16 @@ func Advice(try string) string {
 	return sentence(capital(try))
 }
 
-const noGPU = "No GPU can be read"
-
-func noDevice(failures []gpu.Failure) Cause {
+func noDevice(failures []gpu.Failure) machineFinding {
 	if len(failures) == 0 {
-		return machineCause(NoDevice, "", noGPU, "")
+		return noGPUWords().cause(NoDevice, "")
 	}
 	first := failures[0]
+	words := noGPUForWords(strings.TrimRight(textOf(first.Advice.What), "."), first.Advice.Try)
 	if len(failures) > 1 && noCard(failures) {
-		first.Advice.What = "no card that gpuwhy reads is in this machine, or none is visible here"
-		first.Advice.Try = "nothing needs to be done if it has none; else check that the card is seated and powered, " +
-			"and given to this virtual machine or container"
+		words = noCardWords()
 	}
-	c := machineCause(NoDevice, "", noGPU+": "+strings.TrimRight(textOf(first.Advice.What), "."), first.Advice.Try)
+	c := words.cause(NoDevice, "")
 	c.Since = first.Since
 	for _, f := range failures {
 		c.Evidence = append(c.Evidence, Evidence{Name: "failed: " + f.Source, Text: textOf(f.Advice.What), At: f.Since})
@@ -191,9 +201,9 @@ func (a *Answer) say() string {
 	clauses = append(clauses, lead.Sentence)
 	busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != lead })
 	if len(busy) > 0 {
-		clauses = append(clauses, Plural(len(busy), "other GPU is", "other GPUs are")+" at work")
+		clauses = append(clauses, othersAtWork(len(busy)))
 	}
-	clauses = append(clauses, a.beside(lead)...)
+	clauses = append(clauses, a.otherDevices(lead)...)
 	return together(slices.Concat(clauses, after, a.absentees()))
 }
 

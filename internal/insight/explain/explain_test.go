@@ -91,11 +91,11 @@ func working(util gpu.Percent, processes ...gpu.Process) func(*gpu.Device) {
 	return func(d *gpu.Device) { busy(d, util, processes...) }
 }
 
-func at(index int) func(*gpu.Device) {
+func indexed(index int) func(*gpu.Device) {
 	return func(d *gpu.Device) { d.Index, d.UUID = index, "GPU-"+string(rune('0'+index)) }
 }
 
-func in(state gpu.State, index int) gpu.Device {
+func deviceIn(state gpu.State, index int) gpu.Device {
 	return gpu.Device{Identity: gpu.Identity{UUID: "GPU-" + string(rune('0'+index)), Index: index, Name: model, Node: "desk"}, State: state, Since: start}
 }
 
@@ -202,20 +202,20 @@ func TestWhy(t *testing.T) {
 			made(func(d *gpu.Device) {
 				d.Utilization.GPU, d.Processes = gpu.Of[gpu.Percent](100), gpu.Of([]gpu.Process{blender})
 			}, func(d *gpu.Device) { d.Clocks.SM = gpu.Of[gpu.Megahertz](2000) }),
-			made(at(1), working(60, python)),
+			made(indexed(1), working(60, python)),
 			bare,
 		}, "python (pid 4242, alice) keeps GPU 1 (RTX 4090) busy at 60 %, 71 °C, 431 W of 450 W, fan at 66 %; 1 other GPU is at work."},
-		{"others work too", []gpu.Device{made(working(90, python)), made(at(1), working(95, blender)), made(at(2), working(80, blender))},
+		{"others work too", []gpu.Device{made(working(90, python)), made(indexed(1), working(95, blender)), made(indexed(2), working(80, blender))},
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 90 %, 71 °C, 431 W of 450 W, fan at 66 %; 2 other GPUs are at work."},
-		{"the first of equals", []gpu.Device{made(), made(at(1))},
+		{"the first of equals", []gpu.Device{made(), made(indexed(1))},
 			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off."},
-		{"one is missing", []gpu.Device{made(), in(gpu.StateNotAnswering, 1)},
+		{"one is missing", []gpu.Device{made(), deviceIn(gpu.StateNotAnswering, 1)},
 			"GPU 1 (RTX 4090) is not answering."},
-		{"all kinds are missing", []gpu.Device{made(), in(gpu.StateAsleep, 1), in(gpu.StateLost, 2), in(gpu.StateNotAnswering, 3), in(gpu.StateLost, 4)},
+		{"all kinds are missing", []gpu.Device{made(), deviceIn(gpu.StateAsleep, 1), deviceIn(gpu.StateLost, 2), deviceIn(gpu.StateNotAnswering, 3), deviceIn(gpu.StateLost, 4)},
 			"GPU 3 (RTX 4090) is not answering; 2 GPUs are lost; GPU 1 (RTX 4090) is asleep."},
-		{"hung", []gpu.Device{in(gpu.StateNotAnswering, 0)}, "GPU 0 (RTX 4090) is not answering."},
-		{"lost", []gpu.Device{in(gpu.StateLost, 0)}, "GPU 0 (RTX 4090) is lost."},
-		{"asleep", []gpu.Device{in(gpu.StateAsleep, 0), in(gpu.StateAsleep, 1)}, "2 GPUs are asleep."},
+		{"hung", []gpu.Device{deviceIn(gpu.StateNotAnswering, 0)}, "GPU 0 (RTX 4090) is not answering."},
+		{"lost", []gpu.Device{deviceIn(gpu.StateLost, 0)}, "GPU 0 (RTX 4090) is lost."},
+		{"asleep", []gpu.Device{deviceIn(gpu.StateAsleep, 0), deviceIn(gpu.StateAsleep, 1)}, "2 GPUs are asleep."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

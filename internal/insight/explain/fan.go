@@ -14,7 +14,7 @@ import (
 func fanFailing(d *device, f *finding) {
 	if d.age(d.m.offHot) >= fanSettles {
 		f.fanName, f.Since = "the fan", d.began(d.m.offHot)
-		f.say(Medium, "off", withUnit(d.temp, "°C"))
+		f.say(Medium, fanOffWords(withUnit(d.temp, "°C")))
 		f.heat(d)
 		return
 	}
@@ -24,13 +24,13 @@ func fanFailing(d *device, f *finding) {
 		switch {
 		case stands(percent, rpm) && d.age(m.still) >= fanSettles:
 			f.Since, usual = d.began(m.still), none
-			f.say(High, "still", withUnit(percent, "%"))
+			f.say(High, fanStillWords(withUnit(percent, "%")))
 		case slower(percent, rpm, m.usual()) && d.age(m.slow) >= fanSettles:
 			f.Since = d.began(m.slow)
-			f.say(Medium, "slow", withUnit(rpm, "RPM"), withUnit(usual, "RPM"), withUnit(percent, "%"))
+			f.say(Medium, fanSlowWords(withUnit(rpm, "RPM"), withUnit(usual, "RPM"), withUnit(percent, "%")))
 		case turnsUnasked(percent, rpm, &d.Fans.Fans[i]) && d.age(m.loose) >= 3*fanSettles:
 			f.Since, usual = d.began(m.loose), none
-			f.say(Medium, "unasked", withUnit(rpm, "RPM"))
+			f.say(Medium, fanUnaskedWords(withUnit(rpm, "RPM")))
 		default:
 			continue
 		}
@@ -52,21 +52,21 @@ func fanOf(fan, device string) string {
 	return fan + " of " + device
 }
 
-// byHand says what shows that a fan does not follow the temperature, its "policy" or its "target". It is
+// byHand says what shows that a fan does not follow the temperature, its policy or its target. It is
 // empty where the fan does follow, or where one reading can't show it.
 func (d *device) byHand() string {
 	for i := range d.Fans.Fans {
 		fan := &d.Fans.Fans[i]
 		if policy, ok := fan.Policy.Get(); ok {
 			if policy == "manual" {
-				return "policy"
+				return casePolicy
 			}
 			continue
 		}
 		// Without a policy: the driver wants another speed than the fan has.
 		// A hot card may turn it faster by itself.
 		if off := commanded(fan) - target(fan); off > 10 && d.temp < 60 || off < -10 {
-			return "target"
+			return caseTarget
 		}
 	}
 	return ""
@@ -76,7 +76,7 @@ func (d *device) byHand() string {
 func (d *device) handOnFan() string {
 	moves := func(m fanMemory) bool { return d.age(m.changed) < 2*fanSettles }
 	how, fans := d.byHand(), min(len(d.Fans.Fans), len(d.m.Fans))
-	if how == "target" && (d.age(d.m.byHand) < 2*fanSettles || slices.ContainsFunc(d.m.Fans[:fans], moves)) {
+	if how == caseTarget && (d.age(d.m.byHand) < 2*fanSettles || slices.ContainsFunc(d.m.Fans[:fans], moves)) {
 		return ""
 	}
 	return how
@@ -94,30 +94,30 @@ func (d *device) fanFails() bool {
 
 // follows reports whether the fan was faster where the device was hotter, since it is driven by hand.
 func (m *memory) follows() bool {
-	of := m.within(min(trailed, m.at.Sub(m.byHand)))
-	temp := mean(of, func(p point) float64 { return p.temp })
-	fan := mean(of, func(p point) float64 { return p.fan })
+	points := m.within(min(trailed, m.readAt.Sub(m.byHand)))
+	temp := mean(points, func(p point) float64 { return p.temp })
+	fan := mean(points, func(p point) float64 { return p.fan })
 	var both, temps, fans float64
-	for _, p := range of {
-		if x, y := p.temp-temp, p.fan-fan; has(x) && has(y) {
+	for _, p := range points {
+		if x, y := p.temp-temp, p.fan-fan; present(x) && present(y) {
 			both, temps, fans = both+x*y, temps+x*x, fans+y*y
 		}
 	}
-	n := float64(len(of))
+	n := float64(len(points))
 	return temps > 9*n && fans > 16*n && both > 0.8*math.Sqrt(temps*fans) // both move by some degrees and percent
 }
 
 func fanByHand(d *device, f *finding) {
 	defer func() {
 		if d.Vendor == gpu.NVIDIA && f.Advice != "" {
-			f.Advice = strings.TrimSuffix(f.Advice, ".") + " (nvidia-settings, or the tool's own switch)."
+			f.Advice = giveFanBackNVIDIA
 		}
 	}()
 	how := d.byHand()
 	if how == "" && d.m.fixed(d) {
 		least, most := d.m.fanLeast, d.m.fanMost
 		f.fanName, f.Since = "the fan", d.began(d.m.fanSince)
-		f.say(Medium, "fixed", d.fanSpeed(), withUnit(least, "°C"), withUnit(most, "°C"))
+		f.say(Medium, fanFixedWords(d.fanSpeed(), withUnit(least, "°C"), withUnit(most, "°C")))
 		f.heat(d).figure("coolest at that speed", least, "°C").figure("hottest at that speed", most, "°C")
 		return
 	}
@@ -141,20 +141,20 @@ func fanByHand(d *device, f *finding) {
 	}
 	f.figure("temperature", d.temp, "°C")
 	temperature := ""
-	if has(d.temp) {
+	if present(d.temp) {
 		temperature = " (" + withUnit(d.temp, "°C") + ")"
 	}
 	switch {
-	case how == "target":
-		f.say(Medium, "target", withUnit(d.fan, "%"), withUnit(wanted, "%"), temperature)
+	case how == caseTarget:
+		f.say(Medium, fanTargetWords(withUnit(d.fan, "%"), withUnit(wanted, "%"), temperature))
 	case d.fan == 0 && d.rpm > 0 && d.rpm <= slowest(&d.Fans.Fans[0]):
-		f.say(High, "least", withUnit(d.fan, "%"), withUnit(d.rpm, "RPM"), temperature)
-	case has(d.fan) && d.m.follows():
-		f.say(High, "curve", withUnit(d.fan, "%"), temperature)
-	case has(d.fan):
-		f.say(High, "policy", withUnit(d.fan, "%"), temperature)
+		f.say(High, fanLeastByHandWords(withUnit(d.fan, "%"), withUnit(d.rpm, "RPM"), temperature))
+	case present(d.fan) && d.m.follows():
+		f.say(High, fanCurveWords(withUnit(d.fan, "%"), temperature))
+	case present(d.fan):
+		f.say(High, fanByHandWords(withUnit(d.fan, "%"), temperature))
 	default:
-		f.say(High, "unknown speed")
+		f.say(High, fanByHandUnknownWords())
 	}
 }
 
@@ -173,7 +173,7 @@ func (d *device) afterWork() string {
 // still reports whether the temperature was the very same for so long.
 func (m *memory) still(lasts time.Duration) bool {
 	all := m.within(lasts)
-	if len(all) < 6 || m.at.Sub(all[0].at) < lasts*9/10 {
+	if len(all) < 6 || m.readAt.Sub(all[0].time) < lasts*9/10 {
 		return false
 	}
 	return !slices.ContainsFunc(all, func(p point) bool { return p.temp != all[0].temp })
@@ -183,13 +183,13 @@ func (m *memory) still(lasts time.Duration) bool {
 // much that a curve would have moved it. Nothing is known of a fan at its least speed.
 func (m *memory) fixed(d *device) bool {
 	policy := slices.ContainsFunc(d.Fans.Fans, func(f gpu.Fan) bool { return f.Policy.Present() })
-	return !policy && d.fan >= 45 && m.at.Sub(m.fanSince) >= 2*time.Minute && m.fanMost-m.fanLeast >= 10
+	return !policy && d.fan >= 45 && m.readAt.Sub(m.fanSince) >= 2*time.Minute && m.fanMost-m.fanLeast >= 10
 }
 
 // keepFan notes since when the fan has its speed, and how hot it was meanwhile.
 func (m *memory) keepFan(d *device) {
 	if !(d.fan >= m.fanSpeed-1 && d.fan <= m.fanSpeed+1) {
-		m.fanSpeed, m.fanSince, m.fanLeast, m.fanMost = d.fan, m.at, d.temp, d.temp
+		m.fanSpeed, m.fanSince, m.fanLeast, m.fanMost = d.fan, m.readAt, d.temp, d.temp
 	}
 	m.fanLeast, m.fanMost = lowest(m.fanLeast, d.temp), highest(m.fanMost, d.temp)
 }
@@ -204,18 +204,18 @@ func chassisFans(d *device, f *finding) {
 	}
 	f.heat(d)
 	if d.unified() {
-		f.say(High, "processor")
+		f.say(High, processorFanWords())
 		f.minor = true
 		f.fact("fans of its own", "none: it is part of the processor")
 		return
 	}
 	if unsupported && !passive().MatchString(d.Name) {
-		f.say(Medium, "not shown")
+		f.say(Medium, fansNotShownWords())
 		f.minor = true
 		f.fact("fans", "not shown by the driver")
 		return
 	}
-	f.say(High, "no fan")
+	f.say(High, noFanWords())
 	f.minor = d.doing != working && !d.cooling()
 	f.fact("fans of its own", "none reported")
 }
@@ -240,7 +240,7 @@ func (m *memory) fanStarts() (n int) {
 func fanAtRest(d *device, f *finding) {
 	starts := d.m.fanStarts()
 	turns := d.fan > 0 && !d.countsNoTurns() || starts >= often
-	if d.doing == unknown || !turns || d.handOnFan() != "" || d.fanFails() || d.m.fixed(d) || d.m.at.Sub(d.m.first) < restsAfter {
+	if d.doing == unknown || !turns || d.handOnFan() != "" || d.fanFails() || d.m.fixed(d) || d.m.readAt.Sub(d.m.first) < restsAfter {
 		return
 	}
 	if (d.doing == working || d.cooling()) && !d.fastAndCold() {
@@ -248,10 +248,10 @@ func fanAtRest(d *device, f *finding) {
 	}
 	least, start, stop := value(d.m.Stops.Least), d.m.Stops.start(), d.m.Stops.stop()
 	memory := believed(d.Thermal.Memory, coldest, hottest)
-	cool := !has(d.temp) || d.temp < 50
+	cool := !present(d.temp) || d.temp < 50
 	mild := cool || d.temp < 62 && d.m.flat(2, none) && !d.costs() // no curve is that fast there
-	slowest := d.fan <= least+4 || !has(least)
-	if d.fan >= 45 && d.fan < 60 && !has(least) && d.m.at.Sub(d.m.first) <= pause {
+	slowest := d.fan <= least+4 || !present(least)
+	if d.fan >= 45 && d.fan < 60 && !present(least) && d.m.readAt.Sub(d.m.first) <= pause {
 		return // some never turn more slowly
 	}
 	if starts < often && d.age(d.m.Stops.since) < startsFor && d.m.Stops.since.After(d.m.first) {
@@ -268,37 +268,37 @@ func fanAtRest(d *device, f *finding) {
 	f.heat(d).figure("memory temperature", memory, "°C").figure("the fan starts at", start, "°C").figure("the fan stops at", stop, "°C").
 		figure("least speed of the fan", least*scale, unit)
 	speed, temp := d.fanSpeed(), ""
-	if has(d.temp) {
+	if present(d.temp) {
 		temp = " at " + withUnit(d.temp, "°C")
 	}
 	switch {
 	case starts >= often:
 		f.Since = time.Time{}
-		f.say(Medium, "on and off", temp, Plural(starts, "time", "times"))
+		f.say(Medium, fanOnAndOffWords(temp, Plural(starts, "time", "times")))
 		f.figure("starts of the fan in four minutes", float64(starts), "")
 	case memory >= 80 && d.temp < 65:
-		f.say(Medium, "memory", speed, withUnit(memory, "°C"))
+		f.say(Medium, fanForMemoryWords(speed, withUnit(memory, "°C")))
 	case d.hotSpot >= 75 && d.temp < 65:
-		f.say(Medium, "hot spot", speed, withUnit(d.hotSpot, "°C"))
+		f.say(Medium, fanForHotSpotWords(speed, withUnit(d.hotSpot, "°C")))
 	case d.fan >= 45 && mild && d.m.within(2 * time.Minute)[0].fan >= d.fan+2 && d.m.fallen(2*time.Minute) >= 1.5:
-		f.say(Medium, "late", speed, temp+d.afterWork())
+		f.say(Medium, fanLateWords(speed, temp+d.afterWork()))
 	case d.fan >= 45 && mild && !(d.fan <= least+4 && d.fan < 60):
-		what := "though nothing works"
+		though, advice := thoughNothingWorks, mayFollowUnshown
 		if d.doing == working {
-			what = "though the GPU is cool"
+			though = thoughCool
 		}
-		f.say(Medium, "unexplained", speed, what, temp)
-		if has(d.hotSpot) && has(memory) {
-			f.Advice = "It may follow a curve that a tool has set: look for a fan tool, and whether the card's zero-RPM mode is on."
+		if present(d.hotSpot) && present(memory) {
+			advice = mayFollowCurve
 		}
+		f.say(Medium, fanUnexplainedWords(speed, though, temp, advice))
 	case follows && (offBefore || d.m.rises() || d.age(d.m.awake) >= settling):
 		f.fanName, f.Evidence = "", nil
-	case offBefore && has(stop) && d.fan <= 60:
-		f.say(High, "held", speed, temp+d.afterWork(), "it only stops at "+withUnit(stop, "°C"))
+	case offBefore && present(stop) && d.fan <= 60:
+		f.say(High, fanHeldWords(speed, temp+d.afterWork(), stopsOnlyAt(withUnit(stop, "°C"))))
 	case offBefore && d.fan <= 45:
-		f.say(Medium, "held", speed, temp+d.afterWork(), "it stops at a lower temperature than it starts at")
+		f.say(Medium, fanHeldWords(speed, temp+d.afterWork(), stopsLower))
 	case slowest && d.fan < 60 && cool, (d.fan <= least+4 || d.fan <= 5) && d.fan < 45: // one that is warm may never have been slower while gpuwhy watched
-		f.say(Medium, "floor", speed, temp)
+		f.say(Medium, fanFloorWords(speed, temp))
 	default:
 		f.fanName, f.Evidence = "", nil // it follows the heat
 	}
@@ -312,7 +312,7 @@ const flickers = 30 * time.Second
 func (d *device) countsNoTurns() bool {
 	for i := range d.Fans.Fans {
 		rpm, ok := d.Fans.Fans[i].RPM.Get()
-		if !ok || rpm > 0 || i < len(d.m.Fans) && d.m.at.Sub(d.m.Fans[i].turned) < flickers {
+		if !ok || rpm > 0 || i < len(d.m.Fans) && d.m.readAt.Sub(d.m.Fans[i].turned) < flickers {
 			return false
 		}
 	}
@@ -328,14 +328,14 @@ func (d *device) drewAsAtRest(lasts time.Duration) bool {
 // frozen is about a temperature that does not move while the power does.
 func frozen(d *device, f *finding) {
 	if rest := value(d.m.Rest.Celsius); d.quiet() && d.age(d.m.work.ended) >= 2*time.Minute && d.temp >= rest+15 && d.drewAsAtRest(2*time.Minute) && d.m.still(150*time.Second) {
-		f.say(Medium, "at rest", withUnit(d.temp, "°C"), withUnit(rest, "°C"))
+		f.say(Medium, frozenAtRestWords(withUnit(d.temp, "°C"), withUnit(rest, "°C")))
 		f.heat(d).figure("temperature at rest", rest, "°C").figure("power at rest", d.idleWatts, "W")
 		return
 	}
 	const block, blocks = 45 * time.Second, 3
 	var power [blocks]float64 // means
 	all := d.m.within(blocks * block)
-	if len(all) < 3*blocks || d.m.at.Sub(all[0].at) < (blocks-1)*block {
+	if len(all) < 3*blocks || d.m.readAt.Sub(all[0].time) < (blocks-1)*block {
 		return
 	}
 	for _, p := range all {
@@ -346,7 +346,7 @@ func frozen(d *device, f *finding) {
 	least, most := none, none
 	var sums, count [blocks]float64
 	for _, p := range all {
-		if i := int(d.m.at.Sub(p.at) / block); i < blocks && has(p.power) {
+		if i := int(d.m.readAt.Sub(p.time) / block); i < blocks && present(p.power) {
 			sums[i], count[i] = sums[i]+p.power, count[i]+1
 		}
 	}
@@ -354,8 +354,8 @@ func frozen(d *device, f *finding) {
 		power[i] = sums[i] / count[i] // NaN without any
 		least, most = lowest(least, power[i]), highest(most, power[i])
 	}
-	if swing := most - least; swing >= max(60, 0.3*or(d.limit, 0)) {
-		f.say(Medium, "temperature", withUnit(d.temp, "°C"), withUnit(swing, "W"))
+	if swing := most - least; swing >= max(60, 0.3*orElse(d.limit, 0)) {
+		f.say(Medium, frozenWords(withUnit(d.temp, "°C"), withUnit(swing, "W")))
 		f.heat(d).figure("change of power", swing, "W")
 	}
 }

@@ -36,9 +36,9 @@ func (c *Cause) Broken() bool {
 	case NoDevice:
 		return c.Case != WithoutCard // then nothing is wrong
 	case MachineFan:
-		return c.Case == "still"
+		return c.Case == caseStill
 	case FanFailing:
-		return c.Case != "unasked" // that one turns
+		return c.Case != Unasked // that one turns
 	default:
 		return false
 	}
@@ -139,7 +139,7 @@ func (m Member) loudness() float64 {
 }
 
 // String is the standing of nodes in a few words.
-func (s Standing) String() string { return are[s] }
+func (s Standing) String() string { return s.word(isNow) }
 
 // A Tally is how many nodes have each standing.
 type Tally [standings]int
@@ -155,74 +155,45 @@ func (t *Tally) Worst() Standing {
 
 // Nodes is how many there are.
 func (t *Tally) Nodes() (n int) {
-	for _, of := range t {
-		n += of
+	for _, count := range t {
+		n += count
 	}
 	return n
-}
-
-// are says in a few words that nodes have a standing.
-var are = [standings]string{
-	Resting: "quiet", Cooling: "cooling down", Busy: "at work", Unread: "without a GPU that can be read", Silent: "silent", Loud: "loud", Broken: "broken",
 }
 
 // headline says what of several nodes needs people first. node and what are the node that comes first of those
 // that it is about, and what is with it; what is empty where there is nothing to say.
 func (t *Tally) headline(node, what string) (now, past string) {
+	return t.tell(isNow, node, what), t.tell(wasThen, node, what)
+}
+
+func (t *Tally) tell(v verbs, node, what string) string {
 	n, top := t.Nodes(), t.Worst()
-	of := t[top]
-	text, after := strconv.Itoa(of)+" of "+strconv.Itoa(n)+" nodes are "+are[top], ""
-	switch of {
-	case n:
-		text = "All " + strconv.Itoa(n) + " nodes are " + are[top]
-	case 1:
-		text = "1 of " + strconv.Itoa(n) + " nodes is " + are[top]
-	}
+	count := t[top]
+	text := fleetHeadline(v, count, n, top)
 	switch top {
 	case Broken, Loud:
-		if of == 1 {
-			after = ", {node}"
-		} else {
-			after = "; the worst is {node}"
-		}
-		if what != "" {
-			after += ": {what}"
-		}
+		text += fleetWorst(v, count, textOf(node), what)
 		if t.besides(Silent) { // nobody knows what goes on there
-			after += "; " + t.are(Silent)
+			text += "; " + t.are(v, Silent)
 		}
 	case Silent, Unread:
-		if of == 1 && node != "" {
-			after = ", {node}"
+		if count == 1 && node != "" {
+			text += ", " + textOf(node)
 		}
 		rest := *t
 		rest[Silent], rest[Unread] = 0, 0
-		switch others := rest.Nodes(); {
-		case others == 0:
+		switch {
+		case rest.Nodes() == 0:
 		case t.besides(Loud):
-			after += "; " + t.are(Loud)
-		case rest[Busy] > 0:
-			after += "; none that answers is loud"
+			text += "; " + t.are(v, Loud)
 		default:
-			after += "; the others are quiet"
+			text += fleetOthers(v, rest[Busy] > 0)
 		}
-	case Busy:
-		after = ", and none is loud"
-	case Cooling:
-		after = ", and none is at work"
+	case Busy, Cooling:
+		text += fleetNone(v, top)
 	}
-	end := func(text string) string {
-		return strings.TrimRight(filled(text, "{node}", textOf(node), "{what}", what), ".") + "."
-	}
-	return end(text + after), end(pastTense(text + after))
-}
-
-// are says how many nodes have a standing, as "1 is silent".
-func (t *Tally) are(s Standing) string {
-	if t[s] == 1 {
-		return "1 is " + are[s]
-	}
-	return strconv.Itoa(t[s]) + " are " + are[s]
+	return strings.TrimRight(text, ".") + "."
 }
 
 // besides reports whether the headline tells of nodes of that standing beside those that it is about.
@@ -248,7 +219,7 @@ func (t *Tally) others() (out []string) {
 		case t.besides(s):
 		case s == Resting && t[Silent]+t[Unread]+t[Cooling]+t[Resting] == t.Nodes() && t[Cooling] == 0: // "the others are quiet"
 		default:
-			out = append(out, strconv.Itoa(t[s])+" "+are[s])
+			out = append(out, strconv.Itoa(t[s])+" "+s.String())
 		}
 	}
 	return out
@@ -256,19 +227,19 @@ func (t *Tally) others() (out []string) {
 
 // Combine answers for several nodes: how many of them need people, and which comes first. Nodes that are silent
 // count as that alone. One answer alone stays as it is, and none says that nothing was read yet.
-func Combine(of []Member) Answer {
-	switch len(of) {
+func Combine(members []Member) Answer {
+	switch len(members) {
 	case 0:
-		c := machineCause(Starting, "", "The first reading is still under way", "")
+		c := startingWords().cause(Starting, "").Cause
 		return Answer{Sentence: c.Sentence, Machine: []Cause{c}, Layers: Layers{Headline: c.Sentence}}
 	case 1:
-		return *of[0].Answer
+		return *members[0].Answer
 	}
-	out := Answer{members: of}
+	out := Answer{members: members}
 	var silent *Member // the first
 	unread := ""
-	for i := range of {
-		m := &of[i]
+	for i := range members {
+		m := &members[i]
 		standing := m.Standing()
 		out.tally[standing]++
 		if standing == Silent {
@@ -281,7 +252,7 @@ func Combine(of []Member) Answer {
 		out.add(m)
 	}
 	out.rank()
-	worst := slices.MinFunc(of, WorstFirst).Node
+	worst := slices.MinFunc(members, WorstFirst).Node
 	other := func(d *DeviceAnswer) int {
 		if d.Device.Node == worst {
 			return 0
@@ -367,7 +338,7 @@ func (a *Answer) sayOfAll(silent *Member, unread string) {
 		a.Sentence = "On " + textOf(first.Device.Node) + ", " + inside(a.Sentence)
 	}
 	if n := t[Silent]; n > 0 {
-		parts := []string{a.Sentence, Plural(n, "node is silent", "nodes are silent")}
+		parts := []string{a.Sentence, silentNodes(n)}
 		if worst == Silent {
 			slices.Reverse(parts)
 		}
@@ -390,12 +361,12 @@ func ofUser(who string) string {
 func Outlived(s *gpu.Snapshot, last *Answer, why gpu.Advice) Answer {
 	out := Explain(s)
 	then := func(l *Layers) Layers {
-		past := cmp.Or(l.Past, pastTense(l.Headline))
+		past := cmp.Or(l.Past, l.Headline)
 		return Layers{Headline: past, Past: past, Facts: l.Facts, Action: Action{Text: Advice(textOf(why.Try))}}
 	}
 	out.Time, out.Layers = last.Time, then(&last.Layers)
-	what := cmp.Or(textOf(why.What), "nothing comes of this node")
-	out.Sentence = sentence(capital(what), "when it was last heard, "+inside(strings.TrimRight(out.Headline, ".")))
+	what := cmp.Or(textOf(why.What), nothingComes)
+	out.Sentence = sentence(capital(what), lastHeard(inside(strings.TrimRight(out.Headline, "."))))
 	// What was said first stays first: a page shows the device that its headline is about.
 	place := func(d *DeviceAnswer) int {
 		for i, was := range last.ranked {
@@ -413,7 +384,7 @@ func Outlived(s *gpu.Snapshot, last *Answer, why gpu.Advice) Answer {
 			continue
 		}
 		d.Layers = then(&last.Devices[j].Layers)
-		d.Sentence = sentence(capital(what), "when it was last heard, "+inside(strings.TrimRight(d.Headline, ".")))
+		d.Sentence = sentence(capital(what), lastHeard(inside(strings.TrimRight(d.Headline, "."))))
 	}
 	return out
 }

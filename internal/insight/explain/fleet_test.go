@@ -55,13 +55,13 @@ func TestHeadlineOfNodes(t *testing.T) {
 		d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](35)}}
 	}
 	lost := func(d *gpu.Device) { d.State, d.Readings = gpu.StateLost, gpu.Readings{} }
-	of := func(n int, kind func(name string) explain.Member, first int) (out []explain.Member) {
+	nodes := func(n int, kind func(name string) explain.Member, first int) (out []explain.Member) {
 		for i := range n {
 			out = append(out, kind("n"+strconv.Itoa(first+i)))
 		}
 		return out
 	}
-	with := func(change ...func(*gpu.Device)) func(string) explain.Member {
+	changed := func(change ...func(*gpu.Device)) func(string) explain.Member {
 		return func(name string) explain.Member { return member(name, made(change...)) }
 	}
 	join := func(lists ...[]explain.Member) (out []explain.Member) {
@@ -74,37 +74,37 @@ func TestHeadlineOfNodes(t *testing.T) {
 		return func(name string) explain.Member { return silent(kind(name)) }
 	}
 	for name, tt := range map[string]struct {
-		of         []explain.Member
+		members    []explain.Member
 		want, past string
 		rest       string
 		broken     bool
 	}{
-		"quiet":          {of(4, with(), 1), "All 4 nodes are quiet.", "All 4 nodes were quiet.", "", false},
-		"at work":        {join(of(2, with(busy), 1), of(3, with(), 3)), "2 of 5 nodes are at work, and none is loud.", "2 of 5 nodes were at work, and none was loud.", "3 quiet", false},
-		"one at work":    {join(of(1, with(busy), 1), of(1, with(), 3)), "1 of 2 nodes is at work, and none is loud.", "1 of 2 nodes was at work, and none was loud.", "1 quiet", false},
-		"all at work":    {of(2, with(busy), 1), "All 2 nodes are at work, and none is loud.", "All 2 nodes were at work, and none was loud.", "", false},
-		"one loud":       {join(of(1, with(loud), 7), of(2, with(), 1)), "1 of 3 nodes is loud, n7: train.py of alice.", "1 of 3 nodes was loud, n7: train.py of alice.", "2 quiet", false},
-		"loud":           {join(of(2, with(loud), 7), of(1, with(busy), 5), of(1, with(), 1)), "2 of 4 nodes are loud; the worst is n7: train.py of alice.", "2 of 4 nodes were loud; the worst was n7: train.py of alice.", "1 at work · 1 quiet · 2 other GPUs busy", false},
-		"loud, silent":   {join(of(1, with(loud), 7), of(1, gone(with(loud)), 8), of(1, with(), 1)), "1 of 3 nodes is silent, n8; 1 is loud.", "1 of 3 nodes was silent, n8; 1 was loud.", "1 quiet", false},
-		"silent, broken": {join(of(1, with(lost), 7), of(2, gone(with()), 8), of(1, with(loud), 1)), "1 of 4 nodes is broken, n7: the GPU is lost; 2 are silent.", "1 of 4 nodes was broken, n7: the GPU is lost; 2 were silent.", "1 loud · 1 other GPU busy", true},
-		"unread, loud":   {join(of(2, with(loud), 7), of(1, unread, 1)), "1 of 3 nodes is without a GPU that can be read, n1; 2 are loud.", "1 of 3 nodes was without a GPU that could be read, n1; 2 were loud.", "", false},
-		"broken":         {join(of(2, with(loud), 7), of(1, with(lost), 1)), "1 of 3 nodes is broken, n1: the GPU is lost.", "1 of 3 nodes was broken, n1: the GPU is lost.", "2 loud · 2 other GPUs busy", true},
-		"several broken": {join(of(1, with(), 7), of(2, with(lost), 1)), "2 of 3 nodes are broken; the worst is n1: the GPU is lost.", "2 of 3 nodes were broken; the worst was n1: the GPU is lost.", "1 quiet", true},
-		"silent":         {join(of(2, gone(with(loud)), 1), of(2, with(), 3)), "2 of 4 nodes are silent; the others are quiet.", "2 of 4 nodes were silent; the others were quiet.", "", false},
-		"one silent":     {join(of(1, gone(with()), 1), of(2, with(busy), 3)), "1 of 3 nodes is silent, n1; none that answers is loud.", "1 of 3 nodes was silent, n1; none that answers was loud.", "2 at work", false},
-		"all silent":     {of(3, gone(with(loud)), 1), "All 3 nodes are silent.", "All 3 nodes were silent.", "", false},
-		"unread":         {join(of(2, unread, 1), of(1, with(), 3)), "2 of 3 nodes are without a GPU that can be read; the others are quiet.", "2 of 3 nodes were without a GPU that could be read; the others were quiet.", "", false},
-		"one unread":     {join(of(1, unread, 1), of(1, with(busy), 3)), "1 of 2 nodes is without a GPU that can be read, n1; none that answers is loud.", "1 of 2 nodes was without a GPU that could be read, n1; none that answers was loud.", "1 at work", false},
-		"none read":      {of(2, unread, 1), "All 2 nodes are without a GPU that can be read.", "All 2 nodes were without a GPU that could be read.", "", true},
-		"a hostile name": {join(of(1, func(string) explain.Member { return member("is {what}", made(loud)) }, 1), of(1, with(), 1)), "1 of 2 nodes is loud, is {what}: train.py of alice.", "1 of 2 nodes was loud, is {what}: train.py of alice.", "1 quiet", false},
+		"quiet":          {nodes(4, changed(), 1), "All 4 nodes are quiet.", "All 4 nodes were quiet.", "", false},
+		"at work":        {join(nodes(2, changed(busy), 1), nodes(3, changed(), 3)), "2 of 5 nodes are at work, and none is loud.", "2 of 5 nodes were at work, and none was loud.", "3 quiet", false},
+		"one at work":    {join(nodes(1, changed(busy), 1), nodes(1, changed(), 3)), "1 of 2 nodes is at work, and none is loud.", "1 of 2 nodes was at work, and none was loud.", "1 quiet", false},
+		"all at work":    {nodes(2, changed(busy), 1), "All 2 nodes are at work, and none is loud.", "All 2 nodes were at work, and none was loud.", "", false},
+		"one loud":       {join(nodes(1, changed(loud), 7), nodes(2, changed(), 1)), "1 of 3 nodes is loud, n7: train.py of alice.", "1 of 3 nodes was loud, n7: train.py of alice.", "2 quiet", false},
+		"loud":           {join(nodes(2, changed(loud), 7), nodes(1, changed(busy), 5), nodes(1, changed(), 1)), "2 of 4 nodes are loud; the worst is n7: train.py of alice.", "2 of 4 nodes were loud; the worst was n7: train.py of alice.", "1 at work · 1 quiet · 2 other GPUs busy", false},
+		"loud, silent":   {join(nodes(1, changed(loud), 7), nodes(1, gone(changed(loud)), 8), nodes(1, changed(), 1)), "1 of 3 nodes is silent, n8; 1 is loud.", "1 of 3 nodes was silent, n8; 1 was loud.", "1 quiet", false},
+		"silent, broken": {join(nodes(1, changed(lost), 7), nodes(2, gone(changed()), 8), nodes(1, changed(loud), 1)), "1 of 4 nodes is broken, n7: the GPU is lost; 2 are silent.", "1 of 4 nodes was broken, n7: the GPU is lost; 2 were silent.", "1 loud · 1 other GPU busy", true},
+		"unread, loud":   {join(nodes(2, changed(loud), 7), nodes(1, unread, 1)), "1 of 3 nodes is without a GPU that can be read, n1; 2 are loud.", "1 of 3 nodes was without a GPU that could be read, n1; 2 were loud.", "", false},
+		"broken":         {join(nodes(2, changed(loud), 7), nodes(1, changed(lost), 1)), "1 of 3 nodes is broken, n1: the GPU is lost.", "1 of 3 nodes was broken, n1: the GPU is lost.", "2 loud · 2 other GPUs busy", true},
+		"several broken": {join(nodes(1, changed(), 7), nodes(2, changed(lost), 1)), "2 of 3 nodes are broken; the worst is n1: the GPU is lost.", "2 of 3 nodes were broken; the worst was n1: the GPU is lost.", "1 quiet", true},
+		"silent":         {join(nodes(2, gone(changed(loud)), 1), nodes(2, changed(), 3)), "2 of 4 nodes are silent; the others are quiet.", "2 of 4 nodes were silent; the others were quiet.", "", false},
+		"one silent":     {join(nodes(1, gone(changed()), 1), nodes(2, changed(busy), 3)), "1 of 3 nodes is silent, n1; none that answers is loud.", "1 of 3 nodes was silent, n1; none that answers was loud.", "2 at work", false},
+		"all silent":     {nodes(3, gone(changed(loud)), 1), "All 3 nodes are silent.", "All 3 nodes were silent.", "", false},
+		"unread":         {join(nodes(2, unread, 1), nodes(1, changed(), 3)), "2 of 3 nodes are without a GPU that can be read; the others are quiet.", "2 of 3 nodes were without a GPU that could be read; the others were quiet.", "", false},
+		"one unread":     {join(nodes(1, unread, 1), nodes(1, changed(busy), 3)), "1 of 2 nodes is without a GPU that can be read, n1; none that answers is loud.", "1 of 2 nodes was without a GPU that could be read, n1; none that answers was loud.", "1 at work", false},
+		"none read":      {nodes(2, unread, 1), "All 2 nodes are without a GPU that can be read.", "All 2 nodes were without a GPU that could be read.", "", true},
+		"a hostile name": {join(nodes(1, func(string) explain.Member { return member("is {what}", made(loud)) }, 1), nodes(1, changed(), 1)), "1 of 2 nodes is loud, is {what}: train.py of alice.", "1 of 2 nodes was loud, is {what}: train.py of alice.", "1 quiet", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := explain.Combine(tt.of)
+			a := explain.Combine(tt.members)
 			if a.Headline != tt.want || a.Past != tt.past || a.Rest != tt.rest || a.Broken() != tt.broken {
 				t.Errorf("got  %q\npast %q\nrest %q, broken: %v\nwant %q\npast %q\nrest %q", a.Headline, a.Past, a.Rest, a.Broken(), tt.want, tt.past, tt.rest)
 			}
 			for _, d := range a.Devices {
-				for _, m := range tt.of {
+				for _, m := range tt.members {
 					if m.Silent && m.Node == d.Device.Node {
 						t.Errorf("%s is silent, and its GPU counts", m.Node)
 					}
@@ -131,9 +131,9 @@ func TestOutlived(t *testing.T) {
 	if works, known := a.Devices[0].Works(); works || known {
 		t.Error("it is known whether it works")
 	}
-	two := member("n1", made(at(0)), made(at(1), working(97, runner(50, "train.py", 97))))
+	two := member("n1", made(indexed(0)), made(indexed(1), working(97, runner(50, "train.py", 97))))
 	silent := func(d *gpu.Device) { d.State = gpu.StateNotAnswering }
-	last := snapshot(made(at(0), silent), made(at(1), silent))
+	last := snapshot(made(indexed(0), silent), made(indexed(1), silent))
 	after := explain.Outlived(last, two.Answer, gpu.Advice{What: "nothing comes of it"})
 	if main := after.Main(); !strings.Contains(after.Headline, "GPU 1") || main[len(main)-1].Device.Index != 1 {
 		t.Errorf("%q is about GPU 1, and the first cause about GPU %d", after.Headline, main[len(main)-1].Device.Index)
@@ -154,7 +154,7 @@ func TestOneOrderOfNodes(t *testing.T) {
 	node := func(name string, changes ...func(*gpu.Device)) explain.Member {
 		var devices []gpu.Device
 		for i, change := range changes {
-			devices = append(devices, made(at(i), change))
+			devices = append(devices, made(indexed(i), change))
 		}
 		return member(name, devices...)
 	}

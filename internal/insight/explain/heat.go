@@ -1,8 +1,8 @@
 package explain
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
@@ -35,29 +35,29 @@ func limitedByHeat(d *device, f *finding) {
 		figure("target temperature", believed(d.Thermal.Target, 1, hottest), "°C").
 		figure("memory temperature", believed(d.Thermal.Memory, coldest, hottest), "°C")
 	defer d.driversWord(f)
-	at, below := "", ""
-	if has(d.temp) {
-		at = " (" + withUnit(d.temp, "°C")
+	temp, below := "", ""
+	if present(d.temp) {
+		temp = " (" + withUnit(d.temp, "°C")
 		if left := d.slowdown - d.temp; left >= 1 { // the driver acts first
-			below = ", " + withUnit(left, "°C") + " below where its hardware slows itself down"
+			below = ", " + belowSlowdown(withUnit(left, "°C"))
 		}
-		at, below = at+")", at+below+")"
+		temp, below = temp+")", temp+below+")"
 	}
 	memory := believed(d.Thermal.Memory, coldest, hottest)
 	if d.spotTooHot() {
-		f.say(High, "hot spot", withUnit(d.hotSpot, "°C"), at)
+		f.say(High, heatHotSpotWords(withUnit(d.hotSpot, "°C"), temp))
 	} else if memory >= 90 && d.temp < d.slowdown-10 {
-		f.say(High, "memory", withUnit(memory, "°C"), at)
+		f.say(High, heatMemoryWords(withUnit(memory, "°C"), temp))
 	} else if d.reasons&gpu.ReasonHardwareThermal != 0 {
-		f.say(High, "hardware", at)
+		f.say(High, heatHardwareWords(temp))
 	} else {
-		f.say(High, "driver", below)
+		f.say(High, heatDriverWords(below))
 	}
 }
 
 // driversWord makes a finding a guess that rests on the driver's word alone: nothing can be read that would bear it out.
 func (d *device) driversWord(f *finding) {
-	if !has(d.temp) && !has(d.hotSpot) && !has(d.power) && !has(d.clock) && !has(believed(d.Thermal.Memory, coldest, hottest)) {
+	if !present(d.temp) && !present(d.hotSpot) && !present(d.power) && !present(d.clock) && !present(believed(d.Thermal.Memory, coldest, hottest)) {
 		f.Confidence = Low
 	}
 }
@@ -74,18 +74,18 @@ func limitedByPower(d *device, f *finding) {
 	defer d.driversWord(f)
 	switch {
 	case alone:
-		f.say(Medium, "hardware")
+		f.say(Medium, powerHardwareWords())
 	case brake:
-		f.say(High, "brake")
+		f.say(High, powerBrakeWords())
 	default:
-		limit := ""
-		if has(d.limit) {
+		limit, raised := "", ""
+		if present(d.limit) {
 			limit = " (" + withUnit(d.limit, "W") + ")"
 		}
-		f.say(High, "limit", limit)
 		if most := believed(d.Power.MaxLimit, 1, mostWatts); most > d.limit+1 {
-			f.Advice += " It may be raised to " + withUnit(most, "W") + ", for more speed, heat and noise."
+			raised = withUnit(most, "W")
 		}
+		f.say(High, powerLimitWords(limit, raised))
 	}
 }
 
@@ -96,7 +96,7 @@ const (
 )
 
 func (d *device) settled() bool {
-	return has(d.temp) && has(d.power) && d.m.flat(2, 0.1*d.power+5)
+	return present(d.temp) && present(d.power) && d.m.flat(2, 0.1*d.power+5)
 }
 
 // muchHotter reports whether a device at work is so much hotter than it was that the work is not
@@ -121,19 +121,19 @@ func hotForPower(d *device, f *finding) {
 	if count > 0 {
 		f.figure("neighbors at this power", neighbors, "°C").figure("neighbors compared with", float64(count), "")
 	}
-	than, power := withUnit(among, "°C")+" hotter than its neighbors", withUnit(d.power, "W")
-	beside := d.working()
+	thanNeighbors, power := withUnit(among, "°C"), withUnit(d.power, "W")
+	neighbor := d.working()
 	switch {
-	case self >= hotBy && d.doing == resting && beside != nil:
-		f.say(Medium, "beside work", beside.name, withUnit(self, "°C"), power)
+	case self >= hotBy && d.doing == resting && neighbor != nil:
+		f.say(Medium, warmedBesideWords(neighbor.name, withUnit(self, "°C"), power))
 	case self >= hotBy && among >= hotterThan:
-		f.say(High, "than before", withUnit(self, "°C"), power, ", and "+than)
+		f.say(High, hotterThanBeforeWords(withUnit(self, "°C"), power, thanNeighbors))
 	case self >= hotBy:
-		f.say(Medium, "than before", withUnit(self, "°C"), power, "")
+		f.say(Medium, hotterThanBeforeWords(withUnit(self, "°C"), power, ""))
 	case count >= 3:
-		f.say(Medium, "than neighbors", than, power)
+		f.say(Medium, hotterThanNeighborsWords(thanNeighbors, power))
 	default:
-		f.say(Low, "than neighbors", than, power)
+		f.say(Low, hotterThanNeighborsWords(thanNeighbors, power))
 	}
 }
 
@@ -164,18 +164,18 @@ func (d *device) neighbors() (temp float64, count int) {
 }
 
 // warmAir finds that several devices run hotter than each did: they are then not the reason.
-func warmAir(devices []*device) []Cause {
+func warmAir(devices []*device) []machineFinding {
 	var f finding
 	known, more := 0, 0.0
 	for _, d := range devices {
 		above := d.temp - d.m.Curve.usual(d.power)
-		if !d.steady || !has(above) {
+		if !d.steady || !present(above) {
 			continue
 		}
 		known++
 		if above >= hotBy/2 {
 			more += above
-			f.at = d.at
+			f.readAt = d.readAt
 			f.figure("above usual: "+d.name, above, "°C")
 		}
 	}
@@ -183,10 +183,7 @@ func warmAir(devices []*device) []Cause {
 	if n < 2 || n*4 < known*3 {
 		return nil
 	}
-	text := fmt.Sprintf("%d of %d GPUs run hotter than they did at the same power, by %s on average: "+
-		"probably the air that reaches them is warmer", n, known, withUnit(more/float64(n), "°C"))
-	c := machineCause(WarmAir, "", text, "Look at the room's cooling, and at the chassis' fans and filters.")
+	c := warmAirWords(strconv.Itoa(n), strconv.Itoa(known), withUnit(more/float64(n), "°C")).cause(WarmAir, "")
 	c.Confidence, c.Evidence = Medium, f.Evidence
-	c.Headline = "The GPUs run warmer than usual."
-	return []Cause{c}
+	return []machineFinding{c}
 }

@@ -11,15 +11,15 @@ import (
 // A History remembers what the rules need of each device's past: some kilobytes a device. Its methods
 // may be called by several goroutines.
 type History struct {
-	mu      sync.Mutex
-	devices map[keep.Device]*memory
-	around  map[string]*machineMemory // by node
-	swept   time.Time                 // when those that left were looked for last
+	mu       sync.Mutex
+	devices  map[keep.Device]*memory
+	machines map[string]*machineMemory // by node
+	swept    time.Time                 // when those that left were looked for last
 }
 
 // NewHistory returns a history of nothing.
 func NewHistory() *History {
-	return &History{devices: map[keep.Device]*memory{}, around: map[string]*machineMemory{}}
+	return &History{devices: map[keep.Device]*memory{}, machines: map[string]*machineMemory{}}
 }
 
 // Add learns from the next snapshot of a node, and answers for it.
@@ -27,7 +27,7 @@ func (h *History) Add(s *gpu.Snapshot) Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.forget(s.Time)
-	return answer(s, h.aroundOf(s.Node), h.learnAt(s.Time))
+	return answer(s, h.machineOf(s.Node), h.learnAt(s.Time))
 }
 
 // Learn learns as Add does, without an answer, which is most of the work. Only which device was told of first is not learned.
@@ -35,18 +35,18 @@ func (h *History) Learn(s *gpu.Snapshot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.forget(s.Time)
-	machineCauses(s, h.aroundOf(s.Node), all(s, h.learnAt(s.Time)))
+	machineCauses(s, h.machineOf(s.Node), all(s, h.learnAt(s.Time)))
 }
 
-func (h *History) aroundOf(node string) *machineMemory {
-	if h.around[node] == nil {
-		h.around[node] = new(machineMemory)
+func (h *History) machineOf(node string) *machineMemory {
+	if h.machines[node] == nil {
+		h.machines[node] = new(machineMemory)
 	}
-	return h.around[node]
+	return h.machines[node]
 }
 
 // learnAt gives a device its memory, and adds its reading to that.
-func (h *History) learnAt(at time.Time) func(*device) {
+func (h *History) learnAt(now time.Time) func(*device) {
 	return func(d *device) {
 		m := h.devices[d.key()]
 		if m == nil {
@@ -54,7 +54,7 @@ func (h *History) learnAt(at time.Time) func(*device) {
 			h.devices[d.key()] = m
 		}
 		m.step(d)
-		m.seen = at
+		m.seen = now
 	}
 }
 
@@ -91,7 +91,7 @@ func (h *History) forget(now time.Time) {
 func (h *History) Beside(s *gpu.Snapshot) Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return answer(s, h.around[s.Node].copied(), func(d *device) {
+	return answer(s, h.machines[s.Node].copied(), func(d *device) {
 		m := new(memory)
 		if known := h.devices[d.key()]; known != nil {
 			m = known.copied()

@@ -10,13 +10,13 @@ import (
 )
 
 // told is the cause of a kind in the answer to the last of some readings, a second apart; its confidence is 0 where there is none.
-func told(kind explain.Kind, seconds int, of func(second int, d *gpu.Device)) explain.Cause {
+func told(kind explain.Kind, seconds int, change func(second int, d *gpu.Device)) explain.Cause {
 	began, history := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), explain.NewHistory()
 	var out explain.Cause
 	for s := range seconds {
 		d := gpu.Device{State: gpu.StateOK, SampledAt: began.Add(time.Duration(s) * time.Second)}
 		d.UUID, d.Vendor = "GPU-1", gpu.AMD
-		of(s, &d)
+		change(s, &d)
 		out = explain.Cause{}
 		answer := history.Add(&gpu.Snapshot{Time: d.SampledAt, Devices: []gpu.Device{d}})
 		for _, c := range answer.Devices[0].Causes {

@@ -112,7 +112,7 @@ func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 func TestADeviceThatComesBackIsKnown(t *testing.T) {
 	p := newPast()
 	p.play(t, start, append([]scene{during(time.Minute, made()), during(12*time.Minute, made(working(98, python)))}, coolingDown()...)...)
-	p.play(t, start.Add(time.Hour), during(3*time.Hour, made(at(1))))
+	p.play(t, start.Add(time.Hour), during(3*time.Hour, made(indexed(1))))
 	got := p.play(t, start.Add(5*time.Hour), during(time.Minute, made(working(98, python))),
 		during(10*time.Second, made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](60) }))).Sentence
 	if !strings.Contains(got, "should be quiet in about 90 s") {

@@ -42,7 +42,7 @@ func TestAdviceIsTheVendors(t *testing.T) {
 // The stories have the variants.
 func TestASentenceOfEachKind(t *testing.T) {
 	const minute = time.Minute
-	of := func(scenes ...scene) func() explain.Answer {
+	played := func(scenes ...scene) func() explain.Answer {
 		return func() explain.Answer { return play(t, scenes...) }
 	}
 	at0 := func(s *gpu.Snapshot) func() explain.Answer {
@@ -68,7 +68,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 	four := func(more gpu.Celsius) []gpu.Device {
 		var out []gpu.Device
 		for i := range 4 {
-			out = append(out, made(at(i), working(98, python), func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(d.Thermal.GPU.Or(0) + more) }))
+			out = append(out, made(indexed(i), working(98, python), func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(d.Thermal.GPU.Or(0) + more) }))
 		}
 		return out
 	}
@@ -88,38 +88,38 @@ func TestASentenceOfEachKind(t *testing.T) {
 		answer       func() explain.Answer
 		says, advice string
 	}{
-		explain.Lost: {at0(snapshot(in(gpu.StateLost, 0))), "GPU 0 (RTX 4090) is lost: the driver no longer finds it.",
+		explain.Lost: {at0(snapshot(deviceIn(gpu.StateLost, 0))), "GPU 0 (RTX 4090) is lost: the driver no longer finds it.",
 			"Look for lines of its driver in the kernel log, check its power cables and seating, and restart the machine."},
-		explain.NotAnswering: {at0(snapshot(in(gpu.StateNotAnswering, 0))), "GPU 0 (RTX 4090) is not answering.",
+		explain.NotAnswering: {at0(snapshot(deviceIn(gpu.StateNotAnswering, 0))), "GPU 0 (RTX 4090) is not answering.",
 			"Look for lines of its driver in the kernel log; a restart of the machine may be needed."},
-		explain.Asleep:     {at0(snapshot(in(gpu.StateAsleep, 0))), "GPU 0 (RTX 4090) is asleep: the system has powered it down.", ""},
+		explain.Asleep:     {at0(snapshot(deviceIn(gpu.StateAsleep, 0))), "GPU 0 (RTX 4090) is asleep: the system has powered it down.", ""},
 		explain.NoReadings: {at0(snapshot(alone)), "GPU 0 (RTX 4090) has no readings now: it is left alone to fall asleep.", "Open the page to wake it."},
 		explain.NeedsAction: {at0(snapshot(made(stands(gpu.FaultNeedsReset)))), "GPU 0 (RTX 4090) needs a reset, its driver says (34 °C, 17 W of 450 W, fan off).",
 			"End what uses the GPU and reset it (nvidia-smi --gpu-reset, as root), or restart the machine."},
 		explain.FanUnreadable: {at0(snapshot(made(stands(gpu.FaultFanUnreadable)))), "The fan of GPU 0 (RTX 4090) can't be read: the driver reports an error.",
 			"Look whether the fan turns, and watch the temperature. Restart the machine; if the fan still can't be read then, have the card tested."},
-		explain.StuckCounter: {of(during(30*time.Second, made(func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](100) }))),
+		explain.StuckCounter: {played(during(30*time.Second, made(func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](100) }))),
 			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it (34 °C, 17 W of 450 W, fan off).",
 			"Nothing needs to be done for the fan. The counter is right again after the GPU is reset or the machine is restarted; until then go by power and temperature."},
-		explain.FanFailing: {of(during(2*minute, made(working(98, python))), during(15*time.Second, still)),
+		explain.FanFailing: {played(during(2*minute, made(working(98, python))), during(15*time.Second, still)),
 			"Fan 2 of GPU 0 (RTX 4090) stands still, though it is told to turn at 66 %.",
 			"Look whether something blocks it or its cable is loose, and watch the temperature: without this fan the GPU may have to slow down. If it does not turn again, have the fan replaced."},
-		explain.FanByHand: {of(during(minute, manual)),
+		explain.FanByHand: {played(during(minute, manual)),
 			"The fan of GPU 0 (RTX 4090) is set by hand, to 80 %, and does not follow the temperature (34 °C).",
 			"Give the fan back to the driver: end the fan tool that has set it, or choose automatic control in it (nvidia-settings, or the tool's own switch)."},
-		explain.Work: {of(during(minute, made()), during(12*minute+5*time.Second, made(working(98, python)))),
+		explain.Work: {played(during(minute, made()), during(12*minute+5*time.Second, made(working(98, python)))),
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 % for 12 min, 71 °C, 431 W of 450 W, fan at 66 %.",
 			"End or pause python (pid 4242, alice). Or let it run with less heat and noise, and a little more slowly: nvidia-smi -i GPU-0 -pl 360, as root."},
-		explain.CoolingDown: {of(during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](60) }))),
+		explain.CoolingDown: {played(during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](60) }))),
 			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), which left it 40 s ago (60 °C, 17 W of 450 W, fan off).",
 			"Nothing needs to be done: it gets quiet by itself."},
-		explain.HeldAwake: {of(during(2*minute, made()), during(3*minute, made(held, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{process(4242, "python", 0)}) }))),
+		explain.HeldAwake: {played(during(2*minute, made()), during(3*minute, made(held, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{process(4242, "python", 0)}) }))),
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw.",
 			"End python (pid 4242, alice), or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload)."},
-		explain.FanAtRest: {of(during(minute, made(func(d *gpu.Device) { fansAt(d, 30) }))),
+		explain.FanAtRest: {played(during(minute, made(func(d *gpu.Device) { fansAt(d, 30) }))),
 			"The fan of GPU 0 (RTX 4090) turns at 30 %, about as slowly as it can at 34 °C.",
 			"Nothing needs to be done. Some cards can stop their fans at rest: look for a zero-RPM mode."},
-		explain.Frozen: {of(during(90*time.Second, made(working(98, python))), during(minute, made(working(98, python), func(d *gpu.Device) { d.Power.Draw = gpu.Of[gpu.Watts](200) }))),
+		explain.Frozen: {played(during(90*time.Second, made(working(98, python))), during(minute, made(working(98, python), func(d *gpu.Device) { d.Power.Draw = gpu.Of[gpu.Watts](200) }))),
 			"GPU 0 (RTX 4090) has reported 71 °C all the time while its power changed by 231 W: its temperature sensor looks stuck.",
 			"Go by power and fan until the driver is loaded again; an update of the driver may mend it."},
 		explain.OtherFan: {at0(loudCase), "It is not the GPU's fan: the CPU fan turns at 3100 RPM, with the CPU at 91 °C.",
@@ -128,14 +128,14 @@ func TestASentenceOfEachKind(t *testing.T) {
 			"Give it cooler air: clean filters and fans, leave space before the intakes, close empty slots. A lower power limit makes less heat."},
 		explain.LimitedPower: {at0(snapshot(reasons(gpu.ReasonPowerCap))), "GPU 0 (RTX 4090) is held back by its power limit (450 W).",
 			"This is normal at full work: the limit keeps heat and noise down. It may be raised to 600 W, for more speed, heat and noise."},
-		explain.HotForPower: {of(during(12*minute, made(working(98, python))), during(2*minute, hot)),
+		explain.HotForPower: {played(during(12*minute, made(working(98, python))), during(2*minute, hot)),
 			"GPU 0 (RTX 4090) is hot for its power: 12 °C hotter than it was at 431 W.",
 			"Clean its fans and filters, and look whether something blocks the air before or behind it."},
-		explain.Unexplained: {of(during(minute, made(working(0), func(d *gpu.Device) { d.Clocks.SM = gpu.Of[gpu.Megahertz](300) }))),
+		explain.Unexplained: {played(during(minute, made(working(0), func(d *gpu.Device) { d.Clocks.SM = gpu.Of[gpu.Megahertz](300) }))),
 			"GPU 0 (RTX 4090) draws power without work (71 °C, 431 W of 450 W, fan at 66 %), and nothing that it reports explains it.",
 			"Look again in a few seconds: work that has just begun or ended shows in the power first."},
 		explain.Idle: {at0(snapshot(made())), "GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off.", ""},
-		explain.Reserved: {of(during(12*minute+5*time.Second, made(reservedBy("ml/train-0")))),
+		explain.Reserved: {played(during(12*minute+5*time.Second, made(reservedBy("ml/train-0")))),
 			"GPU 0 (RTX 4090) is reserved by pod ml/train-0, which has had no process on it for 12 min.",
 			"If the pod does not need it, delete the pod: until then nobody else gets the GPU."},
 		explain.ChassisFans: {at0(snapshot(made(passive))), "GPU 0 (RTX 4090) has no fan of its own: the chassis fans are what you hear.",
@@ -150,7 +150,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 		explain.NotKnowable: {at0(snapshot(made(working(98, stranger), func(d *gpu.Device) { d.Thermal.GPU = gpu.Absent[gpu.Celsius](gpu.NotSupported) }))),
 			"What can't be told of GPU 0 (RTX 4090) here: who runs 1 process without a name; how hot it is (not offered by this product or driver).",
 			"Start gpuwhy with a view of the host's processes (in a container: --pid=host)."},
-		explain.WarmAir: {of(during(12*minute, four(0)...), during(2*minute, four(6)...)),
+		explain.WarmAir: {played(during(12*minute, four(0)...), during(2*minute, four(6)...)),
 			"4 of 4 GPUs run hotter than they did at the same power, by 6 °C on average: probably the air that reaches them is warmer.",
 			"Look at the room's cooling, and at the chassis' fans and filters."},
 		explain.CPUWork: {ofHosts(machine(96, 88, 2600, compiler)), "cc1plus (16 processes, ann) keeps the CPU busy at 96 % (88 °C, 110 W, the CPU fan at 2600 RPM).",
@@ -211,7 +211,7 @@ func documented(t *testing.T) map[explain.Kind]bool {
 
 // A fault of another vendor's device is told as an XID is, with the program that the kernel names.
 func TestFaultsAreDriverErrors(t *testing.T) {
-	hung := in(gpu.StateOK, 0)
+	hung := deviceIn(gpu.StateOK, 0)
 	hung.Health.Faults = gpu.Of([]gpu.Fault{
 		{Kind: gpu.FaultEngineHang, Count: 2, Last: start.Add(-time.Minute), Engine: "gfx_0.0.0", Culprit: gpu.Culprit{PID: 7, Name: "Game.exe"}},
 		{Kind: gpu.FaultWedged, Count: 1, Last: start.Add(-2 * time.Minute)},
@@ -229,7 +229,7 @@ func TestFaultsAreDriverErrors(t *testing.T) {
 		t.Errorf("who: %s", text)
 	}
 
-	lost := in(gpu.StateLost, 0)
+	lost := deviceIn(gpu.StateLost, 0)
 	lost.Health.Faults = gpu.Of([]gpu.Fault{{Kind: gpu.FaultResetFailed, Count: 1, Last: start}})
 	answer = explain.Explain(snapshot(lost))
 	if got := answer.Causes()[0].Sentence; !strings.HasSuffix(got, ", after reset failed (the GPU could not be reset).") {
@@ -243,7 +243,7 @@ func TestALostDeviceNamesItsXID(t *testing.T) {
 		time.Minute:   "GPU 0 (RTX 4090) is lost: the driver no longer finds it, after XID 79 (the GPU has fallen off the bus).",
 		2 * time.Hour: "GPU 0 (RTX 4090) is lost: the driver no longer finds it.",
 	} {
-		lost := in(gpu.StateLost, 0)
+		lost := deviceIn(gpu.StateLost, 0)
 		lost.Health.XIDs = gpu.Of([]gpu.XID{{Code: 79, Count: 1, Last: start.Add(-ago)}})
 		answer := explain.Explain(snapshot(lost))
 		if got := answer.Causes()[0].Sentence; got != want {
@@ -280,12 +280,12 @@ func TestWhatTheDriverAsksFor(t *testing.T) {
 		{[]gpu.FaultKind{gpu.FaultNeedsReset, gpu.FaultFanUnreadable}, "GPU 1 needs a reset, its driver says.", "needs_action high, fan_unreadable high, work high"},
 		{[]gpu.FaultKind{gpu.FaultFanUnreadable}, "GPU 1's fan can't be read: the driver reports an error.", "fan_unreadable high, work high"},
 	} {
-		answer := play(t, during(time.Minute, made(), made(at(1), working(93, python), stands(tt.kinds...))))
+		answer := play(t, during(time.Minute, made(), made(indexed(1), working(93, python), stands(tt.kinds...))))
 		if answer.Headline != tt.headline || !answer.Broken() {
 			t.Errorf("%v: the headline is %q, broken %v", tt.kinds, answer.Headline, answer.Broken())
 		}
-		of := answer.Devices[1]
-		if got := kindsOf(of.Causes); got != tt.causes {
+		second := answer.Devices[1]
+		if got := kindsOf(second.Causes); got != tt.causes {
 			t.Errorf("%v: the causes are %s", tt.kinds, got)
 		}
 		if other := answer.Devices[0]; strings.Contains(kindsOf(other.Causes), "needs_action") || other.Standing() == explain.Broken {
@@ -293,7 +293,7 @@ func TestWhatTheDriverAsksFor(t *testing.T) {
 		}
 	}
 	// One that is broken leads, also where another is heard.
-	answer := play(t, during(time.Minute, made(working(98, python)), made(at(1), stands(gpu.FaultNeedsReset))))
+	answer := play(t, during(time.Minute, made(working(98, python)), made(indexed(1), stands(gpu.FaultNeedsReset))))
 	if answer.Headline != "GPU 1 needs a reset, its driver says." || !strings.Contains(answer.Rest, "python (alice) is heating GPU 0") {
 		t.Errorf("%q, %q", answer.Headline, answer.Rest)
 	}
@@ -309,7 +309,7 @@ func TestWhatTheDriverAsksFor(t *testing.T) {
 
 // What a driver never offers is not missing now; memory is a reading.
 func TestWhatTheDriverOffers(t *testing.T) {
-	with := func(q gpu.Quality, memory bool, more ...func(*gpu.Device)) gpu.Device {
+	offering := func(q gpu.Quality, memory bool, more ...func(*gpu.Device)) gpu.Device {
 		d := made()
 		gpu.Withdraw(&d.Readings, q)
 		d.Fans = gpu.Fans{Count: gpu.Absent[int](q)}
@@ -326,12 +326,12 @@ func TestWhatTheDriverOffers(t *testing.T) {
 		device           gpu.Device
 		headline, causes string
 	}{
-		"nothing":                {with(gpu.NotSupported, false), "The driver offers no readings of the GPU.", "no_readings high"},
-		"memory alone":           {with(gpu.NotSupported, true), "The driver offers only memory readings of the GPU.", "no_readings high"},
-		"nothing now":            {with(gpu.Stale, false), "The GPU has no readings now.", "no_readings high"},
-		"not reported now":       {with(gpu.NotReported, false), "The GPU has no readings now.", "no_readings high"},
-		"memory alone now":       {with(gpu.NotReported, true), "How busy the GPU is can't be told yet.", "idle low"},
-		"memory and who uses it": {with(gpu.NotSupported, true, used), "", ""},
+		"nothing":                {offering(gpu.NotSupported, false), "The driver offers no readings of the GPU.", "no_readings high"},
+		"memory alone":           {offering(gpu.NotSupported, true), "The driver offers only memory readings of the GPU.", "no_readings high"},
+		"nothing now":            {offering(gpu.Stale, false), "The GPU has no readings now.", "no_readings high"},
+		"not reported now":       {offering(gpu.NotReported, false), "The GPU has no readings now.", "no_readings high"},
+		"memory alone now":       {offering(gpu.NotReported, true), "How busy the GPU is can't be told yet.", "idle low"},
+		"memory and who uses it": {offering(gpu.NotSupported, true, used), "", ""},
 	} {
 		answer := explain.Explain(snapshot(tt.device))
 		if tt.headline == "" { // whoever holds it is worth more
@@ -344,7 +344,7 @@ func TestWhatTheDriverOffers(t *testing.T) {
 			t.Errorf("%s: %q, %s", what, answer.Headline, got)
 		}
 	}
-	answer := explain.Explain(snapshot(with(gpu.NotSupported, true)))
+	answer := explain.Explain(snapshot(offering(gpu.NotSupported, true)))
 	if want := "The driver offers no readings of GPU 0 (RTX 4090) but its memory (1.2 of 24.0 GiB of memory in use): neither temperature nor power, work or fan can be told here."; answer.Sentence != want {
 		t.Errorf("%q", answer.Sentence)
 	}
@@ -366,7 +366,7 @@ func TestACardThatIsNotListed(t *testing.T) {
 			"GPU 1 (RTX 4090) is broken: the driver does not list the card at 0000:b3:00.0, though the kernel has given it to the driver.",
 		},
 	} {
-		lost := in(gpu.StateLost, 1)
+		lost := deviceIn(gpu.StateLost, 1)
 		lost.PCI, lost.Reason = "0000:b3:00.0", gpu.Advice{What: what, Try: "look at it", Err: gpu.ErrNotListed}
 		answer := explain.Explain(snapshot(made(), lost))
 		if got := answer.Devices[1].Sentence; answer.Headline != want[0] || got != want[1] || answer.Devices[1].Action.Text != "Look at it." {

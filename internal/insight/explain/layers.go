@@ -61,63 +61,29 @@ func ShortName(p *gpu.Process) string {
 	return name
 }
 
-// several makes a headline about one who works one about more.
-var several = strings.NewReplacer("{who} is ", "{who} are ", "{who} works ", "{who} work ", "{who} heats ", "{who} heat ", "{who} keeps ", "{who} keep ")
+// GPU, Fans and Who are the same at the beginning of a headline. The name of a process stays as it is.
+func (h *heading) GPU() string  { return capital(h.gpu) }
+func (h *heading) Fans() string { return capital(h.fans) }
+func (h *heading) Who() string {
+	if strings.HasPrefix(h.who, "a process") {
+		return capital(h.who)
+	}
+	return h.who
+}
 
-// headlineOf fills in the words of a finding's headline: {who} works or worked, {gpu} and {fans} are
-// the device and its fans, {left} is the time until it is quiet.
-func (f *finding) headlineOf(d *device, who whose, left string) (now, then string) {
-	kind, what := wordings()[f.Kind], f.words
-	if f.Kind == Work && what == "processes" && f.Confidence < High {
-		what = "guessed"
-	}
-	text := cmp.Or(kind[what].Headline, kind["*"].Headline)
-	if who.name != "" {
-		text = cmp.Or(kind[what].Worker, text)
-	}
-	if who.several {
-		text = several.Replace(text)
-	}
-	was := pastOf(text)
-	if left != "" {
-		text = cmp.Or(kind[what].Until, text)
-	}
-	fans := d.fans()
+// heading is how a headline calls a device, those who are to be named, and the time until it is quiet.
+func (d *device) heading(f *finding) heading {
+	who := d.blamed(f.Kind)
+	h := heading{gpu: d.short(), fans: d.fans(), who: who.name, several: who.several}
 	if f.Kind == FanFailing && len(d.Fans.Fans) > 1 && f.fanName != "the fan" {
-		fans = f.fanName + " of " + d.short()
+		h.fans = f.fanName + " of " + d.short()
 	}
-	return d.fill(text, fans, who.name, left), d.fill(was, fans, who.name, "")
-}
-
-func (d *device) fill(text, fans, who, left string) string {
-	named := strings.HasPrefix(text, "{who}")
-	text = filled(text, "{gpu}", d.short(), "{fans}", fans, "{left}", left, "{who}", who)
-	if named && !strings.HasPrefix(who, "a process") || text == "" {
-		return text // a process's name stays as it is
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
-}
-
-// filled has values in the place of words in braces, as [strings.Replacer] has, which takes longer to make.
-func filled(text string, values ...string) string {
-	var out strings.Builder
-next:
-	for {
-		before, rest, found := strings.Cut(text, "{")
-		out.WriteString(before)
-		if !found {
-			return out.String()
+	if f.Kind == CoolingDown {
+		if t, known := d.m.toQuiet(); known {
+			h.left = Span(roundUp(t))
 		}
-		for i := 0; i < len(values); i += 2 {
-			if after, is := strings.CutPrefix(rest, values[i][1:]); is {
-				out.WriteString(values[i+1])
-				text = after
-				continue next
-			}
-		}
-		out.WriteByte('{')
-		text = rest
 	}
+	return h
 }
 
 // whose is what a headline calls those who work or worked.
@@ -127,31 +93,31 @@ type whose struct {
 }
 
 // whoIs is the process that a cause of that kind names, of which there may be others; empty where it names none.
-func (d *device) whoIs(of Kind) string {
-	if of == HotForPower || of == CoolingDown && d.m.work.hottest() == nil && (d.m.cooling == nil || !d.m.cooling.released) {
+func (d *device) whoIs(kind Kind) string {
+	if kind == HotForPower || kind == CoolingDown && d.m.work.hottest() == nil && (d.m.cooling == nil || !d.m.cooling.released) {
 		return "" // those are no process
 	}
-	return d.blamed(of).name
+	return d.blamed(kind).name
 }
 
 // blamed are those whom a headline names.
-func (d *device) blamed(of Kind) (w whose) {
+func (d *device) blamed(kind Kind) (w whose) {
 	hottest := d.m.work.hottest()
-	switch of {
+	switch kind {
 	case Work, LimitedByHeat:
 		switch {
 		case d.between():
 			w.name = ShortName(&hottest.process)
-		case len(d.culprits) == 0, of == LimitedByHeat && (d.hidden() || d.guessed()):
+		case len(d.culprits) == 0, kind == LimitedByHeat && (d.hidden() || d.guessed()):
 		default:
 			named := d.named()
 			w.name = ShortName(named[0])
-			switch with := d.beside(named[0]); len(with) {
+			switch partners := d.partners(named[0]); len(partners) {
 			case 0:
 			case 1:
-				w = whose{w.name + " and " + ShortName(with[0]), true}
+				w = whose{w.name + " and " + ShortName(partners[0]), true}
 			default:
-				w = whose{w.name + " and others", true}
+				w = whose{manyNames(w.name), true}
 			}
 		}
 	case CoolingDown:
@@ -161,7 +127,7 @@ func (d *device) blamed(of Kind) (w whose) {
 			}
 			break
 		}
-		if w.name = "unseen work"; hottest != nil {
+		if w.name = unseenWork; hottest != nil {
 			w.name = ShortName(&hottest.process)
 		}
 	case HeldAwake:
@@ -171,51 +137,40 @@ func (d *device) blamed(of Kind) (w whose) {
 			w.name = ShortName(p)
 		}
 	case HotForPower:
-		if beside := d.working(); beside != nil {
-			w.name = beside.short()
+		if neighbor := d.working(); neighbor != nil {
+			w.name = neighbor.short()
 		}
 	}
 	return w
 }
 
 // headline is that of a device whose first cause is first, and the same in the past.
-func (d *device) headline(first *finding) (now, then string) {
-	who, left := d.blamed(first.Kind), ""
-	if first.Kind == CoolingDown {
-		if t, known := d.m.toQuiet(); known {
-			left = Span(roundUp(t))
-		}
-	}
-	tell := func(text string) (now, then string) {
-		if who.several {
-			text = several.Replace(text)
-		}
-		return d.fill(text, "", who.name, ""), d.fill(pastTense(text), "", who.name, "")
-	}
+func (d *device) headline(first *finding) (now, past string) {
+	h := d.heading(first)
 	if off := d.fan == 0 && !(d.rpm > 0); off && len(d.all) == 1 {
 		switch {
-		case first.Kind == Idle && (first.Case == "idle" || first.Case == "cool"):
-			return tell("Your fan is off.")
-		case first.Kind == Work && who.name != "" && first.Confidence == High:
-			return tell("Your fan is off, though {who} works on it.")
+		case first.Kind == Idle && (first.Case == caseIdle || first.Case == caseCool):
+			return fanOffHeadline()
+		case first.Kind == Work && h.who != "" && first.Confidence == High:
+			return fanOffAtWorkHeadline(h)
 		case first.Kind == CoolingDown:
-			return tell("Your fan is off; the GPU still cools down.")
+			return fanOffCoolingHeadline()
 		}
 	}
-	if first.Kind == Work && first.Case == "processes" && d.video >= idleBelow && d.video > or(d.util, 0) {
-		text := "{who} is decoding video"
+	if first.Kind == Work && first.Case == caseProcesses && d.video >= idleBelow && d.video > orElse(d.util, 0) {
+		does := decodingVideo
 		switch {
 		case believed(d.Utilization.Video, 0, 100) >= d.video:
-			text = "{who} is encoding or decoding video"
+			does = anyVideo
 		case believed(d.Utilization.Encoder, 0, 100) >= d.video:
-			text = "{who} is encoding video"
+			does = encodingVideo
 		}
-		if d.fan > 0 || d.rpm > 0 {
-			return tell(text + ", so the fan runs.")
-		}
-		return tell(text + " on {gpu}.")
+		return videoHeadline(h, does, d.fan > 0 || d.rpm > 0)
 	}
-	return first.headlineOf(d, who, left)
+	if first.headline == nil {
+		return "", ""
+	}
+	return first.headline(h)
 }
 
 // layers are those of a device whose first cause is first.
@@ -235,7 +190,7 @@ func (d *device) layers(first *finding, others []Cause) Layers {
 		}
 	}
 	if first.Kind == Work && len(d.named()) > 1 {
-		rest = append(rest, Plural(len(d.named())-1, "other process works", "other processes work")+" on it")
+		rest = append(rest, othersWork(len(d.named())-1))
 	}
 	for _, c := range others {
 		said := func(f Fact) bool { return f.Text == c.Short }
@@ -255,39 +210,39 @@ func (d *device) sinceThen() string {
 	switch {
 	case c == nil, c.unseen:
 	case c.released:
-		return "let go"
+		return letGo
 	default:
 		if h := d.m.work.hottest(); h != nil {
 			if p := d.livesOn(&h.process); p != nil && processShare(p) >= 1 && processShare(p) < strong {
-				return "slowed down"
+				return slowedDown
 			}
 		}
 	}
-	return "stopped"
+	return stopped
 }
 
 // facts are the readings that say most about a kind of cause.
 func (d *device) facts(first *finding) []Fact {
 	var out []Fact
-	of := first.Kind
+	kind := first.Kind
 	add := func(text string, warning bool) {
 		if text != "" && len(out) < mostFacts {
 			out = append(out, Fact{text, warning})
 		}
 	}
 	temp, power, fan := "", "", ""
-	if has(d.temp) {
+	if present(d.temp) {
 		temp = withUnit(d.temp, "°C")
 	}
-	if has(d.power) {
-		if power = withUnit(d.power, "W"); has(d.limit) {
+	if present(d.power) {
+		if power = withUnit(d.power, "W"); present(d.limit) {
 			power = number(d.power) + " W of " + number(d.limit)
 		}
 	}
 	switch {
 	case d.fan == 0 && !(d.rpm > 0):
 		fan = "fan off"
-	case has(d.fan):
+	case present(d.fan):
 		fan = "fan " + d.fanSpeed()
 		if c := d.m.cooling; c != nil && d.fan < d.m.work.endFan-3 {
 			fan += " falling"
@@ -295,22 +250,22 @@ func (d *device) facts(first *finding) []Fact {
 	}
 	hot := d.temp >= d.slowdown-10
 	video := ""
-	if d.video >= idleBelow && d.video > or(d.util, 0) {
+	if d.video >= idleBelow && d.video > orElse(d.util, 0) {
 		video = "video " + withUnit(d.video, "%")
 	}
-	switch of {
+	switch kind {
 	case Lost, NotAnswering, Asleep, NoReadings:
-		if first.Case == "memory alone" {
+		if first.Case == caseMemoryAlone {
 			add(d.memoryUse(), false)
 		}
-		add(textOf(d.Reason.What), of == Lost)
-		if of != NoReadings && d.s.Time.Sub(d.Since) >= 5*time.Second && !d.Since.IsZero() {
+		add(textOf(d.Reason.What), kind == Lost)
+		if kind != NoReadings && d.s.Time.Sub(d.Since) >= 5*time.Second && !d.Since.IsZero() {
 			add("for "+Span(d.s.Time.Sub(d.Since)), false)
 		}
 		return out
 	case HeldAwake:
 		add(power, false)
-		if has(d.clock) {
+		if present(d.clock) {
 			add(withUnit(d.clock, "MHz"), false)
 		}
 		add(temp, hot)
@@ -364,15 +319,15 @@ func (a *Answer) leads(c *Cause) bool {
 
 // layerAlone makes the layers of machines without a device: why their fans run, or that no device
 // can be read.
-func (a *Answer) layerAlone() {
+func (a *Answer) layerAlone(found []machineFinding) {
 	gone := slices.IndexFunc(a.Machine, func(c Cause) bool { return c.Kind == NoDevice })
 	lead := slices.IndexFunc(a.Machine, func(c Cause) bool { return c.Headline != "" })
 	var rest []string
 	if lead >= 0 && (gone < 0 || lead < gone) {
 		c := &a.Machine[lead]
-		a.Layers = Layers{Headline: c.Headline, Past: pastTense(c.Headline), Action: Action{c.Advice, c.command}}
+		a.Layers = Layers{Headline: c.Headline, Past: found[lead].past, Action: Action{c.Advice, c.command}}
 		if c.command != "" {
-			a.Ways = []Way{{"End", c.command}}
+			a.Ways = []Way{{endIt, c.command}}
 		} else if c.Advice != "" {
 			a.Ways = []Way{{c.Advice, ""}}
 		}
@@ -383,7 +338,7 @@ func (a *Answer) layerAlone() {
 			rest = append(rest, "for "+Span(lasts))
 		}
 	} else {
-		a.Layers = Layers{Headline: noGPU + " here.", Past: "No GPU could be read here."}
+		a.Headline, a.Past = noGPUHeadline()
 		if lead >= 0 {
 			rest = append(rest, strings.TrimRight(a.Machine[lead].Headline, "."))
 		}
@@ -398,7 +353,7 @@ func (a *Answer) layerAlone() {
 
 // beside says what else there is to know of other devices than the one that is told of first: what is broken, what is loud without
 // work, and who works where the first does not. It is the headline of one of each, and how many more there are.
-func (a *Answer) beside(lead *DeviceAnswer) (out []string) {
+func (a *Answer) otherDevices(lead *DeviceAnswer) (out []string) {
 	tell := func(wanted func(*DeviceAnswer) bool, more string) {
 		var first *DeviceAnswer
 		n := 0
@@ -413,7 +368,7 @@ func (a *Answer) beside(lead *DeviceAnswer) (out []string) {
 		}
 		text := strings.TrimRight(first.Headline, ".")
 		if n > 1 && more != "" {
-			text += ", and " + Plural(n-1, "another one is ", "others are ") + more
+			text += alsoOthers(n-1, more)
 		}
 		out = append(out, text)
 	}
@@ -433,15 +388,15 @@ func (a *DeviceAnswer) heated() bool {
 }
 
 // layer makes the machine's layers: those of what leads, and what else goes on.
-func (a *Answer) layer() {
+func (a *Answer) layer(found []machineFinding) {
 	if len(a.ranked) == 0 {
-		a.layerAlone()
+		a.layerAlone(found)
 		return
 	}
 	var rest []string
 	for i := range a.Machine {
 		if c := &a.Machine[i]; c.Headline != "" && a.Headline == "" && a.leads(c) {
-			a.Layers = Layers{Headline: c.Headline, Past: pastTense(c.Headline), Action: Action{Text: c.Advice}}
+			a.Layers = Layers{Headline: c.Headline, Past: found[i].past, Action: Action{Text: c.Advice}}
 			for _, e := range firsts(c.Evidence, mostFacts) {
 				a.Facts = append(a.Facts, Fact{Text: e.Name + " " + e.Text})
 			}
@@ -457,19 +412,20 @@ func (a *Answer) layer() {
 	if a.Rest != "" {
 		rest = append(rest, a.Rest)
 	}
-	rest = append(rest, a.beside(lead)...)
+	rest = append(rest, a.otherDevices(lead)...)
 	named := func(d *DeviceAnswer) bool { return slices.Contains(rest, strings.TrimRight(d.Headline, ".")) }
 	if busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != lead && !named(d) }); len(busy) > 0 {
 		rest = append(rest, Plural(len(busy), "other GPU busy", "other GPUs busy"))
 	}
 	if n := len(a.Devices); !told && n > 1 && !slices.ContainsFunc(a.Devices, func(d DeviceAnswer) bool { return d.working || !d.quiet }) && a.ranked[0].quiet {
-		a.Headline = "Nothing works, and the fans are at rest."
-		if !slices.ContainsFunc(a.Devices, func(d DeviceAnswer) bool { return d.hasFan }) {
-			a.Headline = "Nothing works on the GPUs."
-		} else if !slices.ContainsFunc(a.Devices, func(d DeviceAnswer) bool { return !d.off }) {
-			a.Headline = "Your fans are off."
+		switch {
+		case !slices.ContainsFunc(a.Devices, func(d DeviceAnswer) bool { return d.hasFan }):
+			a.Headline, a.Past = nothingWorksHeadline()
+		case !slices.ContainsFunc(a.Devices, func(d DeviceAnswer) bool { return !d.off }):
+			a.Headline, a.Past = fansOffHeadline()
+		default:
+			a.Headline, a.Past = fansRestHeadline()
 		}
-		a.Past = pastTense(a.Headline)
 	}
 	if lead.Device.State != gpu.StateOK || lead.needs() && !lead.working { // what is heard is another's
 		if i := slices.IndexFunc(a.ranked, func(d *DeviceAnswer) bool { return d.working && d != lead && d.Device.State == gpu.StateOK }); i >= 0 && !named(a.ranked[i]) {

@@ -28,7 +28,7 @@ type memory struct {
 	breaks  int           // of the readings, as the snapshot counts them
 	set     time.Duration // how far the clock was set in all, at the newest reading
 	moved   time.Time     // when it was set last
-	at      time.Time     // of the newest reading; zero: none
+	readAt  time.Time     // of the newest reading; zero: none
 	first   time.Time     // of the readings without a gap before it
 	work    stretch
 	cooling *cooling  // after work; nil: none
@@ -76,25 +76,25 @@ func (m *memory) step(d *device) {
 	if d.State == gpu.StateAsleep {
 		m.slept = d.s.Time
 	}
-	if d.State != gpu.StateOK || d.at.Equal(m.at) {
+	if d.State != gpu.StateOK || d.readAt.Equal(m.readAt) {
 		return
 	}
 	if set := d.s.ClockSet - m.set; set != 0 && m.breaks != d.s.Breaks {
-		if between := d.at.Sub(m.at) - set; between > 0 && between <= gap { // the clock was set, and the machine went on
+		if between := d.readAt.Sub(m.readAt) - set; between > 0 && between <= gap { // the clock was set, and the machine went on
 			m.shift(set)
 			m.breaks = d.s.Breaks
 		}
 	}
 	m.set = d.s.ClockSet
 	m.meet(d.Processes.Or(nil))
-	broken := m.breaks != d.s.Breaks || m.at.IsZero()
-	if !broken && !d.at.After(m.at) {
+	broken := m.breaks != d.s.Breaks || m.readAt.IsZero()
+	if !broken && !d.readAt.After(m.readAt) {
 		return
 	}
-	since := d.at.Sub(m.at)
+	since := d.readAt.Sub(m.readAt)
 	if broken || since > gap {
 		woke := d.s.Breaks == m.breaks && d.s.Time.Sub(m.slept) <= settling
-		m.restart(d.at)
+		m.restart(d.readAt)
 		since, m.before, m.breaks, m.woke = 0, d.temp, d.s.Breaks, woke
 	}
 	if jump := d.temp - m.before; since <= settling && (jump > mostRise || jump < -mostFall) && !(d.load() > 0.2) {
@@ -102,24 +102,24 @@ func (m *memory) step(d *device) {
 		d.figures = d.summary()
 	}
 	since = min(since, settling) // what a single reading may count for
-	m.at = d.at
+	m.readAt = d.readAt
 	stuck := d.looksStuck()
 	active := m.works(d) && !stuck
-	m.leave(point{m.at, d.temp, d.power, d.fan, highest(d.util, d.video), active})
-	last(&m.active, active, m.at)
+	m.leave(point{m.readAt, d.temp, d.power, d.fan, highest(d.util, d.video), active})
+	last(&m.active, active, m.readAt)
 	m.follow(d, active, since)
-	held := d.doing != unknown && !m.work.on && d.isUp()
-	m.letGo = !held && !m.work.on && !m.awake.IsZero() && m.at.Sub(m.awake) >= steady
+	held := d.doing != unknown && !m.work.active && d.isUp()
+	m.letGo = !held && !m.work.active && !m.awake.IsZero() && m.readAt.Sub(m.awake) >= steady
 	m.cool(d)
 	m.noteHolder(d, held)
 	if m.rests(d) {
 		m.Rest.learn(d)
 	}
 	m.Stops.learn(d, m)
-	if m.work.on || m.Stops.since.Equal(m.at) {
+	if m.work.active || m.Stops.since.Equal(m.readAt) {
 		m.coolest = none
 	}
-	if !m.work.on {
+	if !m.work.active {
 		m.coolest = lowest(m.coolest, d.temp)
 	}
 	m.keepFan(d)
@@ -130,18 +130,18 @@ func (m *memory) step(d *device) {
 	fans := min(len(d.Fans.Fans), maxFans)
 	m.Fans = append(m.Fans, make([]fanMemory, max(fans-len(m.Fans), 0))...)
 	for i := range fans {
-		m.Fans[i].step(&d.Fans.Fans[i], d.temp, m.at, since)
+		m.Fans[i].step(&d.Fans.Fans[i], d.temp, m.readAt, since)
 	}
-	last(&m.stuck, stuck, m.at)
-	last(&m.offHot, d.fan == 0 && !(d.rpm > 0) && d.temp >= offAt && d.byHand() == "", m.at)
-	lately(&m.hot, &m.hotLast, d.reasons&reasonsOfHeat != 0, m.at)
-	lately(&m.capped, &m.cappedLast, d.reasons&reasonsOfPower != 0, m.at)
-	rests := !m.work.on && d.doing != unknown
-	last(&m.awake, held, m.at)
-	last(&m.odd, rests && d.load() > 0.35, m.at)
-	last(&m.byHand, d.byHand() != "", m.at)
-	last(&m.unheld, !slices.ContainsFunc(d.Processes.Or(nil), d.mayHold), m.at)
-	last(&m.unused, rests && d.unused(), m.at)
+	last(&m.stuck, stuck, m.readAt)
+	last(&m.offHot, d.fan == 0 && !(d.rpm > 0) && d.temp >= offAt && d.byHand() == "", m.readAt)
+	lately(&m.hot, &m.hotLast, d.reasons&reasonsOfHeat != 0, m.readAt)
+	lately(&m.capped, &m.cappedLast, d.reasons&reasonsOfPower != 0, m.readAt)
+	rests := !m.work.active && d.doing != unknown
+	last(&m.awake, held, m.readAt)
+	last(&m.odd, rests && d.load() > 0.35, m.readAt)
+	last(&m.byHand, d.byHand() != "", m.readAt)
+	last(&m.unheld, !slices.ContainsFunc(d.Processes.Or(nil), d.mayHold), m.readAt)
+	last(&m.unused, rests && d.unused(), m.readAt)
 }
 
 // meet notes who of those listed is alive, or was: one that exists no more for the host may also be one that it
@@ -191,30 +191,30 @@ func (m *memory) noteHolder(d *device, held bool) {
 }
 
 // restart forgets what was under way, and keeps what was learned.
-func (m *memory) restart(at time.Time) {
+func (m *memory) restart(now time.Time) {
 	for i, f := range m.Fans {
 		m.Fans[i] = fanMemory{PerPercent: f.PerPercent, Seconds: f.Seconds}
 	}
 	m.Stops.known, m.Stops.held = false, time.Time{}
-	*m = memory{first: at, coolest: none, set: m.set, led: m.led, living: m.living, baseline: m.baseline}
+	*m = memory{first: now, coolest: none, set: m.set, led: m.led, living: m.living, baseline: m.baseline}
 }
 
 // shift moves all moments by how far the clock was set.
-func (m *memory) shift(by time.Duration) {
+func (m *memory) shift(offset time.Duration) {
 	move := func(moments ...*time.Time) {
-		for _, at := range moments {
-			if !at.IsZero() {
-				*at = at.Add(by)
+		for _, moment := range moments {
+			if !moment.IsZero() {
+				*moment = moment.Add(offset)
 			}
 		}
 	}
 	w := &m.work
-	m.moved = m.at.Add(by)
-	move(&m.at, &m.first, &m.slept, &m.fanSince, &w.begun, &w.last, &w.stirs, &w.ended, &w.spent.resumed, &m.Stops.since, &m.Stops.held,
+	m.moved = m.readAt.Add(offset)
+	move(&m.readAt, &m.first, &m.slept, &m.fanSince, &w.begun, &w.last, &w.stirs, &w.ended, &w.spent.resumed, &m.Stops.since, &m.Stops.held,
 		&m.active, &m.stuck, &m.offHot, &m.hot, &m.hotLast, &m.capped, &m.cappedLast, &m.awake, &m.odd, &m.byHand, &m.unused, &m.unheld)
 	m.trail = slices.Clone(m.trail)
 	for i := range m.trail {
-		move(&m.trail[i].at)
+		move(&m.trail[i].time)
 	}
 	for i := range w.accounts {
 		a := &w.accounts[i]
@@ -234,36 +234,36 @@ func (m *memory) shift(by time.Duration) {
 // rests reports whether a device is at rest: it lets its clocks go, nobody works, and it
 // has had the time to get cool. Without clocks that say so it is never known.
 func (m *memory) rests(d *device) bool {
-	return d.doing != unknown && !m.work.on && m.cooling == nil && d.slow() && !d.warm() &&
-		m.at.Sub(m.work.ended) >= settling && m.at.Sub(m.first) >= settling
+	return d.doing != unknown && !m.work.active && m.cooling == nil && d.slow() && !d.warm() &&
+		m.readAt.Sub(m.work.ended) >= settling && m.readAt.Sub(m.first) >= settling
 }
 
 // last notes since when something is so.
-func last(since *time.Time, so bool, at time.Time) {
+func last(since *time.Time, so bool, now time.Time) {
 	switch {
 	case !so:
 		*since = time.Time{}
 	case since.IsZero():
-		*since = at
+		*since = now
 	}
 }
 
 // lately notes since when something is so that comes and goes, as a limit does: a minute without it ends it, as it ends the alert.
-func lately(since, newest *time.Time, so bool, at time.Time) {
+func lately(since, newest *time.Time, so bool, now time.Time) {
 	switch {
 	case so:
 		if since.IsZero() {
-			*since = at
+			*since = now
 		}
-		*newest = at
-	case !since.IsZero() && at.Sub(*newest) > steady:
+		*newest = now
+	case !since.IsZero() && now.Sub(*newest) > steady:
 		*since, *newest = time.Time{}, time.Time{}
 	}
 }
 
 // A point is one reading of the trail.
 type point struct {
-	at                     time.Time
+	time                   time.Time
 	temp, power, fan, busy float64
 	active                 bool // somebody worked
 }
@@ -274,26 +274,26 @@ const trailed = 4 * time.Minute
 // leave adds a point to the trail. Of readings that follow each other sooner than
 // every two seconds it keeps some.
 func (m *memory) leave(p point) {
-	if n := len(m.trail); n == 0 || p.at.Sub(m.trail[n-1].at) >= 2*time.Second {
+	if n := len(m.trail); n == 0 || p.time.Sub(m.trail[n-1].time) >= 2*time.Second {
 		m.trail = append(m.trail, p)
 	}
-	for p.at.Sub(m.trail[0].at) > trailed {
+	for p.time.Sub(m.trail[0].time) > trailed {
 		m.trail = m.trail[1:]
 	}
 }
 
 // within are the points of the last while.
 func (m *memory) within(last time.Duration) []point {
-	from := m.at.Add(-last)
-	i, _ := slices.BinarySearchFunc(m.trail, from, func(p point, from time.Time) int { return p.at.Compare(from) })
+	begin := m.readAt.Add(-last)
+	i, _ := slices.BinarySearchFunc(m.trail, begin, func(p point, begin time.Time) int { return p.time.Compare(begin) })
 	return m.trail[i:]
 }
 
 // mean is that of a reading over some points; none where there is none.
-func mean(points []point, of func(point) float64) float64 {
+func mean(points []point, reading func(point) float64) float64 {
 	sum, n := 0.0, 0.0
 	for _, p := range points {
-		if v := of(p); has(v) {
+		if v := reading(p); present(v) {
 			sum, n = sum+v, n+1
 		}
 	}
@@ -304,7 +304,7 @@ func mean(points []point, of func(point) float64) float64 {
 // many percent) for a minute, and power within watts; none: any.
 func (m *memory) flat(degrees, watts float64) bool {
 	minute := m.within(steady)
-	if len(minute) == 0 || m.at.Sub(minute[0].at) < steady*3/4 {
+	if len(minute) == 0 || m.readAt.Sub(minute[0].time) < steady*3/4 {
 		return false
 	}
 	least := point{temp: none, power: none, fan: none}
@@ -314,7 +314,7 @@ func (m *memory) flat(degrees, watts float64) bool {
 		least.power, most.power = lowest(least.power, p.power), highest(most.power, p.power)
 		least.fan, most.fan = lowest(least.fan, p.fan), highest(most.fan, p.fan)
 	}
-	return most.temp-least.temp <= degrees && !(most.fan-least.fan > degrees) && (!has(watts) || most.power-least.power <= watts)
+	return most.temp-least.temp <= degrees && !(most.fan-least.fan > degrees) && (!present(watts) || most.power-least.power <= watts)
 }
 
 // maxFans is how many fans of a device are remembered. No product has more.
@@ -339,19 +339,19 @@ const (
 	offAt        = 80               // °C, at which every fan turns
 )
 
-func (f *fanMemory) step(fan *gpu.Fan, temp float64, at time.Time, since time.Duration) {
+func (f *fanMemory) step(fan *gpu.Fan, temp float64, now time.Time, since time.Duration) {
 	percent, rpm := commanded(fan), f.revolutions(fan, temp)
 	if d := percent - f.percent; f.changed.IsZero() || !(d >= -4 && d <= 4) {
-		f.percent, f.changed = percent, at
+		f.percent, f.changed = percent, now
 	}
 	if revolutions(fan) > 0 {
-		f.turned = at
+		f.turned = now
 	}
-	settled := at.Sub(f.changed) >= fanSettles
+	settled := now.Sub(f.changed) >= fanSettles
 	slow := (settled || !f.slow.IsZero()) && slower(percent, rpm, f.usual()) // its command may rise meanwhile
-	last(&f.still, stands(percent, rpm), at)
-	last(&f.slow, slow, at)
-	last(&f.loose, turnsUnasked(percent, rpm, fan), at)
+	last(&f.still, stands(percent, rpm), now)
+	last(&f.slow, slow, now)
+	last(&f.loose, turnsUnasked(percent, rpm, fan), now)
 	if settled && percent >= leastCommand && rpm > 0 && !slow {
 		follow(&f.PerPercent, &f.Seconds, rpm/percent, since)
 	}
@@ -378,7 +378,7 @@ func slowest(fan *gpu.Fan) float64 {
 // nothing since the program began, what was learned before says more: the fan has turned.
 func (f *fanMemory) revolutions(fan *gpu.Fan, temp float64) float64 {
 	const hot = 65 // °C, at which no fan stands that is told to turn
-	if v, ok := fan.RPM.Get(); ok && v == 0 && has(f.usual()) && temp >= hot {
+	if v, ok := fan.RPM.Get(); ok && v == 0 && present(f.usual()) && temp >= hot {
 		return 0
 	}
 	return revolutions(fan)

@@ -37,7 +37,7 @@ func (m *machineMemory) learn(h *gpu.Host) {
 	for i := range h.Fans {
 		f := &h.Fans[i]
 		rpm := believed(f.RPM, 1, mostRPM)
-		if _, known := m.least[f.Name]; has(rpm) && (known || len(m.least) < maxHostFans) {
+		if _, known := m.least[f.Name]; present(rpm) && (known || len(m.least) < maxHostFans) {
 			m.least[f.Name] = lowest(rpm, leastOf(m.least, f.Name))
 		}
 	}
@@ -51,8 +51,8 @@ func (m *machineMemory) copied() *machineMemory {
 	return &machineMemory{maps.Clone(m.least), m.loud, m.cpu}
 }
 
-func leastOf(of map[string]float64, name string) float64 {
-	if v, ok := of[name]; ok {
+func leastOf(least map[string]float64, name string) float64 {
+	if v, ok := least[name]; ok {
 		return v
 	}
 	return none
@@ -67,11 +67,11 @@ func (m *machineMemory) loudest(h *gpu.Host) *gpu.HostFan {
 		if notLoud().MatchString(f.Name) {
 			continue
 		}
-		from := 1.0
+		share := 1.0
 		if m.loud == f.Name {
-			from = 0.9 // it stays so until it is clearly slower
+			share = 0.9 // it stays so until it is clearly slower
 		}
-		loud := rpm >= from*loudRPM || rpm >= from*1000 && rpm >= from*fasterBy*leastOf(m.least, f.Name)
+		loud := rpm >= share*loudRPM || rpm >= share*1000 && rpm >= share*fasterBy*leastOf(m.least, f.Name)
 		if loud && (loudest == nil || rpm > believed(loudest.RPM, 1, mostRPM)) {
 			loudest = f
 		}
@@ -85,12 +85,12 @@ func (m *machineMemory) loudest(h *gpu.Host) *gpu.HostFan {
 
 // otherFan finds a fan of the machine that is loud while those of the devices are not: what
 // people hear is then not the GPU's fan.
-func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []Cause {
+func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []machineFinding {
 	if s.Host == nil || len(devices) == 0 {
 		return nil
 	}
 	m.learn(s.Host)
-	beside := false
+	both := false
 	for _, d := range devices {
 		if d.State != gpu.StateOK && d.State != gpu.StateAsleep || d.byHand() != "" || d.fanFails() || !d.m.offHot.IsZero() {
 			return nil // that is what there is to say
@@ -99,10 +99,10 @@ func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []Cause {
 			continue // its heat is the processor's
 		}
 		if d.doing == working && d.fan > 0 && d.fan < 45 {
-			beside = true // both may be heard
+			both = true // both may be heard
 			continue
 		}
-		if d.doing == working && !(d.fan == 0) || d.fan >= 45 || d.cooling() && !(d.fan == 0) || !has(d.fan) && d.temp >= 45 {
+		if d.doing == working && !(d.fan == 0) || d.fan >= 45 || d.cooling() && !(d.fan == 0) || !present(d.fan) && d.temp >= 45 {
 			return nil // it may well be the device's, or its heat
 		}
 	}
@@ -121,26 +121,23 @@ func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []Cause {
 		who = "first " + hostProcess(&list[0])
 	}
 	sure := Medium
-	if has(cpu) {
-		where = ", with the CPU at " + withUnit(cpu, "°C")
+	if present(cpu) {
+		where = withCPUAt(withUnit(cpu, "°C"))
 		if cpu >= hotCPU && strings.Contains(what, "CPU") {
 			sure = High
 		}
 	}
 	var f finding
-	f.at = s.Time
+	f.readAt = s.Time
 	f.figure(what, rpm, "RPM").figure("CPU temperature", cpu, "°C").figure("slowest that "+what+" was seen", math.Round(leastOf(m.least, loudest.Name)), "RPM")
-	c := machineCause(OtherFan, "", "It is not the GPU's fan: the "+textOf(what)+" turns at "+withUnit(rpm, "RPM")+where,
-		"Look what keeps the CPU busy ("+who+"), and at the case's fans and their curve in the firmware's settings.")
-	c.Case, c.Confidence, c.Evidence = what, sure, f.Evidence
-	if beside {
-		if !(rpm >= fasterBy*leastOf(m.least, loudest.Name)) {
-			return nil
-		}
-		c.Sentence = sentence("the " + textOf(what) + " is loud too, at " + withUnit(rpm, "RPM") + where)
-		c.Sentence = strings.ToUpper(c.Sentence[:1]) + c.Sentence[1:]
-		return []Cause{c}
+	if both && !(rpm >= fasterBy*leastOf(m.least, loudest.Name)) {
+		return nil
 	}
-	c.Headline = "It is not the GPU's fan, but the " + textOf(what) + "."
-	return []Cause{c}
+	words := otherFanWords
+	if both {
+		words = loudFanBesideWords
+	}
+	c := words(textOf(what), withUnit(rpm, "RPM")+where, who).cause(OtherFan, "")
+	c.Case, c.Confidence, c.Evidence = what, sure, f.Evidence
+	return []machineFinding{c}
 }

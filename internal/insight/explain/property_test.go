@@ -219,7 +219,7 @@ func BenchmarkExplain8(b *testing.B) {
 		processes = append(processes, process(1000+i, "python", gpu.Percent(i)))
 	}
 	for i := range 8 {
-		devices = append(devices, made(at(i), working(98, processes...), passive))
+		devices = append(devices, made(indexed(i), working(98, processes...), passive))
 	}
 	h := explain.NewHistory()
 	now := start

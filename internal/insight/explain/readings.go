@@ -16,35 +16,39 @@ import (
 var absences = []gpu.State{gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep}
 
 func absent(d *device, f *finding) {
-	f.say(High, "state")
-	listed := true
-	if d.State == gpu.StateLost && errors.Is(&d.Reason, gpu.ErrNotListed) {
-		listed = d.notListed(f)
+	after := ""
+	if newest, ok := d.newestFailure(); ok {
+		after = ", after " + newest.what
 	}
-	if listed && d.State != gpu.StateAsleep {
-		f.Advice = fmt.Sprintf(f.Advice, d.Vendor.LogLines())
+	switch {
+	case d.State == gpu.StateAsleep:
+		f.say(High, asleepWords())
+	case d.State == gpu.StateNotAnswering:
+		f.say(High, notAnsweringWords(d.Vendor.LogLines(), after))
+	case d.State == gpu.StateLost && errors.Is(&d.Reason, gpu.ErrNotListed):
+		f.say(High, d.notListed())
+	case d.State == gpu.StateLost:
+		f.say(High, lostWords(d.Vendor.LogLines(), after))
+	default:
+		return
 	}
 	f.Advice = cmp.Or(Advice(d.Reason.Try), f.Advice) // the source may know better
-	if newest, ok := d.newestFailure(); ok && listed && d.State != gpu.StateAsleep {
-		f.clause += ", after " + newest.what
-	}
-	f.Since, f.at = d.Since, d.Since
+	f.Since, f.readAt = d.Since, d.Since
 	f.fact("state", string(d.State))
-	f.at = d.s.Time
+	f.readAt = d.s.Time
 	f.fact("reason", textOf(d.Reason.What))
 }
 
-// notListed is about a card that the driver leaves out of its list. It is false.
-func (d *device) notListed(f *finding) bool {
-	what, reason := "not listed", textOf(d.Reason.What)
+// notListed is what there is to say of a card that the driver leaves out of its list.
+func (d *device) notListed() wording {
+	words, reason := notListedWords, textOf(d.Reason.What)
 	if strings.Contains(reason, "off the bus") {
-		what = "off the bus"
+		words = offTheBusWords
 	}
 	if !strings.Contains(reason, d.PCI) {
 		reason += " (" + textOf(d.PCI) + ")"
 	}
-	f.say(High, what, reason)
-	return false
+	return words(reason)
 }
 
 func noReadings(d *device, f *finding) {
@@ -58,14 +62,13 @@ func noReadings(d *device, f *finding) {
 	}
 	switch used := d.memoryUse(); {
 	case !d.offersNothing():
-		f.say(High, "now", reason)
-		f.Advice = Advice(d.Reason.Try)
+		f.say(High, noReadingsWords(reason, Advice(d.Reason.Try)))
 		return
 	case used != "":
-		f.say(High, "memory alone", used)
+		f.say(High, onlyMemoryWords(used))
 		f.figure("memory used", d.Memory.Used.Or(0).MiB(), "MiB").figure("memory", d.Memory.Total.Or(0).MiB(), "MiB")
 	default:
-		f.say(High, "none offered")
+		f.say(High, noneOfferedWords())
 	}
 	f.fact("not offered", "temperature, power, utilization and fan speed")
 }
@@ -93,18 +96,30 @@ func (d *device) memoryUse() string {
 	if !ok || !known {
 		return ""
 	}
-	in := func(b gpu.Bytes) string { return strconv.FormatFloat(float64(b)/(1<<30), 'f', 1, 64) }
-	return in(used) + " of " + in(total) + " GiB of memory in use"
+	gib := func(b gpu.Bytes) string { return strconv.FormatFloat(float64(b)/(1<<30), 'f', 1, 64) }
+	return memoryInUse(gib(used), gib(total))
 }
 
 func (d *device) reportsAnything() bool {
 	return d.doing != unknown || d.figures != "" || len(d.Processes.Or(nil)) > 0 || d.memoryUse() != ""
 }
 
+// repairs are what a driver may ask for, the most urgent first.
+var repairs = []struct {
+	kind  gpu.FaultKind
+	words func() wording
+}{
+	{gpu.FaultNeedsRestart, needsRestartWords},
+	{gpu.FaultNeedsReset, needsResetWords},
+	{gpu.FaultNeedsDrain, needsDrainWords},
+	{gpu.FaultNeedsAction, needsActionWords},
+	{gpu.FaultNeedsLaterReset, needsLaterResetWords},
+}
+
 // needsAction is what the driver asks for, the most urgent of it.
 func needsAction(d *device, f *finding) {
-	for _, kind := range []gpu.FaultKind{gpu.FaultNeedsRestart, gpu.FaultNeedsReset, gpu.FaultNeedsDrain, gpu.FaultNeedsAction, gpu.FaultNeedsLaterReset} {
-		if d.stands(f, kind) {
+	for _, repair := range repairs {
+		if d.stands(f, repair.kind, repair.words) {
 			return
 		}
 	}
@@ -112,20 +127,20 @@ func needsAction(d *device, f *finding) {
 
 func fanUnreadable(d *device, f *finding) {
 	f.fanName = "the fan"
-	if !d.stands(f, gpu.FaultFanUnreadable) {
+	if !d.stands(f, gpu.FaultFanUnreadable, fanUnreadableWords) {
 		f.fanName = ""
 	}
 }
 
 // stands makes a finding of a fault that stands; false where it does not.
-func (d *device) stands(f *finding, kind gpu.FaultKind) bool {
+func (d *device) stands(f *finding, kind gpu.FaultKind, words func() wording) bool {
 	all := d.Health.Faults.Or(nil)
 	i := slices.IndexFunc(all, func(f gpu.Fault) bool { return f.Kind == kind })
 	if i < 0 {
 		return false
 	}
 	what, try := kind.Meaning()
-	f.say(High, string(kind))
+	f.say(High, words())
 	f.Since, f.Advice = d.began(all[i].Last), try
 	f.fact("the driver says", what)
 	return true
@@ -148,32 +163,32 @@ func notKnowable(d *device, f *finding) {
 	never := func(what string, q gpu.Quality, try string) {
 		switch q {
 		case gpu.NotSupported:
-			miss(what, "not offered by this product or driver", what+" (not offered by this product or driver)", "")
+			miss(what, "not offered by this product or driver", notOffered(what), "")
 		case gpu.NotPermitted:
-			miss(what, "not permitted", what+" (not permitted)", try)
+			miss(what, "not permitted", notPermitted(what), try)
 		}
 	}
-	never("which processes use it", d.Processes.Quality(), "run gpuwhy as root, or with the rights that the driver asks for")
+	never(whichProcesses, d.Processes.Quality(), runWithRights)
 	if pids := d.strangers(); len(pids) > 0 {
 		try := ""
 		if len(d.s.Notes) == 0 {
-			try = "start gpuwhy with a view of the host's processes (in a container: --pid=host)"
+			try = viewOfHost
 		}
 		miss("processes without a name", strings.Join(pids, ", "),
-			"who runs "+Plural(len(pids), "process", "processes")+" without a name", try)
+			whoRuns(len(pids)), try)
 	}
 	whole := d.Utilization.GPU.Quality()
 	if whole == gpu.NotSupported && d.Modes.MIG.Or(false) {
 		miss("utilization", "not offered while the GPU is cut into instances (MIG)",
-			"how busy it is, which the driver does not say of a GPU that is cut into instances (MIG)", "")
+			howBusyMIG, "")
 	} else {
-		never("how busy it is", whole, "")
+		never(howBusy, whole, "")
 	}
-	never("how hot it is", d.Thermal.GPU.Quality(), "")
-	never("what it draws", d.Power.Draw.Quality(), "")
+	never(howHot, d.Thermal.GPU.Quality(), "")
+	never(whatItDraws, d.Power.Draw.Quality(), "")
 	if len(missing) > 0 {
-		f.say(High, "missing", strings.Join(missing, "; "))
-		f.minor, f.Advice = true, strings.Join(tries, " ")
+		f.say(High, missingWords(strings.Join(missing, "; "), strings.Join(tries, " ")))
+		f.minor = true
 	}
 }
 
@@ -206,23 +221,23 @@ func stuckCounter(d *device, f *finding) {
 	case !lasts || len(list) > 0:
 		sure = Medium // shares are samples: a process without one may have worked between two
 	}
-	f.say(sure, "stuck", withUnit(d.util, "%"), idleness(list))
+	f.say(sure, stuckCounterWords(withUnit(d.util, "%"), idleness(list)))
 	f.Since = d.began(d.m.stuck)
 	f.heat(d).figure("busy counter", d.util, "%").rest(d)
 }
 
 // idleness says that the processes of a resting device do nothing.
 func idleness(list []gpu.Process) string {
-	known := !slices.ContainsFunc(list, func(p gpu.Process) bool { return !has(processShare(&p)) })
+	known := !slices.ContainsFunc(list, func(p gpu.Process) bool { return !present(processShare(&p)) })
 	switch {
 	case len(list) == 0:
-		return "nothing runs on it"
+		return nothingRuns
 	case !known:
-		return "no process on it is seen to do anything"
+		return noneSeenAtWork
 	case len(list) == 1:
-		return "the one process on it does nothing"
+		return oneDoesNothing
 	default:
-		return fmt.Sprintf("none of the %d processes on it does anything", len(list))
+		return noneDoesAnything(len(list))
 	}
 }
 
@@ -243,11 +258,11 @@ func doubtful(d *device, f *finding) {
 	case len(f.Evidence) == 0:
 		return
 	case perhaps == "":
-		f.say(High, "left out", wrong)
+		f.say(High, leftOutWords(wrong))
 	case wrong == "":
-		f.say(Medium, "probably wrong", perhaps)
+		f.say(Medium, probablyWrongWords(perhaps))
 	default:
-		f.say(High, "both", wrong, perhaps)
+		f.say(High, wrongAndPerhapsWords(wrong, perhaps))
 	}
 	f.minor = true
 }
@@ -262,7 +277,7 @@ type suspects struct {
 func suspect[T ~float64 | ~int](s *suspects, name string, r gpu.Reading[T], unit string, least, most float64) {
 	v, ok := r.Get()
 	value := float64(v)
-	if r.Quality() != gpu.Implausible && (!ok || has(believed(r, least, most))) {
+	if r.Quality() != gpu.Implausible && (!ok || present(believed(r, least, most))) {
 		return
 	}
 	switch {

@@ -141,13 +141,13 @@ func (r *Record) Answer(s *gpu.Snapshot) (Answer, error) {
 }
 
 // each makes another of each, and nil of nil.
-func each[T, U any](of []T, to func(T) U) []U {
-	if of == nil {
+func each[T, U any](list []T, convert func(T) U) []U {
+	if list == nil {
 		return nil
 	}
-	out := slices.Grow([]U{}, len(of))
-	for _, v := range of {
-		out = append(out, to(v))
+	out := slices.Grow([]U{}, len(list))
+	for _, v := range list {
+		out = append(out, convert(v))
 	}
 	return out
 }

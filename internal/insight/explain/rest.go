@@ -1,8 +1,8 @@
 package explain
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -18,36 +18,35 @@ func coolingDown(d *device, f *finding) {
 	f.heat(d)
 	ends := ""
 	if left, known := d.m.toQuiet(); known {
-		ends = ", and should be quiet in about " + Span(roundUp(left))
+		ends = quietIn(Span(roundUp(left)))
 	}
-	f.at = c.begun
-	f.figure("temperature when it began", c.from, "°C").at = d.at
+	f.readAt = c.begun
+	f.figure("temperature when it began", c.startTemp, "°C").readAt = d.readAt
 	f.figure("lowest temperature since", c.lowest, "°C")
-	if seconds, seen := d.m.usualCooldown(c.from); seen > 0 {
-		f.at = time.Time{}
+	if seconds, seen := d.m.usualCooldown(c.startTemp); seen > 0 {
+		f.readAt = time.Time{}
 		f.figure("earlier cool-downs took", seconds, "s").figure("cool-downs seen", float64(seen), "")
 	}
 	f.minor = d.byHand() != "" || d.m.fixed(d)
 	if c.unseen {
-		f.say(Medium, "before", ends)
+		f.say(Medium, coolingUnseenWords(ends))
 		return
 	}
-	f.Since, f.at = c.begun, c.begun
+	f.Since, f.readAt = c.begun, c.begun
 	since := d.age(c.begun)
-	ago := "just now"
+	ago := justNow
 	if since >= 2*time.Second {
-		ago = Span(since) + " ago"
+		ago = agoText(Span(since))
 	}
 	if c.released {
-		who := "something that is not listed"
+		who := unlistedHolder
 		if c.holder.PID != 0 {
 			who = ProcessName(&c.holder)
 			f.fact("kept it awake", who)
 		}
 		f.happened("let go", c.begun)
-		f.say(High, "let go", who, ago, ends)
-		f.Case = "after"
-		if !(d.temp < c.from) {
+		f.say(High, letGoWords(who, ago, ends))
+		if !(d.temp < c.startTemp) {
 			f.Confidence = Medium
 		}
 		return
@@ -63,26 +62,26 @@ func coolingDown(d *device, f *finding) {
 	if !d.byRPM {
 		f.figure("fan when it ended", w.endFan, "%")
 	}
-	how := ", which left it "
+	how := leftIt
 	listed := d.livesOn(p)
 	lives := listed != nil
 	switch {
 	case p == nil:
-		how = " that stopped "
+		how = thatStopped
 	case lives && processShare(listed) >= 1 && processShare(listed) < strong:
-		how = ", which slowed down to " + withUnit(processShare(listed), "%") + " of the GPU "
+		how = slowedDownTo(withUnit(processShare(listed), "%"))
 		f.figure("work of "+who, processShare(listed), "%")
 	case lives:
-		how = ", which stopped working "
+		how = stoppedWorking
 	}
 	if earlier {
-		ago = "earlier"
+		ago = earlierText
 	}
-	what := "after"
+	words := coolingWords
 	if since < settling && d.load() > 0.35 {
-		what = "begins" // the power draw is a mean and follows
+		words = coolingBeginsWords // the power draw is a mean and follows
 	}
-	f.say(High, what, who, how, ago, ends)
+	f.say(High, words(who, how, ago, ends))
 	falls, pauses := d.temp < w.endTemp || d.fan < w.endFan, lives && d.m.longestPause() > 0
 	if !falls || pauses { // it may go on, as it did before
 		f.Confidence = Medium
@@ -94,14 +93,14 @@ func (d *device) livesOn(p *gpu.Process) (found *gpu.Process) {
 	if p == nil {
 		return nil
 	}
-	for _, of := range d.all {
-		if of == nil {
+	for _, other := range d.all {
+		if other == nil {
 			continue
 		}
-		list := of.Processes.Or(nil)
+		list := other.Processes.Or(nil)
 		for i := range list {
 			// A process may be on several devices: what it does on this one counts.
-			if same(&list[i], p) && !gone(&list[i]) && (found == nil || of == d) {
+			if same(&list[i], p) && !gone(&list[i]) && (found == nil || other == d) {
 				found = &list[i]
 			}
 		}
@@ -124,10 +123,10 @@ func (d *device) fast() bool {
 	switch {
 	case d.reasons&gpu.ReasonIdle != 0, d.state >= gpu.RestsFrom:
 		return false
-	case has(d.speed()):
+	case present(d.speed()):
 		return d.speed() >= d.upFrom()
 	default:
-		return has(d.state) && value(d.m.Rest.State) >= gpu.RestsFrom
+		return present(d.state) && value(d.m.Rest.State) >= gpu.RestsFrom
 	}
 }
 
@@ -153,7 +152,7 @@ func (d *device) costsOrRests(line float64) bool { return d.power > min(line, 1.
 // holdsState reports whether a program most likely keeps a device from rest whose draw at rest is not known, since it never rested
 // while gpuwhy watched: the driver has it in a fast state, it draws a good part of its limit, and a program has a context.
 func (d *device) holdsState() bool {
-	return !has(d.idleWatts) && d.state < gpu.RestsFrom && d.reasons&gpu.ReasonIdle == 0 && d.load() >= 0.13 && d.power >= 25 &&
+	return !present(d.idleWatts) && d.state < gpu.RestsFrom && d.reasons&gpu.ReasonIdle == 0 && d.load() >= 0.13 && d.power >= 25 &&
 		slices.ContainsFunc(d.Processes.Or(nil), func(p gpu.Process) bool { return p.Type != gpu.TypeGraphics && !gone(&p) })
 }
 
@@ -190,11 +189,11 @@ func heldAwake(d *device, f *finding) {
 	f.heat(d).figure("utilization", d.util, "%").figure("performance state (0 is the fastest)", d.state, "").clocks(d)
 	extra := ""
 	if more := d.power - d.idleWatts; more > 3 {
-		f.at = time.Time{}
-		f.figure("power at rest", d.idleWatts, "W").at = d.at
-		extra = ", " + withUnit(more, "W") + " above its idle draw"
+		f.readAt = time.Time{}
+		f.figure("power at rest", d.idleWatts, "W").readAt = d.readAt
+		extra = aboveIdle(withUnit(more, "W"))
 	} else if d.fast() {
-		extra = ": its clocks are up"
+		extra = clocksUp
 	}
 	locked := d.reasons&gpu.ReasonApplicationClocks != 0
 	if locked {
@@ -213,59 +212,54 @@ func heldAwake(d *device, f *finding) {
 	case len(holders) > 0:
 		switch first := holders[0]; {
 		case !gone(first):
-			who := ProcessName(first)
-			what := "holder"
+			who, words, more := ProcessName(first), holderWords, extra
 			if d.usesIt(first, len(holders)) {
-				what = "light user"
+				words = lightUserWords
 				f.figure("work of "+who, processShare(first), "%")
-				if has(d.traffic) {
+				if present(d.traffic) {
 					f.figure("traffic over PCIe", d.traffic/1e6, "MB/s")
 				}
 			}
-			f.say(sure, what, who, others(len(holders)-1), extra)
-			f.Advice = fmt.Sprintf(f.Advice, who)
 			if locked {
-				f.clause += "; its clocks are set by hand, too"
+				more += andClocksSet
 			}
+			f.say(sure, words(who, others(len(holders)-1), more))
 		case !d.m.sawAlive(first) && !first.Facts.Name.Present():
-			f.say(min(sure, Medium), "hidden holder", first.PID, others(len(holders)-1), extra)
+			f.say(min(sure, Medium), hiddenHolderWords(strconv.Itoa(first.PID), others(len(holders)-1), extra))
 		default:
-			what := "left for good"
+			words := leftForGoodWords(ProcessName(first), extra)
 			if !d.free() {
-				what = "left in use"
+				words = leftInUseWords(ProcessName(first), extra)
 			} else if d.resets() {
-				what = "left behind"
+				words = leftBehindWords(ProcessName(first), extra, d.UUID)
 			}
-			f.say(sure, what, ProcessName(first), extra)
-			if what == "left behind" {
-				f.Advice = fmt.Sprintf(f.Advice, d.UUID)
-			}
+			f.say(sure, words)
 		}
 		for _, p := range firsts(holders, 4) {
 			who := ProcessName(p)
 			if gone(p) && !d.m.sawAlive(p) && !p.Facts.Name.Present() {
-				who = fmt.Sprintf("a process that gpuwhy can't see (pid %d)", p.PID)
+				who = hiddenProcess(strconv.Itoa(p.PID))
 			}
 			f.figure("memory held by "+who, memoryOf(p), "MiB")
 		}
 	case locked:
-		f.say(max(sure, Medium), "locked", extra)
+		f.say(max(sure, Medium), clocksSetWords(extra))
 	case d.drawer() != nil:
 		who := ProcessName(d.drawer())
-		f.say(Medium, "light user", who, "", extra)
-		f.Advice = fmt.Sprintf(f.Advice, who)
+		f.say(Medium, lightUserWords(who, "", extra))
 		f.figure("work of "+who, processShare(d.drawer()), "%")
 	case display:
-		f.say(sure, "display", extra)
+		f.say(sure, displayWords(extra))
 		f.fact("display", "active")
 	case unloads:
-		f.say(sure, "persistence", extra)
+		f.say(sure, persistenceWords(extra))
 		f.fact("persistence mode", "off")
 	default:
-		f.say(Low, "nothing", extra)
+		advice := lookForContext
 		if d.Vendor != gpu.NVIDIA && d.Vendor != "" {
-			f.Advice = "Look whether a program that gpuwhy can't see has the GPU open, such as one of another user or container."
+			advice = lookForProgram
 		}
+		f.say(Low, nothingHoldsWords(extra, advice))
 	}
 }
 
@@ -286,7 +280,7 @@ func (d *device) drawer() (most *gpu.Process) {
 
 // quiet reports whether a device has had time to rest.
 func (d *device) quiet() bool {
-	return d.doing == resting && !d.stuck && d.m.at.Sub(d.m.first) >= restsAfter && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) >= settling)
+	return d.doing == resting && !d.stuck && d.m.readAt.Sub(d.m.first) >= restsAfter && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) >= settling)
 }
 
 // isAwake reports whether something keeps a device from rest. A device that cools
@@ -296,7 +290,7 @@ func (d *device) isAwake() bool {
 	if d.cooling() || justLetGo || !d.isUp() {
 		return false
 	}
-	return d.quiet() && d.age(d.m.awake) >= min(settling, d.m.at.Sub(d.m.first)) || d.keptOn()
+	return d.quiet() && d.age(d.m.awake) >= min(settling, d.m.readAt.Sub(d.m.first)) || d.keptOn()
 }
 
 // keptOn reports whether work has ended for now and the one who did it keeps the device from rest, as a loaded model does between two
@@ -315,7 +309,7 @@ func (d *device) keptOn() bool {
 }
 
 func (d *device) isUnexplained() bool {
-	return d.quiet() && !d.cooling() && !d.isAwake() && d.load() > 0.35 && d.age(d.m.odd) >= min(settling, d.m.at.Sub(d.m.first))
+	return d.quiet() && !d.cooling() && !d.isAwake() && d.load() > 0.35 && d.age(d.m.odd) >= min(settling, d.m.readAt.Sub(d.m.first))
 }
 
 // mayHold reports whether a process is one of the holders.
@@ -342,7 +336,7 @@ func memoryOf(p *gpu.Process) float64 {
 
 func unexplained(d *device, f *finding) {
 	if d.isUnexplained() {
-		f.say(Low, "power")
+		f.say(Low, unexplainedWords())
 		f.heat(d).figure("utilization", d.util, "%")
 	}
 }
@@ -354,45 +348,44 @@ func idle(d *device, f *finding) {
 	}
 	f.heat(d)
 	if d.doing == unknown {
-		f.say(Low, "unknown")
-		if d.m.at.Equal(d.m.first) && d.Utilization.GPU.Quality() == gpu.NotReported {
-			f.say(Low, "first")
+		f.say(Low, idleUnknownWords())
+		if d.m.readAt.Equal(d.m.first) && d.Utilization.GPU.Quality() == gpu.NotReported {
+			f.say(Low, idleFirstWords())
 		} else if d.temp < 45 && !(d.load() > 0.2) {
-			f.say(Low, "cool")
+			f.say(Low, idleCoolWords())
 		}
-		f.minor = d.byHand() == "policy"
+		f.minor = d.byHand() == casePolicy
 		return
 	}
-	at, sure := "", High
+	busy, sure := "", High
 	switch {
 	case d.util >= strong && d.m.lightly(): // the clocks are slow, so that a little keeps it busy
-		at = " but for a little that makes no heat (" + withUnit(d.util, "%") + " busy)"
-		if !has(d.idleWatts) {
+		busy = butForALittle(withUnit(d.util, "%"))
+		if !present(d.idleWatts) {
 			sure = Medium
 		}
 	case d.util >= strong: // one reading, that nothing else shows, or not yet
-		at, sure = " but for a moment at "+withUnit(d.util, "%"), Medium
-	case has(d.util):
-		at = " at " + withUnit(d.util, "%")
+		busy, sure = butForAMoment(withUnit(d.util, "%")), Medium
+	case present(d.util):
+		busy = " at " + withUnit(d.util, "%")
 		if d.costs() && mean(d.m.within(pause), func(p point) float64 { return p.busy }) >= 0.8*idleBelow {
 			sure = Medium // somebody uses it a little
 		}
 	}
 	f.figure("utilization", d.util, "%").figure("power at rest", d.idleWatts, "W")
-	if d.m.at.Sub(d.m.first) < restsAfter && !d.warm() && (d.fast() || d.load() > 0.2) {
-		f.say(Low, "too early")
+	if d.m.readAt.Sub(d.m.first) < restsAfter && !d.warm() && (d.fast() || d.load() > 0.2) {
+		f.say(Low, idleTooEarlyWords())
 		return
 	}
 	switch flat, rest := d.m.flat(1, none), value(d.m.Rest.Celsius); {
 	case !d.warm(), flat && d.temp < 60 && !(d.temp >= rest+8):
-		f.say(sure, "idle", at)
+		f.say(sure, idleWords(busy))
 	case d.age(d.m.first) < steady, d.m.within(settling)[0].temp < d.temp-3:
-		f.say(Low, "can't tell yet")
+		f.say(Low, idleCantTellWords())
 	case d.m.rises() && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) > steady):
-		f.say(Low, "warms", at)
-		f.Case = "stays warm"
+		f.say(Low, idleWarmsWords(busy))
 	default:
-		f.say(Low, "stays warm", at)
+		f.say(Low, idleStaysWarmWords(busy))
 	}
 }
 
@@ -411,12 +404,12 @@ func (m *memory) lightly() bool {
 func (m *memory) rises() bool {
 	const few = 15 * time.Second
 	celsius := func(p point) float64 { return p.temp }
-	of := m.within(steady)
-	if m.at.Sub(of[0].at) < steady/2 {
+	minute := m.within(steady)
+	if m.readAt.Sub(minute[0].time) < steady/2 {
 		return false
 	}
-	first := of
-	for len(first) > 1 && first[len(first)-1].at.Sub(of[0].at) > few {
+	first := minute
+	for len(first) > 1 && first[len(first)-1].time.Sub(minute[0].time) > few {
 		first = first[:len(first)-1]
 	}
 	return mean(m.within(few), celsius)-mean(first, celsius) >= 1.8
@@ -428,6 +421,6 @@ func (d *device) warm() bool {
 	if d.unified() {
 		return false // the processor's own work warms it too
 	}
-	turns := d.fan > 5 || !has(d.fan) && d.rpm > 0 // a tachometer may count a little where a fan is told to stand still
+	turns := d.fan > 5 || !present(d.fan) && d.rpm > 0 // a tachometer may count a little where a fan is told to stand still
 	return d.temp >= 60 || d.temp >= 50 && turns
 }

@@ -1,13 +1,7 @@
 package explain
 
 import (
-	"cmp"
-	_ "embed" // words.json
-	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -64,62 +58,26 @@ func unless(so func(*device) bool, find func(*device, *finding)) func(*device, *
 
 // A finding is a cause before it has its sentence.
 type finding struct {
-	Cause          // its Confidence is High where the rule says nothing else
-	clause  string // with the placeholders below
-	words   string // which of the kind's words: the Case, or a variant of it
-	fanName string // what itsFan stands for: "fan 2"
-	minor   bool   // the device's own sentence leaves it out
-	at      time.Time
+	Cause    // its Confidence is High where the rule says nothing else
+	clause   func(naming) string
+	headline func(heading) (now, past string)
+	fanName  string // the fan that it is about: "fan 2"
+	minor    bool   // the device's own sentence leaves it out
+	readAt   time.Time
 }
-
-// words.json has what findings say, by kind and case; what all cases of a kind say is
-// under "*". The texts have the placeholders below, and %s for each value.
-//
-//go:embed words.json
-var wordsText []byte
-
-// Headline is at most ten words; Until is the same where it is known how long it lasts, and Worker where
-// it is known who works; Short is for the line below another headline.
-type wording struct{ Clause, Advice, Headline, Until, Worker, Short string }
-
-// read reads a file that is part of the program; a test reads each.
-func read[T any](text []byte) (out T) {
-	if err := json.Unmarshal(text, &out); err != nil {
-		panic(err)
-	}
-	return out
-}
-
-var wordings = sync.OnceValue(func() map[Kind]map[string]wording {
-	names := strings.NewReplacer("{it}", `\u0001`, "{fan}", `\u0002`, "{readings}", `\u0003`, "{(readings)}", `\u0004`)
-	return read[map[Kind]map[string]wording]([]byte(names.Replace(string(wordsText))))
-})
 
 // say gives the finding its words.
-func (f *finding) say(sure Confidence, what string, values ...any) {
-	kind := wordings()[f.Kind]
-	f.Case, f.words, f.clause, f.Confidence = what, what, fmt.Sprintf(kind[what].Clause, values...), sure
-	f.Advice, f.Short = cmp.Or(kind[what].Advice, kind["*"].Advice), cmp.Or(kind[what].Short, kind["*"].Short)
+func (f *finding) say(sure Confidence, w wording) {
+	f.Case, f.clause, f.headline, f.Advice, f.Short, f.Confidence = w.name, w.clause, w.headline, w.advice, w.short, sure
 }
-
-// The placeholders of a clause. clean leaves no control characters in texts from outside.
-const (
-	it         = "\x01" // {it} is the device: its name, or "it" where an earlier clause has named it
-	itsFan     = "\x02" // {fan} is the finding's fan: "fan 2 of GPU 0", "its fan 2"
-	readings   = "\x03" // {readings} stands where the device is named: ", 71 °C, 431 W of 450 W, fan at 66 %"
-	inBrackets = "\x04" // {(readings)} is the same in brackets
-)
 
 // tell returns the clause about a device that is called name.
 func (f *finding) tell(d *device, name string) string {
-	after, around := "", ""
+	n := naming{it: name, fan: fanOf(f.fanName, name)}
 	if name == d.name && d.figures != "" {
-		after, around = ", "+d.figures, " ("+d.figures+")"
+		n.readings, n.brackets = ", "+d.figures, " ("+d.figures+")"
 	}
-	text := strings.ReplaceAll(f.clause, readings, after)
-	text = strings.ReplaceAll(text, inBrackets, around)
-	text = strings.ReplaceAll(text, itsFan, fanOf(f.fanName, name))
-	return strings.ReplaceAll(text, it, name)
+	return f.clause(n)
 }
 
 func (d *device) cooling() bool { return d.m.cooling != nil }
@@ -141,7 +99,7 @@ func (d *device) age(since time.Time) time.Duration {
 	if since.IsZero() {
 		return 0
 	}
-	return max(d.at.Sub(since), 0)
+	return max(d.readAt.Sub(since), 0)
 }
 
 // began returns since, or zero where something was so from the first reading on: nobody knows since
@@ -166,9 +124,9 @@ func (d *device) explain() DeviceAnswer {
 	var clauses []string
 	var f, first finding
 	for _, r := range apply {
-		f = finding{Cause: Cause{Kind: r.kind, Device: d.Device, Confidence: High}, at: d.at}
+		f = finding{Cause: Cause{Kind: r.kind, Device: d.Device, Confidence: High}, readAt: d.readAt}
 		r.find(d, &f)
-		if f.clause == "" {
+		if f.clause == nil {
 			continue
 		}
 		clause := f.tell(d, d.name)
@@ -191,8 +149,8 @@ func (d *device) explain() DeviceAnswer {
 	out.Sentence = sentence(clauses...)
 	if len(out.Causes) > 0 {
 		out.Layers = d.layers(&first, out.Causes[1:])
-		out.quiet = first.Kind == Idle && first.Case == "idle" && !(d.util >= strong) && !(d.fan >= 45)
-		out.hasFan = has(d.fan)
+		out.quiet = first.Kind == Idle && first.Case == caseIdle && !(d.util >= strong) && !(d.fan >= 45)
+		out.hasFan = present(d.fan)
 		out.off = d.fan == 0 && !(d.rpm > 0)
 		out.loud = d.State == gpu.StateOK && (d.fan >= fast || d.temp >= d.slowdown-10 || d.reasons&reasonsOfHeat != 0)
 	}
@@ -215,12 +173,12 @@ func (d *device) explain() DeviceAnswer {
 func (d *device) loudness() float64 {
 	const coolest, usualLimit = 30.0, 95.0
 	heat := 0.0
-	if has(d.temp) && !d.unified() {
-		limit := max(or(d.slowdown, usualLimit), coolest+1)
+	if present(d.temp) && !d.unified() {
+		limit := max(orElse(d.slowdown, usualLimit), coolest+1)
 		heat = min(max((d.temp-coolest)/(limit-coolest), 0), 1.2)
 	}
 	// Without fans: those of the chassis, which follow the heat.
-	score := 0.45*or(min(d.fan/100, 1.2), heat) + 0.35*heat + 0.2*or(min(d.load(), 1.2), 0)
+	score := 0.45*orElse(min(d.fan/100, 1.2), heat) + 0.35*heat + 0.2*orElse(min(d.load(), 1.2), 0)
 	switch {
 	case d.State == gpu.StateAsleep:
 		score -= 20

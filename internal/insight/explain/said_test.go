@@ -53,7 +53,7 @@ const (
 // A job is one process: it works in turns, from its beginning to its end.
 type job struct {
 	p                  gpu.Process
-	from, to           float64 // s
+	from, until        float64 // s
 	share, works, rest float64 // percent, s, s
 	graphics           bool
 }
@@ -77,7 +77,7 @@ func newCard(random *rand.Rand, index int, lasts float64, name func() string) *c
 	}
 	for range random.IntN(5) {
 		j := &job{from: lasts * (1.5*random.Float64() - 0.5), share: 100 * random.Float64(), works: 5 + 100*random.Float64(), graphics: random.IntN(4) == 0}
-		j.to = j.from + lasts*random.Float64()
+		j.until = j.from + lasts*random.Float64()
 		if random.IntN(2) == 0 {
 			j.rest = 60 * random.Float64()
 		}
@@ -86,10 +86,10 @@ func newCard(random *rand.Rand, index int, lasts float64, name func() string) *c
 		}
 		pid := 100 + 10*index + random.IntN(3)
 		if n := len(c.jobs); n > 0 && random.IntN(3) == 0 {
-			pid, j.from = c.jobs[n-1].p.PID, c.jobs[n-1].to+20*random.Float64() // the same pid again
-			j.to = j.from + lasts*random.Float64()
+			pid, j.from = c.jobs[n-1].p.PID, c.jobs[n-1].until+20*random.Float64() // the same pid again
+			j.until = j.from + lasts*random.Float64()
 		}
-		if slices.ContainsFunc(c.jobs, func(o *job) bool { return o.p.PID == pid && o.from < j.to && j.from < o.to }) {
+		if slices.ContainsFunc(c.jobs, func(o *job) bool { return o.p.PID == pid && o.from < j.until && j.from < o.until }) {
 			continue
 		}
 		j.p = gpu.Process{PID: pid, Type: gpu.TypeCompute, Memory: gpu.Of[gpu.Bytes](gpu.Bytes(random.IntN(8)) << 30), Facts: gpu.ProcessFacts{
@@ -110,7 +110,7 @@ func (c *card) read(t, step float64) gpu.Device {
 	util := 0.0
 	list := []gpu.Process{}
 	for _, j := range c.jobs {
-		if t < j.from || t >= j.to {
+		if t < j.from || t >= j.until {
 			continue
 		}
 		p := j.p
@@ -182,17 +182,17 @@ type watched struct {
 }
 
 // saw takes a reading in.
-func (w *watched) saw(d gpu.Device, at time.Time, broken bool) {
-	if n := len(w.times); n == 0 || broken || at.Sub(w.times[n-1]) > 2*time.Minute {
-		w.first, w.past, w.times, w.begun = at, nil, nil, map[string]time.Time{}
+func (w *watched) saw(d gpu.Device, now time.Time, broken bool) {
+	if n := len(w.times); n == 0 || broken || now.Sub(w.times[n-1]) > 2*time.Minute {
+		w.first, w.past, w.times, w.begun = now, nil, nil, map[string]time.Time{}
 	}
-	w.past, w.times = append(w.past, d), append(w.times, at)
+	w.past, w.times = append(w.past, d), append(w.times, now)
 	listed := map[string]bool{}
 	for _, p := range d.Processes.Or(nil) {
 		name := p.Facts.Name.Or("")
 		listed[name] = true
 		if w.begun[name].IsZero() {
-			w.begun[name] = at
+			w.begun[name] = now
 		}
 		w.ever[name] = fmt.Sprintf("pid %d, %s", p.PID, p.Facts.User.Or(""))
 	}
@@ -229,8 +229,8 @@ var (
 
 func spanOf(number, unit string) time.Duration {
 	n, _ := strconv.Atoi(number)
-	of := map[string]time.Duration{"s": time.Second, "min": time.Minute, "h": time.Hour, "days": 24 * time.Hour}[unit]
-	return time.Duration(n)*of - of/2 // as it was rounded
+	size := map[string]time.Duration{"s": time.Second, "min": time.Minute, "h": time.Hour, "days": 24 * time.Hour}[unit]
+	return time.Duration(n)*size - size/2 // as it was rounded
 }
 
 // reports reports whether a device reports a figure, as people are told it.
@@ -258,12 +258,12 @@ func (w *watched) busyTwice() bool {
 
 // wrong says what an answer about a device says that was not seen.
 func (w *watched) wrong(a *explain.DeviceAnswer) string {
-	d, at := &w.past[len(w.past)-1], w.times[len(w.times)-1]
+	d, now := &w.past[len(w.past)-1], w.times[len(w.times)-1]
 	listed := map[string]bool{}
 	for _, p := range d.Processes.Or(nil) {
 		listed[p.Facts.Name.Or("")] = true
 	}
-	seen := at.Sub(w.first)
+	seen := now.Sub(w.first)
 	figures := map[string]bool{} // what the evidence and the facts have
 	values := map[string][]float64{}
 	for _, f := range a.Facts {
@@ -326,7 +326,7 @@ func (w *watched) wrong(a *explain.DeviceAnswer) string {
 		if bad := w.unmeasuredRest(c); bad != "" {
 			return bad
 		}
-		if !c.Since.IsZero() && (c.Since.Before(w.first) || c.Since.After(at)) {
+		if !c.Since.IsZero() && (c.Since.Before(w.first) || c.Since.After(now)) {
 			return fmt.Sprintf("%s is since %v, and was watched since %v", c.ID, c.Since, w.first)
 		}
 		names := namesIn.FindAllString(c.Sentence, -1)
@@ -346,7 +346,7 @@ func (w *watched) wrong(a *explain.DeviceAnswer) string {
 					return name + " has not ended: " + c.Sentence
 				}
 			}
-			if lately := 56*time.Second + w.gap(); !w.fell(lately) && (c.Since.IsZero() || at.Sub(c.Since) > lately) {
+			if lately := 56*time.Second + w.gap(); !w.fell(lately) && (c.Since.IsZero() || now.Sub(c.Since) > lately) {
 				return "nothing falls: " + c.Sentence
 			}
 		}
@@ -365,17 +365,17 @@ func (w *watched) wrong(a *explain.DeviceAnswer) string {
 func (w *watched) unmeasuredRest(c *explain.Cause) string {
 	said := strings.Contains(c.Sentence, "at rest") || strings.Contains(c.Sentence, "idle draw")
 	for _, e := range c.Evidence {
-		of, is := strings.CutSuffix(e.Name, " at rest")
+		name, is := strings.CutSuffix(e.Name, " at rest")
 		if !is {
 			continue
 		}
 		said = false
 		v := e.Value.Or(math.NaN())
-		if of == "power" && float64(w.past[len(w.past)-1].IdleFloor.Or(-99)) == v {
+		if name == "power" && float64(w.past[len(w.past)-1].IdleFloor.Or(-99)) == v {
 			continue
 		}
 		if !slices.ContainsFunc(w.rest, func(d gpu.Device) bool {
-			switch of {
+			switch name {
 			case "temperature":
 				return math.Abs(float64(d.Thermal.GPU.Or(-99))-v) <= 1
 			case "power":
@@ -409,12 +409,12 @@ func badTogether(a *explain.Answer, seen []*watched) string {
 			figures[f.Text] = true
 		}
 	}
-	of := func(name string) bool {
+	worked := func(name string) bool {
 		return slices.ContainsFunc(seen, func(w *watched) bool { return !w.begun[name].IsZero() })
 	}
 	for _, text := range []string{a.Sentence, a.Headline, a.Rest} {
 		for _, name := range namesIn.FindAllString(text, -1) {
-			if !of(name) {
+			if !worked(name) {
 				return name + " was not there since the readings broke off: " + text
 			}
 		}
@@ -483,23 +483,23 @@ func TestNothingIsSaidThatWasNotSeen(t *testing.T) {
 			seen = append(seen, &watched{ever: map[string]string{}})
 		}
 		one, two := explain.NewHistory(), explain.NewHistory()
-		at, breaks := 0.0, 0
+		seconds, breaks := 0.0, 0
 		for range readings {
-			by := step * (0.8 + 0.4*random.Float64())
+			passed := step * (0.8 + 0.4*random.Float64())
 			if random.IntN(80) == 0 {
-				by = 30 + 300*random.Float64()
+				passed = 30 + 300*random.Float64()
 			}
 			broken := random.IntN(200) == 0
 			if broken {
 				breaks++
 			}
-			at += by
-			s := &gpu.Snapshot{Time: start.Add(time.Duration(at * 1e9)), Node: "desk", Breaks: breaks}
+			seconds += passed
+			s := &gpu.Snapshot{Time: start.Add(time.Duration(seconds * 1e9)), Node: "desk", Breaks: breaks}
 			if seed%3 == 0 {
 				s.Host = &gpu.Host{Fans: []gpu.HostFan{{Name: "case fan 2", RPM: gpu.Of(gpu.RPM(random.IntN(4000)))}}}
 			}
 			for i, c := range cards {
-				d := c.read(at, by)
+				d := c.read(seconds, passed)
 				seen[i].saw(d, s.Time, broken)
 				s.Devices = append(s.Devices, d)
 			}
@@ -525,7 +525,7 @@ func TestNothingIsSaidThatWasNotSeen(t *testing.T) {
 				}
 			}
 			if bad != "" {
-				t.Errorf("seed %d, after %.0f s: %s", seed, at, bad)
+				t.Errorf("seed %d, after %.0f s: %s", seed, seconds, bad)
 				failed++
 				break
 			}
@@ -548,28 +548,28 @@ func TestAFlickeringLoadIsToldCalmly(t *testing.T) {
 		c.jobs, c.hidden = nil, 0
 		c.frozen, c.stuck, c.mute, c.blind = math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)
 		level := 100 * random.Float64() * random.Float64()
-		j := &job{from: -600, to: 1e6, works: 1e9, p: process(100, "job1x", 0)}
+		j := &job{from: -600, until: 1e6, works: 1e9, p: process(100, "job1x", 0)}
 		c.jobs = []*job{j}
 		step := 1 + 9*random.Float64()
-		for at := -2000.0; at < 0; at += 10 { // it is as warm as it gets
+		for seconds := -2000.0; seconds < 0; seconds += 10 { // it is as warm as it gets
 			j.share = level
-			c.read(at+2000, 10)
+			c.read(seconds+2000, 10)
 		}
 		h := explain.NewHistory()
 		var kinds []explain.Kind
 		var changed []float64
-		for at := 0.0; at < 240; at += step {
+		for seconds := 0.0; seconds < 240; seconds += step {
 			j.share = min(max(level+6*random.Float64()-3, 0), 100)
-			d := c.read(at, step)
+			d := c.read(seconds, step)
 			d.Clocks = restingDevice().Clocks
 			if level >= 5 {
 				d.Clocks = made(working(50)).Clocks
 			}
-			s := &gpu.Snapshot{Time: start.Add(time.Duration(at * 1e9)), Node: "desk", Devices: []gpu.Device{d}}
+			s := &gpu.Snapshot{Time: start.Add(time.Duration(seconds * 1e9)), Node: "desk", Devices: []gpu.Device{d}}
 			a := h.Add(s)
 			kind := a.Devices[0].Causes[0].Kind
-			if n := len(kinds); n > 0 && kinds[n-1] != kind && (*faults || at > 60) {
-				changed = append(changed, at)
+			if n := len(kinds); n > 0 && kinds[n-1] != kind && (*faults || seconds > 60) {
+				changed = append(changed, seconds)
 			}
 			kinds = append(kinds, kind)
 		}

@@ -22,31 +22,31 @@ const maxStops = 6
 
 // learn takes a reading in, before it is the newest of the memory.
 func (s *stops) learn(d *device, m *memory) {
-	if !has(d.fan) || d.byHand() != "" {
+	if !present(d.fan) || d.byHand() != "" {
 		s.known = false
 		return
 	}
 	turns := d.fan > 0
-	if s.known && turns != s.turning && has(d.temp) && has(m.before) {
+	if s.known && turns != s.turning && present(d.temp) && present(m.before) {
 		// Between two readings: the temperature of that moment is between theirs.
-		to := &s.Ends
+		list := &s.Ends
 		if turns {
-			to = &s.Starts
+			list = &s.Starts
 		}
-		*to = append((*to)[max(0, len(*to)-maxStops+1):], (d.temp+m.before)/2)
+		*list = append((*list)[max(0, len(*list)-maxStops+1):], (d.temp+m.before)/2)
 	}
 	if !s.known || turns != s.turning {
-		s.since = d.at
+		s.since = d.readAt
 	}
 	s.known, s.turning = true, turns
 	// A speed counts as the least after it has stayed for half a minute in which nothing heated the device, or while the device got
 	// clearly cooler: else it is the speed that some heat asks for.
-	rests := !m.work.on && m.cooling == nil && d.doing != unknown && !d.isUp() && !m.rises()
-	cools := m.fanMost-d.temp >= 5 && d.fan < 60 && d.at.Sub(m.fanSince) >= pause && d.fan >= m.fanSpeed-1 && d.fan <= m.fanSpeed+1
+	rests := !m.work.active && m.cooling == nil && d.doing != unknown && !d.isUp() && !m.rises()
+	cools := m.fanMost-d.temp >= 5 && d.fan < 60 && d.readAt.Sub(m.fanSince) >= pause && d.fan >= m.fanSpeed-1 && d.fan <= m.fanSpeed+1
 	switch {
 	case !turns || s.held.IsZero() || d.fan < s.least-1 || d.fan > s.least+1 || !rests && !cools:
-		s.least, s.held = d.fan, d.at
-	case d.at.Sub(s.held) >= pause:
+		s.least, s.held = d.fan, d.readAt
+	case d.readAt.Sub(s.held) >= pause:
 		s.Least = optional(lowest(value(s.Least), s.least))
 	}
 }
@@ -55,11 +55,11 @@ func (s *stops) learn(d *device, m *memory) {
 func (s *stops) start() float64 { return middle(s.Starts) }
 func (s *stops) stop() float64  { return middle(s.Ends) }
 
-func middle(of []float64) float64 {
-	if len(of) == 0 {
+func middle(values []float64) float64 {
+	if len(values) == 0 {
 		return none
 	}
-	sorted := slices.Sorted(slices.Values(of))
+	sorted := slices.Sorted(slices.Values(values))
 	return sorted[len(sorted)/2]
 }
 

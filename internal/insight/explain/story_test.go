@@ -56,10 +56,10 @@ func reservedBy(pods ...string) func(*gpu.Device) {
 }
 
 // sampled are devices that were read at a time.
-func sampled(devices []gpu.Device, at time.Time) []gpu.Device {
+func sampled(devices []gpu.Device, now time.Time) []gpu.Device {
 	out := slices.Clone(devices)
 	for i := range out {
-		out[i].SampledAt = at
+		out[i].SampledAt = now
 	}
 	return out
 }
@@ -128,8 +128,8 @@ func TestStories(t *testing.T) {
 			d.Processes = gpu.Of(list)
 		}
 	}
-	hotter := func(by gpu.Celsius) func(*gpu.Device) {
-		return func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(d.Thermal.GPU.Or(0) + by) }
+	hotter := func(degrees gpu.Celsius) func(*gpu.Device) {
+		return func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(d.Thermal.GPU.Or(0) + degrees) }
 	}
 	mig := func(d *gpu.Device) {
 		d.Utilization.GPU, d.Modes.MIG = gpu.Absent[gpu.Percent](gpu.NotSupported), gpu.Of(true)
@@ -153,7 +153,7 @@ func TestStories(t *testing.T) {
 	row := func(changes ...func(*gpu.Device)) []gpu.Device { // four passive cards at the same work
 		var out []gpu.Device
 		for i := range 4 {
-			out = append(out, made(append([]func(*gpu.Device){at(i), working(98, python), passive}, changes...)...))
+			out = append(out, made(append([]func(*gpu.Device){indexed(i), working(98, python), passive}, changes...)...))
 		}
 		return out
 	}
@@ -414,7 +414,7 @@ func TestStories(t *testing.T) {
 		{"busy, at rest, and the driver gives one a share", []scene{during(minute, made()), during(5*time.Second, made(stuck, listing(1, python)))},
 			"GPU 0 (RTX 4090) is idle but for a moment at 100 %, 34 °C, 17 W of 450 W, fan off.",
 			"idle medium"},
-		{"another that only says it is busy is not at work", []scene{during(minute, made(), made(at(1))), during(5*time.Second, made(working(98, python)), made(at(1), stuck, listing(1, idler)))},
+		{"another that only says it is busy is not at work", []scene{during(minute, made(), made(indexed(1))), during(5*time.Second, made(working(98, python)), made(indexed(1), stuck, listing(1, idler)))},
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %.",
 			"work high"},
 		{"impossible power", []scene{during(minute, made(func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf[gpu.Watts](2000) }))},
@@ -426,9 +426,9 @@ func TestStories(t *testing.T) {
 		{"hidden processes", []scene{during(minute, made(working(98, stranger)))},
 			"A process (pid 7) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %.",
 			"work high, not_knowable high"},
-		{"it hangs", []scene{during(minute, made(working(98, python))), during(minute, in(gpu.StateNotAnswering, 0))},
+		{"it hangs", []scene{during(minute, made(working(98, python))), during(minute, deviceIn(gpu.StateNotAnswering, 0))},
 			"GPU 0 (RTX 4090) is not answering.", "not_answering high"},
-		{"it is back after a long time", []scene{during(minute, made()), during(minute, made(working(98, python))), during(10*minute, in(gpu.StateLost, 0)), during(10*time.Second, warm)},
+		{"it is back after a long time", []scene{during(minute, made()), during(minute, made(working(98, python))), during(10*minute, deviceIn(gpu.StateLost, 0)), during(10*time.Second, warm)},
 			"GPU 0 (RTX 4090) is warm without work (63 °C, 30 W of 450 W, fan at 48 %), and gpuwhy has not watched long enough to tell why.", "idle low"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -19,15 +19,15 @@ func (d *device) ways(first *finding) (out []Way) {
 	lower, lowers := d.lowerLimit()
 	lowers = lowers && (first.Kind == LimitedByHeat || first.Kind == Work && first.Advice == d.lessWork())
 	switch {
-	case command != "" && first.Kind == HeldAwake && first.Case == "persistence":
-		out = append(out, Way{"Let it rest", command})
-	case command != "" && (first.Kind == NeedsAction || first.Kind == HeldAwake && first.Case == "left behind"):
-		out = append(out, Way{"Reset it", command})
+	case command != "" && first.Kind == HeldAwake && first.Case == casePersistence:
+		out = append(out, Way{letItRest, command})
+	case command != "" && (first.Kind == NeedsAction || first.Kind == HeldAwake && first.Case == caseLeftBehind):
+		out = append(out, Way{resetIt, command})
 	case command != "":
 		if pids, kills := strings.CutPrefix(command, "sudo kill "); kills && first.Kind == Work {
-			out = append(out, Way{"Pause", "sudo kill -STOP " + pids})
+			out = append(out, Way{pauseIt, "sudo kill -STOP " + pids})
 		}
-		out = append(out, Way{"End", command})
+		out = append(out, Way{endIt, command})
 	case first.Kind == Work && lowers:
 		out = append(out, Way{d.endWork() + ".", ""})
 	case first.Advice != "":
@@ -35,11 +35,11 @@ func (d *device) ways(first *finding) (out []Way) {
 	}
 	switch {
 	case lowers && live:
-		out = append(out, Way{"Cap at " + withUnit(lower, "W"), "sudo nvidia-smi -i " + d.UUID + " -pl " + number(lower)})
+		out = append(out, Way{capAt(withUnit(lower, "W")), "sudo nvidia-smi -i " + d.UUID + " -pl " + number(lower)})
 	case lowers:
-		out = append(out, Way{"Or cap its power at " + withUnit(lower, "W") + ".", ""})
+		out = append(out, Way{orCapAt(withUnit(lower, "W")), ""})
 	case live && d.Vendor == gpu.NVIDIA && (first.Kind == Lost || first.Kind == NotAnswering):
-		out = append(out, Way{"See why", "sudo dmesg | grep -i xid"})
+		out = append(out, Way{seeWhy, "sudo dmesg | grep -i xid"})
 	}
 	return out
 }
@@ -53,7 +53,7 @@ func (d *device) lowerLimit() (watts float64, can bool) {
 // endWork says who is to be ended.
 func (d *device) endWork() string {
 	if len(d.culprits) > 0 && !gone(d.culprits[0]) && !d.hidden() {
-		return "End or pause " + ProcessName(d.culprits[0])
+		return endOrPause(ProcessName(d.culprits[0]))
 	}
-	return "End or pause the work"
+	return endOrPause("the work")
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,11 +29,11 @@ func work(d *device, f *finding) {
 		f.figure("busiest video engine", d.video, "%")
 	}
 	if d.m.work.bursts {
-		f.at = time.Time{}
+		f.readAt = time.Time{}
 		f.figure("mean utilization of four minutes", d.usually(), "%")
-		f.at = d.at
+		f.readAt = d.readAt
 	}
-	if d.m.work.on && !f.Since.IsZero() {
+	if d.m.work.active && !f.Since.IsZero() {
 		f.happened("work began", f.Since)
 	}
 	for _, p := range firsts(named, most) {
@@ -64,24 +65,24 @@ func (d *device) workSince() time.Time {
 // workLasts is how long the first culprit has worked, or the device where nobody is listed: "for 12 min", and after a pause "again
 // for 37 s, 24 min in all".
 func (d *device) workLasts() string {
-	since, of := d.workSince(), &d.m.work.spent
+	since, spent := d.workSince(), &d.m.work.spent
 	if len(d.culprits) > 0 {
 		if a := d.m.work.account(d.culprits[0]); a != nil {
-			of = &a.spent
+			spent = &a.spent
 		}
 	}
 	lasts := d.age(since)
-	switch now := d.age(of.resumed); {
-	case d.m.work.bursts, of.resumed.IsZero(), since.After(of.resumed) && of.worked <= lasts:
+	switch now := d.age(spent.resumed); {
+	case d.m.work.bursts, spent.resumed.IsZero(), since.After(spent.resumed) && spent.worked <= lasts:
 		return "for " + Span(lasts)
-	case since.After(of.resumed):
+	case since.After(spent.resumed):
 		now = lasts
 		fallthrough
 	default:
-		if of.worked < now+pausesFrom { // next to nothing was before the pause
+		if spent.worked < now+pausesFrom { // next to nothing was before the pause
 			return "for " + Span(now)
 		}
-		return "again for " + Span(now) + ", " + Span(of.worked) + " in all"
+		return againFor(Span(now), Span(spent.worked))
 	}
 }
 
@@ -98,69 +99,67 @@ func (d *device) unproven() bool {
 func (d *device) sayWork(f *finding) {
 	sure := d.blame()
 	if d.unproven() {
-		f.say(sure, "unproven", withUnit(d.util, "%"))
+		f.say(sure, unprovenWords(withUnit(d.util, "%")))
 		return
 	}
 	how := "busy"
 	recent := mean(d.m.within(pause/2), func(p point) float64 { return p.busy })
 	switch {
 	case d.m.work.bursts:
-		how += " in bursts"
-		if part := d.m.partAtWork(); has(part) {
-			how += ", " + withUnit(part, "%") + " of the time"
-			f.at = time.Time{}
-			f.figure("part of the time with work", part, "%").at = d.at
+		how += inBursts
+		if part := d.m.partAtWork(); present(part) {
+			how += partOfTime(withUnit(part, "%"))
+			f.readAt = time.Time{}
+			f.figure("part of the time with work", part, "%").readAt = d.readAt
 		}
 	case d.util >= idleBelow && !(d.video > d.util):
 		how += " at " + withUnit(d.util, "%")
 	case d.video >= idleBelow:
-		how += " with video at " + withUnit(d.video, "%")
+		how += withVideo(withUnit(d.video, "%"))
 	case recent >= 1:
-		how += " at about " + withUnit(recent, "%")
-		f.at = time.Time{}
-		f.figure("mean utilization of late", recent, "%").at = d.at
+		how += atAbout(withUnit(recent, "%"))
+		f.readAt = time.Time{}
+		f.figure("mean utilization of late", recent, "%").readAt = d.readAt
 	}
-	if lasts := d.age(d.workSince()); d.m.work.on && lasts >= time.Minute {
+	if lasts := d.age(d.workSince()); d.m.work.active && lasts >= time.Minute {
 		how += " " + d.workLasts()
 	}
 	switch {
 	case d.hidden() && len(d.culprits) > 0 && processShare(d.culprits[0]) >= idleBelow: // gone, says /proc
-		f.say(sure, "hidden", fmt.Sprintf("A process that gpuwhy can't see (pid %d)", d.culprits[0].PID), how)
+		f.say(sure, hiddenWorkWords(strconv.Itoa(d.culprits[0].PID), how))
 	case d.hidden():
-		d.sayNobody(f, sure, how, "no process that is listed explains it")
+		f.say(sure, d.nobody(how, noneListedExplains))
 	case len(d.culprits) > 0:
-		what := "processes"
-		switch {
+		switch who := d.who(ProcessName); {
 		case d.guessed():
-			what = "guessed"
+			f.say(sure, guessedWords(who, how))
 		case d.m.work.bursts:
-			what = "bursts"
+			f.say(sure, burstsWords(who, how))
+		case sure < High && processShare(d.culprits[0]) >= 1 && d.together()*2 < d.util:
+			f.say(sure, workWords(sure, who, how, withUnlisted))
+		default:
+			f.say(sure, workWords(sure, who, how, ""))
 		}
-		extra := ""
-		if share := processShare(d.culprits[0]); what == "processes" && sure < High && share >= 1 && d.together()*2 < d.util {
-			extra = ", together with work that is not listed"
-		}
-		f.say(sure, what, d.who(ProcessName), how, extra)
 	case d.between():
-		f.say(Medium, "comes back", how, ProcessName(&d.m.work.hottest().process))
+		f.say(Medium, comesBackWords(how, ProcessName(&d.m.work.hottest().process)))
 	default:
-		d.sayNobody(f, sure, how, "no process is listed that explains it")
+		f.say(sure, d.nobody(how, noneIsListed))
 	}
 }
 
-// sayNobody says that nobody can be named, and why.
-func (d *device) sayNobody(f *finding, sure Confidence, how, blame string) {
-	what := "nobody"
+// nobody says that nobody can be named, and why.
+func (d *device) nobody(how, blame string) wording {
+	words := nobodyWords
 	switch {
 	case d.ProcessesPartial.Or(false), d.ProcessesPartial.Quality() == gpu.NotPermitted:
-		what, blame = "unseen", "no process that gpuwhy may see explains it"
+		words, blame = unseenWorkWords, noneSeenExplains
 	case !d.Processes.Present():
-		blame = "the driver does not say which process it is"
+		blame = driverDoesNotSay
 	}
-	if by := d.reservedBy("it"); by != "" && len(d.culprits) == 0 {
-		blame += " (" + by + ")"
+	if pods := d.reservedBy("it"); pods != "" && len(d.culprits) == 0 {
+		blame += " (" + pods + ")"
 	}
-	f.say(sure, what, how, blame)
+	return words(how, blame)
 }
 
 // between reports whether a program that works in bursts, each with another pid, has just ended once more.
@@ -171,7 +170,7 @@ func (d *device) between() bool {
 // who names those who work: the first, its like, and the second where that has a good part too.
 func (d *device) who(name func(*gpu.Process) string) string {
 	named := d.named()
-	first, with := named[0], d.beside(named[0])
+	first, partners := named[0], d.partners(named[0])
 	like, text := 0, name(first)
 	for _, p := range named[1:] {
 		if alike(p, first) {
@@ -181,18 +180,18 @@ func (d *device) who(name func(*gpu.Process) string) string {
 	rest := len(named) - 1 - like
 	switch {
 	case like > 0:
-		text += " with " + Plural(like, "more like it", "more like it")
-	case len(with) > 0:
-		text += " together with " + name(with[0])
+		text += moreLikeIt(like)
+	case len(partners) > 0:
+		text += togetherWith(name(partners[0]))
 		if rest--; rest > 0 {
-			return text + " and " + Plural(rest, "other process", "other processes")
+			return text + andOthers(rest)
 		}
 	}
 	return text + others(rest)
 }
 
 // beside are those at work that run something else than the first, and do a good part too.
-func (d *device) beside(first *gpu.Process) []*gpu.Process {
+func (d *device) partners(first *gpu.Process) []*gpu.Process {
 	return slices.DeleteFunc(slices.Clone(d.named()[1:]), func(p *gpu.Process) bool {
 		return alike(p, first) || d.part(p)*5 < d.part(first)*2
 	})
@@ -230,7 +229,7 @@ func (d *device) hidden() bool {
 	if d.m.work.account(first) == nil {
 		recent = d.util
 	}
-	return has(share) && recent >= 20 && d.together() < 0.2*recent && d.util >= 20 && d.accountShare(first) < 0.2*recent
+	return present(share) && recent >= 20 && d.together() < 0.2*recent && d.util >= 20 && d.accountShare(first) < 0.2*recent
 }
 
 // accountShare is what a process used of late.
@@ -249,7 +248,7 @@ func (d *device) named() []*gpu.Process {
 	d.worth = make([]*gpu.Process, 0, len(d.culprits))
 	least := max(idleBelow, 0.1*highest(processShare(d.culprits[0]), 0))
 	for i, p := range d.culprits {
-		if share := processShare(p); i == 0 || !has(share) || share >= least {
+		if share := processShare(p); i == 0 || !present(share) || share >= least {
 			d.worth = append(d.worth, p)
 		}
 	}
@@ -258,7 +257,7 @@ func (d *device) named() []*gpu.Process {
 
 // guessed reports whether only the power speaks for work.
 func (d *device) guessed() bool {
-	return !has(d.util) && !(d.video >= idleBelow) &&
+	return !present(d.util) && !(d.video >= idleBelow) &&
 		!slices.ContainsFunc(d.culprits, func(p *gpu.Process) bool { return processShare(p) >= idleBelow })
 }
 
@@ -279,7 +278,7 @@ func (d *device) blame() Confidence {
 		return Low
 	}
 	switch {
-	case has(processShare(d.culprits[0])) && share*2 >= busy && share >= 1 && !d.contradicted():
+	case present(processShare(d.culprits[0])) && share*2 >= busy && share >= 1 && !d.contradicted():
 		return High
 	case share >= 1, len(d.culprits) == 1:
 		return Medium
@@ -295,8 +294,7 @@ func (d *device) lessWork() string {
 	if !can {
 		return text + "."
 	}
-	return text + ". Or let it run with less heat and noise, and a little more slowly: nvidia-smi -i " +
-		nameOf(d.UUID) + " -pl " + number(lower) + ", as root."
+	return text + ". " + orLessPower(nameOf(d.UUID), number(lower))
 }
 
 // Culprits are those of the wanted processes that work, busiest first. Where none
@@ -374,14 +372,14 @@ func reserved(d *device, f *finding) {
 		f.figure("further reservations", float64(more), "")
 	}
 	f.figure("processes listed", float64(len(d.Processes.Or(nil))), "")
-	what, nothing := "one pod", "no process on it"
+	words, nothing := reservedWords, noProcessOnIt
 	if len(gpu.ReservingPods(list)) > 1 {
-		what = "pods"
+		words = reservedBySeveralWords
 	}
 	if lasts := d.age(d.m.unused); lasts >= time.Minute {
-		nothing = "had no process on it for " + Span(lasts)
+		nothing = noProcessFor(Span(lasts))
 	}
-	f.say(High, what, d.reservedBy(it), nothing)
+	f.say(High, words(d.reservedBy, nothing))
 }
 
 // reservedBy says which pods have reserved a device, or a part of it; empty for none, or not known.

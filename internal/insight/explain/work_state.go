@@ -21,7 +21,7 @@ const (
 // A stretch is the present stretch of work, or the last one. Work that comes and goes
 // is one stretch.
 type stretch struct {
-	on     bool
+	active bool
 	bursts bool      // it comes and goes
 	begun  time.Time // the first reading of it
 	last   time.Time // the newest reading with work
@@ -58,11 +58,11 @@ type spell struct {
 const pausesFrom = 15 * time.Second
 
 // goOn adds a reading with work to a spell. last is the reading with work before, and since the time since the newest reading.
-func (s *spell) goOn(at, last time.Time, since time.Duration) {
-	switch between := at.Sub(last); {
+func (s *spell) goOn(now, last time.Time, since time.Duration) {
+	switch between := now.Sub(last); {
 	case last.IsZero() || between <= 0:
 	case between-since > pausesFrom:
-		s.resumed = at
+		s.resumed = now
 	default:
 		s.worked += between
 	}
@@ -111,29 +111,29 @@ func (m *memory) follow(d *device, active bool, since time.Duration) {
 		m.credit(d, since)
 	}
 	switch {
-	case active && w.on:
-		w.spent.goOn(m.at, w.last, since)
-		w.last = m.at
+	case active && w.active:
+		w.spent.goOn(m.readAt, w.last, since)
+		w.last = m.readAt
 	case active && (m.begins(d) || m.goesOn() || w.bursts):
-		if w.ended.IsZero() || m.at.Sub(w.ended) >= pause {
+		if w.ended.IsZero() || m.readAt.Sub(w.ended) >= pause {
 			w.begun, w.startTemp = m.firstActive(), m.before
 		}
-		w.spent.goOn(m.at, w.last, since)
-		w.on, w.last, m.looked = true, m.at, false
-	case w.on && w.bursts && !m.allGone(d) && m.stirs(d):
-		w.stirs = m.at
-	case w.on && m.isOver(d):
-		w.on, w.ended = false, m.firstRest()
+		w.spent.goOn(m.readAt, w.last, since)
+		w.active, w.last, m.looked = true, m.readAt, false
+	case w.active && w.bursts && !m.allGone(d) && m.stirs(d):
+		w.stirs = m.readAt
+	case w.active && m.isOver(d):
+		w.active, w.ended = false, m.firstRest()
 		if w.stirs.After(w.ended) {
 			w.ended = w.stirs
 		}
 	}
 	w.peakTemp, w.peakPower = highest(d.temp, w.peakTemp-0.02*since.Seconds()), highest(d.power, w.peakPower*wear)
-	if w.on && active {
+	if w.active && active {
 		w.endTemp, w.endFan = d.temp, d.fan
 	}
 	for i := 0; i < len(w.accounts); {
-		if m.at.Sub(w.accounts[i].last) > longestCooling {
+		if m.readAt.Sub(w.accounts[i].last) > longestCooling {
 			w.accounts = slices.Delete(w.accounts, i, i+1)
 		} else {
 			i++
@@ -144,21 +144,21 @@ func (m *memory) follow(d *device, active bool, since time.Duration) {
 // begins reports whether one reading is enough to see that work begins: the power shows it too.
 func (m *memory) begins(d *device) bool {
 	first := len(m.trail) == 1
-	if !has(d.util) || first && (d.contradicted() || !d.hidden() && len(d.culprits) > 0) {
+	if !present(d.util) || first && (d.contradicted() || !d.hidden() && len(d.culprits) > 0) {
 		return true
 	}
 	if m.blip() {
 		return false
 	}
-	if highest(d.util, d.video) < strong || d.load() <= 0.35 && !(first && !has(d.load())) {
+	if highest(d.util, d.video) < strong || d.load() <= 0.35 && !(first && !present(d.load())) {
 		return false
 	}
 	if d.load() > 0.6 {
 		return true
 	}
 	// Those who worked a moment ago may only go on for one more reading.
-	again := func(p *gpu.Process) bool { a := m.work.account(p); return a != nil && a.begun.Before(m.at) }
-	return m.work.ended.IsZero() || m.at.Sub(m.work.ended) > trailed/2 || !slices.ContainsFunc(d.culprits, again)
+	again := func(p *gpu.Process) bool { a := m.work.account(p); return a != nil && a.begun.Before(m.readAt) }
+	return m.work.ended.IsZero() || m.readAt.Sub(m.work.ended) > trailed/2 || !slices.ContainsFunc(d.culprits, again)
 }
 
 // works reports whether a reading shows work that is worth a word. A desktop draws its windows
@@ -170,7 +170,7 @@ func (m *memory) works(d *device) bool {
 		return false
 	}
 	switch {
-	case !has(d.util):
+	case !present(d.util):
 		return true
 	case !m.heats(d) && !(d.unified() && busy >= 2*strong): // whatever the counter says: that is about the counter
 		return d.contradicted() && !slices.ContainsFunc(d.Processes.Or(nil), func(p gpu.Process) bool { return processShare(&p) >= idleBelow })
@@ -190,10 +190,10 @@ func (m *memory) works(d *device) bool {
 // heats reports whether a device draws more than at rest: else whatever goes on in it heats nothing. Its draw at rest wanders by a watt
 // or two, so that the mean of some seconds counts, and work that goes on needs less to be work still than it needed to begin.
 func (m *memory) heats(d *device) bool {
-	if !has(d.idleWatts) {
+	if !present(d.idleWatts) {
 		most := 0.12 // of its limit, at slow clocks
 		switch {
-		case m.work.on:
+		case m.work.active:
 			most = 0.08
 		case d.state >= 8: // the state of rest, in which no clock does much
 			most = 0.25
@@ -201,17 +201,17 @@ func (m *memory) heats(d *device) bool {
 		return !(d.slow() && !(d.speed() >= 0.6) && d.load() <= most)
 	}
 	some := min(3, 0.3*d.idleWatts)
-	if !has(d.power) || d.power > 1.5*d.idleWatts+4*some {
+	if !present(d.power) || d.power > 1.5*d.idleWatts+4*some {
 		return true
 	}
 	line := 1.2*d.idleWatts + some
-	if m.work.on {
+	if m.work.active {
 		line = 1.1*d.idleWatts + 0.6*some
 	}
 	sum, n := d.power, 1.0
-	of := m.within(settling)
-	for i := range of {
-		if v := of[i].power; has(v) {
+	recent := m.within(settling)
+	for i := range recent {
+		if v := recent[i].power; present(v) {
 			sum, n = sum+min(v, 1.5*d.idleWatts+4*some), n+1
 		}
 	}
@@ -222,9 +222,9 @@ func (m *memory) heats(d *device) bool {
 // than it did at its least of late.
 func (m *memory) stirs(d *device) bool {
 	least := none
-	of := m.within(trailed / 2)
-	for i := range of {
-		least = lowest(least, of[i].power)
+	recent := m.within(trailed / 2)
+	for i := range recent {
+		least = lowest(least, recent[i].power)
 	}
 	return d.power > 1.25*least+5
 }
@@ -241,16 +241,16 @@ func (m *memory) worksALittle(d *device, busy float64) bool {
 
 // littleWork reports whether work goes on that was never more than a little.
 func (m *memory) littleWork() bool {
-	return m.work.on && !slices.ContainsFunc(m.trail, func(p point) bool { return p.busy >= 2*strong })
+	return m.work.active && !slices.ContainsFunc(m.trail, func(p point) bool { return p.busy >= 2*strong })
 }
 
 // usual is the mean of a while with this reading. What was strong before says nothing about a little now; where
 // nothing else was, the reading must be twice what it may be.
 func (m *memory) usual(busy float64, last time.Duration) float64 {
 	sum, n := busy, 1.0
-	of := m.within(last)
-	for i := range of {
-		if v := of[i].busy; v < strong {
+	recent := m.within(last)
+	for i := range recent {
+		if v := recent[i].busy; v < strong {
 			sum, n = sum+v, n+1
 		}
 	}
@@ -262,14 +262,14 @@ func (m *memory) usual(busy float64, last time.Duration) float64 {
 
 // goesOn reports whether the readings before this one showed work too, for two seconds at least.
 func (m *memory) goesOn() bool {
-	return !m.active.IsZero() && m.at.Sub(m.active) >= 2*time.Second && !m.blip()
+	return !m.active.IsZero() && m.readAt.Sub(m.active) >= 2*time.Second && !m.blip()
 }
 
 // blip reports whether work has just begun on a device that a program has kept awake for a while which has worked before: a loaded model
 // answers a question now and then, and two seconds of that change nothing of what there is to say.
 func (m *memory) blip() bool {
 	const short = 4 * time.Second
-	if m.work.on || m.work.ended.IsZero() || m.awake.IsZero() || m.at.Sub(m.awake) < settling || m.at.Sub(m.firstActive()) >= short {
+	if m.work.active || m.work.ended.IsZero() || m.awake.IsZero() || m.readAt.Sub(m.awake) < settling || m.readAt.Sub(m.firstActive()) >= short {
 		return false
 	}
 	a := m.work.account(&m.holder)
@@ -282,30 +282,30 @@ func (m *memory) firstActive() time.Time {
 	for i > 0 && m.trail[i-1].active {
 		i--
 	}
-	return m.trail[max(i, 0)].at
+	return m.trail[max(i, 0)].time
 }
 
 // firstRest is the first reading after the last work.
 func (m *memory) firstRest() time.Time {
-	at := m.at
+	first := m.readAt
 	for i := len(m.trail) - 1; i >= 0 && !m.trail[i].active; i-- {
-		at = m.trail[i].at
+		first = m.trail[i].time
 	}
-	return at
+	return first
 }
 
 // isOver reports whether work has ended, and does not pause.
 func (m *memory) isOver(d *device) bool {
 	w := &m.work
-	rests := m.at.Sub(w.newest())
+	rests := m.readAt.Sub(w.newest())
 	switch {
 	case m.allGone(d):
 		return true
-	case !w.bursts && m.littleWork() && m.at.Sub(w.begun) > pause && m.drawsYet(d): // it was told after it had gone on for a while, too
-		return m.at.Sub(m.firstRest()) >= 2*restsAfter
+	case !w.bursts && m.littleWork() && m.readAt.Sub(w.begun) > pause && m.drawsYet(d): // it was told after it had gone on for a while, too
+		return m.readAt.Sub(m.firstRest()) >= 2*restsAfter
 	case !w.bursts:
-		return m.at.Sub(m.firstRest()) >= restsAfter
-	case has(d.idleWatts) && d.power <= 1.3*d.idleWatts+8:
+		return m.readAt.Sub(m.firstRest()) >= restsAfter
+	case present(d.idleWatts) && d.power <= 1.3*d.idleWatts+8:
 		return rests >= 2*restsAfter // nothing keeps it warm between two bursts
 	default:
 		return rests > min(max(2*restsAfter, m.longestPause()*2), longPause)
@@ -359,12 +359,12 @@ func (m *memory) allGone(d *device) bool {
 
 // partAtWork is in how many percent of the readings since the first with work, of the trail's, somebody worked.
 func (m *memory) partAtWork() float64 {
-	from := slices.IndexFunc(m.trail, func(p point) bool { return p.active })
-	if from < 0 {
+	first := slices.IndexFunc(m.trail, func(p point) bool { return p.active })
+	if first < 0 {
 		return none
 	}
-	worked := len(those(m.trail[from:], func(p *point) bool { return p.active }))
-	return 100 * float64(worked) / float64(len(m.trail)-from)
+	worked := len(those(m.trail[first:], func(p *point) bool { return p.active }))
+	return 100 * float64(worked) / float64(len(m.trail)-first)
 }
 
 // comesBack reports whether a program works that ends and begins again with another pid, as tests do.
@@ -373,7 +373,7 @@ func (m *memory) comesBack() bool {
 	if h := m.work.hottest(); h != nil {
 		for i := range m.work.accounts {
 			p := &m.work.accounts[i].process
-			if p.PID != h.process.PID && alike(p, &h.process) && m.at.Sub(m.work.accounts[i].last) <= trailed {
+			if p.PID != h.process.PID && alike(p, &h.process) && m.readAt.Sub(m.work.accounts[i].last) <= trailed {
 				again++
 			}
 		}
@@ -389,10 +389,10 @@ func alike(a, b *gpu.Process) bool {
 
 // comesAndGoes reports whether the trail has pauses between work that are no chance.
 func (m *memory) comesAndGoes(d *device) bool {
-	if m.trail[len(m.trail)-1].active && m.at.Sub(m.firstActive()) >= max(steady*3/4, m.longestPause()*3/2) {
+	if m.trail[len(m.trail)-1].active && m.readAt.Sub(m.firstActive()) >= max(steady*3/4, m.longestPause()*3/2) {
 		return false // it goes on for longer than any pause was
 	}
-	if m.work.bursts && m.work.on && m.at.Sub(m.work.newest()) <= longPause {
+	if m.work.bursts && m.work.active && m.readAt.Sub(m.work.newest()) <= longPause {
 		return true
 	}
 	pauses, rested, worked, resting := 0, 0, 0, 0
@@ -428,12 +428,12 @@ func (m *memory) longestPause() (longest time.Duration) {
 		p := &m.trail[i]
 		switch {
 		case p.active && worked && !rested.IsZero():
-			longest = max(longest, p.at.Sub(rested))
+			longest = max(longest, p.time.Sub(rested))
 			rested = time.Time{}
 		case p.active:
 			worked, rested = true, time.Time{}
 		case rested.IsZero():
-			rested = p.at
+			rested = p.time
 		}
 	}
 	return longest
@@ -446,7 +446,7 @@ func (m *memory) credit(d *device, since time.Duration) {
 	for _, p := range d.culprits {
 		sum += highest(d.shareOf(p), 0) + 0.1
 	}
-	watts := highest(d.power-or(d.idleWatts, 0), 1)
+	watts := highest(d.power-orElse(d.idleWatts, 0), 1)
 	heat := watts * max(since.Seconds(), 0.1)
 	hidden, pauses := d.hidden(), m.longestPause()
 	listed := 0.0 // the part of the heat that those make who are seen
@@ -455,23 +455,23 @@ func (m *memory) credit(d *device, since time.Duration) {
 		if hidden && share < idleBelow {
 			continue
 		}
-		part := (share + 0.1) / max(sum, or(d.util, 0))
+		part := (share + 0.1) / max(sum, orElse(d.util, 0))
 		a := w.account(p)
 		if a == nil {
 			if len(w.accounts) < maxAccounts {
 				w.accounts = append(w.accounts, account{})
 				a = &w.accounts[len(w.accounts)-1]
-			} else if a = w.coolest(); a.last.Equal(m.at) || a.heat > part*heat {
+			} else if a = w.coolest(); a.last.Equal(m.readAt) || a.heat > part*heat {
 				continue // those who do more are enough to know
 			}
 			*a = account{process: *p, begun: m.firstShare(p), share: share, watts: part * watts}
-			a.spent.worked = m.at.Sub(a.begun)
-		} else if longest := max(pause, min(pauses*3/2, longPause)); m.at.Sub(a.last) >= longest || !w.bursts && m.at.Sub(a.last)-since >= pause {
-			a.begun = m.at
+			a.spent.worked = m.readAt.Sub(a.begun)
+		} else if longest := max(pause, min(pauses*3/2, longPause)); m.readAt.Sub(a.last) >= longest || !w.bursts && m.readAt.Sub(a.last)-since >= pause {
+			a.begun = m.readAt
 		}
-		a.spent.goOn(m.at, a.last, since)
-		a.process, a.last = *p, m.at
-		if !m.moved.IsZero() && m.at.Sub(m.moved) <= gap {
+		a.spent.goOn(m.readAt, a.last, since)
+		a.process, a.last = *p, m.readAt
+		if !m.moved.IsZero() && m.readAt.Sub(m.moved) <= gap {
 			a.forgetStart()
 		}
 		if since > 0 {
@@ -492,11 +492,11 @@ func (m *memory) credit(d *device, since time.Duration) {
 // has to go on before it counts. Nobody else worked in those readings.
 func (m *memory) firstShare(p *gpu.Process) time.Time {
 	started, known := p.Facts.Started.Get()
-	at := m.at
-	for i := len(m.trail) - 2; known && i >= 0 && m.trail[i].busy >= idleBelow && !m.trail[i].active && !m.trail[i].at.Before(started); i-- {
-		at = m.trail[i].at
+	first := m.readAt
+	for i := len(m.trail) - 2; known && i >= 0 && m.trail[i].busy >= idleBelow && !m.trail[i].active && !m.trail[i].time.Before(started); i-- {
+		first = m.trail[i].time
 	}
-	return at
+	return first
 }
 
 // coolest is the account with the least heat.
@@ -534,24 +534,24 @@ func (w *stretch) hottest() *account {
 
 // lately are those on the list who work, or did until a short while ago, the one with the most of it first.
 func (m *memory) lately(d *device) []*gpu.Process {
-	type at struct {
+	type candidate struct {
 		p *gpu.Process
 		a *account
 		i int
 	}
-	var found []at
+	var found []candidate
 	told := false // somebody does a part that is worth a word
 	list := d.Processes.Or(nil)
 	for i := range list {
 		if a := m.work.account(&list[i]); a != nil && m.work.last.Sub(a.last) <= longPause {
-			found = append(found, at{&list[i], a, i})
+			found = append(found, candidate{&list[i], a, i})
 			told = told || a.share >= 1
 		}
 	}
 	if !told && len(d.culprits) > 0 && (!m.work.bursts || m.work.hottest() == nil) { // between two bursts no share is left
 		return d.culprits
 	}
-	slices.SortFunc(found, func(x, y at) int {
+	slices.SortFunc(found, func(x, y candidate) int {
 		return cmp.Or(cmp.Compare(y.a.share, x.a.share), cmp.Compare(y.a.heat, x.a.heat), x.i-y.i)
 	})
 	out := make([]*gpu.Process, len(found))

@@ -87,22 +87,18 @@ func driverError(d *device, f *finding) {
 	case !ok && waits == "":
 		return
 	case !ok:
-		f.say(High, "memory", waits)
-		f.Advice = try
+		f.say(High, brokenMemoryWords(waits, try))
 		f.fact("memory", waits)
 		return
 	}
 	f.minor = waits == "" // it is no reason for heat
-	f.say(High, "now", newest.what)
-	if waits != "" {
-		f.clause += ", and has " + waits
-		f.fact("memory", waits)
-	}
-	f.Since, f.Advice = newest.last, newest.try
+	f.say(High, driverErrorWords(newest.what, waits, newest.try))
+	f.fact("memory", waits)
+	f.Since = newest.last
 	f.fact(newest.fact, newest.what)
 	f.fact("count", fmt.Sprint(newest.count))
-	if by := newest.culprit; by.PID != 0 {
-		f.fact("process", textOf(cmp.Or(by.Name, fmt.Sprint(by.PID))))
+	if culprit := newest.culprit; culprit.PID != 0 {
+		f.fact("process", textOf(cmp.Or(culprit.Name, fmt.Sprint(culprit.PID))))
 	}
 	f.happened("last", newest.last)
 }
