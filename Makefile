@@ -50,7 +50,7 @@ looks: needs-chromium ## take pictures of every state of the pages, at four widt
 # each other: tests that compute and tests that wait for other processes share the cores well.
 CORES   := $(shell getconf _NPROCESSORS_ONLN)
 TWICE   := $(shell expr 2 '*' $(CORES))
-FILES    = $(shell grep -rlE --include='*_test.go' '^(//go:build !race|.*"pgregory.net/rapid")$$' cmd deploy gpu hub internal sampler static views)
+FILES    = $(shell grep -rlE --include='*_test.go' '^(//go:build !race|.*"pgregory.net/rapid")$$' $(filter-out bin/ tools/,$(wildcard */)))
 PLAIN    = $(sort $(dir $(FILES)))
 empty   :=
 ONLY     = ^($(subst $(empty) $(empty),|,$(sort $(shell grep -hoE '^func (Test|Fuzz|Example)[A-Za-z0-9_]+' $(FILES) | cut -c6-))))$$

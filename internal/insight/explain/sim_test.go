@@ -3,7 +3,6 @@
 package explain_test
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -16,8 +15,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew; their diff is the review")
 
 // simulated feeds what a simulated machine reports, every five seconds for a
 // time, and calls see with each answer.
@@ -110,7 +107,7 @@ func TestHalfAnHourOfAServer(t *testing.T) {
 
 func golden(t *testing.T, path, got string) {
 	t.Helper()
-	if *update {
+	if *explain.Update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,9 @@ import (
 	"testing"
 )
 
+// Update is for the tests outside of the package as well.
+var Update = flag.Bool("update", false, "write the golden files anew; their diff is the review")
+
 // Every sentence of words.go with example values: what a change of words changes, testdata/words.golden.txt shows.
 func TestWords(t *testing.T) {
 	const (
@@ -193,7 +196,7 @@ func TestWords(t *testing.T) {
 	}
 	parts(t, &b)
 	calledIn(t, b.String())
-	if flag.Lookup("update").Value.String() == "true" { // see sim_test.go
+	if *Update {
 		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
