@@ -55,7 +55,7 @@ func TestErrorsInTheKernelLog(t *testing.T) {
 	k := newKernel(t)
 	p := start(t, lib.Env(), "--interval=1h", "--kernel-log="+k.path)
 	v := p.dial()
-	first := v.await("both answer, and the log was read", func(u contract.Update) bool {
+	first := p.reads("both answer, and the log was read", func(u contract.Update) bool {
 		return u.Answering == 2 && u.GPUs[0].Health.XIDs != nil && u.GPUs[1].Health.XIDs != nil
 	})
 	if h := &first.GPUs[0].Health; len(h.XIDs) != 0 || h.Faults == nil || len(h.Faults) != 0 {

@@ -122,7 +122,7 @@ func TestEventsOfTheLiveDashboard(t *testing.T) {
 	if status.Interval != 3600 || status.AlertThreshold != 50 || status.Version == "" || status.Node == "" {
 		t.Errorf("gpu_status: %+v", status)
 	}
-	first := p.await("the only reading of this hour", func(u contract.Update) bool { return u.Answering == 1 })
+	first := p.reads("the only reading of this hour", func(u contract.Update) bool { return u.Answering == 1 })
 	m.GPU(0).Set(fakenvml.Temperature, 77)
 	if u := v.request("a1"); u.Seq <= first.Seq || value(t, "temperature", u.GPUs[0].Temperature.GPU) != 77 {
 		t.Errorf("the reply is reading %d, after %d: %v", u.Seq, first.Seq, u.GPUs[0].Temperature.GPU)
@@ -340,7 +340,7 @@ func TestTheLastMinutesSurviveARestart(t *testing.T) {
 	}
 	m.GPU(0).Set(fakenvml.Temperature, 42)
 	p = start(t, lib.Env(), "--interval=1h", "--state-dir="+dir)
-	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
+	p.reads("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 	var recent contract.Recent
 	p.get("/api/gpu/recent", &recent)
 	if len(recent.GPUs) != 1 || !slices.ContainsFunc(recent.GPUs[0].Values["temperature_celsius"], func(v contract.Int) bool {

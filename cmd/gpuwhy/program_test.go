@@ -267,6 +267,17 @@ func (p *program) await(what string, condition func(contract.Update) bool) contr
 	return v.await(what, condition)
 }
 
+// reads waits for a condition of the newest reading, and returns it. Where the next reading is an hour away, a viewer may come after the
+// one that it waits for.
+func (p *program) reads(what string, condition func(contract.Update) bool) (u contract.Update) {
+	p.t.Helper()
+	testkit.Until(p.t, what, func() bool {
+		u = contract.Update{}
+		return p.get("/api/gpu/metrics", &u) == http.StatusOK && condition(u)
+	}, func() any { return u })
+	return u
+}
+
 // viewer is a client of /ws. It takes each message at once, as a page does: the hub drops viewers that don't.
 type viewer struct {
 	t      testing.TB

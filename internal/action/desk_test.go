@@ -48,7 +48,7 @@ func nudging(b *book) *action.Desk {
 	d := action.NewDesk(b,
 		action.Action{
 			ID: "nudge", Needs: auth.Operate, Target: action.Node, Remote: true, Node: func(c *action.Call) string { return c.Target },
-			Func: action.Takes(func(_ context.Context, c *action.Call, args how) (any, error) {
+			Func: action.Takes(func(_ context.Context, _ *action.Call, args how) (any, error) {
 				if args.Hard {
 					return nil, busy
 				}

@@ -241,7 +241,7 @@ func eachAlert(ids []string, do func(id string) error) error {
 		switch err := do(id); {
 		case err == nil:
 			done++
-		case refusal(err) != unknown:
+		case !errors.Is(refusal(err), unknown):
 			return err
 		}
 	}

@@ -84,7 +84,7 @@ func hub(t *testing.T) (*program, *fleet) {
 // report has the programs of nodes tell the hub what stands.
 func (f *fleet) report(h *program) {
 	for node, p := range f.nodes {
-		h.Book.Take(node, p.Book.Engine.Report(node, start))
+		h.Book.Take(node, p.Book.Report(node, start))
 	}
 }
 
@@ -184,7 +184,7 @@ func TestSilencesOfOtherPrograms(t *testing.T) {
 	}
 	f.report(h)
 	silence(all) // the report of a node may lack it still
-	h.Book.Take("two", f.nodes["two"].Book.Engine.Report("two", start))
+	h.Book.Take("two", f.nodes["two"].Book.Report("two", start))
 	if _, err := h.do("endSilence", f.nodes["two"].Book.Engine.Silences(start)[0].ID, nil); err != nil || !slices.Equal(inForce(), []int{0, 0, 0}) {
 		t.Errorf("a silence that one node has not reported yet: %d, %v", inForce(), err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/strictjson"
 )
 
-// actionRoutes are the addresses of the actions on a kind of target, in their order. Of neighbours that have a twin for forms, the
+// actionRoutes are the addresses of the actions on a kind of target, in their order. Of neighbors that have a twin for forms, the
 // twins stand together after all of them.
 func (s *Server) actionRoutes(is func(action.Kind) bool) (routes []route) {
 	var twins []route

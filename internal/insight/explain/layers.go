@@ -61,9 +61,13 @@ func ShortName(p *gpu.Process) string {
 	return name
 }
 
-// GPU, Fans and Who are the same at the beginning of a headline. The name of a process stays as it is.
-func (h *heading) GPU() string  { return capital(h.gpu) }
+// GPU is the device at the beginning of a headline.
+func (h *heading) GPU() string { return capital(h.gpu) }
+
+// Fans are the fans at the beginning of a headline.
 func (h *heading) Fans() string { return capital(h.fans) }
+
+// Who are those who work, at the beginning of a headline. The name of a process stays as it is.
 func (h *heading) Who() string {
 	if strings.HasPrefix(h.who, "a process") {
 		return capital(h.who)

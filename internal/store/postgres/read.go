@@ -134,11 +134,11 @@ func bound(t time.Time, without pgtype.InfinityModifier) pgtype.Timestamptz {
 // Devices lists devices.
 func (s *Store) Devices(ctx context.Context) (out []store.Device, err error) {
 	err = s.reading(ctx, func() error {
-		names := ""
+		var names strings.Builder
 		for i := range store.Devices.Fields {
-			names += "d." + quoted(store.Devices.Fields[i].Postgres) + ", "
+			names.WriteString("d." + quoted(store.Devices.Fields[i].Postgres) + ", ")
 		}
-		rows, err := s.asker(ctx).Query(ctx, "SELECT d.node, d.uuid, "+names+ends("least", "ASC")+", "+ends("greatest", "DESC")+" FROM devices d")
+		rows, err := s.asker(ctx).Query(ctx, "SELECT d.node, d.uuid, "+names.String()+ends("least", "ASC")+", "+ends("greatest", "DESC")+" FROM devices d")
 		if err != nil {
 			return err
 		}

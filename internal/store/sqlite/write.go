@@ -111,11 +111,11 @@ func (w *writer) device(d *store.Device) error {
 
 // updateDevice gives the device with an ID what is known of it.
 var updateDevice = func() string {
-	set := "ordinal = ?2"
+	set := []string{"ordinal = ?2"}
 	for i, c := range deviceTable.columns {
-		set += fmt.Sprintf(", %s = ?%d", c.name, i+3)
+		set = append(set, fmt.Sprintf("%s = ?%d", c.name, i+3))
 	}
-	return "UPDATE devices SET " + set + " WHERE id = ?1 AND (?2 = 0 OR ordinal <= ?2)"
+	return "UPDATE devices SET " + strings.Join(set, ", ") + " WHERE id = ?1 AND (?2 = 0 OR ordinal <= ?2)"
 }()
 
 // id is the ID of a device, which gets one where it has none.
