@@ -228,7 +228,7 @@ func (s *Shared) Holder(id string) string {
 
 // Covered are the nodes that report and that a silence is about.
 func (s *Shared) Covered(x *Silence) []string {
-	return s.nodesOf(func(node string, _ *Report) bool { return x.isOf(node) })
+	return s.nodesOf(func(node string, _ *Report) bool { return x.Covers(node) })
 }
 
 // Silenced are the nodes whose report has such a silence.

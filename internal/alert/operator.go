@@ -49,7 +49,10 @@ func (x *Silence) matches(a *Alert) bool {
 	return covers(x.Rule, a.Rule) && covers(x.Node, a.Device.Node) && covers(x.GPU, a.Device.UUID)
 }
 
-func (x Silence) isOf(node string) bool { return covers(x.Node, node) }
+// Covers reports whether the silence may be about alerts of a node.
+func (x Silence) Covers(node string) bool { return covers(x.Node, node) }
+
+func (x Silence) isOf(node string) bool { return x.Covers(node) }
 func (a Alert) isOf(node string) bool   { return a.Device.Node == node }
 
 // OfNode keeps the alerts of a node, or the silences that may cover them, in place;

@@ -553,6 +553,43 @@ func takenOut(t *testing.T) {
 	testkit.Until(t, "that it is back", func() bool { return hub.node("gpu-1") != nil })
 }
 
+// A silence of several machines, or of one whose name is written as a pattern, is in the report that hubs take of each.
+func TestSilencesInReports(t *testing.T) { natstest.Virtual(t, silencesInReports) }
+
+func silencesInReports(t *testing.T) {
+	s := natstest.InProcess(t)
+	hub, a := show(t, s, virtualClock()), start(t, s)
+	for _, node := range []string{"gpu-1", "gpu[2]"} {
+		a.lives(t, node, nil)
+		testkit.Until(t, node, func() bool { return hub.node(node) != nil })
+	}
+	silence := func(pattern string) {
+		if _, _, err := a.alerts.SilenceAll([]alert.Silence{{Node: pattern, Until: time.Now().Add(time.Hour)}}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pattern := range []string{"", "gpu-*", "gpu*", alert.Literally("gpu[2]")} {
+		silence(pattern)
+	}
+	reported := func(node string) (patterns []string) {
+		hub.mu.Lock()
+		defer hub.mu.Unlock()
+		if r := hub.alerts[node]; r != nil {
+			for _, x := range r.Silences {
+				patterns = append(patterns, x.Node)
+			}
+		}
+		slices.Sort(patterns)
+		return patterns
+	}
+	for node, want := range map[string][]string{"gpu-1": {"", "gpu*", "gpu-*"}, "gpu[2]": {"", "gpu*", alert.Literally("gpu[2]")}} {
+		testkit.Until(t, "the silences of "+node, func() bool { return slices.Equal(reported(node), want) })
+	}
+	if refused := hub.State().Refused; len(refused) != 0 {
+		t.Errorf("refused are %v", refused)
+	}
+}
+
 // A node says nothing of others: alerts of another, alerts of the future, and more messages than a machine has to say are refused.
 func TestHostileMachine(t *testing.T) { natstest.Virtual(t, hostileMachine) }
 

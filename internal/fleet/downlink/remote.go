@@ -256,8 +256,8 @@ func ofNode(report *alert.Report, node string) error {
 		}
 	}
 	for i := range report.Silences {
-		if of := report.Silences[i].Node; of != "" && of != node {
-			return fmt.Errorf("a silence is of another node, %.64q", of)
+		if x := &report.Silences[i]; !x.Covers(node) {
+			return fmt.Errorf("a silence is of another node, %.64q", x.Node)
 		}
 	}
 	return nil
