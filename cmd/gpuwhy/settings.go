@@ -123,9 +123,9 @@ var otherWords = map[string]string{
 }
 
 // unknownVariables says which variables look like settings and are none. others are names that settings mention.
-func unknownVariables(environ []string, app *kong.Application, others []string) (notes []string) {
+func unknownVariables(environ []string, others []string) (notes []string) {
 	var known []string
-	for _, leaf := range app.Leaves(false) {
+	for _, leaf := range grammar().Leaves(false) {
 		for _, flag := range leaf.Flags {
 			for _, name := range flag.Envs {
 				known = append(known, strings.TrimPrefix(name, variables))
@@ -154,7 +154,7 @@ func unknownVariables(environ []string, app *kong.Application, others []string) 
 
 // tellUnknown logs which variables are ignored.
 func (env *environment) tellUnknown(others []string) {
-	for _, note := range unknownVariables(os.Environ(), env.model, others) {
+	for _, note := range unknownVariables(os.Environ(), others) {
 		env.log.Warn("a variable is ignored", "why", note)
 	}
 }
