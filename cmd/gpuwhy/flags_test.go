@@ -226,3 +226,16 @@ func TestSettingsAreDocumented(t *testing.T) {
 		t.Errorf("%s is not what the program has: go test ./cmd/gpuwhy -run TestSettingsAreDocumented -update", name)
 	}
 }
+
+// An empty span of time, as a script has that sets no variable, is not the default: the answer would be about another time.
+func TestEmptySpanOfTime(t *testing.T) {
+	t.Setenv("GPUWHY_STATE_DIR", "none")
+	for _, args := range [][]string{{"past", ""}, {"sessions", ""}, {"history", "export", "causes", ""}} {
+		if err := checked(args...); err == nil || !strings.Contains(err.Error(), "the span of time is empty") {
+			t.Errorf("gpuwhy %q: %v", args, err)
+		}
+		if err := checked(args[:len(args)-1]...); err != nil {
+			t.Errorf("gpuwhy %q: %v", args[:len(args)-1], err)
+		}
+	}
+}
