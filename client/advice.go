@@ -53,7 +53,8 @@ func (c *Client) needsTLS() *gpu.Advice {
 	return &gpu.Advice{What: "what answers at " + c.Address() + " speaks HTTPS", Try: "write https:// instead of http://", Err: ErrForeign}
 }
 
-// follow follows an answer that leads to the same machine, also to its https.
+// follow follows an answer that leads to the same machine, also to its https. What changes something goes nowhere but where it was sent:
+// net/http would make a question of it, whose answer reads as if the change were made.
 func (c *Client) follow(next *http.Request, before []*http.Request) error {
 	elsewhere := &gpu.Advice{Try: "give an address of gpuwhy" + c.hint() + " that needs no sign-in, such as http://127.0.0.1:8003 on its own machine", Err: ErrForeign}
 	switch {
@@ -62,6 +63,10 @@ func (c *Client) follow(next *http.Request, before []*http.Request) error {
 		return elsewhere
 	case len(before) >= 10:
 		elsewhere.What = fmt.Sprintf("what answers at %s leads in a circle, as a sign-in without a browser does", c.Address())
+		return elsewhere
+	case next.Method != before[0].Method:
+		elsewhere.What = fmt.Sprintf("what answers at %s leads to %s, and changes nothing", c.Address(), next.URL.Redacted())
+		elsewhere.Try = "give the address" + c.hint() + " to which it leads"
 		return elsewhere
 	case next.URL.Scheme != "https" && before[0].URL.Scheme == "https":
 		next.Header.Del("Authorization")

@@ -147,12 +147,19 @@ func (c *Client) Copy(ctx context.Context, w io.Writer, r Request) error {
 		return err
 	}
 	defer answer.Body.Close()
-	kind, wanted := answer.Header.Get("Content-Type"), cmp.Or(r.Type, TypeJSON)
-	if answer.StatusCode/100 == 2 && (strings.HasPrefix(kind, wanted) || answer.StatusCode == http.StatusNoContent) {
-		_, err = io.Copy(w, answer.Body)
-		return err
+	if !r.answeredBy(answer) {
+		return c.instead(answer)
 	}
-	return c.instead(answer)
+	_, err = io.Copy(w, answer.Body)
+	return err
+}
+
+// answeredBy reports whether an answer is what was asked for. A question is answered by 200 alone: a network that one has to sign in to
+// answers everything with 204. A change may also be answered by what it has made, or by nothing.
+func (r *Request) answeredBy(answer *http.Response) bool {
+	code := answer.StatusCode
+	return code == http.StatusNoContent && !r.reads() ||
+		(code == http.StatusOK || code == http.StatusCreated && !r.reads()) && strings.HasPrefix(answer.Header.Get("Content-Type"), cmp.Or(r.Type, TypeJSON))
 }
 
 // instead is the error of an answer that is not what was asked for.

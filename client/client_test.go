@@ -223,3 +223,64 @@ func TestRequests(t *testing.T) {
 		t.Errorf("%s %v: %+v, %v", r.Method, r.URL, body, err)
 	}
 }
+
+// An answer with another status than that of the operation is none: nothing is taken for an empty table, and what was not changed not for
+// done.
+func TestStatusOfAnswers(t *testing.T) {
+	t.Parallel()
+	question, change := GetHistorySize().Request, EndSilence("a").Request
+	table := ListCauses(Span{}).Table()
+	for _, tt := range []struct {
+		request Request
+		status  int
+		kind    string
+		good    bool
+	}{
+		{question, http.StatusOK, "application/json; charset=utf-8", true},
+		{question, http.StatusNoContent, "", false},
+		{question, http.StatusCreated, TypeJSON, false},
+		{question, http.StatusOK, TypeCSV, false},
+		{table, http.StatusOK, TypeCSV, true},
+		{table, http.StatusNoContent, "", false},
+		{table, http.StatusPartialContent, TypeCSV, false},
+		{change, http.StatusOK, TypeJSON, true},
+		{change, http.StatusCreated, TypeJSON, true},
+		{change, http.StatusNoContent, "", true},
+		{change, http.StatusAccepted, TypeJSON, false},
+		{change, http.StatusOK, "text/html", false},
+	} {
+		c := ask(t, Options{Transport: transport(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: tt.status, Header: http.Header{"Content-Type": {tt.kind}}, Body: http.NoBody}, nil
+		})})
+		if err := c.Copy(t.Context(), io.Discard, tt.request); (err == nil) != tt.good || err != nil && !errors.Is(err, ErrForeign) {
+			t.Errorf("%s %s is answered by %d %q: %v", tt.request.Method, tt.request.Path, tt.status, tt.kind, err)
+		}
+	}
+}
+
+// A change that is led elsewhere, as from http to https, is not made, and that is an error.
+func TestChangesAreNotLedElsewhere(t *testing.T) {
+	t.Parallel()
+	for status, asked := range map[int]string{
+		http.StatusMovedPermanently: "leads to https://h/api/silences, and changes nothing", http.StatusFound: "and changes nothing", http.StatusSeeOther: "and changes nothing",
+		http.StatusTemporaryRedirect: "", http.StatusPermanentRedirect: "",
+	} {
+		c := ask(t, Options{Flag: "--url", Transport: transport(func(r *http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			if r.URL.Scheme == "http" {
+				http.Redirect(w, r, "https://h"+r.URL.Path, status)
+				return w.Result(), nil
+			}
+			w.Header().Set("Content-Type", TypeJSON)
+			fmt.Fprintf(w, `{"silence_id":%q}`, r.Method)
+			return w.Result(), nil
+		})})
+		made, err := Do(t.Context(), c, SilenceAlerts(SilenceRequest{}))
+		if asked == "" && (err != nil || made.ID != http.MethodPost) || asked != "" && (!errors.Is(err, ErrForeign) || !strings.Contains(fmt.Sprint(err), asked)) {
+			t.Errorf("%d: %+v, %v", status, made, err)
+		}
+		if _, err := Do(t.Context(), c, GetSilences()); err != nil { // a question goes where it is led
+			t.Errorf("%d: %v", status, err)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/coder/websocket"
 )
@@ -68,7 +67,7 @@ func (c *Client) Dial(ctx context.Context, node string) (*Stream, error) {
 	}
 	header := http.Header{}
 	c.authorize(header)
-	conn, answer, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(c.base, "http")+path, &websocket.DialOptions{HTTPClient: c.http(), HTTPHeader: header})
+	conn, answer, err := websocket.Dial(ctx, "ws"+c.base[len("http"):]+path, &websocket.DialOptions{HTTPClient: c.http(), HTTPHeader: header})
 	switch {
 	case err != nil && answer != nil: // with the beginning of its body
 		defer answer.Body.Close()

@@ -10,7 +10,6 @@ import (
 
 // client asks the gpuwhy at an address; if that is empty, the one that these settings are for.
 func (f *addressFlags) client(address string, o client.Options) (*client.Client, error) {
-	o.Flag = "--url"
 	c, err := client.New(cmp.Or(address, f.url()), o)
 	if err != nil {
 		return nil, usageError{err}

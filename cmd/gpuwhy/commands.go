@@ -67,7 +67,7 @@ func (c checkConfigCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range append(notes, unknownVariables(os.Environ(), env.model, variablesOf(file))...) {
+	for _, note := range append(notes, unknownVariables(os.Environ(), variablesOf(file))...) {
 		tell(env.stderr, errors.New(note))
 	}
 	enabled := 0

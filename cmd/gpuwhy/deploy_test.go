@@ -56,7 +56,7 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 		known[name] = true
 	}
 	for _, name := range []string{
-		"Dockerfile", "README.md", "docs/deploy.md", "docs/past.md", "docs/fleet.md", "deploy/compose.yaml", "deploy/gpuwhy.service", "deploy/gpuwhy-agent.service",
+		"Dockerfile", "README.md", "docs/commands.md", "docs/troubleshooting.md", "docs/deploy.md", "docs/past.md", "docs/fleet.md", "deploy/compose.yaml", "deploy/gpuwhy.service", "deploy/gpuwhy-agent.service",
 		"deploy/nginx/gpuwhy.conf", "deploy/nginx/gpuwhy-below.conf",
 	} {
 		text := readTop(t, name)

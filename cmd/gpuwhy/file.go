@@ -55,10 +55,10 @@ func (configFile) BeforeResolve(ctx *kong.Context, path *kong.Path) error {
 	return nil
 }
 
-// Validate refuses keys that no setting has. What serve takes are all settings.
-func (f *file) Validate(app *kong.Application) error {
+// Validate refuses keys that no setting has.
+func (f *file) Validate(*kong.Application) error {
 	known := map[string]bool{}
-	for _, flag := range child(app.Node, "serve").Flags {
+	for _, flag := range settings() {
 		known[flag.Name] = flag.Name != "config"
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.values)) {

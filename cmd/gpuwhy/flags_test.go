@@ -15,19 +15,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// grammar is the command line.
-func grammar(t *testing.T) *kong.Kong {
-	t.Helper()
-	parser, err := newParser(io.Discard, io.Discard, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parser
-}
-
 // checked parses a command line and checks what it sets.
-func checked(parser *kong.Kong, args ...string) error {
-	cmd, err := parse(parser, args)
+func checked(args ...string) error {
+	cmd, err := parse(args, io.Discard, io.Discard)
 	if err == nil {
 		err = cmd.check()
 	}
@@ -64,8 +54,7 @@ var anyValue = []string{"nvml-library", "nvidia-smi", "sysfs-root", "proc-root",
 // Each command refuses wrong values of all its flags: none of its groups is left unchecked.
 func TestEachCommandChecksItsFlags(t *testing.T) {
 	t.Setenv("GPUWHY_STATE_DIR", "none")
-	parser := grammar(t)
-	app := parser.Model
+	app := grammar()
 	for _, flag := range child(app.Node, "serve").Flags {
 		if _, wrong := wrongValues[flag.Name]; wrong == slices.Contains(anyValue, flag.Name) {
 			t.Errorf("--%s: this test knows no wrong value, and not that any will do", flag.Name)
@@ -79,12 +68,12 @@ func TestEachCommandChecksItsFlags(t *testing.T) {
 		if leaf.Name == "help" {
 			continue
 		}
-		if err := checked(parser, words(leaf)...); err != nil {
+		if err := checked(words(leaf)...); err != nil {
 			t.Errorf("%s: %v", leaf.Path(), err)
 		}
 		for _, flag := range leaf.Flags {
 			if value, wrong := wrongValues[flag.Name]; wrong && flag.Group != nil {
-				err := checked(parser, append(words(leaf), "--"+flag.Name+"="+value)...)
+				err := checked(append(words(leaf), "--"+flag.Name+"="+value)...)
 				if err == nil || !strings.Contains(err.Error(), flag.Name) && !strings.Contains(err.Error(), value) {
 					t.Errorf("'gpuwhy %s --%s=%s': %v", leaf.Path(), flag.Name, value, err)
 				}
@@ -102,9 +91,10 @@ func TestFlagsOfOtherCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("GPUWHY_CONFIG", file)
-	parser := grammar(t)
 	for args, says := range map[string]string{
 		"version":                              "",
+		"-- version":                           "",
+		"--otlp past version":                  "'gpuwhy version' takes no --otlp",
 		"fleet list --state-dir=x":             "",
 		"fleet --state-dir=x list":             "",
 		"--state-dir=x fleet list":             "",
@@ -126,8 +116,42 @@ func TestFlagsOfOtherCommands(t *testing.T) {
 		"--interval=1s dance":                  "unexpected argument dance",
 		"--paint red":                          "unknown flag --paint",
 	} {
-		if err := checked(parser, strings.Fields(args)...); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+		if err := checked(strings.Fields(args)...); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("gpuwhy %s: %v, want %q", args, err, says)
+		}
+	}
+}
+
+// A command line that is good is read with the flags of its command alone: a health check, which runs every few seconds, does not pay
+// for those of all others. Nothing else comes out than with all.
+func TestCommandsAreReadAlone(t *testing.T) {
+	t.Setenv("GPUWHY_NODE", "a")
+	for args, most := range map[string]int{
+		"version": 0, "healthcheck": 5, "healthcheck --listen=127.0.0.1:1": 5, "--base-path /a healthcheck": 5, "fleet --state-dir=x list": 40, "-- past": 30,
+		"past -5m --interval=1s": 30, "--listen=127.0.0.1:1": 60, "": 60, "--node past": 0, "--node=past --otlp http://a/": 60, "notify --alert-rules x test a b": 20, "history export events": 60, "--label a=1 check-config": 60,
+	} {
+		words := pastArgs(strings.Fields(args))
+		whole, err := parseAs(commands, words, io.Discard, io.Discard)
+		if err != nil {
+			t.Errorf("gpuwhy %s: %v", args, err)
+			continue
+		}
+		alone, err := parseAs(meant(words), words, io.Discard, io.Discard)
+		if args == "--node past" { // looks like past, and is none
+			if err == nil {
+				t.Errorf("gpuwhy %s is read as %T", args, alone)
+			}
+			continue
+		}
+		if err != nil || !reflect.DeepEqual(alone, whole) {
+			t.Errorf("gpuwhy %s: alone %+v, %v; with all commands %+v", args, alone, err, whole)
+		}
+		built := 0
+		for _, leaf := range newParser(meant(words), io.Discard, io.Discard, nil).Model.Leaves(false) {
+			built += len(leaf.Flags)
+		}
+		if built > most {
+			t.Errorf("gpuwhy %s: %d flags are built, %d at most are for it", args, built, most)
 		}
 	}
 }
@@ -135,7 +159,7 @@ func TestFlagsOfOtherCommands(t *testing.T) {
 // Help and the documents list every setting in a group, and each is declared once: commands that take the same flag say the same of it.
 func TestSettingsAreDeclaredOnce(t *testing.T) {
 	t.Parallel()
-	app := grammar(t).Model
+	app := grammar()
 	settings := map[string]*kong.Flag{}
 	for _, flag := range child(app.Node, "serve").Flags {
 		settings[flag.Name] = flag
@@ -182,7 +206,7 @@ func settingsTable(app *kong.Application, group string) string {
 // docs/settings.md has the flags as the program has them.
 func TestSettingsAreDocumented(t *testing.T) {
 	t.Parallel()
-	app := grammar(t).Model
+	app := grammar()
 	const marks = "<!-- of the program: go test ./cmd/gpuwhy -run TestSettingsAreDocumented -update -->\n"
 	head, _, found := strings.Cut(readTop(t, "docs/settings.md"), marks)
 	if !found {
@@ -200,5 +224,18 @@ func TestSettingsAreDocumented(t *testing.T) {
 	}
 	if readTop(t, "docs/settings.md") != text {
 		t.Errorf("%s is not what the program has: go test ./cmd/gpuwhy -run TestSettingsAreDocumented -update", name)
+	}
+}
+
+// An empty span of time, as a script has that sets no variable, is not the default: the answer would be about another time.
+func TestEmptySpanOfTime(t *testing.T) {
+	t.Setenv("GPUWHY_STATE_DIR", "none")
+	for _, args := range [][]string{{"past", ""}, {"sessions", ""}, {"history", "export", "causes", ""}} {
+		if err := checked(args...); err == nil || !strings.Contains(err.Error(), "the span of time is empty") {
+			t.Errorf("gpuwhy %q: %v", args, err)
+		}
+		if err := checked(args[:len(args)-1]...); err != nil {
+			t.Errorf("gpuwhy %q: %v", args[:len(args)-1], err)
+		}
 	}
 }

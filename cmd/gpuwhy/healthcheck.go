@@ -111,13 +111,8 @@ func beside(proc string, own *addressFlags) (found *addressFlags, records bool) 
 
 // settingsOf are those of where a gpuwhy with these arguments and our variables serves; nil where it serves nothing, as one that records.
 func settingsOf(args []string) (f *addressFlags, records bool) {
-	exited := false
-	parser, err := newParser(io.Discard, io.Discard, func(int) { exited = true })
+	cmd, err := parse(args, io.Discard, io.Discard)
 	if err != nil {
-		return nil, false
-	}
-	cmd, err := parse(parser, args)
-	if err != nil || exited {
 		return nil, false
 	}
 	switch c := cmd.(type) {

@@ -45,6 +45,10 @@ type historyExport struct {
 	askingFlags
 }
 
+func (c *historyExport) check() error {
+	return first(c.askingFlags.check, func() error { return saysWhen(c.When) })
+}
+
 // Run prints what is kept, as it comes.
 func (c historyExport) Run(env *environment) error {
 	for name, parameter := range map[string]struct {

@@ -15,8 +15,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
@@ -33,25 +31,34 @@ const (
 	exitUsage = 2 // the command line, the environment or the file is wrong
 )
 
-// commands is the command line. Each command has the flags of its own type.
-type commands struct {
-	Serve       serveCommand       `cmd:"" help:"Read the GPUs and serve the dashboard (the default)."`
-	Agent       agentCommand       `cmd:"" help:"Read the GPUs and publish them to a fleet; serve a page only with --listen."`
-	Hub         hubCommand         `cmd:"" help:"Show a fleet that agents publish; read no GPU here."`
-	Record      recordCommand      `cmd:"" help:"Write the past of a fleet (--fleet) into one database (--history). As many as are wanted share the work."`
-	Snapshot    snapshotCommand    `cmd:"" help:"Read every GPU once and print it."`
-	Why         whyCommand         `cmd:"" help:"Say why the fan runs, with the figures behind it: from a running gpuwhy, or from a few seconds of readings."`
-	Past        pastCommand        `cmd:"" help:"Say what went on in the past, such as last night."`
-	Sessions    sessionsCommand    `cmd:"" help:"List the processes that were on GPUs."`
-	Usage       usageCommand       `cmd:"" help:"Say who used GPUs, for how long, and with how much energy."`
-	History     historyCommand     `cmd:"" help:"Look after the database of the past: how large it is, what is in it, whether it is sound."`
-	Capture     captureCommand     `cmd:"" help:"Record this machine for a bug report, as a folder of plain files without names of people and programs."`
-	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running gpuwhy whether it is ready; exit status 1 if not."`
-	CheckConfig checkConfigCommand `cmd:"" help:"Say whether gpuwhy would start with these settings and these rules of alerts."`
-	Notify      notifyCommand      `cmd:"" help:"Try what tells people of alerts."`
-	Fleet       fleetCommand       `cmd:"" help:"Let machines join a fleet, and say who may."`
-	Version     versionCommand     `cmd:"" help:"Print the version, as --version does."`
-	Help        helpCommand        `cmd:"" help:"Print the help of gpuwhy or of a command, as --help does."`
+// A topCommand is something that gpuwhy can be told to do: it has the flags of its own type, and perhaps commands below it.
+type topCommand struct {
+	name, help string
+	blank      func() any // it with nothing set, to be filled
+}
+
+// blank is the only way to make a command: none keeps what an earlier command line has set.
+func blank[T any]() any { return new(T) }
+
+// commands are all, in the order of help.
+var commands = []topCommand{
+	{"serve", "Read the GPUs and serve the dashboard (the default).", blank[serveCommand]},
+	{"agent", "Read the GPUs and publish them to a fleet; serve a page only with --listen.", blank[agentCommand]},
+	{"hub", "Show a fleet that agents publish; read no GPU here.", blank[hubCommand]},
+	{"record", "Write the past of a fleet (--fleet) into one database (--history). As many as are wanted share the work.", blank[recordCommand]},
+	{"snapshot", "Read every GPU once and print it.", blank[snapshotCommand]},
+	{"why", "Say why the fan runs, with the figures behind it: from a running gpuwhy, or from a few seconds of readings.", blank[whyCommand]},
+	{"past", "Say what went on in the past, such as last night.", blank[pastCommand]},
+	{"sessions", "List the processes that were on GPUs.", blank[sessionsCommand]},
+	{"usage", "Say who used GPUs, for how long, and with how much energy.", blank[usageCommand]},
+	{"history", "Look after the database of the past: how large it is, what is in it, whether it is sound.", blank[historyCommand]},
+	{"capture", "Record this machine for a bug report, as a folder of plain files without names of people and programs.", blank[captureCommand]},
+	{"healthcheck", "Ask a running gpuwhy whether it is ready; exit status 1 if not.", blank[healthcheckCommand]},
+	{"check-config", "Say whether gpuwhy would start with these settings and these rules of alerts.", blank[checkConfigCommand]},
+	{"notify", "Try what tells people of alerts.", blank[notifyCommand]},
+	{"fleet", "Let machines join a fleet, and say who may.", blank[fleetCommand]},
+	{"version", "Print the version, as --version does.", blank[versionCommand]},
+	{"help", "Print the help of gpuwhy or of a command, as --help does.", blank[helpCommand]},
 }
 
 // A runner is a command: it checks its settings, and runs with those that are good.
@@ -68,8 +75,7 @@ type logging interface {
 // environment is what a command is given.
 type environment struct {
 	ctx            context.Context
-	model          *kong.Application // all commands and flags
-	args           []string          // as they were given
+	args           []string // as they were given
 	log            *slog.Logger
 	stdout, stderr io.Writer
 }
@@ -99,15 +105,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		tell(stderr, err)
 		return exitError
 	}
-	exited := -1
-	parser, err := newParser(stdout, stderr, func(code int) { exited = code })
-	if err != nil {
-		tell(stderr, fmt.Errorf("the command line can't be built: %w", err))
-		return exitError
-	}
-	cmd, err := parse(parser, args)
-	if exited >= 0 { // --help
-		return exited
+	cmd, err := parse(args, stdout, stderr)
+	if errors.Is(err, errHelped) {
+		return exitOK
 	}
 	if err == nil {
 		err = cmd.check()
@@ -123,7 +123,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if c, ok := cmd.(logging); ok {
 		log = c.logger(stderr)
 	}
-	switch err := cmd.Run(&environment{ctx, parser.Model, args, log, stdout, stderr}); {
+	switch err := cmd.Run(&environment{ctx, args, log, stdout, stderr}); {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errQuiet):

@@ -12,9 +12,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// newParser reads the command line, the environment and the file into commands.
-func newParser(stdout, stderr io.Writer, exit func(code int)) (*kong.Kong, error) {
-	return kong.New(new(commands),
+// newParser reads the command line, the environment and the file into one of some commands. It takes about 20 µs for each flag that
+// these have.
+func newParser(some []topCommand, stdout, stderr io.Writer, exit func(code int)) *kong.Kong {
+	options := []kong.Option{
 		kong.Name("gpuwhy"),
 		kong.Description("Why is my GPU fan running? A live dashboard that names the process, user and container behind the heat."),
 		kong.UsageOnError(),
@@ -27,14 +28,59 @@ func newParser(stdout, stderr io.Writer, exit func(code int)) (*kong.Kong, error
 		kernelFiles(),
 		kong.Vars{"listen": defaultListen},
 		kong.Exit(exit),
-	)
+	}
+	for _, c := range some {
+		options = append(options, kong.DynamicCommand(c.name, c.help, "", c.blank()))
+	}
+	return kong.Must(new(struct{}), options...)
 }
 
-// parse returns the command of a command line with its flags, still unchecked.
-func parse(parser *kong.Kong, args []string) (runner, error) {
-	args = commandFirst(parser.Model, pastArgs(asCommands(args)))
+// grammar is the command line with all commands, to be looked at.
+func grammar() *kong.Application {
+	return newParser(commands, io.Discard, io.Discard, func(int) {}).Model
+}
+
+// settings are the flags of serve, which are all settings.
+func settings() []*kong.Flag {
+	return child(newParser(meant(nil), io.Discard, io.Discard, func(int) {}).Model.Node, "serve").Flags
+}
+
+// errHelped says that help was asked for, and is printed.
+var errHelped = errors.New("help is printed")
+
+// parse returns the command of a command line with its flags, still unchecked. A good command line needs the flags of its command
+// alone. Help and errors need those of all: a flag may be that of another command.
+func parse(args []string, stdout, stderr io.Writer) (runner, error) {
+	args = pastArgs(asCommands(args))
+	if cmd, err := parseAs(meant(args), args, io.Discard, io.Discard); err == nil {
+		return cmd, nil
+	}
+	return parseAs(commands, args, stdout, stderr)
+}
+
+// meant is the command that a command line probably names: the first of its words that is one, and without any serve.
+func meant(args []string) []topCommand {
+	called := func(name string) int {
+		return slices.IndexFunc(commands, func(c topCommand) bool { return c.name == name })
+	}
+	for _, arg := range append(slices.Clone(args), "serve") {
+		if i := called(arg); i >= 0 {
+			return commands[i : i+1]
+		}
+	}
+	return nil
+}
+
+// parseAs is parse of a command line that names one of some commands.
+func parseAs(some []topCommand, args []string, stdout, stderr io.Writer) (runner, error) {
+	helped := false
+	parser := newParser(some, stdout, stderr, func(int) { helped = true })
+	args = commandFirst(parser.Model, args)
 	parsed, err := parser.Parse(args)
-	if err != nil {
+	switch {
+	case helped:
+		return nil, errHelped
+	case err != nil:
 		return nil, hinted(elsewhere(parser.Model, args, err))
 	}
 	if err := tidy(parsed); err != nil {
@@ -72,7 +118,7 @@ walk:
 			node, words, rest = next, append(words, rest[i]), slices.Delete(rest, i, i+1)
 		case isFlag && value && !whole:
 			i += 2
-		case isFlag, rest[i] == "-h", rest[i] == "--help":
+		case isFlag, rest[i] == "-h", rest[i] == "--help", rest[i] == "--":
 			i++
 		case strings.HasPrefix(rest[i], "-"): // a flag that there is not
 			break walk

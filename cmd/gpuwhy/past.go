@@ -28,6 +28,10 @@ type pastCommand struct {
 	pastFlags
 }
 
+func (c *pastCommand) check() error {
+	return first(c.askingFlags.check, func() error { return saysWhen(c.When) })
+}
+
 // Run prints what went on over a span of time.
 func (c pastCommand) Run(env *environment) error {
 	return tellPast(env, &c.pastFlags, client.GetPastWhy(c.span(c.When, c.GPU)), term.Past)
@@ -38,6 +42,10 @@ type sessionsCommand struct {
 	GPU  string `help:"One GPU, by index or UUID; all by default."`
 	User string `help:"One user; all by default."`
 	pastFlags
+}
+
+func (c *sessionsCommand) check() error {
+	return first(c.askingFlags.check, func() error { return saysWhen(c.When) })
 }
 
 // Run prints the processes that were on GPUs.
@@ -60,6 +68,14 @@ func (c usageCommand) Run(env *environment) error {
 	}
 	when := cmp.Or(c.When, since(c.Since), "this month")
 	return tellPast(env, &c.pastFlags, client.GetUsage(c.span(when, ""), c.By, c.User), term.Usage)
+}
+
+// saysWhen refuses a span of time that is there and empty, as a variable of a shell is that nobody has set: it is not the default.
+func saysWhen(when string) error {
+	if when == "" {
+		return errors.New(`the span of time is empty: give one, such as "last night", or leave it out`)
+	}
+	return nil
 }
 
 // since is the span from a time until now; empty without one.

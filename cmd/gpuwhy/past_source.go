@@ -20,7 +20,7 @@ import (
 // askPast writes the answer of the gpuwhy at an address about the past. Where that is empty it is the one of these settings, and
 // where none runs the database that it has left.
 func (f *askingFlags) askPast(env *environment, address string, question client.Request, w io.Writer) error {
-	c, err := f.client(address, client.Options{})
+	c, err := f.client(address, client.Options{Flag: "--url"})
 	if err != nil {
 		return err
 	}

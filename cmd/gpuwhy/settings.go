@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/alecthomas/kong"
@@ -123,25 +124,29 @@ var otherWords = map[string]string{
 }
 
 // unknownVariables says which variables look like settings and are none. others are names that settings mention.
-func unknownVariables(environ []string, app *kong.Application, others []string) (notes []string) {
-	var known []string
-	for _, leaf := range app.Leaves(false) {
-		for _, flag := range leaf.Flags {
-			for _, name := range flag.Envs {
-				known = append(known, strings.TrimPrefix(name, variables))
+func unknownVariables(environ []string, others []string) (notes []string) {
+	known := sync.OnceValue(func() (names []string) { // of all commands, which only takes time where there is such a variable
+		for _, leaf := range grammar().Leaves(false) {
+			for _, flag := range leaf.Flags {
+				for _, name := range flag.Envs {
+					names = append(names, strings.TrimPrefix(name, variables))
+				}
 			}
 		}
-	}
+		return names
+	})
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		of, ours := strings.CutPrefix(name, variables)
 		switch {
-		case !ours, value == "", slices.Contains(known, of), slices.Contains(others, name):
+		case !ours, value == "", slices.Contains(others, name):
 			continue
 		case kubernetesVariable().MatchString(name), kubernetesPort().MatchString(entry):
 			continue
+		case slices.Contains(known(), of):
+			continue
 		}
-		like := cmp.Or(otherWords[of], nearest.Name(of, known))
+		like := cmp.Or(otherWords[of], nearest.Name(of, known()))
 		hint := "'gpuwhy --help' lists the flags; a variable is GPUWHY_ and the flag's name in capitals"
 		if like != "" {
 			hint = "did you mean " + variables + like + "?"
@@ -154,7 +159,7 @@ func unknownVariables(environ []string, app *kong.Application, others []string) 
 
 // tellUnknown logs which variables are ignored.
 func (env *environment) tellUnknown(others []string) {
-	for _, note := range unknownVariables(os.Environ(), env.model, others) {
+	for _, note := range unknownVariables(os.Environ(), others) {
 		env.log.Warn("a variable is ignored", "why", note)
 	}
 }

@@ -135,7 +135,7 @@ const (
 
 // server asks a running gpuwhy.
 func (c whyCommand) server(env *environment) (answerer, error) {
-	from, err := c.client(c.URL, client.Options{Retry: askPatient})
+	from, err := c.client(c.URL, client.Options{Retry: askPatient, Flag: "--url"})
 	if err != nil {
 		return nil, err
 	}
