@@ -277,5 +277,7 @@ export function begin() {
     import("./save.js").then(({ save }) => save(a.href), () => location.assign(a.href));
   });
   document.addEventListener("focusout", (e) => e.target === picture() && end());
-  new MutationObserver(() => moment !== undefined && show()).observe(document.body, { subtree: true, attributes: true, attributeFilter: ["viewBox"] });
+  // The cursor stays at its time where the picture moves on, and ends where places mean other times.
+  new MutationObserver((records) => moment !== undefined && (records.some((r) => r.target === picture()) ? end() : show()))
+    .observe(document.body, { subtree: true, attributes: true, attributeFilter: ["viewBox", "data-base", "data-unit"] });
 }

@@ -254,8 +254,10 @@ func TestThePictureIsUsed(t *testing.T) {
 	p.visit("?from=6h&tz=UTC")
 	p.keys(kb.Home, "shift "+kb.PageDown, "shift "+kb.PageDown, kb.Enter)
 	p.until(map[string]string{"from": "2026-03-29T04:00:00Z", "to": "2026-03-29T05:12:00Z"}, "true")
+	p.keys(kb.Home, kb.PageDown)
+	p.Until(`document.querySelector("#past-picture .cursor") !== null`)
 	p.Do(chromedp.NavigateBack())
-	p.until(map[string]string{"from": "6h", "to": ""}, `document.querySelector("h1").textContent.includes("04:00 to 10:00")`)
+	p.until(map[string]string{"from": "6h", "to": ""}, `document.querySelector("h1").textContent.includes("04:00 to 10:00") && document.querySelector("#past-picture .cursor") === null`)
 
 	// What was typed and not sent gives way to what is chosen, and the page is not loaded anew for that.
 	p.Do(chromedp.SendKeys(".past-form [name=from]", "soon"))
