@@ -183,7 +183,7 @@ function whole(html) {
 let began = null;
 
 function changed() {
-  gone = awaited = signedOut = false;
+  coming = gone = awaited = signedOut = false;
   if (!still && (doubtful || sign.dataset.taken !== reading)) {
     doubtful = false;
     reading = sign.dataset.taken;
@@ -382,15 +382,21 @@ addEventListener("pageshow", (e) => {
 });
 addEventListener("online", wake);
 
+/** Nobody has seen yet what the newest entry of the history leads to. */
+let coming = false;
+
 /**
  * Goes to another choice of this page.
  * @param {URL} url
- * @param {boolean} [back] whether Back leads here again
+ * @param {boolean} [back] whether Back leads here again, if somebody has seen what is here
  */
 export function choose(url, back) {
-  if (back) history.pushState(null, "", url);
+  if (back && !coming) history.pushState(null, "", url);
   else history.replaceState(null, "", url);
-  if (still) undo();
+  if (still) {
+    coming ||= Boolean(back);
+    undo();
+  }
   remember(url.searchParams);
   show(addressed(), "");
 }
@@ -450,6 +456,7 @@ addEventListener("submit", (e) => {
 });
 addEventListener("popstate", () => {
   if (addressed() === address) return; // another part of the page
+  coming = false;
   show(addressed(), "");
   undo();
 });

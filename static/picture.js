@@ -129,6 +129,9 @@ const charts = () => all(document, ".chart").map((chart) => {
   return { lane, path: paths.find((p) => p.dataset.key === gpu) ?? paths.find((p) => p.matches(".strong, .median")) };
 });
 
+/** Whether keys move the cursor: where it is does not depend on the pointer then. */
+const keyed = () => Boolean(picture()?.matches(":focus-visible"));
+
 /** Shows the cursor where it is, or takes it away. */
 function show() {
   for (const own of all(document, ".plot > [data-own], [data-reading] > [data-own]")) own.replaceChildren();
@@ -141,11 +144,14 @@ function show() {
     if (held !== undefined) draw(own, "rect", { class: "span", x: percent(first - from), width: percent(last - first), height: "100%" });
     draw(own, "line", { class: "cursor", x1: x, x2: x, y1: 0, y2: foot ?? "100%" });
     if (!foot) continue;
-    const wide = plot.getBoundingClientRect().width, left = ((moment - from) / span) * wide, width = 12 + 6 * words[0].length;
+    const pill = draw(own, "svg", { x, y: foot, overflow: "visible" }), rect = draw(pill, "rect", { class: "pill", height: 18, rx: 4 });
+    const text = /** @type {SVGTextElement} */ (draw(pill, "text", { y: 13 }));
+    text.textContent = words[0];
+    const wide = plot.getBoundingClientRect().width, left = ((moment - from) / span) * wide, width = Math.max(60, 12 + text.getComputedTextLength());
     const shift = Math.max(-left, Math.min(-width / 2, wide - left - width));
-    const pill = draw(own, "svg", { x, y: foot, overflow: "visible" });
-    draw(pill, "rect", { class: "pill", x: shift, width, height: 18, rx: 4 });
-    draw(pill, "text", { x: shift + width / 2, y: 13 }).textContent = words[0];
+    rect.setAttribute("x", String(shift));
+    rect.setAttribute("width", String(width));
+    text.setAttribute("x", String(shift + width / 2));
   }
   for (const strip of all(document, "[data-strip]")) {
     for (const reading of all(strip, "[data-reading]")) {
@@ -188,7 +194,7 @@ function moved(e) {
   const target = /** @type {Element} */ (e.target), small = target.closest?.(".chart .small"), plot = (small ?? target.closest?.("[data-picture]"))?.querySelector(".plot");
   const box = plot?.getBoundingClientRect();
   if (!plot || !box || (small && e.clientX > box.right)) {
-    if (moment !== undefined && document.activeElement !== picture()) end();
+    if (moment !== undefined && !keyed()) end();
     return;
   }
   const { from, span } = viewOf(plot), share = Math.min(Math.max((e.clientX - box.left) / box.width, 0), 1);
@@ -215,8 +221,8 @@ const offers = () => picture()?.dataset.spans !== undefined;
 
 /** @param {PointerEvent} e */
 function down(e) {
+  const target = /** @type {Element} */ (e.target), root = target.closest?.("[data-picture]"); // asked first: a cursor that was pressed is drawn anew
   moved(e);
-  const target = /** @type {Element} */ (e.target), root = target.closest?.("[data-picture]");
   if (!root || !offers() || e.button || target.closest("a")) return;
   pressed = true;
   held = moment;
@@ -262,7 +268,7 @@ export function begin() {
     take();
   });
   document.addEventListener("pointercancel", () => pressed && end());
-  document.documentElement.addEventListener("pointerleave", () => !pressed && document.activeElement !== picture() && end());
+  document.documentElement.addEventListener("pointerleave", () => !pressed && !keyed() && end());
   document.addEventListener("keydown", key);
   document.addEventListener("click", (e) => {
     const a = /** @type {Element} */ (e.target).closest?.("#picture-share");
@@ -271,5 +277,7 @@ export function begin() {
     import("./save.js").then(({ save }) => save(a.href), () => location.assign(a.href));
   });
   document.addEventListener("focusout", (e) => e.target === picture() && end());
-  new MutationObserver(() => moment !== undefined && show()).observe(document.body, { subtree: true, attributes: true, attributeFilter: ["viewBox"] });
+  // The cursor stays at its time where the picture moves on, and ends where places mean other times.
+  new MutationObserver((records) => moment !== undefined && (records.some((r) => r.target === picture()) ? end() : show()))
+    .observe(document.body, { subtree: true, attributes: true, attributeFilter: ["viewBox", "data-base", "data-unit"] });
 }

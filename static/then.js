@@ -26,7 +26,7 @@ let timer;
  */
 function go(values, kept) {
   asked = performance.now();
-  can.choose(can.addressWith({ play: "", ...values }), kept && !goal); // a key that is held is one step of Back
+  can.choose(can.addressWith({ play: "", ...values }), kept);
   goal = values.at ?? "";
 }
 

@@ -46,6 +46,16 @@ func TestAReadingIsLaidOutOnce(t *testing.T) {
 	}
 }
 
+// A temperature has the color of how near it is to its limit, whatever the style sheet says of other lines.
+func TestHeatHasItsColor(t *testing.T) {
+	tab := quietTab(t, 1440, 900)
+	tab.Visit(startGallery(t) + "state/heat/")
+	tab.Until(`document.querySelector("#picture .heat") !== null`)
+	if got := browser.Ask[string](tab, `getComputedStyle(document.querySelector("#picture .heat")).stroke`); got != `url("#picture-heat")` {
+		t.Errorf("the temperature has the stroke %s", got)
+	}
+}
+
 // The answer and its picture are on the first screen, of one GPU all that it reports, of eight all
 // cards, and of a fleet the nodes that stand out.
 func TestTheFirstScreen(t *testing.T) {

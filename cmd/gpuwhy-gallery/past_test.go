@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -253,13 +254,56 @@ func TestThePictureIsUsed(t *testing.T) {
 	p.visit("?from=6h&tz=UTC")
 	p.keys(kb.Home, "shift "+kb.PageDown, "shift "+kb.PageDown, kb.Enter)
 	p.until(map[string]string{"from": "2026-03-29T04:00:00Z", "to": "2026-03-29T05:12:00Z"}, "true")
+	p.keys(kb.Home, kb.PageDown)
+	p.Until(`document.querySelector("#past-picture .cursor") !== null`)
 	p.Do(chromedp.NavigateBack())
-	p.until(map[string]string{"from": "6h", "to": ""}, `document.querySelector("h1").textContent.includes("04:00 to 10:00")`)
+	p.until(map[string]string{"from": "6h", "to": ""}, `document.querySelector("h1").textContent.includes("04:00 to 10:00") && document.querySelector("#past-picture .cursor") === null`)
 
 	// What was typed and not sent gives way to what is chosen, and the page is not loaded anew for that.
 	p.Do(chromedp.SendKeys(".past-form [name=from]", "soon"))
 	browser.Ask[bool](p.Tab, `(window.stays = true, document.querySelector(".past-choice a[href*='from=15m']").click(), true)`)
 	p.until(map[string]string{"from": "15m"}, `window.stays && document.querySelector(".past-form [name=from]").value === "15m"`)
+}
+
+// A real mouse presses whatever is drawn under it, the cursor too, and leaves nothing behind when it goes away.
+func TestAMouseChoosesInThePicture(t *testing.T) {
+	p := &pastTab{quietTab(t, 1440, 900), t, startGallery(t) + "state/past-one/past"}
+	mouse := func(kind input.DispatchMouseEventType, share float64) {
+		t.Helper()
+		at := browser.Ask[[2]float64](p.Tab, fmt.Sprintf(`(({ left, width, top, height }) => [left + %v * width, top + height / 2])(document.querySelector("[data-quantity=power] > svg").getBoundingClientRect())`, share))
+		e := input.DispatchMouseEventParams{Type: kind, X: at[0], Y: at[1]}
+		if kind != input.DispatchMouseEventTypeMouseMoved {
+			e.Button, e.ClickCount = input.MouseButtonLeft, 1
+		}
+		browser.Call(p.Tab, input.DispatchMouseEvent, e)
+	}
+	const moved, pressed, released = input.DispatchMouseEventTypeMouseMoved, input.DispatchMouseEventTypeMousePressed, input.DispatchMouseEventTypeMouseReleased
+	p.visit("?from=6h&tz=UTC")
+	mouse(moved, 0.25)
+	mouse(pressed, 0.25)
+	mouse(moved, 0.3)
+	p.Until(`document.querySelector("#past-picture .span") !== null`)
+	mouse(moved, 0.75)
+	mouse(released, 0.75)
+	p.until(nil, `/from=2026-03-29T05.*to=2026-03-29T08/.test(location.search) && document.querySelector("h1").textContent.includes("05:")`)
+	mouse(moved, 0.5)
+	p.Until(`document.querySelector("#past-picture .cursor") !== null`)
+	mouse(moved, -0.5) // beside the picture
+	p.Until(`document.querySelector("#past-picture .cursor") === null`)
+	mouse(moved, 0.5)
+	mouse(pressed, 0.5)
+	mouse(released, 0.5)
+	p.until(nil, `/at=2026-03-29T0[67]/.test(location.search) && document.activeElement?.id === "past-then"`)
+}
+
+// Who chooses again before the page is there goes back to what was shown, not to what never was.
+func TestBackLeadsToWhatWasShown(t *testing.T) {
+	p := &pastTab{quietTab(t, 1440, 900), t, startGallery(t) + "state/past-one/past"}
+	p.visit("?from=6h&tz=UTC")
+	browser.Ask[bool](p.Tab, `(["15m", "24h"].forEach((from) => document.querySelector(".past-choice a[href*='from=" + from + "']").click()), true)`)
+	p.until(map[string]string{"from": "24h"}, `document.querySelector("h1").textContent.includes("Sat 28 Mar 10:00")`)
+	p.Do(chromedp.NavigateBack())
+	p.until(map[string]string{"from": "6h"}, `document.querySelector("h1").textContent.includes("04:00 to 10:00")`)
 }
 
 // A page of the past that was changed in its place is the one that is loaded, whatever was chosen.

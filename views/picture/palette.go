@@ -35,6 +35,7 @@ type look struct {
 	opacity            float64
 	size, weight       int // of letters
 	halo, crisp        bool
+	yields             bool // on a page, to an element's own stroke
 }
 
 // looks are all that is drawn, the special after the general.
@@ -54,7 +55,8 @@ var looks = []look{
 	{kind: "part", fill: "hue 45"},
 	{kind: "part rest", fill: "ink-3 26"},
 	{kind: "line", stroke: "ink", width: 1.6, join: "round"},
-	{kind: "heat", stroke: "ink", width: 2.2, join: "round"},
+	{kind: "heat", stroke: "ink", yields: true},
+	{kind: "heat", width: 2.2, join: "round"},
 	{kind: "h0", stop: "ink"}, {kind: "h1", stop: "warn-mark"}, {kind: "h2", stop: "bad-mark"},
 	{kind: "under", fill: "ink", opacity: .035},
 	{kind: "wave", stroke: "ink", width: 2.4, cap: "round", opacity: .8},
@@ -87,7 +89,11 @@ func Stylesheet() string {
 		fmt.Fprintf(&out, ".%s { --mark: var(--%[1]s-mark); --soft: var(--%[1]s-soft); --words: var(--%[1]s); }\n", level)
 	}
 	for _, l := range looks {
-		fmt.Fprintf(&out, ".plot .%s {", strings.ReplaceAll(l.kind, " ", "."))
+		fmt.Fprintf(&out, ".plot .%s", strings.ReplaceAll(l.kind, " ", "."))
+		if l.yields {
+			out.WriteString(":not([stroke])")
+		}
+		out.WriteString(" {")
 		for _, p := range l.properties(func(paint string) string {
 			name, percent, mixed := strings.Cut(paint, " ")
 			if mixed {
