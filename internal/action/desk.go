@@ -75,7 +75,8 @@ type Audit interface {
 	Begin(ctx context.Context, r *Record) (end func(error), err error)
 }
 
-// A Log is an [Audit] that refuses nothing: it logs what is done, and at level debug what only looks.
+// A Log is an [Audit] that refuses nothing: it logs what is done and what failed, and at level debug what only looks and what
+// was refused: a client that asks again and again for what there is not fills no log.
 type Log struct{ *slog.Logger }
 
 // Begin implements [Audit].
@@ -93,6 +94,9 @@ func (l Log) Begin(ctx context.Context, r *Record) (func(error), error) {
 			attrs = append(attrs, "asked", "by a hub")
 		}
 		if err != nil {
+			if _, refused := errors.AsType[*Refusal](err); refused {
+				level = slog.LevelDebug
+			}
 			l.Log(ctx, level, "not done", append(attrs, "err", err)...)
 			return
 		}

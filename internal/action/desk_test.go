@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -153,6 +154,7 @@ func TestLog(t *testing.T) {
 		}
 		end(nil)
 		end(errors.New("no"))
+		end(fmt.Errorf("it is %w", busy)) // a refusal
 	}
 	text := out.String()
 	if strings.Count(text, "\n") != 2 || !strings.Contains(text, `msg=done action=nudge by=ann target="a\nb" node=n asked="by a hub"`) || !strings.Contains(text, `msg="not done"`) || !strings.Contains(text, "err=no") {

@@ -121,10 +121,12 @@ func TestNodeMayDoItsOwn(t *testing.T) {
 		t.Fatalf("answer %v, %v", answer, err)
 	}
 	// The hub sees the bucket and the events, and the recorder takes the past.
-	bucket, err := hub.JetStream().KeyValue(ctx, bus.Bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var bucket jetstream.KeyValue
+	var err error
+	testkit.Until(t, "the bucket", func() bool {
+		bucket, err = hub.JetStream().KeyValue(ctx, bus.Bucket)
+		return err == nil
+	}, func() any { return err })
 	watcher, err := bucket.WatchAll(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -141,10 +143,12 @@ func TestNodeMayDoItsOwn(t *testing.T) {
 	if m, err := events.Next(jetstream.FetchMaxWait(testkit.Patience)); err != nil || m.Subject() != bus.Event(name) {
 		t.Errorf("event: %v, %v", m, err)
 	}
-	past, err := recorder.JetStream().CreateOrUpdateConsumer(ctx, bus.PastStream, jetstream.ConsumerConfig{Durable: "recorders", AckPolicy: jetstream.AckExplicitPolicy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	// NATS says that nobody answers while it puts an account's rights anew; whoever asks does so again.
+	var past jetstream.Consumer
+	testkit.Until(t, "a consumer of the past", func() bool {
+		past, err = recorder.JetStream().CreateOrUpdateConsumer(ctx, bus.PastStream, jetstream.ConsumerConfig{Durable: "recorders", AckPolicy: jetstream.AckExplicitPolicy})
+		return err == nil
+	}, func() any { return err })
 	m, err := past.Next(jetstream.FetchMaxWait(testkit.Patience))
 	if err != nil {
 		t.Fatal(err)
