@@ -280,7 +280,7 @@ func (in *Input) summary(alerts []alert.Alert) string {
 				words += " " + k.noun + either(k.n == 1, "", "s")
 				noun = k.noun
 			}
-			parts = append(parts, words+" "+beingOf(k.is).of(k.n))
+			parts = append(parts, words+" "+beingOf(k.is).counted(k.n))
 			left -= k.n
 		}
 		text := strings.Join(parts, ", ")

@@ -320,8 +320,8 @@ func alertStateName(s alert.State) string {
 // A being is what one thing is or does, and several: "is busy", "are busy".
 type being struct{ one, many string }
 
-// of is that of n things.
-func (b being) of(n int) string {
+// counted is that of n things.
+func (b being) counted(n int) string {
 	if n == 1 {
 		return b.one
 	}

@@ -72,7 +72,7 @@ func TestWords(t *testing.T) {
 	}
 	for _, w := range append(alert.Watches(), noData, easing) {
 		is := beingOf(w)
-		examples["beingOf"] = append(examples["beingOf"], fmt.Sprintf("%s: GPU 0 %s | 2 GPUs %s", w, is.of(1), is.of(2)))
+		examples["beingOf"] = append(examples["beingOf"], fmt.Sprintf("%s: GPU 0 %s | 2 GPUs %s", w, is.counted(1), is.counted(2)))
 	}
 	source, err := parser.ParseFile(token.NewFileSet(), "words.go", nil, parser.SkipObjectResolution)
 	if err != nil {
