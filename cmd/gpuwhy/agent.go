@@ -51,7 +51,7 @@ func (c *hubCommand) Run(env *environment) error {
 }
 
 var errNoFleet = &gpu.Advice{
-	What: "no fleet is named", Try: "give its NATS servers with --fleet, such as --fleet tls://gpu-1.example.org:4222, and credentials with --fleet-credentials",
+	What: "no fleet is named", Try: "name its NATS servers with --fleet, such as --fleet tls://gpu-1.example.org:4222, and a file of credentials with --fleet-credentials",
 }
 
 // newFleet connects to the fleet, if there is one, and is its server where that is asked for.
@@ -118,8 +118,8 @@ func (m *target) locate(in *app.Inputs) {
 func (m *target) takeLabels(ctx context.Context, log *slog.Logger) {
 	labels, err := kube.OwnLabels(ctx, m.name())
 	if err != nil {
-		log.Warn("the labels of this node are not known", "node", m.name(), "err", err,
-			"try", "let the pod's service account get nodes, and give --node the node's name in the cluster")
+		log.Warn("the labels of this node can't be read", "node", m.name(), "err", err,
+			"try", "allow the pod's service account to get nodes, and set --node to the node's name in the cluster")
 		return
 	}
 	for key, value := range labels {

@@ -355,7 +355,7 @@ func TestAHangupWithoutRules(t *testing.T) {
 func TestCheckConfig(t *testing.T) {
 	t.Parallel()
 	good := rulesFile(t, "rules: [{name: hot, enabled: true}]")
-	if r := inside("check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is good: 26 rules of alerts, 23 of them enabled; targets that gpuwhy sends messages to: 0.") {
+	if r := inside("check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is valid: 26 alert rules, 23 of them enabled; targets for messages: 0.") {
 		t.Errorf("%+v", r)
 	}
 	bad := rulesFile(t, "rules:\n- name: hot\n  above: 900\n- nam: x\n")

@@ -156,7 +156,7 @@ func TestCapturesThatDoNotFit(t *testing.T) {
 		{[]string{"check-config", "--source=replay:" + made, "--pcie-throughput"}, "of no use", exitUsage},
 		{[]string{"check-config", "--source=replay:" + made}, "", exitOK},
 		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--source=replay:" + made}, "copy its folder", exitUsage},
-		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--source=simulate:rtx-4090"}, "nothing of it is real", exitUsage},
+		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--source=simulate:rtx-4090"}, "nothing in it is real", exitUsage},
 		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--for=1ms"}, "from 1s to 24h", exitUsage},
 		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--every=1ms"}, "from 250ms to 1h", exitUsage},
 		{[]string{"capture", "/proc/x"}, "give another folder", exitError},

@@ -28,7 +28,7 @@ func (env *environment) checkServe(c *serveFlags) (notes []string, err error) {
 		if !c.ownStateDir {
 			return nil, err
 		}
-		note(&gpu.Advice{What: "nothing is kept over a restart: " + err.Error()})
+		note(&gpu.Advice{What: "nothing is kept across a restart: " + err.Error()})
 		c.StateDir = ""
 	}
 	if err := c.checkFleetRole(); err != nil {
@@ -93,11 +93,11 @@ func (f *stateFlags) probeStateDir() error {
 			case err != nil:
 				return none, err
 			case !info.IsDir():
-				return none, fmt.Errorf("%s is no folder", dir)
+				return none, fmt.Errorf("%s is not a folder", dir)
 			}
 			probe, err := os.MkdirTemp(dir, ".probe-*") // permissions alone don't tell it
 			if err != nil {
-				return none, fmt.Errorf("%s can't be written to: %w", dir, errors.Unwrap(err))
+				return none, fmt.Errorf("can't write to %s: %w", dir, errors.Unwrap(err))
 			}
 			return none, os.Remove(probe)
 		}
@@ -111,7 +111,7 @@ func (f *stateFlags) probeStateDir() error {
 // checkFleetRole says whether a program can be what the settings of the fleet say.
 func (f *programFlags) checkFleetRole() error {
 	if f.FleetListen != "" && len(f.fleet) > 0 {
-		return bad("fleet-listen", f.FleetListen, "is of no use with --fleet: the machine is the server of a fleet, or joins one")
+		return bad("fleet-listen", f.FleetListen, "can't be used with --fleet: a machine either runs a fleet's server or joins a fleet")
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestCheckConfigSaysWhatServeSays(t *testing.T) {
 				} else {
 					r = command(t, nil, given...)
 				}
-				if r.code == exitOK || strings.Contains(r.stdout, "is good") {
+				if r.code == exitOK || strings.Contains(r.stdout, "is valid") {
 					t.Errorf("%s ends with %d: %+v", which, r.code, r)
 				}
 				said[which] = r.stderr
@@ -93,7 +93,7 @@ func TestCheckConfigBesideARunningProgram(t *testing.T) {
 	defer ln.Close()
 	dir := filepath.Join(t.TempDir(), "not", "yet")
 	r := inside("check-config", "--state-dir="+dir, "--listen="+ln.Addr().String(), "--source=simulate:rtx-4090")
-	if r.code != exitOK || !strings.Contains(r.stdout, "is good") || !strings.Contains(r.stderr, "another program listens on "+ln.Addr().String()) {
+	if r.code != exitOK || !strings.Contains(r.stdout, "is valid") || !strings.Contains(r.stderr, "another program is listening on "+ln.Addr().String()) {
 		t.Errorf("%+v", r)
 	}
 	if _, err := os.Stat(filepath.Dir(dir)); err == nil {
@@ -106,7 +106,7 @@ func TestPathsAsPeopleWriteThem(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	for value, says := range map[string]string{
-		`"/tmp/x"`: "leave the quotes out", "'/tmp/x'": "leave the quotes out", "/tmp/x\r": "carriage return", "/tmp/\x1bx": "control character", " /tmp/x": "leave out the space",
+		`"/tmp/x"`: "remove the quotes", "'/tmp/x'": "remove the quotes", "/tmp/x\r": "carriage return", "/tmp/\x1bx": "control character", " /tmp/x": "leave out the space",
 		"$HOME/x": "no variable is put in here", "%h/x": "no variable is put in here", "~bob/x": "of other users",
 	} {
 		for _, flag := range []string{"--state-dir", "--config", "--nvidia-smi"} {
@@ -155,8 +155,8 @@ func TestUnknownVariables(t *testing.T) {
 		"GPUWHY_PORT_8003_TCP_PORT=8003", "GPUWHY_PORT_8003_TCP_PROTO=tcp", "GPUWHY_HUB_PORT=tcp://10.0.0.1:8003", "GPUWHY_HUB_SERVICE_HOST=10.0.0.1",
 	}
 	want := []string{
-		"GPUWHY_ALLOW_HOSTS is no setting, and is ignored: did you mean GPUWHY_ALLOW_HOST?", "GPUWHY_COLOUR_SCHEME is no setting, and is ignored: 'gpuwhy --help' lists",
-		"GPUWHY_LISTN is no setting, and is ignored: did you mean GPUWHY_LISTEN?", "GPUWHY_PORT is no setting, and is ignored: did you mean GPUWHY_LISTEN?",
+		"GPUWHY_ALLOW_HOSTS is not a setting and is ignored: did you mean GPUWHY_ALLOW_HOST?", "GPUWHY_COLOUR_SCHEME is not a setting and is ignored: 'gpuwhy --help' lists",
+		"GPUWHY_LISTN is not a setting and is ignored: did you mean GPUWHY_LISTEN?", "GPUWHY_PORT is not a setting and is ignored: did you mean GPUWHY_LISTEN?",
 	}
 	r := command(t, env, "check-config", "--alert-rules="+rules, "--listen=127.0.0.1:0")
 	lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
@@ -191,10 +191,10 @@ func TestValuesAsPeopleWriteThem(t *testing.T) {
 	}
 	for variable, says := range map[string]string{
 		"LISTEN= 127.0.0.1:0 ": "", "HISTORY= off": "", "STATE_DIR=NONE": "", "ALERT_RULES=" + rules: "",
-		`NODE="gpu-1"`: `--node "\"gpu-1\"": leave the quotes out`, "LISTEN='127.0.0.1:0'": "leave the quotes out", `ALLOW_ORIGIN="https://a.example"`: "leave the quotes out",
-		"CLUSTERS=" + clusters: `kubeconfig "\"/x\"": leave the quotes out`,
-		"INTERVAL=5":           `--interval "5": give a time with its unit, such as 5s, 500ms or 1h30m`,
-		"DEADLINE=2s\r":        `--deadline "2s\r": give a time with its unit`,
+		`NODE="gpu-1"`: `--node "\"gpu-1\"": remove the quotes`, "LISTEN='127.0.0.1:0'": "remove the quotes", `ALLOW_ORIGIN="https://a.example"`: "remove the quotes",
+		"CLUSTERS=" + clusters: `kubeconfig "\"/x\"": remove the quotes`,
+		"INTERVAL=5":           `--interval "5": give a time with a unit, such as 5s, 500ms or 1h30m`,
+		"DEADLINE=2s\r":        `--deadline "2s\r": give a time with a unit`,
 		"MAX_VIEWERS=many":     `--max-viewers "many": give a whole number`, "ELECTRICITY_PRICE=0,30": `--electricity-price "0,30": give a number, such as 0.3`,
 	} {
 		r := command(t, []string{"HOME=" + home, "GPUWHY_" + variable}, "check-config", "--source=simulate:rtx-4090")

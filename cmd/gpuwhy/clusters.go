@@ -13,7 +13,7 @@ const longestClusters = 1 << 20
 
 // clusterFileFlags say which clusters are read without agents.
 type clusterFileFlags struct {
-	Clusters string `group:"fleet" placeholder:"FILE" help:"Kubernetes clusters whose NVIDIA GPUs are read without an agent, as YAML; docs/fleet.md says what is in it." docs:"fleet.md#clusters-without-agents"`
+	Clusters string `group:"fleet" placeholder:"FILE" help:"Kubernetes clusters whose NVIDIA GPUs are read without an agent, as YAML; docs/fleet.md describes the file." docs:"fleet.md#clusters-without-agents"`
 
 	clusters *kube.File // nil without
 }

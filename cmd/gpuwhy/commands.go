@@ -49,7 +49,7 @@ func (c snapshotCommand) Run(env *environment) error {
 }
 
 type checkConfigCommand struct {
-	Schema bool `name:"schema" help:"Print the JSON schema of the file of alert rules instead."`
+	Schema bool `name:"schema" help:"Print the JSON schema of the alert rules file instead."`
 	serveFlags
 }
 
@@ -76,7 +76,7 @@ func (c checkConfigCommand) Run(env *environment) error {
 			enabled++
 		}
 	}
-	_, err = fmt.Fprintf(env.stdout, "The configuration is good: %d rules of alerts, %d of them enabled; targets that gpuwhy sends messages to: %d.\n",
+	_, err = fmt.Fprintf(env.stdout, "The configuration is valid: %d alert rules, %d of them enabled; targets for messages: %d.\n",
 		len(file.Rules), enabled, len(file.Notify.Targets))
 	return err
 }

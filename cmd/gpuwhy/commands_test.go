@@ -88,13 +88,13 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"interval no duration", nil, []string{"--interval", "soon"}, "interval", exitUsage},
 		{"idle interval shorter than the interval", nil, []string{"--idle-interval", "1s"}, "idle-interval", exitUsage},
 		{"idle interval that parts causes", nil, []string{"--idle-interval", "5m"}, "idle-interval", exitUsage},
-		{"idle interval of a long interval", nil, []string{"--interval", "2m", "--idle-interval", "3m"}, "of no use where --interval is more than 1m", exitUsage},
+		{"idle interval of a long interval", nil, []string{"--interval", "2m", "--idle-interval", "3m"}, "can't be used with an --interval of more than 1m", exitUsage},
 		{"environment", []string{"GPUWHY_INTERVAL=2h"}, nil, "250ms to 1h", exitUsage},
 		{"threshold", nil, []string{"--alert-utilization", "100"}, "less than 100", exitUsage},
 		{"threshold NaN", nil, []string{"--alert-utilization", "NaN"}, "less than 100", exitUsage},
 		{"source", []string{}, []string{"--source", "magic"}, "simulate:PROFILE", exitUsage},
 		{"profile", nil, []string{"--source", "simulate:toaster"}, "rtx-4090", exitUsage},
-		{"traffic of a simulation", nil, []string{"--source", "simulate:rtx-4090", "--pcie-throughput"}, "of no use with --source", exitUsage},
+		{"traffic of a simulation", nil, []string{"--source", "simulate:rtx-4090", "--pcie-throughput"}, "no effect with --source", exitUsage},
 		{"traffic, perhaps", []string{"GPUWHY_PCIE_THROUGHPUT=perhaps"}, nil, "GPUWHY_PCIE_THROUGHPUT", exitUsage},
 		{"fleet", nil, []string{"--source", "simulate:fleet:0"}, "fleet:0", exitUsage},
 		{"listen without a port", nil, []string{"--listen", "127.0.0.1"}, "127.0.0.1:8003", exitUsage},
@@ -284,7 +284,7 @@ func TestVersion(t *testing.T) {
 		t.Error("a command that keeps nothing made the state directory")
 	}
 	if r := command(t, nil, "version"); r.code != exitOK || !strings.HasPrefix(r.stdout, "gpuwhy ") ||
-		!strings.Contains(r.stdout, "\nIt reads NVIDIA GPUs through NVIDIA's library or nvidia-smi, and those of AMD and Intel.\n") {
+		!strings.Contains(r.stdout, "\nIt reads NVIDIA GPUs through NVIDIA's library or nvidia-smi, and AMD and Intel GPUs.\n") {
 		t.Errorf("exit status %d: %s", r.code, r.stdout)
 	}
 }

@@ -153,7 +153,7 @@ func TestWindows(t *testing.T) {
 	t.Parallel()
 	f := &foreign{t: t, file: filepath.Join(t.TempDir(), "gpuwhy.exe"), player: []string{"wine"}, env: wine(t)}
 	cross(t, ".", f.file, windows...)
-	f.begins("windows/amd64", "reads NVIDIA GPUs through nvidia-smi. Those of AMD and Intel")
+	f.begins("windows/amd64", "reads NVIDIA GPUs through nvidia-smi. It reads AMD and Intel GPUs")
 
 	// Without a driver of NVIDIA it says so, and shows the machine.
 	p := f.serve()

@@ -49,7 +49,7 @@ func (configFile) BeforeResolve(ctx *kong.Context, path *kong.Path) error {
 		return fmt.Errorf("--config %s: %w", name, err)
 	}
 	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("--config %s: one YAML document is read, and there are more", name)
+		return fmt.Errorf("--config %s: the file has several YAML documents, and only one is allowed", name)
 	}
 	ctx.AddResolver(f)
 	return nil
@@ -63,7 +63,7 @@ func (f *file) Validate(*kong.Application) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.values)) {
 		if !known[key] {
-			return fmt.Errorf("%s: unknown key %q%s; 'gpuwhy --help' lists the flags, and their names are the keys", f.name, key, nearest.Hint(key, slices.Collect(maps.Keys(known))))
+			return fmt.Errorf("%s: unknown key %q%s; the keys are the names of the flags, which 'gpuwhy --help' lists", f.name, key, nearest.Hint(key, slices.Collect(maps.Keys(known))))
 		}
 	}
 	return nil

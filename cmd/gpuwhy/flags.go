@@ -56,12 +56,12 @@ func (f *commonFlags) logger(w io.Writer) *slog.Logger {
 
 // clusterFlags say in which cluster this machine is.
 type clusterFlags struct {
-	Cluster string `group:"fleet" placeholder:"NAME" help:"The cluster that this machine belongs to: machines of several clusters may have the same names."`
+	Cluster string `group:"fleet" placeholder:"NAME" help:"The cluster that this machine belongs to. Machines of different clusters may share a name."`
 }
 
 // nameFlags say which machine this is.
 type nameFlags struct {
-	Node string `group:"reading" help:"This machine's name; the host name by default."`
+	Node string `group:"reading" help:"This machine's name; its host name by default."`
 	clusterFlags
 
 	hostname string // this machine's; empty where it has none
@@ -71,7 +71,7 @@ type nameFlags struct {
 func (f *nameFlags) name() string { return cmp.Or(f.Node, f.hostname) }
 
 // notAddressable is what is wrong with such a name.
-const notAddressable = "must be another name: this stands in addresses for something else"
+const notAddressable = "choose another name: this one means something else in URLs"
 
 func (f *nameFlags) check() (err error) {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
@@ -82,14 +82,14 @@ func (f *nameFlags) check() (err error) {
 		return err
 	}
 	if f.hostname, err = os.Hostname(); err != nil && f.Node == "" {
-		return fmt.Errorf("this machine has no host name: give one with --node: %w", err)
+		return fmt.Errorf("this machine has no host name: name it with --node: %w", err)
 	}
 	return f.clusterFlags.check()
 }
 
 // sourceFlags say from where readings come, and so whether what is kept is of a real machine.
 type sourceFlags struct {
-	Source []string `group:"reading" default:"auto" placeholder:"SOURCE" help:"Where readings come from: auto for all that this machine has, or any of nvml, nvidia-smi, amd and intel, with commas; or simulate:PROFILE (rtx-4090, dgx-h100, fleet:N); or replay:DIR, a capture." docs:"captures.md"`
+	Source []string `group:"reading" default:"auto" placeholder:"SOURCE" help:"Where readings come from: auto for every GPU of this machine; some of nvml, nvidia-smi, amd and intel, separated by commas; simulate:PROFILE (rtx-4090, dgx-h100, fleet:N); or replay:DIR for a capture." docs:"captures.md"`
 }
 
 func (f *sourceFlags) check() error {
@@ -100,7 +100,7 @@ func (f *sourceFlags) check() error {
 // paceFlags say how often the machine is read, on which answers about the past depend, too.
 type paceFlags struct {
 	Interval     time.Duration `group:"reading" default:"5s" help:"Time between readings, 250ms to 1h."`
-	IdleInterval time.Duration `group:"reading" placeholder:"DURATION" help:"Time between readings while nobody looks: no page is open, and no program asks. From --interval to 1m; without it always --interval." docs:"performance.md#while-nobody-looks"`
+	IdleInterval time.Duration `group:"reading" placeholder:"DURATION" help:"Time between readings while nobody is looking: no page is open, and no program asks. From --interval to 1m; by default always --interval." docs:"performance.md#while-nobody-looks"`
 }
 
 func (f *paceFlags) check() error {
@@ -108,7 +108,7 @@ func (f *paceFlags) check() error {
 		rule{f.Interval < 250*time.Millisecond || f.Interval > time.Hour, "interval", f.Interval, "must be from 250ms to 1h"},
 		rule{
 			f.IdleInterval != 0 && f.Interval > time.Minute, "idle-interval", f.IdleInterval,
-			"is of no use where --interval is more than 1m: it may be from --interval to 1m",
+			"can't be used with an --interval of more than 1m: it must be from --interval to 1m",
 		},
 		rule{f.IdleInterval != 0 && (f.IdleInterval < f.Interval || f.IdleInterval > time.Minute), "idle-interval", f.IdleInterval, "must be from --interval to 1m"},
 	)
@@ -116,7 +116,7 @@ func (f *paceFlags) check() error {
 
 // deadlineFlags say how long a device may take.
 type deadlineFlags struct {
-	Deadline time.Duration `group:"reading" default:"2s" help:"How long a device may take to answer before it counts as slow; after twice that it is not answering." docs:"reliability.md"`
+	Deadline time.Duration `group:"reading" default:"2s" help:"How long a device may take to answer before it counts as slow. After twice that time, it counts as not answering." docs:"reliability.md"`
 }
 
 func (f *deadlineFlags) check() error {
@@ -125,16 +125,16 @@ func (f *deadlineFlags) check() error {
 
 // deviceFlags say how devices are read.
 type deviceFlags struct {
-	NVMLLibrary    string `group:"reading" name:"nvml-library" placeholder:"PATH" help:"NVIDIA's management library, instead of the loader's own search for libnvidia-ml.so.1."`
-	NvidiaSMI      string `group:"reading" name:"nvidia-smi" placeholder:"PATH" help:"NVIDIA's program nvidia-smi, instead of the one in PATH. It is read where the library can't be loaded."`
-	SysfsRoot      string `group:"reading" default:"${sysfs}" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys: AMD and Intel GPUs are read there, and sleeping cards looked for."`
-	ProcRoot       string `group:"reading" default:"${procfs}" placeholder:"DIR" help:"Where the machine's procfs is, if not /proc: the processes of AMD and Intel GPUs are found there."`
-	KernelLog      string `group:"reading" default:"${kmsg}" placeholder:"FILE" help:"The kernel's log, which has errors of GPU drivers." docs:"errors.md"`
-	PCIeThroughput bool   `group:"reading" name:"pcie-throughput" help:"Measure traffic over PCIe on GPUs whose hardware does not count it (before Hopper): each 10 s at most, 40 ms of the driver's time for each GPU." docs:"performance.md#traffic-over-pcie"`
+	NVMLLibrary    string `group:"reading" name:"nvml-library" placeholder:"PATH" help:"NVIDIA's management library, in place of the libnvidia-ml.so.1 that the loader finds."`
+	NvidiaSMI      string `group:"reading" name:"nvidia-smi" placeholder:"PATH" help:"NVIDIA's program nvidia-smi, in place of the one in PATH. gpuwhy uses it if the library can't be loaded."`
+	SysfsRoot      string `group:"reading" default:"${sysfs}" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys. AMD and Intel GPUs are read there, and sleeping cards are found there."`
+	ProcRoot       string `group:"reading" default:"${procfs}" placeholder:"DIR" help:"Where the machine's procfs is, if not /proc. The processes on AMD and Intel GPUs are found there."`
+	KernelLog      string `group:"reading" default:"${kmsg}" placeholder:"FILE" help:"The kernel log, where GPU drivers report errors." docs:"errors.md"`
+	PCIeThroughput bool   `group:"reading" name:"pcie-throughput" help:"Measure PCIe traffic on GPUs whose hardware does not count it (before Hopper), at most every 10 s. Takes 40 ms of the driver's time for each GPU." docs:"performance.md#traffic-over-pcie"`
 }
 
 func (f *deviceFlags) check(source *sourceFlags) error {
-	live, useless := source.live(), "is of no use with --source "+strings.Join(source.Source, ",")
+	live, useless := source.live(), "has no effect with --source "+strings.Join(source.Source, ",")
 	return refuse(
 		rule{f.KernelLog == "" && isLinux, "kernel-log", f.KernelLog, "give a file, such as /dev/kmsg"},
 		rule{!live && f.NVMLLibrary != "", "nvml-library", f.NVMLLibrary, useless},
@@ -145,7 +145,7 @@ func (f *deviceFlags) check(source *sourceFlags) error {
 
 // privacyFlags say what is shown of other people's processes, and of those of the past.
 type privacyFlags struct {
-	ShowCommands string `group:"reading" default:"names" enum:"names,own,all,none" help:"Whose command lines are shown: names (own ones, and of everybody the program's or script's name), own, all or none. Arguments that look like secrets are masked."`
+	ShowCommands string `group:"reading" default:"names" enum:"names,own,all,none" help:"Whose command lines are shown: names (gpuwhy's own user in full, everyone else's only by program or script), own, all or none. Arguments that look like secrets are masked."`
 }
 
 // readingFlags are those of commands that read the machine for themselves.
@@ -165,8 +165,8 @@ func (f *readingFlags) check() error {
 
 // addressFlags say where gpuwhy is served.
 type addressFlags struct {
-	Listen   string `group:"serving" placeholder:"${listen}" help:"Address to serve on, ${listen} by default. Port 0 takes a free one and prints it."`
-	BasePath string `group:"serving" default:"/" help:"Path under which everything is served, behind a proxy."`
+	Listen   string `group:"serving" placeholder:"${listen}" help:"Address to serve on, ${listen} by default. With port 0, gpuwhy picks a free port and prints it."`
+	BasePath string `group:"serving" default:"/" help:"Path under which everything is served, for use behind a proxy."`
 }
 
 // defaultListen is where the dashboard is, unless somebody says otherwise.
@@ -189,7 +189,7 @@ func (f *addressFlags) check() error {
 		rule{noPort != nil, "listen", f.Listen, "the port must be a number from 0 to 65535"},
 		rule{strings.ContainsAny(host, "/@"), "listen", f.Listen, "give an address and a port, not a URL"},
 		rule{!strings.HasPrefix(f.BasePath, "/"), "base-path", f.BasePath, "must begin with a slash"},
-		rule{!plainPath.MatchString(f.BasePath), "base-path", f.BasePath, "must have letters, digits and -._~/ alone, such as /gpuwhy/"},
+		rule{!plainPath.MatchString(f.BasePath), "base-path", f.BasePath, "may only have letters, digits and -._~/, such as /gpuwhy/"},
 	)
 	if f.BasePath = path.Clean(f.BasePath); f.BasePath != "/" {
 		f.BasePath += "/"
@@ -201,12 +201,12 @@ func (f *addressFlags) check() error {
 type servingFlags struct {
 	addressFlags
 	AllowOrigin []string `group:"serving" placeholder:"ORIGIN" help:"Web origin, such as https://example.org, whose pages may connect; repeatable."`
-	AllowEmbed  []string `group:"serving" placeholder:"ORIGIN" help:"Web origin, such as https://wiki.example.org, whose pages may show the card of a GPU, /embed/gpu/UUID, in a frame, and /picture.svg as an image; repeatable." docs:"deploy.md#a-card-in-another-page"`
-	AllowHost   []string `group:"serving" placeholder:"HOST" help:"Host name under which gpuwhy may be reached, beside loopback and the listen address; repeatable."`
-	MaxViewers  int      `group:"serving" default:"1000" help:"WebSocket connections at most."`
+	AllowEmbed  []string `group:"serving" placeholder:"ORIGIN" help:"Web origin, such as https://wiki.example.org, whose pages may embed a GPU's card, /embed/gpu/UUID, in a frame, and /picture.svg as an image; repeatable." docs:"deploy.md#a-card-in-another-page"`
+	AllowHost   []string `group:"serving" placeholder:"HOST" help:"Host name under which clients may reach gpuwhy, besides loopback and the listen address; repeatable."`
+	MaxViewers  int      `group:"serving" default:"1000" help:"Maximum number of WebSocket connections."`
 
-	MaxViewersPerAddress int      `group:"serving" placeholder:"N" help:"WebSocket connections of one address at most, of IPv6 of one /64; 256 by default, and any number of this machine's own."`
-	TrustedProxy         []string `group:"serving" placeholder:"CIDR" help:"Address or network of a proxy, such as 10.0.0.0/8, that says in X-Forwarded-For who its clients are; repeatable, or with commas." docs:"deploy.md#who-the-clients-of-a-proxy-are"`
+	MaxViewersPerAddress int      `group:"serving" placeholder:"N" help:"Maximum number of WebSocket connections from one address, or from one /64 of IPv6. By default 256, and unlimited from this machine."`
+	TrustedProxy         []string `group:"serving" placeholder:"CIDR" help:"Address or network of a proxy, such as 10.0.0.0/8, that names its clients in X-Forwarded-For; repeatable, or separated by commas." docs:"deploy.md#who-the-clients-of-a-proxy-are"`
 
 	origins auth.Origins // of AllowOrigin
 	frames  auth.Frames  // of AllowEmbed
@@ -241,7 +241,7 @@ func (f *servingFlags) check() (err error) {
 
 // stateFlags say where everything is kept.
 type stateFlags struct {
-	StateDir string `group:"past" placeholder:"DIR" help:"Where the past, what was learned of each GPU, alerts and silences are kept; none keeps nothing. By default $STATE_DIRECTORY, or $XDG_STATE_HOME/gpuwhy, or ~/.local/state/gpuwhy, and nothing of a simulation or a capture." docs:"past.md"`
+	StateDir string `group:"past" placeholder:"DIR" help:"State directory, for the past, what gpuwhy learned about each GPU, alerts and silences; none keeps nothing. By default $STATE_DIRECTORY, or $XDG_STATE_HOME/gpuwhy, or ~/.local/state/gpuwhy; for a simulation or a capture, none." docs:"past.md"`
 
 	// ownStateDir says that nobody gave the state directory; notKept is why it can't be used.
 	ownStateDir bool
@@ -262,7 +262,7 @@ func (f *stateFlags) check(live bool) error {
 
 // historyFlags say where the past is kept.
 type historyFlags struct {
-	History string `group:"past" default:"sqlite" placeholder:"WHERE" help:"Where the past is kept: sqlite, a file in --state-dir; postgres://USER@HOST/DATABASE, with the password in PGPASSWORD or in a file that PGPASSFILE names; or off." docs:"past.md#on-a-server"`
+	History string `group:"past" default:"sqlite" placeholder:"WHERE" help:"Where the past is kept: sqlite for a file in --state-dir; postgres://USER@HOST/DATABASE, with the password in PGPASSWORD or in the file named by PGPASSFILE; or off." docs:"past.md#on-a-server"`
 }
 
 // keptFlags say where this machine's past is kept.
@@ -278,7 +278,7 @@ func (f *keptFlags) check(live bool) error {
 
 // priceFlags say what the past cost.
 type priceFlags struct {
-	ElectricityPrice float64 `group:"past" placeholder:"PRICE" help:"The price of a kilowatt-hour, for what the past cost."`
+	ElectricityPrice float64 `group:"past" placeholder:"PRICE" help:"Price of a kilowatt-hour, to show what the past cost."`
 }
 
 func (f *priceFlags) check() error {
@@ -316,7 +316,7 @@ func (f *databaseFlags) check() error {
 // alertFlags say when alerts fire, and who is told.
 type alertFlags struct {
 	AlertUtilization float64 `group:"alerts" default:"50" help:"Utilization in percent above which high_gpu_usage_alert fires."`
-	AlertRules       string  `group:"alerts" placeholder:"FILE" help:"Rules of alerts, as YAML; read again on SIGHUP. 'gpuwhy check-config --schema' prints its schema." docs:"alerts.md"`
+	AlertRules       string  `group:"alerts" placeholder:"FILE" help:"Alert rules, as YAML; read again on SIGHUP. 'gpuwhy check-config --schema' prints the schema." docs:"alerts.md"`
 }
 
 func (f *alertFlags) check() error {
@@ -328,12 +328,12 @@ func (f *alertFlags) check() error {
 
 // exportFlags say under which names series leave, and to whom they are sent.
 type exportFlags struct {
-	MetricsFamilies []string `group:"export" placeholder:"FAMILY" help:"Families of names on /metrics: gpuwhy, dcgm; both by default." docs:"metrics.md"`
+	MetricsFamilies []string `group:"export" placeholder:"FAMILY" help:"Families of metric names on /metrics: gpuwhy, dcgm; both by default." docs:"metrics.md"`
 
-	RemoteWrite            []string `group:"export" placeholder:"URL" help:"Where to send all series by Prometheus remote write, such as https://prometheus.example.org/api/v1/write; repeatable." docs:"metrics.md#sending-them-elsewhere"`
+	RemoteWrite            []string `group:"export" placeholder:"URL" help:"Where to send all series with Prometheus remote write, such as https://prometheus.example.org/api/v1/write; repeatable." docs:"metrics.md#sending-them-elsewhere"`
 	RemoteWriteCredentials string   `group:"export" placeholder:"FILE" help:"YAML file with username and password, bearer_token or headers for --remote-write."`
-	OTLP                   []string `group:"export" name:"otlp" placeholder:"URL" help:"Where to send all series by OTLP over HTTP, such as http://collector:4318, also under OpenTelemetry's names of hardware; repeatable." docs:"metrics.md#sending-them-elsewhere"`
-	OTLPCredentials        string   `group:"export" name:"otlp-credentials" placeholder:"FILE" help:"The same file as --remote-write-credentials, for --otlp."`
+	OTLP                   []string `group:"export" name:"otlp" placeholder:"URL" help:"Where to send all series with OTLP over HTTP, such as http://collector:4318, also under OpenTelemetry's hardware metric names; repeatable." docs:"metrics.md#sending-them-elsewhere"`
+	OTLPCredentials        string   `group:"export" name:"otlp-credentials" placeholder:"FILE" help:"YAML file for --otlp, with the same keys as --remote-write-credentials."`
 
 	exports []export.Destination
 }
@@ -369,7 +369,7 @@ func (f *programFlags) check(live bool) error {
 		f.brokerFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
 		return err
 	}
-	return refuse(rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the server of a fleet keeps keys and messages: give --state-dir a folder"})
+	return refuse(rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the fleet's server keeps keys and messages: name a folder for them with --state-dir"})
 }
 
 // serveFlags are all settings: those of a program that reads this machine, too.

@@ -94,18 +94,18 @@ func TestFlagsOfOtherCommands(t *testing.T) {
 	for args, says := range map[string]string{
 		"version":                              "",
 		"-- version":                           "",
-		"--otlp past version":                  "'gpuwhy version' takes no --otlp",
+		"--otlp past version":                  "'gpuwhy version' doesn't take --otlp",
 		"fleet list --state-dir=x":             "",
 		"fleet --state-dir=x list":             "",
 		"--state-dir=x fleet list":             "",
 		"--state-dir x fleet list --json":      "",
 		"notify --alert-rules x test a b":      "",
-		"version --otlp x":                     "'gpuwhy version' takes no --otlp: it is a flag of serve, agent, hub and check-config",
-		"version --config x":                   "'gpuwhy version' takes no --config: it is a flag of serve, agent,",
-		"--label a=1 past":                     "'gpuwhy past' takes no --label: it is a flag of serve, agent and check-config",
-		"record --source auto":                 "'gpuwhy record' takes no --source: it is a flag of serve, agent, snapshot,",
-		"history check --json":                 "'gpuwhy history check' takes no --json: it is a flag of snapshot,",
-		"history --json":                       "'gpuwhy history' takes no --json: it is a flag of snapshot,",
+		"version --otlp x":                     "'gpuwhy version' doesn't take --otlp, which is a flag of serve, agent, hub and check-config",
+		"version --config x":                   "'gpuwhy version' doesn't take --config, which is a flag of serve, agent,",
+		"--label a=1 past":                     "'gpuwhy past' doesn't take --label, which is a flag of serve, agent and check-config",
+		"record --source auto":                 "'gpuwhy record' doesn't take --source, which is a flag of serve, agent, snapshot,",
+		"history check --json":                 "'gpuwhy history check' doesn't take --json, which is a flag of snapshot,",
+		"history --json":                       "'gpuwhy history' doesn't take --json, which is a flag of snapshot,",
 		"version --otpl x":                     "unknown flag --otpl",
 		"snapshot":                             "--interval",
 		"--listen=127.0.0.1:0 --interval=1s":   "--otlp",
@@ -231,7 +231,7 @@ func TestSettingsAreDocumented(t *testing.T) {
 func TestEmptySpanOfTime(t *testing.T) {
 	t.Setenv("GPUWHY_STATE_DIR", "none")
 	for _, args := range [][]string{{"past", ""}, {"sessions", ""}, {"history", "export", "causes", ""}} {
-		if err := checked(args...); err == nil || !strings.Contains(err.Error(), "the span of time is empty") {
+		if err := checked(args...); err == nil || !strings.Contains(err.Error(), "the time span is empty") {
 			t.Errorf("gpuwhy %q: %v", args, err)
 		}
 		if err := checked(args[:len(args)-1]...); err != nil {

@@ -112,8 +112,8 @@ func TestFleetCommands(t *testing.T) {
 		code         int
 		said, warned string
 	}{
-		{[]string{"list", state}, exitError, "", "no keys of a fleet"},
-		{[]string{"join-command", "gpu-1", state, "--fleet-host=10.0.0.1"}, exitOK, "gpuwhy agent --fleet='tls://10.0.0.1:4222' ", "a new fleet begins"},
+		{[]string{"list", state}, exitError, "", "no fleet keys"},
+		{[]string{"join-command", "gpu-1", state, "--fleet-host=10.0.0.1"}, exitOK, "gpuwhy agent --fleet='tls://10.0.0.1:4222' ", "a new fleet starts"},
 		{[]string{"join-command", "h", state, "--hub", "--host=::1"}, exitOK, "gpuwhy hub --fleet='tls://[::1]:4222' ", ""},
 		{[]string{"join-command", "r", state, "--recorder", "--host=x", "--history=postgres://u@db/past"}, exitOK, "--history='postgres://u@db/past'", ""},
 		{[]string{"list", state}, exitOK, "recorder", ""},
@@ -123,7 +123,7 @@ func TestFleetCommands(t *testing.T) {
 		{[]string{"join-command", "n", "--account-seed=/nowhere", "--fleet=nats://a"}, exitUsage, "", "--account-seed"},
 		{[]string{"join-command", "a:b", state}, exitUsage, "", "--cluster"},
 		{[]string{"join-command", "a\nb", state}, exitUsage, "", "printable"},
-		{[]string{"join-command", "..", state}, exitUsage, "", "stands in addresses"},
+		{[]string{"join-command", "..", state}, exitUsage, "", "means something else in URLs"},
 		{[]string{"join-command", "", state}, exitUsage, "", "printable"},
 		{[]string{"join-command", "a", "--host=x y", state}, exitUsage, "", "--host"},
 		{[]string{"join-command", "a", "--state-dir=none"}, exitError, "", "--state-dir"},
@@ -200,13 +200,13 @@ func TestWhereMachinesJoin(t *testing.T) {
 func TestFleetSettings(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ args, want string }{
-		{"--node=..", "stands in addresses"},
-		{"--node=.", "stands in addresses"},
+		{"--node=..", "means something else in URLs"},
+		{"--node=.", "means something else in URLs"},
 		{"--fleet=http://x", "does not begin with nats:// or tls://"},
 		{"--fleet=x", "is no URL"},
 		{"--fleet=nats://u:p@x", "has a user or a token"},
 		{"--fleet=nats://x/y", "more than a host"},
-		{"--fleet-credentials=x", "of no use without --fleet"},
+		{"--fleet-credentials=x", "no effect without --fleet"},
 		{"--fleet-listen=4222", "--fleet-listen"},
 		{"--fleet-listen=:x", "number from 0"},
 		{"--fleet-listen=:4222 --state-dir=none", "--state-dir"},

@@ -18,7 +18,7 @@ import (
 )
 
 type healthcheckCommand struct {
-	URL string `arg:"" optional:"" help:"Where gpuwhy is served; by default what --listen and --base-path say."`
+	URL string `arg:"" optional:"" help:"Where gpuwhy is served; by default, what --listen and --base-path say."`
 	commonFlags
 	addressFlags
 }
@@ -30,7 +30,7 @@ func (c healthcheckCommand) Run(env *environment) error {
 	if errors.Is(err, client.ErrNobody) && c.URL == "" && !slices.ContainsFunc(env.args, saysWhere) {
 		found, records := beside("/proc", &c.addressFlags)
 		if records {
-			_, err := fmt.Fprintln(env.stdout, "gpuwhy record runs")
+			_, err := fmt.Fprintln(env.stdout, "gpuwhy record is running")
 			return err
 		}
 		if found != &c.addressFlags {

@@ -39,14 +39,14 @@ func (f *historyFlags) check() error {
 			return err
 		}
 	default:
-		return errors.New("--history: must be sqlite, off, or the address of a PostgreSQL, postgres://USER@HOST/DATABASE")
+		return errors.New("--history: must be sqlite, off, or the address of a PostgreSQL database, postgres://USER@HOST/DATABASE")
 	}
 	return nil
 }
 
 // retentionFlags say for how long the past is kept.
 type retentionFlags struct {
-	HistoryRetention string `group:"past" default:"raw=48h,1m=30d,15m=2y" placeholder:"TIERS" help:"How long each reading, spans of a minute and spans of a quarter of an hour are kept."`
+	HistoryRetention string `group:"past" default:"raw=48h,1m=30d,15m=2y" placeholder:"TIERS" help:"How long to keep single readings (raw), summaries of a minute (1m) and summaries of 15 minutes (15m)."`
 
 	retention store.Retention
 }
@@ -144,7 +144,7 @@ func (d *daemon) adopt(ctx context.Context, s store.Store, err error, as role, n
 		return errors.Join(err, s.Close())
 	}
 	if was != "" {
-		log.Info("this machine has got another name, and keeps its past", "was", was, "is", node)
+		log.Info("this machine has a new name, and keeps its past", "was", was, "is", node)
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (f *keptFlags) ownedPast(ctx context.Context, log *slog.Logger) (st store.S
 	st, err = sqlite.Open(ctx, sqlite.Options{File: where, Log: log, Now: time.Now})
 	if errors.Is(err, store.ErrLocked) {
 		advice := gpu.AsAdvice(err)
-		advice.Try = "end it first, and start it again afterwards"
+		advice.Try = "stop it first, and start it again afterwards"
 		return nil, "", &advice
 	}
 	return st, where, err
@@ -178,13 +178,13 @@ func (f *keptFlags) keptPast(ctx context.Context) (st store.Store, where string,
 	switch kept, onServer := f.keepsHistory(); {
 	case !kept:
 		return nil, "", &gpu.Advice{
-			What: "with these settings no past is kept", Try: "name the folder with --state-dir, or the database with --history",
+			What: "no past is kept with these settings", Try: "name the folder with --state-dir, or the database with --history",
 		}
 	case onServer:
 		if st, err = postgres.View(f.server()); err != nil {
 			return nil, "", err
 		}
-		return st, "the database of --history", nil
+		return st, "the database named by --history", nil
 	}
 	file, err := sqlite.View(ctx, f.historyFile())
 	if err != nil {

@@ -48,7 +48,7 @@ func TestTheDatabase(t *testing.T) {
 		if r.code != exitOK {
 			t.Fatalf("%v: %+v", args, r)
 		}
-		if said := strings.Contains(r.stderr, "this is from "+file); said != (where == "") && args[1] != "check" && args[1] != "compact" {
+		if said := strings.Contains(r.stderr, "the answer is from "+file); said != (where == "") && args[1] != "check" && args[1] != "compact" {
 			t.Errorf("%v: where the answer comes from: %s", args, r.stderr)
 		}
 		return r

@@ -96,8 +96,8 @@ func TestNoHome(t *testing.T) {
 			continue // who may write there
 		}
 		p := start(t, append(lib.Env(), "GPUWHY_STATE_DIR=", "STATE_DIRECTORY=", "XDG_STATE_HOME=", "HOME="+home), fast)
-		p.log.await(t, "nothing is kept over a restart")
-		p.part("state", "failed", "nothing is kept over a restart", "--state-dir")
+		p.log.await(t, "nothing is kept across a restart")
+		p.part("state", "failed", "nothing is kept across a restart", "--state-dir")
 	}
 }
 
@@ -110,7 +110,7 @@ func TestOpenStateIsWarnedOf(t *testing.T) {
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(p.log.String(), "take that from them") {
+	if strings.Contains(p.log.String(), "remove that permission") {
 		t.Errorf("a folder of its own is warned of: %s", p.log)
 	}
 	for name, mode := range map[string]os.FileMode{"": 0o777, "fleet/authority.json": 0o644, "fleet/server.creds": 0o640} {
@@ -119,7 +119,7 @@ func TestOpenStateIsWarnedOf(t *testing.T) {
 		}
 	}
 	p = start(t, nil, args...)
-	for _, says := range []string{"everybody may write to a folder", "authority.json", "server.creds"} {
+	for _, says := range []string{"everyone may write to a folder", "authority.json", "server.creds"} {
 		p.log.await(t, says)
 	}
 }

@@ -35,10 +35,10 @@ func defaultStateDir() (string, error) {
 	if !filepath.IsAbs(base) {
 		home, err := os.UserHomeDir()
 		if err == nil && !filepath.IsAbs(home) {
-			err = fmt.Errorf("the home folder %q is no absolute path", home)
+			err = fmt.Errorf("the home folder %q is not an absolute path", home)
 		}
 		if err != nil {
-			return "", fmt.Errorf("there is no folder for it: neither STATE_DIRECTORY nor XDG_STATE_HOME is set, and %w", err)
+			return "", fmt.Errorf("there is no folder to use: neither STATE_DIRECTORY nor XDG_STATE_HOME is set, and %w", err)
 		}
 		base = filepath.Join(home, ".local", "state")
 	}
@@ -73,7 +73,7 @@ func (d *daemon) tryStateDir(log *slog.Logger) error {
 	switch _, told := errors.AsType[*gpu.Advice](err); {
 	case err == nil:
 	case errors.Is(err, regular.ErrSlow):
-		log.Warn("the disk of the state directory takes no writes: the past and the state are kept as soon as it does", "dir", d.StateDir, "try", store.TrySlow)
+		log.Warn("the disk of the state directory accepts no writes: the past and the state are kept once it does", "dir", d.StateDir, "try", store.TrySlow)
 	case told:
 		return errors.Join(err, s.Close())
 	default:
@@ -128,12 +128,12 @@ func (f *stateFlags) warnOpen(log *slog.Logger) {
 	keys := filepath.Join(f.StateDir, broker.Dir)
 	for _, dir := range []string{f.StateDir, keys} {
 		if mode, open := open(dir, 0o002); open {
-			log.Warn("everybody may write to a folder in which gpuwhy keeps things: take that from them", "folder", dir, "mode", mode, "try", "chmod o-w")
+			log.Warn("everyone may write to a folder of gpuwhy's state: remove that permission", "folder", dir, "mode", mode, "try", "chmod o-w")
 		}
 	}
 	for _, name := range broker.Secrets(keys) {
 		if mode, open := open(name, 0o077); open {
-			log.Warn("others may read or change keys of the fleet: take that from them", "file", name, "mode", mode, "try", "chmod 600")
+			log.Warn("others may read or change the fleet's keys: remove that permission", "file", name, "mode", mode, "try", "chmod 600")
 		}
 	}
 }

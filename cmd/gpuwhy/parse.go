@@ -162,7 +162,7 @@ func elsewhere(app *kong.Application, args []string, err error) error {
 		}
 		node = next
 	}
-	return fmt.Errorf("'%s' takes no %s: it is a flag of %s", node.FullPath(), found[1], listed(takers))
+	return fmt.Errorf("'%s' doesn't take %s, which is a flag of %s", node.FullPath(), found[1], listed(takers))
 }
 
 // listed are names as a sentence has them.

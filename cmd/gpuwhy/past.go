@@ -14,16 +14,16 @@ import (
 
 // pastFlags are those of all commands about the past.
 type pastFlags struct {
-	TZ      string `name:"tz" placeholder:"ZONE" help:"The time zone in which times are understood and shown, such as Europe/Berlin; this machine's by default."`
+	TZ      string `name:"tz" placeholder:"ZONE" help:"Time zone of the times given and shown, such as Europe/Berlin; this machine's by default."`
 	JSON    bool   `name:"json" help:"Print what the API answers."`
 	CSV     bool   `name:"csv" help:"Print a table for other programs."`
-	URL     string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default what --listen and --base-path say, and the database of --history where nobody listens there."`
-	Machine string `placeholder:"NODE" help:"One machine of a fleet; all that the database has by default."`
+	URL     string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default, what --listen and --base-path say. If nothing listens there, the database of --history answers."`
+	Machine string `placeholder:"NODE" help:"One machine of a fleet; all machines in the database by default."`
 	askingFlags
 }
 
 type pastCommand struct {
-	When string `arg:"" optional:"" default:"last night" help:"When: \"last night\" (22:00 to 06:00, the default), yesterday, 1.5h, 22:00-06:00 (the newest that has begun), \"yesterday at 22:00\" (until now), \"yesterday 22:00 to 06:00\", monday (that day), \"since monday\" (until now), RFC 3339 also without seconds and zone, or seconds since 1970."`
+	When string `arg:"" optional:"" default:"last night" help:"Time span: \"last night\" (22:00 to 06:00, the default), yesterday, 1.5h, 22:00-06:00 (the latest that has begun), \"yesterday at 22:00\" (until now), \"yesterday 22:00 to 06:00\", monday (that day), \"since monday\" (until now), RFC 3339 (seconds and zone may be left out), or seconds since 1970."`
 	GPU  string `arg:"" optional:"" help:"One GPU, by index or UUID; all by default."`
 	pastFlags
 }
@@ -38,7 +38,7 @@ func (c pastCommand) Run(env *environment) error {
 }
 
 type sessionsCommand struct {
-	When string `arg:"" optional:"" default:"24h" help:"When, as for gpuwhy past; the last 24 hours by default."`
+	When string `arg:"" optional:"" default:"24h" help:"Time span, as for gpuwhy past; the last 24 hours by default."`
 	GPU  string `help:"One GPU, by index or UUID; all by default."`
 	User string `help:"One user; all by default."`
 	pastFlags
@@ -54,9 +54,9 @@ func (c sessionsCommand) Run(env *environment) error {
 }
 
 type usageCommand struct {
-	When  string `arg:"" optional:"" help:"When, as for gpuwhy past; this month, from its first day until now, by default."`
-	By    string `default:"user" enum:"user,process,job,pod,container,unit,gpu,node,cluster" help:"What to sum by: user, process, job, pod, container, unit (of systemd), gpu, node or cluster. The longest held come first, also of GPUs."`
-	Since string `placeholder:"WHEN" help:"When it begins; it ends now: --since monday is from Monday until now, and the argument monday is that day alone."`
+	When  string `arg:"" optional:"" help:"Time span, as for gpuwhy past; by default this month, from its first day until now."`
+	By    string `default:"user" enum:"user,process,job,pod,container,unit,gpu,node,cluster" help:"What to sum by: user, process, job, pod, container, unit (systemd), gpu, node or cluster. The longest use comes first, for GPUs too."`
+	Since string `placeholder:"WHEN" help:"Start of a span that ends now. --since monday means from Monday until now; the argument monday means only that day."`
 	User  string `help:"One user; all by default."`
 	pastFlags
 }
@@ -64,7 +64,7 @@ type usageCommand struct {
 // Run prints who used GPUs.
 func (c usageCommand) Run(env *environment) error {
 	if c.When != "" && c.Since != "" {
-		return usageError{errors.New("give the span of time once: as an argument, or with --since")}
+		return usageError{errors.New("give the time span once: as an argument, or with --since")}
 	}
 	when := cmp.Or(c.When, since(c.Since), "this month")
 	return tellPast(env, &c.pastFlags, client.GetUsage(c.span(when, ""), c.By, c.User), term.Usage)
@@ -73,7 +73,7 @@ func (c usageCommand) Run(env *environment) error {
 // saysWhen refuses a span of time that is there and empty, as a variable of a shell is that nobody has set: it is not the default.
 func saysWhen(when string) error {
 	if when == "" {
-		return errors.New(`the span of time is empty: give one, such as "last night", or leave it out`)
+		return errors.New(`the time span is empty: give one, such as "last night", or leave it out`)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func tellPast[A any](env *environment, flags *pastFlags, call client.Call[A], sh
 	}
 	answer, unread := call.Decode(body.Bytes())
 	if err = cmp.Or(err, unread); err != nil {
-		return fmt.Errorf("the answer can't be read: %w", err)
+		return fmt.Errorf("can't read the answer: %w", err)
 	}
 	if flags.JSON {
 		return term.JSON(env.stdout, answer)

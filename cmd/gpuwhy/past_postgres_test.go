@@ -104,7 +104,7 @@ func serverAway(t *testing.T, more time.Duration) {
 		{"history", "check"}, {"history", "compact"},
 	} {
 		r := command(t, []string{"PGPASSWORD=" + pgtest.Password}, append(unserved(args...), "--history="+address)...)
-		if r.code != exitOK || len(r.stdout) < 30 || strings.Contains(r.stdout+r.stderr, pgtest.Guarded) || args[0] != "history" && !strings.Contains(r.stderr, "this is from the database of --history") {
+		if r.code != exitOK || len(r.stdout) < 30 || strings.Contains(r.stdout+r.stderr, pgtest.Guarded) || args[0] != "history" && !strings.Contains(r.stderr, "the answer is from the database named by --history") {
 			t.Errorf("%v from the database: %+v", args, r)
 		}
 	}

@@ -32,10 +32,10 @@ func (f *askingFlags) askPast(env *environment, address string, question client.
 	if failed != nil {
 		advice := gpu.AsAdvice(failed)
 		advice.What = "no gpuwhy answers at " + c.Address() + ", and " + advice.What
-		advice.Try += "; or give the address of one that runs with --url"
+		advice.Try += "; or give the address of a running gpuwhy with --url"
 		return &advice
 	}
-	fmt.Fprintf(env.stderr, "gpuwhy: no gpuwhy answers at %s: this is from %s\n", term.Printable(c.Address()), term.Printable(where))
+	fmt.Fprintf(env.stderr, "gpuwhy: no gpuwhy answers at %s: the answer is from %s\n", term.Printable(c.Address()), term.Printable(where))
 	permits := f.permits()
 	answers := &past.Past{Store: permits.Store(st), Permits: permits, Keeps: f.retention, Now: time.Now, Interval: max(f.Interval, f.IdleInterval), Seldom: f.IdleInterval}
 	err = server.AnswerPast(env.ctx, server.Config{
@@ -66,7 +66,7 @@ func (f *askingFlags) printPast(env *environment, address string, question clien
 	out := &printed{Writer: lines}
 	err := errors.Join(f.askPast(env, address, question, out), lines.Flush())
 	if err != nil && out.bytes > 0 {
-		err = fmt.Errorf("what is printed is not all: %w", err)
+		err = fmt.Errorf("the output is incomplete: %w", err)
 	}
 	return err
 }

@@ -61,14 +61,14 @@ func TestThePastWithoutAServer(t *testing.T) {
 		{"history", "export", "readings", "-10m"},
 	} {
 		r := command(t, nil, of(args...)...)
-		if r.code != exitOK || len(r.stdout) < 40 || !strings.Contains(r.stderr, "this is from "+filepath.Join(dir, historyFile)) {
+		if r.code != exitOK || len(r.stdout) < 40 || !strings.Contains(r.stderr, "the answer is from "+filepath.Join(dir, historyFile)) {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
 	if after := keys(command(t, nil, of("sessions", "10m", "--json")...)); len(after) != len(asked) {
 		t.Errorf("after it was killed %v, before %v", after, asked)
 	}
-	if r := command(t, nil, of("usage", "10m", "--since=5m")...); r.code != exitUsage || !strings.Contains(r.stderr, "give the span of time once") {
+	if r := command(t, nil, of("usage", "10m", "--since=5m")...); r.code != exitUsage || !strings.Contains(r.stderr, "give the time span once") {
 		t.Errorf("%+v", r)
 	}
 	if r := command(t, nil, of("past", "10m", "--tz=Pacific/Apia")...); !strings.Contains(r.stdout, " (Pacific/Apia):\n") {

@@ -31,9 +31,9 @@ func (c *recordCommand) Run(env *environment) error {
 	kept, onServer := c.keepsHistory()
 	switch {
 	case len(c.fleet) == 0:
-		return usageError{&gpu.Advice{What: "no fleet is named", Try: "give its NATS servers with --fleet, such as --fleet tls://gpu-1.example.org:4222"}}
+		return usageError{&gpu.Advice{What: "no fleet is named", Try: "name its NATS servers with --fleet, such as --fleet tls://gpu-1.example.org:4222"}}
 	case !kept:
-		return usageError{&gpu.Advice{What: "there is no database to record the past in", Try: "give its address with --history postgres://USER@HOST/DATABASE"}}
+		return usageError{&gpu.Advice{What: "no database is given to store the past in", Try: "give its address with --history postgres://USER@HOST/DATABASE"}}
 	}
 	writer := scribe.Start("", env.log) // which locks the database alone
 	open := func(ctx context.Context) (store.Store, error) {

@@ -61,7 +61,7 @@ func (env *environment) run(flags *programFlags, as role) (err error) {
 		return err
 	}
 	if d.notKept != nil {
-		env.log.Warn("nothing is kept over a restart", "err", d.notKept, "try", app.TryStateDir)
+		env.log.Warn("nothing is kept across a restart", "err", d.notKept, "try", app.TryStateDir)
 	}
 	d.warnOpenState(env.log)
 	defer func() { err = errors.Join(err, release()) }()
@@ -175,12 +175,12 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 		return ln, nil
 	case neterr.InUse(err):
 		return nil, &gpu.Advice{
-			What: "another program listens on " + address,
-			Try:  "end it, or choose another port with --" + flag + " (port 0 takes a free one)",
+			What: "another program is listening on " + address,
+			Try:  "stop it, or choose another port with --" + flag + " (port 0 picks a free one)",
 			Err:  err,
 		}
 	case neterr.Forbidden(err):
-		return nil, &gpu.Advice{What: "not permitted to listen on " + address, Try: "choose another port, above 1023, with --" + flag, Err: err}
+		return nil, &gpu.Advice{What: "not permitted to listen on " + address, Try: "choose a port above 1023 with --" + flag, Err: err}
 	default:
 		return nil, &gpu.Advice{What: "can't listen on " + address, Try: "give --" + flag + " an address of this machine (" + err.Error() + ")", Err: err}
 	}

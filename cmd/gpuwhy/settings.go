@@ -80,9 +80,9 @@ func printable(name, value string) error {
 	case i < 0:
 		return nil
 	case strings.HasSuffix(value, "\r") && i == len(value)-1:
-		return fmt.Errorf("%s %q: a carriage return is at its end: save the file that it comes from with the line ends of Unix", name, value)
+		return fmt.Errorf("%s %q: the value ends with a carriage return: save its file with Unix line endings", name, value)
 	default:
-		return fmt.Errorf("%s %q: leave out the control character %q", name, value, []rune(value[i:])[0])
+		return fmt.Errorf("%s %q: remove the control character %q", name, value, []rune(value[i:])[0])
 	}
 }
 
@@ -101,7 +101,7 @@ func pathOf(name, path string) (string, error) {
 // unquoted says where a value is in quotes that nobody has taken off, such as those of a file of variables for a container.
 func unquoted(name, value string) error {
 	if strings.HasPrefix(value, `"`) || strings.HasPrefix(value, "'") {
-		return fmt.Errorf("%s %q: leave the quotes out: no shell takes them off here", name, value)
+		return fmt.Errorf("%s %q: remove the quotes: no shell strips them here", name, value)
 	}
 	return nil
 }
@@ -147,11 +147,11 @@ func unknownVariables(environ []string, others []string) (notes []string) {
 			continue
 		}
 		like := cmp.Or(otherWords[of], nearest.Name(of, known()))
-		hint := "'gpuwhy --help' lists the flags; a variable is GPUWHY_ and the flag's name in capitals"
+		hint := "'gpuwhy --help' lists the flags; a variable is GPUWHY_ followed by the flag's name in capitals"
 		if like != "" {
 			hint = "did you mean " + variables + like + "?"
 		}
-		notes = append(notes, fmt.Sprintf("the variable %s is no setting, and is ignored: %s", name, hint))
+		notes = append(notes, fmt.Sprintf("the variable %s is not a setting and is ignored: %s", name, hint))
 	}
 	slices.Sort(notes)
 	return notes
@@ -180,7 +180,7 @@ func asCommands(args []string) []string {
 
 // helpCommand is there to be listed: see [asCommands].
 type helpCommand struct {
-	Command []string `arg:"" optional:"" help:"The command to tell of."`
+	Command []string `arg:"" optional:"" help:"The command to explain."`
 }
 
 func (helpCommand) check() error { return nil }
@@ -196,7 +196,7 @@ var (
 )
 
 // wantedNumbers are the values that a setting of a kind takes.
-var wantedNumbers = map[string]string{"duration": "give a time with its unit, such as 5s, 500ms or 1h30m", "a float": "give a number, such as 0.3"}
+var wantedNumbers = map[string]string{"duration": "give a time with a unit, such as 5s, 500ms or 1h30m", "a float": "give a number, such as 0.3"}
 
 // hinted is an error of the command line, with the word that was meant where one of some is to be given.
 func hinted(err error) error {

@@ -55,13 +55,13 @@ func kernelFiles() kong.Vars {
 func reads(system string, library bool) string {
 	switch {
 	case system == "darwin":
-		return "It reads no GPU on macOS, and shows the machine itself."
+		return "On macOS it reads no GPU, and shows only the machine."
 	case system != "linux":
-		return "It reads NVIDIA GPUs through nvidia-smi. Those of AMD and Intel, and NVIDIA's library, it reads on Linux alone."
+		return "It reads NVIDIA GPUs through nvidia-smi. It reads AMD and Intel GPUs, and NVIDIA's library, only on Linux."
 	case !library:
-		return "It reads NVIDIA GPUs through nvidia-smi, and those of AMD and Intel; not NVIDIA's library, since it was built without cgo."
+		return "It reads NVIDIA GPUs through nvidia-smi, and AMD and Intel GPUs. It does not use NVIDIA's library, since it was built without cgo."
 	}
-	return "It reads NVIDIA GPUs through NVIDIA's library or nvidia-smi, and those of AMD and Intel."
+	return "It reads NVIDIA GPUs through NVIDIA's library or nvidia-smi, and AMD and Intel GPUs."
 }
 
 // simulates returns the profile that is simulated.
@@ -81,7 +81,7 @@ func (f *sourceFlags) live() bool {
 
 // wrong says what is wrong with the list of sources; "" for nothing.
 func (f *sourceFlags) wrong() string {
-	of := "must be auto, or some of " + strings.Join(realSources, ", ") + " with commas, or simulate:PROFILE, or replay:DIR"
+	of := "must be auto, or some of " + strings.Join(realSources, ", ") + " separated by commas, or simulate:PROFILE, or replay:DIR"
 	if len(f.Source) == 0 {
 		return of
 	}
@@ -99,11 +99,11 @@ func (f *sourceFlags) wrong() string {
 		case name == sourceAuto && len(f.Source) > 1:
 			return "auto stands for all sources: give it alone"
 		case strings.HasPrefix(name, simulation):
-			return "a simulation is never mixed with other sources: give it alone"
+			return "a simulation can't be combined with other sources: give it alone"
 		case strings.HasPrefix(name, recorded):
-			return "a recording is never mixed with other sources: give it alone"
+			return "a recording can't be combined with other sources: give it alone"
 		case slices.Contains(f.Source[:i], name):
-			return fmt.Sprintf("%q is there twice", name)
+			return fmt.Sprintf("%q is named twice", name)
 		case name != sourceAuto && !slices.Contains(realSources, name):
 			return of
 		}

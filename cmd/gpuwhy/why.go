@@ -20,8 +20,8 @@ import (
 type whyCommand struct {
 	GPU   string `arg:"" optional:"" help:"One GPU, by index or UUID; all by default."`
 	JSON  bool   `name:"json" help:"Print what /api/gpu/why answers."`
-	Watch bool   `help:"Go on, and print each new answer, until interrupted."`
-	URL   string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default what --listen and --base-path say, and gpuwhy's own readings where nobody listens there."`
+	Watch bool   `help:"Keep running, and print each new answer until interrupted."`
+	URL   string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default, what --listen and --base-path say. If nothing listens there, the command reads the GPUs itself."`
 	readingFlags
 	addressFlags
 }
@@ -59,7 +59,7 @@ func (c whyCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(env.stderr, "gpuwhy: no gpuwhy runs here: this is from a few seconds of readings of its own")
+	fmt.Fprintln(env.stderr, "gpuwhy: no gpuwhy is running here: the answer is from a few seconds of this command's own readings")
 	r := app.NewReader(env.ctx, inputs, ownInterval, c.Deadline, env.log)
 	return errors.Join(c.tell(env, c.ownReadings(env, r, app.MonitorOf(inputs, c.name()))), r.Close())
 }
@@ -200,7 +200,7 @@ func (c whyCommand) said(m contract.Monitor, f *insight.Fleet) (said, error) {
 		}
 	}
 	if _, err := strconv.Atoi(c.GPU); m.Several && err == nil {
-		return said{}, &gpu.Advice{What: "there are several nodes, and GPU " + c.GPU + " may be one of each", Try: "name the GPU by its UUID: gpuwhy snapshot lists all"}
+		return said{}, &gpu.Advice{What: "there are several nodes, and each may have a GPU " + c.GPU, Try: "name the GPU by its UUID: gpuwhy snapshot lists all"}
 	}
 	return said{}, &gpu.Advice{What: "there is no GPU " + strconv.Quote(c.GPU), Try: "gpuwhy snapshot lists all"}
 }

@@ -198,7 +198,7 @@ func TestWhyReadsItselfWhereNoServerRuns(t *testing.T) {
 	toWork(m)
 	env := append(lib.Env(), "GPUWHY_LISTEN="+freeAddress(t), "GPUWHY_LOG_LEVEL=error")
 	r := command(t, env, "why")
-	if r.code != exitOK || !strings.Contains(r.stdout, self(t)) || !strings.Contains(r.stderr, "readings of its own") {
+	if r.code != exitOK || !strings.Contains(r.stdout, self(t)) || !strings.Contains(r.stderr, "this command's own readings") {
 		t.Errorf("exit status %d: %s\n%s", r.code, r.stderr, r.stdout)
 	}
 	r = command(t, env, "why", "0", "--json")
