@@ -349,7 +349,7 @@ func TestAHangupWithoutRules(t *testing.T) {
 	lib, _ := machine(t, fakenvml.RTX4090())
 	p := start(t, lib.Env(), fast)
 	p.reload()
-	p.log.await(t, "there are no rules of alerts to read again")
+	p.log.await(t, "no alert rules to read again")
 }
 
 func TestCheckConfig(t *testing.T) {

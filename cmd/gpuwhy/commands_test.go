@@ -120,7 +120,7 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"a value of another type in a file", nil, []string{"--config", write("type.yaml", "- interval\n- 5s\n")}, "type.yaml", exitUsage},
 		{"broken YAML", nil, []string{"--config", write("broken.yaml", "a: [\n")}, "broken.yaml", exitUsage},
 		{"two documents", nil, []string{"--config", write("two.yaml", "interval: 5s\n---\nnode: x\n")}, "one YAML document", exitUsage},
-		{"busy port", nil, []string{"--listen", busy.Addr().String()}, "another program listens", exitError},
+		{"busy port", nil, []string{"--listen", busy.Addr().String()}, "another program is listening", exitError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -172,7 +172,7 @@ func TestWindows(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	address := strings.Trim(strings.TrimPrefix(p.url, "http:"), "/")
-	if out, err := f.command(ctx, "serve", "--listen="+address).CombinedOutput(); err == nil || !bytes.Contains(out, []byte("another program listens")) {
+	if out, err := f.command(ctx, "serve", "--listen="+address).CombinedOutput(); err == nil || !bytes.Contains(out, []byte("another program is listening")) {
 		t.Errorf("a second gpuwhy: %v\n%s", err, out)
 	}
 	_ = p.stop(os.Kill) // it ends as one that was killed

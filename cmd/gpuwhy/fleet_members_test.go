@@ -41,9 +41,9 @@ func TestFleetMembers(t *testing.T) {
 		if err := agents["ended"].stop(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
-		testkit.Until(t, "it was ended", why("ended", "the gpuwhy of that machine was ended"))
+		testkit.Until(t, "it was ended", why("ended", "gpuwhy on that machine was stopped"))
 		agents["killed"].kill()
-		testkit.Until(t, "nothing comes", why("killed", "nothing has come from that machine"))
+		testkit.Until(t, "nothing comes", why("killed", "nothing arrives from that machine"))
 	})
 	story("revoked", func(t *testing.T) {
 		if r := command(t, nil, "fleet", "remove", "gone", "--state-dir="+f.state); r.code != exitOK {

@@ -187,7 +187,7 @@ func TestFleet(t *testing.T) {
 		testkit.Until(t, "gpu-01 is silent at both hubs", func() bool { return silent(watchers[0]) && silent(watchers[1]) })
 		for i, w := range watchers {
 			u, _ := w.of("lab:gpu-01")
-			if last := w.lastOf("lab:gpu-01"); u.SilentSince < last.Timestamp || !strings.Contains(u.Reason, "nothing has come") || len(u.GPUs) != 1 {
+			if last := w.lastOf("lab:gpu-01"); u.SilentSince < last.Timestamp || !strings.Contains(u.Reason, "nothing arrives") || len(u.GPUs) != 1 {
 				t.Errorf("hub %d says of gpu-01: since %q (its last reading: %s), %q", i+1, u.SilentSince, last.Timestamp, u.Reason)
 			}
 		}

@@ -204,7 +204,7 @@ func TestFleetSettings(t *testing.T) {
 		{"--node=.", "means something else in URLs"},
 		{"--fleet=http://x", "does not begin with nats:// or tls://"},
 		{"--fleet=x", "is no URL"},
-		{"--fleet=nats://u:p@x", "has a user or a token"},
+		{"--fleet=nats://u:p@x", "contains a user or a token"},
 		{"--fleet=nats://x/y", "more than a host"},
 		{"--fleet-credentials=x", "no effect without --fleet"},
 		{"--fleet-listen=4222", "--fleet-listen"},
@@ -276,7 +276,7 @@ func TestDemoFleet(t *testing.T) {
 	}
 	defer busy.Close()
 	out, err := demo("--listen", busy.Addr().String()).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "another program listens") {
+	if err == nil || !strings.Contains(string(out), "another program is listening") {
 		t.Errorf("with a port that is taken: %v, %s", err, out)
 	}
 }

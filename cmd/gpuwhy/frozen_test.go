@@ -222,7 +222,7 @@ func TestAFrozenDiskOfAFleet(t *testing.T) {
 
 	f.serve()
 	f.server.fails("does not answer")
-	f.server.part("fleet", "failed", "the server of the fleet does not start")
+	f.server.part("fleet", "failed", "the fleet's server does not start")
 	thaw()
 	f.server.part("fleet", "ok")
 	agent.part("fleet", "ok")

@@ -80,7 +80,7 @@ func TestOnePastOfAll(t *testing.T) {
 	f.server.part("recorder", "ok")
 	own := t.TempDir()
 	other := record("other", "--history=sqlite", "--state-dir="+own)
-	other.log.await(t, "recorded into another database")
+	other.log.await(t, "recorded in another database")
 	other.log.await(t, "--history postgres://")
 	state := t.TempDir()
 	a := f.agent("gpu-1", nil, "--source=simulate:rtx-4090", "--state-dir="+state)

@@ -40,7 +40,7 @@ func (c *Call) Ask(ctx context.Context, node, action, target string, args any) (
 		}
 	}
 	if !c.desk.Elsewhere(node) {
-		return nil, &gpu.Advice{What: node + " is no part of the fleet any more"}
+		return nil, &gpu.Advice{What: node + " is no longer part of the fleet"}
 	}
 	result, err := c.desk.fleet.Ask(ctx, node, q)
 	if r, ok := errors.AsType[*Refusal](err); ok {

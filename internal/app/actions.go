@@ -34,7 +34,7 @@ func (a *App) refreshing() action.Action {
 		ID: refresh, Needs: auth.Read, Func: action.Takes(a.refresh), Remote: true,
 		Event: &apidoc.Event{
 			Name: "request_gpu_update", Summary: "Read the GPUs now",
-			Description: "Answered, to this client alone, from a reading that began after the request arrived. It may wait up to 250 ms, which all who ask meanwhile share. 5 at once, 2 a second after that.",
+			Description: "Answered only to this client, from a reading that began after the request arrived. It may wait up to 250 ms; requests that arrive meanwhile share the reading. 5 at once, then 2 a second.",
 			Reply:       []string{"gpu_status_update", "error"},
 		},
 	}
@@ -97,14 +97,14 @@ const mostAtOnce = 64
 func (a *App) readNow(ctx context.Context, name string) (*insight.Moment, error) {
 	n, ok := a.local.find(name)
 	if !ok {
-		return nil, &gpu.Advice{What: name + " is not read here any more"}
+		return nil, &gpu.Advice{What: name + " is no longer read here"}
 	}
 	if err := n.refresh(ctx, a.Hub.Hold); err != nil {
 		return nil, err
 	}
 	m, ok := a.Hub.Latest().Node(name)
 	if !ok {
-		return nil, &gpu.Advice{What: "nothing was read of " + name + " yet"}
+		return nil, &gpu.Advice{What: "nothing has been read from " + name + " yet"}
 	}
 	return m, nil
 }

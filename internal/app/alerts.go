@@ -137,7 +137,7 @@ func (a *App) announce(news []hub.Event) {
 func (a *App) appendEvent(events []hub.Event, name string, of *alert.Alert, now *insight.Fleet) []hub.Event {
 	data, err := json.Marshal(contract.NewAlert(of, now))
 	if err != nil {
-		a.log.Error("an alert can't be encoded", "part", "alerts", "alert", of.ID, "err", err)
+		a.log.Error("can't encode an alert", "part", "alerts", "alert", of.ID, "err", err)
 		return events
 	}
 	return append(events, hub.Event{Name: name, Node: of.Device.Node, UUID: of.Device.UUID, Index: of.Device.Index, Data: data})
@@ -159,7 +159,7 @@ func (a *App) reloadOn(ctx context.Context, signals <-chan os.Signal) {
 func (a *App) reload() {
 	log := a.log.With("part", "alerts")
 	if a.opt.AlertRules == "" {
-		log.Info("there are no rules of alerts to read again: --alert-rules is not set")
+		log.Info("no alert rules to read again: --alert-rules is not set")
 		return
 	}
 	file, err := Rules(a.opt.AlertRules, a.opt.AlertUtilization)
@@ -168,7 +168,7 @@ func (a *App) reload() {
 	}
 	if err != nil {
 		for _, line := range ErrorLines(err) {
-			log.Error("the rules of alerts stay as they were", "err", line)
+			log.Error("the alert rules stay as they were", "err", line)
 		}
 		return
 	}
@@ -176,13 +176,13 @@ func (a *App) reload() {
 	if a.Hub.Newest().Nodes().Totals().Devices > 0 {
 		a.warnUncovered()
 	}
-	log.Info("the rules of alerts were read again", "file", a.opt.AlertRules, "rules", len(file.Rules))
+	log.Info("read the alert rules again", "file", a.opt.AlertRules, "rules", len(file.Rules))
 }
 
 // warnUncovered logs the rules that can't fire, since their scope covers nothing here.
 func (a *App) warnUncovered() {
 	for _, r := range a.Alerts.Uncovered(a.Hub.Newest().Nodes(), a.opt.Fleet != nil) {
-		a.log.With("part", "alerts").Warn("a rule of alerts covers nothing here, and can't fire", "rule", r.Name, "nodes", r.Scope.Nodes, "gpus", r.Scope.GPUs,
-			"try", "name GPUs by UUID, name or index, as 'gpuwhy snapshot' lists them, and machines as the page names them")
+		a.log.With("part", "alerts").Warn("an alert rule covers nothing here and can't fire", "rule", r.Name, "nodes", r.Scope.Nodes, "gpus", r.Scope.GPUs,
+			"try", "name GPUs by UUID, name or index as 'gpuwhy snapshot' lists them, and machines as the page names them")
 	}
 }

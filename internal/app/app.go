@@ -122,7 +122,7 @@ type App struct {
 }
 
 // TryStateDir is what to do where nothing can be kept over a restart.
-const TryStateDir = "give a folder of its own with --state-dir, or --state-dir none"
+const TryStateDir = "give gpuwhy its own folder with --state-dir, or set --state-dir none"
 
 var errEnding = errors.New("gpuwhy is shutting down")
 
@@ -184,18 +184,18 @@ func (a *App) wireKeeper() {
 	}
 	a.notifier.Flush, a.stage.Floors.Learned = k.Flush, k.Soon
 	k.Documents = []keep.Document{
-		keep.Of("notifications", "messages that wait to be sent", keep.Promptly, a.notifier),
+		keep.Of("notifications", "messages waiting to be sent", keep.Promptly, a.notifier),
 		keep.Of("alerts", "alerts and silences", keep.Promptly, a.Alerts),
 		keep.Of("floors", "what devices draw at rest", keep.Promptly, a.stage.Floors),
-		keep.Of("baselines", "how devices are at work and after it", keep.Regularly, a.stage.History),
+		keep.Of("baselines", "how devices behave at work and after it", keep.Regularly, a.stage.History),
 		keep.Of("recent", "the last minutes", keep.AtEnd, a.Recent),
-		keep.Of("hues", "which colors people have", keep.Regularly, &a.hues),
+		keep.Of("hues", "the colors of people", keep.Regularly, &a.hues),
 	}
 	for i := range k.Documents {
 		k.Documents[i].KnowsNames = k.Documents[i].Name == "alerts"
 	}
 	if a.foresight != nil {
-		k.Documents = append(k.Documents, keep.Of("cooldowns", "what was forecast of cool-downs", keep.Regularly, a.foresight))
+		k.Documents = append(k.Documents, keep.Of("cooldowns", "forecasts of cool-downs", keep.Regularly, a.foresight))
 	}
 }
 
@@ -360,7 +360,7 @@ func (a *App) closeWithin(left time.Duration) error {
 		return none, errors.Join(a.keeper.Close(), a.closeHistory(), <-fleet)
 	})
 	if err == regular.ErrSlow { //nolint:errorlint // not that of a part
-		return &gpu.Advice{What: "the disk of the state directory did not answer while gpuwhy ended", Try: store.TrySlow, Err: err}
+		return &gpu.Advice{What: "the disk of the state directory did not answer while gpuwhy shut down", Try: store.TrySlow, Err: err}
 	}
 	return err
 }

@@ -51,7 +51,7 @@ func (a *App) join(ctx context.Context, g *errgroup.Group, of kube.Node) (leave 
 	ctx, cancel := context.WithCancel(ctx)
 	g.Go(func() error {
 		if err := n.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			a.log.Warn("a node of a cluster did not end well", "node", n.Node, "err", err)
+			a.log.Warn("a node of a cluster did not stop cleanly", "node", n.Node, "err", err)
 		}
 		if !a.local.has(n.Node) { // or else it has come again
 			a.Remove(n.Node)

@@ -38,9 +38,9 @@ func (a *App) exporting() contract.Part {
 	}
 	s := failing[0]
 	advice := gpu.AsAdvice(s.Err)
-	advice.What = fmt.Sprintf("%s; samples waiting: %d, given up: %d", advice.What, s.Waiting, s.Failed+s.Dropped)
+	advice.What = fmt.Sprintf("%s; samples waiting: %d, dropped: %d", advice.What, s.Waiting, s.Failed+s.Dropped)
 	if more := len(failing) - 1; more > 0 {
-		advice.What += fmt.Sprintf("; other destinations that fail: %d", more)
+		advice.What += fmt.Sprintf("; other failing destinations: %d", more)
 	}
 	return part.Failed(&advice, s.Since)
 }

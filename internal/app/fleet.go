@@ -204,7 +204,7 @@ func (f *Fleet) Close() (err error) {
 	}
 	if f.Server != nil {
 		if closing := f.Server.Close(); err == nil && closing != nil {
-			err = fmt.Errorf("close the server of the fleet: %w", closing)
+			err = fmt.Errorf("close the fleet's server: %w", closing)
 		}
 	}
 	return err
@@ -285,7 +285,7 @@ func (a *App) fleeting() contract.Part {
 			return part.Failed(d.Err, d.Since)
 		case d.Full > 0:
 			return part.Failed(&gpu.Advice{
-				What: fmt.Sprintf("the fleet has more than %d machines, and the rest is not shown", downlink.MostNodes), Try: "divide it into several fleets",
+				What: fmt.Sprintf("the fleet has more than %d machines, and the others are not shown", downlink.MostNodes), Try: "divide it into several fleets",
 			}, time.Time{})
 		}
 	}
@@ -341,7 +341,7 @@ func (a *App) partsOfDelivery(parts map[string]contract.Part) {
 			part = part.Failed(s.Err, s.Since)
 		case lost != "":
 			part = part.Failed(&gpu.Advice{
-				What: "a part of the past will never be delivered to the fleet: " + lost, Try: "see that recorders run, and that NATS has room",
+				What: "a part of the past was dropped before it reached the fleet: " + lost, Try: "check that recorders run, and that NATS has space",
 			}, time.Time{})
 		}
 		parts["delivery"] = part

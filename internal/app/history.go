@@ -190,7 +190,7 @@ func (a *App) then() (*insight.Stage, error) {
 
 func said(c record.Counts, how string) string {
 	if c == (record.Counts{}) {
-		return "nothing is " + how
+		return "nothing " + how
 	}
 	return how + ": " + c.String()
 }
@@ -224,7 +224,7 @@ func (a *App) recording() contract.Part {
 	part := contract.NewPart("ok", s.Written)
 	if s.Err != nil {
 		advice := gpu.AsAdvice(s.Err)
-		advice.What = fmt.Sprintf("the past is not written: %s; %s; %s", advice.What, said(s.Dropped, "lost so far"), said(s.Waiting, "waiting"))
+		advice.What = fmt.Sprintf("the past can't be written: %s; %s; %s", advice.What, said(s.Dropped, "lost so far"), said(s.Waiting, "waiting"))
 		part = part.Failed(&advice, s.Since)
 	}
 	return part

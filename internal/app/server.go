@@ -147,7 +147,7 @@ func (a *App) parts() map[string]contract.Part {
 	switch {
 	case a.opt.NotKept != nil:
 		parts["state"] = contract.NewPart("ok", time.Time{}).Failed(&gpu.Advice{
-			What: "nothing is kept over a restart: " + a.opt.NotKept.Error(), Try: TryStateDir, Err: a.opt.NotKept,
+			What: "nothing is kept across a restart: " + a.opt.NotKept.Error(), Try: TryStateDir, Err: a.opt.NotKept,
 		}, a.monitor.Started)
 	case a.opt.StateDir != "":
 		parts["state"] = a.keeping()
@@ -175,7 +175,7 @@ func (a *App) keeping() contract.Part {
 	part := contract.NewPart("ok", s.Written)
 	if s.Err != nil {
 		part = part.Failed(&gpu.Advice{
-			What: "what a restart must not lose can't be written", Try: "look into the log, and at the space in the state directory", Err: s.Err,
+			What: "the state to keep across a restart can't be written", Try: "check the log, and the space in the state directory", Err: s.Err,
 		}, s.Since)
 	}
 	return part

@@ -47,7 +47,7 @@ func (a *App) afterRest(ctx context.Context, asker auth.Principal) {
 	ctx, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
 	if _, err := a.desk.Run(ctx, action.Call{Action: refresh, Principal: asker}); err != nil {
-		a.log.Debug("no reading came in time for who asked first", "err", err)
+		a.log.Debug("no reading arrived in time for the first request after a pause", "err", err)
 	}
 }
 

@@ -101,11 +101,11 @@ func (r *recorder) begin() error {
 	case err == nil && len(entries) > 0:
 		return &gpu.Advice{
 			What: r.Dir + " is not empty",
-			Try:  "give a folder that is not there yet, or remove what is in this one",
+			Try:  "name a folder that does not exist yet, or empty this one",
 		}
 	}
 	if err != nil {
-		return &gpu.Advice{What: "nothing can be written to " + r.Dir + ": " + err.Error(), Try: "give another folder", Err: err}
+		return &gpu.Advice{What: "can't write to " + r.Dir + ": " + err.Error(), Try: "name another folder", Err: err}
 	}
 	if err := r.writeManifest(); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (r *recorder) write(name string, text []byte) error {
 func (r *recorder) failed(err error) error {
 	return &gpu.Advice{
 		What: "the capture can't be written: " + err.Error(),
-		Try:  "look for room on the disk; what is in " + r.Dir + " so far can be used",
+		Try:  "check the space on the disk; the readings in " + r.Dir + " so far are usable",
 		Err:  err,
 	}
 }

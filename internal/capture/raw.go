@@ -40,7 +40,7 @@ func (r *recorder) recordRaw(ctx context.Context, first *gpu.Snapshot) error {
 	}
 	sysfs, proc, cut := files.take()
 	if cut {
-		r.missing("not all files of the cards: they have more than %d MiB", mostFiles>>20)
+		r.missing("some files of the cards: all of them have more than %d MiB", mostFiles>>20)
 	}
 	for name, tree := range map[string]recording.Tree{recording.SysfsFile: sysfs, recording.ProcFile: proc} {
 		if len(tree) == 0 || len(sysfs) == 0 { // without a card there is nothing about its processes

@@ -62,7 +62,7 @@ func StartApart(ctx context.Context, cfg Config) (Server, error) {
 	if _, err := a.helper.Begin(); err != nil {
 		err = errors.Join(err, a.helper.Close(0))
 		if !errors.Is(err, errors.ErrUnsupported) {
-			cfg.Log.Warn("the server of the fleet runs in gpuwhy's own process, which a disk that hangs can hold up", "err", err)
+			cfg.Log.Warn("the fleet's server runs in gpuwhy's own process, so a hanging disk can block both", "err", err)
 		}
 		return Start(ctx, cfg)
 	}
@@ -89,7 +89,7 @@ func StartApart(ctx context.Context, cfg Config) (Server, error) {
 			err = errNotThere
 			break
 		}
-		cfg.Log.Warn("the server of the fleet is not there yet", "err", errNotThere)
+		cfg.Log.Warn("the fleet's server has not started yet", "err", errNotThere)
 	}
 	if err != nil {
 		return nil, errors.Join(err, a.Close())
@@ -98,11 +98,11 @@ func StartApart(ctx context.Context, cfg Config) (Server, error) {
 }
 
 var errNotThere = &gpu.Advice{
-	What: "the server of the fleet does not start", Try: "look at the disk of the state directory: it takes no writes, or is slow; the server begins by itself when it does",
+	What: "the fleet's server does not start", Try: "check the disk of the state directory, which accepts no writes or is slow; the server starts once it accepts writes",
 }
 
 var errEnded = &gpu.Advice{
-	What: "the process that is the server of the fleet has ended", Try: "wait a few seconds: gpuwhy starts it again, and machines come back by themselves; gpuwhy's log says why it ended",
+	What: "the process of the fleet's server has ended", Try: "wait a few seconds: gpuwhy restarts it, and machines reconnect; gpuwhy's log says why it ended",
 }
 
 // apart is a server in a helper.
@@ -234,7 +234,7 @@ func (a *apart) accept() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil: // such as no file descriptor left
-			a.cfg.Log.Warn("the server of the fleet can't take a connection", "err", err)
+			a.cfg.Log.Warn("the fleet's server can't accept a connection", "err", err)
 			again := time.NewTimer(startAgain)
 			select {
 			case <-again.C:
@@ -393,7 +393,7 @@ func Serve(t *helper.Task, free func(dir string) (uint64, error)) {
 	defer told.Close()
 	var o order
 	if err := json.NewDecoder(told).Decode(&o); err != nil {
-		t.Log.Error("the server of the fleet is not told what to do", "err", err)
+		t.Log.Error("the process of the fleet's server can't read its instructions", "err", err)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -436,7 +436,7 @@ func Serve(t *helper.Task, free func(dir string) (uint64, error)) {
 	}
 	b.converse(ctx, tell, conns)
 	if err := b.Close(); err != nil {
-		t.Log.Warn("the server of the fleet did not end well", "err", err)
+		t.Log.Warn("the fleet's server did not shut down cleanly", "err", err)
 	}
 }
 

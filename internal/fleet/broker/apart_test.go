@@ -95,7 +95,7 @@ func TestApartRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first := startApart(t, dir, "127.0.0.1:0")
-	for listen, says := range map[string]string{"127.0.0.1:0": "another gpuwhy, process ", first.Addr().String(): "another program listens on", "here": "is no address and port"} {
+	for listen, says := range map[string]string{"127.0.0.1:0": "another gpuwhy, process ", first.Addr().String(): "another program is listening on", "here": "is not an address and port"} {
 		s, err := StartApart(t.Context(), Config{Dir: dir, Listen: listen, Patience: testkit.Patience})
 		if _, ok := errors.AsType[*gpu.Advice](err); !ok || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", listen, err)

@@ -87,7 +87,7 @@ func Exists(dir string) bool {
 func OpenAuthority(dir string) (*Authority, error) {
 	a := &Authority{dir}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("the keys of the fleet: %w", err)
+		return nil, fmt.Errorf("the fleet's keys: %w", err)
 	}
 	return a, a.change(func(*document) error { return nil })
 }
@@ -129,14 +129,14 @@ func Sign(seed []byte, issuer string, kind Kind, name string) (text, key string,
 	if err == nil {
 		var public string
 		if public, err = account.PublicKey(); err == nil && !nkeys.IsValidPublicAccountKey(public) {
-			err = errors.New("it is the seed of something else")
+			err = errors.New("the seed is not an account's")
 		}
 	}
 	if err != nil {
-		return "", "", &gpu.Advice{What: "that is no seed of a NATS account", Try: "give the file of a signing key of the account, which begins with SA", Err: err}
+		return "", "", &gpu.Advice{What: "the file has no seed of a NATS account", Try: "give the file of one of the account's signing keys, which begins with SA", Err: err}
 	}
 	if issuer != "" && !nkeys.IsValidPublicAccountKey(issuer) {
-		return "", "", &gpu.Advice{What: fmt.Sprintf("%.80q is no public key of a NATS account", issuer), Try: "give the one that 'nsc describe account' prints as its ID, which begins with A"}
+		return "", "", &gpu.Advice{What: fmt.Sprintf("%.80q is not a public key of a NATS account", issuer), Try: "give the account ID that 'nsc describe account' prints, which begins with A"}
 	}
 	return sign(account, issuer, kind, name, time.Time{})
 }
@@ -180,7 +180,7 @@ func (a *Authority) Remove(name string) error {
 			}
 		}
 		if !removed {
-			return &gpu.Advice{What: fmt.Sprintf("nobody of the name %.300q may join", name), Try: "see the names with 'gpuwhy fleet list'"}
+			return &gpu.Advice{What: fmt.Sprintf("no member of the fleet is called %.300q", name), Try: "list the names with 'gpuwhy fleet list'"}
 		}
 		return nil
 	})
@@ -204,15 +204,15 @@ func CheckName(name string) error {
 	var what string
 	switch {
 	case name == "":
-		what = "a name of the fleet is empty"
+		what = "the name is empty"
 	case len(name) > LongestName:
-		what = fmt.Sprintf("a name of the fleet has %d bytes", len(name))
+		what = fmt.Sprintf("the name has %d bytes", len(name))
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }):
-		what = fmt.Sprintf("%q has characters that no name of the fleet can have", name)
+		what = fmt.Sprintf("the name %q has characters that are not allowed", name)
 	default:
 		return nil
 	}
-	return &gpu.Advice{What: what, Try: fmt.Sprintf("give one of 1 to %d printable bytes", LongestName)}
+	return &gpu.Advice{What: what, Try: fmt.Sprintf("choose a name of 1 to %d bytes, all printable", LongestName)}
 }
 
 // now has no parts of seconds, which revocations don't know.
@@ -223,13 +223,13 @@ func (a *Authority) file() string { return filepath.Join(a.dir, authorityFile) }
 func (a *Authority) read() (*document, error) {
 	text, err := regular.Read(a.file(), longest)
 	if err != nil {
-		return nil, fmt.Errorf("the keys of the fleet: %w", err)
+		return nil, fmt.Errorf("the fleet's keys: %w", err)
 	}
 	d := &document{}
 	if err := json.Unmarshal(text, d); err != nil || d.Version != 1 {
 		return nil, &gpu.Advice{
-			What: fmt.Sprintf("the keys of the fleet in %s can't be read", a.file()),
-			Try:  "take the file from a backup; or remove it, and let all machines join anew", Err: err,
+			What: fmt.Sprintf("the fleet's keys in %s can't be read", a.file()),
+			Try:  "restore the file from a backup. If you delete it, every machine must join again", Err: err,
 		}
 	}
 	return d, nil
@@ -265,7 +265,7 @@ func (a *Authority) change(do func(*document) error) (err error) {
 		return err
 	}
 	if err := atomic.WriteFile(a.file(), bytes.NewReader(append(text, '\n'))); err != nil {
-		return fmt.Errorf("the keys of the fleet: %w", err)
+		return fmt.Errorf("the fleet's keys: %w", err)
 	}
 	return a.giveOwner()
 }
@@ -275,11 +275,11 @@ func (a *Authority) lock() (release func() error, err error) {
 		release, holder, err := keep.LockFile(filepath.Join(a.dir, lockFile))
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("the keys of the fleet: %w", err)
+			return nil, fmt.Errorf("the fleet's keys: %w", err)
 		case holder == "":
 			return release, nil
 		case time.Now().After(end):
-			return nil, &gpu.Advice{What: "another gpuwhy, " + holder + ", changes the keys of the fleet", Try: "wait until it is done, or end it"}
+			return nil, &gpu.Advice{What: "another gpuwhy, " + holder + ", is changing the fleet's keys", Try: "wait until it is done, or stop it"}
 		}
 	}
 }

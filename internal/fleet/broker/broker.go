@@ -90,7 +90,7 @@ type Broker struct {
 func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	cfg.Patience = cmp.Or(cfg.Patience, patience)
 	if cfg.Dir == "" {
-		return nil, &gpu.Advice{What: "the server of a fleet keeps keys and messages, and has no place for them", Try: "give --state-dir a folder, or leave out --fleet-listen"}
+		return nil, &gpu.Advice{What: "the fleet's server has no folder to keep keys and messages in", Try: "name one with --state-dir, or leave out --fleet-listen"}
 	}
 	b := &Broker{dir: cfg.Dir, log: cfg.Log, hosts: cfg.Hosts, free: cfg.Free, told: cfg.told}
 	if b.log == nil {
@@ -102,9 +102,9 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	release, holder, err := keep.LockFile(filepath.Join(cfg.Dir, "server.lock"))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the server of the fleet: %w", err)
+		return nil, fmt.Errorf("the fleet's server: %w", err)
 	case holder != "":
-		return nil, &gpu.Advice{What: fmt.Sprintf("another gpuwhy, %s, is the server of the fleet of %s", holder, cfg.Dir), Try: "end it, or give this one a --state-dir of its own"}
+		return nil, &gpu.Advice{What: fmt.Sprintf("another gpuwhy, %s, already runs the fleet's server from %s", holder, cfg.Dir), Try: "stop it, or give this one its own --state-dir"}
 	}
 	b.release = release
 	defer func() {
@@ -118,7 +118,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	}
 	claims, err := d.claims()
 	if err != nil {
-		return nil, fmt.Errorf("the keys of the fleet: %w", err)
+		return nil, fmt.Errorf("the fleet's keys: %w", err)
 	}
 	if err := b.certify(d, cfg.Listen); err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
@@ -140,7 +140,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 			return nil, err
 		}
 		if err := os.WriteFile(creds, []byte(text), 0o600); err != nil {
-			return nil, fmt.Errorf("the server of the fleet: %w", err)
+			return nil, fmt.Errorf("the fleet's server: %w", err)
 		}
 	}
 	if b.bus, err = bus.Open(bus.Config{Name: "gpuwhy server", Credentials: creds, InProcess: b.server, Log: b.log, Patience: cfg.Patience}); err != nil {
@@ -200,17 +200,17 @@ func (b *Broker) serve(ctx context.Context, listen string, patience time.Duratio
 	options.TrustedOperators = append(options.TrustedOperators, claims.operator)
 	options.SystemAccount, options.AccountResolver = claims.system, resolver
 	if b.server, err = natsserver.NewServer(options); err != nil {
-		return fmt.Errorf("the server of the fleet: %w", err)
+		return fmt.Errorf("the fleet's server: %w", err)
 	}
 	b.said = &logger{log: b.log, often: rate.NewLimiter(rate.Every(10*time.Second), 5)}
 	b.server.SetLoggerV2(b.said, false, false, false)
 	b.server.Start()
 	if !b.server.ReadyForConnections(max(startPatience, patience)) || b.said.fatal.Load() != nil {
-		what := "it is not ready after " + max(startPatience, patience).String()
+		what := "it was not ready after " + max(startPatience, patience).String()
 		if text := b.said.fatal.Load(); text != nil {
 			what = *text
 		}
-		return &gpu.Advice{What: "the server of the fleet does not start", Try: "see that there is room on the disk, and who may write to " + b.dir, Err: errors.New(what)}
+		return &gpu.Advice{What: "the fleet's server does not start", Try: "check that the disk has space and that gpuwhy may write to " + b.dir, Err: errors.New(what)}
 	}
 	return nil
 }
@@ -219,16 +219,16 @@ func (b *Broker) serve(ctx context.Context, listen string, patience time.Duratio
 func listenOn(ctx context.Context, listen string) (net.Listener, error) {
 	_, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return nil, &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q is no address and port", listen), Try: "give an address such as :4222", Err: err}
+		return nil, &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q is not an address and port", listen), Try: "give an address such as :4222", Err: err}
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return nil, &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q has no port", listen), Try: "give an address such as :4222", Err: err}
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 	if err != nil {
-		what := fmt.Sprintf("the server of the fleet can't listen on %s", listen)
+		what := fmt.Sprintf("the fleet's server can't listen on %s", listen)
 		if neterr.InUse(err) {
-			what = fmt.Sprintf("another program listens on %s", listen)
+			what = fmt.Sprintf("another program is listening on %s", listen)
 		}
 		return nil, &gpu.Advice{What: what, Try: "give --fleet-listen another address or port", Err: err}
 	}
@@ -288,7 +288,7 @@ func (b *Broker) follow(ctx context.Context, d *document, listen string) {
 		}
 		b.mend()
 		if err := b.renew(d, listen); err != nil {
-			b.log.Error("the certificate of the fleet's server can't be renewed", "err", err)
+			b.log.Error("can't renew the certificate of the fleet's server", "err", err)
 		}
 		state := fileState(b.authority.file())
 		if state == last {
@@ -300,7 +300,7 @@ func (b *Broker) follow(ctx context.Context, d *document, listen string) {
 		}
 		if err != nil {
 			if !failing {
-				b.log.Error("who may join the fleet can't be read: it stays as it was", "err", err)
+				b.log.Error("can't read the list of who may join the fleet: it stays as it was", "err", err)
 			}
 			failing = true
 			continue
@@ -334,11 +334,11 @@ func (b *Broker) mend() {
 	now := time.Now()
 	if b.trouble.Load() == nil {
 		t := &trouble{gpu.Advice{
-			What: "the server of the fleet can't write what it keeps: machines are shown live, and their past and events wait", Err: errors.New(*failed),
-			Try: "make room on the disk of " + b.dir + "; it goes on by itself",
+			What: "the fleet's server can't write to its disk: machines are still shown live, but their past and events wait", Err: errors.New(*failed),
+			Try: "free space on the disk of " + b.dir + "; the server then continues on its own",
 		}, now}
 		b.trouble.Store(t)
-		b.log.Error("the server of the fleet can't write what it keeps", "try", t.what.Try, "err", t.what.Err)
+		b.log.Error("the fleet's server can't write to its disk", "try", t.what.Try, "err", t.what.Err)
 		return // so that people can read it
 	}
 	if now.Sub(b.tried) < mendPause {
@@ -352,12 +352,12 @@ func (b *Broker) mend() {
 		err = b.server.EnableJetStream(&natsserver.JetStreamConfig{StoreDir: b.store(), MaxStore: maxStore, MaxMemory: maxMemory, SyncAlways: syncAlways, Strict: true})
 	}
 	if err != nil {
-		b.log.Warn("the server of the fleet does not keep messages again yet", "err", err)
+		b.log.Warn("the fleet's server still can't keep messages", "err", err)
 		return
 	}
 	b.said.unwritten.Store(nil)
 	b.trouble.Store(nil)
-	b.log.Info("the server of the fleet keeps messages again")
+	b.log.Info("the fleet's server keeps messages again")
 }
 
 // spare is how much a disk must have free before messages are kept again.
@@ -451,7 +451,7 @@ func (b *Broker) certify(d *document, listen string) error {
 	ca, _ := pem.Decode([]byte(d.CA))
 	caKey, _ := pem.Decode([]byte(d.CAKey))
 	if ca == nil || caKey == nil {
-		return errors.New("the CA of the fleet is damaged")
+		return errors.New("the fleet's CA is damaged")
 	}
 	parent, err := x509.ParseCertificate(ca.Bytes)
 	if err != nil {
@@ -525,7 +525,7 @@ func (l *logger) some(format string, v ...any) {
 		}
 	}
 	if l.often.Allow() {
-		l.log.Warn("server of the fleet", "says", text)
+		l.log.Warn("the fleet's server", "says", text)
 	}
 }
 
@@ -546,7 +546,7 @@ func (l *logger) Fatalf(format string, v ...any) {
 
 // Debugf is for those who look for mistakes.
 func (l *logger) Debugf(format string, v ...any) {
-	l.log.Debug("server of the fleet", "says", fmt.Sprintf(format, v...))
+	l.log.Debug("the fleet's server", "says", fmt.Sprintf(format, v...))
 }
 
 // Tracef is not asked for.

@@ -445,10 +445,10 @@ func TestRefused(t *testing.T) {
 	}()
 	for name, tt := range map[string]struct{ url, creds, want string }{
 		"expired":                {"tls://" + b.Addr().String(), expired, "expired"},
-		"of another fleet":       {"tls://" + b.Addr().String(), jwt + d.CA, "refuses the credentials"},
+		"of another fleet":       {"tls://" + b.Addr().String(), jwt + d.CA, "rejects the fleet credentials"},
 		"another CA":             {"tls://" + b.Addr().String(), jwt + "-----BEGIN CERTIFICATE" + ca, "can't be trusted"},
 		"a CA that is not known": {"nats://" + b.Addr().String(), jwt, "can't be trusted"},
-		"no credentials":         {"nats://" + b.Addr().String(), d.CA, "refuses the credentials"},
+		"no credentials":         {"nats://" + b.Addr().String(), d.CA, "rejects the fleet credentials"},
 		"no server of NATS":      {"tls://" + silent.Addr().String(), expired, "NATS server"},
 		"nobody":                 {"tls://127.0.0.1:1", expired, "no NATS server listens there"},
 	} {

@@ -41,11 +41,11 @@ func InfoOf(ctx context.Context, dir string) (*Info, error) {
 	}
 	i := new(Info)
 	if err := json.Unmarshal(text, i); err != nil {
-		return nil, fmt.Errorf("what the server of the fleet says of itself can't be read: %w", err)
+		return nil, fmt.Errorf("can't read the status file of the fleet's server: %w", err)
 	}
 	host, port, err := net.SplitHostPort(i.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("what the server of the fleet says of itself can't be read: %w", err)
+		return nil, fmt.Errorf("can't read the status file of the fleet's server: %w", err)
 	}
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 		host = "localhost"
@@ -77,7 +77,7 @@ func certificate(ctx context.Context, address string, ca []byte) (*x509.Certific
 	// A server of NATS says who it is in one line, before it speaks TLS.
 	line, err := bufio.NewReaderSize(conn, longestHello).ReadSlice('\n')
 	if err != nil || !bytes.HasPrefix(line, []byte("INFO ")) {
-		return nil, fmt.Errorf("no server of NATS listens on %s: %w", address, err)
+		return nil, fmt.Errorf("no NATS server listens on %s: %w", address, err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
@@ -140,7 +140,7 @@ func (b *Broker) tellInfo() error {
 		return nil
 	}
 	if err := atomic.WriteFile(name, bytes.NewReader(append(text, '\n'))); err != nil {
-		return fmt.Errorf("the server of the fleet: %w", err)
+		return fmt.Errorf("the fleet's server: %w", err)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func (a *Authority) giveOwner() error {
 	}
 	info, err := os.Stat(a.dir)
 	if err != nil {
-		return fmt.Errorf("the keys of the fleet: %w", err)
+		return fmt.Errorf("the fleet's keys: %w", err)
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || owner.Uid == 0 {
@@ -24,7 +24,7 @@ func (a *Authority) giveOwner() error {
 	}
 	for _, name := range []string{authorityFile, lockFile} {
 		if err := os.Lchown(filepath.Join(a.dir, name), int(owner.Uid), int(owner.Gid)); err != nil {
-			return fmt.Errorf("the keys of the fleet: %w", err)
+			return fmt.Errorf("the fleet's keys: %w", err)
 		}
 	}
 	return nil

@@ -133,7 +133,7 @@ func Open(cfg Config) (*Bus, error) {
 	defer b.mu.Unlock()
 	var err error
 	if b.conn, err = nats.Connect(servers, options...); err != nil {
-		return nil, &gpu.Advice{What: "the connection to the fleet can't be set up", Try: "see --fleet and --fleet-credentials", Err: err}
+		return nil, &gpu.Advice{What: "can't set up the connection to the fleet", Try: "check --fleet and --fleet-credentials", Err: err}
 	}
 	if b.js, err = jetstream.New(b.conn, jetstream.WithDefaultTimeout(b.cfg.Patience)); err != nil {
 		b.conn.Close()
@@ -175,25 +175,25 @@ func ParseURLs(given []string) ([]string, error) {
 			}
 			switch {
 			case err != nil || u.Hostname() == "" && u.Opaque == "":
-				what = "is no URL of a NATS server"
+				what = "is not the URL of a NATS server"
 			case u.Scheme != "nats" && u.Scheme != "tls":
 				what = "does not begin with nats:// or tls://"
 			case u.User != nil:
 				// Not with what may be a password.
-				return nil, &gpu.Advice{What: "a URL of the fleet has a user or a token in it, which everybody sees in the list of processes", Try: "put them into a file for --fleet-credentials"}
+				return nil, &gpu.Advice{What: "a --fleet URL contains a user or a token, which everyone can see in the process list", Try: "put it into a file for --fleet-credentials"}
 			case u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 				what = "has more than a host and a port"
 			case noPort != nil || u.Port() == "0":
-				what = "has no port that a server can have"
+				what = "has an invalid port"
 			}
 			if what != "" {
-				return nil, &gpu.Advice{What: fmt.Sprintf("%.300q %s", text, what), Try: "give --fleet a URL such as tls://gpu-1.example.org:4222, several with commas", Err: err}
+				return nil, &gpu.Advice{What: fmt.Sprintf("%.300q %s", text, what), Try: "give --fleet a URL such as tls://gpu-1.example.org:4222; separate several with commas", Err: err}
 			}
 			urls = append(urls, u.Scheme+"://"+net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
 		}
 	}
 	if len(urls) == 0 {
-		return nil, &gpu.Advice{What: "no server of a fleet is named", Try: "give --fleet a URL such as tls://gpu-1.example.org:4222"}
+		return nil, &gpu.Advice{What: "no fleet server is named", Try: "give --fleet a URL such as tls://gpu-1.example.org:4222"}
 	}
 	return urls, nil
 }
@@ -243,7 +243,7 @@ func (b *Bus) Close() error {
 	b.conn.Close()
 	b.tasks.Wait()
 	if err != nil {
-		b.log.Warn("some messages to the fleet were perhaps not sent", "err", err)
+		b.log.Warn("some messages to the fleet may not have been sent", "err", err)
 	}
 	return nil
 }
@@ -289,7 +289,7 @@ func (b *Bus) connected(conn *nats.Conn) {
 	b.log.Info("connected to the fleet", "server", server)
 	if notTLS != nil && b.cfg.InProcess == nil && !loopback(server) && !b.plain {
 		b.plain = true
-		b.log.Warn("the connection to the fleet is not encrypted: everybody in between can read it", "server", server, "try", "give the servers TLS, and --fleet tls:// URLs")
+		b.log.Warn("the connection to the fleet is not encrypted: anyone in between can read it", "server", server, "try", "set up TLS on the servers, and use tls:// URLs in --fleet")
 	}
 	b.tell()
 }
@@ -340,7 +340,7 @@ func (b *Bus) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
 		b.dropped++
 		if !b.slow && sub != nil {
 			b.slow = true
-			b.log.Warn("messages of the fleet are dropped: this program is too slow to take them", "subject", sub.Subject)
+			b.log.Warn("dropping messages from the fleet: this program is too slow to process them", "subject", sub.Subject)
 		}
 	case isRefusal(err):
 		b.lost(err)

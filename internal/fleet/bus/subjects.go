@@ -87,12 +87,12 @@ func NodeOf(token string) (string, error) {
 			}
 		}
 		if !plain(c) {
-			return "", fmt.Errorf("%.300q is no node's token: see its byte %d", token, i)
+			return "", fmt.Errorf("%.300q is not a node's token: byte %d is wrong", token, i)
 		}
 		b.WriteByte(c)
 	}
 	if b.Len() == 0 {
-		return "", fmt.Errorf("%q is no node's token: it is empty", token)
+		return "", fmt.Errorf("%q is not a node's token: it is empty", token)
 	}
 	return b.String(), nil
 }

@@ -167,12 +167,12 @@ func (r *Collector) noStream(err error) error {
 		return nil
 	}
 	advice := &gpu.Advice{
-		What: "the stream with the past of the fleet can't be read", Err: err,
-		Try: "see whether the NATS servers run and have a quorum, and whether a hub runs, which makes the stream; what nodes have to tell waits there",
+		What: "the stream with the fleet's past can't be read", Err: err,
+		Try: "check that the NATS servers run and have a quorum, and that a hub runs, which creates the stream; the past waits meanwhile",
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		advice.What = "the NATS servers have no stream with the past of the fleet"
-		advice.Try = "start a hub, which makes it, or see whether the credentials are those of this fleet"
+		advice.What = "the NATS servers have no stream with the fleet's past"
+		advice.Try = "start a hub, which creates it, or check that the credentials belong to this fleet"
 	}
 	return advice
 }
@@ -352,7 +352,7 @@ func (r *Collector) write(ctx context.Context, all []taken) error {
 	}
 	if meta, failed := all[0].Metadata(); failed == nil && meta.NumDelivered < tries {
 		_ = all[0].NakWithDelay(longestPause) // the reason may be another one
-		r.log.Warn("a part of the past is not written, and tried again", "node", all[0].node, "err", err)
+		r.log.Warn("can't write a part of the past; will try again", "node", all[0].node, "err", err)
 		return nil
 	}
 	r.refuse(all[0].node, err)
@@ -395,7 +395,7 @@ func (r *Collector) refuse(node string, err error) {
 	}
 	r.mu.Unlock()
 	if !known {
-		r.log.Warn("a part of the past is refused; it is told once of a node", "node", node, "err", err)
+		r.log.Warn("refusing a part of the past; logged once for each node", "node", node, "err", err)
 	}
 }
 
@@ -413,9 +413,9 @@ func (r *Collector) tell(err error) {
 	switch {
 	case err != nil && !failed:
 		advice := gpu.AsAdvice(err)
-		r.log.Warn("the past of the fleet is not written; it waits in the stream", "err", err, "try", advice.Try)
+		r.log.Warn("can't write the fleet's past; it waits in the stream", "err", err, "try", advice.Try)
 	case err == nil && failed:
-		r.log.Info("the past of the fleet is written again")
+		r.log.Info("the fleet's past is being written again")
 	}
 }
 
@@ -440,7 +440,7 @@ func (r *Collector) forgetAll(ctx context.Context) {
 				return err
 			})
 			if err != nil && ctx.Err() == nil && !told {
-				r.log.Warn("what is too old in the past of the fleet stays for now", "err", err)
+				r.log.Warn("can't delete what is too old from the fleet's past for now", "err", err)
 			}
 			if told = err != nil; err != nil || !more {
 				break

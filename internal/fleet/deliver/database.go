@@ -16,7 +16,7 @@ import (
 
 // ErrElsewhere is the error of a collector whose fleet is recorded into another database. NATS itself keeps the two apart: the stream has one
 // consumer at a time, which is named after the database, so that each message goes to one database and all go to the same.
-var ErrElsewhere = errors.New("the past of the fleet is recorded into another database")
+var ErrElsewhere = errors.New("the fleet's past is recorded in another database")
 
 const (
 	// group is what the names of consumers begin with. All collectors of one database share one. Earlier versions called theirs
@@ -62,7 +62,7 @@ func (r *Collector) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	defer cancel()
 	of := jetstream.ConsumerConfig{
 		Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: r.cfg.Again, MaxAckPending: 64 * messagesAtOnce,
-		InactiveThreshold: deserted, Description: "gpuwhy: those who write the past of the fleet into one database",
+		InactiveThreshold: deserted, Description: "gpuwhy: the recorders that write the fleet's past into one database",
 	}
 	made, err := r.cfg.JetStream.CreateOrUpdateConsumer(ctx, r.cfg.Stream, of)
 	if !isSecond(err) {
@@ -76,9 +76,9 @@ func (r *Collector) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	}
 	if isSecond(err) {
 		return nil, &gpu.Advice{
-			What: "the past of this fleet is recorded into another database, and nothing of it is written into this one",
-			Try: "let all that record the fleet have one database: start 'gpuwhy serve --fleet-listen' with the --history postgres://… of 'gpuwhy record', " +
-				"or with --history off, and every 'gpuwhy record' with that same --history",
+			What: "the past of this fleet is recorded in another database, and nothing is written to this one",
+			Try: "use one database for everything that records the fleet: start 'gpuwhy serve --fleet-listen' with the --history postgres://… of 'gpuwhy record', " +
+				"or with --history off, and every 'gpuwhy record' with the same --history",
 			Err: ErrElsewhere,
 		}
 	}

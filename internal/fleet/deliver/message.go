@@ -294,7 +294,7 @@ func newCodec() *codec {
 func (c *codec) pack(m *message) (data []byte, size int, err error) {
 	text, err := cbor.Marshal(m)
 	if err != nil {
-		return nil, 0, fmt.Errorf("a message of the past can't be made: %w", err)
+		return nil, 0, fmt.Errorf("can't encode a message of the past: %w", err)
 	}
 	return c.encoder.EncodeAll(text, nil), len(text), nil
 }

@@ -319,8 +319,8 @@ func (r *Collector) name(m *message, node string) (naming, error) {
 	n := r.names.nameFor(claim{node, m.Installation}, at, now, r.cfg.Own != nil && r.cfg.Own(node))
 	if c := (claim{node, m.Installation}); n.apart && !r.names.told[c] {
 		r.names.told[c] = true
-		r.log.Warn("two programs deliver the past of machines of one name; the second one's is kept apart", "node", node, "kept_as", n.node,
-			"try", "give each machine a name of its own with --node, and credentials of its own")
+		r.log.Warn("two programs deliver the past of machines with the same name; the second one's past is kept separately", "node", node, "kept_as", n.node,
+			"try", "give each machine its own name with --node, and its own credentials")
 	}
 	if n.changed {
 		text, err := r.names.document()
@@ -335,7 +335,7 @@ func (r *Collector) name(m *message, node string) (naming, error) {
 			return naming{}, err
 		}
 		for _, of := range n.renamed {
-			r.log.Info("the past of a machine gets another name, since the machine has one, or another machine has its name", "was", of.From, "is", of.To)
+			r.log.Info("a machine's past is filed under a new name: the machine has a new name, or another machine has its old one", "was", of.From, "is", of.To)
 		}
 	}
 	return n, nil

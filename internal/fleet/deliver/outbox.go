@@ -165,7 +165,7 @@ func (o *Outbox) shrink(ctx context.Context) error {
 			}
 			if !o.full {
 				o.full = true
-				o.log.Warn("too much waits to be delivered, and a part of it is given up: the oldest snapshots first, then readings", "bytes", o.limit)
+				o.log.Warn("too much waits to be delivered; a part is dropped: the oldest snapshots first, then readings", "bytes", o.limit)
 			}
 		}
 	}
@@ -177,7 +177,7 @@ func (o *Outbox) lighten(ctx context.Context, p store.Parcel, part store.Parts) 
 	before := int64(len(p.Data))
 	m, err := o.codec.unpack(p.Data)
 	if err != nil { // of an earlier version, or damaged: nobody else could read it either
-		o.log.Warn("a parcel of the past can't be read, and is removed", "err", err)
+		o.log.Warn("removing a parcel of the past that can't be read", "err", err)
 		m = new(message)
 	}
 	lost := m.without(part)

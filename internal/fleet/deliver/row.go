@@ -24,7 +24,7 @@ func tableFor[T any]() *store.Table[T] {
 			return t
 		}
 	}
-	panic("deliver: a row that is not declared")
+	panic("deliver: an undeclared row")
 }
 
 func rowsOf[T any](all []T) []row[T] {
@@ -189,16 +189,16 @@ func checkField[T any](r *reader, f *store.Field[T], v *T) {
 		}
 	case *time.Duration:
 		if d := *p; d < 0 || d > longestTime {
-			r.check(r.refuse("a duration in it can't be: %d ns", d.Nanoseconds()))
+			r.check(r.refuse("it has an impossible duration: %d ns", d.Nanoseconds()))
 		}
 	case *float64:
 		if a := *p; !(a >= 0 && a <= mostOf) { // also refuses NaN
-			r.check(r.refuse("a sum in it can't be: %v", a))
+			r.check(r.refuse("it has an impossible sum: %v", a))
 		}
 	case *[]byte:
 		data := *p
 		if r.text(longestText, string(data)); len(data) > 0 && !json.Valid(data) {
-			r.check(r.refuse("an event in it has data that is no JSON"))
+			r.check(r.refuse("it has an event whose data is not JSON"))
 		}
 	}
 }

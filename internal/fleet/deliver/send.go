@@ -143,9 +143,9 @@ func (o *Outbox) tell(ctx context.Context, err error) {
 	})
 	switch {
 	case failed:
-		o.log.Warn("the past can't be delivered to the fleet; it waits", "err", err)
+		o.log.Warn("can't deliver the past to the fleet; it waits here", "err", err)
 	case well:
-		o.log.Info("the past is delivered to the fleet again")
+		o.log.Info("the past is being delivered to the fleet again")
 	}
 }
 
@@ -159,7 +159,7 @@ const (
 
 // undelivered says why the past is not delivered, and what to do. It waits in the outbox meanwhile.
 func undelivered(err error) error {
-	advice := &gpu.Advice{What: "the past is not delivered to the fleet", Try: "it waits here, and is sent when that works again", Err: err}
+	advice := &gpu.Advice{What: "the past is not delivered to the fleet", Try: "it waits here, and is sent once that works again", Err: err}
 	if kept, ok := errors.AsType[*gpu.Advice](err); ok { // of the store with the outbox
 		return kept
 	}
@@ -169,17 +169,17 @@ func undelivered(err error) error {
 	}
 	switch {
 	case code == storeFailed, code == noResources, code == storageFailed:
-		advice.What = "the stream of the past is full: recorders do not take it, or not fast enough"
-		advice.Try = "start 'gpuwhy record', or more of them, or look at their database; the past waits here"
+		advice.What = "the stream of the past is full: recorders don't empty it, or not fast enough"
+		advice.Try = "start 'gpuwhy record', or more of them, or check their database; the past waits here"
 	case code == notAvailable, errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
-		advice.What = "nobody takes the past: the NATS servers have no stream for it, or no quorum"
-		advice.Try = "see whether a hub runs, which makes the stream, and whether most NATS servers run; the past waits here"
+		advice.What = "the NATS servers don't accept the past: they have no stream for it, or no quorum"
+		advice.Try = "check that a hub runs, which creates the stream, and that most NATS servers run; the past waits here"
 	case errors.Is(err, nats.ErrMaxPayload):
-		advice.What = "the NATS server takes no messages as long as those of the past"
-		advice.Try = "set its max_payload to 1MB at least"
+		advice.What = "the NATS server accepts no messages as long as those of the past"
+		advice.Try = "set its max_payload to at least 1MB"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		advice.What = "the NATS servers do not say that they have the past"
-		advice.Try = "see whether they run and have a quorum, and whether the credentials let this node publish; the past waits here"
+		advice.What = "the NATS servers don't confirm that they have stored the past"
+		advice.Try = "check that they run and have a quorum, and that the credentials let this node publish; the past waits here"
 	}
 	return advice
 }

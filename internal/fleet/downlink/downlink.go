@@ -149,7 +149,7 @@ func (d *Downlink) fails(part int, err error) {
 	switch was := p.err; {
 	case err != nil && (was == nil || was.Error() != err.Error()):
 		p.since = d.Clock.Now()
-		d.Log.Warn("the fleet can't be read", "err", err)
+		d.Log.Warn("can't read the fleet", "err", err)
 	case err == nil && was != nil:
 		d.Log.Info("the fleet is read again")
 	}
@@ -168,7 +168,7 @@ func (d *Downlink) Run(ctx context.Context) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("the fleet can't be listened to: %w", err)
+		return fmt.Errorf("can't subscribe to the fleet: %w", err)
 	}
 	defer func() { _ = live.Unsubscribe() }() // the connection may be closed
 	if d.Bus.Prepare(ctx, d.Limits) != nil {
@@ -211,7 +211,7 @@ func (d *Downlink) greet(ctx context.Context) {
 		}
 	})
 	if err != nil {
-		d.Log.Debug("other hubs can't be heard", "err", err)
+		d.Log.Debug("can't subscribe to messages of other hubs", "err", err)
 	} else {
 		defer func() { _ = sub.Unsubscribe() }() // the connection may be closed
 	}
@@ -224,7 +224,7 @@ func (d *Downlink) greet(ctx context.Context) {
 				err = d.Bus.Conn().Publish(bus.Hubs, hello)
 			}
 			if err != nil {
-				d.Log.Debug("agents were not told of this hub", "err", err)
+				d.Log.Debug("can't announce this hub to agents", "err", err)
 			}
 		}
 		select {
@@ -301,11 +301,11 @@ func pause(ctx context.Context) {
 func (d *Downlink) watch(ctx context.Context) error {
 	kv, err := d.Bus.JetStream().KeyValue(ctx, bus.Bucket)
 	if err != nil {
-		return fmt.Errorf("the states of the fleet's nodes can't be read: %w", err)
+		return fmt.Errorf("can't read the states of the fleet's nodes: %w", err)
 	}
 	w, err := kv.WatchAll(ctx)
 	if err != nil {
-		return fmt.Errorf("the states of the fleet's nodes can't be read: %w", err)
+		return fmt.Errorf("can't read the states of the fleet's nodes: %w", err)
 	}
 	defer func() { _ = w.Stop() }() // the connection may be closed
 	seen, check := map[string]bool{}, time.NewTicker(wholeLate)
@@ -317,13 +317,13 @@ func (d *Downlink) watch(ctx context.Context) error {
 			return nil
 		case <-check.C: // a consumer can stop without a word: nodes are heard, and their whole states not
 			if quiet && d.hears() {
-				return errors.New("no whole state of a node came for too long: they are read anew")
+				return errors.New("no whole state of a node arrived for too long: reading them again")
 			}
 			quiet = true
 		case e, ok := <-w.Updates():
 			switch {
 			case !ok:
-				return errors.New("the states of the fleet's nodes can't be read any more")
+				return errors.New("can't read the states of the fleet's nodes any more")
 			case e == nil: // all that there were
 				d.fails(states, nil)
 				d.missing(seen)
@@ -411,11 +411,11 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 		DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since,
 	})
 	if err != nil {
-		return fmt.Errorf("the events of the fleet can't be read: %w", err)
+		return fmt.Errorf("can't read the fleet's events: %w", err)
 	}
 	messages, err := consumer.Messages(jetstream.PullMaxBytes(4 << 20))
 	if err != nil {
-		return fmt.Errorf("the events of the fleet can't be read: %w", err)
+		return fmt.Errorf("can't read the fleet's events: %w", err)
 	}
 	defer context.AfterFunc(ctx, messages.Stop)()
 	d.fails(happenings, nil)
@@ -423,11 +423,11 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 	for {
 		m, err := messages.Next()
 		if err != nil {
-			return fmt.Errorf("the events of the fleet can't be read: %w", err)
+			return fmt.Errorf("can't read the fleet's events: %w", err)
 		}
 		at, err := m.Metadata()
 		if err != nil {
-			return fmt.Errorf("the events of the fleet can't be read: %w", err)
+			return fmt.Errorf("can't read the fleet's events: %w", err)
 		}
 		if at.Timestamp.After(e.newest) {
 			e.newest = at.Timestamp
@@ -438,7 +438,7 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 		}
 		id := m.Headers().Get(jetstream.MsgIDHeader)
 		if id == "" || len(id) > longestID {
-			d.refuse(node, errors.New("an event has no ID, or too long a one"))
+			d.refuse(node, errors.New("an event has no ID, or one that is too long"))
 			continue
 		}
 		if !e.first(id) {
@@ -454,14 +454,14 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 		}
 		c, err := talk.UnmarshalEvent(m.Data())
 		if err == nil && c.Device.Node != node {
-			err = fmt.Errorf("an event is of another node, %.64q", c.Device.Node)
+			err = fmt.Errorf("an event is about another node, %.64q", c.Device.Node)
 		}
 		if err != nil {
 			d.refuse(node, err)
 			continue
 		}
 		if c.Time.Sub(at.Timestamp) > ahead {
-			d.refuse(node, errors.New("an event is of the future"))
+			d.refuse(node, errors.New("an event is dated in the future"))
 			continue
 		}
 		d.told(&c, at.Timestamp.Before(e.started))

@@ -246,7 +246,7 @@ func hubs(t *testing.T) {
 	a.stop() // it says that it ends
 	testkit.Until(t, "that both have ended", func() bool {
 		l := second.node("gpu-2").Link
-		return !l.Silent.IsZero() && strings.Contains(l.Why.What, "was ended") && !first.node("lab:gpu-1.example.org").Link.Silent.IsZero()
+		return !l.Silent.IsZero() && strings.Contains(l.Why.What, "was stopped") && !first.node("lab:gpu-1.example.org").Link.Silent.IsZero()
 	})
 }
 
@@ -464,7 +464,7 @@ func badMessages(t *testing.T) {
 	if hub.node("garbage") != nil {
 		t.Error("whoever sends garbage is on the screen")
 	}
-	if m := hub.node("future"); len(m.Snapshot.Failures) != 1 || !strings.Contains(m.Snapshot.Failures[0].Advice.What, "of the future") {
+	if m := hub.node("future"); len(m.Snapshot.Failures) != 1 || !strings.Contains(m.Snapshot.Failures[0].Advice.What, "dated in the future") {
 		t.Errorf("%+v", m.Snapshot)
 	}
 	if refused := hub.State().Refused; refused["good"] != 0 || len(hub.seen()) != 0 {
@@ -701,7 +701,7 @@ func hubThatStarts(t *testing.T) {
 		}
 		second.mu.Unlock()
 		for name, hub := range map[string]*screen{"first": first, "second": second} {
-			if l := hub.node("dies").Link; !l.Silent.Equal(last) || !strings.Contains(l.Why.What, "nothing has come") {
+			if l := hub.node("dies").Link; !l.Silent.Equal(last) || !strings.Contains(l.Why.What, "nothing arrives") {
 				t.Errorf("the %s hub: silent since %v: %q; it was read last at %v", name, l.Silent, l.Why.What, last)
 			}
 		}
@@ -710,7 +710,7 @@ func hubThatStarts(t *testing.T) {
 
 	// Why it is silent is said anew when that changes.
 	s.Stop()
-	testkit.Until(t, "that the hub is cut off", func() bool { return strings.Contains(first.node("dies").Link.Why.What, "no connection") })
+	testkit.Until(t, "that the hub is cut off", func() bool { return strings.Contains(first.node("dies").Link.Why.What, "is not connected") })
 	s.Start()
-	testkit.Until(t, "that it is the machine again", func() bool { return strings.Contains(first.node("dies").Link.Why.What, "nothing has come") })
+	testkit.Until(t, "that it is the machine again", func() bool { return strings.Contains(first.node("dies").Link.Why.What, "nothing arrives") })
 }

@@ -131,7 +131,7 @@ func (r *remote) decode(message []byte, current string, packers *wire.Packers, t
 }
 
 // errNoAddress is why nothing is taken of a node.
-var errNoAddress = errors.New("no page can have the name of the machine")
+var errNoAddress = errors.New("the machine's name can't be used in a page's address")
 
 // errTooMany is why a message is passed over.
 var errTooMany = errors.New("the machine sends too many messages")
@@ -181,7 +181,7 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 	}
 	offset := s.Sent.Sub(came)
 	if offset > ahead {
-		d.refuseOf(r, fmt.Errorf("its messages are of the future: its clock is %s ahead", offset.Round(time.Second)))
+		d.refuseOf(r, fmt.Errorf("its messages are dated in the future: its clock is %s ahead", offset.Round(time.Second)))
 		return
 	}
 	d.mu.Lock()
@@ -257,7 +257,7 @@ func ofNode(report *alert.Report, node string) error {
 	}
 	for i := range report.Silences {
 		if x := &report.Silences[i]; !x.Covers(node) {
-			return fmt.Errorf("a silence is of another node, %.64q", x.Node)
+			return fmt.Errorf("a silence is about another node, %.64q", x.Node)
 		}
 	}
 	return nil
@@ -363,13 +363,13 @@ func (d *Downlink) link(r *remote, now time.Time) insight.Link {
 		}
 		l.Notes = append(l.Notes, gpu.Advice{
 			What: fmt.Sprintf("its clock is %s %s this machine's", off.Abs().Round(time.Second), how),
-			Try:  "set both by NTP, such as with chrony or systemd-timesyncd: times of this node are as wrong as its clock",
+			Try:  "set both clocks with NTP, for example with chrony or systemd-timesyncd: this node's times are as wrong as its clock",
 		})
 	}
 	if d.clashes(r, d.Clock.Elapsed()) {
 		l.Notes = append(l.Notes, gpu.Advice{
-			What: "two programs publish as " + r.name + "; the one that began first is shown",
-			Try:  "give each machine a name of its own with --node, and credentials of its own",
+			What: "two programs publish as " + r.name + "; the one that started first is shown",
+			Try:  "give each machine its own name with --node, and its own credentials",
 		})
 	}
 	if r.wrong != nil {
@@ -378,7 +378,7 @@ func (d *Downlink) link(r *remote, now time.Time) insight.Link {
 	for _, other := range d.alsoIn(r) {
 		l.Notes = append(l.Notes, gpu.Advice{
 			What: "its GPUs are also listed by " + other,
-			Try:  "if the machine has got another name, take the old one out with: gpuwhy fleet remove " + other,
+			Try:  "if the machine has a new name, remove the old one with: gpuwhy fleet remove " + other,
 		})
 	}
 	return l
@@ -401,21 +401,21 @@ func (d *Downlink) alsoIn(r *remote) (others []string) {
 func (d *Downlink) why(r *remote, state bus.State) gpu.Advice {
 	switch {
 	case !state.Connected:
-		a := gpu.Advice{What: "this hub has no connection to the fleet's NATS"}
+		a := gpu.Advice{What: "this hub is not connected to the fleet's NATS servers"}
 		if state.Err != nil {
 			a.What, a.Try = a.What+": "+state.Err.What, state.Err.Try
 		}
 		return a
 	case r.ended:
-		return gpu.Advice{What: "the gpuwhy of that machine was ended", Try: "start it again there, or take the machine out with: gpuwhy fleet remove " + r.name}
+		return gpu.Advice{What: "gpuwhy on that machine was stopped", Try: "start it again there, or remove the machine with: gpuwhy fleet remove " + r.name}
 	case r.wrong != nil:
 		a := adviceOf(r.wrong)
-		a.What = "nothing has come from that machine since its last message, which could not be taken: " + a.What
+		a.What = "nothing has arrived from that machine since its last message, which was refused: " + a.What
 		return a
 	default:
 		return gpu.Advice{
-			What: "nothing has come from that machine",
-			Try:  "see whether it runs and reaches the fleet's NATS, and whether gpuwhy runs there",
+			What: "nothing arrives from that machine",
+			Try:  "check that it runs and reaches the fleet's NATS servers, and that gpuwhy runs there",
 		}
 	}
 }
@@ -424,7 +424,7 @@ func adviceOf(err error) gpu.Advice {
 	if a, ok := errors.AsType[*gpu.Advice](err); ok {
 		return *a
 	}
-	return gpu.Advice{What: err.Error(), Try: "look into the log of gpuwhy on that machine"}
+	return gpu.Advice{What: err.Error(), Try: "look at gpuwhy's log on that machine"}
 }
 
 // refuse counts a message of a node that can't be taken.
@@ -432,12 +432,12 @@ func (d *Downlink) refuse(node string, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.refused[node] == 0 && errors.Is(why, errNoAddress) { // of others, refuseOf tells
-		d.Log.Warn("messages of a machine are refused", "node", node, "err", why)
+		d.Log.Warn("refusing messages from a machine", "node", node, "err", why)
 	}
 	if len(d.refused) < MostNodes || d.refused[node] > 0 {
 		d.refused[node]++
 	}
-	d.Log.Debug("a message of the fleet is refused", "node", node, "err", why)
+	d.Log.Debug("refusing a message of the fleet", "node", node, "err", why)
 }
 
 // refuseOf counts it, and people see at the node why. The log has it once.
@@ -460,7 +460,7 @@ func (d *Downlink) refuseOf(r *remote, why error) {
 	r.wrong = why
 	if r.told == "" {
 		r.told = kind
-		d.Log.Warn("messages of a machine are refused", "node", r.name, "err", why)
+		d.Log.Warn("refusing messages from a machine", "node", r.name, "err", why)
 	}
 	if r.moment == nil { // nobody knows more of it than that
 		r.heard, r.at = elapsed, now
@@ -595,7 +595,7 @@ func (d *Downlink) askWhole(r *remote) {
 		err = d.Bus.Conn().PublishRequest(bus.Ask(r.name), nats.NewInbox(), text) // nobody waits for that
 	}
 	if err != nil {
-		d.Log.Debug("a machine can't be asked for its whole state", "node", r.name, "err", err)
+		d.Log.Debug("can't ask a machine for its whole state", "node", r.name, "err", err)
 	}
 }
 
@@ -610,11 +610,11 @@ func (d *Downlink) ask(ctx context.Context, node string, q *action.Question) (a 
 	m, err := d.Bus.Conn().RequestWithContext(ctx, bus.Ask(node), text)
 	if err != nil {
 		return a, &gpu.Advice{
-			What: node + " does not answer", Try: "see whether it runs and reaches the fleet's NATS, and whether gpuwhy runs there", Err: err,
+			What: node + " does not answer", Try: "check that it runs and reaches the fleet's NATS servers, and that gpuwhy runs there", Err: err,
 		}
 	}
 	if err := json.Unmarshal(m.Data, &a); err != nil {
-		return a, fmt.Errorf("the answer of %s can't be read: %w", node, err)
+		return a, fmt.Errorf("can't read the answer of %s: %w", node, err)
 	}
 	return a, a.Err()
 }
@@ -648,13 +648,13 @@ func (d *Downlink) Ask(ctx context.Context, node string, q *action.Question) (an
 	s, err := wire.NewDecoder(node, &d.packers, &d.texts).Decode(a.State)
 	if err != nil {
 		d.refuse(node, err)
-		return nil, fmt.Errorf("the answer of %s can't be read: %w", node, err)
+		return nil, fmt.Errorf("can't read the answer of %s: %w", node, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.nodes[node]
 	if r == nil {
-		return nil, &gpu.Advice{What: node + " is no part of the fleet any more"}
+		return nil, &gpu.Advice{What: node + " is no longer part of the fleet"}
 	}
 	return s.Moment.At(s.Moment.Place, d.link(r, d.Clock.Now())), nil
 }
@@ -683,7 +683,7 @@ func (d *Downlink) askPasts(ctx context.Context) {
 			d.mu.Unlock()
 			all.Go(func() error {
 				if err := d.askPast(ctx, node); err != nil && ctx.Err() == nil {
-					d.Log.Debug("the recent past of a machine is not known", "node", node, "err", err)
+					d.Log.Debug("can't get the recent past of a machine", "node", node, "err", err)
 				}
 				return nil
 			})

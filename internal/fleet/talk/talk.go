@@ -106,7 +106,7 @@ func read[T any](text []byte) (v T, err error) {
 func MarshalEvent(version string, c *alert.Change) ([]byte, error) {
 	text, err := gpu.AppendRecord(nil, c)
 	if err != nil {
-		return nil, fmt.Errorf("a change of an alert can't be written: %w", err)
+		return nil, fmt.Errorf("can't encode a change of an alert: %w", err)
 	}
 	return json.Marshal(event{version, text})
 }
@@ -115,7 +115,7 @@ func MarshalEvent(version string, c *alert.Change) ([]byte, error) {
 func UnmarshalEvent(text []byte) (c alert.Change, err error) {
 	var e event
 	if err := json.Unmarshal(text, &e); err != nil {
-		return c, fmt.Errorf("an event can't be read: %w", err)
+		return c, fmt.Errorf("can't read an event: %w", err)
 	}
 	return read[alert.Change](e.Change)
 }

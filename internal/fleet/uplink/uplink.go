@@ -134,7 +134,7 @@ func (u *Uplink) Announce(changes []alert.Change) {
 		told.Processes = told.Processes[:min(len(told.Processes), mostProcesses)]
 		text, err := talk.MarshalEvent(u.Version, &told)
 		if err != nil {
-			u.Log.Error("an event can't be told to the fleet", "alert", c.ID, "err", err)
+			u.Log.Error("can't send an event to the fleet", "alert", c.ID, "err", err)
 			continue
 		}
 		u.mu.Lock()
@@ -239,11 +239,11 @@ func (u *Uplink) listen(ctx context.Context) {
 			return
 		}
 		told[hello.Version] = true
-		u.Log.Warn("a hub speaks another protocol: it may not show this machine; use versions of gpuwhy that are at most two minor versions apart",
+		u.Log.Warn("a hub speaks another protocol version and may not show this machine; use gpuwhy versions at most two minor versions apart",
 			"hub", hello.Version, "protocol", hello.Protocol, "own", wire.Spoken)
 	})
 	if err != nil {
-		u.Log.Error("hubs can't be heard of", "err", err)
+		u.Log.Error("can't subscribe to announcements of hubs", "err", err)
 		return
 	}
 	<-ctx.Done()
@@ -275,7 +275,7 @@ func (n *node) publish(ctx context.Context) {
 	defer keeping.Wait()
 	sub, err := n.Bus.Subscribe(bus.Ask(n.name), func(m *nats.Msg) { go n.answer(ctx, m) })
 	if err != nil {
-		n.Log.Error("hubs can't ask this machine", "node", n.name, "err", err)
+		n.Log.Error("can't subscribe to questions of hubs", "node", n.name, "err", err)
 	} else {
 		defer func() { _ = sub.Unsubscribe() }() // the connection may be closed
 	}
@@ -349,9 +349,9 @@ func (n *node) report(err error) {
 	switch {
 	case errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrConnectionClosed): // the program ends
 	case err != nil && !n.told.Swap(true):
-		n.Log.Warn("a machine can't be published to the fleet", "node", n.name, "err", err)
+		n.Log.Warn("can't publish a machine to the fleet", "node", n.name, "err", err)
 	case err == nil && n.told.Swap(false):
-		n.Log.Info("the machine is published to the fleet again", "node", n.name)
+		n.Log.Info("publishing the machine to the fleet again", "node", n.name)
 	}
 }
 
@@ -394,7 +394,7 @@ func (n *node) end() {
 		err = errors.Join(n.Bus.Conn().Publish(bus.Live(n.name), message), n.write(ctx, message))
 	}
 	if err != nil {
-		n.Log.Debug("the fleet was not told that this program ends", "node", n.name, "err", err)
+		n.Log.Debug("can't tell the fleet that this program is ending", "node", n.name, "err", err)
 	}
 }
 
@@ -417,7 +417,7 @@ func (n *node) answer(ctx context.Context, m *nats.Msg) {
 		err = m.Respond(text)
 	}
 	if err != nil {
-		n.Log.Debug("a question of a hub can't be answered", "node", n.name, "err", err)
+		n.Log.Debug("can't answer a hub's question", "node", n.name, "err", err)
 	}
 }
 

@@ -50,10 +50,10 @@ func (e *Encoder) encode(s *State, kind kind) ([]byte, error) {
 		e.text, err = gpu.AppendRecord(e.text[:0], r)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("a state can't be written: %w", err)
+		return nil, fmt.Errorf("can't encode a state: %w", err)
 	}
 	if len(e.text) > maxUnpacked {
-		return nil, fmt.Errorf("%w: %d bytes, and %d is the most", ErrTooLarge, len(e.text), maxUnpacked)
+		return nil, fmt.Errorf("%w: %d bytes, and the limit is %d", ErrTooLarge, len(e.text), maxUnpacked)
 	}
 	h := header{protocol: Spoken, kind: kind, number: e.number, size: uint64(len(e.text)), instance: e.instance}
 	beside := e.beside
@@ -68,7 +68,7 @@ func (e *Encoder) encode(s *State, kind kind) ([]byte, error) {
 		return nil, err
 	}
 	if len(message) > MaxPacked {
-		return nil, fmt.Errorf("%w: %d bytes, and %d is the most", ErrTooLarge, len(message), MaxPacked)
+		return nil, fmt.Errorf("%w: %d bytes, and the limit is %d", ErrTooLarge, len(message), MaxPacked)
 	}
 	if kind == whole {
 		// A packer may still hold the old one as its dictionary, so it is not written over.

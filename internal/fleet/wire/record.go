@@ -70,9 +70,9 @@ func recordOf(s *State, instance string) (*record, error) {
 func (r *record) bounded() error {
 	switch {
 	case len(r.Extra) > maxSections:
-		return fmt.Errorf("%w: %d sections, and %d is the most", ErrTooLarge, len(r.Extra), maxSections)
+		return fmt.Errorf("%w: %d sections, and the limit is %d", ErrTooLarge, len(r.Extra), maxSections)
 	case len(r.Place.Labels) > maxLabels:
-		return fmt.Errorf("%w: %d labels, and %d is the most", ErrTooLarge, len(r.Place.Labels), maxLabels)
+		return fmt.Errorf("%w: %d labels, and the limit is %d", ErrTooLarge, len(r.Place.Labels), maxLabels)
 	}
 	return nil
 }

@@ -60,9 +60,9 @@ type State struct {
 
 // Why a message is refused. A refused message changes nothing of what a [Decoder] knows.
 var (
-	ErrNoBase     = errors.New("the whole state that this is beside is not here") // ask the node for it
-	ErrLate       = errors.New("a newer whole state of the same run is here")     // nothing is lost
-	ErrVersion    = errors.New("another version of the protocol")                 // in a [gpu.Advice]
+	ErrNoBase     = errors.New("the whole state that this is based on is missing") // ask the node for it
+	ErrLate       = errors.New("a newer whole state of the same run is here")      // nothing is lost
+	ErrVersion    = errors.New("another version of the protocol")                  // in a [gpu.Advice]
 	ErrTooLarge   = errors.New("larger than a message may be")
 	ErrUnreadable = errors.New("it can't be read")
 	ErrOfAnother  = errors.New("it is about another node")
@@ -119,9 +119,9 @@ func InstanceOf(message []byte) (string, error) {
 func cut(message []byte) (h header, frame []byte, err error) {
 	switch {
 	case len(message) > MaxPacked:
-		return h, nil, fmt.Errorf("%w: %d bytes, and %d is the most", ErrTooLarge, len(message), MaxPacked)
+		return h, nil, fmt.Errorf("%w: %d bytes, and the limit is %d", ErrTooLarge, len(message), MaxPacked)
 	case len(message) < fixed || string(message[:len(magic)]) != magic:
-		return h, nil, fmt.Errorf("%w: it is no message of gpuwhy", ErrUnreadable)
+		return h, nil, fmt.Errorf("%w: it is not a gpuwhy message", ErrUnreadable)
 	}
 	h.protocol = Protocol{int(message[len(magic)]), int(message[len(magic)+1])}
 	if h.protocol.Major != Spoken.Major {
@@ -151,9 +151,9 @@ func cut(message []byte) (h header, frame []byte, err error) {
 	h.instance = string(b[1 : 1+b[0]])
 	switch {
 	case h.kind != whole && h.kind != delta:
-		return h, nil, fmt.Errorf("%w: a message of kind %d is not known", ErrUnreadable, h.kind)
+		return h, nil, fmt.Errorf("%w: messages of kind %d are unknown", ErrUnreadable, h.kind)
 	case h.size > maxUnpacked:
-		return h, nil, fmt.Errorf("%w: %d bytes when unpacked, and %d is the most", ErrTooLarge, h.size, maxUnpacked)
+		return h, nil, fmt.Errorf("%w: %d bytes when unpacked, and the limit is %d", ErrTooLarge, h.size, maxUnpacked)
 	}
 	return h, frame, nil
 }
@@ -161,7 +161,7 @@ func cut(message []byte) (h header, frame []byte, err error) {
 // otherVersion says which of the two is to be updated.
 func otherVersion(theirs Protocol) error {
 	advice := &gpu.Advice{
-		What: fmt.Sprintf("it speaks version %s of the protocol between gpuwhys, and this one version %s", theirs, Spoken),
+		What: fmt.Sprintf("it speaks version %s of the protocol between gpuwhys, and this one speaks version %s", theirs, Spoken),
 		Try:  "update gpuwhy here", Err: ErrVersion,
 	}
 	if theirs.Major < Spoken.Major {

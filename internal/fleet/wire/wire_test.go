@@ -298,7 +298,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 		says  string
 	}{
 		{stateOf(insight.Of(foreign)), wire.ErrOfAnother, `device 3 is of "another"`},
-		{long, wire.ErrTooLarge, "4194304 is the most"},
+		{long, wire.ErrTooLarge, "the limit is 4194304"},
 		{torn, nil, "Text"},
 		{many, wire.ErrTooLarge, "2000 labels"},
 	} {
@@ -399,8 +399,8 @@ func TestWhatIsRefused(t *testing.T) {
 		is      error
 		says    string
 	}{
-		"nothing":               {nil, wire.ErrUnreadable, "no message of gpuwhy"},
-		"something else":        {[]byte(`{"hello":"world"}`), wire.ErrUnreadable, "no message of gpuwhy"},
+		"nothing":               {nil, wire.ErrUnreadable, "not a gpuwhy message"},
+		"something else":        {[]byte(`{"hello":"world"}`), wire.ErrUnreadable, "not a gpuwhy message"},
 		"a newer major version": {of(good, 4, 2), wire.ErrVersion, "update gpuwhy here"},
 		"an older one":          {of(good, 4, 0), wire.ErrVersion, "update gpuwhy on the node"},
 		"a header without end":  {of(good, 6, 255), wire.ErrUnreadable, "cut off"},
@@ -409,7 +409,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"cut off":               {good[:len(good)-9], wire.ErrUnreadable, ""},
 		"a whole one, cut off":  {first[:len(first)/2], wire.ErrUnreadable, ""},
 		"a flipped bit":         {of(good, len(good)-20, good[len(good)-20]^4), wire.ErrUnreadable, ""},
-		"too long":              {append(bytes.Clone(good), make([]byte, wire.MaxPacked)...), wire.ErrTooLarge, "1048576 is the most"},
+		"too long":              {append(bytes.Clone(good), make([]byte, wire.MaxPacked)...), wire.ErrTooLarge, "the limit is 1048576"},
 		"a bomb":                {wire.Bomb(t), wire.ErrTooLarge, ""},
 		"a bomb that lies":      {wire.Liar(t), wire.ErrTooLarge, ""},
 		"many empty devices":    {swap(`"Devices":[`, `"Devices":[{}`+strings.Repeat(",{}", 1e5)+","), wire.ErrTooLarge, "memory"},
