@@ -28,7 +28,7 @@ var manifests = map[string][]string{
 	"agentless.yaml": {"--set", "agent.enabled=false,hub.enabled=false,agentless.enabled=true,networkPolicy.enabled=false"},
 }
 
-const head = "# Made of the chart in deploy/helm: make manifests\n"
+const head = "# Generated from the chart in deploy/helm: make manifests\n"
 
 type object struct {
 	Kind     string
