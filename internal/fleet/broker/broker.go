@@ -38,8 +38,8 @@ const (
 	maxStore       = 4 << 30 // bytes on disk, for all streams and what writing them takes
 	maxMemory      = 64 << 20
 	maxConnections = 1000
-	// syncAlways has the disk keep a message before the server says that it has it: a machine that sends its past, or an alert, then forgets
-	// it. By default the server would leave up to two minutes of messages to the system.
+	// syncAlways makes the server write each message to disk before it acknowledges it, since a machine forgets its past and its
+	// alerts once they are acknowledged. By default up to two minutes of messages could be lost with the system's cache.
 	syncAlways = true
 	// startPatience is how long the server may take to start, and patience how long a client has for each step of signing in.
 	startPatience, patience = 30 * time.Second, 5 * time.Second
@@ -50,23 +50,23 @@ const (
 	mendPause = 5 * time.Second // between two looks whether a full disk has room
 )
 
-// Config says where the server listens and keeps its files.
+// Config configures a server: where it listens, and where it keeps its files.
 type Config struct {
-	Dir    string   // below the state directory, of this alone; made where it is not
-	Listen string   // address and port; port 0 takes a free one
-	Hosts  []string // names and addresses under which machines reach it, beside those that this machine knows of itself
+	Dir    string   // a folder of its own below the state directory; created if missing
+	Listen string   // address and port; port 0 picks a free one
+	Hosts  []string // names and addresses at which machines reach it, besides those that this machine knows itself
 	Log    *slog.Logger
-	// Free is how many bytes may still be written to the disk of a folder; nil where that is found by writing alone.
+	// Free returns how many bytes may still be written to a folder's disk; nil if only writing can tell.
 	Free func(dir string) (uint64, error)
-	// Patience is how long a client has for each step of signing in and to take what is sent, and the server for an answer; 0: five
-	// seconds, and ten to take what is sent.
+	// Patience is how long a client has for each step of signing in and to receive a message, and the server for an answer; 0: five
+	// seconds, and ten to receive a message.
 	Patience time.Duration
 
 	told   string // where machines connect, if that is not where the server listens; see [StartApart]
 	behind bool   // it is in a helper, and takes connections from the program that has the address, see [StartApart]
 }
 
-// A Broker is a server that runs.
+// A Broker is a running server.
 type Broker struct {
 	dir       string
 	log       *slog.Logger
@@ -85,7 +85,7 @@ type Broker struct {
 	tasks     sync.WaitGroup
 }
 
-// Start starts a server, and returns once programs can connect. Errors that people can do something about are a
+// Start starts a server, and returns once programs can connect. Errors that people can fix are a
 // [gpu.Advice].
 func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	cfg.Patience = cmp.Or(cfg.Patience, patience)
@@ -158,7 +158,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 
 // serve starts the server itself.
 func (b *Broker) serve(ctx context.Context, listen string, patience time.Duration, behind bool, claims *claims) error {
-	// The server would only log that somebody has its port.
+	// The server itself would only log that its port is taken.
 	probe, err := listenOn(ctx, listen)
 	if err != nil {
 		return err
@@ -238,21 +238,21 @@ func listenOn(ctx context.Context, listen string) (net.Listener, error) {
 // store is the folder of messages.
 func (b *Broker) store() string { return filepath.Join(b.dir, "jetstream") }
 
-// Addr is where it listens.
+// Addr returns the address on which the server listens.
 func (b *Broker) Addr() net.Addr { return b.server.Addr() }
 
-// InProcess is how this program connects, with [Broker.Credentials].
+// InProcess returns how this program connects, with [Broker.Credentials].
 func (b *Broker) InProcess() nats.InProcessConnProvider { return b.server }
 
-// Credentials is the file with which this program is a hub and a recorder of its own server.
+// Credentials returns the file with which this program is a hub and a recorder of its own server.
 func (b *Broker) Credentials() string { return credentialsIn(b.dir) }
 
 func credentialsIn(dir string) string { return filepath.Join(dir, ownCredentials) }
 
-// Authority gives and revokes credentials of this server.
+// Authority returns what issues and revokes this server's credentials.
 func (b *Broker) Authority() *Authority { return b.authority }
 
-// Close ends the server. What it keeps is on the disk then.
+// Close ends the server. Everything that it keeps is on the disk then.
 func (b *Broker) Close() (err error) {
 	if b.cancel != nil {
 		b.cancel()
@@ -272,7 +272,7 @@ func (b *Broker) Close() (err error) {
 	return err
 }
 
-// follow applies what commands change in the authority, and renews the certificate.
+// follow applies changes that commands make to the authority, and renews the certificate.
 func (b *Broker) follow(ctx context.Context, d *document, listen string) {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
@@ -314,7 +314,7 @@ type trouble struct {
 	since time.Time
 }
 
-// Trouble is what keeps the server from keeping messages, and since when; nil for nothing.
+// Trouble returns why the server can't store messages, and since when; nil if it can.
 func (b *Broker) Trouble() (what *gpu.Advice, since time.Time) {
 	t := b.trouble.Load()
 	if t == nil {
@@ -323,9 +323,9 @@ func (b *Broker) Trouble() (what *gpu.Advice, since time.Time) {
 	return &t.what, t.since
 }
 
-// mend lets the server write again after a write has failed, as on a full disk: by itself it refuses all messages of such a
-// stream, without an answer, until it is started anew. That is done once the disk has room. Connections stay, and what
-// was kept is read again.
+// mend makes the server write again after a failed write, for example on a full disk. On its own the server would refuse all
+// messages of such a stream, without an answer, until it is restarted. So mend restarts its storage once the disk has
+// space. Connections stay, and stored messages are read again.
 func (b *Broker) mend() {
 	failed := b.said.unwritten.Load()
 	if failed == nil {
@@ -363,7 +363,7 @@ func (b *Broker) mend() {
 // spare is how much a disk must have free before messages are kept again.
 const spare = 8 << 20 // bytes
 
-// roomy reports whether that much can be written. Only where it seems to be free it is tried: others write to that disk, too.
+// roomy reports whether that much can be written. It only tries if the space seems to be free, since others use that disk too.
 func (b *Broker) roomy() bool {
 	if b.free != nil {
 		if free, err := b.free(b.store()); err == nil && free < spare+spare/4 {
@@ -384,7 +384,7 @@ func fileState(name string) string {
 	return fmt.Sprint(info.ModTime().UnixNano(), info.Size())
 }
 
-// apply lets the server know who was removed, which ends their connections.
+// apply tells the server who was removed, which closes their connections.
 func (b *Broker) apply(d *document) error {
 	claims, err := d.claims()
 	if err != nil {
@@ -402,7 +402,7 @@ func (b *Broker) apply(d *document) error {
 	return nil
 }
 
-// clean takes nodes out of the bucket that were removed and have not joined again.
+// clean deletes nodes from the bucket that were removed and have not joined again.
 func (b *Broker) clean(ctx context.Context, d *document) error {
 	bucket, err := b.bus.JetStream().KeyValue(ctx, bus.Bucket)
 	if err != nil {
@@ -435,7 +435,7 @@ func joined(d *document, name string) bool {
 	return false
 }
 
-// renew makes the certificate anew when it ends soon.
+// renew renews the certificate if it expires soon.
 func (b *Broker) renew(d *document, listen string) error {
 	if time.Until(b.cert.Load().Leaf.NotAfter) > certLife/3 {
 		return nil
@@ -446,7 +446,7 @@ func (b *Broker) renew(d *document, listen string) error {
 	return b.tellInfo()
 }
 
-// certify makes a certificate of the server, for all names of this machine.
+// certify makes the server's certificate, for all names of this machine.
 func (b *Broker) certify(d *document, listen string) error {
 	ca, _ := pem.Decode([]byte(d.CA))
 	caKey, _ := pem.Decode([]byte(d.CAKey))
@@ -508,7 +508,7 @@ func ownNames() []string {
 	return names
 }
 
-// logger is where the server logs: what others can cause by connecting is told now and then.
+// logger receives the server's log. It limits how often it passes on lines that others can cause by connecting.
 type logger struct {
 	log       *slog.Logger
 	often     *rate.Limiter
@@ -516,7 +516,7 @@ type logger struct {
 	unwritten atomic.Pointer[string] // why a message could not be written; nil: all were
 }
 
-// some tells it now and then, and knows a write that failed by the words of the server, which has no other sign of it.
+// some passes a line on now and then. It recognizes a failed write by the server's words, the only sign of it.
 func (l *logger) some(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	for _, words := range []string{"write error", "failed to store a msg", "disabling JetStream", "will be DISABLED"} {
@@ -529,25 +529,25 @@ func (l *logger) some(format string, v ...any) {
 	}
 }
 
-// Noticef is for those who look for mistakes.
+// Noticef logs at debug level.
 func (l *logger) Noticef(format string, v ...any) { l.Debugf(format, v...) }
 
-// Warnf is told now and then.
+// Warnf logs now and then.
 func (l *logger) Warnf(format string, v ...any) { l.some(format, v...) }
 
-// Errorf is told now and then.
+// Errorf logs now and then.
 func (l *logger) Errorf(format string, v ...any) { l.some(format, v...) }
 
-// Fatalf keeps why the server does not start, and ends nothing.
+// Fatalf remembers why the server does not start, and does not exit.
 func (l *logger) Fatalf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	l.fatal.Store(&text)
 }
 
-// Debugf is for those who look for mistakes.
+// Debugf logs at debug level.
 func (l *logger) Debugf(format string, v ...any) {
 	l.log.Debug("the fleet's server", "says", fmt.Sprintf(format, v...))
 }
 
-// Tracef is not asked for.
+// Tracef does nothing.
 func (l *logger) Tracef(string, ...any) {}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// giveOwner gives the files to who owns the directory, where root has changed them: the server runs as that user.
+// giveOwner gives files that root has changed to the directory's owner, since the server runs as that user.
 func (a *Authority) giveOwner() error {
 	if os.Geteuid() != 0 {
 		return nil

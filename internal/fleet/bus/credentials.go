@@ -21,10 +21,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
-// longest is how long a file of credentials may be, in bytes: it has some certificates at most.
+// longest is the largest credentials file, in bytes: it has a few certificates at most.
 const longest = 256 << 10
 
-// credentials is what a file says: how to sign in, or nothing, and whom to trust.
+// credentials is the content of a file: how to sign in, if at all, and whom to trust.
 type credentials struct {
 	jwt            string // beside which there is a seed
 	seed           nkeys.KeyPair
@@ -42,7 +42,7 @@ const (
 	tryRejoin = "make new ones with 'gpuwhy fleet join-command' on the server's machine, and put them into the file"
 )
 
-// CheckCredentials says what is wrong with a file of credentials. It connects to nothing.
+// CheckCredentials returns what is wrong with a credentials file. It does not connect.
 func CheckCredentials(name string) error {
 	_, err := readCredentials(name)
 	return err
@@ -68,7 +68,7 @@ func tryFile(err error) string {
 	return tryCredentials
 }
 
-// parseCredentials takes what a file has. Errors have no part of it, which is secret.
+// parseCredentials parses a file. Its errors quote nothing of the file, which is secret.
 func parseCredentials(text []byte) (*credentials, error) {
 	c := &credentials{}
 	for _, block := range certificate().FindAll(text, -1) {
@@ -137,8 +137,8 @@ func (c *credentials) nkey(text []byte) (err error) {
 	return nil
 }
 
-// options are how a connection signs in. Each time that it does, it reads the file again: who renews credentials
-// need not restart the program.
+// options returns how a connection signs in. It rereads the file each time, so that renewed credentials
+// need no restart.
 func (c *credentials) options(again func() *credentials) []nats.Option {
 	var options []nats.Option
 	sign := func(nonce []byte) ([]byte, error) { return again().seed.Sign(nonce) }
@@ -157,13 +157,13 @@ func (c *credentials) options(again func() *credentials) []nats.Option {
 	case c.token != "":
 		options = append(options, nats.TokenHandler(func() string { return again().token }))
 	}
-	if c.ca != nil { // who names a CA wants no connection without TLS
+	if c.ca != nil { // a CA in the file means that only TLS is acceptable
 		options = append(options, nats.ClientTLSConfig(nil, func() (*x509.CertPool, error) { return again().ca, nil }))
 	}
 	return options
 }
 
-// like reports whether two sign in in the same way, so that one can stand in for the other.
+// like reports whether both sign in in the same way, so that one can replace the other.
 func (c *credentials) like(other *credentials) bool {
 	return (c.jwt == "") == (other.jwt == "") && (c.seed == nil) == (other.seed == nil) && (c.token == "") == (other.token == "") &&
 		(c.user == "" && c.password == "") == (other.user == "" && other.password == "") && (c.ca == nil) == (other.ca == nil)

@@ -17,18 +17,18 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 )
 
-// State is how it is with the connection.
+// State is the state of the connection.
 type State struct {
 	Connected bool
-	Since     time.Time // since when it is, or is not
+	Since     time.Time // since when it is connected, or is not
 	Server    string    // the URL of the server, without secrets; empty while there is none
-	// Err is what is wrong, and what to do; nil for nothing. A connection without an error may not have been used yet.
+	// Err is what is wrong, and what to do; nil if nothing is known to be. A connection without an error may not have been used yet.
 	Err *gpu.Advice
-	// Dropped is how often messages were dropped since this program took them too slowly.
+	// Dropped is how often messages were dropped because this program processed them too slowly.
 	Dropped uint64
 }
 
-// State says how it is now. It waits for nothing.
+// State returns the current state. It does not wait.
 func (b *Bus) State() State {
 	server := b.conn.ConnectedUrlRedacted()
 	b.mu.Lock()
@@ -40,8 +40,8 @@ func (b *Bus) State() State {
 	return s
 }
 
-// Note takes the result of what was asked of JetStream: its error is part of State until something has worked. Errors
-// that say nothing of servers, such as that of a context that was canceled, change nothing.
+// Note records the result of a JetStream request: its error is part of State until a request succeeds. Errors
+// that say nothing about servers, such as a canceled context, change nothing.
 func (b *Bus) Note(err error) { b.note(&b.stored, err) }
 
 // note takes the result into one of the fields, which mu guards: that streams are there does not end that they take nothing.
@@ -55,7 +55,7 @@ func (b *Bus) note(into **gpu.Advice, err error) {
 	b.tell()
 }
 
-// worst is what people should read first.
+// worst is the problem that people should read about first.
 func (b *Bus) worst() *gpu.Advice {
 	for _, advice := range []*gpu.Advice{b.link, b.stored, b.checked, b.denied} {
 		if advice != nil {
@@ -65,7 +65,7 @@ func (b *Bus) worst() *gpu.Advice {
 	return nil
 }
 
-// tell puts what is wrong into the log, once, and that it is over.
+// tell logs a problem once, and that it is over.
 func (b *Bus) tell() {
 	text := ""
 	worst := b.worst()
@@ -82,7 +82,7 @@ func (b *Bus) tell() {
 	b.told = text
 }
 
-// Codes of JetStream's errors that its client has no names for.
+// Codes of JetStream errors without a name in its client.
 const (
 	codeAccountLimits    = 10002
 	codeNoPeers          = 10005
@@ -99,7 +99,7 @@ const (
 	codeStreamBytesLimit = 10122 // the account wants a limit of bytes of each stream, and a smaller one
 )
 
-// codeOf is JetStream's number of an error; 0 where it has none.
+// codeOf returns JetStream's number of an error; 0 if it has none.
 func codeOf(err error) jetstream.ErrorCode {
 	if api, ok := errors.AsType[jetstream.JetStreamError](err); ok && api.APIError() != nil {
 		return api.APIError().ErrorCode
@@ -107,7 +107,7 @@ func codeOf(err error) jetstream.ErrorCode {
 	return 0
 }
 
-// explainStored explains an error of what was asked of JetStream; nil for those that say nothing of it.
+// explainStored explains the error of a JetStream request; nil for errors that say nothing about it.
 func explainStored(err error) *gpu.Advice {
 	if err == nil {
 		return nil
@@ -140,7 +140,7 @@ func explainStored(err error) *gpu.Advice {
 	return advice
 }
 
-// Explain says what an error of NATS means, and what a person can do; nil for none.
+// Explain returns what a NATS error means, and what a person can do; nil without an error.
 func Explain(err error) *gpu.Advice {
 	if err == nil {
 		return nil

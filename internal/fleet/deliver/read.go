@@ -9,16 +9,16 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// earliest is before everything that a node may tell: clocks that are not set begin in 1970.
+// earliest is before all valid times: clocks that are not set start in 1970.
 var earliest = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// longestTime is longer than anything goes on that is measured, and mostOf more than any sum of what is.
+// longestTime is longer than anything measured can last, and mostOf more than any measured sum.
 const (
 	longestTime = 20 * 365 * 24 * time.Hour
 	mostOf      = 1e18
 )
 
-// A reader makes a batch of a message, and finds what is wrong with it.
+// A reader turns a message into a batch, and finds what is wrong with it.
 type reader struct {
 	*message
 	number int64
@@ -28,8 +28,8 @@ type reader struct {
 	err    error // the first
 }
 
-// read makes the batch of a message that came in a parcel of that number: all of it is of that node, whatever it says. What this
-// version does not know is left out.
+// read turns a message into a batch. number is its parcel's number. All data is taken to be about that node, whatever the message says. Unknown
+// fields are left out.
 func (m *message) read(node string, number int64, now time.Time) (*store.Batch, error) {
 	if m.Node != node {
 		return nil, fmt.Errorf("%w: it claims to be of the node %.100q", ErrUnreadable, m.Node)
@@ -75,7 +75,7 @@ func (r *reader) count(n int) {
 	}
 }
 
-// time is one of what happened.
+// time converts the time of an event.
 func (r *reader) time(ms int64) time.Time {
 	t := moment(ms)
 	switch {
@@ -103,7 +103,7 @@ func (r *reader) key(uuid string) store.Key {
 	return store.Key{Node: r.Node, UUID: uuid}
 }
 
-// table adds rows. A tier that is not known is of a newer version.
+// table adds rows. An unknown tier is from a newer version.
 func (r *reader) table(t *table) error {
 	tier, known := store.ParseTier(t.Tier)
 	if !known {
@@ -155,7 +155,7 @@ func (r *reader) table(t *table) error {
 	return r.err
 }
 
-// fill gives rows their values of a column; false: the lists don't fit.
+// fill sets the values of a column in rows; false: the lists don't fit.
 func (c *column) fill(of *store.Column, j int, rows []store.Row, spans bool) bool {
 	has := len(rows) - len(c.Absent)
 	if len(c.Mean) != has || len(c.Below) != len(c.Above) || len(c.Below) != 0 && len(c.Below) != has || len(c.Lack) != 0 && len(c.Lack) != has {

@@ -15,8 +15,8 @@ const (
 	keptBuffer = 1 << 20 // bytes of the largest buffer that is kept for the next message
 )
 
-// A packer packs and unpacks, one message at a time. It belongs to no node: what a node needs of it is given each time, since
-// ten thousand of them would take gigabytes.
+// A packer packs and unpacks one message at a time. It belongs to no node, since ten thousand packers would take gigabytes. What
+// it needs from a node is passed each time.
 type packer struct {
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
@@ -25,8 +25,8 @@ type packer struct {
 	text    []byte
 }
 
-// Packers pack and unpack for many nodes. They keep memory for as many messages as can be worked on at once. The zero is ready, and many
-// goroutines may use it.
+// Packers pack and unpack messages of many nodes. They keep memory for as many messages as can be processed at once. The zero Packers is
+// ready to use, also by many goroutines.
 type Packers struct {
 	once sync.Once
 	idle chan *packer // that nobody uses now
@@ -55,7 +55,7 @@ func (all *Packers) giveBack(p *packer) {
 	}
 }
 
-// pack appends a record, packed with another one beside it; nil: by itself.
+// pack appends a record, packed as a delta to another one; nil: on its own.
 func (p *packer) pack(out, record, beside []byte) ([]byte, error) {
 	var err error
 	if p.encoder == nil {
