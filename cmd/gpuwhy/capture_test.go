@@ -152,7 +152,7 @@ func TestCapturesThatDoNotFit(t *testing.T) {
 		code int
 	}{
 		{[]string{"check-config", "--source=replay:/nowhere"}, "has no capture.yaml", exitUsage},
-		{[]string{"check-config", "--source=nvml,replay:" + made}, "never mixed", exitUsage},
+		{[]string{"check-config", "--source=nvml,replay:" + made}, "can't be combined", exitUsage},
 		{[]string{"check-config", "--source=replay:" + made, "--pcie-throughput"}, "of no use", exitUsage},
 		{[]string{"check-config", "--source=replay:" + made}, "", exitOK},
 		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--source=replay:" + made}, "copy its folder", exitUsage},

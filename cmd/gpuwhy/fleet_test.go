@@ -203,7 +203,7 @@ func TestFleetSettings(t *testing.T) {
 		{"--node=..", "means something else in URLs"},
 		{"--node=.", "means something else in URLs"},
 		{"--fleet=http://x", "does not begin with nats:// or tls://"},
-		{"--fleet=x", "is no URL"},
+		{"--fleet=x", "is not the URL of a NATS server"},
 		{"--fleet=nats://u:p@x", "contains a user or a token"},
 		{"--fleet=nats://x/y", "more than a host"},
 		{"--fleet-credentials=x", "no effect without --fleet"},

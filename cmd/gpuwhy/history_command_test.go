@@ -99,7 +99,7 @@ func TestTheDatabase(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r := command(t, nil, "history", "compact", "--state-dir="+dir)
-	if r.code != exitError || !strings.Contains(r.stderr, fmt.Sprintf("another gpuwhy, process %d", p.cmd.Process.Pid)) || !strings.Contains(r.stderr, "end it first") {
+	if r.code != exitError || !strings.Contains(r.stderr, fmt.Sprintf("another gpuwhy, process %d", p.cmd.Process.Pid)) || !strings.Contains(r.stderr, "stop it first") {
 		t.Errorf("while it runs: %+v", r)
 	}
 	p.remembered() // nothing of this has kept it from writing

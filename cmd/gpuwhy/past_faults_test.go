@@ -36,7 +36,7 @@ func aSimulation(t *testing.T, dir string, more ...string) *program {
 // fails waits until the past can't be written. Health, the page and answers say why and what to do, and readings go on.
 func (p *program) fails(why string) {
 	p.t.Helper()
-	if part := p.part("history", "failed", why); !strings.Contains(*part.LastError, "nothing is lost so far") {
+	if part := p.part("history", "failed", why); !strings.Contains(*part.LastError, "nothing lost so far") {
 		p.t.Errorf("it says %q", *part.LastError)
 	}
 	var h contract.MonitorHealth
@@ -44,7 +44,7 @@ func (p *program) fails(why string) {
 		p.get("/api/health", &h) // which is "starting" at first
 		return h.Status == "degraded" && h.Reason != ""
 	}, func() any { return h })
-	if _, page := p.fetch("/past", nil); !strings.Contains(string(page), "The past is not written") {
+	if _, page := p.fetch("/past", nil); !strings.Contains(string(page), "The past can&#39;t be written") {
 		p.t.Error("the page does not say so")
 	}
 	p.goesOn()

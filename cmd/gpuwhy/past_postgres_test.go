@@ -77,7 +77,7 @@ func serverAway(t *testing.T, more time.Duration) {
 	if err := server.Halt(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	one.part("history", "failed", "nothing is lost so far")
+	one.part("history", "failed", "nothing lost so far")
 	one.goesOn()
 	if status := one.get("/api/gpu/sessions", nil); status != http.StatusServiceUnavailable {
 		t.Errorf("what is asked of a server that is away: %d", status)
@@ -117,7 +117,7 @@ func TestTwoOfOneNameOnAServer(t *testing.T) {
 	first := start(t, nil, "--source=simulate:rtx-4090", fast, "--node=one", address)
 	first.remembered()
 	second := start(t, nil, "--source=simulate:rtx-4090", fast, "--node=one", address)
-	second.part("history", "failed", `another gpuwhy writes as "one"`, "nothing is lost so far")
+	second.part("history", "failed", `another gpuwhy writes as "one"`, "nothing lost so far")
 	first.part("history", "ok")
 	first.kill()
 	second.part("history", "ok")

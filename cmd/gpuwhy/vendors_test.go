@@ -151,12 +151,12 @@ func TestSourcesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	for list, says := range map[string]string{
 		"nvml,auto":                 "give it alone",
-		"amd,simulate:rtx-4090":     "never mixed",
+		"amd,simulate:rtx-4090":     "can't be combined",
 		"amd,intel,amd":             "twice",
 		"":                          "must be auto, or some of nvml, nvidia-smi, amd, intel",
 		"rocm":                      "must be auto, or some of nvml, nvidia-smi, amd, intel",
 		"simulate:rtx-1":            "rtx-4090",
-		"simulate:rtx-4090,fleet:8": "never mixed",
+		"simulate:rtx-4090,fleet:8": "can't be combined",
 	} {
 		if r := inside("check-config", "--source="+list); r.code != exitUsage || !strings.Contains(r.stderr, says) {
 			t.Errorf("%s: exit status %d, %s", list, r.code, r.stderr)

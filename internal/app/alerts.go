@@ -18,8 +18,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// Rules reads a file of rules of alerts, or returns the default rules if there is no name.
-// Their high_gpu_usage_alert fires above that utilization in percent.
+// Rules reads an alert rules file, or returns the default rules if name is empty.
+// Their high_gpu_usage_alert fires above the given utilization, in percent.
 func Rules(name string, utilization float64) (*rulefile.File, error) {
 	rules := alert.Defaults()
 	for i := range rules {
@@ -33,7 +33,7 @@ func Rules(name string, utilization float64) (*rulefile.File, error) {
 	return rulefile.Load(name, rules)
 }
 
-// ErrorLines are the errors in a file of rules, or the text of any other error.
+// ErrorLines returns the errors in a rules file, or the text of any other error.
 func ErrorLines(err error) []string {
 	all, ok := errors.AsType[rulefile.Errors](err)
 	if !ok {
@@ -71,8 +71,8 @@ func (a *App) alertThreshold() gpu.Percent {
 	return gpu.Percent(a.opt.AlertUtilization)
 }
 
-// announceAlerts sends the changes to viewers and to targets, and has them kept; the hub keeps
-// the standing alerts, which are encoded for who comes. An alert of another node is not encoded again.
+// announceAlerts sends changes to viewers and to targets, and has them kept. The hub keeps the
+// standing alerts encoded for new viewers. Alerts of nodes without changes are not encoded again.
 func (a *App) announceAlerts(nodes []string, changes []alert.Change, standing []alert.Alert) {
 	now := a.Hub.Newest()
 	a.notifier.Notify(changes, func(of *alert.Alert) *notify.Answer {
@@ -119,7 +119,7 @@ func (a *App) announceAlerts(nodes []string, changes []alert.Change, standing []
 	}
 }
 
-// announce sends news to viewers, and makes what stands now what those get who come. The caller holds the alerts.
+// announce sends news to viewers, and gives new viewers what stands now. The caller holds the alerts.
 func (a *App) announce(news []hub.Event) {
 	stand := a.stand
 	a.Hub.Announce(news, func() (all []hub.Event) {
@@ -143,7 +143,7 @@ func (a *App) appendEvent(events []hub.Event, name string, of *alert.Alert, now 
 	return append(events, hub.Event{Name: name, Node: of.Device.Node, UUID: of.Device.UUID, Index: of.Device.Index, Data: data})
 }
 
-// reloadOn reads the rules again at each signal, until ctx ends.
+// reloadOn rereads the rules at each signal, until ctx ends.
 func (a *App) reloadOn(ctx context.Context, signals <-chan os.Signal) {
 	for {
 		select {
@@ -155,7 +155,7 @@ func (a *App) reloadOn(ctx context.Context, signals <-chan os.Signal) {
 	}
 }
 
-// reload reads the rules again. A file with an error changes nothing.
+// reload rereads the rules. A file with an error changes nothing.
 func (a *App) reload() {
 	log := a.log.With("part", "alerts")
 	if a.opt.AlertRules == "" {
@@ -179,7 +179,7 @@ func (a *App) reload() {
 	log.Info("read the alert rules again", "file", a.opt.AlertRules, "rules", len(file.Rules))
 }
 
-// warnUncovered logs the rules that can't fire, since their scope covers nothing here.
+// warnUncovered logs the rules that can't fire because their scope covers nothing here.
 func (a *App) warnUncovered() {
 	for _, r := range a.Alerts.Uncovered(a.Hub.Newest().Nodes(), a.opt.Fleet != nil) {
 		a.log.With("part", "alerts").Warn("an alert rule covers nothing here and can't fire", "rule", r.Name, "nodes", r.Scope.Nodes, "gpus", r.Scope.GPUs,

@@ -20,7 +20,7 @@ func (a *App) wireExport(of *metrics.Exporter) {
 	})
 }
 
-// exporting is how the sending of series does. It has failed while one destination takes none.
+// exporting returns the state of sending series. It has failed while a destination accepts none.
 func (a *App) exporting() contract.Part {
 	var last time.Time
 	var failing []export.State
@@ -45,7 +45,7 @@ func (a *App) exporting() contract.Part {
 	return part.Failed(&advice, s.Since)
 }
 
-// exportSelf is what gpuwhy reports of the sending on /metrics.
+// exportSelf returns what gpuwhy reports about sending series on /metrics.
 func (a *App) exportSelf() (all []metrics.Export) {
 	if a.pusher == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
-// wireServer wires the routes to the parts whose state they show.
+// wireServer connects the routes to the parts whose state they show.
 func (a *App) wireServer() error {
 	exporter, err := metrics.New(metrics.Config{
 		Newest:   a.Hub.Newest,
@@ -73,8 +73,8 @@ func (a *App) wireServer() error {
 	return nil
 }
 
-// MonitorOf says of which nodes answers are, and what their name is: that of the one node,
-// or with several nodes that of the program.
+// MonitorOf returns which nodes answers are about, and their name: the one node's, or, with
+// several nodes, the program's.
 func MonitorOf(inputs []*Inputs, program string) contract.Monitor {
 	return monitorOf(inputs, program, len(inputs) > 1)
 }
@@ -90,14 +90,14 @@ func monitorOf(inputs []*Inputs, program string, several bool) contract.Monitor 
 	return m
 }
 
-// current is what answers say of the program now.
+// current returns what answers say about the program now.
 func (a *App) current() contract.Monitor {
 	m := a.monitor
 	m.AlertThreshold = a.alertThreshold()
 	return m
 }
 
-// health sums up that of all samplers. A source that fails on one node has failed.
+// health sums up the health of all samplers. A source that fails on one node has failed.
 func (a *App) health() sampler.Health {
 	var all sampler.Health
 	for _, n := range a.local.all() {
@@ -119,7 +119,7 @@ func (a *App) health() sampler.Health {
 	return all
 }
 
-// costs are what calls to the drivers took. Several nodes are made up, or recorded: none has a driver here.
+// costs returns how long calls to the drivers took. Several nodes mean a simulation or a recording, without a driver here.
 func (a *App) costs() []gpu.Cost {
 	nodes := a.local.all()
 	if len(nodes) != 1 {
@@ -128,7 +128,7 @@ func (a *App) costs() []gpu.Cost {
 	return nodes[0].sampler.Costs()
 }
 
-// parts is the state of each part of the program.
+// parts returns the state of each part of the program.
 func (a *App) parts() map[string]contract.Part {
 	health, nodes := a.health(), a.local.all()
 	parts := map[string]contract.Part{"hub": contract.NewPart("ok", a.Hub.Newest().Nodes().Time())}
@@ -169,7 +169,7 @@ func (a *App) parts() map[string]contract.Part {
 	return parts
 }
 
-// keeping is how the writing of what is kept does.
+// keeping returns the state of writing what is kept.
 func (a *App) keeping() contract.Part {
 	s := a.keeper.State()
 	part := contract.NewPart("ok", s.Written)
@@ -181,7 +181,7 @@ func (a *App) keeping() contract.Part {
 	return part
 }
 
-// self is what gpuwhy reports about itself on /metrics.
+// self returns what gpuwhy reports about itself on /metrics.
 func (a *App) self() metrics.Self {
 	health, stats, crowd := a.health(), a.Hub.Stats(), a.routes.Crowd()
 	self := metrics.Self{

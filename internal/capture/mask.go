@@ -15,8 +15,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// A mask replaces what names a person, a machine or a program. The same name gets the same
-// replacement everywhere, so that what happens can still be followed: "user-1", "process-3".
+// A mask replaces names of people, machines and programs. A name gets the same replacement
+// everywhere, so that a reader can still follow what happens: "user-1", "process-3".
 type mask struct {
 	off   bool              // nothing is replaced
 	names map[string]string // by kind and name
@@ -37,8 +37,8 @@ const (
 	aSerial                                 = "serial number or UUID"
 )
 
-// isOurs reports whether a name is of a program that gpuwhy's own sentences name. It says
-// nothing of anybody, and the sentences would be about "process-2".
+// isOurs reports whether a name is a program in gpuwhy's own sentences. It reveals nothing
+// about anybody, and without it the sentences would be about "process-2".
 func isOurs(name string) bool { return name == "gpuwhy" || name == "nvidia-smi" }
 
 // of replaces a name.
