@@ -22,12 +22,12 @@ import (
 
 const recorded = "replay:"
 
-// replays returns the folder of the capture that is played.
+// replays returns the folder of the capture to play.
 func (f *sourceFlags) replays() (dir string, ok bool) {
 	return strings.CutPrefix(strings.Join(f.Source, ","), recorded) // the folder may have a comma in its name
 }
 
-// checkReplay says what is wrong with a capture; "" for nothing.
+// checkReplay returns what is wrong with a capture; "" for nothing.
 func checkReplay(dir string) string {
 	if _, err := recording.Open(dir); err != nil {
 		advice := gpu.AsAdvice(err)
@@ -36,7 +36,7 @@ func checkReplay(dir string) string {
 	return ""
 }
 
-// newReplay returns the inputs of the machine that was recorded.
+// newReplay returns the inputs of the recorded machine.
 func (m *target) newReplay(dir string, log *slog.Logger) ([]*app.Inputs, error) {
 	source, err := replay.Open(dir, replay.Config{Interval: m.Interval, Deadline: m.Deadline, Log: log.With("part", "replay")})
 	if err != nil {
@@ -111,7 +111,7 @@ func (c captureCommand) options(reader *app.Reader, log *slog.Logger) capture.Op
 			return f.Nodes()[0], nil // a real machine is one node
 		},
 	}
-	if me, err := user.Current(); err == nil { // without a name nothing needs to be replaced
+	if me, err := user.Current(); err == nil { // without a name, there is nothing to replace
 		o.User = me.Username
 	}
 	for vendor, names := range map[gpu.Vendor][]string{
@@ -125,7 +125,7 @@ func (c captureCommand) options(reader *app.Reader, log *slog.Logger) capture.Op
 	return o
 }
 
-// tell says what was recorded.
+// tell prints what was recorded.
 func (c captureCommand) tell(env *environment, s *capture.Summary) error {
 	var out strings.Builder
 	say := func(format string, args ...any) { out.WriteString(term.Printable(fmt.Sprintf(format, args...)) + "\n") }

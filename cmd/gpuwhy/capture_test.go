@@ -153,13 +153,13 @@ func TestCapturesThatDoNotFit(t *testing.T) {
 	}{
 		{[]string{"check-config", "--source=replay:/nowhere"}, "has no capture.yaml", exitUsage},
 		{[]string{"check-config", "--source=nvml,replay:" + made}, "can't be combined", exitUsage},
-		{[]string{"check-config", "--source=replay:" + made, "--pcie-throughput"}, "of no use", exitUsage},
+		{[]string{"check-config", "--source=replay:" + made, "--pcie-throughput"}, "has no effect", exitUsage},
 		{[]string{"check-config", "--source=replay:" + made}, "", exitOK},
 		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--source=replay:" + made}, "copy its folder", exitUsage},
 		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--source=simulate:rtx-4090"}, "nothing in it is real", exitUsage},
 		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--for=1ms"}, "from 1s to 24h", exitUsage},
 		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--every=1ms"}, "from 250ms to 1h", exitUsage},
-		{[]string{"capture", "/proc/x"}, "give another folder", exitError},
+		{[]string{"capture", "/proc/x"}, "name another folder", exitError},
 		{[]string{"capture"}, "dir", exitUsage},
 	} {
 		if r := command(t, nil, tt.args...); r.code != tt.code || !strings.Contains(r.stderr, tt.says) {

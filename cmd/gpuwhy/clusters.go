@@ -28,7 +28,7 @@ func (f *clusterFileFlags) check() error {
 		return fmt.Errorf("--clusters: %w", err)
 	}
 	file, err := kube.Parse(text)
-	if err != nil { // a line for each thing that is wrong
+	if err != nil { // one line per problem
 		return fmt.Errorf("%s: %s", f.Clusters, strings.ReplaceAll(err.Error(), "\n", "\n"+f.Clusters+": "))
 	}
 	for i := range file.Clusters {
@@ -43,7 +43,7 @@ func (f *clusterFileFlags) check() error {
 	return nil
 }
 
-// newClusters returns what reads the clusters; nil where none is named. Nothing is asked before it runs.
+// newClusters returns what reads the clusters; nil if there are none. It asks nothing before it runs.
 func (f *clusterFileFlags) newClusters(log *slog.Logger) (*kube.Clusters, error) {
 	if f.clusters == nil {
 		return nil, nil //nolint:nilnil // as documented

@@ -53,7 +53,7 @@ type checkConfigCommand struct {
 	serveFlags
 }
 
-// Run says whether 'gpuwhy serve' would start.
+// Run checks whether 'gpuwhy serve' would start.
 func (c checkConfigCommand) Run(env *environment) error {
 	if c.Schema {
 		_, err := env.stdout.Write(rulefile.Schema)
@@ -81,7 +81,7 @@ func (c checkConfigCommand) Run(env *environment) error {
 	return err
 }
 
-// ownURL is where programs on this machine reach a gpuwhy that listens there.
+// ownURL returns where programs on this machine reach a gpuwhy that listens on an address.
 func ownURL(listen, basePath string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

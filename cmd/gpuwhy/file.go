@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
-// file resolves flags that neither the command line nor the environment set.
+// file resolves flags that neither the command line nor the environment sets.
 type file struct {
 	name   string
 	values map[string]any
@@ -26,7 +26,7 @@ type file struct {
 // A configFile is the name of a YAML file whose keys are the names of flags.
 type configFile string
 
-// largestConfig is how long the file may be, in bytes: it has one line for each flag.
+// largestConfig is how large the file may be, in bytes. It has one line per flag.
 const largestConfig = 64 << 10
 
 // BeforeResolve reads the file, once kong knows its name.
@@ -55,7 +55,7 @@ func (configFile) BeforeResolve(ctx *kong.Context, path *kong.Path) error {
 	return nil
 }
 
-// Validate refuses keys that no setting has.
+// Validate refuses unknown keys.
 func (f *file) Validate(*kong.Application) error {
 	known := map[string]bool{}
 	for _, flag := range settings() {
@@ -69,7 +69,7 @@ func (f *file) Validate(*kong.Application) error {
 	return nil
 }
 
-// Resolve gives the file's value of a flag, unless its variable is set.
+// Resolve returns the file's value of a flag, unless its variable is set.
 func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	value, ok := f.values[flag.Name]
 	if !ok {

@@ -21,13 +21,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/server"
 )
 
-// The settings are groups of flags, each with its own check. A command embeds the groups that it needs, and takes their flags alone.
+// The settings are groups of flags, each with its own check. A command embeds the groups that it needs, and takes only their flags.
 //
 // A flag wins over its environment variable (GPUWHY_ and the flag's name in capitals, GPUWHY_ALERT_UTILIZATION), which wins over the file
-// (the flag's name as a YAML key), which wins over the default. A variable or a key of another command is passed over, since one
-// file serves all. A group stands beside the code that it is for, such as that of the fleet, and here if it has none. The tag group says where help and docs/settings.md list a flag, and the tag docs what there is to read about it.
+// (the flag's name as a YAML key), which wins over the default. Variables and keys of other commands are ignored, since one
+// file serves all. A group is declared next to the code that uses it, such as the fleet's, or else here. The tag "group" says where the help and docs/settings.md list a flag, the tag "docs" which page explains it.
 
-// helpGroups are the groups in the order of help and docs/settings.md. What is in none comes first.
+// helpGroups are the groups in the order of the help and docs/settings.md. Flags without a group come first.
 var helpGroups = []kong.Group{
 	{Key: "reading", Title: "Reading:"},
 	{Key: "serving", Title: "Serving:"},
@@ -37,7 +37,7 @@ var helpGroups = []kong.Group{
 	{Key: "export", Title: "Export:"},
 }
 
-// commonFlags are those of every command that has settings.
+// commonFlags are the flags of every command that has settings.
 type commonFlags struct {
 	File      configFile `name:"config" placeholder:"FILE" help:"Read settings from this YAML file; its keys are the flags' names."`
 	LogFormat string     `default:"text" enum:"text,json" help:"text or json."`
@@ -54,7 +54,7 @@ func (f *commonFlags) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// clusterFlags say in which cluster this machine is.
+// clusterFlags say which cluster this machine belongs to.
 type clusterFlags struct {
 	Cluster string `group:"fleet" placeholder:"NAME" help:"The cluster that this machine belongs to. Machines of different clusters may share a name."`
 }
@@ -67,10 +67,10 @@ type nameFlags struct {
 	hostname string // this machine's; empty where it has none
 }
 
-// name is that of the program.
+// name returns the program's name.
 func (f *nameFlags) name() string { return cmp.Or(f.Node, f.hostname) }
 
-// notAddressable is what is wrong with such a name.
+// notAddressable is the error of a name that can't be used in a URL.
 const notAddressable = "choose another name: this one means something else in URLs"
 
 func (f *nameFlags) check() (err error) {
@@ -87,7 +87,7 @@ func (f *nameFlags) check() (err error) {
 	return f.clusterFlags.check()
 }
 
-// sourceFlags say from where readings come, and so whether what is kept is of a real machine.
+// sourceFlags say where readings come from, and so whether the state is about a real machine.
 type sourceFlags struct {
 	Source []string `group:"reading" default:"auto" placeholder:"SOURCE" help:"Where readings come from: auto for every GPU of this machine; some of nvml, nvidia-smi, amd and intel, separated by commas; simulate:PROFILE (rtx-4090, dgx-h100, fleet:N); or replay:DIR for a capture." docs:"captures.md"`
 }
@@ -97,7 +97,7 @@ func (f *sourceFlags) check() error {
 	return refuse(rule{wrong != "", "source", strings.Join(f.Source, ","), wrong})
 }
 
-// paceFlags say how often the machine is read, on which answers about the past depend, too.
+// paceFlags say how often the machine is read. Answers about the past depend on it too.
 type paceFlags struct {
 	Interval     time.Duration `group:"reading" default:"5s" help:"Time between readings, 250ms to 1h."`
 	IdleInterval time.Duration `group:"reading" placeholder:"DURATION" help:"Time between readings while nobody is looking: no page is open, and no program asks. From --interval to 1m; by default always --interval." docs:"performance.md#while-nobody-looks"`
@@ -114,7 +114,7 @@ func (f *paceFlags) check() error {
 	)
 }
 
-// deadlineFlags say how long a device may take.
+// deadlineFlags say how long a device may take to answer.
 type deadlineFlags struct {
 	Deadline time.Duration `group:"reading" default:"2s" help:"How long a device may take to answer before it counts as slow. After twice that time, it counts as not answering." docs:"reliability.md"`
 }
@@ -143,12 +143,12 @@ func (f *deviceFlags) check(source *sourceFlags) error {
 	)
 }
 
-// privacyFlags say what is shown of other people's processes, and of those of the past.
+// privacyFlags say what is shown about other people's processes, now and in the past.
 type privacyFlags struct {
 	ShowCommands string `group:"reading" default:"names" enum:"names,own,all,none" help:"Whose command lines are shown: names (gpuwhy's own user in full, everyone else's only by program or script), own, all or none. Arguments that look like secrets are masked."`
 }
 
-// readingFlags are those of commands that read the machine for themselves.
+// readingFlags are the flags of commands that read the machine themselves.
 type readingFlags struct {
 	commonFlags
 	paceFlags
@@ -169,18 +169,18 @@ type addressFlags struct {
 	BasePath string `group:"serving" default:"/" help:"Path under which everything is served, for use behind a proxy."`
 }
 
-// defaultListen is where the dashboard is, unless somebody says otherwise.
+// defaultListen is the default address of the dashboard.
 const defaultListen = "127.0.0.1:8003"
 
 // address is where to serve.
 func (f *addressFlags) address() string { return cmp.Or(f.Listen, defaultListen) }
 
-// url is where programs on this machine reach a gpuwhy with these settings.
+// url returns where programs on this machine reach a gpuwhy with these settings.
 func (f *addressFlags) url() string { return ownURL(f.address(), f.BasePath) }
 
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`)
 
-// check leaves the base path with a slash at its begin and its end.
+// check makes the base path begin and end with a slash.
 func (f *addressFlags) check() error {
 	host, port, noAddress := net.SplitHostPort(f.address())
 	_, noPort := strconv.ParseUint(port, 10, 16)
@@ -239,16 +239,16 @@ func (f *servingFlags) check() (err error) {
 	return err
 }
 
-// stateFlags say where everything is kept.
+// stateFlags say where state is kept.
 type stateFlags struct {
 	StateDir string `group:"past" placeholder:"DIR" help:"State directory, for the past, what gpuwhy learned about each GPU, alerts and silences; none keeps nothing. By default $STATE_DIRECTORY, or $XDG_STATE_HOME/gpuwhy, or ~/.local/state/gpuwhy; for a simulation or a capture, none." docs:"past.md"`
 
-	// ownStateDir says that nobody gave the state directory; notKept is why it can't be used.
+	// ownStateDir says that the state directory is the default one; notKept is why it can't be used.
 	ownStateDir bool
 	notKept     error
 }
 
-// check chooses a folder where nobody has, of a machine that is live.
+// check chooses the default folder for a live machine if none is given.
 func (f *stateFlags) check(live bool) error {
 	if f.StateDir == "" && live {
 		f.ownStateDir = true
@@ -285,7 +285,7 @@ func (f *priceFlags) check() error {
 	return refuse(rule{!(f.ElectricityPrice >= 0 && f.ElectricityPrice < 1e6), "electricity-price", f.ElectricityPrice, "must be 0 or more"})
 }
 
-// askingFlags are those of commands that ask about the past, or read it themselves.
+// askingFlags are the flags of commands that ask about the past, or read it themselves.
 type askingFlags struct {
 	commonFlags
 	addressFlags
@@ -302,7 +302,7 @@ func (f *askingFlags) check() error {
 		func() error { return f.keptFlags.check(f.live()) })
 }
 
-// databaseFlags are those of commands about the database itself.
+// databaseFlags are the flags of commands about the database itself.
 type databaseFlags struct {
 	commonFlags
 	keptFlags
@@ -313,7 +313,7 @@ func (f *databaseFlags) check() error {
 	return first(f.sourceFlags.check, func() error { return f.keptFlags.check(f.live()) })
 }
 
-// alertFlags say when alerts fire, and who is told.
+// alertFlags say when alerts fire, and where they are sent.
 type alertFlags struct {
 	AlertUtilization float64 `group:"alerts" default:"50" help:"Utilization in percent above which high_gpu_usage_alert fires."`
 	AlertRules       string  `group:"alerts" placeholder:"FILE" help:"Alert rules, as YAML; read again on SIGHUP. 'gpuwhy check-config --schema' prints the schema." docs:"alerts.md"`
@@ -326,7 +326,7 @@ func (f *alertFlags) check() error {
 	})
 }
 
-// exportFlags say under which names series leave, and to whom they are sent.
+// exportFlags say under which names series are exported, and where they are sent.
 type exportFlags struct {
 	MetricsFamilies []string `group:"export" placeholder:"FAMILY" help:"Families of metric names on /metrics: gpuwhy, dcgm; both by default." docs:"metrics.md"`
 
@@ -347,7 +347,7 @@ func (f *exportFlags) check() (err error) {
 	return err
 }
 
-// programFlags are those of a program that runs until it is ended, and may serve a page.
+// programFlags are the flags of a program that runs until it is stopped, and may serve a page.
 type programFlags struct {
 	commonFlags
 	servingFlags
@@ -372,7 +372,7 @@ func (f *programFlags) check(live bool) error {
 	return refuse(rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the fleet's server keeps keys and messages: name a folder for them with --state-dir"})
 }
 
-// serveFlags are all settings: those of a program that reads this machine, too.
+// serveFlags are all settings, including those of a program that reads this machine.
 type serveFlags struct {
 	programFlags
 	sourceFlags
@@ -395,12 +395,12 @@ func first(checks ...func() error) error {
 	return nil
 }
 
-// bad is an error about one setting.
+// bad returns an error about one setting.
 func bad(flag, value, what string) error {
 	return fmt.Errorf("--%s %q: %s", flag, value, what)
 }
 
-// A rule is what is wrong with the value of a setting, if it is.
+// A rule says what is wrong with a setting's value, if wrong is true.
 type rule struct {
 	wrong bool
 	flag  string
@@ -408,7 +408,7 @@ type rule struct {
 	what  string
 }
 
-// refuse returns an error about the first value that is wrong.
+// refuse returns an error about the first wrong value.
 func refuse(rules ...rule) error {
 	for _, r := range rules {
 		if r.wrong {

@@ -207,12 +207,12 @@ func settingsTable(app *kong.Application, group string) string {
 func TestSettingsAreDocumented(t *testing.T) {
 	t.Parallel()
 	app := grammar()
-	const marks = "<!-- of the program: go test ./cmd/gpuwhy -run TestSettingsAreDocumented -update -->\n"
+	const marks = "<!-- generated from the program: go test ./cmd/gpuwhy -run TestSettingsAreDocumented -update -->\n"
 	head, _, found := strings.Cut(readTop(t, "docs/settings.md"), marks)
 	if !found {
 		t.Fatal("docs/settings.md has no place for the flags")
 	}
-	text := head + marks + "\n## Of every command\n\n" + settingsTable(app, "")
+	text := head + marks + "\n## All commands\n\n" + settingsTable(app, "")
 	for _, g := range helpGroups {
 		text += "\n## " + strings.TrimSuffix(g.Title, ":") + "\n\n" + settingsTable(app, g.Key)
 	}

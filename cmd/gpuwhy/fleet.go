@@ -25,10 +25,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
-// fleetPort is where servers of NATS listen.
+// fleetPort is the port of NATS servers.
 const fleetPort = "4222"
 
-// Bounds of what says where a machine is.
+// Limits of names, clusters and labels.
 const (
 	longestCluster = 128
 	longestNode    = 253
@@ -67,7 +67,7 @@ func (f *joiningFlags) check() (err error) {
 	return nil
 }
 
-// brokerFlags make a program the server of a fleet.
+// brokerFlags make a program a fleet's server.
 type brokerFlags struct {
 	FleetListen string   `group:"fleet" placeholder:"ADDRESS" help:"Run the fleet's NATS server on this address, such as :4222. Machines join it with 'gpuwhy fleet join-command'. It keeps keys and messages in --state-dir." docs:"fleet.md#joining"`
 	FleetHost   []string `group:"fleet" placeholder:"NAME" help:"Name or address at which other machines reach --fleet-listen, if this machine doesn't know it; repeatable, or separated by commas."`
@@ -91,7 +91,7 @@ func (f *brokerFlags) check() error {
 	return nil
 }
 
-// labelFlags say what others are told of this machine.
+// labelFlags say what this machine tells others about itself.
 type labelFlags struct {
 	Label []string `group:"fleet" placeholder:"KEY=VALUE" help:"A label of this machine in a fleet, such as rack=r12; repeatable, or separated by commas."`
 
@@ -118,14 +118,14 @@ func (f *labelFlags) check() error {
 	return nil
 }
 
-// fleetCommand is about who belongs to a fleet.
+// fleetCommand manages the members of a fleet.
 type fleetCommand struct {
 	JoinCommand fleetJoin   `cmd:"" help:"Print a command line to run on a machine so that it joins. Keep the line secret."`
 	Remove      fleetRemove `cmd:"" help:"Revoke the credentials of a machine, hub or recorder. It is cut off within seconds."`
 	List        fleetList   `cmd:"" help:"List the members of the fleet: since when each may join, and which were removed."`
 }
 
-// fleetDir is where the keys of the fleet are.
+// fleetDir returns the folder of the fleet's keys.
 func (f *stateFlags) fleetDir() (string, error) {
 	if f.StateDir == "" {
 		return "", &gpu.Advice{What: "the fleet's keys are kept in a state directory, and none is given", Try: "name the state directory of the fleet's server with --state-dir"}
@@ -133,7 +133,7 @@ func (f *stateFlags) fleetDir() (string, error) {
 	return filepath.Join(f.StateDir, broker.Dir), nil
 }
 
-// fleetAuthority is the one that there is.
+// fleetAuthority opens the existing authority.
 func (f *stateFlags) fleetAuthority() (*broker.Authority, error) {
 	dir, err := f.fleetDir()
 	switch {
@@ -193,7 +193,7 @@ func (c fleetJoin) Run(env *environment) error {
 	return err
 }
 
-// servers are the URLs that the machine is to use.
+// servers returns the URLs that the machine must use.
 func (c fleetJoin) servers(env *environment) ([]string, error) {
 	switch {
 	case len(c.fleet) > 0 && c.Host != "":
@@ -238,7 +238,7 @@ func (c fleetJoin) servers(env *environment) ([]string, error) {
 	return []string{"tls://" + net.JoinHostPort(host, port)}, nil
 }
 
-// asServed is where machines reach a server that says where it listens, and for which names its certificate is.
+// asServed returns where machines reach a server that reports where it listens and which names its certificate has.
 func (c fleetJoin) asServed(env *environment, info *broker.Info) (host, port string, err error) {
 	_, given, _ := net.SplitHostPort(c.FleetListen) // checked, or none is given
 	port = info.Port()
@@ -265,7 +265,7 @@ func (c fleetJoin) asServed(env *environment, info *broker.Info) (host, port str
 	return host, port, certified(info, []string{"tls://" + net.JoinHostPort(host, port)})
 }
 
-// certified says which host of URLs the server's certificate lacks. Where nothing is known of the server, it says nothing.
+// certified returns an error for a host of URLs that the server's certificate lacks. If nothing is known about the server, it returns nil.
 func certified(info *broker.Info, urls []string) error {
 	for _, of := range urls {
 		u, err := url.Parse(of)
@@ -280,7 +280,7 @@ func certified(info *broker.Info, urls []string) error {
 	return nil
 }
 
-// largestSeed is that of a file with a seed, in bytes.
+// largestSeed is how large a seed file may be, in bytes.
 const largestSeed = 4 << 10
 
 func (c fleetJoin) credentials(env *environment, kind broker.Kind, key string) (text string, err error) {
@@ -309,7 +309,7 @@ func (c fleetJoin) credentials(env *environment, kind broker.Kind, key string) (
 	return authority.Join(kind, key)
 }
 
-// joinLine is for a shell: it writes the credentials to a file that others can't read, and starts the program.
+// joinLine returns a shell line that writes the credentials to a file that others can't read, and starts the program.
 func joinLine(program string, kind broker.Kind, urls []string, credentials, node, cluster, history string) string {
 	file := `"$HOME"/.config/gpuwhy/` + map[broker.Kind]string{broker.Node: "fleet.creds", broker.Hub: "hub.creds", broker.Recorder: "recorder.creds"}[kind]
 	line := `(umask 077 && mkdir -p "$HOME"/.config/gpuwhy && rm -f ` + file + ` && printf %s ` + base64.StdEncoding.EncodeToString([]byte(credentials)) +
@@ -329,13 +329,13 @@ func joinLine(program string, kind broker.Kind, urls []string, credentials, node
 	return line
 }
 
-// ownHost is this machine's name; empty where it has none.
+// ownHost returns this machine's name; empty if it has none.
 func ownHost() string {
 	name, _ := os.Hostname() // without one the caller looks elsewhere
 	return name
 }
 
-// quoted is a text as one word of a shell; it has no control characters.
+// quoted returns a text as one word for a shell. The text must have no control characters.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 type fleetRemove struct {

@@ -174,7 +174,7 @@ func TestJoinCommandAsksTheServer(t *testing.T) {
 	if err := f.server.stop(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if r := join("--state-dir=" + state); r.code != exitOK || !strings.Contains(r.stdout, ":"+port+"' ") || !strings.Contains(r.stderr, "does not run now") {
+	if r := join("--state-dir=" + state); r.code != exitOK || !strings.Contains(r.stdout, ":"+port+"' ") || !strings.Contains(r.stderr, "is not running") {
 		t.Errorf("while the server does not run: %+v", r)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
-// historyCommand is about the database itself.
+// historyCommand manages the database of the past.
 type historyCommand struct {
 	Size    historySize    `cmd:"" help:"Show how large the past is, and how large it will grow with --history-retention."`
 	Export  historyExport  `cmd:"" help:"Print all readings, sessions, causes or events of a time span, as CSV or JSON."`
@@ -26,7 +26,7 @@ type historySize struct {
 	askingFlags
 }
 
-// Run prints how much is kept.
+// Run prints how large the past is.
 func (c historySize) Run(env *environment) error {
 	return tellPast(env, &pastFlags{askingFlags: c.askingFlags, JSON: c.JSON, URL: c.URL}, client.GetHistorySize(), term.PastSize)
 }
@@ -49,7 +49,7 @@ func (c *historyExport) check() error {
 	return first(c.askingFlags.check, func() error { return saysWhen(c.When) })
 }
 
-// Run prints what is kept, as it comes.
+// Run prints the past as it arrives.
 func (c historyExport) Run(env *environment) error {
 	for name, parameter := range map[string]struct {
 		about string
@@ -74,7 +74,7 @@ func (c historyExport) Run(env *environment) error {
 
 type historyCompact struct{ databaseFlags }
 
-// Run makes the database as small as what is in it.
+// Run shrinks the database to the size of its content.
 func (c historyCompact) Run(env *environment) (err error) {
 	st, where, err := c.ownedPast(env.ctx, env.log)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c historyCompact) Run(env *environment) (err error) {
 
 type historyCheck struct{ databaseFlags }
 
-// Run says whether the database is sound. It harms no gpuwhy that writes to it.
+// Run checks the database for damage. It does not disturb a gpuwhy that writes to it.
 func (c historyCheck) Run(env *environment) (err error) {
 	st, where, err := c.keptPast(env.ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c historyCheck) Run(env *environment) (err error) {
 	return err
 }
 
-// damage prints what was found, and returns what to do.
+// damage prints the damage, and returns what to do.
 func (c historyCheck) damage(env *environment, err error) error {
 	if !errors.Is(err, store.ErrCorrupt) {
 		return err

@@ -22,7 +22,7 @@ type notifyTestCommand struct {
 	alertFlags
 }
 
-// Run sends a message to all targets at once. It fails if one does not take it.
+// Run sends a message to all targets at once. It fails if a target does not accept it.
 func (c notifyTestCommand) Run(env *environment) error {
 	targets, err := c.targets()
 	if err != nil {
@@ -47,7 +47,7 @@ func (c notifyTestCommand) Run(env *environment) error {
 	return result
 }
 
-// targets returns the targets that the command line names, or all.
+// targets returns the targets named on the command line, or all.
 func (c notifyTestCommand) targets() ([]notify.Target, error) {
 	if c.AlertRules == "" {
 		return nil, errors.New("no targets are known: name the file that lists them with --alert-rules")

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
-// pastFlags are those of all commands about the past.
+// pastFlags are the flags of all commands about the past.
 type pastFlags struct {
 	TZ      string `name:"tz" placeholder:"ZONE" help:"Time zone of the times given and shown, such as Europe/Berlin; this machine's by default."`
 	JSON    bool   `name:"json" help:"Print what the API answers."`
@@ -32,7 +32,7 @@ func (c *pastCommand) check() error {
 	return first(c.askingFlags.check, func() error { return saysWhen(c.When) })
 }
 
-// Run prints what went on over a span of time.
+// Run prints what went on in a time span.
 func (c pastCommand) Run(env *environment) error {
 	return tellPast(env, &c.pastFlags, client.GetPastWhy(c.span(c.When, c.GPU)), term.Past)
 }
@@ -48,7 +48,7 @@ func (c *sessionsCommand) check() error {
 	return first(c.askingFlags.check, func() error { return saysWhen(c.When) })
 }
 
-// Run prints the processes that were on GPUs.
+// Run prints the processes that used GPUs.
 func (c sessionsCommand) Run(env *environment) error {
 	return tellPast(env, &c.pastFlags, client.ListSessions(c.span(c.When, c.GPU), c.User), term.Sessions)
 }
@@ -70,7 +70,7 @@ func (c usageCommand) Run(env *environment) error {
 	return tellPast(env, &c.pastFlags, client.GetUsage(c.span(when, ""), c.By, c.User), term.Usage)
 }
 
-// saysWhen refuses a span of time that is there and empty, as a variable of a shell is that nobody has set: it is not the default.
+// saysWhen refuses a time span that is given but empty, for example from an unset shell variable: it does not mean the default.
 func saysWhen(when string) error {
 	if when == "" {
 		return errors.New(`the time span is empty: give one, such as "last night", or leave it out`)
@@ -78,7 +78,7 @@ func saysWhen(when string) error {
 	return nil
 }
 
-// since is the span from a time until now; empty without one.
+// since returns the span from a time until now; empty without a time.
 func since(begin string) string {
 	if begin == "" {
 		return ""
@@ -86,8 +86,8 @@ func since(begin string) string {
 	return "since " + begin
 }
 
-// pastArgs lets a span of time begin with a minus, as in "gpuwhy past -5m", which would be a flag. None of ours begins with a digit,
-// and space around a span is nothing.
+// pastArgs lets a time span begin with a minus, as in "gpuwhy past -5m", which would otherwise be a flag. No flag begins with a digit,
+// and spaces around a span don't matter.
 func pastArgs(args []string) []string {
 	command := slices.IndexFunc(args, func(a string) bool { return slices.Contains([]string{"past", "sessions", "usage", "history"}, a) })
 	if command < 0 {
@@ -105,7 +105,7 @@ func pastArgs(args []string) []string {
 	return args
 }
 
-// span is what is asked about.
+// span returns the span to ask about.
 func (f *pastFlags) span(when, gpu string) client.Span {
 	s := client.Span{From: when, TimeZone: zoneAsked(f.TZ), Node: f.Machine}
 	if gpu != "" {
@@ -114,7 +114,7 @@ func (f *pastFlags) span(when, gpu string) client.Span {
 	return s
 }
 
-// tellPast prints what gpuwhy answers.
+// tellPast prints gpuwhy's answer.
 func tellPast[A any](env *environment, flags *pastFlags, call client.Call[A], show func(io.Writer, *A) error) error {
 	switch {
 	case flags.JSON && flags.CSV:
@@ -137,5 +137,5 @@ func tellPast[A any](env *environment, flags *pastFlags, call client.Call[A], sh
 	return show(env.stdout, answer)
 }
 
-// zoneAsked is the zone of --tz, or else this machine's.
+// zoneAsked returns the zone of --tz, or else this machine's.
 func zoneAsked(tz string) string { return cmp.Or(tz, localZone()) }

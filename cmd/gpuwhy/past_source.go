@@ -17,8 +17,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
-// askPast writes the answer of the gpuwhy at an address about the past. Where that is empty it is the one of these settings, and
-// where none runs the database that it has left.
+// askPast writes the answer about the past from the gpuwhy at an address. If that is empty, it asks the gpuwhy with these settings or,
+// if none is running, reads its database.
 func (f *askingFlags) askPast(env *environment, address string, question client.Request, w io.Writer) error {
 	c, err := f.client(address, client.Options{Flag: "--url"})
 	if err != nil {
@@ -48,7 +48,7 @@ func (f *askingFlags) askPast(env *environment, address string, question client.
 	return errors.Join(err, st.Close())
 }
 
-// printed counts what is written.
+// printed counts the bytes written.
 type printed struct {
 	io.Writer
 	bytes int
@@ -60,7 +60,7 @@ func (p *printed) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// printPast prints an answer about the past as it comes.
+// printPast prints an answer about the past as it arrives.
 func (f *askingFlags) printPast(env *environment, address string, question client.Request) error {
 	lines := bufio.NewWriter(env.stdout)
 	out := &printed{Writer: lines}
