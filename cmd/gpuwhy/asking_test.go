@@ -21,7 +21,7 @@ var askingCommands = [][]string{
 	{"history", "export", "events", "--json"},
 }
 
-// raw is a server that reads each request and writes a text, and then nothing more. An empty text is not even written.
+// raw is a server that reads each request, writes a text, and then nothing more. With an empty text, it writes nothing.
 func raw(t *testing.T, text string) (address string) {
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -46,7 +46,7 @@ func raw(t *testing.T, text string) (address string) {
 	return ln.Addr().String()
 }
 
-// Whatever answers, or does not, a command ends and says what to do.
+// Whatever answers, or if nothing does, a command ends and says what to do.
 func TestCommandsEndWhateverAnswers(t *testing.T) {
 	t.Parallel()
 	page := func(status int, kind, text string) string {

@@ -25,8 +25,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-// recordUntil records a machine until there are so many readings, and then ends the recording
-// as Ctrl-C does. It returns what the program printed.
+// recordUntil records a machine until there are so many readings, then stops the recording as
+// Ctrl-C does. It returns the program's output.
 func recordUntil(t *testing.T, dir string, readings int, env []string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{"capture", dir, "--for=1h", "--every=250ms"}, args...)...)
@@ -56,8 +56,8 @@ func recordUntil(t *testing.T, dir string, readings int, env []string, args ...s
 	return out.String()
 }
 
-// A machine is recorded, and played: the page, the API and the metrics say that it is a
-// recording, and have the values of the machine.
+// A recorded machine can be played: the page, the API and the metrics say that it is a
+// recording, and have the machine's values.
 func TestCaptureAndReplay(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090().At(0x41))
@@ -168,7 +168,7 @@ func TestCapturesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// Made-up cards in vendors' formats are played by the sources that read those.
+// The sources that read a vendor's format play made-up cards in it.
 func TestRawCapture(t *testing.T) {
 	t.Parallel()
 	r := command(t, nil, "snapshot", "--source=replay:"+filepath.Join(top, "sampler/captures/arc-b580"))

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What serve does not start with, check-config does not call good, and says the same of it.
+// check-config rejects every configuration with which serve does not start, with the same error.
 func TestCheckConfigSaysWhatServeSays(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -83,7 +83,7 @@ func TestCheckConfigSaysWhatServeSays(t *testing.T) {
 	}
 }
 
-// What is so now, and need not be so when it starts, is said, and the settings are good.
+// A problem that may be gone by the start is reported, and the settings still count as valid.
 func TestCheckConfigBesideARunningProgram(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -101,7 +101,7 @@ func TestCheckConfigBesideARunningProgram(t *testing.T) {
 	}
 }
 
-// What a shell or an editor of Windows leaves in a value is refused or understood, and no folder of that name is made.
+// Leftovers of a shell or a Windows editor in a value are refused or understood, and gpuwhy does not create a folder with such a name.
 func TestPathsAsPeopleWriteThem(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -129,7 +129,7 @@ func TestPathsAsPeopleWriteThem(t *testing.T) {
 	}
 }
 
-// Lists take spaces after commas, and an end without a value.
+// Lists may have spaces after commas, and a trailing comma.
 func TestListsWithSpaces(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
@@ -142,7 +142,7 @@ func TestListsWithSpaces(t *testing.T) {
 	}
 }
 
-// Variables that look like settings and are none are named; those of Kubernetes and of targets are known.
+// gpuwhy warns about variables that look like settings but are not, except those of Kubernetes and of targets.
 func TestUnknownVariables(t *testing.T) {
 	t.Parallel()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
@@ -173,7 +173,7 @@ func TestUnknownVariables(t *testing.T) {
 	}
 }
 
-// What a file of variables leaves around a value is taken off or refused, and what is no number is answered with an example.
+// Leftovers of a variables file around a value are removed or refused, and the error for a bad number has an example.
 func TestValuesAsPeopleWriteThem(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()

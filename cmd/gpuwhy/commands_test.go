@@ -45,7 +45,7 @@ func command(t *testing.T, env []string, args ...string) result {
 	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// inside is [command] without a process of its own, for what starts nothing and asks nobody.
+// inside is [command] within this process, for commands that start nothing and ask nobody.
 func inside(args ...string) result {
 	var stdout, stderr bytes.Buffer
 	code := run(args, &stdout, &stderr)
@@ -155,7 +155,7 @@ func TestFlagOverEnvironmentOverFileOverDefault(t *testing.T) {
 	}
 }
 
-// Traffic over PCIe is measured where that is set, in any of the three ways.
+// Traffic over PCIe is measured if that is set in any of the three ways.
 func TestTrafficOverPCIeIsAskedFor(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "gpuwhy.yaml")

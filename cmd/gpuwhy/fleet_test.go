@@ -20,8 +20,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// What join-command prints does in a real shell what it says, whatever the machine is called; and what it wrote lets the
-// machine in until it is removed, while the server runs.
+// The line from join-command works in a real shell, whatever the machine's name is. The credentials that it writes let the
+// machine join until it is removed, while the server runs.
 func TestFleetJoin(t *testing.T) {
 	t.Parallel()
 	state, home := t.TempDir(), t.TempDir()
@@ -91,7 +91,7 @@ func TestFleetJoin(t *testing.T) {
 	}
 }
 
-// Without a server: the commands need none, and hubs, recorders and servers that are there already get their lines.
+// The commands need no running server, and also print lines for hubs, recorders and existing servers.
 func TestFleetCommands(t *testing.T) {
 	t.Parallel()
 	state := "--state-dir=" + t.TempDir()
@@ -136,7 +136,7 @@ func TestFleetCommands(t *testing.T) {
 	}
 }
 
-// The line is for where the running server listens and for a name of its certificate; nothing makes a second authority by mistake.
+// The line has the running server's port and a name from its certificate. Nothing creates a second authority by mistake.
 func TestJoinCommandAsksTheServer(t *testing.T) {
 	t.Parallel()
 	state, home := t.TempDir(), t.TempDir()
@@ -179,7 +179,7 @@ func TestJoinCommandAsksTheServer(t *testing.T) {
 	}
 }
 
-// What is printed is an address that other machines can use.
+// The printed address is one that other machines can use.
 func TestWhereMachinesJoin(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -228,7 +228,7 @@ func TestFleetSettings(t *testing.T) {
 	}
 }
 
-// What `make demo-fleet` starts: a hub that shows three simulated machines. All ends with the script, and nothing is left.
+// `make demo-fleet` starts a hub that shows three simulated machines. Everything ends with the script, and nothing is left behind.
 func TestDemoFleet(t *testing.T) {
 	t.Parallel()
 	temporary := t.TempDir()

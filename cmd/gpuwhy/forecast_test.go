@@ -52,7 +52,7 @@ func leaked(t *testing.T, dir string, of store.Key, used float64) {
 	}
 }
 
-// A leak that began before the program did is told: as an alert, by the API, on the pages and in a terminal.
+// A leak that began before the program started is reported: as an alert, by the API, on the pages and in a terminal.
 func TestALeakIsForetold(t *testing.T) {
 	t.Parallel()
 	const total, reserved, left = 24 << 30, 0.5 * (1 << 30), 2 << 30

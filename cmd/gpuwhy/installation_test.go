@@ -17,8 +17,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// A machine that has got another name keeps what people said of its alerts, what was learned of it, and its past, in a file and on a server; what
-// waits is sent under the new name.
+// A renamed machine keeps its acknowledgments and silences, what gpuwhy learned about it, and its past, in a file and on a server. Waiting data is
+// sent under the new name.
 func TestAMachineWithAnotherName(t *testing.T) {
 	t.Parallel()
 	for _, on := range []string{"in a file", "on a server"} {
@@ -87,7 +87,7 @@ func TestAMachineWithAnotherName(t *testing.T) {
 	}
 }
 
-// Where no folder is known to keep anything in, a program says so.
+// Without a folder to keep state in, a program says so.
 func TestNoHome(t *testing.T) {
 	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
@@ -101,7 +101,7 @@ func TestNoHome(t *testing.T) {
 	}
 }
 
-// What others may change or read is warned of.
+// gpuwhy warns about state that others may change or read.
 func TestOpenStateIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A name that there is not is answered with those that there are, and the one that was meant.
+// The error for an unknown name lists the known ones, and suggests the likely one.
 func TestUnknownNamesOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -76,8 +76,8 @@ targets:
 	}
 }
 
-// What a target was told is kept soon after it was: a program that is killed
-// later does not tell it again, and still tells when it is over.
+// What a target was sent is stored soon afterwards: a program that is killed later does
+// not send it again, but still sends that the alert is over.
 func TestToldOnceOverACrash(t *testing.T) {
 	t.Parallel()
 	messages := make(chan string, 100)

@@ -22,10 +22,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// noServer is where no gpuwhy listens.
+// noServer is an address where no gpuwhy listens.
 const noServer = "--listen=127.0.0.1:1"
 
-// What a program keeps is read from its file, too: while it writes, with the same answer as its own, and after it was killed.
+// Commands can also read the past from a program's file: while it writes, with the program's own answer, and after it was killed.
 func TestThePastWithoutAServer(t *testing.T) {
 	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
@@ -85,7 +85,7 @@ func TestThePastWithoutAServer(t *testing.T) {
 	}
 }
 
-// What a program reads rarely goes on until it would have been read again, also for who reads the file without a server.
+// A reading of a program that reads seldom stands until the next would have been due, also for a command that reads the file.
 func TestARarePastWithoutAServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -106,7 +106,7 @@ func TestARarePastWithoutAServer(t *testing.T) {
 	}
 }
 
-// Times are understood in the zone of who asks, wherever gpuwhy runs.
+// Times are understood in the time zone of the person who asks, wherever gpuwhy runs.
 func TestTimesAreOfWhoAsks(t *testing.T) {
 	t.Parallel()
 	unnamed := filepath.Join(t.TempDir(), "zone")
@@ -141,7 +141,7 @@ func TestTimesAreOfWhoAsks(t *testing.T) {
 	}
 }
 
-// localNamed is the zone of this machine by its name, or by its hours.
+// localNamed is this machine's time zone by name, or by its offset.
 func localNamed() string {
 	if name := named(time.Local, "/etc").String(); name != "Local" { //nolint:gosmopolitan // it is meant
 		return name
@@ -149,7 +149,7 @@ func localNamed() string {
 	return time.Now().Format("-07:00")
 }
 
-// Where there is nothing to read, each reason is said with what to do about it, and the file stays as it is.
+// If there is nothing to read, the error says why and what to do, and the file stays as it is.
 func TestNoPastToRead(t *testing.T) {
 	t.Parallel()
 	dir := func(content string) string {

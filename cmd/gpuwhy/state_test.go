@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// mount mounts a file system of the kernel, until the test ends. Only root may.
+// mount mounts one of the kernel's file systems until the test ends. Only root may do that.
 func mount(t *testing.T, kind, options string) (dir string) {
 	t.Helper()
 	if os.Getuid() != 0 && os.Getenv("CI") == "" {
@@ -35,7 +35,7 @@ func mount(t *testing.T, kind, options string) (dir string) {
 	return dir
 }
 
-// fillUp writes a file for which the disk has no more room.
+// fillUp writes a file that fills the disk.
 func fillUp(t *testing.T, name string) {
 	t.Helper()
 	file, err := os.Create(name)
@@ -58,7 +58,7 @@ func (p *program) silence() (status int, made contract.Silence) {
 	return status, made
 }
 
-// Two programs don't write one state.
+// Two programs never write to the same state directory.
 func TestStateDirectoryIsLocked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func TestStateDirectoryIsLocked(t *testing.T) {
 	start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir) // a lock dies with its program
 }
 
-// What was acknowledged is on disk, whatever happens then.
+// An acknowledgment is on disk, whatever happens next.
 func TestWhatIsAcknowledgedSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -102,8 +102,8 @@ func TestWhatIsAcknowledgedSurvivesAKill(t *testing.T) {
 	}
 }
 
-// While the disk is full, answers, health, metrics and the log say so; what was
-// asked for meanwhile is written when there is space again.
+// While the disk is full, answers, health, metrics and the log say so. Changes that
+// were asked for meanwhile are written once there is space again.
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := mount(t, "tmpfs", "size=256k")
@@ -143,7 +143,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-// Pipes that nobody writes to, in place of files, hold up neither the start nor
+// Pipes that nobody writes to, in place of files, delay neither the start nor
 // signals.
 func TestPipesInPlaceOfFiles(t *testing.T) {
 	t.Parallel()
@@ -175,8 +175,8 @@ func TestPipesInPlaceOfFiles(t *testing.T) {
 	}
 }
 
-// Without a setting a real machine's state is kept below the user's home; a second program goes on without, and says
-// so. Nothing is kept of a simulation.
+// By default, a real machine's state is kept below the user's home. A second program runs without state, and says so.
+// A simulation keeps nothing.
 func TestTheUsualStateDirectory(t *testing.T) {
 	t.Parallel()
 	home, own := t.TempDir(), t.TempDir()
@@ -211,8 +211,8 @@ func TestTheUsualStateDirectory(t *testing.T) {
 	}
 }
 
-// A state directory on a mount whose server is gone holds up neither the start, which
-// fails, nor a signal.
+// A state directory on a mount whose server is gone makes the start fail, but delays neither
+// the start nor a signal.
 func TestAStateDirectoryThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 && os.Getenv("CI") == "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-// radeon and iris have the files of an AMD and an integrated Intel GPU that these tests look
-// at; packages amd and intel have whole ones.
+// radeon and iris have those files of an AMD GPU and an integrated Intel GPU that these tests
+// need; packages amd and intel have complete ones.
 func radeon(m *drmtest.Machine) *drmtest.Card {
 	return m.Card(1, "0000:03:00.0", "amdgpu", map[string]string{
 		"vendor": "0x1002\n", "device": "0x744c\n", "revision": "0xc8\n", "subsystem_vendor": "0x1002\n", "subsystem_device": "0x0e3b\n",
@@ -38,7 +38,7 @@ func iris(m *drmtest.Machine) *drmtest.Card {
 	})
 }
 
-// withoutGPU is the sysfs of a machine whose only PCI device is a network card.
+// withoutGPU returns the sysfs of a machine whose only PCI device is a network card.
 func withoutGPU(t *testing.T) string {
 	m := drmtest.New(t)
 	m.Write(filepath.Join(m.Sysfs, "bus/pci/devices/0000:00:03.0/vendor"), "0x1af4\n")
@@ -164,8 +164,8 @@ func TestSourcesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// All that the program opens below cards that sleep are their power states, and the links by
-// which the kernel lists them; no driver is called.
+// Of sleeping cards, the program opens only their power states, and the links by which the
+// kernel lists them. It calls no driver.
 func TestAllVendorsAsleep(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())

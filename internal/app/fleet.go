@@ -74,7 +74,7 @@ func (l *locals) has(name string) bool {
 	return ok
 }
 
-// only is the name of the only node; empty where there are several, or none.
+// only returns the name of the only node; empty if there are several, or none.
 func (l *locals) only() string {
 	if nodes := l.all(); len(nodes) == 1 {
 		return nodes[0].Node
@@ -82,7 +82,7 @@ func (l *locals) only() string {
 	return ""
 }
 
-// origin is where the readings come from, for what is kept over a restart.
+// origin returns where the readings come from, for state that survives a restart.
 func (l *locals) origin() string {
 	if nodes := l.all(); len(nodes) > 0 {
 		return nodes[0].Origin
@@ -189,7 +189,7 @@ func (a *App) untilRecorded(ctx context.Context) context.Context {
 	return sending
 }
 
-// closeFleet closes what the program has of a fleet.
+// closeFleet closes the program's part in a fleet.
 func (a *App) closeFleet() error { return a.opt.Fleet.Close() }
 
 // Close closes the connection, and then the server within this program. f may be nil.

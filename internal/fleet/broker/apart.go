@@ -126,7 +126,7 @@ type apart struct {
 	closed  bool
 }
 
-// order is what the helper is told first.
+// order is the first message to the helper.
 type order struct {
 	Dir, Listen string
 	Address     string // on which the program takes connections
@@ -134,7 +134,7 @@ type order struct {
 	Patience    time.Duration
 }
 
-// report is what the helper tells, whenever it changes.
+// report is the helper's message about its state, sent whenever the state changes.
 type report struct {
 	Port      int    // 0: the server has not started
 	What, Try string // what is wrong; empty: nothing

@@ -43,9 +43,9 @@ const (
 	syncAlways = true
 	// startPatience is how long the server may take to start, and patience how long a client has for each step of signing in.
 	startPatience, patience = 30 * time.Second, 5 * time.Second
-	// certLife is that of the server's certificate, which is made at each start, and anew when a third is left.
+	// certLife is how long the server's certificate is valid. It is made at each start, and renewed when a third is left.
 	certLife = 90 * 24 * time.Hour
-	// How often the server looks whether a command has changed the authority, and the certificate ends.
+	// How often the server checks whether a command has changed the authority, and whether the certificate expires.
 	look      = time.Second
 	mendPause = 5 * time.Second // between two looks whether a full disk has room
 )

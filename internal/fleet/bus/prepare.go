@@ -23,16 +23,16 @@ type Limits struct {
 	Replicas    int           // 3 if the cluster has that many servers, otherwise 1
 }
 
-// The limits of what is made.
+// The default limits.
 var defaults = Limits{
 	NodeBytes: 1 << 20, BucketBytes: 1 << 30, EventAge: 7 * 24 * time.Hour, EventBytes: 256 << 20, EventsNode: 1_000,
 	PastBytes: 2 << 30, PastNode: 10_000,
 }
 
 const (
-	// Within that time a message with the ID of another of the same stream is the same message.
-	// It is short since whoever sends decides how long the IDs are that the server remembers; hubs and recorders know themselves
-	// what they have had.
+	// Within that time, a second message with the same ID in a stream counts as a duplicate. The time is short because senders
+	// choose the length of the IDs that the server must remember. Hubs and recorders themselves recognize what they have
+	// received.
 	duplicates = 10 * time.Second
 	checkPause = 10 * time.Second
 	// prepareTries is how often Prepare tries a stream.

@@ -272,7 +272,7 @@ type codec struct {
 	decoder *zstd.Decoder
 }
 
-// decoding reads what came from another program.
+// decoding reads messages from other programs.
 var decoding = func() cbor.DecMode {
 	mode, err := cbor.DecOptions{MaxArrayElements: mostItems, MaxMapPairs: 1024, MaxNestedLevels: 8, UTF8: cbor.UTF8DecodeInvalid}.DecMode()
 	if err != nil {

@@ -236,7 +236,7 @@ func (d *Downlink) greet(ctx context.Context) {
 	}
 }
 
-// mostHubs is how many other hubs are told at once, and silentAtOnce how many machines a message tells of.
+// mostHubs is how many other hubs are told at once, and silentAtOnce how many machines one message lists.
 const mostHubs, silentAtOnce = 1000, 1000
 
 // silences returns, for machines that are silent here, when they were last read, in parts; at least one.

@@ -44,7 +44,7 @@ func Virtual(t *testing.T, test func(t *testing.T)) {
 	// The files of all servers share a goroutine, which must not be in virtual time.
 	ats.Register()
 	defer ats.Unregister()
-	// NATS's client keeps timers for its next use, and those of virtual time are good for nobody else. They are gone after two collections.
+	// NATS's client keeps timers for reuse, and timers of virtual time must not be reused. They are gone after two collections.
 	defer func() { runtime.GC(); runtime.GC() }()
 	synctest.Test(t, test)
 }

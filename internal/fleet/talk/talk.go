@@ -15,7 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/wire"
 )
 
-// The sections of a node's state, beside its Moment.
+// The sections of a node's state, in addition to its Moment.
 const (
 	Alerts = "alerts" // an [alert.Report]
 	Ended  = "ended"  // the program that reads the node has ended: true
