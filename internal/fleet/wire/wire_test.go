@@ -31,7 +31,7 @@ func stateOf(m *insight.Moment) *wire.State {
 	}
 }
 
-// played are Moments of simulated machines, each of them with its past.
+// played returns Moments of simulated machines, each with its past.
 func played(t testing.TB, profile string, moments int, step time.Duration) (nodes [][]*insight.Moment) {
 	t.Helper()
 	now := start
@@ -62,7 +62,7 @@ func played(t testing.TB, profile string, moments int, step time.Duration) (node
 	return nodes
 }
 
-// said is all that clients are told of Moments.
+// said returns everything that clients learn about Moments.
 func said(t *testing.T, moments ...*insight.Moment) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -152,7 +152,7 @@ func same(t *testing.T, want, got *wire.State) {
 	}
 }
 
-// A hub tells of each machine, and of all together, what the machines tell of themselves.
+// A hub says the same about each machine, and about all together, as the machines themselves.
 func TestAHubTellsTheSame(t *testing.T) {
 	t.Parallel()
 	shared := new(gpu.Shared)
@@ -217,7 +217,7 @@ func TestEveryMachineGoesThere(t *testing.T) {
 	}
 }
 
-// Deltas may be lost, and each is read beside the one whole state that it was made beside, and no other.
+// Deltas may be lost. Each is applied to the one whole state that it is based on, and to no other.
 func TestADeltaIsBesideItsOwnWholeState(t *testing.T) {
 	t.Parallel()
 	node := played(t, "dgx-h100", 6, 5*time.Second)[0]
@@ -279,7 +279,7 @@ func TestWhatIsAllNewIsWhole(t *testing.T) {
 	}
 }
 
-// What can't be sent is said, and nothing of it is.
+// A state that can't be sent is an error, and no part of it is sent.
 func TestWhatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	foreign := fixture.Server()
@@ -312,7 +312,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 	}
 }
 
-// sealed is a message of the record in a file of testdata, changed.
+// sealed returns a message of a changed record from a file in testdata.
 func sealed(t *testing.T, minor int, file string, change func(string) string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + file)
@@ -328,7 +328,7 @@ func sealed(t *testing.T, minor int, file string, change func(string) string) []
 	return wire.Seal(t, wire.Protocol{Major: 1, Minor: minor}, text)
 }
 
-// Two minor versions apart work together.
+// Programs two minor versions apart work together.
 func TestOfAnOlderMinorVersion(t *testing.T) {
 	t.Parallel()
 	s, err := wire.NewDecoder("c:desk", nil, nil).Decode(sealed(t, 0, "older.json", nil))
@@ -368,7 +368,7 @@ func TestOfANewerMinorVersion(t *testing.T) {
 	said(t, m)
 }
 
-// A message that is refused changes nothing.
+// A refused message changes nothing.
 func TestWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	m := insight.Of(fixture.Server())
@@ -444,7 +444,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever is sent: it is refused or read, and the next good delta is read as it was.
+// Any bytes are either refused or read, and the next good delta is read correctly.
 func FuzzDecode(f *testing.F) {
 	node := played(f, "dgx-h100", 2, 5*time.Second)[0]
 	e := wire.NewEncoder(nil)
