@@ -69,7 +69,7 @@ func TestCaptureAndReplay(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "capture")
 	machineArgs := []string{"--node=looking-glass", "--sysfs-root=" + m.SysfsRoot, "--proc-root=" + m.ProcRoot, "--nvidia-smi=" + program.Program()}
 	said := recordUntil(t, dir, 4, lib.Env(), machineArgs...)
-	for _, want := range []string{"readings of", "Replaced by numbers: ", "hosts: 2", "Read it before you send it", "--source replay:" + dir} {
+	for _, want := range []string{"readings over", "Replaced by numbers: ", "hosts: 2", "Read it before you send it", "--source replay:" + dir} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it did not say %q:\n%s", want, said)
 		}

@@ -119,7 +119,7 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"a map in a file", nil, []string{"--config", write("map.yaml", "interval: {a: b}\n")}, "interval", exitUsage},
 		{"a value of another type in a file", nil, []string{"--config", write("type.yaml", "- interval\n- 5s\n")}, "type.yaml", exitUsage},
 		{"broken YAML", nil, []string{"--config", write("broken.yaml", "a: [\n")}, "broken.yaml", exitUsage},
-		{"two documents", nil, []string{"--config", write("two.yaml", "interval: 5s\n---\nnode: x\n")}, "one YAML document", exitUsage},
+		{"two documents", nil, []string{"--config", write("two.yaml", "interval: 5s\n---\nnode: x\n")}, "several YAML documents, and only one is allowed", exitUsage},
 		{"busy port", nil, []string{"--listen", busy.Addr().String()}, "another program is listening", exitError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

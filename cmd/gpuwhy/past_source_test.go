@@ -167,7 +167,7 @@ func TestNoPastToRead(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(other.Close)
 	for name, tt := range map[string]struct{ arg, says string }{
-		"nothing kept": {"--state-dir=none", "no past is kept: name the folder with --state-dir"},
+		"nothing kept": {"--state-dir=none", "no past is kept with these settings: name the folder with --state-dir"},
 		"no file":      {"--state-dir=" + t.TempDir(), "nothing of the past is kept there: start gpuwhy"},
 		"no folder":    {"--state-dir=/proc/nowhere", "nothing of the past is kept there"},
 		"empty":        {"--state-dir=" + dir(""), "nothing of the past is kept there"},

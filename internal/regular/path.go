@@ -23,7 +23,7 @@ func Path(path string) (string, error) {
 	case strings.TrimSpace(path) != path:
 		return "", errors.New("leave out the space around it")
 	case strings.ContainsRune(quotes, first), strings.ContainsRune(quotes, last):
-		return "", errors.New("leave the quotes out: no shell takes them off here")
+		return "", errors.New("remove the quotes: no shell strips them here")
 	case first == '$', first == '%':
 		return "", errors.New("no variable is put in here: write the whole path")
 	case path == "~" || strings.HasPrefix(path, "~/"):
