@@ -32,12 +32,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/export"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
-	"github.com/gpuwhy/gpuwhy/internal/forecast"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/live"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
-	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 	"github.com/gpuwhy/gpuwhy/internal/past/record"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
@@ -103,9 +103,9 @@ type App struct {
 	hues      web.Hues
 	recorded  chan struct{}    // closed when the recorder has written its last
 	recorder  *record.Recorder // of the past; nil where none is kept, as are past and sizes
-	past      *past.Past
-	sizes     *past.Sizes
-	forecast  *forecast.Forecaster           // nil where no past is kept
+	past      *history.Past
+	sizes     *history.Sizes
+	forecast  *outlook.Forecaster           // nil where no past is kept
 	standing  map[string]func() []hub.Event // one by alert ID; announceAlerts alone uses it
 	stand     []func() []hub.Event          // the same, the worst first; used while no alert of this program changes
 	told      time.Duration                 // when that of other programs was announced last, as elapsed time; reported alone uses it

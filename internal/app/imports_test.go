@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"views/picture":   {"internal/when"},
 	"views": {
 		"gpu", "gpu/catalog", "internal/alerts/alert", "internal/alerts/notify", "internal/apidoc", "internal/contract", "internal/insight",
-		"internal/insight/…", "internal/past", "internal/past/recent", "internal/past/store", "internal/when", "views/picture",
+		"internal/insight/…", "internal/past/history", "internal/past/recent", "internal/past/store", "internal/when", "views/picture",
 	},
 	"sampler":               {"gpu", "internal/clock", "sampler/plausible"},
 	"sampler/plausible":     {"gpu"},
@@ -52,7 +52,7 @@ var allowed = map[string][]string{
 	"internal/neterr":            {},
 	"internal/nearest":           {},
 	"internal/when":              {"gpu", "internal/lazy"},
-	"internal/past":              {"gpu", "internal/insight", "internal/insight/explain", "internal/lazy", "internal/past/store"},
+	"internal/past/history":      {"gpu", "internal/insight", "internal/insight/explain", "internal/lazy", "internal/past/store"},
 	"internal/state":             {"gpu", "internal/regular"},
 	"internal/negotiate":         {},
 	"internal/testkit/browser":   {"internal/testkit"},
@@ -75,7 +75,7 @@ var allowed = map[string][]string{
 	"internal/past/store":           {"gpu", "gpu/catalog"},
 	"internal/past/store/storetest": {"gpu", "internal/past/store", "internal/testkit"},
 	"internal/contract": {
-		"gpu", "gpu/catalog", "internal/alerts/alert", "internal/forecast/method", "internal/forecast", "internal/insight", "internal/insight/…", "internal/past",
+		"gpu", "gpu/catalog", "internal/alerts/alert", "internal/forecast/method", "internal/forecast/outlook", "internal/insight", "internal/insight/…", "internal/past/history",
 		"internal/past/recent", "internal/past/store",
 	},
 	"internal/past/store/sqlite":          {"gpu", "internal/state", "internal/past/store", "internal/past/store/frames"},
@@ -94,24 +94,24 @@ var allowed = map[string][]string{
 	"internal/past/store/postgres":        {"gpu", "internal/past/store", "internal/past/store/frames"},
 	"internal/past/store/postgres/pgtest": {"internal/testkit"},
 	"internal/forecast/method":            {},
-	"internal/forecast": {
-		"gpu", "internal/forecast/method", "internal/insight", "internal/insight/explain", "internal/state", "internal/past", "internal/past/store",
+	"internal/forecast/outlook": {
+		"gpu", "internal/forecast/method", "internal/insight", "internal/insight/explain", "internal/state", "internal/past/history", "internal/past/store",
 	},
 	"internal/server": {
-		"gpu", "internal/action", "internal/alerts/alert", "internal/apidoc", "internal/auth", "internal/clock", "internal/contract", "internal/forecast", "internal/insight",
-		"internal/lazy", "internal/live", "internal/nearest", "internal/negotiate", "internal/past", "internal/past/recent", "internal/past/store", "internal/strictjson",
+		"gpu", "internal/action", "internal/alerts/alert", "internal/apidoc", "internal/auth", "internal/clock", "internal/contract", "internal/forecast/outlook", "internal/insight",
+		"internal/lazy", "internal/live", "internal/nearest", "internal/negotiate", "internal/past/history", "internal/past/recent", "internal/past/store", "internal/strictjson",
 		"internal/when",
 	},
 	"client":        {"gpu", "internal/contract", "internal/insight/explain", "internal/neterr"},
 	"internal/term": {"gpu", "internal/contract", "internal/insight", "internal/insight/explain"},
 	"internal/web": {
 		"gpu", "static", "views", "views/picture", "internal/alerts/alert", "internal/alerts/notify", "internal/apidoc", "internal/contract",
-		"internal/insight", "internal/insight/…", "internal/past", "internal/past/recent", "internal/server", "internal/past/store",
+		"internal/insight", "internal/insight/…", "internal/past/history", "internal/past/recent", "internal/server", "internal/past/store",
 		"internal/when",
 	},
 	"internal/app": {
 		"gpu", "hub", "sampler", "internal/action", "internal/alerts/alert", "internal/alerts/notify", "internal/alerts/rulefile", "internal/alerts", "internal/apidoc", "internal/auth", "internal/clock", "internal/contract",
-		"internal/export", "internal/fleet/bus", "internal/past/deliver", "internal/fleet/downlink", "internal/fleet/uplink", "internal/forecast", "internal/insight", "internal/state", "internal/live", "internal/metrics", "internal/past", "internal/past/recent", "internal/past/record", "internal/regular", "internal/server",
+		"internal/export", "internal/fleet/bus", "internal/past/deliver", "internal/fleet/downlink", "internal/fleet/uplink", "internal/forecast/outlook", "internal/insight", "internal/state", "internal/live", "internal/metrics", "internal/past/history", "internal/past/recent", "internal/past/record", "internal/regular", "internal/server",
 		"internal/past/store", "internal/strictjson", "internal/web", "sampler/kube",
 	},
 	"internal/fleet/talk":     {"gpu", "internal/action", "internal/alerts/alert", "internal/auth", "internal/fleet/wire"},

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/forecast"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
@@ -60,7 +60,7 @@ func (a *App) wireServer() error {
 		cfg.Price = a.opt.History.Price
 	}
 	if a.forecast != nil {
-		cfg.Forecast = func(p insight.Part) *forecast.Outlook {
+		cfg.Forecast = func(p insight.Part) *outlook.Outlook {
 			return a.forecast.Of(store.Key{Node: p.Device.Node, UUID: p.Device.UUID})
 		}
 	}

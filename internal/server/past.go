@@ -25,11 +25,11 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/forecast"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/when"
 )
@@ -114,7 +114,7 @@ func noTime(err error) error {
 
 // span is what an answer says of its span.
 func (q *pastRequest) span() contract.PastSpan {
-	return contract.NewPastSpan(q.From, q.To, past.Kinds(q.devices, q.Query))
+	return contract.NewPastSpan(q.From, q.To, history.Kinds(q.devices, q.Query))
 }
 
 // zoned is now in a zone; that of the program if the name is empty.
@@ -330,10 +330,10 @@ func (s *Server) nodesRead() map[string]bool {
 
 // pastError is an error of the database on the wire.
 func pastError(err error) error {
-	if errors.Is(err, past.ErrTooFine) {
+	if errors.Is(err, history.ErrTooFine) {
 		return refuse(http.StatusUnprocessableEntity, "so long a time can't be answered about", "ask for a shorter one")
 	}
-	if errors.Is(err, past.ErrTooLong) {
+	if errors.Is(err, history.ErrTooLong) {
 		return refuse(http.StatusUnprocessableEntity, err.Error(), "choose a shorter one")
 	}
 	advice, ok := errors.AsType[*gpu.Advice](err)
@@ -341,7 +341,7 @@ func pastError(err error) error {
 		return err
 	}
 	e := &statusError{status: http.StatusServiceUnavailable, advice: *advice}
-	if errors.Is(err, past.ErrBusy) {
+	if errors.Is(err, history.ErrBusy) {
 		e.header, e.value = "Retry-After", "5"
 	}
 	return e
@@ -372,7 +372,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 		devices = len(slices.DeleteFunc(slices.Collect(maps.Keys(q.devices)), other))
 	}
 	g, err := s.cfg.Past.BoundedGrid(q.From, q.To, step, devices*len(columns))
-	if errors.Is(err, past.ErrTooFine) && (step > 0 || devices*len(columns) > 1) {
+	if errors.Is(err, history.ErrTooFine) && (step > 0 || devices*len(columns) > 1) {
 		return refuse(http.StatusUnprocessableEntity, err.Error(), "ask for fewer metrics or GPUs, or for a longer step, or leave the step out")
 	}
 	if err != nil {
@@ -388,7 +388,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return pastError(err)
 	}
-	slices.SortStableFunc(series, func(a, b past.Series) int {
+	slices.SortStableFunc(series, func(a, b history.Series) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(q.devices[a.Key].Index, q.devices[b.Key].Index))
 	})
 	chosen := make(store.Columns, len(columns))
@@ -449,7 +449,7 @@ func stepOf(text string) (time.Duration, error) {
 
 var historyHeader = []string{"time", "node", "gpu_uuid", "gpu_id", "gpu_name", "metric", "unit", "least", "mean", "most", "readings", "gpu_kind"}
 
-func historyRows(g past.Grid, columns store.Columns, devices map[store.Key]store.Device, series []past.Series) iter.Seq2[[]string, error] {
+func historyRows(g history.Grid, columns store.Columns, devices map[store.Key]store.Device, series []history.Series) iter.Seq2[[]string, error] {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	return func(yield func([]string, error) bool) {
 		for _, s := range series {
@@ -586,11 +586,11 @@ func (s *Server) usage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	by := past.ByUser
+	by := history.ByUser
 	if text := q.values.Get("by"); text != "" {
-		if by, err = past.ParseGrouping(text); err != nil {
-			ways := make([]string, len(past.Ways))
-			for i, way := range past.Ways {
+		if by, err = history.ParseGrouping(text); err != nil {
+			ways := make([]string, len(history.Ways))
+			for i, way := range history.Ways {
 				ways[i] = string(way)
 			}
 			return refuse(unprocessable, err.Error()+nearest.Hint(text, ways), "leave it out for user")
@@ -633,12 +633,12 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	story, err := s.cfg.Past.Why(r.Context(), q.Query, past.Names(q.devices))
+	story, err := s.cfg.Past.Why(r.Context(), q.Query, history.Names(q.devices))
 	if err != nil {
 		return pastError(err)
 	}
 	if q.csv { // has all
-		return writeCSV(w, r, q, contract.ChapterColumns, mapped(elements(story.Chapters), func(c *past.Chapter) []string {
+		return writeCSV(w, r, q, contract.ChapterColumns, mapped(elements(story.Chapters), func(c *history.Chapter) []string {
 			return contract.NewPastChapter(story, c, q.devices).CSV()
 		}))
 	}
@@ -702,7 +702,7 @@ func (s *Server) forecast(w http.ResponseWriter, r *http.Request) error {
 	}
 	of := s.cfg.Forecast
 	if of == nil {
-		of = func(insight.Part) *forecast.Outlook { return nil }
+		of = func(insight.Part) *outlook.Outlook { return nil }
 	}
 	now := s.cfg.Past.Now().In(time.Local) //nolint:gosmopolitan // people's own hours are meant
 	return serveJSON(w, r, contract.NewForecasts(s.monitor(f), f, parts, of, now), cacheNever)
@@ -769,11 +769,11 @@ func (s *Server) then(ctx context.Context, node string, at time.Time) (*insight.
 		return nil, err
 	}
 	m, err := s.cfg.Past.Moment(ctx, node, at, stage)
-	if gap, ok := errors.AsType[*past.NotSeenError](err); ok {
+	if gap, ok := errors.AsType[*history.NotSeenError](err); ok {
 		return nil, refuse(http.StatusNotFound, "gpuwhy did not look at "+quote(node)+" at "+at.Format(time.RFC3339),
 			"the newest snapshot before is of "+gap.Before.In(at.Location()).Format(time.RFC3339))
 	}
-	if errors.Is(err, past.ErrNotSeen) {
+	if errors.Is(err, history.ErrNotSeen) {
 		return nil, refuse(http.StatusNotFound, "nothing is kept of "+quote(node)+" at "+at.Format(time.RFC3339),
 			"/api/gpu/history says for which times there are readings; whole snapshots are kept as long as each reading is")
 	}

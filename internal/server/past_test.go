@@ -28,10 +28,10 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/forecast"
 	"github.com/gpuwhy/gpuwhy/internal/forecast/method"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/past/store/storetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
@@ -169,11 +169,11 @@ func TestForecasts(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	st, h := serving(t, func(c *Config) {
-		c.Forecast = func(p insight.Part) *forecast.Outlook {
+		c.Forecast = func(p insight.Part) *outlook.Outlook {
 			if asked++; p.Device.Index > 0 {
 				return nil
 			}
-			o := &forecast.Outlook{At: fixture.Time}
+			o := &outlook.Outlook{At: fixture.Time}
 			o.MemoryFull = method.Forecast{Kind: method.KindMemoryFull, Why: method.NoGrowth}
 			return o
 		}
@@ -245,7 +245,7 @@ func (hostile) Sessions(context.Context, store.Query) iter.Seq2[store.Session, e
 // In a table no text moves the cursor, or begins a line of its own.
 func TestTextsInTables(t *testing.T) {
 	t.Parallel()
-	_, h := serving(t, func(c *Config) { c.Past = &past.Past{Store: hostile{storetest.NewModel()}, Now: c.Past.Now} })
+	_, h := serving(t, func(c *Config) { c.Past = &history.Past{Store: hostile{storetest.NewModel()}, Now: c.Past.Now} })
 	for _, path := range []string{"/api/gpu/sessions?from=-1h&format=csv", "/api/gpu/usage?from=-1h&by=process&format=csv"} {
 		text := get(h, path).Body.String()
 		if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || strings.Count(text, "\n") != 2 {
@@ -411,7 +411,7 @@ func TestADatabaseThatFails(t *testing.T) {
 	t.Parallel()
 	for _, after := range []int{0, 2} {
 		_, h := serving(t, func(c *Config) {
-			c.Past = &past.Past{Store: &failing{Store: storetest.NewModel(), after: after}, Now: c.Past.Now}
+			c.Past = &history.Past{Store: &failing{Store: storetest.NewModel(), after: after}, Now: c.Past.Now}
 		})
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.Host = "localhost:8003"
@@ -441,7 +441,7 @@ func TestADatabaseThatIsBusy(t *testing.T) {
 	t.Parallel()
 	for as, want := range map[error]string{store.ErrBusy: "5", store.ErrGone: ""} {
 		_, h := serving(t, func(c *Config) {
-			c.Past = &past.Past{Store: &failing{Store: storetest.NewModel(), as: as}, Now: c.Past.Now}
+			c.Past = &history.Past{Store: &failing{Store: storetest.NewModel(), as: as}, Now: c.Past.Now}
 			c.PastPage = func(context.Context, *PastQuestion) (templ.Component, error) {
 				return templ.Raw("the page"), &gpu.Advice{What: "it has much to do", Try: "wait", Err: as}
 			}
@@ -715,7 +715,7 @@ func (s *held) Sessions(context.Context, store.Query) iter.Seq2[store.Session, e
 func TestFewListsAtOnce(t *testing.T) {
 	t.Parallel()
 	st := &held{storetest.NewModel(), make(chan struct{}), make(chan struct{})}
-	_, h := serving(t, func(c *Config) { c.Past = &past.Past{Store: st, Now: c.Past.Now} })
+	_, h := serving(t, func(c *Config) { c.Past = &history.Past{Store: st, Now: c.Past.Now} })
 	var all sync.WaitGroup
 	for range mostLong {
 		all.Go(func() {

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
@@ -111,7 +111,7 @@ func (s *Server) routes() []route {
 		s.read("/api/gpu/sessions", s.long(s.sessions), tagPast, "listSessions", "Processes that were on GPUs",
 			now("The sessions, by when they began.", contract.PastSessions{}, "sessions"), ofSpan, byUser, asTable, noDatabaseNow),
 		s.read("/api/gpu/usage", s.usage, tagPast, "getUsage", "Who used GPUs, and for how long",
-			apidoc.InQuery("by", "What to sum by: "+past.Choices()+".", "user"),
+			apidoc.InQuery("by", "What to sum by: "+history.Choices()+".", "user"),
 			now("The sums, the longest held first, also of GPUs.", contract.PastUsage{}, "usage"), ofSpan, byUser, asTable, noDatabase),
 		s.read("/api/gpu/forecast", s.forecast, tagPast, "getForecast", "What comes next",
 			apidoc.Text("When a memory is full, a GPU slows itself down or is quiet, what a month uses and costs, and when a GPU is usually free. Each is shown only where it was better, in this machine's own past, than both naive forecasts; see docs/forecast.md."),

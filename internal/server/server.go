@@ -33,10 +33,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/forecast"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/live"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 )
 
@@ -61,12 +61,12 @@ type Config struct {
 	// Past answers about what is older; nil where no past is kept. Price is that of a kWh; 0: not known.
 	// Then makes a stage that knows what was learned of the devices, for answers about a past time.
 	// Sizes says how much is kept.
-	Past  *past.Past
-	Sizes *past.Sizes
+	Past  *history.Past
+	Sizes *history.Sizes
 	Price float64
 	Then  func() (*insight.Stage, error)
 	// Forecast returns what is forecast of a device; nil where nothing is yet. It may be nil.
-	Forecast func(insight.Part) *forecast.Outlook
+	Forecast func(insight.Part) *outlook.Outlook
 	Alerts   alert.Book
 	// Actions are what people can do; nil: nothing.
 	Actions *action.Desk

@@ -28,7 +28,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/past/store/storetest"
@@ -139,8 +139,8 @@ func newStage() (*stage, Config) {
 			fmt.Fprint(w, "the socket"+node)
 		},
 		Recent:  st.recent,
-		Past:    &past.Past{Store: remembered(), Keeps: store.Retention{}, Now: func() time.Time { return fixture.Time }},
-		Sizes:   &past.Sizes{Past: &past.Past{Store: remembered(), Now: func() time.Time { return fixture.Time }}, Interval: 5 * time.Second},
+		Past:    &history.Past{Store: remembered(), Keeps: store.Retention{}, Now: func() time.Time { return fixture.Time }},
+		Sizes:   &history.Sizes{Past: &history.Past{Store: remembered(), Now: func() time.Time { return fixture.Time }}, Interval: 5 * time.Second},
 		Then:    func() (*insight.Stage, error) { return insight.NewStage(), nil },
 		Alerts:  book,
 		Actions: action.NewDesk(action.Log{Logger: slog.New(slog.DiscardHandler)}, room.Actions()...),

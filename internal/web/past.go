@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/internal/when"
@@ -42,7 +42,7 @@ func (p *Pages) past(ctx context.Context, q *server.PastQuestion) (templ.Compone
 	}
 	if err != nil {
 		advice := gpu.AsAdvice(err)
-		unclear := errors.Is(err, past.ErrTooFine) || errors.Is(err, past.ErrTooLong)
+		unclear := errors.Is(err, history.ErrTooFine) || errors.Is(err, history.ErrTooLong)
 		if unclear {
 			advice = gpu.Advice{What: "the span is too long to be drawn", Try: "choose a shorter one"}
 		}
@@ -87,7 +87,7 @@ func (p *Pages) fillPast(ctx context.Context, in *views.PastInput, q *server.Pas
 	in.Times = timesOf(q.From, q.To)
 	in.Sessions = map[store.Key]views.PastSessions{}
 	sessions := longestSessions{in, map[store.Key]time.Duration{}}
-	all, err := ask.All(ctx, past.ByUser, of, in.Times, past.Names(q.Devices), sessions.take)
+	all, err := ask.All(ctx, history.ByUser, of, in.Times, history.Names(q.Devices), sessions.take)
 	if err != nil {
 		return err
 	}
@@ -145,12 +145,12 @@ func (p *Pages) fillPicture(ctx context.Context, in *views.PastInput, q *server.
 	if len(in.Drawn) == 0 {
 		return nil
 	}
-	points := time.Duration(past.FewPoints)
+	points := time.Duration(history.FewPoints)
 	if len(in.Drawn) > 1 {
 		points = 300
 	}
 	const slowest = 5 * time.Second // snapshots are kept about that often
-	step := past.Step(max(q.To.Sub(q.From)/points, 2*p.cfg.Monitor.Interval, 2*slowest))
+	step := history.Step(max(q.To.Sub(q.From)/points, 2*p.cfg.Monitor.Interval, 2*slowest))
 	var err error
 	if in.Grid, err = p.cfg.Past.Grid(q.From, q.To, step); err != nil {
 		return err
@@ -170,14 +170,14 @@ func (p *Pages) fillPicture(ctx context.Context, in *views.PastInput, q *server.
 
 // fillBeside reads what the span is compared with: of all devices who used them, and of some what is drawn.
 func (p *Pages) fillBeside(ctx context.Context, in *views.PastInput, q *server.PastQuestion, all, keys []store.Key, step time.Duration) error {
-	b := &views.PastBeside{Name: q.Compare.Name, From: q.From, Series: map[store.Key]past.Series{}}
+	b := &views.PastBeside{Name: q.Compare.Name, From: q.From, Series: map[store.Key]history.Series{}}
 	if !q.Compare.From.IsZero() {
 		b.From = q.Compare.From
 	}
 	other := func(k store.Key) store.Key { return k }
 	if only := q.Compare.Key; only != nil {
 		d := q.Devices[*only]
-		b.Name = past.Names(q.Devices)(d.Key())
+		b.Name = history.Names(q.Devices)(d.Key())
 		other = func(store.Key) store.Key { return *only }
 		all = []store.Key{*only}
 	}
@@ -196,15 +196,15 @@ func (p *Pages) fillBeside(ctx context.Context, in *views.PastInput, q *server.P
 		return err
 	}
 	for _, k := range keys {
-		if i := slices.IndexFunc(series, func(s past.Series) bool { return s.Key == other(k) }); i >= 0 {
+		if i := slices.IndexFunc(series, func(s history.Series) bool { return s.Key == other(k) }); i >= 0 {
 			b.Series[k] = series[i]
 		}
 	}
-	if b.Story, err = p.cfg.Past.Why(ctx, of, past.Names(q.Devices)); err != nil {
+	if b.Story, err = p.cfg.Past.Why(ctx, of, history.Names(q.Devices)); err != nil {
 		return err
 	}
 	of.Keys = all
-	b.Usage, err = p.cfg.Past.Usage(ctx, past.ByUser, of)
+	b.Usage, err = p.cfg.Past.Usage(ctx, history.ByUser, of)
 	in.Beside = b
 	return err
 }
@@ -226,14 +226,14 @@ func (p *Pages) fillThen(ctx context.Context, in *views.PastInput, q *server.Pas
 		}
 	}
 	m, err := p.cfg.Past.Moment(ctx, node, q.At, stage)
-	if gap, ok := errors.AsType[*past.NotSeenError](err); ok {
+	if gap, ok := errors.AsType[*history.NotSeenError](err); ok {
 		in.ThenTrouble = &gpu.Advice{
 			What: "gpuwhy did not look at " + node + " at that time",
 			Try:  "choose another time: the newest snapshot before is of " + gap.Before.In(q.At.Location()).Format("2006-01-02 15:04:05"),
 		}
 		return nil
 	}
-	if errors.Is(err, past.ErrNotSeen) {
+	if errors.Is(err, history.ErrNotSeen) {
 		in.ThenTrouble = &gpu.Advice{
 			What: "nothing is kept of " + node + " at that time",
 			Try:  "choose a later time: whole snapshots are kept as long as each reading is; the picture goes back further",

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/past/store/storetest"
@@ -35,7 +35,7 @@ func remembering(t *testing.T, b *store.Batch) (*server.Config, *server.PastQues
 	fleet := insight.Of(fixture.Named("one", pastNow).Snapshot).Alone()
 	cfg := &server.Config{
 		Monitor: contract.Monitor{Node: "n", Interval: time.Second}, Newest: func() *insight.Fleet { return fleet }, Alerts: alert.New(nil), Recent: recent.New(),
-		Past:  &past.Past{Store: m, Now: func() time.Time { return pastNow }},
+		Past:  &history.Past{Store: m, Now: func() time.Time { return pastNow }},
 		Parts: func() map[string]contract.Part { return nil },
 	}
 	cfg.BasePath = "/"
@@ -196,7 +196,7 @@ func TestHowMuchIsKept(t *testing.T) {
 	both := func() map[string]string {
 		return map[string]string{"the past": pastText(t, cfg, q), "now": rendered(t, cfg.Page(cfg.Newest(), "", nil))}
 	}
-	cfg.Sizes = &past.Sizes{Past: cfg.Past, Interval: time.Second}
+	cfg.Sizes = &history.Sizes{Past: cfg.Past, Interval: time.Second}
 	for name, text := range both() {
 		if strings.Contains(text, `id="footprint"`) {
 			t.Errorf("%s says what was not measured", name)
