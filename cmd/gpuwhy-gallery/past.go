@@ -15,13 +15,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/now"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/past/store/storetest"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
-	"github.com/gpuwhy/gpuwhy/internal/web"
 )
 
 // pastNow is when somebody looks at the past of the gallery: in the night before, Europe's clocks were set forward.
@@ -51,7 +51,7 @@ func (g *gallery) newPast(name string, gpus int) (http.Handler, error) {
 func (g *gallery) servePast(name string, gpus int, kept store.Store) (http.Handler, error) {
 	m := insight.Of(pastSnapshot(gpus, pastNow))
 	fleet := m.Alone()
-	cfg := server.Config{
+	cfg := serve.Config{
 		Monitor: contract.Monitor{Node: pastNode, Source: madeUp, Version: g.opt.Version, Interval: g.opt.Interval},
 		Newest:  func() *insight.Fleet { return fleet },
 		WS:      func(w http.ResponseWriter, r *http.Request, _ string) { http.NotFound(w, r) },
@@ -61,7 +61,7 @@ func (g *gallery) servePast(name string, gpus int, kept store.Store) (http.Handl
 		Parts:   func() map[string]contract.Part { return map[string]contract.Part{} },
 		Then:    func() (*insight.Stage, error) { return insight.NewStage(), nil },
 		Price:   pastPrice,
-		Address: server.Address{BasePath: g.opt.BasePath + "state/" + name, Listen: g.opt.Listen},
+		Address: serve.Address{BasePath: g.opt.BasePath + "state/" + name, Listen: g.opt.Listen},
 		Log:     g.log,
 	}
 	if gpus == 1 {
@@ -77,8 +77,8 @@ func (g *gallery) servePast(name string, gpus int, kept store.Store) (http.Handl
 		cfg.Past = &history.Past{Store: kept, Keeps: store.Retention{store.Raw: 2 * 24 * time.Hour, store.Minute: 30 * 24 * time.Hour}, Now: func() time.Time { return pastNow }}
 	}
 	cfg.BasePath += "/"
-	web.New(&cfg, new(web.Hues), func() contract.Monitor { return cfg.Monitor }, func() []notify.Status { return nil })
-	s, err := server.New(cfg)
+	now.New(&cfg, new(now.Hues), func() contract.Monitor { return cfg.Monitor }, func() []notify.Status { return nil })
+	s, err := serve.New(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
@@ -38,7 +38,7 @@ func (f *askingFlags) askPast(env *environment, address string, question client.
 	fmt.Fprintf(env.stderr, "gpuwhy: no gpuwhy answers at %s: this is from %s\n", term.Printable(c.Address()), term.Printable(where))
 	permits := f.permits()
 	answers := &history.Past{Store: permits.Store(st), Permits: permits, Keeps: f.retention, Now: time.Now, Interval: max(f.Interval, f.IdleInterval), Seldom: f.IdleInterval}
-	err = server.AnswerPast(env.ctx, server.Config{
+	err = serve.AnswerPast(env.ctx, serve.Config{
 		Monitor: contract.Monitor{Node: f.name(), Version: versionText(), Interval: f.Interval},
 		Past:    answers, Sizes: &history.Sizes{Past: answers, Interval: f.Interval, Measured: true},
 		Price: f.ElectricityPrice,
