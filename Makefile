@@ -97,9 +97,9 @@ wine: needs-wine ## start the program for Windows under Wine, which is large; in
 soak: needs-test ## tests that take minutes: the page over 10,000 updates, all of each state asked for problems of accessibility, nginx's 60 s, viewers that never read, faults at random (SOAK=duration), a database that can't be written, a database's writer and the program killed 200 times each, a PostgreSQL that is away for 5 min, forecasts of 30 series of each family
 	$(GO) test -tags soak -run '^TestSoak' -count 1 -v -timeout 0 -p 1 ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery
 	$(GO) test -tags soak -run '^TestEveryState$$' -count 1 -timeout 0 ./cmd/gpuwhy-gallery
-	$(GO) test -tags soak -run '^TestKilled$$' -count 1 -v -timeout 0 ./internal/store/sqlite
+	$(GO) test -tags soak -run '^TestKilled$$' -count 1 -v -timeout 0 ./internal/past/store/sqlite
 	$(GO) test -tags soak -run '^TestKillsOfTheProgram$$' -count 1 -v -timeout 0 -parallel 8 ./cmd/gpuwhy
-	$(GO) test -tags soak -run '^Test(Heat|Memory)Families$$' -count 1 -v -timeout 0 ./internal/forecast
+	$(GO) test -tags soak -run '^Test(Heat|Memory)Families$$' -count 1 -v -timeout 0 ./internal/forecast/method
 
 faults: ## make every fault of docs/reliability.md in the running program, and write what it did into that
 	$(GO) test -tags soak -run '^TestFaults$$' -count 1 -timeout 0 -parallel 8 ./cmd/gpuwhy -update

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // Who used what in two spans stands side by side. Who was not there used nothing; what is not known is no zero.

@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
-	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/forecast"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/method"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/internal/past/recent"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/storetest"
 	"github.com/gpuwhy/gpuwhy/internal/server"
-	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/internal/store/storetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/web"
 )
@@ -71,7 +71,7 @@ func (g *gallery) servePast(name string, gpus int, kept store.Store) (http.Handl
 			{Kind: "cost", Short: "costs about 92.4 this month", Sentence: "GPU 0 will have cost about 92.4 this month (88.1 to 97)."},
 			{Kind: "usually_free", Short: "usually free now, until Mon 09:00", Sentence: "GPU 0 is usually free now, until Mon 09:00."},
 		}
-		cfg.Forecast = func(insight.Part) *foresight.Outlook { return o }
+		cfg.Forecast = func(insight.Part) *forecast.Outlook { return o }
 	}
 	if kept != nil {
 		cfg.Past = &past.Past{Store: kept, Keeps: store.Retention{store.Raw: 2 * 24 * time.Hour, store.Minute: 30 * 24 * time.Hour}, Now: func() time.Time { return pastNow }}
@@ -86,27 +86,27 @@ func (g *gallery) servePast(name string, gpus int, kept store.Store) (http.Handl
 }
 
 // pastOutlook is of a GPU that leaks, and that is usually free at night and at the end of the week.
-func pastOutlook() *foresight.Outlook {
-	o := &foresight.Outlook{
+func pastOutlook() *forecast.Outlook {
+	o := &forecast.Outlook{
 		At: pastNow,
-		MemoryFull: forecast.Forecast{
-			Kind: forecast.KindMemoryFull, Value: 1560, Low: 1080, High: 2460, Shown: true, Error: forecast.Error{MAE: 130, Trials: 14},
-			AsNow: forecast.Naive{MAE: 2600, Method: 130, Trials: 14},
+		MemoryFull: method.Forecast{
+			Kind: method.KindMemoryFull, Value: 1560, Low: 1080, High: 2460, Shown: true, Error: method.Error{MAE: 130, Trials: 14},
+			AsNow: method.Naive{MAE: 2600, Method: 130, Trials: 14},
 		},
-		LimitReached: forecast.Forecast{Kind: forecast.KindLimitReached, Why: forecast.NoGrowth},
-		Quiet:        forecast.Forecast{Kind: forecast.KindQuiet, Why: foresight.NotCooling},
-		Energy:       forecast.Forecast{Kind: forecast.KindEnergy, Why: forecast.NotBetterYesterday},
-		Cost: forecast.Forecast{
-			Kind: forecast.KindCost, Value: 92.4, Low: 88.1, High: 97, Shown: true, Error: forecast.Error{MAE: 2.1, Trials: 30},
-			AsNow: forecast.Naive{MAE: 20, Method: 2.1, Trials: 30}, Yesterday: forecast.Naive{MAE: 6, Method: 2.1, Trials: 30},
+		LimitReached: method.Forecast{Kind: method.KindLimitReached, Why: method.NoGrowth},
+		Quiet:        method.Forecast{Kind: method.KindQuiet, Why: forecast.NotCooling},
+		Energy:       method.Forecast{Kind: method.KindEnergy, Why: method.NotBetterYesterday},
+		Cost: method.Forecast{
+			Kind: method.KindCost, Value: 92.4, Low: 88.1, High: 97, Shown: true, Error: method.Error{MAE: 2.1, Trials: 30},
+			AsNow: method.Naive{MAE: 20, Method: 2.1, Trials: 30}, Yesterday: method.Naive{MAE: 6, Method: 2.1, Trials: 30},
 		},
-		Free: forecast.Usual{Forecast: forecast.Forecast{
-			Kind: forecast.KindUsuallyFree, Value: 0.9, Low: 0.8, High: 1, Shown: true, Error: forecast.Error{MAE: 0.11, Trials: 600},
-			AsNow: forecast.Naive{MAE: 0.4, Method: 0.11, Trials: 600}, Yesterday: forecast.Naive{MAE: 0.2, Method: 0.11, Trials: 600},
+		Free: method.Usual{Forecast: method.Forecast{
+			Kind: method.KindUsuallyFree, Value: 0.9, Low: 0.8, High: 1, Shown: true, Error: method.Error{MAE: 0.11, Trials: 600},
+			AsNow: method.Naive{MAE: 0.4, Method: 0.11, Trials: 600}, Yesterday: method.Naive{MAE: 0.2, Method: 0.11, Trials: 600},
 		}},
 	}
 	for i := range o.Free.Hours {
-		h := forecast.Hour{Weeks: 9, P: 0.1, High: 0.2, EnoughPast: true}
+		h := method.Hour{Weeks: 9, P: 0.1, High: 0.2, EnoughPast: true}
 		if day, hour := i/24, i%24; day%6 == 0 || hour < 9 || hour >= 20 {
 			h.P, h.Low, h.High = 0.9, 0.8, 1
 		}

@@ -10,14 +10,14 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
-	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/record"
-	"github.com/gpuwhy/gpuwhy/internal/scribe"
-	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
-	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/past/record"
+	"github.com/gpuwhy/gpuwhy/internal/past/scribe"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/postgres"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/sqlite"
 	"github.com/gpuwhy/gpuwhy/sampler/host"
 )
 

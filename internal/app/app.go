@@ -23,27 +23,27 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/action"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
-	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/export"
-	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/live"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/recent"
-	"github.com/gpuwhy/gpuwhy/internal/record"
+	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/past/recent"
+	"github.com/gpuwhy/gpuwhy/internal/past/record"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 	"github.com/gpuwhy/gpuwhy/internal/server"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 	"github.com/gpuwhy/gpuwhy/internal/web"
 	"github.com/gpuwhy/gpuwhy/sampler/kube"
 )
@@ -65,7 +65,7 @@ type Options struct {
 	AlertUtilization float64  // above it the default rule of high_gpu_usage_alert fires
 	MetricsFamilies  []string // empty for all
 	// Installation is that of StateDir; nil where there is none.
-	Installation *keep.Installed
+	Installation *state.Installed
 	StateDir     string // the folder for state that survives a restart; empty for none
 	// Helpers are what the program's helper processes cost now; nil: it has none.
 	Helpers  func() []metrics.Helper
@@ -99,13 +99,13 @@ type App struct {
 	log       *slog.Logger
 	monitor   contract.Monitor // without the threshold of alerts
 	notifier  *notify.Notifier
-	keeper    *keep.Keeper
+	keeper    *state.Keeper
 	hues      web.Hues
 	recorded  chan struct{}    // closed when the recorder has written its last
 	recorder  *record.Recorder // of the past; nil where none is kept, as are past and sizes
 	past      *past.Past
 	sizes     *past.Sizes
-	foresight *foresight.Foresight          // nil where no past is kept
+	forecast  *forecast.Forecaster           // nil where no past is kept
 	standing  map[string]func() []hub.Event // one by alert ID; announceAlerts alone uses it
 	stand     []func() []hub.Event          // the same, the worst first; used while no alert of this program changes
 	told      time.Duration                 // when that of other programs was announced last, as elapsed time; reported alone uses it
@@ -129,7 +129,7 @@ var errEnding = errors.New("gpuwhy is shutting down")
 // New wires everything and starts nothing. Each of the inputs is a node; there is at least one, or a fleet. Its
 // errors say which option is wrong. After an error the inputs are closed.
 func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
-	a := &App{opt: opt, log: log, several: opt.several(inputs), Recent: recent.New(), keeper: keep.New()}
+	a := &App{opt: opt, log: log, several: opt.several(inputs), Recent: recent.New(), keeper: state.New()}
 	a.monitor = monitorOf(inputs, opt.Node, a.several)
 	a.monitor.Version, a.monitor.Interval, a.monitor.Idle, a.monitor.Started = opt.Version, opt.Interval, opt.IdleInterval, opt.Clock.Now().UTC()
 	a.encoders, a.ending, a.recorded = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{}), make(chan struct{})
@@ -174,7 +174,7 @@ func (a *App) wireKeeper() {
 		return
 	}
 	k.Node = a.local.only()
-	var files Files = keep.Folder(a.opt.StateDir)
+	var files Files = state.Folder(a.opt.StateDir)
 	if a.opt.Files != nil {
 		files = a.opt.Files
 	}
@@ -183,19 +183,19 @@ func (a *App) wireKeeper() {
 		k.Shelf = &shelf{a.opt.History.Store, files, a.opt.Installation, a.monitor.Node}
 	}
 	a.notifier.Flush, a.stage.Floors.Learned = k.Flush, k.Soon
-	k.Documents = []keep.Document{
-		keep.Of("notifications", "messages that wait to be sent", keep.Promptly, a.notifier),
-		keep.Of("alerts", "alerts and silences", keep.Promptly, a.Alerts),
-		keep.Of("floors", "what devices draw at rest", keep.Promptly, a.stage.Floors),
-		keep.Of("baselines", "how devices are at work and after it", keep.Regularly, a.stage.History),
-		keep.Of("recent", "the last minutes", keep.AtEnd, a.Recent),
-		keep.Of("hues", "which colors people have", keep.Regularly, &a.hues),
+	k.Documents = []state.Document{
+		state.Of("notifications", "messages that wait to be sent", state.Promptly, a.notifier),
+		state.Of("alerts", "alerts and silences", state.Promptly, a.Alerts),
+		state.Of("floors", "what devices draw at rest", state.Promptly, a.stage.Floors),
+		state.Of("baselines", "how devices are at work and after it", state.Regularly, a.stage.History),
+		state.Of("recent", "the last minutes", state.AtEnd, a.Recent),
+		state.Of("hues", "which colors people have", state.Regularly, &a.hues),
 	}
 	for i := range k.Documents {
 		k.Documents[i].KnowsNames = k.Documents[i].Name == "alerts"
 	}
-	if a.foresight != nil {
-		k.Documents = append(k.Documents, keep.Of("cooldowns", "what was forecast of cool-downs", keep.Regularly, a.foresight))
+	if a.forecast != nil {
+		k.Documents = append(k.Documents, state.Of("cooldowns", "what was forecast of cool-downs", state.Regularly, a.forecast))
 	}
 }
 
@@ -320,8 +320,8 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		})
 		start(a.writeAnew)
 		start(a.sizes.Run)
-		start(func(ctx context.Context) { a.each(ctx, own(a.foresight.Observe)) })
-		start(a.foresight.Run)
+		start(func(ctx context.Context) { a.each(ctx, own(a.forecast.Observe)) })
+		start(a.forecast.Run)
 	}
 	a.runFleet(ctx, g)
 	if a.pusher != nil {

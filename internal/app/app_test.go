@@ -9,8 +9,8 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
@@ -69,7 +69,7 @@ func TestNotificationsAreKeptBeforeAlerts(t *testing.T) {
 	for i := range a.keeper.Documents {
 		d := &a.keeper.Documents[i]
 		d.Kept = func() any {
-			if held != (d.When == keep.Promptly) {
+			if held != (d.When == state.Promptly) {
 				t.Errorf("%s: alerts are held: %v", d.Name, held)
 			}
 			if held {

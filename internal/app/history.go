@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/record"
+	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/past/record"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // History is where the past is kept, and for how long. The App closes the store.
@@ -40,7 +40,7 @@ type History struct {
 
 // Files are small files of one folder.
 type Files interface {
-	keep.Shelf
+	state.Shelf
 	// Remove removes a file, if there is one.
 	Remove(name string) error
 }
@@ -50,8 +50,8 @@ type Files interface {
 type shelf struct {
 	store store.Store
 	files Files
-	of    *keep.Installed // several programs may have one store; nil: it is not known which program this is
-	node  string          // what the program is called: earlier versions kept documents under that
+	of    *state.Installed // several programs may have one store; nil: it is not known which program this is
+	node  string           // what the program is called: earlier versions kept documents under that
 }
 
 // names are what a document is called in the store, and then what it may have been called before.
@@ -82,7 +82,7 @@ func (s *shelf) Read(name string) ([]byte, error) {
 	text, err := regular.InTime(func() ([]byte, error) { return s.document(name) })
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", keep.ErrNotNow, err)
+		return nil, fmt.Errorf("%w: %w", state.ErrNotNow, err)
 	case text == nil:
 		return s.files.Read(name)
 	}
@@ -120,11 +120,11 @@ func (a *App) wireForesight() {
 	if h.ReadOnly { // who reads a node foretells of it
 		return
 	}
-	a.foresight = foresight.New(foresight.Config{
+	a.forecast = forecast.New(forecast.Config{
 		Past: a.past, Newest: a.Hub.Newest, Interval: a.opt.Interval, Price: h.Price, Log: a.log.With("part", "forecast"),
 		Zone: time.Local, //nolint:gosmopolitan // people's own hours are meant
 	})
-	a.stage.Foresee = a.foresight.Foresee
+	a.stage.Foresee = a.forecast.Foresee
 }
 
 // wireHistory makes what keeps the past.

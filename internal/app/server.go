@@ -6,11 +6,11 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/server"
-	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/web"
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
@@ -59,9 +59,9 @@ func (a *App) wireServer() error {
 	if a.opt.History != nil {
 		cfg.Price = a.opt.History.Price
 	}
-	if a.foresight != nil {
-		cfg.Forecast = func(p insight.Part) *foresight.Outlook {
-			return a.foresight.Of(store.Key{Node: p.Device.Node, UUID: p.Device.UUID})
+	if a.forecast != nil {
+		cfg.Forecast = func(p insight.Part) *forecast.Outlook {
+			return a.forecast.Of(store.Key{Node: p.Device.Node, UUID: p.Device.UUID})
 		}
 	}
 	web.New(&cfg, &a.hues, a.current, a.notifier.Status)

@@ -10,11 +10,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/forecast"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/method"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
@@ -38,23 +38,23 @@ type pastAnswers struct {
 func forecasts() contract.Forecasts {
 	m := insight.Of(fixture.Workstation())
 	now := m.Snapshot.Time
-	o := &foresight.Outlook{
+	o := &forecast.Outlook{
 		At: now.Add(-20 * time.Second),
-		MemoryFull: forecast.Forecast{
-			Kind: forecast.KindMemoryFull, Method: "robust trend", At: now.Add(-30 * time.Second), Value: 1590, Low: 1110, High: 2490, Shown: true,
-			Error: forecast.Error{MAE: 130, Scaled: 0.05, Trials: 14}, AsNow: forecast.Naive{MAE: 2600, Method: 130, Trials: 14},
+		MemoryFull: method.Forecast{
+			Kind: method.KindMemoryFull, Method: "robust trend", At: now.Add(-30 * time.Second), Value: 1590, Low: 1110, High: 2490, Shown: true,
+			Error: method.Error{MAE: 130, Scaled: 0.05, Trials: 14}, AsNow: method.Naive{MAE: 2600, Method: 130, Trials: 14},
 		},
-		LimitReached: forecast.Forecast{Kind: forecast.KindLimitReached, At: now, Why: forecast.NoGrowth},
-		Quiet:        forecast.Forecast{Kind: forecast.KindQuiet, At: now, Value: 5, High: 9, Shown: true},
-		Energy: forecast.Forecast{
-			Kind: forecast.KindEnergy, Method: "mean by hour", At: now, Why: forecast.NotBetterYesterday, Error: forecast.Error{MAE: 2, Scaled: 0.9, Trials: 20},
-			AsNow: forecast.Naive{MAE: 3, Method: 2, Trials: 20}, Yesterday: forecast.Naive{MAE: 1, Method: 2, Trials: 20},
+		LimitReached: method.Forecast{Kind: method.KindLimitReached, At: now, Why: method.NoGrowth},
+		Quiet:        method.Forecast{Kind: method.KindQuiet, At: now, Value: 5, High: 9, Shown: true},
+		Energy: method.Forecast{
+			Kind: method.KindEnergy, Method: "mean by hour", At: now, Why: method.NotBetterYesterday, Error: method.Error{MAE: 2, Scaled: 0.9, Trials: 20},
+			AsNow: method.Naive{MAE: 3, Method: 2, Trials: 20}, Yesterday: method.Naive{MAE: 1, Method: 2, Trials: 20},
 		},
-		Cost: forecast.Forecast{Kind: forecast.KindCost, Why: foresight.NoPrice}, // nothing was tried
-		Free: forecast.Usual{Forecast: forecast.Forecast{Kind: forecast.KindUsuallyFree, Method: "by hour of the week", At: now, Value: 0.95, Low: 0.8, High: 1, Shown: true}},
+		Cost: method.Forecast{Kind: method.KindCost, Why: forecast.NoPrice}, // nothing was tried
+		Free: method.Usual{Forecast: method.Forecast{Kind: method.KindUsuallyFree, Method: "by hour of the week", At: now, Value: 0.95, Low: 0.8, High: 1, Shown: true}},
 	}
 	for i := range 24 {
-		o.Free.Hours[i] = forecast.Hour{Weeks: 9, P: 0.95, Low: 0.8, High: 1, EnoughPast: true}
+		o.Free.Hours[i] = method.Hour{Weeks: 9, P: 0.95, Low: 0.8, High: 1, EnoughPast: true}
 	}
 	m.Answer.Devices[0].Next = []explain.Prospect{
 		{Kind: "memory_full", Short: "memory full in about 26 min", Sentence: "The memory of GPU 0 is full in about 26 min (18 min to 41 min).", Left: gpu.Of(1560 * time.Second)},
@@ -62,7 +62,7 @@ func forecasts() contract.Forecasts {
 	}
 	f := m.Alone()
 	parts := slices.Collect(f.Parts())
-	of := func(p insight.Part) *foresight.Outlook {
+	of := func(p insight.Part) *forecast.Outlook {
 		if p.Device.Index == 0 {
 			return o
 		}

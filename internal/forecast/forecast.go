@@ -1,143 +1,216 @@
-// Package forecast says what comes next, of what matters, and how often it was wrong. It is mathematics on
-// series: it has no clock, no store and no goroutines, and the same series always gives the same forecast.
-// docs/forecast.md has the methods, their errors, and when each fails.
+// Package forecast makes forecasts of devices, about once a minute, from what the store has of them and from the newest Moment. It
+// is beside the live path: whoever makes a Moment takes what was forecast last, and never waits.
 //
-// A forecast is made again at earlier times of its own series, each time from what was known then (a
-// rolling-origin backtest). From how wrong it was there come its interval and its error, beside those of two
-// naive forecasts: that all stays as now, and that it is as at this hour yesterday. It is shown only where it is
-// better than both.
+// Package forecast has the mathematics. This package knows which series they need, and in which words they are told.
 package forecast
 
-import "time"
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
 
-// A Kind is what is forecast.
-type Kind string
-
-// The kinds of forecasts.
-const (
-	KindMemoryFull   Kind = "memory_full"   // seconds until the memory is full
-	KindLimitReached Kind = "limit_reached" // seconds until a temperature is reached
-	KindQuiet        Kind = "quiet"         // seconds until the fan is as at rest
-	KindEnergy       Kind = "energy"        // what a span will have used, in the unit of the series
-	KindCost         Kind = "cost"          // the same as money
-	KindUsuallyFree  Kind = "usually_free"  // the probability that a device is free at an hour of the week
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/method"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// A Why is the reason for which a forecast is not shown.
-type Why string
-
-// The reasons. Each is a phrase for people.
 const (
-	TooLittlePast      Why = "too little past"
-	NotBetter          Why = "not better than as-now"
-	NotBetterYesterday Why = "not better than as yesterday"
-	NoGrowth           Why = "no growth"
-	LevelsOff          Why = "it levels off below the limit"
-	MayLevelOff        Why = "it may level off below the limit"
-	Braked             Why = "something slows the warming down"
-	TooFast            Why = "it gets hot too fast to tell"
-	Freed              Why = "what grew like this before was freed again"
-	TooFar             Why = "too far ahead to tell"
-	MayNever           Why = "what was said so far often never came"
-	Reached            Why = "it is there already"
+	every = time.Minute
+	// hurries is how often memory is looked at that fills fast.
+	hurries = 10 * time.Second
+	// settles is how long after its first reading a program waits, which has other things to do at its start.
+	settles = 2 * time.Second
+	// stale is after how long a forecast is not about the present any more, such as where the store hangs.
+	stale = 5 * time.Minute
 )
 
-// Share is the share of forecasts whose interval should hold what happens.
-const Share = 0.8
-
-// fewest is the least number of trials whose residuals have an interval of [Share]; with fewer, one of its ends
-// would have to be worse than all that was seen. rivals is the least number that a naive forecast needs to count.
+// Reasons for which something is not forecast, beside those of package forecast. Each is a phrase for people.
 const (
-	fewest = 9
-	rivals = 3
+	NoMemory   method.Why = "the device does not say how much memory it has and uses"
+	NoLimit    method.Why = "the device does not say at which temperature it slows itself down"
+	NoPrice    method.Why = "no price of electricity is set"
+	NotCooling method.Why = "it does not cool down now"
+	NotSaid    method.Why = "how it cools down can't be told yet"
+	NotRead    method.Why = "the past can't be read now"
+	NoAnswer   method.Why = "the device does not answer"
+	Over       method.Why = "what was forecast is over, or too old"
 )
 
-// A Forecast is one figure that is not known yet. Where Why is not empty it is not shown; then Value, Low
-// and High may be zero, as may be the errors where there was no trial.
-type Forecast struct {
-	Kind   Kind
-	Method string    // in a few words, for people
-	At     time.Time // of the newest point that it knows; zero where there was none
-	// Value is what is expected, within Low ≤ Value ≤ High, the interval of [Share]. Seconds after At for a time
-	// until something, never negative; else in the unit of the series, of money, or 0 … 1.
-	Value, Low, High float64
-	// Error is how wrong it was in the past, and those of the naive forecasts at the same times. Of a memory or a
-	// temperature they are in the unit of the series, of the value as far ahead as the forecast reaches now.
-	Error            Error
-	AsNow, Yesterday Naive
-	Shown            bool // it is better than both naive ones, and nothing else speaks against it
-	Why              Why  // empty where it is shown
+// An Outlook is what is forecast of one device. It is never changed.
+type Outlook struct {
+	store.Key
+	At time.Time // when it was made
+	// MemoryFull, LimitReached and Quiet are in seconds, Energy is in kWh and Cost in money, both of the month of At. Errors of
+	// MemoryFull are in MiB, those of LimitReached in °C. Where a forecast is not shown, its Why says why.
+	MemoryFull, LimitReached, Quiet, Energy, Cost method.Forecast
+	Free                                          method.Usual
+	Limit                                         gpu.Reading[gpu.Celsius] // at which the device slows itself down
+	Zone                                          *time.Location           // of Free's hours, and of the month
+	cooling                                       time.Time                // when the cool-down began that Quiet is about
 }
 
-// Error is how wrong a method was in trials.
-type Error struct {
-	MAE    float64 // the mean of the absolute errors
-	Scaled float64 // MAE as a part of that of "stays as now": below 1 is better; 0 where that was never wrong
-	Trials int     // 0: there was none, and the others mean nothing
-}
-
-// Naive is how wrong a naive forecast was, in those of the trials in which it could be made.
-type Naive struct {
-	MAE    float64
-	Method float64 // the MAE of the method in the same trials
-	Trials int     // 0: it could never be made
-}
-
-// A trial is a forecast of the past, beside what happened.
-type trial struct {
-	said, was, now, yesterday float64
-	hasNow, hasYesterday      bool
-}
-
-// judge fills in the errors, and says what speaks against showing the forecast.
-func (f *Forecast) judge(trials []trial) Why {
-	var own, now, yesterday tally
-	for _, t := range trials {
-		off := distance(t.said, t.was)
-		own.add(off, off)
-		if t.hasNow {
-			now.add(distance(t.now, t.was), off)
-		}
-		if t.hasYesterday {
-			yesterday.add(distance(t.yesterday, t.was), off)
+// Forecasts yields all of them.
+func (o *Outlook) Forecasts(yield func(*method.Forecast) bool) {
+	for _, f := range []*method.Forecast{&o.MemoryFull, &o.LimitReached, &o.Quiet, &o.Energy, &o.Cost, &o.Free.Forecast} {
+		if !yield(f) {
+			return
 		}
 	}
-	f.AsNow, f.Yesterday = now.naive(), yesterday.naive()
-	f.Error = Error{MAE: own.naive().MAE, Trials: own.count}
-	if f.AsNow.MAE > 0 {
-		f.Error.Scaled = f.AsNow.Method / f.AsNow.MAE
-	}
-	switch {
-	case len(trials) < fewest || f.AsNow.Trials < rivals:
-		return TooLittlePast
-	case f.AsNow.Method >= f.AsNow.MAE:
-		return NotBetter
-	case f.Yesterday.Trials >= rivals && f.Yesterday.Method >= f.Yesterday.MAE:
-		return NotBetterYesterday
-	}
-	return ""
 }
 
-// end sets why the forecast is not shown; an empty text shows it.
-func (f Forecast) end(why Why) Forecast {
-	f.Why, f.Shown = why, why == ""
+// Config is what a Forecaster needs.
+type Config struct {
+	Past     *past.Past
+	Newest   func() *insight.Fleet
+	Interval time.Duration // between two readings
+	Price    float64       // of a kWh; 0: not known
+	Zone     *time.Location
+	Log      *slog.Logger
+}
+
+// A Forecaster makes forecasts. Its methods may be called at the same time.
+type Forecaster struct {
+	cfg   Config
+	begun chan struct{} // closed at the first Moment
+	once  sync.Once
+	known atomic.Pointer[map[store.Key]*Outlook]
+
+	mu      sync.Mutex
+	cools   map[state.Device]*cools
+	filling map[store.Key]*filling
+	failing bool // the store could not be read
+
+	hourly map[store.Key]*hourly // Run alone uses it
+}
+
+// New makes one that knows nothing yet.
+func New(cfg Config) *Forecaster {
+	f := &Forecaster{cfg: cfg, begun: make(chan struct{}), cools: map[state.Device]*cools{}, filling: map[store.Key]*filling{}, hourly: map[store.Key]*hourly{}}
+	f.known.Store(&map[store.Key]*Outlook{})
 	return f
 }
 
-// A tally is a sum of errors, and of the method's in the same trials.
-type tally struct {
-	off, method float64
-	count       int
-}
+// Of is what is forecast of a device; nil where there is nothing yet.
+func (f *Forecaster) Of(k store.Key) *Outlook { return (*f.known.Load())[k] }
 
-func (t *tally) add(off, method float64) {
-	t.off, t.method, t.count = t.off+off, t.method+method, t.count+1
-}
-
-func (t *tally) naive() Naive {
-	if t.count == 0 {
-		return Naive{}
+// Foresee fills in what comes next of the devices of an answer, in their order. It never waits.
+func (f *Forecaster) Foresee(s *gpu.Snapshot, a *explain.Answer) {
+	known := *f.known.Load()
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		if o := known[store.Key{Node: s.Node, UUID: d.UUID}]; o != nil && d.State == gpu.StateOK {
+			a.Devices[i].Next, a.Devices[i].Asked = o.next(s.Time, d, a.Devices[i].Cooling)
+		}
 	}
-	n := float64(t.count)
-	return Naive{t.off / n, t.method / n, t.count}
+}
+
+// Run makes forecasts until ctx ends, of one device after the other: all of them each minute, and in between those of memory that
+// fills fast.
+func (f *Forecaster) Run(ctx context.Context) {
+	ctx = store.Own(ctx)
+	select {
+	case <-f.begun:
+	case <-ctx.Done():
+		return
+	}
+	next := time.NewTimer(settles)
+	defer next.Stop()
+	for turn := 0; ; turn++ {
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return
+		}
+		next.Reset(hurries)
+		if turn%int(every/hurries) == 0 {
+			f.lookAll(ctx)
+		} else {
+			f.lookHurried(ctx)
+		}
+	}
+}
+
+// lookHurried makes the forecasts of memory that fills fast. A store that can't be read says so each minute.
+func (f *Forecaster) lookHurried(ctx context.Context) {
+	for p := range f.cfg.Newest().Parts() {
+		k, now := store.Key{Node: p.Snapshot.Node, UUID: p.Device.UUID}, p.Snapshot.Time
+		if !f.fillsFast(k, now) {
+			continue
+		}
+		made, err := f.memoryFull(ctx, k, now, p.Device)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			f.change(k, func(o *Outlook) { o.MemoryFull = made })
+		}
+	}
+}
+
+// lookAll makes the forecasts of all devices that there are now, and forgets those of others.
+func (f *Forecaster) lookAll(ctx context.Context) {
+	there := map[store.Key]bool{}
+	var failed error
+	for p := range f.cfg.Newest().Parts() {
+		k := store.Key{Node: p.Snapshot.Node, UUID: p.Device.UUID}
+		there[k] = true
+		was := f.Of(k)
+		o, err := f.look(ctx, p)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			failed = err
+		}
+		f.put(o, was)
+	}
+	maps.DeleteFunc(f.hourly, func(k store.Key, _ *hourly) bool { return !there[k] })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := maps.Clone(*f.known.Load())
+	maps.DeleteFunc(all, func(k store.Key, _ *Outlook) bool { return !there[k] })
+	maps.DeleteFunc(f.filling, func(k store.Key, _ *filling) bool { return !there[k] })
+	f.known.Store(&all)
+	switch {
+	case failed != nil && !f.failing:
+		f.cfg.Log.Warn("no forecasts can be made", "err", failed)
+	case failed == nil && f.failing:
+		f.cfg.Log.Info("forecasts can be made again")
+	}
+	f.failing = failed != nil
+}
+
+// put makes an outlook the newest of its device. Where that is not what it was any more, a newer Moment has told of the cool-down.
+func (f *Forecaster) put(o, was *Outlook) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if newer := f.Of(o.Key); newer != nil && newer != was {
+		o.Quiet, o.cooling = newer.Quiet, newer.cooling
+	}
+	f.keep(o)
+}
+
+// change changes a copy of the newest outlook of a device, and makes that the newest; nothing where there is none.
+func (f *Forecaster) change(k store.Key, do func(*Outlook)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if o := f.Of(k); o != nil {
+		next := *o
+		do(&next)
+		f.keep(&next)
+	}
+}
+
+// keep is put for who has f.mu.
+func (f *Forecaster) keep(o *Outlook) {
+	all := maps.Clone(*f.known.Load())
+	all[o.Key] = o
+	f.known.Store(&all)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/sqlite"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // However many chapters a story has, what is not settled is asked for once of each tier, and all have their utilization.

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // filled yields the rows that the query asks for, as [Past.Rows] does, and after them coarser ones where there are no finer ones of the

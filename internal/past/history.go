@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // MostPoints is how many points a series has at most, and FewPoints how many it has about if nobody

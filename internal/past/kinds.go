@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // Kinds are the kinds of the devices that an answer to a query is about, each once and in order: of those that the query names,

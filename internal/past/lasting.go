@@ -5,7 +5,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // fresh is how old the end of what goes on can be. A session is written with each reading, a cause each minute, and what is

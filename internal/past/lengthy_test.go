@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // endless has sessions without an end, as long as somebody waits for them: one a second.

@@ -3,7 +3,7 @@ package past
 import (
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // A looked is a row of one device: the readings of a span, and the mean of those that had a value.

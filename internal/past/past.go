@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // A Past answers questions from a store.

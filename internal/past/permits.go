@@ -5,7 +5,7 @@ import (
 	"iter"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // Permits says what may be shown now of a user's processes: what people call them, and their command lines. More may have been

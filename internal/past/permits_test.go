@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // What was simulated is nobody's, and shown whole; what may not be shown is in no session and in no snapshot.

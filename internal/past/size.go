@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // A Footprint is how much is kept, and how much it will be once it is kept for as long as the retention says.

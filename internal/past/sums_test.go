@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // Usage is summed by container and unit, and by node and cluster; the energy of these is all that their devices drew, those too that

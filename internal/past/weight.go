@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // A weight says when in a session its energy was drawn and when it worked, by what its device drew. It is an estimate.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 

@@ -25,12 +25,12 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/when"
 )
 
@@ -702,7 +702,7 @@ func (s *Server) forecast(w http.ResponseWriter, r *http.Request) error {
 	}
 	of := s.cfg.Forecast
 	if of == nil {
-		of = func(insight.Part) *foresight.Outlook { return nil }
+		of = func(insight.Part) *forecast.Outlook { return nil }
 	}
 	now := s.cfg.Past.Now().In(time.Local) //nolint:gosmopolitan // people's own hours are meant
 	return serveJSON(w, r, contract.NewForecasts(s.monitor(f), f, parts, of, now), cacheNever)

@@ -29,11 +29,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/forecast"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/method"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/internal/store/storetest"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/storetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
@@ -169,12 +169,12 @@ func TestForecasts(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	st, h := serving(t, func(c *Config) {
-		c.Forecast = func(p insight.Part) *foresight.Outlook {
+		c.Forecast = func(p insight.Part) *forecast.Outlook {
 			if asked++; p.Device.Index > 0 {
 				return nil
 			}
-			o := &foresight.Outlook{At: fixture.Time}
-			o.MemoryFull = forecast.Forecast{Kind: forecast.KindMemoryFull, Why: forecast.NoGrowth}
+			o := &forecast.Outlook{At: fixture.Time}
+			o.MemoryFull = method.Forecast{Kind: method.KindMemoryFull, Why: method.NoGrowth}
 			return o
 		}
 	})

@@ -28,16 +28,16 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/action"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/live"
 	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 )
 
 // Config is what a server needs. All functions are called by many goroutines
@@ -66,7 +66,7 @@ type Config struct {
 	Price float64
 	Then  func() (*insight.Stage, error)
 	// Forecast returns what is forecast of a device; nil where nothing is yet. It may be nil.
-	Forecast func(insight.Part) *foresight.Outlook
+	Forecast func(insight.Part) *forecast.Outlook
 	Alerts   alert.Book
 	// Actions are what people can do; nil: nothing.
 	Actions *action.Desk

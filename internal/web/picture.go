@@ -7,7 +7,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 	"github.com/gpuwhy/gpuwhy/views"
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )

@@ -28,8 +28,8 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // Dir is where the server and the authority of a fleet keep their files below a state directory.
@@ -272,7 +272,7 @@ func (a *Authority) change(do func(*document) error) (err error) {
 
 func (a *Authority) lock() (release func() error, err error) {
 	for end := time.Now().Add(lockPatience); ; time.Sleep(20 * time.Millisecond) {
-		release, holder, err := keep.LockFile(filepath.Join(a.dir, lockFile))
+		release, holder, err := state.LockFile(filepath.Join(a.dir, lockFile))
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("the keys of the fleet: %w", err)

@@ -3,7 +3,7 @@
 // Flaky runs the tests of packages again and again on a machine that is as bad as those they are to pass on: other
 // processes keep its cores busy, and the tests and their children stop for seconds at random. It lists what failed.
 //
-//	go run ./internal/testkit/flaky -runs 30 -loads 2,8 ./sampler/smi ./internal/store/...
+//	go run ./internal/testkit/flaky -runs 30 -loads 2,8 ./sampler/smi ./internal/past/store/...
 //
 // It builds each package's tests once: with the flags of -build, and of the folders in -plain those that -only names again without them. Each run has a seed for the order of the tests and for the stops: -seed repeats both of a run that failed, as far
 // as the machine does. What a failed run wrote is in a file of the folder that -logs names.
