@@ -10,7 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
@@ -139,7 +139,7 @@ func (p *PastPage) next() (out []Outlook) {
 		}
 	}
 	for i := range out {
-		out[i].Title = sentence(past.Together(names[i]))
+		out[i].Title = sentence(history.Together(names[i]))
 	}
 	return out
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/record"
 	"github.com/gpuwhy/gpuwhy/internal/past/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
@@ -150,7 +150,7 @@ func (d *daemon) adopt(ctx context.Context, s store.Store, err error, as role, n
 }
 
 // permits is what may be shown of the past now, whatever was kept.
-func (f *privacyFlags) permits() past.Permits { return host.ShowCommands(f.ShowCommands).OfUser() }
+func (f *privacyFlags) permits() history.Permits { return host.ShowCommands(f.ShowCommands).OfUser() }
 
 // ownedPast opens the past to change it, which no other program may have then, unless it is on a server. It makes none. Every error
 // is a [gpu.Advice].

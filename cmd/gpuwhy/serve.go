@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/ownfile"
 	"github.com/gpuwhy/gpuwhy/internal/past/scribe"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
@@ -122,7 +122,7 @@ func (d *daemon) options() app.Options {
 	return app.Options{
 		Version: versionText(),
 		Node:    d.name(),
-		Address: server.Address{
+		Address: serve.Address{
 			Listen: d.address(), Hostname: d.hostname, BasePath: d.BasePath, AllowOrigins: d.origins, AllowEmbed: d.frames, AllowHosts: d.hosts,
 			TrustedProxies: d.proxies, MaxViewersOfAddress: d.MaxViewersPerAddress,
 		},

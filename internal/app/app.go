@@ -32,19 +32,19 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/export"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
-	"github.com/gpuwhy/gpuwhy/internal/forecast"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/live"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/now"
 	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 	"github.com/gpuwhy/gpuwhy/internal/past/record"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/serve/live"
 	"github.com/gpuwhy/gpuwhy/internal/state"
-	"github.com/gpuwhy/gpuwhy/internal/web"
 	"github.com/gpuwhy/gpuwhy/sampler/kube"
 )
 
@@ -53,8 +53,8 @@ type Options struct {
 	Version string
 	Node    string // the name of the program if it shows several nodes
 
-	server.Address // the base path begins and ends with a slash
-	MaxViewers     int
+	serve.Address // the base path begins and ends with a slash
+	MaxViewers    int
 
 	Interval time.Duration
 	// IdleInterval is the time between readings while nobody looks; 0: Interval, always.
@@ -100,19 +100,19 @@ type App struct {
 	monitor   contract.Monitor // without the threshold of alerts
 	notifier  *notify.Notifier
 	keeper    *state.Keeper
-	hues      web.Hues
+	hues      now.Hues
 	recorded  chan struct{}    // closed when the recorder has written its last
 	recorder  *record.Recorder // of the past; nil where none is kept, as are past and sizes
-	past      *past.Past
-	sizes     *past.Sizes
-	forecast  *forecast.Forecaster           // nil where no past is kept
+	past      *history.Past
+	sizes     *history.Sizes
+	forecast  *outlook.Forecaster           // nil where no past is kept
 	standing  map[string]func() []hub.Event // one by alert ID; announceAlerts alone uses it
 	stand     []func() []hub.Event          // the same, the worst first; used while no alert of this program changes
 	told      time.Duration                 // when that of other programs was announced last, as elapsed time; reported alone uses it
 	live      *live.Feed
 	pusher    *export.Pusher     // nil where series are sent nowhere
 	collector *deliver.Collector // of the past of others; nil where it is not written here
-	routes    *server.Server
+	routes    *serve.Server
 	server    *http.Server
 
 	asked atomic.Int64 // when somebody asked last, as time that has elapsed; 0: nobody has
@@ -244,7 +244,7 @@ func (a *App) newNode(in *Inputs) *node {
 // page makes what brings a page up to date.
 func (a *App) page(address string, to auth.Sight, have string, changes uint64) (text []byte, version string, of uint64, err error) {
 	f, err := a.live.Frame(context.Background(), address, to, have, changes)
-	if errors.Is(err, server.ErrNotLive) {
+	if errors.Is(err, serve.ErrNotLive) {
 		err = hub.ErrNoPage
 	}
 	return f.Message, f.Version, f.Changes, err

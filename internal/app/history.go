@@ -10,11 +10,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/forecast"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
-	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/record"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
@@ -29,7 +29,7 @@ type History struct {
 	Place string
 	Price float64 // of a kilowatt-hour of electricity; 0: not known
 	// Permits says what of it may be shown now.
-	Permits past.Permits
+	Permits history.Permits
 	// Outbox delivers what is written to a fleet; nil where nothing is delivered.
 	Outbox *deliver.Outbox
 	// ReadOnly says that others write it.
@@ -113,14 +113,14 @@ func (a *App) wireForesight() {
 	if h == nil {
 		return
 	}
-	a.past = &past.Past{
+	a.past = &history.Past{
 		Store: h.Permits.Store(h.Store), Permits: h.Permits, Keeps: h.Retention, Now: a.opt.Clock.Now, Interval: a.opt.longest(), Seldom: a.opt.IdleInterval,
 	}
-	a.sizes = &past.Sizes{Past: a.past, Interval: a.opt.Interval}
+	a.sizes = &history.Sizes{Past: a.past, Interval: a.opt.Interval}
 	if h.ReadOnly { // who reads a node foretells of it
 		return
 	}
-	a.forecast = forecast.New(forecast.Config{
+	a.forecast = outlook.New(outlook.Config{
 		Past: a.past, Newest: a.Hub.Newest, Interval: a.opt.Interval, Price: h.Price, Log: a.log.With("part", "forecast"),
 		Zone: time.Local, //nolint:gosmopolitan // people's own hours are meant
 	})
@@ -178,7 +178,7 @@ func (a *App) remember(c *alert.Change) {
 	a.recorder.AddEvent(store.Event{
 		ID:   fmt.Sprintf("alert %s %s %d", of.ID, c.News, now.UnixMilli()),
 		Key:  store.Key{Node: of.Device.Node, UUID: of.Device.UUID},
-		Time: now, Kind: "alert_" + string(c.News), Severity: string(of.Severity), Text: past.Earlier(of.Message),
+		Time: now, Kind: "alert_" + string(c.News), Severity: string(of.Severity), Text: history.Earlier(of.Message),
 	})
 }
 

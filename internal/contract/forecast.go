@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/forecast"
 	"github.com/gpuwhy/gpuwhy/internal/forecast/method"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
@@ -65,7 +65,7 @@ type FreeHour struct {
 }
 
 // NewForecasts makes it of parts of a fleet, in the time zone of now. of returns nil for a device of which nothing is forecast yet.
-func NewForecasts(m Monitor, f *insight.Fleet, parts []insight.Part, of func(insight.Part) *forecast.Outlook, now time.Time) Forecasts {
+func NewForecasts(m Monitor, f *insight.Fleet, parts []insight.Part, of func(insight.Part) *outlook.Outlook, now time.Time) Forecasts {
 	out := Forecasts{TimeZone: NewPastSpan(now, now, nil).TimeZone}
 	out.Timestamp, _ = m.head(f)
 	out.GPUs = listOf(parts, func(p *insight.Part) GPUForecast {
@@ -108,7 +108,7 @@ func newForecast(f *method.Forecast, p *insight.Part) Forecast {
 		}
 	}
 	if f.Shown && out.Text == "" {
-		out.Shown, out.Reason = false, string(forecast.Over)
+		out.Shown, out.Reason = false, string(outlook.Over)
 	}
 	if out.Shown {
 		out.Value, out.Low, out.High = thousandths(f.Value), thousandths(f.Low), thousandths(f.High)
@@ -131,7 +131,7 @@ func newNaive(n *method.Naive) Naive {
 
 func newFreeHour(i int, h *method.Hour) FreeHour {
 	weekdays := [...]string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
-	return FreeHour{weekdays[i/24], i % 24, h.P, h.Low, h.High, h.Weeks, forecast.Usually(h)}
+	return FreeHour{weekdays[i/24], i % 24, h.P, h.Low, h.High, h.Weeks, outlook.Usually(h)}
 }
 
 func thousandths(v float64) Float { return gpu.Of(math.Round(v*1000) / 1000) }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
@@ -183,8 +183,8 @@ func TestUsageOfAHiddenProcess(t *testing.T) {
 		}
 	}
 	m.flush()
-	p := &past.Past{Store: fake.beside, Now: func() time.Time { return start.Add(20 * time.Minute) }}
-	list, err := p.Usage(t.Context(), past.ByProcess, store.Query{From: start, To: start.Add(time.Hour)})
+	p := &history.Past{Store: fake.beside, Now: func() time.Time { return start.Add(20 * time.Minute) }}
+	list, err := p.Usage(t.Context(), history.ByProcess, store.Query{From: start, To: start.Add(time.Hour)})
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}

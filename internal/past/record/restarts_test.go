@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
@@ -45,10 +45,10 @@ func TestEnergyOverRestarts(t *testing.T) {
 			r.flush()
 			at = at.Add(time.Duration(1+draw.IntN(120)) * time.Second)
 		}
-		p := &past.Past{Store: fake.beside, Now: func() time.Time { return at }, Interval: interval}
+		p := &history.Past{Store: fake.beside, Now: func() time.Time { return at }, Interval: interval}
 		for _, since := range []time.Duration{0, 60 * time.Hour} { // by minutes, and by quarters of an hour
 			q := store.Query{From: start.Truncate(15 * time.Minute).Add(-since), To: at}
-			list, err := p.Usage(t.Context(), past.ByGPU, q)
+			list, err := p.Usage(t.Context(), history.ByGPU, q)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/past/store/sqlite"
 )
@@ -98,7 +98,7 @@ func TestSixHoursAgreeWithQuarters(t *testing.T) {
 				last = r.Time
 			}
 		}
-		p := &past.Past{Store: fake.beside, Now: func() time.Time { return last }}
+		p := &history.Past{Store: fake.beside, Now: func() time.Time { return last }}
 		minutes := func(least, most int, what string) time.Duration {
 			return time.Duration(rapid.IntRange(least, most).Draw(rt, what)) * time.Minute
 		}

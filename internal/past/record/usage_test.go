@@ -16,14 +16,14 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/past/store/sqlite"
 )
 
 // An hour is one of a simulated machine of eight devices, with a gap, in a database; and what it was.
 type hour struct {
-	past     *past.Past
+	past     *history.Past
 	from, to time.Time
 	raw      map[store.Key][]store.Row
 	looks    map[string][]look // of the devices, by UUID
@@ -75,7 +75,7 @@ func anHour(t *testing.T) *hour {
 		t.Fatal(err)
 	}
 	h := &hour{from: start, to: start.Add(time.Hour), raw: map[store.Key][]store.Row{}, looks: map[string][]look{}}
-	h.past = &past.Past{Store: db, Now: func() time.Time { return h.to }}
+	h.past = &history.Past{Store: db, Now: func() time.Time { return h.to }}
 	stage := insight.NewStage()
 	type process struct {
 		pid     int
@@ -153,7 +153,7 @@ func TestAnswersAreTrue(t *testing.T) {
 }
 
 func (h *hour) checkHistory(t *rapid.T) {
-	p := &past.Past{Store: h.past.Store, Now: h.past.Now}
+	p := &history.Past{Store: h.past.Store, Now: h.past.Now}
 	if rapid.Bool().Draw(t, "raw is forgotten") {
 		p.Keeps = store.Retention{store.Raw: time.Minute}
 		if rapid.Bool().Draw(t, "minutes too") {
@@ -179,7 +179,7 @@ func (h *hour) checkHistory(t *rapid.T) {
 		t.Fatal(err)
 	}
 	for k, raw := range h.raw {
-		at := slices.IndexFunc(series, func(s past.Series) bool { return s.Key == k })
+		at := slices.IndexFunc(series, func(s history.Series) bool { return s.Key == k })
 		for i, column := range columns {
 			want := make([]struct {
 				store.Value
@@ -236,7 +236,7 @@ func (h *hour) truth() map[string][4]float64 {
 	return out
 }
 
-func (h *hour) usage(t interface{ Fatal(...any) }, by past.Grouping, from, to time.Time) []past.Usage {
+func (h *hour) usage(t interface{ Fatal(...any) }, by history.Grouping, from, to time.Time) []history.Usage {
 	list, err := h.past.Usage(context.Background(), by, store.Query{From: from, To: to})
 	if err != nil {
 		t.Fatal(err)
@@ -245,8 +245,8 @@ func (h *hour) usage(t interface{ Fatal(...any) }, by past.Grouping, from, to ti
 }
 
 func (h *hour) checkUsage(t *testing.T) {
-	truth, got := h.truth(), map[string]past.Usage{}
-	for _, u := range h.usage(t, past.ByUser, h.from, h.to) {
+	truth, got := h.truth(), map[string]history.Usage{}
+	for _, u := range h.usage(t, history.ByUser, h.from, h.to) {
 		got[u.Name] = u
 	}
 	if len(truth) < 2 || len(got) != len(truth) {
@@ -271,7 +271,7 @@ func (h *hour) checkUsage(t *testing.T) {
 	for _, of := range truth {
 		sm, joules = sm+of[1], joules+of[2]
 	}
-	for _, by := range []past.Grouping{past.ByUser, past.ByProcess, past.ByJob, past.ByPod} {
+	for _, by := range []history.Grouping{history.ByUser, history.ByProcess, history.ByJob, history.ByPod} {
 		var gotSM, gotJoules float64
 		for _, u := range h.usage(t, by, h.from, h.to) {
 			gotSM, gotJoules = gotSM+u.SMSeconds.Or(0), gotJoules+u.Joules.Or(0)
@@ -283,14 +283,14 @@ func (h *hour) checkUsage(t *testing.T) {
 }
 
 func (h *hour) checkParts(t *rapid.T) {
-	by := rapid.SampledFrom(past.Ways).Draw(t, "by")
+	by := rapid.SampledFrom(history.Ways).Draw(t, "by")
 	cuts := []time.Time{h.from, h.to}
 	for range rapid.IntRange(1, 4).Draw(t, "cuts") {
 		cuts = append(cuts, h.from.Add(time.Duration(rapid.IntRange(1, 3_599_999).Draw(t, "cut"))*time.Millisecond))
 	}
 	slices.SortFunc(cuts, time.Time.Compare)
 	parts := map[string][4]float64{}
-	add := func(list []past.Usage, sign float64) {
+	add := func(list []history.Usage, sign float64) {
 		for _, u := range list {
 			of := parts[u.Name+"/"+u.User]
 			for i, v := range [...]float64{u.Held.Seconds(), u.Busy.Seconds(), u.SMSeconds.Or(0), u.Joules.Or(0)} {

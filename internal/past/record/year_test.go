@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
@@ -41,17 +41,17 @@ func BenchmarkQuestionsOfAYear(b *testing.B) {
 		}
 		of.move()
 	}
-	p := &past.Past{Store: db, Keeps: retention, Now: func() time.Time { return now }, Interval: interval5}
+	p := &history.Past{Store: db, Keeps: retention, Now: func() time.Time { return now }, Interval: interval5}
 	q := store.Query{From: start, To: now}
 	names := func(k store.Key) string { return k.UUID }
 	for name, ask := range map[string]func() error{
 		"page": func() error {
-			_, err := p.All(b.Context(), past.ByUser, q, []time.Time{start, start.Add(180 * 24 * time.Hour), now}, names, func(*store.Session) {})
+			_, err := p.All(b.Context(), history.ByUser, q, []time.Time{start, start.Add(180 * 24 * time.Hour), now}, names, func(*store.Session) {})
 			return err
 		},
 		"why":          func() error { _, err := p.Why(b.Context(), q, names); return err },
-		"usage":        func() error { _, err := p.Usage(b.Context(), past.ByUser, q); return err },
-		"usage by GPU": func() error { _, err := p.Usage(b.Context(), past.ByGPU, q); return err },
+		"usage":        func() error { _, err := p.Usage(b.Context(), history.ByUser, q); return err },
+		"usage by GPU": func() error { _, err := p.Usage(b.Context(), history.ByGPU, q); return err },
 	} {
 		b.Run(name, func(b *testing.B) {
 			begun := processorTime()
