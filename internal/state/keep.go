@@ -1,4 +1,4 @@
-// Package keep keeps small state over a restart: documents of the parts of the
+// Package state keeps small state over a restart: documents of the parts of the
 // program, as files of one directory. It knows when a document is written, by
 // which version and about which machine, and writes it whole or not at all. A
 // part gives and takes plain values.
