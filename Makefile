@@ -96,9 +96,9 @@ wine: needs-wine ## start the Windows build under Wine; installs Wine, which is 
 soak: needs-test ## run tests that take minutes: the page over 10,000 updates, accessibility of every state, nginx's 60 s timeout, viewers that never read, random faults (SOAK=duration), an unwritable database, a database's writer and the program killed 200 times each, a PostgreSQL outage of 5 min, forecasts of 30 series of each family
 	$(GO) test -tags soak -run '^TestSoak' -count 1 -v -timeout 0 -p 1 ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery
 	$(GO) test -tags soak -run '^TestEveryState$$' -count 1 -timeout 0 ./cmd/gpuwhy-gallery
-	$(GO) test -tags soak -run '^TestKilled$$' -count 1 -v -timeout 0 ./internal/store/sqlite
+	$(GO) test -tags soak -run '^TestKilled$$' -count 1 -v -timeout 0 ./internal/past/store/sqlite
 	$(GO) test -tags soak -run '^TestKillsOfTheProgram$$' -count 1 -v -timeout 0 -parallel 8 ./cmd/gpuwhy
-	$(GO) test -tags soak -run '^Test(Heat|Memory)Families$$' -count 1 -v -timeout 0 ./internal/forecast
+	$(GO) test -tags soak -run '^Test(Heat|Memory)Families$$' -count 1 -v -timeout 0 ./internal/forecast/method
 
 faults: ## cause every fault in docs/reliability.md in the running program, and write there what it did
 	$(GO) test -tags soak -run '^TestFaults$$' -count 1 -timeout 0 -parallel 8 ./cmd/gpuwhy -update

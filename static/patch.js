@@ -1,5 +1,5 @@
 // @ts-check
-// Makes the page what the server would render now: by a patch, as internal/live
+// Makes the page what the server would render now: by a patch, as internal/serve/live
 // describes it, or from the whole page. Only what differs is touched.
 
 /** Attributes that scripts and people set; pages that the server renders never change them. */

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
@@ -71,7 +71,7 @@ func newSite(tb testing.TB, interval ...time.Duration) *site {
 	}
 	served := httptest.NewUnstartedServer(s)
 	s.opt = app.Options{
-		Version: "v1", Address: server.Address{Listen: served.Listener.Addr().String(), BasePath: base}, MaxViewers: 100,
+		Version: "v1", Address: serve.Address{Listen: served.Listener.Addr().String(), BasePath: base}, MaxViewers: 100,
 		Interval: append(interval, time.Second)[0], Deadline: time.Second, AlertUtilization: 50,
 		Clock: clock.Of(s.time, elapsed),
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
-	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 )
 
 // An AlertsInput is all that the page of alerts is made of. It uses no causes and
@@ -64,7 +64,7 @@ type EndedAlert struct {
 // newEnded is one that is over: what it fired for, and not how it is now.
 func (in *AlertsInput) newEnded(a *alert.Alert, several bool) EndedAlert {
 	out := EndedAlert{AlertItem: newAlertItem(a, &in.Input, ""), Span: between(a.Since, a.Since.Add(a.Lasted())), Users: listUsers(a.Users), End: sentence(a.CutShort)}
-	out.Title, out.More, out.Kind = sentence(past.Earlier(cmp.Or(a.Fired, a.Message))), "", severityName(a.Severity)
+	out.Title, out.More, out.Kind = sentence(history.Earlier(cmp.Or(a.Fired, a.Message))), "", severityName(a.Severity)
 	if a.FiredIs != "" {
 		out.Title = in.nameOf(&a.Device) + " " + sentence(a.FiredIs) + "."
 	}

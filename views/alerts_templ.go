@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/alert"
-	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 )
 
 // momentIn is a moment in a sentence.

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/apidoc"
+	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 )
 
 // A Site is what pages about no reading know of gpuwhy.

@@ -12,7 +12,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/apidoc"
+	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 )
 
 const hostile = `<script>alert(1)</script>" onload="x`

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/alert"
-	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 )
 
 // A FrameGroup is frames of one part of the page.

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // An Outlook is what is forecast of one device, or of several of which nothing can be told for the same reasons.
@@ -139,7 +139,7 @@ func (p *PastPage) next() (out []Outlook) {
 		}
 	}
 	for i := range out {
-		out[i].Title = sentence(past.Together(names[i]))
+		out[i].Title = sentence(history.Together(names[i]))
 	}
 	return out
 }

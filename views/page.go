@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 )
 
 // An Input is all that a page is made of.
@@ -52,7 +52,7 @@ type Input struct {
 	PastAlerts []alert.Alert // those that were over lately
 	Now        time.Time     // the server's clock
 	// Footprint is how much of the past is kept; nil where that is not known.
-	Footprint *past.Footprint
+	Footprint *history.Footprint
 	// Costs are what calls to drivers took, the most in all first.
 	Costs []gpu.Cost
 	// Member is what the program has to do with a fleet; nil for nothing. Parts is how it does.

@@ -20,8 +20,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
@@ -38,14 +38,14 @@ type PastInput struct {
 	From, To time.Time      // of the span; all times are written in the zone of From
 	Devices  []store.Device // of which something is known in the span, in the order of nodes and indexes
 	Drawn    []store.Device // those in the picture
-	Grid     past.Grid
-	Series   []past.Series // of those in the picture, with the values of [PastColumns]
+	Grid     history.Grid
+	Series   []history.Series // of those in the picture, with the values of [PastColumns]
 	// Sessions are some of those of each device in the picture, and how many there are in all.
 	Sessions map[store.Key]PastSessions
-	Story    *past.Story
-	Events   []store.Event // the oldest first
-	Usage    []past.Usage  // by user
-	Daily    [][]past.Usage
+	Story    *history.Story
+	Events   []store.Event   // the oldest first
+	Usage    []history.Usage // by user
+	Daily    [][]history.Usage
 	Times    []time.Time // the spans of Daily: of span i, from Times[i] to Times[i+1]
 	Price    float64     // of a kWh; 0: not known
 
@@ -65,10 +65,10 @@ type PastSessions struct {
 type PastBeside struct {
 	Name   string // what it is: "the day before", "GPU 3"
 	From   time.Time
-	Grid   past.Grid
-	Series map[store.Key]past.Series // by the device in whose lanes it is drawn
-	Story  *past.Story
-	Usage  []past.Usage // by user
+	Grid   history.Grid
+	Series map[store.Key]history.Series // by the device in whose lanes it is drawn
+	Story  *history.Story
+	Usage  []history.Usage // by user
 }
 
 // PastColumns are the quantities of a picture, as columns of [store.DeviceColumns].
@@ -241,7 +241,7 @@ func kindsOf(in *PastInput) []gpu.Kind {
 	for _, d := range in.Devices {
 		devices[d.Key()] = d
 	}
-	kinds := past.Kinds(devices, store.Query{})
+	kinds := history.Kinds(devices, store.Query{})
 	if now := in.Nodes.Kind(); now != gpu.Live && !slices.Contains(kinds, now) {
 		kinds = append(kinds, now)
 	}
@@ -495,7 +495,7 @@ func (p *PastPage) happened() ([]PastThing, string) {
 		thing(t.From, store.Key{}, severity, what+p.until(t, layout)+".")
 	}
 	for _, e := range p.told() {
-		text := past.Earlier(e.Text) // as earlier versions kept it
+		text := history.Earlier(e.Text) // as earlier versions kept it
 		switch {
 		case e.times > 1 && e.ends():
 			continue
@@ -534,7 +534,7 @@ func latest(a, b time.Time) time.Time {
 }
 
 // until says how long a tale lasted; when it began stands before it.
-func (p *PastPage) until(t *past.Tale, layout string) string {
+func (p *PastPage) until(t *history.Tale, layout string) string {
 	end := explain.Clock(t.To.In(p.in.From.Location()), layout)
 	first, last := t.From.Sub(p.in.From) < time.Second, p.in.To.Sub(t.To) < time.Second
 	text := ""
@@ -586,7 +586,7 @@ func (p *PastPage) told() (out []pastTold) {
 	known := map[same]int{}
 	for i := range p.in.Events {
 		e := &p.in.Events[i]
-		tells := func(t past.Tale) bool {
+		tells := func(t history.Tale) bool {
 			return slices.Contains(toldBy[e.Kind], explain.Kind(t.Kind)) && slices.Contains(t.Keys, e.Key) &&
 				!e.Time.Before(t.From.Add(-time.Minute)) && !e.Time.After(t.To.Add(time.Minute))
 		}
@@ -642,7 +642,7 @@ func (p *PastPage) joined(told []pastTold) (out []pastTold) {
 		known[key] = len(out)
 		out = append(out, *e)
 	}
-	of := past.Names(p.devices())
+	of := history.Names(p.devices())
 	for i := range out {
 		e := &out[i]
 		if len(e.also) == 0 || e.UUID == "" {
@@ -657,7 +657,7 @@ func (p *PastPage) joined(told []pastTold) (out []pastTold) {
 		for _, verb := range [][2]string{{" is ", " are "}, {" answers ", " answer "}, {" its clocks", " their clocks"}} {
 			text = strings.Replace(text, verb[0], verb[1], 1)
 		}
-		e.Text = past.Together(names) + text
+		e.Text = history.Together(names) + text
 	}
 	return out
 }
@@ -795,7 +795,7 @@ func (p *Page) sayEarlier() {
 		}
 	}
 	for _, text := range texts {
-		*text = past.Earlier(*text)
+		*text = history.Earlier(*text)
 	}
 }
 

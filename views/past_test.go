@@ -17,8 +17,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
@@ -38,14 +38,14 @@ var lanesRead = func() []store.Value {
 func examplePast() PastInput {
 	in := PastInput{
 		Input: Input{Now: noon, BasePath: "/", Asset: asset}, Asked: url.Values{"from": {"24h"}, "tz": {"UTC"}},
-		From: noon.Add(-24 * time.Hour), To: noon, Price: 0.5, Story: &past.Story{Sentence: "The whole time <i>train</i> ran GPU 0."},
+		From: noon.Add(-24 * time.Hour), To: noon, Price: 0.5, Story: &history.Story{Sentence: "The whole time <i>train</i> ran GPU 0."},
 		Sessions: map[store.Key]PastSessions{},
 	}
-	in.Grid = past.Grid{From: in.From, To: in.To, Step: time.Hour}
+	in.Grid = history.Grid{From: in.From, To: in.To, Step: time.Hour}
 	for i := range 2 {
 		d := store.Device{Node: "n", UUID: fmt.Sprintf("GPU-%d", i), Index: i, Name: "<b>RTX</b>"}
 		in.Devices = append(in.Devices, d)
-		in.Series = append(in.Series, past.Series{Key: d.Key(), Values: [][]store.Value{lanesRead, lanesRead, make([]store.Value, 24), lanesRead, make([]store.Value, 24)}})
+		in.Series = append(in.Series, history.Series{Key: d.Key(), Values: [][]store.Value{lanesRead, lanesRead, make([]store.Value, 24), lanesRead, make([]store.Value, 24)}})
 	}
 	in.Drawn = in.Devices
 	k := in.Devices[0].Key()
@@ -54,12 +54,12 @@ func examplePast() PastInput {
 	other := s
 	other.Program, other.From, other.To = "short.py", noon.Add(-time.Hour), noon.Add(-time.Hour)
 	in.Sessions[k] = PastSessions{Longest: []store.Session{other, s}, Count: 5}
-	in.Story.Tales = []past.Tale{{Keys: []store.Key{k}, From: in.From, To: s.To, Kind: "work", Times: 1, What: "<i>train</i> ran GPU 0"}}
+	in.Story.Tales = []history.Tale{{Keys: []store.Key{k}, From: in.From, To: s.To, Kind: "work", Times: 1, What: "<i>train</i> ran GPU 0"}}
 	in.Story.Causes = make([]store.Cause, 1)
 	in.Events = []store.Event{{ID: "e", Key: k, Kind: "xid", Severity: "critical", Time: noon.Add(-2 * time.Hour), Text: "XID <31>"}}
-	in.Usage = []past.Usage{{Name: "<u>ann", Sessions: 5, Held: 20 * time.Hour, Busy: 5 * time.Hour, Joules: gpu.Of(7.2e6)}, {}}
+	in.Usage = []history.Usage{{Name: "<u>ann", Sessions: 5, Held: 20 * time.Hour, Busy: 5 * time.Hour, Joules: gpu.Of(7.2e6)}, {}}
 	in.Times = []time.Time{in.From, in.From.Add(12 * time.Hour), in.To}
-	in.Daily = [][]past.Usage{{{Name: "<u>ann", Held: 12 * time.Hour}}, {{Name: "<u>ann", Held: 8 * time.Hour}}}
+	in.Daily = [][]history.Usage{{{Name: "<u>ann", Held: 12 * time.Hour}}, {{Name: "<u>ann", Held: 8 * time.Hour}}}
 	return in
 }
 
@@ -154,10 +154,10 @@ func TestPowerIsPaintedByUser(t *testing.T) {
 		}
 		return out
 	}
-	in.Series = []past.Series{{Key: k, Values: [][]store.Value{of(100, 100, 40, 40), of(60, 60, 30, 30), nil, nil, of(110, 110, 110, 110)}}}
+	in.Series = []history.Series{{Key: k, Values: [][]store.Value{of(100, 100, 40, 40), of(60, 60, 30, 30), nil, nil, of(110, 110, 110, 110)}}}
 	s := store.Session{User: "ann", From: in.From.Add(-time.Hour), To: in.From.Add(12 * time.Hour), Joules: 60 * 100, JoulesKnown: 100 * time.Second}
 	in.Sessions[k] = PastSessions{Longest: []store.Session{s}, Count: 1}
-	in.Usage = []past.Usage{{Name: "ann"}}
+	in.Usage = []history.Usage{{Name: "ann"}}
 	var d gpu.Device
 	d.Node, d.UUID, d.Thermal.Slowdown = k.Node, k.UUID, gpu.Of(gpu.Celsius(87))
 	in.Nodes = gpu.Nodes{{Node: k.Node, Devices: []gpu.Device{d}}}
@@ -191,7 +191,7 @@ func TestWhatHappenedIsToldOnce(t *testing.T) {
 		event("state", 5, "The GPU is lost.", `{"state":"lost"}`), event("state", 8, "Another GPU is lost.", `{"state":"lost"}`),
 		event("alert_fired", 9, "GPU 0 is at 88 °C.", ""), event("alert_fired", 10, "GPU 0 is at 89 °C.", ""), event("alert_data_back", 11, "GPU 0 is at 89 °C.", ""),
 	}
-	in.Story.Tales = []past.Tale{
+	in.Story.Tales = []history.Tale{
 		{Kind: "lost", Keys: []store.Key{k}, From: hour(5), To: hour(6), Times: 1, What: "GPU 0 was lost"},
 		{Kind: "work", Keys: []store.Key{k}, From: in.From, To: in.To, Times: 3, Lasted: 2 * time.Hour, What: "a.py ran GPU 0"},
 	}
@@ -263,7 +263,7 @@ func TestThePastIsBounded(t *testing.T) {
 		s := store.Session{User: fmt.Sprint("u", i), Program: "p", From: noon.Add(-time.Duration(i) * time.Minute), To: noon.Add(time.Minute - time.Duration(i)*time.Minute)}
 		list = append(list, s)
 		in.Events = append(in.Events, store.Event{ID: fmt.Sprint(i), Key: k, Time: s.From, Text: fmt.Sprint("thing ", i)})
-		in.Usage = append(in.Usage, past.Usage{Name: s.User})
+		in.Usage = append(in.Usage, history.Usage{Name: s.User})
 	}
 	in.Sessions[k] = PastSessions{Longest: list, Count: len(list)}
 	p := NewPastPage(in)
@@ -417,7 +417,7 @@ func TestPastTrouble(t *testing.T) {
 	if text := render(t, NewPastPage(in)); !strings.Contains(text, "The past is not written: the disk is full") || !strings.Contains(text, "past-picture") {
 		t.Error("that nothing is written is not said beside what there is")
 	}
-	in.Series, in.Drawn, in.Devices, in.Events, in.Usage, in.Story = nil, nil, nil, nil, nil, &past.Story{Sentence: "Nothing is known of that time."}
+	in.Series, in.Drawn, in.Devices, in.Events, in.Usage, in.Story = nil, nil, nil, nil, nil, &history.Story{Sentence: "Nothing is known of that time."}
 	if p := NewPastPage(in); !p.Empty || !strings.Contains(render(t, p), "past-nothing") {
 		t.Error("an empty span is not said to be")
 	}
@@ -430,7 +430,7 @@ func BenchmarkPastPage(b *testing.B) {
 	in.Grid.Step = 5 * time.Minute
 	for i := range 8 {
 		d := store.Device{Node: "n", UUID: fmt.Sprintf("GPU-%d", i), Index: i}
-		s := past.Series{Key: d.Key()}
+		s := history.Series{Key: d.Key()}
 		for lane := range PastColumns {
 			values := make([]store.Value, in.Grid.Len())
 			for j := range values {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
 )
 
 // A PastBoth is who used what in the span of the page, and in what it is compared with.
@@ -42,19 +42,19 @@ func (p *PastPage) both() *PastBoth {
 	if in.Price > 0 {
 		out.Labels = append(out.Labels, "Cost")
 	}
-	of := map[string]*[2]past.Usage{}
-	all := [2]past.Usage{{Joules: gpu.Of(0.0)}, {Joules: gpu.Of(0.0)}}
-	for side, list := range [][]past.Usage{in.Usage, b.Usage} {
+	of := map[string]*[2]history.Usage{}
+	all := [2]history.Usage{{Joules: gpu.Of(0.0)}, {Joules: gpu.Of(0.0)}}
+	for side, list := range [][]history.Usage{in.Usage, b.Usage} {
 		for _, u := range list {
 			if of[u.Name] == nil { // who had no process there drew nothing
-				of[u.Name] = &[2]past.Usage{{Name: u.Name, Joules: gpu.Of(0.0)}, {Name: u.Name, Joules: gpu.Of(0.0)}}
+				of[u.Name] = &[2]history.Usage{{Name: u.Name, Joules: gpu.Of(0.0)}, {Name: u.Name, Joules: gpu.Of(0.0)}}
 			}
 			of[u.Name][side] = u
 			sum := &all[side]
 			sum.Held, sum.Busy, sum.Joules = sum.Held+u.Held, sum.Busy+u.Busy, added(sum.Joules, u.Joules)
 		}
 	}
-	users := slices.SortedFunc(maps.Values(of), func(a, b *[2]past.Usage) int {
+	users := slices.SortedFunc(maps.Values(of), func(a, b *[2]history.Usage) int {
 		return cmp.Or(cmp.Compare(b[0].Held+b[1].Held, a[0].Held+a[1].Held), cmp.Compare(a[0].Name+a[1].Name, b[0].Name+b[1].Name))
 	})
 	if len(users) > 1 {
@@ -88,7 +88,7 @@ func added(a, b gpu.Reading[float64]) gpu.Reading[float64] {
 
 // unread is for how long no device was read, of the part of a grid that is over. A step or two are none: they are only in part within
 // the span.
-func unread(of []past.Series, g past.Grid, now time.Time) time.Duration {
+func unread(of []history.Series, g history.Grid, now time.Time) time.Duration {
 	missing, past := 0, 0
 	for i := range g.Len() {
 		if g.Time(i).Add(g.Step).After(now) {
@@ -112,14 +112,14 @@ func unread(of []past.Series, g past.Grid, now time.Time) time.Duration {
 }
 
 // figures are those of a user in both.
-func (p *PastPage) figures(u *[2]past.Usage) (out []PastBothFigure) {
-	length := func(of func(*past.Usage) time.Duration) {
+func (p *PastPage) figures(u *[2]history.Usage) (out []PastBothFigure) {
+	length := func(of func(*history.Usage) time.Duration) {
 		a, b := of(&u[0]), of(&u[1])
 		out = append(out, PastBothFigure{hours(a), hours(b), Value{Text: moreBy((a - b).Seconds(), span)}})
 	}
-	length(func(u *past.Usage) time.Duration { return u.Busy })
-	length(func(u *past.Usage) time.Duration { return u.Held - u.Busy })
-	amount := func(of func(*past.Usage) gpu.Reading[float64], format func(float64) string) {
+	length(func(u *history.Usage) time.Duration { return u.Busy })
+	length(func(u *history.Usage) time.Duration { return u.Held - u.Busy })
+	amount := func(of func(*history.Usage) gpu.Reading[float64], format func(float64) string) {
 		a, b := of(&u[0]), of(&u[1])
 		f := PastBothFigure{This: show(num(a), format), Other: show(num(b), format), More: Value{Text: "–"}}
 		if a.Present() && b.Present() {
@@ -127,9 +127,9 @@ func (p *PastPage) figures(u *[2]past.Usage) (out []PastBothFigure) {
 		}
 		out = append(out, f)
 	}
-	amount(func(u *past.Usage) gpu.Reading[float64] { return u.Joules }, energy)
+	amount(func(u *history.Usage) gpu.Reading[float64] { return u.Joules }, energy)
 	if p.in.Price > 0 {
-		amount(func(u *past.Usage) gpu.Reading[float64] {
+		amount(func(u *history.Usage) gpu.Reading[float64] {
 			return gpu.Map(u.KWh(), func(kwh float64) float64 { return kwh * p.in.Price })
 		}, hundredth)
 	}

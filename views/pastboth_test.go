@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // Who used what in two spans stands side by side. Who was not there used nothing; what is not known is no zero.
 func TestPastBoth(t *testing.T) {
-	use := func(name string, held, busy time.Duration, kwh float64) past.Usage {
-		u := past.Usage{Name: name, Held: held, Busy: busy}
+	use := func(name string, held, busy time.Duration, kwh float64) history.Usage {
+		u := history.Usage{Name: name, Held: held, Busy: busy}
 		if kwh > 0 {
 			u.Joules = gpu.Of(kwh * 3.6e6)
 		}
@@ -24,22 +24,22 @@ func TestPastBoth(t *testing.T) {
 	}
 	in := PastInput{
 		From: noon.Add(-2 * time.Hour), To: noon, Price: 0.5,
-		Usage:  []past.Usage{use("ann", 3*time.Hour, 2*time.Hour, 4), use("bob", time.Hour, time.Hour, 0)},
-		Beside: &PastBeside{Name: "the day before", From: noon.Add(-26 * time.Hour), Story: &past.Story{}},
+		Usage:  []history.Usage{use("ann", 3*time.Hour, 2*time.Hour, 4), use("bob", time.Hour, time.Hour, 0)},
+		Beside: &PastBeside{Name: "the day before", From: noon.Add(-26 * time.Hour), Story: &history.Story{}},
 	}
 	in.Now = noon
-	in.Grid = past.Grid{From: in.From, To: in.To, Step: time.Minute}
-	series := past.Series{Values: [][]store.Value{make([]store.Value, in.Grid.Len())}}
+	in.Grid = history.Grid{From: in.From, To: in.To, Step: time.Minute}
+	series := history.Series{Values: [][]store.Value{make([]store.Value, in.Grid.Len())}}
 	for i := range 90 { // of the last half hour nothing was read
 		series.Values[0][i].Count = 1
 	}
-	in.Series = []past.Series{series}
+	in.Series = []history.Series{series}
 	in.Beside.Grid = in.Grid
 	p := PastPage{in: &in}
 	if p.both() != nil {
 		t.Error("of a day of which nothing is known it is told who used what")
 	}
-	in.Beside.Usage = []past.Usage{use("ann", 3*time.Hour, 150*time.Minute, 1), use("<b>", 10*time.Minute, 0, 2)}
+	in.Beside.Usage = []history.Usage{use("ann", 3*time.Hour, 150*time.Minute, 1), use("<b>", 10*time.Minute, 0, 2)}
 	b := p.both()
 	var rows []string
 	for _, u := range b.Users {

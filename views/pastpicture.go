@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
@@ -19,12 +19,12 @@ import (
 const perStep = 2
 
 // axisOf is the time of a grid, by the clocks of a zone.
-func axisOf(g past.Grid, zone *time.Location) picture.Axis {
+func axisOf(g history.Grid, zone *time.Location) picture.Axis {
 	return picture.Axis{From: g.From.In(zone), To: g.Time(g.Len()).In(zone), Zero: g.From, Unit: g.Step / perStep}
 }
 
 // stepsOf are those of a grid on an axis, whose first step begins with it.
-func stepsOf(g past.Grid, a picture.Axis) picture.Steps {
+func stepsOf(g history.Grid, a picture.Axis) picture.Steps {
 	return picture.Steps{Axis: a, Begin: a.From, Step: g.Step, Middle: true, First: a.From, Last: a.To}
 }
 
@@ -180,11 +180,11 @@ func inShort(name string) string {
 }
 
 // seriesOf is that of a device; one of gaps where nothing was read.
-func seriesOf(all []past.Series, k store.Key, g past.Grid) past.Series {
-	if i := slices.IndexFunc(all, func(s past.Series) bool { return s.Key == k }); i >= 0 {
+func seriesOf(all []history.Series, k store.Key, g history.Grid) history.Series {
+	if i := slices.IndexFunc(all, func(s history.Series) bool { return s.Key == k }); i >= 0 {
 		return all[i]
 	}
-	out := past.Series{Key: k, Values: make([][]store.Value, len(PastColumns))}
+	out := history.Series{Key: k, Values: make([][]store.Value, len(PastColumns))}
 	for i := range out.Values {
 		out.Values[i] = make([]store.Value, g.Len())
 	}
@@ -193,7 +193,7 @@ func seriesOf(all []past.Series, k store.Key, g past.Grid) past.Series {
 
 // read reports whether some device has a value of a lane: what no device has takes no room.
 func read(in *PastInput, lane int) bool {
-	return slices.ContainsFunc(in.Series, func(s past.Series) bool {
+	return slices.ContainsFunc(in.Series, func(s history.Series) bool {
 		return slices.ContainsFunc(s.Values[lane], func(v store.Value) bool { return v.Count > 0 })
 	})
 }
@@ -203,7 +203,7 @@ func topsOf(in *PastInput) []float64 {
 	tops := make([]float64, len(pastLanes))
 	for j := range pastLanes {
 		tops[j] = max(pastLanes[j].top, 1)
-		see := func(s *past.Series) {
+		see := func(s *history.Series) {
 			values := s.Values[j]
 			if pastLanes[j].key == "power" {
 				values = slices.Concat(values, s.Values[powerLimit])
@@ -227,7 +227,7 @@ func topsOf(in *PastInput) []float64 {
 }
 
 // extentOf says what the values are: for the end of the lane, and for those who can't see it.
-func extentOf(l *pastLane, values []store.Value, g past.Grid) (short, long string) {
+func extentOf(l *pastLane, values []store.Value, g history.Grid) (short, long string) {
 	var all store.Value
 	var sum float64
 	missing := 0
@@ -316,7 +316,7 @@ func atRest(values []store.Value, sessions [][people + 1]float64) float64 {
 
 // powerBy divides what a device drew among the users of its processes, by the mean draw of each of their sessions. What is drawn
 // also at rest, or while nobody was there, is nobody's. It is empty where no session has a draw.
-func powerBy(sessions []store.Session, values []store.Value, g past.Grid, hues *Hues) (out []picture.Share) {
+func powerBy(sessions []store.Session, values []store.Value, g history.Grid, hues *Hues) (out []picture.Share) {
 	weights := make([][people + 1]float64, len(values))
 	known := false
 	for i := range sessions {

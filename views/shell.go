@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 )
 
 // A Shell is what every page has around it.

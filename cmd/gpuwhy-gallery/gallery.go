@@ -14,13 +14,13 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/recent"
-	"github.com/gpuwhy/gpuwhy/internal/server"
-	"github.com/gpuwhy/gpuwhy/internal/web"
+	"github.com/gpuwhy/gpuwhy/internal/now"
+	"github.com/gpuwhy/gpuwhy/internal/past/recent"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
@@ -115,7 +115,7 @@ func (g *gallery) find(path string) http.Handler {
 
 // newFront is the server with its headers and assets, without a machine.
 func (g *gallery) newFront() (http.Handler, error) {
-	cfg := server.Config{
+	cfg := serve.Config{
 		Monitor: contract.Monitor{Node: "gallery", Source: gpu.SourceSimulated, Version: g.opt.Version, Interval: g.opt.Interval},
 		Newest:  func() *insight.Fleet { return nil },
 		WS:      func(w http.ResponseWriter, r *http.Request, _ string) { http.NotFound(w, r) },
@@ -123,20 +123,20 @@ func (g *gallery) newFront() (http.Handler, error) {
 		Alerts:  alert.New(nil),
 		Metrics: http.NotFoundHandler(),
 		Parts:   func() map[string]contract.Part { return map[string]contract.Part{} },
-		Address: server.Address{BasePath: g.opt.BasePath, Listen: g.opt.Listen},
+		Address: serve.Address{BasePath: g.opt.BasePath, Listen: g.opt.Listen},
 		Log:     g.log,
 	}
-	pages := web.New(&cfg, new(web.Hues), nil, nil)
+	pages := now.New(&cfg, new(now.Hues), nil, nil)
 	cfg.Page = func(*insight.Fleet, string, url.Values) templ.Component {
 		return views.Gallery(states(g.opt.BasePath+"state/"), pages.URL, g.opt.BasePath+"static/gallery.js")
 	}
-	cfg.Assets = func(path string) (server.Asset, bool) {
+	cfg.Assets = func(path string) (serve.Asset, bool) {
 		if path == "gallery.js" {
-			return server.Asset{Body: galleryScript, ContentType: "text/javascript; charset=utf-8"}, true
+			return serve.Asset{Body: galleryScript, ContentType: "text/javascript; charset=utf-8"}, true
 		}
 		return pages.Asset(path)
 	}
-	s, err := server.New(cfg)
+	s, err := serve.New(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 )
 
 func main() {
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, by clock.Clock, stdout, stderr io.W
 		return err
 	}
 	fmt.Fprintf(stdout, "gpuwhy gallery: http://%s%s\n", ln.Addr(), opt.BasePath)
-	srv := server.HTTPServer(g, log)
+	srv := serve.HTTPServer(g, log)
 	srv.ReadHeaderTimeout, srv.ReadTimeout, srv.WriteTimeout = 0, 0, 0  // a browser may stop in its debugger
 	srv.BaseContext = func(net.Listener) context.Context { return ctx } // sockets end with it
 	defer context.AfterFunc(ctx, func() { srv.Close() })()

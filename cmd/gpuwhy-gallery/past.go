@@ -8,20 +8,20 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
-	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/forecast"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/method"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/recent"
-	"github.com/gpuwhy/gpuwhy/internal/server"
-	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/internal/store/storetest"
+	"github.com/gpuwhy/gpuwhy/internal/now"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/recent"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/storetest"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
-	"github.com/gpuwhy/gpuwhy/internal/web"
 )
 
 // pastNow is when somebody looks at the past of the gallery: in the night before, Europe's clocks were set forward.
@@ -51,7 +51,7 @@ func (g *gallery) newPast(name string, gpus int) (http.Handler, error) {
 func (g *gallery) servePast(name string, gpus int, kept store.Store) (http.Handler, error) {
 	m := insight.Of(pastSnapshot(gpus, pastNow))
 	fleet := m.Alone()
-	cfg := server.Config{
+	cfg := serve.Config{
 		Monitor: contract.Monitor{Node: pastNode, Source: madeUp, Version: g.opt.Version, Interval: g.opt.Interval},
 		Newest:  func() *insight.Fleet { return fleet },
 		WS:      func(w http.ResponseWriter, r *http.Request, _ string) { http.NotFound(w, r) },
@@ -61,7 +61,7 @@ func (g *gallery) servePast(name string, gpus int, kept store.Store) (http.Handl
 		Parts:   func() map[string]contract.Part { return map[string]contract.Part{} },
 		Then:    func() (*insight.Stage, error) { return insight.NewStage(), nil },
 		Price:   pastPrice,
-		Address: server.Address{BasePath: g.opt.BasePath + "state/" + name, Listen: g.opt.Listen},
+		Address: serve.Address{BasePath: g.opt.BasePath + "state/" + name, Listen: g.opt.Listen},
 		Log:     g.log,
 	}
 	if gpus == 1 {
@@ -71,14 +71,14 @@ func (g *gallery) servePast(name string, gpus int, kept store.Store) (http.Handl
 			{Kind: "cost", Short: "costs about 92.4 this month", Sentence: "GPU 0 will have cost about 92.4 this month (88.1 to 97)."},
 			{Kind: "usually_free", Short: "usually free now, until Mon 09:00", Sentence: "GPU 0 is usually free now, until Mon 09:00."},
 		}
-		cfg.Forecast = func(insight.Part) *foresight.Outlook { return o }
+		cfg.Forecast = func(insight.Part) *outlook.Outlook { return o }
 	}
 	if kept != nil {
-		cfg.Past = &past.Past{Store: kept, Keeps: store.Retention{store.Raw: 2 * 24 * time.Hour, store.Minute: 30 * 24 * time.Hour}, Now: func() time.Time { return pastNow }}
+		cfg.Past = &history.Past{Store: kept, Keeps: store.Retention{store.Raw: 2 * 24 * time.Hour, store.Minute: 30 * 24 * time.Hour}, Now: func() time.Time { return pastNow }}
 	}
 	cfg.BasePath += "/"
-	web.New(&cfg, new(web.Hues), func() contract.Monitor { return cfg.Monitor }, func() []notify.Status { return nil })
-	s, err := server.New(cfg)
+	now.New(&cfg, new(now.Hues), func() contract.Monitor { return cfg.Monitor }, func() []notify.Status { return nil })
+	s, err := serve.New(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -86,27 +86,27 @@ func (g *gallery) servePast(name string, gpus int, kept store.Store) (http.Handl
 }
 
 // pastOutlook is of a GPU that leaks, and that is usually free at night and at the end of the week.
-func pastOutlook() *foresight.Outlook {
-	o := &foresight.Outlook{
+func pastOutlook() *outlook.Outlook {
+	o := &outlook.Outlook{
 		At: pastNow,
-		MemoryFull: forecast.Forecast{
-			Kind: forecast.KindMemoryFull, Value: 1560, Low: 1080, High: 2460, Shown: true, Error: forecast.Error{MAE: 130, Trials: 14},
-			AsNow: forecast.Naive{MAE: 2600, Method: 130, Trials: 14},
+		MemoryFull: method.Forecast{
+			Kind: method.KindMemoryFull, Value: 1560, Low: 1080, High: 2460, Shown: true, Error: method.Error{MAE: 130, Trials: 14},
+			AsNow: method.Naive{MAE: 2600, Method: 130, Trials: 14},
 		},
-		LimitReached: forecast.Forecast{Kind: forecast.KindLimitReached, Why: forecast.NoGrowth},
-		Quiet:        forecast.Forecast{Kind: forecast.KindQuiet, Why: foresight.NotCooling},
-		Energy:       forecast.Forecast{Kind: forecast.KindEnergy, Why: forecast.NotBetterYesterday},
-		Cost: forecast.Forecast{
-			Kind: forecast.KindCost, Value: 92.4, Low: 88.1, High: 97, Shown: true, Error: forecast.Error{MAE: 2.1, Trials: 30},
-			AsNow: forecast.Naive{MAE: 20, Method: 2.1, Trials: 30}, Yesterday: forecast.Naive{MAE: 6, Method: 2.1, Trials: 30},
+		LimitReached: method.Forecast{Kind: method.KindLimitReached, Why: method.NoGrowth},
+		Quiet:        method.Forecast{Kind: method.KindQuiet, Why: outlook.NotCooling},
+		Energy:       method.Forecast{Kind: method.KindEnergy, Why: method.NotBetterYesterday},
+		Cost: method.Forecast{
+			Kind: method.KindCost, Value: 92.4, Low: 88.1, High: 97, Shown: true, Error: method.Error{MAE: 2.1, Trials: 30},
+			AsNow: method.Naive{MAE: 20, Method: 2.1, Trials: 30}, Yesterday: method.Naive{MAE: 6, Method: 2.1, Trials: 30},
 		},
-		Free: forecast.Usual{Forecast: forecast.Forecast{
-			Kind: forecast.KindUsuallyFree, Value: 0.9, Low: 0.8, High: 1, Shown: true, Error: forecast.Error{MAE: 0.11, Trials: 600},
-			AsNow: forecast.Naive{MAE: 0.4, Method: 0.11, Trials: 600}, Yesterday: forecast.Naive{MAE: 0.2, Method: 0.11, Trials: 600},
+		Free: method.Usual{Forecast: method.Forecast{
+			Kind: method.KindUsuallyFree, Value: 0.9, Low: 0.8, High: 1, Shown: true, Error: method.Error{MAE: 0.11, Trials: 600},
+			AsNow: method.Naive{MAE: 0.4, Method: 0.11, Trials: 600}, Yesterday: method.Naive{MAE: 0.2, Method: 0.11, Trials: 600},
 		}},
 	}
 	for i := range o.Free.Hours {
-		h := forecast.Hour{Weeks: 9, P: 0.1, High: 0.2, EnoughPast: true}
+		h := method.Hour{Weeks: 9, P: 0.1, High: 0.2, EnoughPast: true}
 		if day, hour := i/24, i%24; day%6 == 0 || hour < 9 || hour >= 20 {
 			h.P, h.Low, h.High = 0.9, 0.8, 1
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/gpuwhy/gpuwhy/internal/app"
-	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/sqlite"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
@@ -35,7 +35,7 @@ func newStage(t testing.TB, profile string, interval ...time.Duration) *stage {
 	}
 	s := &stage{t: t, interval: append(interval, time.Hour)[0]}
 	opt := app.Options{
-		Version: "v1.0.0", Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/"}, MaxViewers: 1000,
+		Version: "v1.0.0", Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, MaxViewers: 1000,
 		Interval: s.interval, Deadline: 2 * time.Second, AlertUtilization: 50, Node: profile,
 	}
 	var inputs []*app.Inputs

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/export"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 )
 
 // The settings are groups of flags, each with its own check. A command embeds the groups that it needs, and takes only their flags.
@@ -210,7 +210,7 @@ type servingFlags struct {
 
 	origins auth.Origins // of AllowOrigin
 	frames  auth.Frames  // of AllowEmbed
-	proxies server.Proxies
+	proxies serve.Proxies
 	hosts   []string // of AllowHost, as requests have them
 }
 
@@ -226,7 +226,7 @@ func (f *servingFlags) check() (err error) {
 	}); err != nil {
 		return err
 	}
-	if f.hosts, err = server.ParseHosts(f.AllowHost); err != nil {
+	if f.hosts, err = serve.ParseHosts(f.AllowHost); err != nil {
 		return err
 	}
 	if f.origins, err = auth.ParseOrigins(f.AllowOrigin); err != nil {
@@ -235,7 +235,7 @@ func (f *servingFlags) check() (err error) {
 	if f.frames, err = auth.ParseFrames(f.AllowEmbed); err != nil {
 		return fmt.Errorf("--allow-embed: %w", err)
 	}
-	f.proxies, err = server.ParseProxies(f.TrustedProxy)
+	f.proxies, err = serve.ParseProxies(f.TrustedProxy)
 	return err
 }
 

@@ -13,7 +13,7 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 
-	"github.com/gpuwhy/gpuwhy/internal/store/postgres/pgtest"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/postgres/pgtest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )

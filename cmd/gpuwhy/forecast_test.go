@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/sqlite"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 

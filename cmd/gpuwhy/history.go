@@ -10,14 +10,14 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
-	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/record"
-	"github.com/gpuwhy/gpuwhy/internal/scribe"
-	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
-	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/record"
+	"github.com/gpuwhy/gpuwhy/internal/past/scribe"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/postgres"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/sqlite"
 	"github.com/gpuwhy/gpuwhy/sampler/host"
 )
 
@@ -149,7 +149,7 @@ func (d *daemon) adopt(ctx context.Context, s store.Store, err error, as role, n
 }
 
 // permits returns what may be shown of the past now, whatever was stored.
-func (f *privacyFlags) permits() past.Permits { return host.ShowCommands(f.ShowCommands).OfUser() }
+func (f *privacyFlags) permits() history.Permits { return host.ShowCommands(f.ShowCommands).OfUser() }
 
 // ownedPast opens the past to change it. Unless it is on a server, no other program may have it open. It does not create one. Every
 // error is a [gpu.Advice].

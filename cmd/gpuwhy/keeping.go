@@ -16,11 +16,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/helper"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
+	"github.com/gpuwhy/gpuwhy/internal/past/scribe"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
-	"github.com/gpuwhy/gpuwhy/internal/scribe"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // nowhere is the value of --state-dir that keeps nothing.
@@ -79,8 +79,8 @@ func (d *daemon) tryStateDir(log *slog.Logger) error {
 	default:
 		return errors.Join(usageError{fmt.Errorf("--state-dir %q: %w", d.StateDir, err)}, s.Close())
 	}
-	installation := &keep.Installed{Shelf: s}
-	if _, err := installation.Installation(); errors.Is(err, keep.ErrDamaged) { // otherwise it becomes known later
+	installation := &state.Installed{Shelf: s}
+	if _, err := installation.Installation(); errors.Is(err, state.ErrDamaged) { // otherwise it becomes known later
 		return errors.Join(err, s.Close())
 	}
 	d.scribe, d.installation = s, installation

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/helper"
-	"github.com/gpuwhy/gpuwhy/internal/scribe"
+	"github.com/gpuwhy/gpuwhy/internal/past/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 	"github.com/gpuwhy/gpuwhy/sampler/host"
 )

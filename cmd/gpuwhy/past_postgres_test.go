@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/store/postgres/pgtest"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/postgres/pgtest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 

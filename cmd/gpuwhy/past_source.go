@@ -12,8 +12,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
@@ -37,10 +37,10 @@ func (f *askingFlags) askPast(env *environment, address string, question client.
 	}
 	fmt.Fprintf(env.stderr, "gpuwhy: no gpuwhy answers at %s: the answer is from %s\n", term.Printable(c.Address()), term.Printable(where))
 	permits := f.permits()
-	answers := &past.Past{Store: permits.Store(st), Permits: permits, Keeps: f.retention, Now: time.Now, Interval: max(f.Interval, f.IdleInterval), Seldom: f.IdleInterval}
-	err = server.AnswerPast(env.ctx, server.Config{
+	answers := &history.Past{Store: permits.Store(st), Permits: permits, Keeps: f.retention, Now: time.Now, Interval: max(f.Interval, f.IdleInterval), Seldom: f.IdleInterval}
+	err = serve.AnswerPast(env.ctx, serve.Config{
 		Monitor: contract.Monitor{Node: f.name(), Version: versionText(), Interval: f.Interval},
-		Past:    answers, Sizes: &past.Sizes{Past: answers, Interval: f.Interval, Measured: true},
+		Past:    answers, Sizes: &history.Sizes{Past: answers, Interval: f.Interval, Measured: true},
 		Price: f.ElectricityPrice,
 		Then:  func() (*insight.Stage, error) { return insight.NewStage(), nil },
 		Clock: clock.Program(), Log: env.log,

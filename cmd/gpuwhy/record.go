@@ -7,10 +7,10 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
-	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
-	"github.com/gpuwhy/gpuwhy/internal/scribe"
-	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
+	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/past/scribe"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/postgres"
 )
 
 // recordCommand stores the past of a fleet in one database.

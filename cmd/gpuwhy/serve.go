@@ -11,14 +11,14 @@ import (
 	"syscall"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/ownfile"
-	"github.com/gpuwhy/gpuwhy/internal/scribe"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/past/scribe"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 type serveCommand struct{ serveFlags }
@@ -40,9 +40,9 @@ type role struct {
 // A daemon is a long-running program, with the helpers that it has started.
 type daemon struct {
 	*programFlags
-	installation *keep.Installed // of the state directory, once it is locked; nil without one
-	scribe       scribe.Scribe   // of the same
-	fleetServer  broker.Server   // nil: this program is none
+	installation *state.Installed // of the state directory, once it is locked; nil without one
+	scribe       scribe.Scribe    // of the same
+	fleetServer  broker.Server    // nil: this program is none
 }
 
 // run runs the program until the context ends.
@@ -122,7 +122,7 @@ func (d *daemon) options() app.Options {
 	return app.Options{
 		Version: versionText(),
 		Node:    d.name(),
-		Address: server.Address{
+		Address: serve.Address{
 			Listen: d.address(), Hostname: d.hostname, BasePath: d.BasePath, AllowOrigins: d.origins, AllowEmbed: d.frames, AllowHosts: d.hosts,
 			TrustedProxies: d.proxies, MaxViewersOfAddress: d.MaxViewersPerAddress,
 		},

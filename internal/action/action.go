@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 )
 
 // An Action is one thing that somebody can do.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // documents are the names of everything that is kept across a restart.
@@ -80,12 +80,12 @@ func (a *Adopter) was(ctx context.Context) (string, error) {
 	}
 	was, newest := "", time.Time{}
 	for _, of := range append(names, a.Installation) {
-		for _, file := range keep.Names("alerts") {
+		for _, file := range state.Names("alerts") {
 			text, err := a.Store.Document(ctx, of+"/"+file)
 			if err != nil {
 				return "", err
 			}
-			at, name := keep.Written(text)
+			at, name := state.Written(text)
 			if of != a.Installation {
 				name = of
 			}
@@ -103,7 +103,7 @@ func (a *Adopter) was(ctx context.Context) (string, error) {
 // documents adds to a batch what moves the documents under a name to the installation, unless it has newer ones.
 func (a *Adopter) documents(ctx context.Context, name string, b *store.Batch) error {
 	for _, document := range documents {
-		for _, file := range keep.Names(document) {
+		for _, file := range state.Names(document) {
 			text, err := a.Store.Document(ctx, name+"/"+file)
 			if err != nil {
 				return err
@@ -120,7 +120,7 @@ func (a *Adopter) documents(ctx context.Context, name string, b *store.Batch) er
 			}
 			if have == nil || isNewer(text, have) {
 				if a.Node != "" {
-					text = keep.About(text, name)
+					text = state.About(text, name)
 				}
 				b.Documents[own] = text
 			}
@@ -132,7 +132,7 @@ func (a *Adopter) documents(ctx context.Context, name string, b *store.Batch) er
 
 // isNewer reports whether a document was written after another one.
 func isNewer(text, than []byte) bool {
-	at, _ := keep.Written(text)
-	before, _ := keep.Written(than)
+	at, _ := state.Written(text)
+	before, _ := state.Written(than)
 	return at.After(before)
 }

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/keep"
-	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // A renamed machine keeps its past and its documents, whichever version wrote them, and the newest of each document.
@@ -99,7 +99,7 @@ func TestAdopt(t *testing.T) {
 				text, failed := st.Document(t.Context(), name+"/alerts.json")
 				kept.Other, err = append(kept.Other, text...), errors.Join(err, failed)
 			}
-			_, about := keep.Written(kept.Text)
+			_, about := state.Written(kept.Text)
 			if err != nil || len(kept.Other) > 0 || tt.keeps != "" && (about == "" || !bytes.Contains(kept.Text, []byte(strconv.Quote(tt.keeps)))) {
 				t.Errorf("kept: %s, and %s; %v", kept.Text, kept.Other, err)
 			}

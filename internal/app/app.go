@@ -23,28 +23,28 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/action"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
-	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/export"
-	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
-	"github.com/gpuwhy/gpuwhy/internal/live"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
-	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/recent"
-	"github.com/gpuwhy/gpuwhy/internal/record"
+	"github.com/gpuwhy/gpuwhy/internal/now"
+	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/recent"
+	"github.com/gpuwhy/gpuwhy/internal/past/record"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
-	"github.com/gpuwhy/gpuwhy/internal/server"
-	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/internal/web"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/serve/live"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 	"github.com/gpuwhy/gpuwhy/sampler/kube"
 )
 
@@ -53,8 +53,8 @@ type Options struct {
 	Version string
 	Node    string // the program's name, if it shows several nodes
 
-	server.Address // the base path begins and ends with a slash
-	MaxViewers     int
+	serve.Address // the base path begins and ends with a slash
+	MaxViewers    int
 
 	Interval time.Duration
 	// IdleInterval is the time between readings while nobody is looking; 0: always Interval.
@@ -65,7 +65,7 @@ type Options struct {
 	AlertUtilization float64  // the threshold of the default rule high_gpu_usage_alert, in percent
 	MetricsFamilies  []string // empty for all
 	// Installation is the installation of StateDir; nil without one.
-	Installation *keep.Installed
+	Installation *state.Installed
 	StateDir     string // the folder for state that survives a restart; empty for none
 	// Helpers returns what the program's helper processes cost now; nil: it has none.
 	Helpers  func() []metrics.Helper
@@ -99,20 +99,20 @@ type App struct {
 	log       *slog.Logger
 	monitor   contract.Monitor // without the threshold of alerts
 	notifier  *notify.Notifier
-	keeper    *keep.Keeper
-	hues      web.Hues
+	keeper    *state.Keeper
+	hues      now.Hues
 	recorded  chan struct{}    // closed when the recorder has written its last
 	recorder  *record.Recorder // of the past; nil where none is kept, as are past and sizes
-	past      *past.Past
-	sizes     *past.Sizes
-	foresight *foresight.Foresight          // nil if no past is kept
+	past      *history.Past
+	sizes     *history.Sizes
+	forecast  *outlook.Forecaster           // nil if no past is kept
 	standing  map[string]func() []hub.Event // one by alert ID; announceAlerts alone uses it
 	stand     []func() []hub.Event          // the same, the worst first; used while no alert of this program changes
 	told      time.Duration                 // when that of other programs was announced last, as elapsed time; reported alone uses it
 	live      *live.Feed
 	pusher    *export.Pusher     // nil where series are sent nowhere
 	collector *deliver.Collector // of the past of others; nil where it is not written here
-	routes    *server.Server
+	routes    *serve.Server
 	server    *http.Server
 
 	asked atomic.Int64 // when somebody asked last, as time that has elapsed; 0: nobody has
@@ -129,7 +129,7 @@ var errEnding = errors.New("gpuwhy is shutting down")
 // New wires everything and starts nothing. Each input is a node; there is at least one, or a fleet. The error
 // says which option is wrong. After an error, the inputs are closed.
 func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
-	a := &App{opt: opt, log: log, several: opt.several(inputs), Recent: recent.New(), keeper: keep.New()}
+	a := &App{opt: opt, log: log, several: opt.several(inputs), Recent: recent.New(), keeper: state.New()}
 	a.monitor = monitorOf(inputs, opt.Node, a.several)
 	a.monitor.Version, a.monitor.Interval, a.monitor.Idle, a.monitor.Started = opt.Version, opt.Interval, opt.IdleInterval, opt.Clock.Now().UTC()
 	a.encoders, a.ending, a.recorded = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{}), make(chan struct{})
@@ -174,7 +174,7 @@ func (a *App) wireKeeper() {
 		return
 	}
 	k.Node = a.local.only()
-	var files Files = keep.Folder(a.opt.StateDir)
+	var files Files = state.Folder(a.opt.StateDir)
 	if a.opt.Files != nil {
 		files = a.opt.Files
 	}
@@ -183,19 +183,19 @@ func (a *App) wireKeeper() {
 		k.Shelf = &shelf{a.opt.History.Store, files, a.opt.Installation, a.monitor.Node}
 	}
 	a.notifier.Flush, a.stage.Floors.Learned = k.Flush, k.Soon
-	k.Documents = []keep.Document{
-		keep.Of("notifications", "messages waiting to be sent", keep.Promptly, a.notifier),
-		keep.Of("alerts", "alerts and silences", keep.Promptly, a.Alerts),
-		keep.Of("floors", "what devices draw at rest", keep.Promptly, a.stage.Floors),
-		keep.Of("baselines", "how devices behave at work and after it", keep.Regularly, a.stage.History),
-		keep.Of("recent", "the last minutes", keep.AtEnd, a.Recent),
-		keep.Of("hues", "the colors of people", keep.Regularly, &a.hues),
+	k.Documents = []state.Document{
+		state.Of("notifications", "messages waiting to be sent", state.Promptly, a.notifier),
+		state.Of("alerts", "alerts and silences", state.Promptly, a.Alerts),
+		state.Of("floors", "what devices draw at rest", state.Promptly, a.stage.Floors),
+		state.Of("baselines", "how devices behave at work and after it", state.Regularly, a.stage.History),
+		state.Of("recent", "the last minutes", state.AtEnd, a.Recent),
+		state.Of("hues", "the colors of people", state.Regularly, &a.hues),
 	}
 	for i := range k.Documents {
 		k.Documents[i].KnowsNames = k.Documents[i].Name == "alerts"
 	}
-	if a.foresight != nil {
-		k.Documents = append(k.Documents, keep.Of("cooldowns", "forecasts of cool-downs", keep.Regularly, a.foresight))
+	if a.forecast != nil {
+		k.Documents = append(k.Documents, state.Of("cooldowns", "forecasts of cool-downs", state.Regularly, a.forecast))
 	}
 }
 
@@ -244,7 +244,7 @@ func (a *App) newNode(in *Inputs) *node {
 // page returns the message that brings a page up to date.
 func (a *App) page(address string, to auth.Sight, have string, changes uint64) (text []byte, version string, of uint64, err error) {
 	f, err := a.live.Frame(context.Background(), address, to, have, changes)
-	if errors.Is(err, server.ErrNotLive) {
+	if errors.Is(err, serve.ErrNotLive) {
 		err = hub.ErrNoPage
 	}
 	return f.Message, f.Version, f.Changes, err
@@ -320,8 +320,8 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		})
 		start(a.writeAnew)
 		start(a.sizes.Run)
-		start(func(ctx context.Context) { a.each(ctx, own(a.foresight.Observe)) })
-		start(a.foresight.Run)
+		start(func(ctx context.Context) { a.each(ctx, own(a.forecast.Observe)) })
+		start(a.forecast.Run)
 	}
 	a.runFleet(ctx, g)
 	if a.pusher != nil {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
@@ -24,7 +24,7 @@ func newApp(t *testing.T, stateDir string) *App {
 		t.Fatal(err)
 	}
 	source := nodes[0]
-	opt := Options{Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: stateDir}
+	opt := Options{Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: stateDir}
 	in := &Inputs{Node: "box", Origin: "auto", Sources: []sampler.Source{source}}
 	a, err := New(opt, []*Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
@@ -68,7 +68,7 @@ func TestNotificationsAreKeptBeforeAlerts(t *testing.T) {
 	for i := range a.keeper.Documents {
 		d := &a.keeper.Documents[i]
 		d.Kept = func() any {
-			if held != (d.When == keep.Promptly) {
+			if held != (d.When == state.Promptly) {
 				t.Errorf("%s: alerts are held: %v", d.Name, held)
 			}
 			if held {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 	"github.com/gpuwhy/gpuwhy/sampler"
@@ -112,7 +112,7 @@ func startTimed(t *testing.T, c *testClock, dir string) *timed {
 	p := &timed{t: t, clock: c, card: &busyCard{clock: c}}
 	in := &Inputs{Node: "box", Origin: "auto", Sources: []sampler.Source{p.card}}
 	opt := Options{
-		Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Interval: 250 * time.Millisecond, Deadline: time.Second,
+		Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Interval: 250 * time.Millisecond, Deadline: time.Second,
 		MaxViewers: 1, AlertUtilization: 99.5, AlertRules: rules, StateDir: dir, Clock: clock.Of(c.now, c.elapsed),
 	}
 	var err error

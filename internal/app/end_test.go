@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // slowServer is a fleet's server that takes that long to close.
@@ -31,7 +31,7 @@ func TestTheEndIsBounded(t *testing.T) {
 		} {
 			a := &App{
 				opt:    Options{Fleet: &Fleet{Server: slowServer(tt.takes)}},
-				keeper: &keep.Keeper{Hold: func(f func()) { f() }, Log: slog.New(slog.DiscardHandler)},
+				keeper: &state.Keeper{Hold: func(f func()) { f() }, Log: slog.New(slog.DiscardHandler)},
 			}
 			begun := time.Now()
 			err := a.closeWithin(tt.left)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
@@ -26,7 +26,7 @@ func TestARemovedNodeVanishes(t *testing.T) {
 	for _, m := range machines {
 		inputs = append(inputs, &Inputs{Node: m.Node(), Origin: "simulate:fleet:16", Sources: []sampler.Source{m}})
 	}
-	opt := Options{Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Node: "hub", Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, AlertUtilization: 50}
+	opt := Options{Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Node: "hub", Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, AlertUtilization: 50}
 	a, err := New(opt, inputs, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
@@ -19,7 +19,7 @@ import (
 // A device's draw at rest is stored as soon as it is learned, so that a program that is then killed has it at its next start.
 func TestAFloorIsKeptWhenItIsLearned(t *testing.T) {
 	dir := t.TempDir()
-	opt := Options{Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: dir}
+	opt := Options{Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: dir}
 	nodes, err := sim.Nodes("rtx-4090", time.Now)
 	if err != nil {
 		t.Fatal(err)

@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/fleet/deliver"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
-	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/record"
+	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/record"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // History is where the past is kept, and for how long. The App closes the store.
@@ -29,7 +29,7 @@ type History struct {
 	Place string
 	Price float64 // of a kilowatt-hour of electricity; 0: not known
 	// Permits says what part of the past may be shown now.
-	Permits past.Permits
+	Permits history.Permits
 	// Outbox delivers what is written to a fleet; nil if nothing is delivered.
 	Outbox *deliver.Outbox
 	// ReadOnly says that other programs write the past.
@@ -40,7 +40,7 @@ type History struct {
 
 // Files accesses small files of one folder.
 type Files interface {
-	keep.Shelf
+	state.Shelf
 	// Remove removes a file, if there is one.
 	Remove(name string) error
 }
@@ -50,8 +50,8 @@ type Files interface {
 type shelf struct {
 	store store.Store
 	files Files
-	of    *keep.Installed // several programs may share a store; nil: it is unknown which program this is
-	node  string          // the program's name: earlier versions kept documents under it
+	of    *state.Installed // several programs may share a store; nil: it is unknown which program this is
+	node  string           // the program's name: earlier versions kept documents under it
 }
 
 // names returns a document's name in the store, followed by names that it may have had before.
@@ -82,7 +82,7 @@ func (s *shelf) Read(name string) ([]byte, error) {
 	text, err := regular.InTime(func() ([]byte, error) { return s.document(name) })
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", keep.ErrNotNow, err)
+		return nil, fmt.Errorf("%w: %w", state.ErrNotNow, err)
 	case text == nil:
 		return s.files.Read(name)
 	}
@@ -113,18 +113,18 @@ func (a *App) wireForesight() {
 	if h == nil {
 		return
 	}
-	a.past = &past.Past{
+	a.past = &history.Past{
 		Store: h.Permits.Store(h.Store), Permits: h.Permits, Keeps: h.Retention, Now: a.opt.Clock.Now, Interval: a.opt.longest(), Seldom: a.opt.IdleInterval,
 	}
-	a.sizes = &past.Sizes{Past: a.past, Interval: a.opt.Interval}
+	a.sizes = &history.Sizes{Past: a.past, Interval: a.opt.Interval}
 	if h.ReadOnly { // the program that reads a node makes its forecasts
 		return
 	}
-	a.foresight = foresight.New(foresight.Config{
+	a.forecast = outlook.New(outlook.Config{
 		Past: a.past, Newest: a.Hub.Newest, Interval: a.opt.Interval, Price: h.Price, Log: a.log.With("part", "forecast"),
 		Zone: time.Local, //nolint:gosmopolitan // people's own hours are meant
 	})
-	a.stage.Foresee = a.foresight.Foresee
+	a.stage.Foresee = a.forecast.Foresee
 }
 
 // wireHistory makes the recorder of the past.
@@ -178,7 +178,7 @@ func (a *App) remember(c *alert.Change) {
 	a.recorder.AddEvent(store.Event{
 		ID:   fmt.Sprintf("alert %s %s %d", of.ID, c.News, now.UnixMilli()),
 		Key:  store.Key{Node: of.Device.Node, UUID: of.Device.UUID},
-		Time: now, Kind: "alert_" + string(c.News), Severity: string(of.Severity), Text: past.Earlier(of.Message),
+		Time: now, Kind: "alert_" + string(c.News), Severity: string(of.Severity), Text: history.Earlier(of.Message),
 	})
 }
 

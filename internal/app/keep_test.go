@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/alert"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
@@ -29,7 +29,7 @@ func TestOldFilesAreRead(t *testing.T) {
 		}
 		source := nodes[0]
 		var log bytes.Buffer
-		opt := Options{Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: dir,
+		opt := Options{Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: dir,
 			AlertRules: "testdata/state/rules.yaml",
 		}
 		a, err := New(opt, []*Inputs{{Node: "box", Origin: "simulate:rtx-4090", Sources: []sampler.Source{source}}}, slog.New(slog.NewTextHandler(&log, nil)))

@@ -22,7 +22,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
@@ -257,7 +257,7 @@ func TestForeignHostsAndOriginsAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := run(t, Options{Address: server.Address{AllowHosts: []string{"gpu.example.org"}, AllowOrigins: origins}})
+	p := run(t, Options{Address: serve.Address{AllowHosts: []string{"gpu.example.org"}, AllowOrigins: origins}})
 	for host, ok := range map[string]bool{"evil.example": false, "gpu.example.org": true, "localhost:8003": true, "127.0.0.1": true} {
 		if status, text := p.ask(http.MethodGet, "api/gpu/summary", "", http.Header{"Host": {host}}); (status == http.StatusOK) != ok {
 			t.Errorf("Host %s: %d\n%s", host, status, text)

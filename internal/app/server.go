@@ -6,12 +6,12 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
-	"github.com/gpuwhy/gpuwhy/internal/server"
-	"github.com/gpuwhy/gpuwhy/internal/store"
-	"github.com/gpuwhy/gpuwhy/internal/web"
+	"github.com/gpuwhy/gpuwhy/internal/now"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
@@ -31,7 +31,7 @@ func (a *App) wireServer() error {
 		return err
 	}
 	a.wireExport(exporter)
-	cfg := server.Config{
+	cfg := serve.Config{
 		Monitor:  a.current(),
 		Newest:   a.Hub.Newest,
 		Latest:   a.Hub.Latest,
@@ -59,13 +59,13 @@ func (a *App) wireServer() error {
 	if a.opt.History != nil {
 		cfg.Price = a.opt.History.Price
 	}
-	if a.foresight != nil {
-		cfg.Forecast = func(p insight.Part) *foresight.Outlook {
-			return a.foresight.Of(store.Key{Node: p.Device.Node, UUID: p.Device.UUID})
+	if a.forecast != nil {
+		cfg.Forecast = func(p insight.Part) *outlook.Outlook {
+			return a.forecast.Of(store.Key{Node: p.Device.Node, UUID: p.Device.UUID})
 		}
 	}
-	web.New(&cfg, &a.hues, a.current, a.notifier.Status)
-	s, err := server.New(cfg)
+	now.New(&cfg, &a.hues, a.current, a.notifier.Status)
+	s, err := serve.New(cfg)
 	if err != nil {
 		return err
 	}

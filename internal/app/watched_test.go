@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/clock"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
@@ -20,7 +20,7 @@ func TestReadsSeldomUntilSomebodyAsks(t *testing.T) {
 		c := newClock()
 		in := &Inputs{Node: "box", Origin: "auto", Sources: []sampler.Source{&busyCard{clock: c}}}
 		a, err := New(Options{
-			Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/gpus/"}, Interval: 5 * time.Second, IdleInterval: time.Minute,
+			Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/gpus/"}, Interval: 5 * time.Second, IdleInterval: time.Minute,
 			Deadline: time.Second, MaxViewers: 1, AlertUtilization: 99.5, Clock: clock.Of(c.now, c.elapsed),
 		}, []*Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil)))
 		if err != nil {

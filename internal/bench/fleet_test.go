@@ -23,7 +23,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
@@ -89,12 +89,12 @@ func newFleet(tb testing.TB, nodes int) *fleet {
 	f.addr = listener.Addr().String()
 	log := slog.New(slog.DiscardHandler)
 	f.App, err = app.New(app.Options{
-		Address: server.Address{Listen: f.addr, BasePath: "/"}, Node: "hub", Interval: fleetInterval, Deadline: time.Second, MaxViewers: maxViewers,
+		Address: serve.Address{Listen: f.addr, BasePath: "/"}, Node: "hub", Interval: fleetInterval, Deadline: time.Second, MaxViewers: maxViewers,
 	}, inputs, log)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	serving := server.HTTPServer(f.Handler(), log)
+	serving := serve.HTTPServer(f.Handler(), log)
 	var done sync.WaitGroup
 	done.Go(func() { _ = serving.Serve(listener) }) // it is closed
 	tb.Cleanup(func() {

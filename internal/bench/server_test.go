@@ -34,7 +34,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
@@ -108,10 +108,10 @@ func runServer(kind string, size int) error {
 	})
 }
 
-// serve runs a handler in the background, as gpuwhy's own server does.
-func serve(l net.Listener, handler http.Handler) {
+// startServing runs a handler in the background, as gpuwhy's own server does.
+func startServing(l net.Listener, handler http.Handler) {
 	go func() {
-		panic(server.HTTPServer(handler, slog.New(slog.DiscardHandler)).Serve(l)) // it ends with the process
+		panic(serve.HTTPServer(handler, slog.New(slog.DiscardHandler)).Serve(l)) // it ends with the process
 	}()
 }
 
@@ -274,7 +274,7 @@ func header(size int) []byte {
 func serveNaive(l net.Listener) publisher {
 	var mu sync.Mutex
 	viewers := map[*websocket.Conn]struct{}{}
-	serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	startServing(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock() // who has the answer gets what is published
 		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
 		if err == nil {
@@ -321,7 +321,7 @@ func serveHub(l net.Listener, pingEvery, writeTimeout time.Duration) publisher {
 		// A viewer that the hub counts only after a message is published gets it with its status.
 		Status: func(_ *insight.Fleet, encoded []byte) ([]byte, error) { return encoded, nil },
 	})
-	serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	startServing(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.Serve(w, r.WithContext(auth.NewContext(r.Context(), new(auth.LocalOwner()))), "")
 	}))
 	return func(stamp int64, bytes int) error {

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/forecast"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/method"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
@@ -65,7 +65,7 @@ type FreeHour struct {
 }
 
 // NewForecasts makes it of parts of a fleet, in the time zone of now. of returns nil for a device of which nothing is forecast yet.
-func NewForecasts(m Monitor, f *insight.Fleet, parts []insight.Part, of func(insight.Part) *foresight.Outlook, now time.Time) Forecasts {
+func NewForecasts(m Monitor, f *insight.Fleet, parts []insight.Part, of func(insight.Part) *outlook.Outlook, now time.Time) Forecasts {
 	out := Forecasts{TimeZone: NewPastSpan(now, now, nil).TimeZone}
 	out.Timestamp, _ = m.head(f)
 	out.GPUs = listOf(parts, func(p *insight.Part) GPUForecast {
@@ -89,15 +89,15 @@ func NewForecasts(m Monitor, f *insight.Fleet, parts []insight.Part, of func(ins
 	return out
 }
 
-var units = map[forecast.Kind][2]string{
-	forecast.KindMemoryFull:   {"s", "MiB"},
-	forecast.KindLimitReached: {"s", "°C"},
-	forecast.KindQuiet:        {"s", "s"},
-	forecast.KindEnergy:       {"kWh", "kWh"},
+var units = map[method.Kind][2]string{
+	method.KindMemoryFull:   {"s", "MiB"},
+	method.KindLimitReached: {"s", "°C"},
+	method.KindQuiet:        {"s", "s"},
+	method.KindEnergy:       {"kWh", "kWh"},
 }
 
 // newForecast makes it of what is told of the device now: what was forecast a while ago may be over.
-func newForecast(f *forecast.Forecast, p *insight.Part) Forecast {
+func newForecast(f *method.Forecast, p *insight.Part) Forecast {
 	out := Forecast{
 		Kind: string(f.Kind), Shown: f.Shown, Reason: string(f.Why), Method: f.Method, At: optionalTime(f.At), Unit: units[f.Kind][0],
 		ErrorUnit: units[f.Kind][1], Trials: f.Error.Trials, AsNow: newNaive(&f.AsNow), Yesterday: newNaive(&f.Yesterday),
@@ -108,7 +108,7 @@ func newForecast(f *forecast.Forecast, p *insight.Part) Forecast {
 		}
 	}
 	if f.Shown && out.Text == "" {
-		out.Shown, out.Reason = false, string(foresight.Over)
+		out.Shown, out.Reason = false, string(outlook.Over)
 	}
 	if out.Shown {
 		out.Value, out.Low, out.High = thousandths(f.Value), thousandths(f.Low), thousandths(f.High)
@@ -122,16 +122,16 @@ func newForecast(f *forecast.Forecast, p *insight.Part) Forecast {
 	return out
 }
 
-func newNaive(n *forecast.Naive) Naive {
+func newNaive(n *method.Naive) Naive {
 	if n.Trials == 0 {
 		return Naive{}
 	}
 	return Naive{n.Trials, thousandths(n.MAE), thousandths(n.Method)}
 }
 
-func newFreeHour(i int, h *forecast.Hour) FreeHour {
+func newFreeHour(i int, h *method.Hour) FreeHour {
 	weekdays := [...]string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
-	return FreeHour{weekdays[i/24], i % 24, h.P, h.Low, h.High, h.Weeks, foresight.Usually(h)}
+	return FreeHour{weekdays[i/24], i % 24, h.P, h.Low, h.High, h.Weeks, outlook.Usually(h)}
 }
 
 func thousandths(v float64) Float { return gpu.Of(math.Round(v*1000) / 1000) }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
 // PastSpan is the span of time that an answer is about.
@@ -78,7 +78,7 @@ type HistoryMetric struct {
 }
 
 // NewHistory makes it of series. Devices are those that the store knows.
-func NewHistory(span PastSpan, g past.Grid, columns store.Columns, devices map[store.Key]store.Device, series []past.Series) History {
+func NewHistory(span PastSpan, g history.Grid, columns store.Columns, devices map[store.Key]store.Device, series []history.Series) History {
 	out := History{
 		PastSpan: span, Step: inSeconds(g.Step), Tier: g.Tier.String(), Start: timestamp(g.From), Points: g.Len(),
 		GPUs: []HistorySeries{},
@@ -198,12 +198,12 @@ type UsageRow struct {
 }
 
 // NewPastUsage makes it. A price of 0 is none.
-func NewPastUsage(span PastSpan, by past.Grouping, price float64, devices map[store.Key]store.Device, list []past.Usage) PastUsage {
+func NewPastUsage(span PastSpan, by history.Grouping, price float64, devices map[store.Key]store.Device, list []history.Usage) PastUsage {
 	out := PastUsage{PastSpan: span, By: string(by)}
 	if price > 0 {
 		out.Price = gpu.Of(price)
 	}
-	out.Rows = listOf(list, func(u *past.Usage) UsageRow {
+	out.Rows = listOf(list, func(u *history.Usage) UsageRow {
 		row := UsageRow{
 			Name: u.Name, User: u.User, Sessions: u.Sessions, Devices: u.Devices, Held: inHours(u.Held), Busy: inHours(u.Busy),
 			Idle: inHours(u.Held - u.Busy), SMHours: fine(u.SMSeconds, 1.0/3600), KWh: fine(u.KWh(), 1),
@@ -212,10 +212,10 @@ func NewPastUsage(span PastSpan, by past.Grouping, price float64, devices map[st
 		if price > 0 {
 			row.Cost = fine(u.KWh(), price)
 		}
-		if by == past.ByCluster {
+		if by == history.ByCluster {
 			row.Name = cmp.Or(row.Name, LocalCluster)
 		}
-		if d, known := devices[u.Key]; known && by == past.ByGPU {
+		if d, known := devices[u.Key]; known && by == history.ByGPU {
 			row.Name, row.GPU = d.Name, new(pastGPU(&d))
 		}
 		return row
@@ -273,19 +273,19 @@ type PastCause struct {
 
 // NewPastWhy makes it, without the first chapters and causes. Of the causes those are given already that are listed, and one more where there
 // are more.
-func NewPastWhy(span PastSpan, s *past.Story, causes []store.Cause, first int, devices map[store.Key]store.Device) PastWhy {
+func NewPastWhy(span PastSpan, s *history.Story, causes []store.Cause, first int, devices map[store.Key]store.Device) PastWhy {
 	chapters := s.Chapters[min(first, len(s.Chapters)):]
 	out := PastWhy{PastSpan: span, Sentence: s.Sentence}
 	if max(len(chapters), len(causes)) > MostCauses {
 		out.Next = new(first + MostCauses)
 	}
-	out.Chapters = listOf(chapters[:min(len(chapters), MostCauses)], func(c *past.Chapter) PastChapter { return NewPastChapter(s, c, devices) })
+	out.Chapters = listOf(chapters[:min(len(chapters), MostCauses)], func(c *history.Chapter) PastChapter { return NewPastChapter(s, c, devices) })
 	out.Causes = listOf(causes[:min(len(causes), MostCauses)], func(c *store.Cause) PastCause { return NewPastCause(c, devices) })
 	return out
 }
 
 // NewPastChapter makes it of a chapter of a story.
-func NewPastChapter(s *past.Story, c *past.Chapter, devices map[store.Key]store.Device) PastChapter {
+func NewPastChapter(s *history.Story, c *history.Chapter, devices map[store.Key]store.Device) PastChapter {
 	d := devices[c.Key]
 	return PastChapter{
 		PastGPU: pastGPU(&d), From: timestamp(c.From), To: timestamp(c.To), Kind: c.Kind, Who: c.Who, Others: c.Others,
@@ -451,10 +451,10 @@ type PastSizeKind struct {
 }
 
 // NewPastSize makes it.
-func NewPastSize(f *past.Footprint) PastSize {
+func NewPastSize(f *history.Footprint) PastSize {
 	return PastSize{
 		Measured: timestamp(f.At), Bytes: f.Bytes, Full: f.Full, How: f.How,
-		Kinds: listOf(f.Kinds, func(k *past.Kept) PastSizeKind {
+		Kinds: listOf(f.Kinds, func(k *history.Kept) PastSizeKind {
 			out := PastSizeKind{
 				Kind: k.Name, Rows: k.Rows, Bytes: k.Bytes, Oldest: optionalTime(k.Oldest), Newest: optionalTime(k.Newest),
 			}

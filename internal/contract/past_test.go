@@ -9,12 +9,12 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/forecast"
-	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/method"
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/past"
-	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
@@ -38,23 +38,23 @@ type pastAnswers struct {
 func forecasts() contract.Forecasts {
 	m := insight.Of(fixture.Workstation())
 	now := m.Snapshot.Time
-	o := &foresight.Outlook{
+	o := &outlook.Outlook{
 		At: now.Add(-20 * time.Second),
-		MemoryFull: forecast.Forecast{
-			Kind: forecast.KindMemoryFull, Method: "robust trend", At: now.Add(-30 * time.Second), Value: 1590, Low: 1110, High: 2490, Shown: true,
-			Error: forecast.Error{MAE: 130, Scaled: 0.05, Trials: 14}, AsNow: forecast.Naive{MAE: 2600, Method: 130, Trials: 14},
+		MemoryFull: method.Forecast{
+			Kind: method.KindMemoryFull, Method: "robust trend", At: now.Add(-30 * time.Second), Value: 1590, Low: 1110, High: 2490, Shown: true,
+			Error: method.Error{MAE: 130, Scaled: 0.05, Trials: 14}, AsNow: method.Naive{MAE: 2600, Method: 130, Trials: 14},
 		},
-		LimitReached: forecast.Forecast{Kind: forecast.KindLimitReached, At: now, Why: forecast.NoGrowth},
-		Quiet:        forecast.Forecast{Kind: forecast.KindQuiet, At: now, Value: 5, High: 9, Shown: true},
-		Energy: forecast.Forecast{
-			Kind: forecast.KindEnergy, Method: "mean by hour", At: now, Why: forecast.NotBetterYesterday, Error: forecast.Error{MAE: 2, Scaled: 0.9, Trials: 20},
-			AsNow: forecast.Naive{MAE: 3, Method: 2, Trials: 20}, Yesterday: forecast.Naive{MAE: 1, Method: 2, Trials: 20},
+		LimitReached: method.Forecast{Kind: method.KindLimitReached, At: now, Why: method.NoGrowth},
+		Quiet:        method.Forecast{Kind: method.KindQuiet, At: now, Value: 5, High: 9, Shown: true},
+		Energy: method.Forecast{
+			Kind: method.KindEnergy, Method: "mean by hour", At: now, Why: method.NotBetterYesterday, Error: method.Error{MAE: 2, Scaled: 0.9, Trials: 20},
+			AsNow: method.Naive{MAE: 3, Method: 2, Trials: 20}, Yesterday: method.Naive{MAE: 1, Method: 2, Trials: 20},
 		},
-		Cost: forecast.Forecast{Kind: forecast.KindCost, Why: foresight.NoPrice}, // nothing was tried
-		Free: forecast.Usual{Forecast: forecast.Forecast{Kind: forecast.KindUsuallyFree, Method: "by hour of the week", At: now, Value: 0.95, Low: 0.8, High: 1, Shown: true}},
+		Cost: method.Forecast{Kind: method.KindCost, Why: outlook.NoPrice}, // nothing was tried
+		Free: method.Usual{Forecast: method.Forecast{Kind: method.KindUsuallyFree, Method: "by hour of the week", At: now, Value: 0.95, Low: 0.8, High: 1, Shown: true}},
 	}
 	for i := range 24 {
-		o.Free.Hours[i] = forecast.Hour{Weeks: 9, P: 0.95, Low: 0.8, High: 1, EnoughPast: true}
+		o.Free.Hours[i] = method.Hour{Weeks: 9, P: 0.95, Low: 0.8, High: 1, EnoughPast: true}
 	}
 	m.Answer.Devices[0].Next = []explain.Prospect{
 		{Kind: "memory_full", Short: "memory full in about 26 min", Sentence: "The memory of GPU 0 is full in about 26 min (18 min to 41 min).", Left: gpu.Of(1560 * time.Second)},
@@ -62,7 +62,7 @@ func forecasts() contract.Forecasts {
 	}
 	f := m.Alone()
 	parts := slices.Collect(f.Parts())
-	of := func(p insight.Part) *foresight.Outlook {
+	of := func(p insight.Part) *outlook.Outlook {
 		if p.Device.Index == 0 {
 			return o
 		}
@@ -90,26 +90,26 @@ func TestPast(t *testing.T) {
 	s.Key, s.PID, s.Started = d.Key(), 4242, s.From.Add(-3*time.Second)
 	bare := store.Session{From: from, To: to, Outcome: store.Open}
 	bare.Key, bare.PID = d.Key(), 7
-	usage := []past.Usage{{
+	usage := []history.Usage{{
 		Name: "mchen", Sessions: 3, Devices: 1, Held: 4 * time.Hour, Busy: 3 * time.Hour, SMSeconds: gpu.Of(10000.0), Joules: gpu.Of(4.32e6), JoulesKnown: 1,
 		PeakMemory: gpu.Of[gpu.Bytes](20 << 30),
 	}, {Sessions: 1, Devices: 1, Held: time.Minute}}
 	gaps := make([]store.Value, 4)
 	gaps[1], gaps[2] = value, value
-	grid := past.Grid{From: from, To: to, Step: 2 * time.Hour, Tier: store.Quarter}
-	story := past.Story{
+	grid := history.Grid{From: from, To: to, Step: 2 * time.Hour, Tier: store.Quarter}
+	story := history.Story{
 		From: from, To: to, Sentence: "Between 02:10 and 05:40 train.py of mchen ran GPU 0 at 96 %, then it cooled for 4 min.",
-		Chapters: []past.Chapter{{
+		Chapters: []history.Chapter{{
 			Key: d.Key(), From: s.From, To: s.To, Kind: string(explain.Work), Who: "train.py of mchen", Utilization: gpu.Of[gpu.Percent](96),
 			Cooled: 4 * time.Minute,
 		}},
-		Names: past.Names(devices),
+		Names: history.Names(devices),
 		Causes: []store.Cause{
 			{Key: d.Key(), ID: "work:GPU-3a", From: s.From, To: s.To, Kind: "work", Sentence: "GPU 0 works.", Confidence: 0.95},
 			{Key: store.Key{Node: d.Node}, ID: "no_fans", From: from, To: to, Open: true, Kind: "no_fans", Sentence: "No fan can be read.", Confidence: 0.95},
 		},
 	}
-	span := contract.NewPastSpan(from, to, past.Kinds(devices, store.Query{From: from, To: to}))
+	span := contract.NewPastSpan(from, to, history.Kinds(devices, store.Query{From: from, To: to}))
 	row := store.Row{Key: d.Key(), Tier: store.Minute, Time: from, Readings: 12, State: gpu.StateOK, Values: make([]store.Value, len(store.DeviceColumns))}
 	row.Values[power] = value
 	single := row
@@ -119,17 +119,17 @@ func TestPast(t *testing.T) {
 	readings := []contract.PastReading{
 		contract.NewPastReading(&row, &d, store.DeviceColumns, columns, true), contract.NewPastReading(&single, &d, store.DeviceColumns, columns, false),
 	}
-	footprint := past.Footprint{At: to, Bytes: 4 << 20, Full: 331 << 20, How: "Computed for 9 GPUs and machines with a reading each 5s.", Kinds: []past.Kept{
+	footprint := history.Footprint{At: to, Bytes: 4 << 20, Full: 331 << 20, How: "Computed for 9 GPUs and machines with a reading each 5s.", Kinds: []history.Kept{
 		{TableSize: store.TableSize{Name: "raw", Rows: 12345, Bytes: 1851750, Oldest: from, Newest: to}, For: 48 * time.Hour, FullRows: 311040, FullBytes: 46656000},
 		{TableSize: store.TableSize{Name: "events"}},
 	}}
 	golden(t, "past", pastAnswers{
-		History: contract.NewHistory(span, grid, store.DeviceColumns[power:power+1], devices, []past.Series{{Key: d.Key(), Values: [][]store.Value{gaps}}}),
+		History: contract.NewHistory(span, grid, store.DeviceColumns[power:power+1], devices, []history.Series{{Key: d.Key(), Values: [][]store.Value{gaps}}}),
 		Sessions: contract.PastSessions{PastSpan: span, Sessions: []contract.PastSession{
 			contract.NewPastSession(&s, &d), contract.NewPastSession(&bare, &d),
 		}},
-		Usage:    contract.NewPastUsage(span, past.ByUser, 0.3, devices, usage),
-		ByGPU:    contract.NewPastUsage(span, past.ByGPU, 0, devices, []past.Usage{{Key: d.Key(), Name: "workstation/GPU-3a", Sessions: 3, Devices: 1}}),
+		Usage:    contract.NewPastUsage(span, history.ByUser, 0.3, devices, usage),
+		ByGPU:    contract.NewPastUsage(span, history.ByGPU, 0, devices, []history.Usage{{Key: d.Key(), Name: "workstation/GPU-3a", Sessions: 3, Devices: 1}}),
 		Why:      contract.NewPastWhy(span, &story, story.Causes, 0, devices),
 		Readings: contract.PastReadings{PastSpan: span, Tier: "1m", Readings: readings},
 		Causes:   contract.PastCauses{PastSpan: span, Causes: contract.NewPastWhy(span, &story, story.Causes, 0, devices).Causes},
@@ -155,7 +155,7 @@ func TestPast(t *testing.T) {
 	if got := contract.NewPastSession(&bare, &d).CSV(); len(got) != len(contract.SessionColumns) || got[18] != "" {
 		t.Errorf("as CSV: %q", got)
 	}
-	if got := contract.NewPastUsage(span, past.ByUser, 0, devices, usage).Rows[0].CSV([]gpu.Kind{gpu.Live, gpu.Simulated}); len(got) != len(contract.UsageColumns) || got[13] != "live simulated" {
+	if got := contract.NewPastUsage(span, history.ByUser, 0, devices, usage).Rows[0].CSV([]gpu.Kind{gpu.Live, gpu.Simulated}); len(got) != len(contract.UsageColumns) || got[13] != "live simulated" {
 		t.Errorf("as CSV: %q", got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/amd"
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
@@ -55,7 +55,7 @@ func (m *machine) start(dir string, every time.Duration) (*program, error) {
 		in.Sources = []sampler.Source{cardless{}}
 	}
 	a, err := app.New(app.Options{
-		Version: "story", Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/"}, MaxViewers: 1,
+		Version: "story", Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, MaxViewers: 1,
 		Interval: every, Deadline: 2 * time.Second, AlertUtilization: 50, StateDir: dir, Clock: m.clock.clock(),
 	}, []*app.Inputs{in}, log)
 	if err != nil {

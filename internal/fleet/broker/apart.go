@@ -17,7 +17,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/helper"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // Name is the name of the helper process that runs the server; see [helper.Run].
@@ -385,7 +385,7 @@ func (a *apart) Close() error {
 
 // Serve runs the server in a helper.
 func Serve(t *helper.Task, free func(dir string) (uint64, error)) {
-	keep.OnBehalfOf(t.Owner)
+	state.OnBehalfOf(t.Owner)
 	told, err := t.Accept()
 	if err != nil {
 		return

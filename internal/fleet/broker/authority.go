@@ -28,8 +28,8 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // Dir is the folder, below a state directory, in which a fleet's server and authority keep their files.
@@ -272,7 +272,7 @@ func (a *Authority) change(do func(*document) error) (err error) {
 
 func (a *Authority) lock() (release func() error, err error) {
 	for end := time.Now().Add(lockPatience); ; time.Sleep(20 * time.Millisecond) {
-		release, holder, err := keep.LockFile(filepath.Join(a.dir, lockFile))
+		release, holder, err := state.LockFile(filepath.Join(a.dir, lockFile))
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("the fleet's keys: %w", err)

@@ -30,8 +30,8 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 const (
@@ -99,7 +99,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	if b.authority, err = OpenAuthority(cfg.Dir); err != nil {
 		return nil, err
 	}
-	release, holder, err := keep.LockFile(filepath.Join(cfg.Dir, "server.lock"))
+	release, holder, err := state.LockFile(filepath.Join(cfg.Dir, "server.lock"))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the fleet's server: %w", err)

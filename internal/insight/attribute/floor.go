@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 const (
@@ -97,7 +97,7 @@ type Floors struct {
 	Learned func()
 
 	mu      sync.Mutex
-	devices map[keep.Device]Floor
+	devices map[state.Device]Floor
 }
 
 // Note learns from a snapshot, and returns a copy of it in which devices have
@@ -108,11 +108,11 @@ func (f *Floors) Note(s *gpu.Snapshot) *gpu.Snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.devices == nil {
-		f.devices = map[keep.Device]Floor{}
+		f.devices = map[state.Device]Floor{}
 	}
 	for i := range out.Devices {
 		d := &out.Devices[i]
-		k := keep.DeviceOf(d)
+		k := state.DeviceOf(d)
 		floor := f.devices[k]
 		if d.State == gpu.StateOK {
 			if floor.breaks != s.Breaks {
@@ -144,7 +144,7 @@ type Kept struct {
 }
 
 type keptFloor struct {
-	keep.Learned
+	state.Learned
 	Watts gpu.Watts `json:"watts"`
 }
 
@@ -155,20 +155,20 @@ func (f *Floors) Kept() Kept {
 	var out Kept
 	for k, floor := range f.devices {
 		if watts, known := floor.Watts.Get(); known {
-			out.Floors = append(out.Floors, keptFloor{keep.Learned{Device: k, Seen: floor.seen}, watts})
+			out.Floors = append(out.Floors, keptFloor{state.Learned{Device: k, Seen: floor.seen}, watts})
 		}
 	}
-	out.Floors = keep.Newest(out.Floors)
+	out.Floors = state.Newest(out.Floors)
 	return out
 }
 
 // Restore takes the floors of devices that have none yet.
 func (f *Floors) Restore(kept Kept, now time.Time) error {
-	fresh, err := keep.Fresh(kept.Floors, now, func(k *keptFloor) bool { return k.Watts >= leastWatts && k.Watts <= mostWatts })
+	fresh, err := state.Fresh(kept.Floors, now, func(k *keptFloor) bool { return k.Watts >= leastWatts && k.Watts <= mostWatts })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.devices == nil {
-		f.devices = map[keep.Device]Floor{}
+		f.devices = map[state.Device]Floor{}
 	}
 	for _, k := range fresh {
 		if floor := f.devices[k.Device]; !floor.Watts.Present() {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // atRest lets floors see a device draw so much, for half a minute after noon.
@@ -29,7 +29,7 @@ func floorOf(f *attribute.Floors, source string) gpu.Reading[gpu.Watts] {
 
 // restore takes in what a file has.
 func restore(f *attribute.Floors, text []byte, now time.Time) error {
-	return keep.Of("floors", "floors", keep.Regularly, f).Restore(text, now)
+	return state.Of("floors", "floors", state.Regularly, f).Restore(text, now)
 }
 
 func kept(t *testing.T, f *attribute.Floors) []byte {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // A baseline is what was learned of a device, also in earlier runs.
@@ -119,7 +119,7 @@ type Kept struct {
 }
 
 type keptDevice struct {
-	keep.Learned
+	state.Learned
 	baseline
 }
 
@@ -129,14 +129,14 @@ func (h *History) Kept() Kept {
 	defer h.mu.Unlock()
 	all := make([]keptDevice, 0, len(h.devices))
 	for k, m := range h.devices {
-		all = append(all, keptDevice{keep.Learned{Device: k, Seen: m.seen}, m.copied().baseline})
+		all = append(all, keptDevice{state.Learned{Device: k, Seen: m.seen}, m.copied().baseline})
 	}
-	return Kept{keep.Newest(all)}
+	return Kept{state.Newest(all)}
 }
 
 // Restore takes what was learned in an earlier run, in place of what this one has learned by now.
 func (h *History) Restore(kept Kept, now time.Time) error {
-	fresh, err := keep.Fresh(kept.Devices, now, (*keptDevice).plausible)
+	fresh, err := state.Fresh(kept.Devices, now, (*keptDevice).plausible)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, d := range fresh {

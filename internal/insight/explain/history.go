@@ -5,21 +5,21 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // A History remembers what the rules need of each device's past: some kilobytes a device. Its methods
 // may be called by several goroutines.
 type History struct {
 	mu       sync.Mutex
-	devices  map[keep.Device]*memory
+	devices  map[state.Device]*memory
 	machines map[string]*machineMemory // by node
 	swept    time.Time                 // when those that left were looked for last
 }
 
 // NewHistory returns a history of nothing.
 func NewHistory() *History {
-	return &History{devices: map[keep.Device]*memory{}, machines: map[string]*machineMemory{}}
+	return &History{devices: map[state.Device]*memory{}, machines: map[string]*machineMemory{}}
 }
 
 // Add learns from the next snapshot of a node, and answers for it.
@@ -80,7 +80,7 @@ func (h *History) forget(now time.Time) {
 		if now.Sub(m.seen) <= time.Hour {
 			continue
 		}
-		if left++; left > keep.MaxDevices {
+		if left++; left > state.MaxDevices {
 			delete(h.devices, k)
 		}
 	}
@@ -100,8 +100,8 @@ func (h *History) Beside(s *gpu.Snapshot) Answer {
 	})
 }
 
-func (d *device) key() keep.Device {
-	return keep.DeviceOf(d.Device)
+func (d *device) key() state.Device {
+	return state.DeviceOf(d.Device)
 }
 
 // Explain answers for a snapshot without a past: what only time can tell, such

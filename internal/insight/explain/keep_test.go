@@ -10,7 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // A past is what a run of the program has learned.
@@ -23,7 +23,7 @@ func newPast() past { return past{explain.NewHistory(), new(attribute.Floors)} }
 
 // restore takes in what a file has.
 func restore(h *explain.History, text string, now time.Time) error {
-	return keep.Of("baselines", "baselines", keep.Regularly, h).Restore([]byte(text), now)
+	return state.Of("baselines", "baselines", state.Regularly, h).Restore([]byte(text), now)
 }
 
 // restarted is the next run's past, with what this one kept.

@@ -3,7 +3,7 @@
 // Flaky runs the tests of packages again and again under bad conditions that they must survive: other processes keep the
 // cores busy, and the tests and their children stop for seconds at random. It lists the failures.
 //
-//	go run ./internal/testkit/flaky -runs 30 -loads 2,8 ./sampler/smi ./internal/store/...
+//	go run ./internal/testkit/flaky -runs 30 -loads 2,8 ./sampler/smi ./internal/past/store/...
 //
 // It builds each package's tests once with the flags of -build and, for the folders in -plain, the tests that match -only again without
 // them. Each run has a seed for the order of the tests and for the stops: -seed repeats both for a failed run, as far as the machine

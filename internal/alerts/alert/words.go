@@ -1,0 +1,552 @@
+package alert
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+)
+
+// This file has what people are told of alerts: edit it here. testdata/words.golden.txt has what each watch says, and is written by
+// "go test ./internal/alerts/alert -run TestWordsOfEachWatch -update".
+
+// words describe what a watch finds on a device. A watch is a condition, a counter or a level, and has the words of one of them.
+type words struct {
+	what string // what may not be reported: "its utilization"
+
+	// A condition: "is lost", in one sentence with "the driver no longer finds it"; over is what is so once the alert ends, also of a
+	// level without a subject: "is back". short is in place of both in one line.
+	is, also, short, over string
+
+	// A counter: what came, one and more, behind "had 2 ".
+	one, many string
+
+	// A level: "is 97 % busy".
+	now func(amount string) string
+	// The same of a part of the processes, in place of what and now. whose is such as " of alice named python". Both are nil where the
+	// rule looks at the whole device, or the words fit both.
+	partWhat func(whose string) string
+	part     func(amount, whose string) string
+	// subject is what has passed the threshold, "it" or "that"; empty where only the state itself just began.
+	subject string
+	line    line
+	beyond  line // in place of line where the watch is below a threshold that is itself negative or 0: a distance passed
+
+	advice func(logs string) string // what to do, a sentence; nil where the causes of the device have advice. logs: "NVRM and Xid lines"
+}
+
+// A line is a threshold: how it is passed, "rose", and which side is meant, "above 50 %".
+type line struct {
+	moves string
+	side  func(threshold string) string
+}
+
+func above(threshold string) string { return "above " + threshold }
+
+// advise is advice that is the same for all vendors.
+func advise(text string) func(string) string { return func(string) string { return text } }
+
+var wordsOf = map[Watch]words{
+	// is 97 % busy; 30 s ago it rose above 50 %
+	Utilization: {
+		what:     "its utilization",
+		now:      func(amount string) string { return "is " + amount + " busy" },
+		partWhat: func(whose string) string { return "what processes" + whose + " use" },
+		part:     func(amount, whose string) string { return "is kept " + amount + " busy by processes" + whose },
+		subject:  "it",
+		line:     line{"rose", above},
+	},
+	// is at 92 °C; 30 s ago it rose above 85 °C
+	Temperature: {
+		what:    "its temperature",
+		now:     func(amount string) string { return "is at " + amount },
+		subject: "it",
+		line:    line{"rose", above},
+	},
+	// is 3 °C below the temperature at which it slows itself down; 30 s ago it came within 5 °C of it
+	TemperatureMargin: {
+		what:    "how near it is to the temperature at which it slows itself down",
+		now:     func(amount string) string { return "is " + amount + " the temperature at which it slows itself down" }, // "3 °C below"
+		subject: "it",
+		line:    line{"came", func(threshold string) string { return "within " + threshold + " of it" }},
+		beyond: line{"rose", func(distance string) string {
+			if distance == "" {
+				return "above it"
+			}
+			return "more than " + distance + " above it"
+		}},
+	},
+	// has its memory at 98 °C; 30 s ago that rose above 95 °C
+	MemoryTemperature: {
+		what:    "the temperature of its memory",
+		now:     func(amount string) string { return "has its memory at " + amount },
+		subject: "that",
+		line:    line{"rose", above},
+	},
+	// has 97 % of its memory in use; 30 s ago that rose above 95 %
+	Memory: {
+		what:     "how much of its memory is in use",
+		now:      func(amount string) string { return "has " + amount + " of its memory in use" },
+		partWhat: func(whose string) string { return "what processes" + whose + " use" },
+		part:     func(amount, whose string) string { return "has " + amount + " of its memory held by processes" + whose },
+		subject:  "that",
+		line:     line{"rose", above},
+	},
+	// will have its memory full in about 24 min; 2 min ago that fell below 30 min
+	MemoryFullIn: {
+		what:    "how its memory grows",
+		now:     func(amount string) string { return "will have its memory full in about " + amount },
+		subject: "that",
+		line:    line{"fell", func(threshold string) string { return "below " + threshold }},
+		advice:  advise("Look whether a program loses memory: end it, or have it save its work, before it ends with an error."),
+	},
+	// draws 390 W; 30 s ago that rose above 300 W
+	Power: {
+		what:    "what it draws",
+		now:     func(amount string) string { return "draws " + amount },
+		subject: "that",
+		line:    line{"rose", above},
+	},
+	// draws 99 % of its power limit; 30 s ago that rose above 98 %
+	PowerShare: {
+		what:    "what it draws, or its power limit",
+		now:     func(amount string) string { return "draws " + amount + " of its power limit" },
+		subject: "that",
+		line:    line{"rose", above},
+	},
+	// has its fan at 97 %; 5 min ago that rose above 90 %
+	Fan: {
+		what:    "its fan speed",
+		now:     func(amount string) string { return "has its fan at " + amount },
+		subject: "that",
+		line:    line{"rose", above},
+	},
+	FanFailing: {
+		what:   "its fans",
+		is:     "has a fan that does not turn as it should",
+		over:   "has no fan now that is seen to fail",
+		advice: advise("Look whether something blocks the fan or its cable is loose, and watch the temperature."),
+	},
+	ThrottledByHeat: {
+		what:  "what holds its clocks down",
+		is:    "is held back by its heat",
+		short: "is slowed by heat",
+		over:  "is no longer held back by its heat",
+	},
+	ThrottledByPower: {
+		what:  "what holds its clocks down",
+		is:    "is held back by its power limit or power supply",
+		short: "is slowed by its power limit or power supply",
+		over:  "is no longer held back by power",
+	},
+	XID:   {what: "its driver errors", one: "driver error", many: "driver errors"},
+	Fault: {what: "what its driver writes into the kernel's log", one: "hang, reset or error", many: "hangs, resets or errors"},
+	NeedsAction: {
+		what:   "what its driver asks for",
+		is:     "needs somebody to act, its driver says",
+		short:  "needs somebody to act",
+		over:   "needs nobody to act any more, its driver says",
+		advice: advise("Reset the GPU while nothing uses it (nvidia-smi --gpu-reset, as root), or restart the machine."),
+	},
+	FanUnreadable: {
+		what: "whether its fan can be read",
+		is:   "has a fan that the driver can't read",
+		over: "has a fan that can be read again",
+		advice: advise("Look whether the fan turns, and watch the temperature. Restart the machine; if the fan still can't be read then, " +
+			"have the card tested."),
+	},
+	ECC: {
+		what:   "its memory errors",
+		one:    "memory error that could not be corrected",
+		many:   "memory errors that could not be corrected",
+		advice: advise("What ran on it may have wrong results or have ended. If it happens again, drain the GPU and have it tested."),
+	},
+	RowRemap: {
+		what:   "whether it has broken memory",
+		is:     "has broken memory that no spare memory has replaced yet",
+		over:   "has no broken memory left to replace",
+		advice: advise("Restart the machine, or reset the GPU while nothing uses it. If the spares have run out, have the GPU replaced."),
+	},
+	Lost: {
+		what: "its state",
+		is:   "is lost",
+		also: "the driver no longer finds it",
+		over: "is back",
+		advice: func(logs string) string {
+			return "Look for " + logs + " in the kernel log (dmesg), check its power cables and seating, and restart the machine."
+		},
+	},
+	NotAnswering: {
+		what: "its state",
+		is:   "does not answer",
+		over: "answers again",
+		advice: func(logs string) string {
+			return "Look for " + logs + " in the kernel log; a restart of the machine may be needed."
+		},
+	},
+	DriverGone: {what: "anything", is: "can't be read any more", over: "can be read again"},
+	NodeSilent: {what: "anything", is: "sends nothing any more", over: "sends again"},
+	// has no work, while processes hold 2.0 GiB of its memory
+	IdleHeld: {
+		what: "its utilization or its processes",
+		now:  func(amount string) string { return "has no work, while processes hold " + amount + " of its memory" },
+		part: func(amount, whose string) string {
+			return "has no work, while processes" + whose + " hold " + amount + " of its memory"
+		},
+		line:   line{side: above},
+		over:   "has work again",
+		advice: advise("Ask who holds it whether it is still needed; ending the processes frees the memory."),
+	},
+	IdleReserved: {
+		what: "its utilization or who reserved it",
+		is:   "is reserved and has no work",
+		over: "has work again",
+	},
+	// has 2.0 GiB of memory that processes left behind when they ended
+	OrphanMemory: {
+		what: "its processes",
+		now: func(amount string) string {
+			return "has " + amount + " of memory that processes left behind when they ended"
+		},
+		line: line{side: above},
+		over: "has got back the memory that processes left behind",
+		advice: advise("Look for children of those processes that still run, also in containers. If there are none, " +
+			"reset the GPU while nothing uses it."),
+	},
+}
+
+// A telling is an alert as people are told of it.
+type telling struct {
+	*Alert
+	rule           *Rule
+	watch          *watch
+	detail, advice string        // of the watch, more than its words say; may be empty
+	value          float64       // of what is watched
+	beyond         bool          // the value is beyond the threshold
+	instead        string        // where it is not: what is so, in place of the watch's words; may be empty
+	remaining      time.Duration // the value is back, and must stay so for that long; 0 where it is not
+}
+
+// write sets the alert's message and advice: what it is about, what is so now, since
+// when, and who causes it; later, when it ends, or that it has ended.
+func (t *telling) write() {
+	name := explain.DeviceName(&gpu.Device{Identity: t.Device})
+	switch t.watch.About {
+	case aSource:
+		name = "The driver (" + t.Device.Source + ")"
+	case aNode:
+		name = "The machine"
+	}
+	var text string
+	t.Easing = false
+	switch {
+	case t.State == NoData:
+		t.Is, t.More = "does not report "+t.unreported(), "Whether this is over can't be told."
+		text = "now does not report " + t.unreported() + ", so whether this is over can't be told; " + t.first() + "."
+	case t.watch.Counter:
+		t.Is, t.More = t.howMany(), t.newest()
+		text = t.counted() + "."
+	case t.State == Resolved:
+		t.Is, t.More = t.back(), ""
+		text = t.back() + ". The alert is over after " + t.atLeast() + explain.Span(t.Lasted()) + "."
+	case t.beyond:
+		t.Is, t.More = t.inShort()
+		if t.detail != "" {
+			t.detail = ": " + t.detail
+		}
+		text = t.reads() + t.detail + "; " + t.first() + "." + t.culprit(explain.ProcessName)
+	default:
+		t.Is, t.More, t.Easing = t.back(), t.ends()+".", true
+		text = t.back() + ". " + t.ends() + "."
+	}
+	t.Message, t.Advice = name+" "+text, t.advice
+	if advice := t.watch.words.advice; t.Advice == "" && advice != nil {
+		t.Advice = advice(t.Device.Vendor.LogLines())
+	}
+}
+
+// inShort is what is so now, and in sentences what there is to say of it beside since when.
+func (t *telling) inShort() (is, more string) {
+	is = t.reads()
+	var also string
+	switch words := &t.watch.words; {
+	case words.short != "":
+		is = words.short
+	case t.watch.Condition:
+		is, also = words.is, words.also
+	}
+	var said []string
+	for _, text := range []string{also, t.detail} {
+		if text != "" {
+			said = append(said, capital(text)+".")
+		}
+	}
+	if t.watch.words.subject != "" {
+		_, side := t.line()
+		said = append(said, capital(side)+".")
+	}
+	return is, strings.TrimSpace(strings.Join(said, " ") + t.culprit(explain.ShortName))
+}
+
+// howMany is how many came: "had 2 driver errors".
+func (t *telling) howMany() string {
+	what := t.watch.words.many
+	if t.value == 1 {
+		what = t.watch.words.one
+	}
+	return "had " + t.amount(t.value) + " " + what
+}
+
+// newest is the last of those that came, as sentences.
+func (t *telling) newest() string {
+	switch {
+	case t.value == 1 && t.detail != "":
+		return capital(t.detail) + "."
+	case t.value == 1:
+		return ""
+	case t.detail != "":
+		return "The last one: " + t.detail + ". " + capital(t.first()) + "."
+	default:
+		return capital(t.first()) + "."
+	}
+}
+
+func capital(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
+}
+
+func (t *telling) unreported() string {
+	if words := &t.watch.words; t.rule.Scope.narrows() && words.partWhat != nil {
+		return words.partWhat(t.rule.Scope.whose())
+	}
+	return t.watch.words.what
+}
+
+func (t *telling) reads() string {
+	words := &t.watch.words
+	switch {
+	case words.also != "":
+		return words.is + ", " + words.also
+	case t.watch.Condition:
+		return words.is
+	case words.beyond.side != nil && t.value < 0: // a distance to what it has passed
+		return words.now(t.amount(-t.value) + " above")
+	case words.beyond.side != nil:
+		return words.now(t.amount(t.value) + " below")
+	case t.rule.Scope.narrows() && words.part != nil:
+		return words.part(t.amount(t.value), t.rule.Scope.whose())
+	default:
+		return words.now(t.amount(t.value))
+	}
+}
+
+func (t *telling) amount(v float64) string { return amount(v, t.watch.Unit) }
+
+// back is what is so once the value is back: "is 3 % busy, no longer above 50 %".
+func (t *telling) back() string {
+	words := &t.watch.words
+	switch {
+	case t.instead != "":
+		return t.instead
+	case words.line.side != nil && (words.subject != "" || t.value > 0):
+		_, side := t.line()
+		return t.reads() + ", no longer " + side
+	default:
+		return words.over
+	}
+}
+
+// line is how it passed the threshold, "rose", and on which side it is: "above 50 %".
+func (t *telling) line() (moves, side string) {
+	words, threshold := &t.watch.words, t.rule.Threshold
+	switch {
+	case words.beyond.side == nil || threshold > 0:
+		return words.line.moves, words.line.side(t.amount(threshold))
+	case threshold == 0: // "it rose above it"
+		return words.beyond.moves, words.beyond.side("")
+	default:
+		return words.beyond.moves, words.beyond.side(t.amount(-threshold))
+	}
+}
+
+// first is how it began: "30 s ago it rose above 50 %"; or since when it is known to be so:
+// "it has been above 50 % for at least 30 s".
+func (t *telling) first() string {
+	words := &t.watch.words
+	switch {
+	case t.watch.Counter:
+		return "the first came " + t.ago()
+	case t.Before:
+		return t.already()
+	case words.subject == "":
+		return "this began " + t.ago()
+	default:
+		moves, side := t.line()
+		return t.ago() + " " + words.subject + " " + moves + " " + side
+	}
+}
+
+// already is since when it is known to be so, where nobody saw it begin.
+func (t *telling) already() string {
+	subject, so := "this", "so"
+	if words := &t.watch.words; words.subject != "" {
+		subject = words.subject
+		_, so = t.line()
+	}
+	if lasts := t.Time.Sub(t.Since); lasts >= time.Second && t.State != NoData {
+		return subject + " has been " + so + " for " + t.atLeast() + explain.Span(lasts)
+	}
+	return subject + " was " + so + " at the first reading, " + t.ago()
+}
+
+func (t *telling) atLeast() string {
+	if t.Before {
+		return "at least "
+	}
+	return ""
+}
+
+func (t *telling) ago() string {
+	if lasts := t.Time.Sub(t.Since); lasts >= time.Second {
+		return explain.Span(lasts) + " ago"
+	}
+	return "just now"
+}
+
+// counted is how many came, the newest of them, and when: "had 2 driver errors,
+// the last one XID 79; the first came 4 min ago".
+func (t *telling) counted() string {
+	single, text := t.value == 1, t.howMany()
+	switch {
+	case t.detail != "" && single:
+		text += ": " + t.detail
+	case t.detail != "":
+		text += ", the last one " + t.detail
+	}
+	switch {
+	case t.State == Resolved:
+		return text + ", and no more for " + explain.Span(t.rule.Clear) + ". The alert is over"
+	case single:
+		return text + ", " + t.ago()
+	default:
+		return text + "; " + t.first()
+	}
+}
+
+func (t *telling) ends() string {
+	if t.remaining > 0 {
+		return "If it stays so, the alert ends in " + explain.Span(max(t.remaining, time.Second))
+	}
+	line := t.rule.line(t.watch)
+	value, side := t.amount(line), "less"
+	switch {
+	case t.watch.Below && line < 0:
+		value = t.amount(-line) + " above it"
+	case t.watch.Below:
+		value, side = value+" below it", "more"
+	}
+	return "The alert ends after " + explain.Span(t.rule.Clear) + " at " + value + " or " + side
+}
+
+// culprit is a sentence that names the process that causes the alert, if known.
+func (t *telling) culprit(nameOf func(*gpu.Process) string) string {
+	n := len(t.Processes)
+	if n == 0 {
+		return ""
+	}
+	first := &t.Processes[0]
+	name, works := nameOf(first), explain.Works(first) && !t.watch.Holds
+	held, known := first.Memory.Get()
+	memory := amount(held.MiB(), "MiB")
+	var text string
+	switch {
+	case !first.Facts.Exists.Or(true) && known:
+		text = name + " left " + memory
+	case works && n == 1:
+		text = name + " keeps it busy"
+	case works:
+		text = "Of " + strconv.Itoa(n) + " processes" + t.rule.Scope.whose() + " that work on it, " + name + " works the most"
+	case known && n == 1:
+		text = name + " holds " + memory
+	case known:
+		text = "Of " + strconv.Itoa(n) + " compute processes" + t.rule.Scope.whose() + " on it, " + name + " holds the most, " + memory
+	default:
+		text = name + " runs on it"
+	}
+	if strings.HasPrefix(text, "a process ") { // a process without a name
+		text = "A" + text[1:]
+	}
+	return " " + text + "."
+}
+
+// amount writes a value with its unit. Small fractions have one decimal.
+func amount(v float64, unit string) string {
+	if unit == "MiB" && v >= 1024 {
+		return strconv.FormatFloat(v/1024, 'f', 1, 64) + " GiB"
+	}
+	digits := 0
+	if v != float64(int64(v)) && v > -10 && v < 10 {
+		digits = 1
+	}
+	return strings.TrimSpace(strconv.FormatFloat(v, 'f', digits, 64) + " " + unit)
+}
+
+// What is so once the alert ends, in place of words.over; empty where that says it, and what else there is to say while it stands.
+
+// notFullSoon says that it can't be told any more when the memory is full.
+func notFullSoon(s *look) string {
+	if !math.IsInf(s.value, 1) {
+		return ""
+	}
+	return "no longer fills its memory, as far as that can be told"
+}
+
+// inOtherState is the new state of a device that could not be read.
+func inOtherState(s *look) string {
+	switch s.d.State {
+	case gpu.StateLost:
+		return "is lost, and no longer merely silent: the driver does not find it"
+	case gpu.StateNotAnswering:
+		return "does not answer, and is no longer reported as lost"
+	case gpu.StateAsleep:
+		if s.Watch == Lost {
+			return "is back, and asleep"
+		}
+		return "is asleep now, so that no answer is expected of it"
+	default:
+		return ""
+	}
+}
+
+// notHeldIdle says that no memory is held without work.
+func notHeldIdle(s *look) string {
+	if works, _ := s.works(); works || s.value > 0 {
+		return ""
+	}
+	return "has no work, and no compute process" + s.Scope.whose() + " holds its memory any more"
+}
+
+// notReservedIdle says that nobody reserves the device any more, where that is so.
+func notReservedIdle(s *look) string {
+	if len(s.d.Reservations.Or(nil)) > 0 {
+		return ""
+	}
+	if works, _ := s.works(); works {
+		return "has work again, and is no longer reserved"
+	}
+	return "is no longer reserved"
+}
+
+func reservedBy(s *look) (text, advice string) {
+	who := s.d.ReservedBy().Or("")
+	if who == "" {
+		return "", ""
+	}
+	return "it is kept for " + who, "Ask there whether it is still needed; deleting the pod frees the GPU."
+}

@@ -1,0 +1,287 @@
+package notify
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
+)
+
+// Config says who gets messages, as in a file of rules. Decode it over
+// [Defaults]: a zero is a value.
+type Config struct {
+	Targets []Target `yaml:"targets"`
+	// GroupWait is how long a first change waits for others, 0s to 10m.
+	GroupWait time.Duration `yaml:"group_wait"`
+	// GroupInterval is the least time between two messages, 1s to 24h.
+	GroupInterval time.Duration `yaml:"group_interval"`
+	// PublicURL is where people open the page; without it messages have no links.
+	PublicURL string `yaml:"public_url"`
+}
+
+// Defaults is the configuration of an empty file.
+func Defaults() Config {
+	return Config{GroupWait: 10 * time.Second, GroupInterval: time.Minute}
+}
+
+// A Target is one place that messages are sent to.
+type Target struct {
+	// Name is what rules call it: letters, digits, '_' and '-'.
+	Name string `yaml:"name"`
+	// Exactly one of URL, URLEnv and URLFile says where messages go: the URL
+	// itself, the name of an environment variable that has it, or a file that
+	// has it on its only line. URL itself must not carry a secret.
+	URL     Secret `yaml:"url"`
+	URLEnv  string `yaml:"url_env"`
+	URLFile string `yaml:"url_file"`
+	// Severity is the mildest that it is sent; empty: all are.
+	Severity alert.Severity `yaml:"severity"`
+	// Title and Message are templates of a [Message]; empty: the default ones.
+	Title   string `yaml:"title"`
+	Message string `yaml:"message"`
+}
+
+// The bounds of what a configuration may say.
+const (
+	mostTargets      = 50
+	longestURL       = 8 << 10 // bytes
+	longestTemplate  = 16 << 10
+	longestPublicURL = 2 << 10
+)
+
+var (
+	targetName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+	envName    = lazy.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+)
+
+// templates checks what needs no environment and no files, and returns the templates.
+func (c *Config) templates() ([]templates, error) {
+	var p alert.Problems
+	p.Unless(c.GroupWait >= 0 && c.GroupWait <= 10*time.Minute, "group_wait", "must be from 0s to 10m")
+	p.Unless(c.GroupInterval >= time.Second && c.GroupInterval <= 24*time.Hour, "group_interval", "must be from 1s to 24h")
+	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" {
+		good := err == nil && len(c.PublicURL) <= longestPublicURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+		p.Unless(good, "public_url", "must be an address such as https://gpus.example.org/")
+		p.Unless(!good || u.User == nil && u.RawQuery == "" && u.Fragment == "", "public_url",
+			"must be an address without user, query and fragment: it goes into messages")
+	}
+	p.Unless(len(c.Targets) <= mostTargets, "targets", "there can be %d at most", mostTargets)
+	out := make([]templates, len(c.Targets))
+	for i := range c.Targets {
+		t, at := &c.Targets[i], fmt.Sprintf("targets[%d].", i)
+		out[i] = t.check(&p, at)
+		j := slices.IndexFunc(c.Targets, func(o Target) bool { return o.Name == t.Name })
+		p.Unless(j == i, at+"name", "is the name of targets[%d] too: give each another", j)
+	}
+	return out, errors.Join(p...)
+}
+
+func (t *Target) least() alert.Severity { return cmp.Or(t.Severity, alert.Info) }
+
+func (t *Target) check(p *alert.Problems, at string) templates {
+	p.Unless(targetName().MatchString(t.Name), at+"name", "must be letters, digits, '_' and '-', at most 64 of them")
+	p.Unless(t.Severity == "" || slices.Contains(alert.Severities(), t.Severity), at+"severity", "must be one of %v", alert.Severities())
+	given := slices.DeleteFunc([]string{string(t.URL), t.URLEnv, t.URLFile}, func(way string) bool { return way == "" })
+	switch {
+	case len(given) != 1:
+		p.Unless(false, at+"url", "give exactly one of url, url_env and url_file")
+	case t.URL != "":
+		err := t.URL.written().plain()
+		p.Unless(err == nil, at+"url", "%v", err)
+	case t.URLEnv != "":
+		p.Unless(envName().MatchString(t.URLEnv), at+"url_env", "must be the name of an environment variable, not the address itself")
+	default:
+		p.Unless(!strings.Contains(t.URLFile, "://") && !strings.ContainsFunc(t.URLFile, unicode.IsControl), at+"url_file",
+			"must be the name of a file, not the address itself")
+	}
+	title, err := parseTemplate(t.Title)
+	p.Unless(err == nil, at+"title", "%v", err)
+	message, err := parseTemplate(t.Message)
+	p.Unless(err == nil, at+"message", "%v", err)
+	return templates{title, message}
+}
+
+// Resolve checks a configuration, and the targets' URLs where it says they are. It sends
+// nothing. It returns all that is wrong: [alert.Invalid] errors, joined, whose fields are
+// paths such as "targets[0].url". No error quotes a value, which may be a secret in the
+// wrong place. [New] and [Notifier.Reload] check the same.
+func (c *Config) Resolve() error {
+	_, err := c.settings()
+	return err
+}
+
+func (c *Config) settings() ([]settings, error) {
+	texts, err := c.templates()
+	if err != nil {
+		return nil, err
+	}
+	var p alert.Problems
+	out, wrong := make([]settings, len(c.Targets)), make([]error, len(c.Targets))
+	fields := make([]string, len(c.Targets))
+	var reading sync.WaitGroup // together, since a dead mount takes its time
+	for i, t := range c.Targets {
+		reading.Go(func() {
+			var s Secret
+			fields[i], s, wrong[i] = t.resolve()
+			out[i] = settings{t, s, serviceOf(s), texts[i], c.GroupWait, c.GroupInterval, c.PublicURL}
+		})
+	}
+	reading.Wait()
+	for i, err := range wrong {
+		p.Unless(err == nil, fmt.Sprintf("targets[%d].%s", i, fields[i]), "%v", err)
+	}
+	return out, errors.Join(p...)
+}
+
+func (t *Target) resolve() (field string, s Secret, err error) {
+	field, s = "url", t.URL
+	switch {
+	case t.URLEnv != "":
+		field, s = "url_env", Secret(strings.TrimSpace(os.Getenv(t.URLEnv)))
+		if s == "" {
+			err = fmt.Errorf("the environment has no %s, or an empty one: set it to the address", t.URLEnv)
+		}
+	case t.URLFile != "":
+		field = "url_file"
+		path, wrong := regular.Path(t.URLFile)
+		if wrong != nil {
+			return field, "", wrong
+		}
+		text, failed := regular.Read(path, longestURL+1) // with the end of its line
+		s = Secret(strings.TrimSpace(string(text)))
+		if e, ok := errors.AsType[*os.PathError](failed); ok { // without the file's name
+			err = fmt.Errorf("the file can't be read: %w", e.Err)
+		} else if s == "" {
+			err = errors.New("the file is empty: it must have the address on its only line")
+		}
+	}
+	s = s.written()
+	return field, s, cmp.Or(err, s.usable())
+}
+
+// A Secret is the URL of a target. It hides from fmt, encoding/json, yaml and slog.
+type Secret string
+
+const redacted = "(secret)"
+
+// MarshalText implements [encoding.TextMarshaler].
+func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// Format implements [fmt.Formatter].
+func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+
+// scheme is the service's name; "unknown" for any other text, which may be a secret.
+func (s Secret) scheme() string {
+	name := s.begin()
+	if _, known := services[name]; !known {
+		return "unknown"
+	}
+	return name
+}
+
+// begin is where the name of a service stands.
+func (s Secret) begin() string {
+	name, _, _ := strings.Cut(string(s), ":")
+	name, _, _ = strings.Cut(strings.ToLower(name), "+")
+	return name
+}
+
+// copied are the addresses that services show to people, and how they are written here.
+var copied = []struct {
+	from func() *regexp.Regexp
+	to   string
+}{
+	{lazy.Pattern(`^https://hooks\.slack\.com/services/([A-Z0-9]+)/([A-Z0-9]+)/([A-Za-z0-9]+)/?$`), "slack://hook:$1-$2-$3@webhook"},
+	{lazy.Pattern(`^https://(?:ptb\.|canary\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/(\d+)/([\w-]+)/?\?(?:wait=\w+&)?(thread_id=\d+)(?:&wait=\w+)?$`), "discord://$2@$1?$3"},
+	{lazy.Pattern(`^https://(?:ptb\.|canary\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/(\d+)/([\w-]+)/?(?:\?wait=\w+)?$`), "discord://$2@$1"},
+	{lazy.Pattern(`^(https)://([a-zA-Z0-9-]+\.webhook\.office\.com/webhookb2/.+)$`), "teams+$1://$2"},
+	{lazy.Pattern(`^https://(ntfy\.sh/[\w-]+)/?((?:\?.*)?)$`), "ntfy://$1$2"},
+	{lazy.Pattern(`^https://(chat\.googleapis\.com/.+)$`), "googlechat://$1"},
+	{lazy.Pattern(`^https://(open\.(?:larksuite\.com|feishu\.cn))/open-apis/bot/v2/hook/([\w-]+)/?$`), "lark://$1/$2"},
+	{lazy.Pattern(`^https://qyapi\.weixin\.qq\.com/cgi-bin/webhook/send\?key=([\w-]+)$`), "wecom://$1"},
+}
+
+// written is an address as it is written here: a webhook of a known service may be given as the service shows it.
+func (s Secret) written() Secret {
+	shown := string(s)
+	if scheme, rest, ok := strings.Cut(shown, "://"); ok && strings.EqualFold(scheme, "https") {
+		host, path, _ := strings.Cut(rest, "/")
+		shown = "https://" + strings.ToLower(host) + "/" + path
+	}
+	for _, c := range copied {
+		if c.from().MatchString(shown) {
+			return Secret(c.from().ReplaceAllString(shown, c.to))
+		}
+	}
+	return s
+}
+
+// An unknownService says what to write in place of an address that no service understands.
+type unknownService string
+
+// Error implements error.
+func (e unknownService) Error() string { return string(e) }
+
+func (s Secret) unknown() error {
+	if instead, was := replaced[s.begin()]; was {
+		return unknownService("begins with " + s.begin() + "://, which is understood no more: " + instead + " (docs/notifications.md has more)")
+	}
+	return unknownService("begins with no known service, such as slack://, ntfy:// or generic+https://; for any other webhook write generic+ before https://")
+}
+
+// usable reports what is wrong with a URL, without quoting it. It asks no server.
+func (s Secret) usable() error {
+	if len(s) > longestURL {
+		return fmt.Errorf("has an address of more than %d bytes", longestURL)
+	}
+	if strings.ContainsFunc(string(s), func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
+		return errors.New("has more than one line, or no text: it must be the address alone")
+	}
+	if strings.HasPrefix(string(s), `"`) || strings.HasPrefix(string(s), "'") {
+		return errors.New("begins with a quote: leave the quotes out")
+	}
+	a, err := s.parse()
+	if _, unknown := errors.AsType[unknownService](err); unknown || err == nil && a.understood() {
+		return err
+	}
+	return fmt.Errorf("is no address that the %s service understands: docs/notifications.md says how it is written", s.scheme())
+}
+
+var errSecret = errors.New("is an address that carries a secret, or may: put it into an environment variable or a file of its own, and name that with url_env or url_file" +
+	" (allowed here are generic and ntfy on a loopback address and smtp, without user and password)")
+
+// plain reports why a URL must not stand in the file of rules itself. A webhook's
+// path and a topic are passwords, except on loopback.
+func (s Secret) plain() error {
+	a, err := s.parse()
+	if err != nil {
+		return err
+	}
+	allowed := a.service.harmless
+	if allowed == nil || a.User != nil || !a.service.mail() && !loopback(a.Hostname()) {
+		return errSecret
+	}
+	for key := range a.Query() {
+		if !slices.Contains(allowed, strings.ToLower(key)) {
+			return errSecret
+		}
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}

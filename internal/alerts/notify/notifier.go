@@ -1,0 +1,205 @@
+// Package notify gathers changes of alerts into messages, and sends these to chats,
+// phones, mail and webhooks until they are delivered or a day old. Each target of a
+// [Config] has a queue and a goroutine, so that a dead target delays no other.
+//
+// A target's address is a secret. It is only in the memory of this package, and in no
+// error, log line, status or kept file.
+package notify
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+)
+
+// A Notifier sends messages about alerts. Several goroutines may use it.
+type Notifier struct {
+	// Flush returns when all changes are on disk, or the error of trying. It is called
+	// before each message, so that a crash forgets none that was sent; it may be nil.
+	Flush func(context.Context) error
+
+	log     *slog.Logger
+	send    sender
+	changed func()
+
+	mu      sync.Mutex
+	workers []*worker // in the order of the configuration
+	start   func(*worker)
+}
+
+// New returns a notifier that sends nothing before [Notifier.Run]. It calls
+// changed, which must not wait for anybody, when [Notifier.Kept] has something
+// that its caller can't know of: a target took a message or did not, or a
+// configuration is in force. What is not kept soon after is sent again after a
+// crash. The errors are those of [Config.Resolve].
+func New(cfg Config, changed func(), log *slog.Logger) (*Notifier, error) {
+	return build(cfg, newCourier().send, changed, log)
+}
+
+func build(cfg Config, send sender, changed func(), log *slog.Logger) (*Notifier, error) {
+	n := &Notifier{log: log.With("part", "notify"), send: send, changed: changed, start: func(*worker) {}}
+	return n, n.Reload(cfg)
+}
+
+// Reload puts another configuration in force, and reads the addresses again.
+// Targets keep what waits for them. What waits for a target that is gone is
+// dropped. With an error nothing changes.
+func (n *Notifier) Reload(cfg Config) error {
+	all, err := cfg.settings()
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var next []*worker
+	for _, s := range all {
+		i := slices.IndexFunc(n.workers, func(w *worker) bool { return w.name == s.target.Name })
+		if i >= 0 {
+			n.workers[i].put(s)
+			next = append(next, n.workers[i])
+			continue
+		}
+		w := newWorker(n, s)
+		next = append(next, w)
+		n.start(w)
+	}
+	for _, w := range n.workers {
+		if !slices.Contains(next, w) {
+			w.remove()
+		}
+	}
+	n.workers = next
+	n.changed()
+	return nil
+}
+
+// Run sends messages until ctx ends. After that, messages under way and those
+// that wait for others have a second more.
+func (n *Notifier) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	n.mu.Lock()
+	n.start = func(w *worker) {
+		var alive context.Context
+		alive, w.stop = context.WithCancel(ctx)
+		running.Go(func() { w.run(alive) })
+	}
+	for _, w := range n.workers {
+		n.start(w)
+	}
+	n.mu.Unlock()
+	<-ctx.Done()
+	n.mu.Lock()
+	n.start = func(*worker) {}
+	n.mu.Unlock()
+	running.Wait()
+	return nil
+}
+
+// news are an event and who gets it.
+type news struct {
+	event   Event
+	targets []string // of the rule; empty: all
+	tell    bool     // false: the alert is over, and nobody gets a message of that
+	hushed  bool     // somebody has acknowledged or silenced the alert: what was not sent yet is not
+}
+
+// An Answer is why an alert's device is as it is.
+type Answer = explain.DeviceAnswer
+
+// Notify queues the changes that are for messages. A target that got a message of
+// an alert's beginning gets one of its end, whatever the rule and the target say
+// by then. Of too many events the mildest are dropped. The function why says
+// why an alert's device is as it is, or nil; it may be nil. Notify never waits
+// for a target.
+func (n *Notifier) Notify(changes []alert.Change, why func(*alert.Alert) *Answer) {
+	now := time.Now()
+	var all []news
+	for i := range changes {
+		c := &changes[i]
+		if c.News == alert.Marked && (c.Acknowledged != nil || c.SilencedUntil.After(c.Time)) {
+			all = append(all, news{event: Event{ID: c.ID}, hushed: true})
+			continue
+		}
+		if c.News != alert.Over && (!c.Tell || c.News != alert.Fired && c.News != alert.Repeated) {
+			continue
+		}
+		var answer *Answer
+		if c.Tell && why != nil && c.About() {
+			answer = why(&c.Alert)
+		}
+		all = append(all, news{event: event(c, answer), targets: c.Targets, tell: c.Tell})
+	}
+	if len(all) == 0 {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, w := range n.workers {
+		w.add(all, now)
+	}
+}
+
+// Status is how a target does. It has nothing of the target's address.
+type Status struct {
+	Name     string
+	Service  string         // "slack"
+	Severity alert.Severity // the mildest that it gets
+	Queued   int            // events that wait, or are in a message under way
+	Sent     uint64         // messages since the start
+	Failed   uint64         // failed tries since the start
+	Dropped  uint64         // dropped events since the start
+
+	LastSuccess  time.Time // zero where there was none
+	LastError    string    // of the last try; empty where it worked
+	FailingSince time.Time // zero where it does not fail
+}
+
+// Status returns how the targets do, in the order of the configuration.
+func (n *Notifier) Status() []Status {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := []Status{}
+	for _, w := range n.workers {
+		out = append(out, w.status())
+	}
+	return out
+}
+
+// Test sends one message to a target at once; its error says why it was not taken.
+func Test(ctx context.Context, t Target) error { return test(ctx, t, newCourier().send) }
+
+func test(ctx context.Context, t Target, send sender) error {
+	cfg := Defaults()
+	cfg.Targets = []Target{t}
+	all, err := cfg.settings()
+	if e, ok := errors.AsType[*alert.Invalid](err); ok {
+		return errors.New(e.What) // without the path: there is one target
+	}
+	if err != nil {
+		return err
+	}
+	s := &all[0]
+	m := message([]Event{testEvent(time.Now())}, 1, circumstances{now: time.Now()})
+	m.Test = true
+	title, body, err := s.templates.one(s.service, m)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, testTime, errUnsure)
+	defer cancel()
+	return send(ctx, s.url, letter{title, body, string(alert.Info)})
+}
+
+func testEvent(now time.Time) Event {
+	return Event{
+		ID: "test", News: fired, Rule: "test", Severity: string(alert.Info), State: string(alert.Firing),
+		Node: "gpuwhy", Device: "No GPU", Index: -1, Since: now, Time: now,
+		Message: "This is a test of the messages that gpuwhy sends. Nothing is wrong.",
+	}
+}

@@ -1,9 +1,0 @@
-//go:build !race && soak
-
-package forecast_test
-
-// familySeeds is how many series of each family are played, and familyShare is which part of the intervals must hold.
-const (
-	familySeeds = 30
-	familyShare = 0.8
-)

@@ -1,0 +1,277 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+)
+
+// The kinds and severities of events that a Recorder finds.
+const (
+	kindState, kindXID, kindFault, kindThrottling   = "state", "xid", "fault", "throttling"
+	kindClockSet, kindStarted, kindStopped          = "clock_set", "started", "stopped"
+	severityInfo, severityWarning, severityCritical = "info", "warning", "critical"
+)
+
+const (
+	// lasting is how long heat or power must hold the clocks down to be told, and brief how long they may pause in that.
+	lasting, brief = 30 * time.Second, time.Minute
+	// over is how long they must not do so for what was told to be over: work at the power limit touches it now and then.
+	over = 3 * time.Minute
+)
+
+// changes are what events of a device are found by.
+type changes struct {
+	known  bool         // it was seen before in this run
+	of     gpu.Identity // as it was seen last
+	state  gpu.State
+	xids   map[int]uint64 // how often, by code
+	faults map[gpu.FaultKind]uint64
+	held   [len(throttles)]throttle
+}
+
+// A throttle is what holds the clocks down.
+type throttle struct {
+	since, last time.Time // it was seen; zero: it does not go on
+	told        bool
+}
+
+// throttles are the kinds of throttling.
+var throttles = [...]struct {
+	name    string
+	reasons gpu.ClockEventReasons
+}{
+	{"heat", gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal},
+	{"power", gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake},
+}
+
+// observeChanges finds what happened to a device since its reading before.
+func (r *Recorder) observeChanges(d *device, of *gpu.Device, at time.Time) {
+	x := &d.changes
+	if was := x.state; of.State != was && (x.known || of.State != gpu.StateOK) {
+		r.happened(d, stateEvent(d.Key(), of, was, at))
+	}
+	x.state = of.State
+	if x.xids == nil {
+		x.xids, x.faults = map[int]uint64{}, map[gpu.FaultKind]uint64{}
+	}
+	for _, e := range of.Health.XIDs.Or(nil) {
+		if e.Count > x.xids[e.Code] {
+			r.happened(d, xidEvent(d.Key(), of, e, e.Count-x.xids[e.Code]))
+		}
+		x.xids[e.Code] = e.Count
+	}
+	for _, f := range of.Health.Faults.Or(nil) {
+		if f.Count > x.faults[f.Kind] {
+			r.happened(d, faultEvent(d.Key(), of, f, f.Count-x.faults[f.Kind]))
+		}
+		x.faults[f.Kind] = f.Count
+	}
+	reasons, known := of.Clocks.EventReasons.Trusted()
+	for i := range throttles {
+		r.observeThrottle(d, of, i, known && reasons&throttles[i].reasons != 0, at)
+	}
+	x.of = of.Identity
+	x.known = true
+}
+
+// observeThrottle takes in whether something holds the clocks down.
+func (r *Recorder) observeThrottle(d *device, of *gpu.Device, i int, held bool, at time.Time) {
+	t := &d.changes.held[i]
+	pause := brief
+	if t.told {
+		pause = over
+	}
+	ended := !t.since.IsZero() && (at.Sub(t.last) >= pause || at.Before(t.last)) // nobody knows what was in a gap
+	if ended {
+		if t.told {
+			r.out.event(throttlingEnds(d.Key(), of, i, t.since, t.last))
+		}
+		*t = throttle{}
+	}
+	switch {
+	case held && t.since.IsZero():
+		t.since, t.last = at, at
+	case held:
+		t.last = at
+		if !t.told && at.Sub(t.since) >= lasting {
+			t.told = true
+			r.out.event(throttling(d.Key(), of, i, phaseBegins, t.since))
+		}
+	}
+}
+
+// leaveThrottles takes in that a device is not there: what it was last held down by ends, too.
+func (r *Recorder) leaveThrottles(d *device, at time.Time) {
+	of := gpu.Device{Identity: d.changes.of}
+	for i := range throttles {
+		r.observeThrottle(d, &of, i, false, at)
+	}
+}
+
+// A throttled is what an earlier run told of, and never told the end of.
+type throttled struct {
+	store.Key
+	by int // of throttles
+}
+
+// throttlesOf finds what an earlier run told of last, of events by time.
+func (e *earlier) throttlesOf(event *store.Event) {
+	var data struct{ By, Phase string }
+	if json.Unmarshal(event.Data, &data) != nil {
+		return
+	}
+	for i := range throttles {
+		switch key := (throttled{event.Key, i}); {
+		case throttles[i].name != data.By:
+		case data.Phase == phaseBegins:
+			e.throttles[key] = event.Time
+		default:
+			delete(e.throttles, key)
+		}
+	}
+}
+
+// resumeThrottle goes on with what an earlier run told of, until it has ended.
+func (r *Recorder) resumeThrottle(of throttled, since, looked time.Time) {
+	d := r.device(r.node(of.Node), of.UUID)
+	if looked.Before(since) {
+		looked = since
+	}
+	t := &d.changes.held[of.by]
+	if !t.since.IsZero() && t.since.Sub(looked) >= over { // it is another one
+		device := gpu.Device{Identity: d.changes.of}
+		r.out.event(throttlingEnds(of.Key, &device, of.by, since, looked))
+		return
+	}
+	if t.since.IsZero() {
+		t.last = looked
+	}
+	if t.told { // it was told of once more
+		remove(&r.out, r.out.events, throttling(of.Key, &gpu.Device{}, of.by, phaseBegins, t.since).ID, sizeOfEvent)
+	}
+	t.since, t.told = since, true
+}
+
+// throttledFor is how far back an earlier run may have told of what goes on.
+const throttledFor = 30 * 24 * time.Hour
+
+// happened keeps an event of a device, unless a run before has it: the kernel's log tells of old errors again.
+func (r *Recorder) happened(d *device, e store.Event) {
+	if d.changes.known || r.earlier == nil || !r.earlier.knows(&e) {
+		r.out.event(e)
+	}
+}
+
+// eventOf makes an event of a device. What says what makes it the same event; data is its JSON.
+func eventOf(key store.Key, kind, what string, at time.Time, severity, text string, data any) store.Event {
+	at = milliseconds(at)
+	e := store.Event{Key: key, Time: at, Kind: kind, Severity: severity, Text: text}
+	e.ID = strings.Join([]string{kind, key.Node, key.UUID, what, at.Format(time.RFC3339Nano)}, "/")
+	if data != nil {
+		e.Data, _ = json.Marshal(data) // of texts and numbers alone
+	}
+	return e
+}
+
+func stateEvent(key store.Key, d *gpu.Device, was gpu.State, at time.Time) store.Event {
+	severity := severityInfo
+	switch d.State {
+	case gpu.StateLost:
+		severity = severityCritical
+	case gpu.StateNotAnswering:
+		severity = severityWarning
+	}
+	text := explain.DeviceName(d) + " answers again"
+	switch {
+	case d.State == gpu.StateOK && was == gpu.StateAsleep:
+		text = explain.DeviceName(d) + " is awake again"
+	case d.State != gpu.StateOK:
+		text = explain.DeviceName(d) + " is " + strings.ReplaceAll(string(d.State), "_", " ")
+		if d.Reason.What != "" {
+			text += ": " + d.Reason.What
+		}
+	}
+	if since := milliseconds(d.Since); !d.Since.IsZero() && !since.After(at) {
+		at = since
+	}
+	return eventOf(key, kindState, string(d.State), at, severity, text+".", map[string]string{"state": string(d.State)})
+}
+
+func xidEvent(key store.Key, d *gpu.Device, x gpu.XID, times uint64) store.Event {
+	text := fmt.Sprintf("%s: XID %d", explain.DeviceName(d), x.Code)
+	if what, _ := x.Meaning(); what != "" {
+		text += ": " + what
+	}
+	data := map[string]any{"code": x.Code, "times": times}
+	return eventOf(key, kindXID, fmt.Sprint(x.Code), x.Last, severityOf(x.Severity()), text+culpritText(x.Culprit)+".", data)
+}
+
+func faultEvent(key store.Key, d *gpu.Device, f gpu.Fault, times uint64) store.Event {
+	text := explain.DeviceName(d) + ": " + string(f.Kind)
+	if what, _ := f.Kind.Meaning(); what != "" {
+		text = explain.DeviceName(d) + ": " + what
+	}
+	data := map[string]any{"kind": f.Kind, "times": times}
+	return eventOf(key, kindFault, string(f.Kind), f.Last, severityOf(f.Kind.Severity()), text+culpritText(f.Culprit)+".", data)
+}
+
+func culpritText(c gpu.Culprit) string {
+	switch {
+	case c.Name != "":
+		return fmt.Sprintf(", at the work of %s (pid %d)", c.Name, c.PID)
+	case c.PID != 0:
+		return fmt.Sprintf(", at the work of pid %d", c.PID)
+	}
+	return ""
+}
+
+// severityOf is a driver's severity as one of events.
+func severityOf(s gpu.Severity) string {
+	switch s {
+	case gpu.SeverityWarning:
+		return severityWarning
+	case gpu.SeverityError, gpu.SeverityCritical:
+		return severityCritical
+	}
+	return severityInfo
+}
+
+// The phases of throttling.
+const phaseBegins, phaseEnds = "begins", "ends"
+
+func throttling(key store.Key, d *gpu.Device, i int, phase string, at time.Time) store.Event {
+	by := throttles[i].name
+	text := fmt.Sprintf("%s is slowed down: %s holds its clocks down.", explain.DeviceName(d), by)
+	return eventOf(key, kindThrottling, by+" "+phase, at, severityInfo, text, map[string]string{"by": by, "phase": phase})
+}
+
+func throttlingEnds(key store.Key, d *gpu.Device, i int, since, at time.Time) store.Event {
+	by := throttles[i].name
+	text := fmt.Sprintf("%s is not slowed down any more by %s.", explain.DeviceName(d), by)
+	data := map[string]any{"by": by, "phase": phaseEnds, "since": since.Format(time.RFC3339), "seconds": at.Sub(since).Seconds()}
+	return eventOf(key, kindThrottling, by+" "+phaseEnds, at, severityInfo, text, data)
+}
+
+func clockSet(node string, at time.Time, by time.Duration) store.Event {
+	direction := "forward"
+	if by < 0 {
+		direction = "back"
+	}
+	text := fmt.Sprintf("The clock of the machine was set %s by %s.", direction, explain.Span(by.Abs()))
+	return eventOf(store.Key{Node: node}, kindClockSet, "", at, severityInfo, text, map[string]float64{"seconds": by.Seconds()})
+}
+
+// program says that gpuwhy began or ended.
+func program(node, version, kind string, at time.Time) store.Event {
+	text := "gpuwhy " + version + " started."
+	if kind == kindStopped {
+		text = "gpuwhy " + version + " stopped."
+	}
+	return eventOf(store.Key{Node: node}, kind, "", at, severityInfo, text, map[string]string{"version": version})
+}

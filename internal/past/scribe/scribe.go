@@ -1,0 +1,177 @@
+// Package scribe writes what gpuwhy keeps: the database of the past and small files, all in one folder. On Linux another process
+// does that, which the program starts and ends ([Start]). A disk can hold a process in the kernel, where no signal reaches it: a
+// frozen file system, a mount whose server is gone. The other process waits there, and the one that reads, shows and alerts goes
+// on. Elsewhere, and where no process can be started, the program writes by itself ([Here]).
+//
+// The package knows how to ask the other process, and when to start it again. What is kept, and how, packages keep and sqlite know.
+package scribe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/past/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/internal/state"
+)
+
+// A Scribe keeps the files of one folder. Its methods may be called at the same time, and hang as long as the disk does.
+type Scribe interface {
+	// Take makes sure that this program alone can write to the folder, which is made where it is not. It tries once; what
+	// needs the folder tries again. If another program has it, the error is a [gpu.Advice] that says which.
+	Take(ctx context.Context) error
+	// Shelf has the folder's small files.
+	state.Shelf
+	// Remove removes a small file, if there is one.
+	Remove(name string) error
+	// Open opens a database. Several calls for one file return the same.
+	Open(ctx context.Context, d Database) (Store, error)
+	// Pid is that of the process that writes; 0: this one does, or there is none now.
+	Pid() int
+	// Close lets the folder go. It returns [helper.ErrStuck] where the disk holds the writer, which ends when the disk lets it.
+	Close() error
+}
+
+// A Database is a file with a past.
+type Database struct {
+	File string
+	// Begun is called when the file begins anew, see [sqlite.Options].
+	Begun func()
+}
+
+// A Store keeps a past, and parcels until they are delivered.
+type Store interface {
+	store.Store
+	store.Outbox
+}
+
+// Here returns a scribe that writes in this process.
+func Here(dir string, log *slog.Logger) Scribe { return &local{dir: dir, log: log} }
+
+// local is a scribe in this process.
+type local struct {
+	dir string
+	log *slog.Logger
+
+	taking  sync.Mutex // held by the one who takes the folder
+	release func() error
+
+	mu    sync.Mutex
+	files map[string]*opened
+}
+
+// An opened database is one that is open, or being opened.
+type opened struct {
+	mu sync.Mutex // held by the one who opens it
+	*sqlite.Store
+}
+
+// Pid implements [Scribe].
+func (l *local) Pid() int { return 0 }
+
+// Take implements [Scribe].
+func (l *local) Take(context.Context) error {
+	l.taking.Lock()
+	defer l.taking.Unlock()
+	if l.release != nil {
+		return nil
+	}
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(l.dir, ".probe-*")
+	if err != nil {
+		return fmt.Errorf("can't be written to: %w", err)
+	}
+	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+		return err
+	}
+	l.release, err = state.Lock(l.dir)
+	return err
+}
+
+// Read implements [Scribe].
+func (l *local) Read(name string) ([]byte, error) { return state.Folder(l.dir).Read(name) }
+
+// Write implements [Scribe].
+func (l *local) Write(name string, text []byte) error {
+	if err := l.Take(context.Background()); err != nil {
+		return err
+	}
+	return state.Folder(l.dir).Write(name, text)
+}
+
+// Remove implements [Scribe].
+func (l *local) Remove(name string) error { return state.Folder(l.dir).Remove(name) }
+
+// Open implements [Scribe].
+func (l *local) Open(ctx context.Context, d Database) (Store, error) {
+	s, err := l.open(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (l *local) open(ctx context.Context, d Database) (*sqlite.Store, error) {
+	if l.dir != "" {
+		if err := l.Take(ctx); err != nil {
+			return nil, err
+		}
+	}
+	l.mu.Lock()
+	if l.files == nil {
+		l.files = map[string]*opened{}
+	}
+	o := l.files[d.File]
+	if o == nil {
+		o = &opened{}
+		l.files[d.File] = o
+	}
+	l.mu.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.Store != nil {
+		return o.Store, nil
+	}
+	s, err := sqlite.Open(ctx, sqlite.Options{File: d.File, Log: l.log, Now: time.Now, Begun: d.Begun})
+	if err == nil {
+		o.Store = s
+	}
+	return s, err
+}
+
+// shut closes a database, which is opened again when it is asked for.
+func (l *local) shut(file string) error {
+	l.mu.Lock()
+	o := l.files[file]
+	l.mu.Unlock()
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.Store == nil {
+		return nil
+	}
+	s := o.Store
+	o.Store = nil
+	return s.Close()
+}
+
+// Close implements [Scribe].
+func (l *local) Close() error {
+	l.taking.Lock()
+	defer l.taking.Unlock()
+	if l.release == nil {
+		return nil
+	}
+	release := l.release
+	l.release = nil
+	return release()
+}

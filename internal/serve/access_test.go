@@ -1,0 +1,110 @@
+package serve
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
+)
+
+// Each route declares what a principal needs, and what changes something needs
+// more than reading.
+func TestRoutesDeclareAccess(t *testing.T) {
+	_, cfg := newStage()
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range s.routes() {
+		if r.Needs < auth.Read || r.Needs > auth.Administer {
+			t.Errorf("%s %s declares no access", r.Method, r.Path)
+		}
+		if reads := r.Needs == auth.Read; reads != (r.Method == http.MethodGet) {
+			t.Errorf("%s %s needs access %d", r.Method, r.Path, r.Needs)
+		}
+	}
+}
+
+// A route serves only principals that have its access.
+func TestAccessIsNeeded(t *testing.T) {
+	_, cfg := newStage()
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for access, want := range map[auth.Access]int{-1: 403, 0: 403, auth.Read: 403, auth.Operate: 200, auth.Administer: 200} {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r = r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Access: access}))
+		w := httptest.NewRecorder()
+		s.needs(auth.Operate, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { send(w, r, []byte("done")) })).ServeHTTP(w, r)
+		if w.Code != want || strings.Contains(w.Body.String(), "done") != (want == 200) {
+			t.Errorf("access %d: status %d, want %d: %s", access, w.Code, want, w.Body)
+		}
+	}
+}
+
+// What gets to a route without a principal may do nothing, whatever the route is.
+func TestNoPrincipalNoAnswer(t *testing.T) {
+	st, cfg := newStage()
+	cfg.WS = func(http.ResponseWriter, *http.Request, string) { t.Error("the socket is opened for nobody") }
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.show(t, fixture.Workstation())
+	for _, r := range s.routes() {
+		path := strings.NewReplacer("{$}", "", "{path...}", "icon.svg", "{id}", "0", "{cluster}", "local", "{node}", "node").Replace(r.Path)
+		for _, prefix := range []string{"", "/node/" + fixture.Workstation().Node} {
+			for _, who := range []*auth.Principal{nil, {}, {Name: "ann", Audience: auth.Everything}, {Access: r.Needs - 1}} {
+				asked := httptest.NewRequest(r.Method, prefix+path, nil)
+				if who != nil {
+					asked = asked.WithContext(auth.NewContext(asked.Context(), who))
+				}
+				w := httptest.NewRecorder()
+				s.mux.ServeHTTP(w, asked)
+				if w.Code != http.StatusForbidden {
+					t.Errorf("%s %s%s by %+v: status %d", r.Method, prefix, path, who, w.Code)
+				}
+			}
+		}
+	}
+	if page, err := s.Render(t.Context(), "", auth.Sight{}); err == nil {
+		t.Errorf("a page is rendered for nobody: %s", page)
+	}
+}
+
+// An answer that is kept is one audience's alone, and who may not look is not noticed.
+func TestAnswersAreOfAnAudience(t *testing.T) {
+	noticed := 0
+	st, h := serving(t, func(c *Config) {
+		c.Update = func(_ string, to auth.Audience) []byte { return []byte(`"for ` + to + `"`) }
+		c.Noticed = func(*http.Request) { noticed++ }
+	})
+	st.show(t, fixture.Workstation())
+	for _, to := range []auth.Audience{"guests", auth.Everything, "guests", ""} {
+		for _, access := range []auth.Access{auth.Read, 0} {
+			r := httptest.NewRequest(http.MethodGet, "/api/gpu/metrics", nil)
+			r.Host = "localhost"
+			w := httptest.NewRecorder()
+			before := noticed
+			h.ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Access: access, Audience: to})))
+			if allowed := access >= auth.Read; allowed != (w.Body.String() == `"for `+string(to)+`"`) || allowed != (noticed > before) {
+				t.Errorf("%q with access %d gets %s", to, access, w.Body)
+			}
+		}
+	}
+}
+
+// Every route sees the principal, the socket's too.
+func TestRequestsHaveAPrincipal(t *testing.T) {
+	var seen auth.Principal
+	_, h := serving(t, func(c *Config) {
+		c.WS = func(_ http.ResponseWriter, r *http.Request, _ string) { seen = auth.FromRequest(r) }
+	})
+	if get(h, "/ws"); seen != auth.LocalOwner() {
+		t.Errorf("the socket is asked for by %+v", seen)
+	}
+}

@@ -1,0 +1,424 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
+)
+
+// say sends a body to an address.
+func say(h http.Handler, method, path, contentType, content string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(content))
+	r.Host = "localhost"
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// alerting is a server of which one alert stands.
+func alerting(t *testing.T, change ...func(*Config)) (h http.Handler, doc *documented, id string) {
+	t.Helper()
+	st, h := serving(t, change...)
+	st.show(t, fixture.Workstation())
+	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
+	if len(list.Alerts) != 1 || list.Alerts[0].Why == "" || list.Node != "node" || list.Timestamp == "" {
+		t.Fatalf("%+v", list)
+	}
+	return h, newDocumented(t), list.Alerts[0].ID
+}
+
+func TestAlertsAreAcknowledged(t *testing.T) {
+	h, doc, id := alerting(t)
+	path := "/api/alerts/" + id + "/acknowledge"
+	const documentedPath = "/api/alerts/{id}/acknowledge"
+	before := time.Now().Truncate(time.Second)
+	w := say(h, "POST", path, "application/json; charset=utf-8", `{"by":"ann","comment":"<b>mine</b>"}`)
+	doc.check(t, "POST", documentedPath, w)
+	if a := decode[contract.Alert](t, w); w.Code != 200 || a.ID != id || a.Acknowledged == nil || a.Acknowledged.By != "local owner" || a.Acknowledged.Comment != "<b>mine</b>" {
+		t.Errorf("status %d: %+v", w.Code, a.Acknowledged)
+	}
+	if at, err := time.Parse(time.RFC3339, decode[contract.Alerts](t, get(h, "/api/alerts")).Alerts[0].Acknowledged.Timestamp); err != nil || at.Before(before) || at.After(time.Now()) {
+		t.Errorf("acknowledged at %v: %v", at, err)
+	}
+	w = say(h, "DELETE", path, "", "")
+	doc.check(t, "DELETE", documentedPath, w)
+	if a := decode[contract.Alert](t, w); w.Code != 200 || a.Acknowledged != nil {
+		t.Errorf("taken back: status %d, %+v", w.Code, a.Acknowledged)
+	}
+	if w := say(h, "POST", path, "", ""); w.Code != 200 || decode[contract.Alert](t, w).Acknowledged == nil {
+		t.Errorf("without a body: status %d: %s", w.Code, w.Body)
+	}
+	for _, method := range []string{"POST", "DELETE"} {
+		w := say(h, method, "/api/alerts/none/acknowledge", "", "")
+		doc.check(t, method, documentedPath, w)
+		isProblem(t, w, http.StatusNotFound)
+	}
+	w = say(h, "DELETE", "/api/alerts/"+id, "", "")
+	doc.check(t, "DELETE", "/api/alerts/{id}", w)
+	isProblem(t, w, http.StatusConflict)
+}
+
+func TestAlertsAreSilenced(t *testing.T) {
+	h, doc, id := alerting(t)
+	w := say(h, "POST", "/api/silences", typeJSON, `{"rule":"bu*","by":"ann","comment":"a test","duration_seconds":3600}`)
+	doc.check(t, "POST", "/api/silences", w)
+	made := decode[contract.Silence](t, w)
+	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
+	doc.check(t, "GET", "/api/alerts", get(h, "/api/alerts"))
+	if w.Code != http.StatusCreated || len(list.Silences) != 1 || list.Silences[0] != made || made.ID == "" || made.Since >= made.Until {
+		t.Fatalf("status %d: %+v of %+v", w.Code, made, list.Silences)
+	}
+	if a := list.Alerts[0]; a.ID != id || a.State != "firing" || a.SilencedUntil == nil || *a.SilencedUntil != made.Until {
+		t.Errorf("the alert: %+v", a)
+	}
+	w = say(h, "DELETE", "/api/silences/"+made.ID, "", "")
+	doc.check(t, "DELETE", "/api/silences/{id}", w)
+	list = decode[contract.Alerts](t, get(h, "/api/alerts"))
+	if w.Code != http.StatusNoContent || len(list.Silences) != 0 || list.Alerts[0].SilencedUntil != nil {
+		t.Errorf("ended: status %d: %+v", w.Code, list)
+	}
+	w = say(h, "DELETE", "/api/silences/"+made.ID, "", "")
+	doc.check(t, "DELETE", "/api/silences/{id}", w)
+	isProblem(t, w, http.StatusNotFound)
+	for range 500 {
+		say(h, "POST", "/api/silences", typeJSON, `{"duration_seconds":1}`)
+	}
+	w = say(h, "POST", "/api/silences", typeJSON, `{"duration_seconds":1}`)
+	doc.check(t, "POST", "/api/silences", w)
+	isProblem(t, w, http.StatusConflict)
+}
+
+// Several alerts are acknowledged and silenced at once. Those that are over by then do not matter, unless all are.
+func TestSeveralAlerts(t *testing.T) {
+	h, doc, id := alerting(t)
+	const acknowledge, silence = "/api/alerts/acknowledge", "/api/alerts/silence"
+	for _, step := range []struct {
+		path, contentType, content string
+		status                     int
+	}{
+		{acknowledge, typeJSON, `{"alert_ids":["` + id + `","over","` + id + `"],"comment":"all of them"}`, 200},
+		{acknowledge, typeJSON, `{"alert_ids":["over"]}`, 404},
+		{acknowledge, typeJSON, `{"alert_ids":[]}`, 422},
+		{acknowledge, typeJSON, `{"alert_ids":"` + id + `"}`, 422},
+		{acknowledge, typeJSON, ``, 422},
+		{acknowledge, typeForm, "page=alerts", 422},
+		{acknowledge, typeForm, "alert_ids=%ff", 400},
+		{acknowledge, typeForm, url.Values{"alert_ids": {id, "over"}, "comment": {"& so on"}}.Encode(), 303},
+		{silence, typeJSON, `{"alert_ids":["` + id + `","over","` + id + `"],"duration_seconds":60}`, 201},
+		{silence, typeJSON, `{"alert_ids":["` + id + `"],"duration_seconds":0}`, 422},
+		{silence, typeJSON, `{"alert_ids":["over"],"duration_seconds":60}`, 404},
+		{silence, typeForm, url.Values{"alert_ids": {id}, "duration_seconds": {"3600"}}.Encode(), 303},
+	} {
+		w := say(h, "POST", step.path, step.contentType, step.content)
+		doc.check(t, "POST", step.path, w)
+		if w.Code != step.status {
+			t.Errorf("%s %s: status %d, want %d: %s", step.path, step.content, w.Code, step.status, w.Body)
+		}
+	}
+	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
+	if by := list.Alerts[0].Acknowledged; by == nil || by.By != "local owner" || by.Comment != "& so on" {
+		t.Errorf("acknowledged: %+v", by)
+	}
+	if len(list.Silences) != 2 || list.Silences[0].Rule != list.Alerts[0].Rule || list.Silences[0].GPUUUID != list.Alerts[0].GPUUUID {
+		t.Errorf("silences: %+v", list.Silences)
+	}
+	for _, path := range []string{acknowledge, silence} {
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"alert_ids":["`+id+`"],"duration_seconds":60}`))
+		r.Host = "localhost"
+		r.Header.Set("Content-Type", typeJSON)
+		r.Header.Set("Origin", "https://evil.example")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		isProblem(t, w, http.StatusForbidden)
+	}
+}
+
+// A thousand alerts can be silenced at once, or none of them is: there may not be so many silences.
+func TestAThousandAlerts(t *testing.T) {
+	st, h := serving(t)
+	const rule = "a_rule_whose_name_is_as_long_as_people_make_them_who_like_it"
+	st.engine.SetRules([]alert.Rule{{Name: rule, Watch: alert.Utilization, Threshold: 50, Severity: alert.Info, Enabled: true}}, fixture.Time)
+	snap := fixture.Server()
+	busy := snap.Devices[0]
+	busy.Utilization.GPU = gpu.Of[gpu.Percent](99)
+	snap.Devices = nil
+	for i := range 1000 {
+		d := busy
+		d.Index, d.UUID = i, fmt.Sprintf("GPU-%08d-0000-4000-8000-000000000000", i)
+		snap.Devices = append(snap.Devices, d)
+	}
+	st.show(t, snap)
+	var ids []string
+	for _, a := range st.engine.Standing() {
+		ids = append(ids, a.ID)
+	}
+	if len(ids) != 1000 {
+		t.Fatalf("%d alerts", len(ids))
+	}
+	if w := say(h, "POST", "/api/alerts/acknowledge", typeForm, url.Values{"alert_ids": ids}.Encode()); w.Code != http.StatusSeeOther {
+		t.Errorf("acknowledged: status %d: %s", w.Code, w.Body)
+	}
+	for _, tt := range []struct{ ask, code, silences int }{{501, 409, 0}, {300, 303, 300}, {201, 409, 300}, {200, 303, 500}} {
+		w := say(h, "POST", "/api/alerts/silence", typeForm, url.Values{"alert_ids": ids[:tt.ask], "duration_seconds": {"60"}}.Encode())
+		if n := len(st.engine.Silences(time.Now())); w.Code != tt.code || n != tt.silences {
+			t.Errorf("of %d: status %d and %d silences, want %d and %d", tt.ask, w.Code, n, tt.code, tt.silences)
+		}
+	}
+}
+
+// What a browser sends without a script leads back to the page that it is on,
+// and to no other site.
+func TestForms(t *testing.T) {
+	h, _, id := alerting(t)
+	post := func(path, page string, fields url.Values) {
+		t.Helper()
+		want := map[string]string{
+			"": "/#alerts", "alerts": "/alerts", "alerts?q=a+b&only=info": "/alerts?only=info&q=a+b", "gpu/GPU-1": "/gpu/GPU-1#alerts",
+			"//evil.example": "/#alerts", "https://evil.example/": "/#alerts", "gpu///evil.example": "/gpu/%2F%2Fevil.example#alerts",
+		}[page]
+		fields.Set("page", page)
+		w := say(h, "POST", path, typeForm, fields.Encode())
+		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
+			t.Errorf("%s: status %d to %q, want %q: %s", path, w.Code, w.Header().Get("Location"), want, w.Body)
+		}
+	}
+	of := "/api/alerts/" + id
+	standing := func() contract.Alerts { return decode[contract.Alerts](t, get(h, "/api/alerts")) }
+	post(of+"/acknowledge", "", url.Values{"by": {"ann"}, "comment": {"& so on"}})
+	post(of+"/acknowledge", "alerts?q=a+b&only=info", url.Values{"comment": {"& so on"}})
+	post("/api/silences", "alerts", url.Values{"gpu_uuid": {"GPU-*"}, "duration_seconds": {"60"}})
+	if a := standing().Alerts[0]; a.Acknowledged == nil || a.Acknowledged.Comment != "& so on" || a.SilencedUntil == nil {
+		t.Errorf("%+v", a)
+	}
+	post(of+"/unacknowledge", "gpu/GPU-1", url.Values{})
+	post("/api/silences/"+standing().Silences[0].ID+"/end", "//evil.example", url.Values{})
+	if list := standing(); list.Alerts[0].Acknowledged != nil || len(list.Silences) != 0 {
+		t.Errorf("not taken back: %+v", list)
+	}
+	post(of+"/silence", "https://evil.example/", url.Values{"duration_seconds": {"60"}, "by": {"bob"}})
+	if list := standing(); list.Alerts[0].SilencedUntil == nil || list.Silences[0].Rule != list.Alerts[0].Rule || list.Silences[0].GPUUUID != list.Alerts[0].GPUUUID || list.Silences[0].By != "local owner" {
+		t.Errorf("of one alert: %+v", list.Silences)
+	}
+	post(of+"/acknowledge", "gpu///evil.example", url.Values{})
+	if w := say(h, "POST", of+"/dismiss", typeForm, "page=alerts"); w.Code != http.StatusConflict {
+		t.Errorf("dismissed although it is reported: status %d", w.Code)
+	}
+	if w := say(h, "POST", of+"/acknowledge", typeForm, ""); w.Code != http.StatusSeeOther {
+		t.Errorf("an empty form: status %d", w.Code)
+	}
+}
+
+// What could not be written is done, and is answered with 202: to programs with the
+// usual body, to forms with what to do.
+func TestWhatCouldNotBeWritten(t *testing.T) {
+	h, doc, id := alerting(t, func(cfg *Config) { cfg.Flush = func(context.Context) error { return syscall.ENOSPC } })
+	const documentedPath = "/api/alerts/{id}/acknowledge"
+	path := "/api/alerts/" + id + "/acknowledge"
+	w := say(h, "POST", path, typeJSON, "{}")
+	doc.check(t, "POST", documentedPath, w)
+	if w.Code != http.StatusAccepted || decode[contract.Alert](t, w).Acknowledged == nil {
+		t.Errorf("a program: status %d: %s", w.Code, w.Body)
+	}
+	if w := say(h, "POST", path, typeForm, "page=alerts"); w.Code != http.StatusAccepted || !strings.Contains(w.Body.String(), "look at the space there") {
+		t.Errorf("a form: status %d: %s", w.Code, w.Body)
+	}
+	if w := say(h, "POST", "/api/alerts/none/acknowledge", typeForm, "page=alerts"); w.Code != http.StatusNotFound {
+		t.Errorf("of an unknown alert: status %d", w.Code)
+	}
+}
+
+// What can be taken back with DELETE can be with POST.
+func TestTakenBackWithPost(t *testing.T) {
+	h, doc, id := alerting(t)
+	of := "/api/alerts/" + id
+	for _, step := range []struct {
+		path, documented, content string
+		status                    int
+	}{
+		{of + "/acknowledge", "/api/alerts/{id}/acknowledge", "", 200},
+		{of + "/unacknowledge", "/api/alerts/{id}/unacknowledge", "", 200},
+		{of + "/silence", "/api/alerts/{id}/silence", `{"duration_seconds":60}`, 201},
+		{of + "/silence", "/api/alerts/{id}/silence", `{"duration_seconds":0}`, 422},
+		{of + "/dismiss", "/api/alerts/{id}/dismiss", "", 409},
+		{"/api/alerts/none/unacknowledge", "/api/alerts/{id}/unacknowledge", "", 404},
+		{"/api/alerts/none/silence", "/api/alerts/{id}/silence", `{"duration_seconds":60}`, 404},
+		{"/api/alerts/none/dismiss", "/api/alerts/{id}/dismiss", "", 404},
+		{"/api/silences/none/end", "/api/silences/{id}/end", "", 404},
+	} {
+		w := say(h, "POST", step.path, typeJSON, step.content)
+		doc.check(t, "POST", step.documented, w)
+		if w.Code != step.status {
+			t.Errorf("%s: status %d, want %d: %s", step.path, w.Code, step.status, w.Body)
+		}
+	}
+	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
+	if list.Alerts[0].Acknowledged != nil || len(list.Silences) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	w := say(h, "POST", "/api/silences/"+list.Silences[0].ID+"/end", "", "")
+	doc.check(t, "POST", "/api/silences/{id}/end", w)
+	if list := decode[contract.Alerts](t, get(h, "/api/alerts")); w.Code != http.StatusNoContent || len(list.Silences) != 0 {
+		t.Errorf("status %d: %+v", w.Code, list.Silences)
+	}
+}
+
+func TestBadBodies(t *testing.T) {
+	h, doc, id := alerting(t)
+	ack := "/api/alerts/" + id + "/acknowledge"
+	long := strings.Repeat("x", 201)
+	for _, tt := range []struct {
+		path, contentType, content string
+		status                     int
+	}{
+		{ack, "text/plain", "hello", http.StatusUnsupportedMediaType},
+		{ack, "", `{"by":"ann"}`, http.StatusUnsupportedMediaType},
+		{ack, typeJSON, `{"by":`, http.StatusBadRequest},
+		{ack, typeJSON, `{} {}`, http.StatusBadRequest},
+		{ack, typeJSON, `{"by":7}`, http.StatusUnprocessableEntity},
+		{ack, typeJSON, `[]`, http.StatusUnprocessableEntity},
+		{ack, typeJSON, `{"who":"ann"}`, http.StatusUnprocessableEntity},
+		{ack, typeJSON, `{"comment":"a\nb"}`, http.StatusUnprocessableEntity},
+		{ack, typeJSON, `{"comment":"a","comment":"b"}`, http.StatusBadRequest},
+		{ack, typeJSON, `{"Comment":"a"}`, http.StatusBadRequest},
+		{ack, typeJSON, "{\"comment\":\"\xff\"}", http.StatusBadRequest},
+		{ack, typeJSON, `null`, http.StatusUnprocessableEntity},
+		{ack, typeForm, "comment=a&comment=b", http.StatusBadRequest},
+		{ack, typeForm, "comment=%ff", http.StatusBadRequest},
+		{ack, typeForm, "%zz", http.StatusBadRequest},
+		{ack, typeForm, "who=ann", http.StatusUnprocessableEntity},
+		{"/api/silences", "", "", http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":-1}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":1e-7}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":"60"}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":1e300}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":34000000}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":60,"rule":"["}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":60,"comment":"` + long + `"}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeForm, "duration_seconds=NaN", http.StatusUnprocessableEntity},
+		{"/api/silences", typeForm, "duration_seconds=soon", http.StatusUnprocessableEntity},
+	} {
+		w := say(h, "POST", tt.path, tt.contentType, tt.content)
+		doc.check(t, "POST", strings.Replace(tt.path, id, "{id}", 1), w)
+		if detail := isProblem(t, w, tt.status); detail == "" || strings.Contains(detail, "Go ") || strings.Contains(detail, "json:") {
+			t.Errorf("%s %.60q: the detail is %q", tt.path, tt.content, detail)
+		}
+	}
+	if list := decode[contract.Alerts](t, get(h, "/api/alerts")); list.Alerts[0].Acknowledged != nil || len(list.Silences) != 0 {
+		t.Errorf("something of that was taken: %+v", list)
+	}
+	large := httptest.NewServer(h)
+	defer large.Close()
+	resp, err := large.Client().Post(large.URL+ack, typeJSON, io.LimitReader(endless{}, maxBody+1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("a large body: status %d", resp.StatusCode)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = ' '
+	}
+	return len(b), nil
+}
+
+// A body that does not come in time is answered, and not as one that is too large.
+func TestSlowBody(t *testing.T) {
+	h, doc, id := alerting(t)
+	ts := httptest.NewUnstartedServer(h)
+	ts.Config.ReadTimeout = time.Second
+	ts.Start()
+	defer ts.Close()
+	never, _ := io.Pipe()
+	defer never.Close()
+	resp, err := ts.Client().Post(ts.URL+"/api/alerts/"+id+"/acknowledge", typeJSON, io.MultiReader(strings.NewReader("{"), never))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
+	w.WriteHeader(resp.StatusCode)
+	if _, err := io.Copy(w, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	doc.check(t, "POST", "/api/alerts/{id}/acknowledge", w)
+	isProblem(t, w, http.StatusRequestTimeout)
+}
+
+// A page of another site can't say anything of alerts, whatever it may read.
+func TestOnlyOwnPagesAct(t *testing.T) {
+	st, h := serving(t, func(c *Config) { c.AllowOrigins = origins(t, board) })
+	st.show(t, fixture.Workstation())
+	for _, origin := range []string{"https://evil.example", "https://board.example.org", "null"} {
+		r := httptest.NewRequest(http.MethodPost, "/api/silences", strings.NewReader(`{"duration_seconds":60}`))
+		r.Host = "localhost"
+		r.Header.Set("Content-Type", typeJSON)
+		r.Header.Set("Origin", origin)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		isProblem(t, w, http.StatusForbidden)
+	}
+	if list := decode[contract.Alerts](t, get(h, "/api/alerts")); len(list.Silences) != 0 {
+		t.Errorf("%+v", list.Silences)
+	}
+}
+
+func TestMethodsOfActions(t *testing.T) {
+	h, _, id := alerting(t)
+	for path, allow := range map[string]string{
+		"/api/alerts":                        "GET, HEAD, OPTIONS",
+		"/api/alerts/" + id:                  "DELETE, OPTIONS",
+		"/api/alerts/" + id + "/acknowledge": "DELETE, OPTIONS, POST",
+		"/api/alerts/" + id + "/dismiss":     "OPTIONS, POST",
+		"/api/alerts/acknowledge":            "DELETE, OPTIONS, POST",
+		"/alerts":                            "GET, HEAD, OPTIONS",
+		"/api/silences":                      "GET, HEAD, OPTIONS, POST",
+		"/api/silences/x":                    "DELETE, OPTIONS",
+	} {
+		if w := ask(h, "OPTIONS", path); w.Code != http.StatusNoContent || w.Header().Get("Allow") != allow {
+			t.Errorf("OPTIONS %s: status %d, Allow %q, want %q", path, w.Code, w.Header().Get("Allow"), allow)
+		}
+		w := ask(h, "BREW", path)
+		isProblem(t, w, http.StatusMethodNotAllowed)
+		if w.Header().Get("Allow") != allow {
+			t.Errorf("BREW %s: Allow %q, want %q", path, w.Header().Get("Allow"), allow)
+		}
+	}
+}
+
+// A page of the list of alerts has an address of its own.
+func TestAlertsPageFrom(t *testing.T) {
+	h, _, _ := alerting(t)
+	for path, want := range map[string]string{"/alerts": "</title>0", "/alerts?from=200": "</title>200"} {
+		if w := get(h, path); w.Code != http.StatusOK || !strings.HasSuffix(w.Body.String(), want) {
+			t.Errorf("%s: status %d, %q", path, w.Code, w.Body)
+		}
+	}
+	for _, path := range []string{"/alerts?from=x", "/alerts?from=-1"} {
+		if w := get(h, path); w.Code != http.StatusBadRequest {
+			t.Errorf("%s: status %d", path, w.Code)
+		}
+	}
+}

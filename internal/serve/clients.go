@@ -1,0 +1,110 @@
+package serve
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// Proxies are the networks of proxies whose word is taken for who their clients are.
+type Proxies []netip.Prefix
+
+// ParseProxies reads networks, such as 10.0.0.0/8 or fd00::/8, and single addresses.
+// Its error says which one is wrong.
+func ParseProxies(list []string) (Proxies, error) {
+	var proxies Proxies
+	for _, text := range list {
+		network, err := netip.ParsePrefix(text)
+		if address, single := netip.ParseAddr(text); single == nil && address.Zone() == "" {
+			network, err = netip.PrefixFrom(address, address.BitLen()), nil
+		}
+		if err == nil && network.Addr().Is4In6() && network.Bits() >= 96 { // clients are compared as IPv4
+			network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
+		}
+		if err != nil || network.Bits() == 0 {
+			return nil, &gpu.Advice{
+				What: quote(text) + " is no network of proxies",
+				Try:  "give --trusted-proxy an address such as 192.0.2.7, or a network such as 10.0.0.0/8",
+				Err:  err,
+			}
+		}
+		proxies = append(proxies, network.Masked())
+	}
+	return proxies, nil
+}
+
+func (p Proxies) has(address netip.Addr) bool {
+	for _, network := range p {
+		if network.Contains(address) {
+			return true
+		}
+	}
+	return false
+}
+
+// client is the address that a request comes from; the zero address where that is none, as of a pipe.
+//
+// If a trusted proxy sent it, that is the rightmost entry of X-Forwarded-For that is not itself such a
+// proxy: what stands left of it is what the client says. An entry that can't be read ends the search, and
+// the proxy that wrote it counts as the client. Forwarded (RFC 7239) is not read: a proxy that writes one
+// of the two headers passes on what the client has put into the other.
+func (p Proxies) client(r *http.Request) netip.Addr {
+	client := addressOf(r.RemoteAddr)
+	lines := r.Header["X-Forwarded-For"]
+	for _, rest := range slices.Backward(lines) {
+		for more := true; more; {
+			if !p.has(client) {
+				return client
+			}
+			var entry string
+			if at := strings.LastIndexByte(rest, ','); at >= 0 {
+				rest, entry = rest[:at], rest[at+1:]
+			} else {
+				entry, more = rest, false
+			}
+			further := addressOf(strings.TrimSpace(entry))
+			if !further.IsValid() {
+				return client
+			}
+			client = further
+		}
+	}
+	return client
+}
+
+// addressOf reads an address, with a port or without, in the form in which addresses are compared.
+func addressOf(text string) netip.Addr {
+	bare, bracketed := strings.CutPrefix(text, "[")
+	if bracketed {
+		bare, bracketed = strings.CutSuffix(bare, "]")
+	}
+	if !bracketed {
+		bare = text
+	}
+	address, err := netip.ParseAddr(bare)
+	if err != nil {
+		with, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return netip.Addr{}
+		}
+		address = with.Addr()
+	}
+	return address.Unmap().WithZone("")
+}
+
+// householdOf is what counts as one client: an address of IPv4, and of IPv6 the network of 64 bits that
+// one household, or one machine, has all to itself.
+func householdOf(address netip.Addr) netip.Prefix {
+	bits := 32
+	if address.Is6() {
+		bits = 64
+	}
+	household, err := address.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{} // it is no address
+	}
+	return household
+}

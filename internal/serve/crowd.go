@@ -1,0 +1,227 @@
+package serve
+
+import (
+	"bufio"
+	"cmp"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+)
+
+const (
+	// viewersOfAddress is how many viewers an address may have: a whole laboratory behind one.
+	viewersOfAddress = 256
+	// Connections that are not viewers may be as many as the viewers, and these more: of one address,
+	// for pages that load while all its viewers are there, and in all.
+	moreOfAddress, moreInAll = 64, 1000
+)
+
+// A crowd counts the connections and the viewers of each address, and keeps them within bounds.
+type crowd struct {
+	inAll     int // viewers; the hub refuses more
+	ofAddress int // viewers; 0: viewersOfAddress, and no bound for the machine itself
+	proxies   Proxies
+
+	mu      sync.Mutex
+	viewers map[netip.Prefix]int // by household
+	refused uint64               // viewers
+
+	open      map[net.Conn]*connection // that are not handed over
+	ofOne     map[netip.Prefix]int     // of them, by household
+	turn      uint64
+	displaced uint64
+}
+
+// A connection waits for a request, or answers one.
+type connection struct {
+	household netip.Prefix
+	rests     uint64 // since which turn it waits for a request; 0 while it answers one
+}
+
+func newCrowd(inAll, ofAddress int, proxies Proxies) *crowd {
+	return &crowd{
+		inAll: cmp.Or(inAll, 1000), ofAddress: ofAddress, proxies: proxies,
+		viewers: map[netip.Prefix]int{}, open: map[net.Conn]*connection{}, ofOne: map[netip.Prefix]int{},
+	}
+}
+
+// most is how many viewers a household may have. Unless somebody said a number, the machine itself has
+// no bound of its own: it is a program of this machine, or a proxy that speaks for many.
+func (c *crowd) most(household netip.Prefix) (viewers int, bounded bool) {
+	if !household.IsValid() || c.ofAddress == 0 && household.Addr().IsLoopback() {
+		return 0, false
+	}
+	return cmp.Or(c.ofAddress, viewersOfAddress), true
+}
+
+// enter counts a viewer until it leaves, once or more often, or says why there can't be one more of its address.
+func (c *crowd) enter(r *http.Request) (leave func(), err error) {
+	client := c.proxies.client(r)
+	household := householdOf(client)
+	most, bounded := c.most(household)
+	if !bounded {
+		return func() {}, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.viewers[household] >= most {
+		c.refused++
+		return nil, tooManyViewers(client, most)
+	}
+	c.viewers[household]++
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		less(c.viewers, household)
+	}), nil
+}
+
+// entering is the ResponseWriter of a viewer that may get in.
+type entering struct {
+	http.ResponseWriter
+	leave      func()
+	handedOver bool
+}
+
+// Unwrap is for http.ResponseController.
+func (e *entering) Unwrap() http.ResponseWriter { return e.ResponseWriter }
+
+// Hijack implements [http.Hijacker]: the viewer leaves when its connection is closed.
+func (e *entering) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(e.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	e.handedOver = true
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		return &viewerTCP{tcp, e.leave}, buffered, nil
+	}
+	return &viewerConn{conn, e.leave}, buffered, nil
+}
+
+// viewerConn is a viewer's connection.
+type viewerConn struct {
+	net.Conn
+	leave func()
+}
+
+// Close implements [net.Conn].
+func (c *viewerConn) Close() error {
+	c.leave()
+	return c.Conn.Close()
+}
+
+// viewerTCP is a viewer's connection with all that TCP can do.
+type viewerTCP struct {
+	*net.TCPConn
+	leave func()
+}
+
+// Close implements [net.Conn].
+func (c *viewerTCP) Close() error {
+	c.leave()
+	return c.TCPConn.Close()
+}
+
+func tooManyViewers(client netip.Addr, most int) error {
+	of := client.String()
+	if household := householdOf(client); household.IsValid() && !household.IsSingleIP() {
+		of += ", or of others in " + household.String() + ","
+	}
+	e := refuse(http.StatusTooManyRequests, strconv.Itoa(most)+" viewers of "+of+" are connected, and one address may have no more",
+		"close pages that nobody looks at, or start gpuwhy with a larger --max-viewers-per-address; if the address is that of a proxy, "+
+			"name it with --trusted-proxy, and have it say in X-Forwarded-For who its clients are")
+	e.header, e.value = "Retry-After", "5"
+	return e
+}
+
+func less(of map[netip.Prefix]int, household netip.Prefix) {
+	if of[household]--; of[household] == 0 {
+		delete(of, household)
+	}
+}
+
+// changed is for [http.Server.ConnState]. A connection that is one too many takes the place of the one
+// that has waited longest for a request: of its address, or of all. If none waits, it is closed itself.
+func (c *crowd) changed(conn net.Conn, state http.ConnState) {
+	if leaves := c.note(conn, state); leaves != nil {
+		_ = leaves.Close() // its goroutine then ends
+	}
+}
+
+func (c *crowd) note(conn net.Conn, state http.ConnState) (leaves net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch of := c.open[conn]; {
+	case state == http.StateNew:
+		return c.add(conn)
+	case of == nil: // it had to leave
+	case state == http.StateActive:
+		of.rests = 0
+	case state == http.StateIdle:
+		c.turn++
+		of.rests = c.turn
+	default: // closed, or handed over
+		c.remove(conn)
+	}
+	return nil
+}
+
+func (c *crowd) add(conn net.Conn) (leaves net.Conn) {
+	var household netip.Prefix
+	if peer := addressOf(conn.RemoteAddr().String()); !c.proxies.has(peer) { // a proxy speaks for many
+		household = householdOf(peer)
+	}
+	c.turn++
+	most, bounded := c.most(household)
+	switch {
+	case bounded && c.ofOne[household] >= most+moreOfAddress:
+		leaves = c.longestResting(func(of *connection) bool { return of.household == household })
+	case len(c.open) >= c.inAll+moreInAll:
+		leaves = c.longestResting(func(*connection) bool { return true })
+	default:
+		c.open[conn] = &connection{household, c.turn}
+		c.ofOne[household]++
+		return nil
+	}
+	c.displaced++
+	if leaves == nil {
+		return conn
+	}
+	c.remove(leaves)
+	c.open[conn] = &connection{household, c.turn}
+	c.ofOne[household]++
+	return leaves
+}
+
+func (c *crowd) remove(conn net.Conn) {
+	less(c.ofOne, c.open[conn].household)
+	delete(c.open, conn)
+}
+
+// longestResting is one of those; nil if all of them answer requests.
+func (c *crowd) longestResting(among func(*connection) bool) (longest net.Conn) {
+	since := c.turn + 1
+	for conn, of := range c.open {
+		if of.rests > 0 && of.rests < since && among(of) {
+			longest, since = conn, of.rests
+		}
+	}
+	return longest
+}
+
+// A Crowd is who is connected now, and who could not be.
+type Crowd struct {
+	Connections int    // that are no viewers
+	Displaced   uint64 // connections that were closed to make room, since the program began
+	Refused     uint64 // viewers of addresses that had too many
+}
+
+// Crowd returns it.
+func (s *Server) Crowd() Crowd {
+	s.crowd.mu.Lock()
+	defer s.crowd.mu.Unlock()
+	return Crowd{len(s.crowd.open), s.crowd.displaced, s.crowd.refused}
+}

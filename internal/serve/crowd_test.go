@@ -1,0 +1,339 @@
+package serve
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
+)
+
+func TestProxiesAreRead(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.1.2.3/8": "10.0.0.0/8", "192.0.2.7": "192.0.2.7/32", "fd00::/8": "fd00::/8", "2001:db8::1": "2001:db8::1/128", "::ffff:10.0.0.0/104": "10.0.0.0/8",
+		"": "", "proxy": "", "0.0.0.0/0": "", "10.0.0.0/33": "", "10.0.0.0/8 ": "", "fe80::1%eth0": "", "10.0.0": "",
+	} {
+		got, err := ParseProxies([]string{text})
+		switch {
+		case want == "" && err == nil:
+			t.Errorf("%q is taken for %v", text, got)
+		case want != "" && (err != nil || got[0].String() != want):
+			t.Errorf("%q: %v, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+func TestWhoTheClientIs(t *testing.T) {
+	proxies, err := ParseProxies([]string{"10.0.0.0/8", "fd00::/8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		peer      string
+		forwarded []string
+		want      string
+	}{
+		{"192.0.2.1:99", nil, "192.0.2.1"},
+		{"192.0.2.1:99", []string{"198.51.100.7"}, "192.0.2.1"}, // no proxy of ours
+		{"10.0.0.1:99", nil, "10.0.0.1"},
+		{"10.0.0.1:99", []string{"198.51.100.7"}, "198.51.100.7"},
+		{"[::ffff:10.0.0.1]:99", []string{"::ffff:198.51.100.7"}, "198.51.100.7"},
+		{"10.0.0.1:99", []string{"203.0.113.9, 198.51.100.7"}, "198.51.100.7"}, // the client says the rest
+		{"10.0.0.1:99", []string{"203.0.113.9", "198.51.100.7"}, "198.51.100.7"},
+		{"10.0.0.1:99", []string{"203.0.113.9", "198.51.100.7,fd00::2 , 10.9.9.9"}, "198.51.100.7"},
+		{"10.0.0.1:99", []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.3"},
+		{"10.0.0.1:99", []string{"198.51.100.7:4711"}, "198.51.100.7"},
+		{"[fd00::1]:99", []string{"[2001:db8::5]:4711"}, "2001:db8::5"},
+		{"10.0.0.1:99", []string{"198.51.100.7, unknown"}, "10.0.0.1"},
+		{"10.0.0.1:99", []string{"198.51.100.7, nonsense, 10.0.0.2"}, "10.0.0.2"},
+		{"10.0.0.1:99", []string{"198.51.100.7,"}, "10.0.0.1"},
+		{"10.0.0.1:99", []string{""}, "10.0.0.1"},
+		{"pipe", []string{"198.51.100.7"}, "invalid IP"},
+	} {
+		r := &http.Request{RemoteAddr: tt.peer, Header: http.Header{"X-Forwarded-For": tt.forwarded, "Forwarded": {"for=203.0.113.200"}}}
+		if got := proxies.client(r).String(); got != tt.want {
+			t.Errorf("%s with %q: %s, want %s", tt.peer, tt.forwarded, got, tt.want)
+		}
+	}
+}
+
+func TestHouseholds(t *testing.T) {
+	same := func(a, b string) bool {
+		return householdOf(netip.MustParseAddr(a)) == householdOf(netip.MustParseAddr(b))
+	}
+	if !same("2001:db8:1:2::1", "2001:db8:1:2:ffff::9") || same("2001:db8:1:2::1", "2001:db8:1:3::1") {
+		t.Error("of IPv6 the first 64 bits are to count")
+	}
+	if !same("192.0.2.1", "192.0.2.1") || same("192.0.2.1", "192.0.2.2") {
+		t.Error("of IPv4 the whole address is to count")
+	}
+	if got := householdOf(netip.Addr{}); got.IsValid() {
+		t.Errorf("no address is of %v", got)
+	}
+}
+
+// No household ever has more viewers than it may, and nothing is left of those who are gone.
+func TestViewersAreCounted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.IntRange(1, 4).Draw(t, "most")
+		c := newCrowd(0, most, nil)
+		peers := []string{"192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1", "[2001:db8::2]:1", "127.0.0.1:1"}
+		plans := rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(-1, len(peers)-1), 1, 12), 1, 6).Draw(t, "who comes, or -1: the last leaves")
+		var all sync.WaitGroup
+		for _, plan := range plans {
+			all.Go(func() {
+				var leave []func()
+				for _, who := range plan {
+					if who < 0 {
+						if n := len(leave); n > 0 {
+							leave[n-1]()
+							leave = leave[:n-1]
+						}
+					} else if done, err := c.enter(&http.Request{RemoteAddr: peers[who]}); err == nil {
+						leave = append(leave, done)
+					}
+					c.mu.Lock()
+					for household, n := range c.viewers {
+						if n < 1 || n > most {
+							t.Errorf("%v has %d viewers of %d", household, n, most)
+						}
+					}
+					c.mu.Unlock()
+				}
+				for _, done := range leave {
+					done()
+				}
+			})
+		}
+		all.Wait()
+		if len(c.viewers) != 0 {
+			t.Fatalf("after all have gone there are %v", c.viewers)
+		}
+		for range most {
+			if _, err := c.enter(&http.Request{RemoteAddr: peers[0]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.enter(&http.Request{RemoteAddr: peers[0]}); err == nil {
+			t.Fatalf("more than %d got in", most)
+		}
+	})
+}
+
+// A fakeConn knows where it is from, and whether it was closed.
+type fakeConn struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func (c *fakeConn) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.from + ":1"))
+}
+func (c *fakeConn) Close() error { c.closed = true; return nil }
+
+// Whatever connections do, there are never too many, and those that answer a request are left alone.
+func TestConnectionsAreBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		proxies, err := ParseProxies([]string{"10.0.0.1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCrowd(0, 1, proxies)
+		c.inAll = 100 - moreInAll
+		froms := []string{"192.0.2.1", "192.0.2.2", "10.0.0.1"}
+		var conns []*fakeConn
+		busy := map[*fakeConn]bool{}
+		come := func(from string) {
+			conn := &fakeConn{from: from}
+			c.changed(conn, http.StateNew)
+			conns = append(conns, conn)
+		}
+		for range 90 { // most of them, so that the bounds matter
+			come(rapid.SampledFrom(froms).Draw(t, "from"))
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"comes": func(t *rapid.T) { come(rapid.SampledFrom(froms).Draw(t, "from")) },
+			"changes": func(t *rapid.T) {
+				conn := rapid.SampledFrom(conns).Draw(t, "which")
+				state := rapid.SampledFrom([]http.ConnState{http.StateActive, http.StateIdle, http.StateClosed, http.StateHijacked}).Draw(t, "state")
+				busy[conn] = state == http.StateActive && !conn.closed
+				c.changed(conn, state)
+			},
+			"": func(t *rapid.T) {
+				if len(c.open) > 100 {
+					t.Fatalf("%d connections", len(c.open))
+				}
+				of := map[netip.Prefix]int{}
+				for conn, known := range c.open {
+					of[known.household]++
+					if conn.(*fakeConn).closed {
+						t.Fatal("a connection that was closed counts")
+					}
+				}
+				for household, n := range of {
+					if household.IsValid() && n > 1+moreOfAddress || n != c.ofOne[household] {
+						t.Fatalf("%v has %d connections, and %d are counted", household, n, c.ofOne[household])
+					}
+				}
+				for conn, is := range busy {
+					if is && conn.closed {
+						t.Fatal("a connection that answers a request was closed")
+					}
+				}
+			},
+		})
+		for _, conn := range conns {
+			c.changed(conn, http.StateClosed)
+		}
+		if len(c.open) != 0 || len(c.ofOne) != 0 {
+			t.Fatalf("after all are gone there are %v, %v", c.open, c.ofOne)
+		}
+	})
+}
+
+// A newcomer takes the place of the connection that has waited longest.
+func TestTheLongestRestingMakesRoom(t *testing.T) {
+	c := newCrowd(0, 1, nil)
+	conns := make([]*fakeConn, 1+moreOfAddress)
+	for i := range conns {
+		conns[i] = &fakeConn{from: "192.0.2.1"}
+		c.changed(conns[i], http.StateNew)
+	}
+	c.changed(conns[0], http.StateActive)
+	c.changed(conns[0], http.StateIdle) // now the last of all
+	c.changed(conns[1], http.StateActive)
+	for want, last := 2, len(conns); want < last; want++ {
+		c.changed(&fakeConn{from: "192.0.2.1"}, http.StateNew)
+		if !conns[want].closed {
+			t.Fatalf("connection %d is still there", want)
+		}
+	}
+	c.changed(&fakeConn{from: "192.0.2.1"}, http.StateNew)
+	if !conns[0].closed || conns[1].closed {
+		t.Error("the next that has waited longest was to go, and not who answers a request")
+	}
+	if c.displaced != uint64(len(conns)-1) {
+		t.Errorf("%d are counted", c.displaced)
+	}
+	other := &fakeConn{from: "192.0.2.2"}
+	if c.changed(other, http.StateNew); other.closed {
+		t.Error("another address suffers")
+	}
+}
+
+// What a viewer too many is told.
+func TestTooManyViewersOfAnAddress(t *testing.T) {
+	proxies, err := ParseProxies([]string{"10.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, goOn := make(chan bool), make(chan bool)
+	st, h := serving(t, func(cfg *Config) {
+		cfg.MaxViewersOfAddress, cfg.TrustedProxies = 1, proxies
+		cfg.WS = func(http.ResponseWriter, *http.Request, string) { inside <- true; <-goOn }
+	})
+	st.show(t, fixture.Server())
+	view := func(peer, forwarded string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, "/ws", nil)
+		r.Host, r.RemoteAddr = "localhost:8003", peer
+		r.Header.Set("X-Forwarded-For", forwarded)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	var all sync.WaitGroup
+	enter := func(peer, forwarded string) { all.Go(func() { view(peer, forwarded) }); <-inside }
+	enter("10.0.0.1:5", "2001:db8::1")
+	for _, again := range []string{"2001:db8::2", "198.51.100.1, 2001:db8::3"} {
+		w := view("10.0.0.1:6", again)
+		detail := isProblem(t, w, http.StatusTooManyRequests)
+		if !strings.Contains(detail, "--max-viewers-per-address") || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%q, Retry-After %q", detail, w.Header().Get("Retry-After"))
+		}
+	}
+	enter("10.0.0.1:7", "2001:db8:0:1::1")
+	enter("192.0.2.9:8", "2001:db8::1") // who is no proxy of ours is itself
+	isProblem(t, view("192.0.2.9:8", "203.0.113.77"), http.StatusTooManyRequests)
+	close(goOn)
+	all.Wait()
+	go func() { <-inside }()
+	if w := view("10.0.0.1:5", "2001:db8::1"); w.Code != http.StatusOK {
+		t.Errorf("after it left: %d", w.Code)
+	}
+}
+
+// A viewer counts until its connection is closed, also if who serves it has returned, and not after a panic.
+func TestAViewerCountsUntilItsConnectionIsClosed(t *testing.T) {
+	conns := make(chan net.Conn, 1)
+	panics := false
+	st, cfg := newStage()
+	cfg.MaxViewersOfAddress = 1
+	cfg.WS = func(w http.ResponseWriter, _ *http.Request, _ string) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if panics {
+			panic("for a test")
+		}
+		conns <- conn
+	}
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.show(t, fixture.Server())
+	ts := httptest.NewUnstartedServer(nil)
+	ts.Config = s.HTTPServer()
+	ts.Start()
+	defer ts.Close()
+	count := func() int {
+		s.crowd.mu.Lock()
+		defer s.crowd.mu.Unlock()
+		return len(s.crowd.viewers)
+	}
+	view := func() {
+		client, err := net.Dial("tcp", ts.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Close() })
+		if _, err := client.Write([]byte("GET /ws HTTP/1.1\r\nHost: localhost\r\n\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		if panics {
+			_, _ = client.Read(make([]byte, 1)) // until it is cut
+		}
+	}
+	view()
+	conn := <-conns
+	if _, is := conn.(syscall.Conn); !is {
+		t.Error("the connection has no descriptor")
+	}
+	answer, err := http.Get(ts.URL + "/ws")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusTooManyRequests || count() != 1 {
+		t.Errorf("while it is open: status %d, %d counted", answer.StatusCode, count())
+	}
+	if err := conn.Close(); err != nil || count() != 0 {
+		t.Errorf("after it was closed: %v, %d counted", err, count())
+	}
+	_ = conn.Close() // again
+	panics = true
+	view()
+	if n := count(); n != 0 {
+		t.Errorf("after a panic: %d counted", n)
+	}
+}

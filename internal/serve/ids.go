@@ -1,0 +1,87 @@
+package serve
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
+)
+
+// A deviceID is how a client names a device: by index, or by UUID.
+type deviceID struct {
+	text  string
+	uuid  string // empty if it is a number
+	index int    // -1 for a number that no device can have
+}
+
+var (
+	number = regexp.MustCompile(`^-?[0-9]+$`)
+	// uuidShape is words followed by hexadecimal numbers: "GPU-5c8f…",
+	// "pci-0000:03:00.0", "nvml-index-1", "MIG-GPU-5c8f…/7/0"; or the numbers of a
+	// UUID alone. anyDigit must find a digit in it.
+	uuidShape = regexp.MustCompile(`^([A-Za-z]+-)*[0-9A-Fa-f]+([-:./_][0-9A-Fa-f]+)*$`)
+	anyDigit  = regexp.MustCompile(`-.*[0-9]|[0-9].*-`)
+)
+
+const longestUUID = 128
+
+func parseID(text string) (deviceID, error) {
+	id := deviceID{text: text, index: -1}
+	switch {
+	case number.MatchString(text):
+		if i, _ := strconv.Atoi(text); strconv.Itoa(i) == text { // no device has -1, 007, or too large a number
+			id.index = i
+		}
+	case len(text) <= longestUUID && uuidShape.MatchString(text) && anyDigit.MatchString(text):
+		id.uuid = text
+	default:
+		return id, refuse(http.StatusUnprocessableEntity, quote(text)+" is neither a GPU's index nor its UUID",
+			"use a number such as 0, or a UUID such as GPU-5c8f0e9b-…; /api/gpu/devices lists them")
+	}
+	return id, nil
+}
+
+// find returns the device. An index is unique within a node alone.
+func (id deviceID) find(f *insight.Fleet) (insight.Part, error) {
+	if id.uuid == "" && len(f.Nodes()) > 1 {
+		return insight.Part{}, ambiguous(id.text)
+	}
+	for p := range f.Parts() {
+		if d := p.Device; id.uuid == "" && d.Index == id.index || id.uuid != "" && strings.EqualFold(d.UUID, id.uuid) {
+			return p, nil
+		}
+	}
+	var there []string
+	for p := range f.Parts() {
+		there = append(there, id.like(p.Device.UUID, p.Device.Index))
+	}
+	return insight.Part{}, refuse(http.StatusNotFound, "there is no GPU "+quote(id.text)+nearest.Hint(id.text, there), id.hint(f.Nodes()))
+}
+
+// like is how a device is named in the way in which this one is.
+func (id deviceID) like(uuid string, index int) string {
+	if id.uuid == "" {
+		return strconv.Itoa(index)
+	}
+	return uuid
+}
+
+// ambiguous refuses an index where there are several nodes.
+func ambiguous(index string) error {
+	return refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" may be one of each", "name the GPU by its UUID, or ask below /node/{name}/")
+}
+
+// hint says where to look for a device that was not found.
+func (id deviceID) hint(nodes gpu.Nodes) string {
+	for d := range nodes.Devices() {
+		if id.uuid != "" && slices.ContainsFunc(d.Instances, func(in gpu.Instance) bool { return strings.EqualFold(in.UUID, id.uuid) }) {
+			return "it is a MIG instance: ask for its GPU, " + d.UUID + ", and look under instances"
+		}
+	}
+	return "/api/gpu/devices lists all"
+}

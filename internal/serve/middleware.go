@@ -1,0 +1,163 @@
+package serve
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/rs/cors"
+
+	"github.com/gpuwhy/gpuwhy/internal/action"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+)
+
+// readTimeout is how long a whole request may take to come.
+const readTimeout = 15 * time.Second
+
+// writeTimeout is how long an answer may take to be taken; of one that goes on and on, a part of it.
+const writeTimeout = 30 * time.Second
+
+// maxBody is the most bytes of a request's body: a form with a thousand alerts of rules with long names takes half of it.
+const maxBody = 256 << 10
+
+// HTTPServer returns a server that slow clients can't block: headers, bodies
+// and answers have deadlines, and headers a limit. The deadlines end when a
+// connection is handed over, as for a WebSocket. The server's own messages are
+// logged as warnings.
+func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(log.With("part", "http").Handler(), slog.LevelWarn),
+	}
+}
+
+// wrap puts the middleware in front of the routes; the first is the outermost.
+func (s *Server) wrap(routes http.Handler) http.Handler {
+	return limitBody(s.watch(securityHeaders(plainHost(s.checkHost(s.allowOrigins(s.cross.Handler(identify(s.notice(routes)))))))))
+}
+
+// identify gives a request its principal. Only this function decides who that is: without a sign-in, everybody is the
+// local owner. A request that comes with one keeps it, whatever it may do; one that gets by this function has none, and may do nothing.
+func identify(next http.Handler) http.Handler {
+	owner := auth.LocalOwner()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, known := auth.FromContext(r.Context()); !known {
+			r = r.WithContext(auth.NewContext(r.Context(), &owner))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// notice tells that somebody looks, who may.
+func (s *Server) notice(next http.Handler) http.Handler {
+	if s.cfg.Noticed == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if auth.FromRequest(r).May(auth.Read) {
+			s.cfg.Noticed(r)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// needs lets through only principals that have the access.
+func (s *Server) needs(access auth.Access, next http.Handler) http.Handler {
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		if !auth.FromRequest(r).May(access) {
+			return action.Denied
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// limitBody ends the reading of a longer body. It must be the outermost middleware:
+// it closes the connection, which only the first ResponseWriter can do.
+func limitBody(next http.Handler) http.Handler {
+	limited := http.MaxBytesHandler(next, maxBody)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return
+		}
+		limited.ServeHTTP(w, r)
+	})
+}
+
+// policy lets a page load its parts from this server alone; 'self' covers the socket too.
+func policy(style string) string {
+	return "default-src 'none'; script-src 'self'; style-src " + style + "; img-src 'self' data:; " +
+		"connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+}
+
+// fixedHeaders are those of every answer. All share the values, and nobody changes them.
+var fixedHeaders = []struct {
+	name  string
+	value []string
+}{
+	{"Content-Security-Policy", []string{policy("'self'")}},
+	{"Cross-Origin-Opener-Policy", []string{"same-origin"}},
+	{"Cross-Origin-Resource-Policy", []string{"same-origin"}},
+	{"Referrer-Policy", []string{"same-origin"}}, // without it forms would have no origin
+	{"X-Content-Type-Options", []string{"nosniff"}},
+	{"X-Frame-Options", []string{"DENY"}},
+}
+
+func securityHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		for _, fixed := range fixedHeaders {
+			h[fixed.name] = fixed.value
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// plainHost takes the usual port off the host of a request for a page whose origin names no port. Browsers leave it out, and
+// proxies put it in, as nginx does where it is told to pass on $host:$server_port. Else the page's own requests look like another site's.
+func plainHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, usual := strings.CutSuffix(r.Host, ":443")
+		if !usual {
+			host, usual = strings.CutSuffix(r.Host, ":80")
+		}
+		if _, page, found := strings.Cut(r.Header.Get("Origin"), "://"); usual && found && strings.EqualFold(page, host) {
+			plain := *r
+			plain.Host = page
+			r = &plain
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkHost refuses requests for names that are not this server's.
+func (s *Server) checkHost(next http.Handler) http.Handler {
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		if !s.hosts.allowed(r.Host) {
+			return foreignHost(r.Host)
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// allowOrigins lets pages of the configured origins read answers (CORS), without credentials.
+func (s *Server) allowOrigins(next http.Handler) http.Handler {
+	if len(s.cfg.AllowOrigins) == 0 {
+		return next
+	}
+	return cors.New(cors.Options{
+		AllowOriginFunc: s.cfg.AllowOrigins.Allow,
+		AllowedMethods:  []string{http.MethodGet, http.MethodHead},
+		AllowedHeaders:  []string{"Content-Type", "If-None-Match"},
+		ExposedHeaders:  []string{"ETag", "Retry-After"},
+		MaxAge:          600, // seconds
+	}).Handler(next)
+}

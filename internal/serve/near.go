@@ -1,0 +1,46 @@
+package serve
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
+)
+
+// mostNames is how many names an error lists, and mostListed how long that list is, in bytes, where all are listed elsewhere.
+const (
+	mostNames  = 80
+	mostListed = 160
+)
+
+// unknown refuses a name of which there is none: what is it of ("there is no metric"), with the names that there are and the one
+// that was meant. where says where all are listed, for too many to list here; it may be empty.
+func unknown(status int, what, name string, names []string, where string) error {
+	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == "" })
+	try := "use " + eitherOf(names)
+	switch {
+	case len(names) == 0, where != "" && len(try) > mostListed:
+		try = where
+	case where != "":
+		try += "; " + where
+	}
+	return refuse(status, what+" "+quote(name)+nearest.Hint(name, names), try)
+}
+
+// eitherOf is "raw, 1m, 15m or 6h".
+func eitherOf(names []string) string {
+	switch n := len(names); {
+	case n == 0:
+		return "none"
+	case n == 1:
+		return names[0]
+	case n > mostNames:
+		return "one of " + strings.Join(names[:mostNames], ", ") + " and others"
+	default:
+		return strings.Join(names[:n-1], ", ") + " or " + names[n-1]
+	}
+}
+
+// unprocessable is the status of a value that an address does not know.
+const unprocessable = http.StatusUnprocessableEntity

@@ -1,0 +1,65 @@
+package serve
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
+	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
+)
+
+// taking answers requests that have only these parameters.
+func taking(params []*apidoc.Parameter, answer handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		values, err := parseQuery(r)
+		if err == nil {
+			err = taken(r, params, values)
+		}
+		if err != nil {
+			return err
+		}
+		return answer(w, r)
+	}
+}
+
+// taken refuses what a request asks for beside these parameters, and a node other than that of its address.
+func taken(r *http.Request, params []*apidoc.Parameter, values url.Values) error {
+	if err := checkParams(r.URL.Path, params, values); err != nil {
+		return err
+	}
+	if node, asked := nodeOf(r), values.Get("node"); node != "" && asked != "" && asked != node {
+		return refuse(http.StatusBadRequest, "the address is about the node "+quote(node)+", and the parameter \"node\" about "+quote(asked),
+			"leave the parameter out, or ask without /node/ in the address")
+	}
+	return nil
+}
+
+// checkParams refuses parameters that an address does not take, those that are given twice, and empty ones: who narrows an
+// answer must not get all of it.
+func checkParams(path string, params []*apidoc.Parameter, values url.Values) error {
+	bad := func(name, what, try string) error {
+		return refuse(http.StatusBadRequest, "the parameter "+quote(name)+" "+what, try)
+	}
+	var names []string
+	known := map[string]*apidoc.Parameter{}
+	for _, p := range params {
+		known[p.Name] = p
+		names = append(names, p.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch p := known[name]; {
+		case p == nil && len(names) == 0:
+			return bad(name, "is not known of "+path, "leave it out")
+		case p == nil:
+			return bad(name, "is not known of "+path+nearest.Hint(name, names), "leave it out; known are "+strings.Join(names, ", "))
+		case len(values[name]) > 1 && !p.IsRepeated():
+			return bad(name, "is given twice", "give it once")
+		case slices.Contains(values[name], ""):
+			return bad(name, "has no value", "give it one, or leave it out")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package serve
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
+	"github.com/gpuwhy/gpuwhy/internal/when"
+)
+
+// A PastQuestion is what the page of the past is asked. Where Trouble is set, it can't be answered, and only Node, Asked and Unclear
+// are there.
+type PastQuestion struct {
+	Node    string     // the page is about that node; empty: about all
+	Asked   url.Values // what the address says, without what is empty
+	NotKept bool       // nothing is kept at all
+	Trouble *gpu.Advice
+	Unclear bool // the trouble is with the question, not with what is kept
+
+	From, To time.Time // in the zone that is asked for
+	Devices  map[store.Key]store.Device
+	Keys     []store.Key // the devices that are named; none: all
+	At       time.Time   // the time at which the machine is to be shown; zero: none
+	Compare  *PastComparison
+}
+
+// A PastComparison is what a span is compared with: another span, of which only the begin is told, or another device.
+type PastComparison struct {
+	Name string
+	From time.Time  // zero: the same span
+	Key  *store.Key // nil: the same devices
+}
+
+// pagePast has the parameters of the page of the past.
+var pagePast = apidoc.Op("", "", "", ofSpan, asTable,
+	apidoc.InQuery("at", "The time at which the machine is shown.", nil), apidoc.InQuery("play", "Seconds that it goes on by.", nil),
+	apidoc.InQuery("compare", "What the span is compared with.", nil))
+
+// pastPage is the page of the past. What can't be read of the address is said on it, beside the form.
+func (s *Server) pastPage(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.pastQuestion(r)
+	if err != nil {
+		trouble := asStatusError(err)
+		q = &PastQuestion{
+			Node: nodeOf(r), Asked: q.Asked, NotKept: s.cfg.Past == nil, Trouble: &trouble.advice, Unclear: trouble.status < http.StatusInternalServerError,
+		}
+	}
+	if q.NotKept { // it is as asked for
+		err = nil
+	}
+	page, failed := s.cfg.PastPage(r.Context(), q)
+	if failed != nil {
+		err = pastError(failed)
+	}
+	if err == nil {
+		return servePage(w, r, page)
+	}
+	e := asStatusError(err)
+	if e.status == http.StatusInternalServerError {
+		return err
+	}
+	if e.header != "" {
+		w.Header().Set(e.header, e.value)
+	}
+	return serveAs(w, r, e.status, page)
+}
+
+// pastQuestion reads the address. It returns what is asked also beside an error.
+func (s *Server) pastQuestion(r *http.Request) (*PastQuestion, error) {
+	q := &PastQuestion{Node: nodeOf(r), Asked: url.Values{}}
+	asked, err := parseQuery(r)
+	if err != nil {
+		return q, err
+	}
+	for name, values := range asked { // a form sends its empty fields, too
+		if values = slices.DeleteFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }); len(values) > 0 {
+			q.Asked[name] = values
+		}
+	}
+	if err := taken(r, pagePast.Params, q.Asked); err != nil {
+		return q, err
+	}
+	q.Asked.Del("format")
+	plain := r.Clone(r.Context())
+	plain.URL.RawQuery = q.Asked.Encode()
+	of, err := s.pastRequest(plain)
+	if err != nil {
+		return q, err
+	}
+	q.From, q.To, q.Devices = of.From, of.To, of.devices
+	if len(q.Asked["gpu"]) > 0 || q.Asked.Has("node") {
+		q.Keys = of.Keys
+	}
+	now := s.cfg.Past.Now().In(q.From.Location())
+	if text := q.Asked.Get("at"); text != "" {
+		if q.At, err = when.Time(text, now); err != nil {
+			return q, noTime(err)
+		}
+	}
+	if text := q.Asked.Get("compare"); text != "" {
+		q.Compare, err = s.comparison(q, text, now)
+	}
+	return q, err
+}
+
+// comparison reads what a span is to be compared with: a device, such as "gpu 3", the same clocks of the day or the week
+// before, or a span that begins at another time.
+func (s *Server) comparison(q *PastQuestion, text string, now time.Time) (*PastComparison, error) {
+	words := strings.ToLower(strings.TrimSpace(text))
+	if name, isDevice := strings.CutPrefix(words, "gpu "); isDevice {
+		name = strings.TrimSpace(name)
+		keys, err := s.kept(q.Devices, name)
+		if err != nil {
+			return nil, err
+		}
+		of := keys[0]
+		if i := slices.IndexFunc(keys, func(k store.Key) bool { // its machine may have had another name then
+			d := q.Devices[k]
+			return d.First.Before(q.To) && d.Last.After(q.From)
+		}); i >= 0 {
+			of = keys[i]
+		}
+		return &PastComparison{Name: "GPU " + name, Key: &of}, nil
+	}
+	switch words {
+	case "yesterday", "day before":
+		return &PastComparison{Name: "the day before", From: q.From.AddDate(0, 0, -1)}, nil
+	case "last week", "week before":
+		return &PastComparison{Name: "the week before", From: q.From.AddDate(0, 0, -7)}, nil
+	}
+	span, err := when.Parse(text, now)
+	if err != nil {
+		return nil, refuse(http.StatusUnprocessableEntity, err.Error(), `compare with yesterday, "last week", "gpu 3" or another time`)
+	}
+	return &PastComparison{Name: text, From: span.From}, nil
+}

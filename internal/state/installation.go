@@ -1,0 +1,83 @@
+package state
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// installationFile is where a state directory says whose it is.
+const installationFile = "installation.json"
+
+// An Installation is one gpuwhy with a state directory. It stays the same whatever its machine is called, and what is kept belongs to it.
+type Installation struct {
+	// ID is random; empty where there is no state directory.
+	ID string `json:"id"`
+}
+
+// ErrDamaged says that a file is there, and not what gpuwhy wrote.
+var ErrDamaged = errors.New("the file is damaged")
+
+// Installed knows which installation of gpuwhy has the files of a shelf, which this program alone must have. Its methods may be called at the
+// same time; a nil Installed is none.
+type Installed struct {
+	Shelf Shelf
+
+	mu    sync.Mutex
+	known Installation
+}
+
+// Installation reads which one it is, or makes one. Where that can't be written now, as on a full disk, there is none, and what is kept belongs to
+// the machine's name meanwhile. What can't be read is an error, so that nothing is taken for another installation's by mistake: [ErrDamaged]
+// where that does not pass by itself.
+func (o *Installed) Installation() (i Installation, err error) {
+	if o == nil {
+		return i, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.known.ID != "" {
+		return o.known, nil
+	}
+	text, err := o.Shelf.Read(installationFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		i = Installation{ID: rand.Text()}
+		if o.write(i) != nil {
+			return Installation{}, nil
+		}
+		return i, nil
+	case err != nil:
+		return i, fmt.Errorf("which installation of gpuwhy this is can't be read now: %w", err)
+	}
+	if err = json.Unmarshal(text, &i); err != nil || i.ID == "" {
+		return Installation{}, &gpu.Advice{
+			What: "the file " + installationFile + " of the state directory, which says which installation of gpuwhy this is, is damaged", Err: errors.Join(ErrDamaged, err),
+			Try: "take it from a backup, or remove it: then alerts, silences and what was learned of the GPUs begin anew",
+		}
+	}
+	o.known = i
+	return i, nil
+}
+
+// ID is that of the installation; empty where there is none.
+func (o *Installed) ID() (string, error) {
+	i, err := o.Installation()
+	return i.ID, err
+}
+
+func (o *Installed) write(i Installation) error {
+	text, err := json.Marshal(i)
+	if err == nil {
+		err = o.Shelf.Write(installationFile, append(text, '\n'))
+	}
+	if err == nil {
+		o.known = i
+	}
+	return err
+}

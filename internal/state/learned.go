@@ -1,0 +1,68 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Device names a device. What was learned of a simulation or a recording serves no real one.
+type Device struct {
+	Node      string `json:"node"`
+	UUID      string `json:"uuid"`
+	Simulated bool   `json:"simulated,omitzero"`
+	Recorded  bool   `json:"recorded,omitzero"`
+}
+
+// DeviceOf names a device that was read.
+func DeviceOf(d *gpu.Device) Device {
+	kind := gpu.KindOf(d.Source)
+	return Device{Node: d.Node, UUID: d.UUID, Simulated: kind == gpu.Simulated, Recorded: kind == gpu.Recorded}
+}
+
+// Learned says of which device something was learned. What was learned embeds it.
+type Learned struct {
+	Device
+	Seen time.Time `json:"seen"` // the newest reading
+}
+
+func (l Learned) learned() Learned { return l }
+
+type learned interface{ learned() Learned }
+
+const (
+	learnedFor = 90 * 24 * time.Hour // after a device was seen last
+	// MaxDevices is of how many devices something is kept: those seen last.
+	MaxDevices = 4096
+)
+
+// Newest returns what is worth keeping, the device that was seen last first.
+func Newest[T learned](all []T) []T {
+	slices.SortFunc(all, func(a, b T) int {
+		x, y := a.learned(), b.learned()
+		return cmp.Or(y.Seen.Compare(x.Seen), cmp.Compare(x.Node, y.Node), cmp.Compare(x.UUID, y.UUID))
+	})
+	return all[:min(len(all), MaxDevices)]
+}
+
+// Fresh returns what was kept, without what is older than three months and what
+// is not plausible. The error says how much was not.
+func Fresh[T learned](kept []T, now time.Time, plausible func(*T) bool) (fresh []T, err error) {
+	wrong := 0
+	for i := range kept {
+		of := kept[i].learned()
+		switch {
+		case i >= MaxDevices || of.UUID == "" || of.Seen.After(now.Add(time.Hour)) || !plausible(&kept[i]):
+			wrong++
+		case now.Sub(of.Seen) <= learnedFor:
+			fresh = append(fresh, kept[i])
+		}
+	}
+	if wrong > 0 {
+		err = fmt.Errorf("of %d of %d devices, what was kept can't be right", wrong, len(kept))
+	}
+	return fresh, err
+}

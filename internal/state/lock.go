@@ -1,0 +1,115 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
+)
+
+// Lock takes a folder for this program alone, until release is called or the program
+// ends. If another program has it, the error is a [gpu.Advice] that says which.
+func Lock(dir string) (release func() error, err error) {
+	release, holder, err := LockFile(filepath.Join(dir, "lock"))
+	switch {
+	case noLocks(err):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("the state directory can't be locked: %w", err)
+	case holder != "":
+		return nil, &gpu.Advice{
+			What: fmt.Sprintf("another gpuwhy, %s, keeps its state in %s", holder, dir),
+			Try:  "end it, or give this one a --state-dir of its own",
+		}
+	}
+	return release, nil
+}
+
+// behalf is the process that a lock is for; 0: this one.
+var behalf atomic.Int64
+
+// OnBehalfOf says that this process takes locks for another one, which is the one to end where somebody wants a folder.
+func OnBehalfOf(pid int) { behalf.Store(int64(pid)) }
+
+func owner() int {
+	if pid := behalf.Load(); pid != 0 {
+		return int(pid)
+	}
+	return os.Getpid()
+}
+
+const (
+	held = "process %d on %s" // what a lock's file says
+	// A program that was killed has its locks until the process that writes for it has ended, too: so long that is waited for, and
+	// looked so often.
+	afterlife, lookAgain = 2 * time.Second, 20 * time.Millisecond
+)
+
+// orphaned reports whether a lock's file names a process of this machine that has ended.
+func orphaned(holder string) bool {
+	var pid int
+	var host string
+	if n, err := fmt.Sscanf(holder, held, &pid, &host); err != nil || n != 2 || pid <= 0 {
+		return false
+	}
+	own, err := os.Hostname()
+	return err == nil && host == own && !running(pid)
+}
+
+// LockFile takes a file that is there for this alone, and is made where it is not. If another program has it, holder says
+// which, and release is nil.
+func LockFile(name string) (release func() error, holder string, err error) {
+	for end := time.Now().Add(afterlife); ; time.Sleep(lookAgain) {
+		release, holder, err = lockFile(name)
+		if err != nil || release != nil || !orphaned(holder) || time.Now().After(end) {
+			return release, holder, err
+		}
+	}
+}
+
+func lockFile(name string) (release func() error, holder string, err error) {
+	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return nil, "", fmt.Errorf("%s is a link to another file: remove it", name)
+	}
+	lock := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600)) // which waits for no pipe
+	switch taken, err := lock.TryLock(); {
+	case err != nil:
+		return nil, "", explained(name, err)
+	case !taken:
+		holder, err := regular.Read(name, 1<<10)
+		if holder = bytes.TrimSpace(holder); err != nil || len(holder) == 0 {
+			holder = []byte("of which no more is known")
+		}
+		return nil, string(holder), nil
+	}
+	// This only tells people who has it: a full disk keeps nothing from starting.
+	host, _ := os.Hostname()
+	_ = os.WriteFile(name, fmt.Appendf(nil, held+"\n", owner(), host), 0o600)
+	return lock.Close, "", nil
+}
+
+// explained says what to do about a file that can't be locked.
+func explained(name string, err error) error {
+	if !noLocks(err) {
+		return err
+	}
+	return &gpu.Advice{
+		What: fmt.Sprintf("the file system of %s has no locks, so two gpuwhys could write there at once", filepath.Dir(name)),
+		Try:  "give --state-dir a folder on a disk of this machine, or mount this one with locks (NFS with lockd and without nolock, 9p and FUSE with flock)",
+		Err:  err,
+	}
+}
+
+// noLocks reports whether an error says that a file system can't lock.
+func noLocks(err error) bool {
+	return errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, errors.ErrUnsupported)
+}

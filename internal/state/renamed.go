@@ -1,0 +1,71 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
+
+// Names are what a document may be called on a shelf: of the machine, of a simulation and of a recording.
+func Names(document string) []string {
+	names := []string{document + ".json"}
+	for _, prefix := range unreal {
+		names = append(names, prefix+document+".json")
+	}
+	return names
+}
+
+// Written says when a document was written, and what the machine was called which it is about; zero and empty where it does not say so.
+func Written(text []byte) (at time.Time, node string) {
+	var h header
+	if json.Unmarshal(text, &h) != nil {
+		return time.Time{}, ""
+	}
+	return h.Written, h.Node
+}
+
+// About returns a document that says what the machine was called which it is about. Earlier versions left that out.
+func About(text []byte, node string) []byte {
+	var all map[string]json.RawMessage
+	if json.Unmarshal(text, &all) != nil || all == nil || all["node"] != nil {
+		return text
+	}
+	name, err := json.Marshal(node)
+	if err != nil {
+		return text
+	}
+	all["node"] = name
+	if with, err := json.Marshal(all); err == nil {
+		return with
+	}
+	return text
+}
+
+// renamed returns a state that was kept of a machine by another name: wherever it names the machine, in the field "node", it has the new name.
+func renamed(state []byte, from, to string) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(state))
+	decoder.UseNumber()
+	var all any
+	if err := decoder.Decode(&all); err != nil {
+		return nil, err
+	}
+	rename(all, from, to)
+	return json.Marshal(all)
+}
+
+func rename(value any, from, to string) {
+	switch value := value.(type) {
+	case []any:
+		for _, of := range value {
+			rename(of, from, to)
+		}
+	case map[string]any:
+		for name, of := range value {
+			if name == "node" && of == from {
+				value[name] = to
+				continue
+			}
+			rename(of, from, to)
+		}
+	}
+}
