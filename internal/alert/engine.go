@@ -218,13 +218,13 @@ func (t *tracked) put(name string, w Watch, st *state) bool {
 }
 
 func (e *Engine) withoutRule(st *state, now time.Time) Change {
-	return e.cutShort(st, "The rule "+st.alert.Rule+" is not in force any more.", now)
+	return e.cutShort(st, "Rule "+st.alert.Rule+" is no longer in force.", now)
 }
 
 // cutShort ends an alert without regard to what is watched.
 func (e *Engine) cutShort(st *state, why string, now time.Time) Change {
 	over := *st.alert
-	over.State, over.Time, over.Ended, over.CutShort, over.Message = Resolved, now, st.back, why, why+" Before: "+over.Message
+	over.State, over.Time, over.Ended, over.CutShort, over.Message = Resolved, now, st.back, why, why+" Before that: "+over.Message
 	return e.end(&over, !st.Told.IsZero())
 }
 
@@ -341,7 +341,7 @@ func (e *Engine) Forget(node string, now time.Time) []Change {
 		for k, t := range e.tracked[node] {
 			for i := range t.states {
 				if st := &t.states[i]; st.alert != nil {
-					changes = append(changes, e.cutShort(st, "The machine was taken out of the fleet.", now))
+					changes = append(changes, e.cutShort(st, "The machine was removed from the fleet.", now))
 				}
 			}
 			e.drop(k)

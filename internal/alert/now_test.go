@@ -42,7 +42,7 @@ func TestWhatIsSoNow(t *testing.T) {
 		t.Errorf("told at %v", told)
 	}
 	see(5, in(gpu.StateNotAnswering))
-	want("silent", "lost", "does not answer, and is no longer reported as lost", "If it stays so, the alert ends in 30 s.", true)
+	want("silent", "lost", "does not answer, and is no longer reported as lost", "If it stays that way, the alert ends in 30 s.", true)
 	see(36, in(gpu.StateNotAnswering))
 	want("silent for long", "silent", "does not answer", "", false)
 	if all := e.Standing(); len(all) != 1 {
@@ -55,5 +55,5 @@ func TestWhatIsSoNow(t *testing.T) {
 	want("hot", "hot", "is at 91 °C", "Above 85 °C.", false)
 	want("errors", "xid", "had 2 driver errors", "The last one: XID 79 (the GPU has fallen off the bus). The first came just now.", false)
 	see(50, func(d *gpu.Device) { d.Thermal.GPU = gpu.Reading[gpu.Celsius]{} })
-	want("no data", "hot", "does not report its temperature", "Whether this is over can't be told.", false)
+	want("no data", "hot", "does not report its temperature", "It is unclear whether this is over.", false)
 }

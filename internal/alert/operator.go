@@ -12,8 +12,8 @@ import (
 
 // The errors of what people request.
 var (
-	ErrUnknown  = errors.New("there is no such alert or silence")  // none that stands or is in force
-	ErrReported = errors.New("what it is about is still reported") // so that nobody can dismiss it
+	ErrUnknown  = errors.New("there is no such alert or silence") // none that stands or is in force
+	ErrReported = errors.New("readings for it still arrive")      // so that nobody can dismiss it
 	ErrTooMany  = errors.New("there are too many silences")
 )
 
@@ -64,11 +64,11 @@ func OfNode[T interface{ isOf(node string) bool }](list []T, node string) []T {
 // Check returns what is wrong with a silence, an [Invalid].
 func (x *Silence) Check() error {
 	if span := x.Until.Sub(x.Since); span <= 0 || span > longestSilence {
-		return Refuse("until", "must lie ahead, by 366 days at most")
+		return Refuse("until", "must be in the future, at most 366 days from now")
 	}
 	for field, pattern := range map[string]string{"rule": x.Rule, "node": x.Node, "gpu_uuid": x.GPU} {
 		if !validPattern(pattern) || len(pattern) > longestPattern {
-			return Refuse(field, "is no pattern")
+			return Refuse(field, "is not a valid pattern")
 		}
 	}
 	return checkTexts(x.By, x.Comment)
@@ -77,7 +77,7 @@ func (x *Silence) Check() error {
 func checkTexts(by, comment string) error {
 	for field, text := range map[string]string{"by": by, "comment": comment} {
 		if !utf8.ValidString(text) || utf8.RuneCountInString(text) > longestText || strings.ContainsFunc(text, unicode.IsControl) {
-			return Refuse(field, "must be one line of text, of at most %d characters", longestText)
+			return Refuse(field, "must be one line of at most %d characters", longestText)
 		}
 	}
 	return nil
@@ -174,7 +174,7 @@ func (e *Engine) moveSilences(now time.Time) (moved bool) {
 		if by := x.Since.Sub(now); by > ahead {
 			moved = true
 			x.Since, x.Until = now, x.Until.Add(-by)
-			e.Log.Warn("a silence was made while the clock was ahead: it begins now, and is as long as it was",
+			e.Log.Warn("a silence was created while the clock was ahead: it starts now and keeps its length",
 				"silence", x.ID, "ahead", by.Round(time.Second), "until", x.Until)
 		}
 	}

@@ -99,7 +99,7 @@ func (p *Problems) Unless(good bool, field, format string, args ...any) {
 func (r *Rule) Check() error {
 	w, known := watches[r.Watch]
 	if !known {
-		return Refuse("watch", "%q is nothing that can be watched; it must be one of %v", string(r.Watch), Watches())
+		return Refuse("watch", "%q is not something gpuwhy can watch; use one of %v", string(r.Watch), Watches())
 	}
 	var p Problems
 	p.Unless(ruleName().MatchString(r.Name), "name", "%q must be letters, digits, '_' and '-', at most 64 of them", r.Name)
@@ -109,11 +109,11 @@ func (r *Rule) Check() error {
 	r.Scope.check(&p, r.Watch)
 	checkCodes := func(field string, codes []int) {
 		p.Unless(len(codes) == 0 || r.Watch == XID, field, "only rules that watch xid have codes")
-		p.Unless(len(codes) == 0 || slices.Min(codes) >= 0, field, "a code is 0 or more")
+		p.Unless(len(codes) == 0 || slices.Min(codes) >= 0, field, "codes must be 0 or more")
 	}
 	checkCodes("codes", r.Codes)
 	checkCodes("ignore_codes", r.IgnoreCodes)
-	p.Unless(len(r.Codes) == 0 || slices.ContainsFunc(r.Codes, r.counts), "ignore_codes", "leaves none of the codes that are counted")
+	p.Unless(len(r.Codes) == 0 || slices.ContainsFunc(r.Codes, r.counts), "ignore_codes", "excludes every code in codes")
 	return errors.Join(p...)
 }
 
@@ -124,13 +124,13 @@ func (r *Rule) checkLevel(p *Problems, w *watch) {
 		field = "below"
 	}
 	if w.Condition {
-		p.Unless(r.Threshold == 0 && r.Margin == 0, field, "%s either is so or not: it has no threshold and no margin", r.Watch)
+		p.Unless(r.Threshold == 0 && r.Margin == 0, field, "%s is a condition: it has no threshold or margin", r.Watch)
 		return
 	}
 	unit := strings.TrimSuffix(" "+w.Unit, " ")
 	p.Unless(r.Threshold >= w.Least && r.Threshold <= w.Most, field, "must be from %g to %g%s", w.Least, w.Most, unit)
-	p.Unless(w.Unit != "%" || r.Threshold != 100 || w.Most != 100, field, "must be less than 100 %%: nothing is above that")
-	p.Unless(!w.Counter || r.Margin == 0, "margin", "%s is counted: it is over once nothing more comes", r.Watch)
+	p.Unless(w.Unit != "%" || r.Threshold != 100 || w.Most != 100, field, "must be below 100 %%, since nothing can be above that")
+	p.Unless(!w.Counter || r.Margin == 0, "margin", "%s is a count and has no margin: its alert ends when no more come", r.Watch)
 	p.Unless(r.Margin >= 0 && r.Margin <= w.Most-w.Least, "margin", "must be from 0 to %g%s", w.Most-w.Least, unit)
 }
 
@@ -143,16 +143,16 @@ func (r *Rule) checkTimes(p *Problems, counted bool) {
 	check("cooldown", r.Cooldown)
 	check("repeat", r.Repeat)
 	p.Unless(r.Repeat <= 0 || r.Repeat >= time.Minute, "repeat", "must be 0s, for never, or at least 1m")
-	p.Unless(!counted || r.Hold <= 0, "hold", "%s is counted, and does not stay: it can't be held", r.Watch)
+	p.Unless(!counted || r.Hold <= 0, "hold", "%s is a count, so it has no hold time", r.Watch)
 	p.Unless(!counted || r.Cooldown <= 0, "cooldown",
-		"%s is counted: what came during a cool-down would be lost; give a longer clear instead", r.Watch)
+		"%s is a count, and a cooldown would lose events: use a longer clear instead", r.Watch)
 }
 
 func (s *Scope) check(p *Problems, w Watch) {
 	check := func(field string, patterns []string, allowed bool) {
-		p.Unless(allowed || len(patterns) == 0, field, "%s can't be narrowed so", w)
+		p.Unless(allowed || len(patterns) == 0, field, "does not apply to %s", w)
 		for _, pattern := range patterns {
-			p.Unless(pattern != "" && validPattern(pattern), field, "%q is no pattern", pattern)
+			p.Unless(pattern != "" && validPattern(pattern), field, "%q is not a valid pattern", pattern)
 		}
 	}
 	check("scope.nodes", s.Nodes, true)
@@ -200,10 +200,10 @@ func (s *Scope) narrows() bool { return len(s.Users) > 0 || len(s.Processes) > 0
 func (s *Scope) whose() string {
 	text := ""
 	if len(s.Users) > 0 {
-		text = " of " + anyOf(s.Users, "users that the rule names")
+		text = " of " + anyOf(s.Users, "the rule's users")
 	}
 	if len(s.Processes) > 0 {
-		text += " named " + anyOf(s.Processes, "as the rule says")
+		text += " named " + anyOf(s.Processes, "as in the rule")
 	}
 	return text
 }

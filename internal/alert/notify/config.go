@@ -75,15 +75,15 @@ func (c *Config) templates() ([]templates, error) {
 		good := err == nil && len(c.PublicURL) <= longestPublicURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 		p.Unless(good, "public_url", "must be an address such as https://gpus.example.org/")
 		p.Unless(!good || u.User == nil && u.RawQuery == "" && u.Fragment == "", "public_url",
-			"must be an address without user, query and fragment: it goes into messages")
+			"must be an address without user, query or fragment, because messages show it")
 	}
-	p.Unless(len(c.Targets) <= mostTargets, "targets", "there can be %d at most", mostTargets)
+	p.Unless(len(c.Targets) <= mostTargets, "targets", "at most %d are allowed", mostTargets)
 	out := make([]templates, len(c.Targets))
 	for i := range c.Targets {
 		t, at := &c.Targets[i], fmt.Sprintf("targets[%d].", i)
 		out[i] = t.check(&p, at)
 		j := slices.IndexFunc(c.Targets, func(o Target) bool { return o.Name == t.Name })
-		p.Unless(j == i, at+"name", "is the name of targets[%d] too: give each another", j)
+		p.Unless(j == i, at+"name", "is also the name of targets[%d]: give each its own", j)
 	}
 	return out, errors.Join(p...)
 }
@@ -151,7 +151,7 @@ func (t *Target) resolve() (field string, s Secret, err error) {
 	case t.URLEnv != "":
 		field, s = "url_env", Secret(strings.TrimSpace(os.Getenv(t.URLEnv)))
 		if s == "" {
-			err = fmt.Errorf("the environment has no %s, or an empty one: set it to the address", t.URLEnv)
+			err = fmt.Errorf("%s is unset or empty in the environment: set it to the address", t.URLEnv)
 		}
 	case t.URLFile != "":
 		field = "url_file"
@@ -164,7 +164,7 @@ func (t *Target) resolve() (field string, s Secret, err error) {
 		if e, ok := errors.AsType[*os.PathError](failed); ok { // without the file's name
 			err = fmt.Errorf("the file can't be read: %w", e.Err)
 		} else if s == "" {
-			err = errors.New("the file is empty: it must have the address on its only line")
+			err = errors.New("the file is empty: put the address on its only line")
 		}
 	}
 	s = s.written()
@@ -236,18 +236,18 @@ func (e unknownService) Error() string { return string(e) }
 
 func (s Secret) unknown() error {
 	if instead, was := replaced[s.begin()]; was {
-		return unknownService("begins with " + s.begin() + "://, which is understood no more: " + instead + " (docs/notifications.md has more)")
+		return unknownService("begins with " + s.begin() + "://, which gpuwhy no longer supports: " + instead + " (see docs/notifications.md)")
 	}
-	return unknownService("begins with no known service, such as slack://, ntfy:// or generic+https://; for any other webhook write generic+ before https://")
+	return unknownService("does not begin with a known service such as slack://, ntfy:// or generic+https://; for any other webhook, write generic+ before https://")
 }
 
 // usable reports what is wrong with a URL, without quoting it. It asks no server.
 func (s Secret) usable() error {
 	if len(s) > longestURL {
-		return fmt.Errorf("has an address of more than %d bytes", longestURL)
+		return fmt.Errorf("is longer than %d bytes", longestURL)
 	}
 	if strings.ContainsFunc(string(s), func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
-		return errors.New("has more than one line, or no text: it must be the address alone")
+		return errors.New("has more than one line, or is not text: it must be only the address")
 	}
 	if strings.HasPrefix(string(s), `"`) || strings.HasPrefix(string(s), "'") {
 		return errors.New("begins with a quote: leave the quotes out")
@@ -256,11 +256,11 @@ func (s Secret) usable() error {
 	if _, unknown := errors.AsType[unknownService](err); unknown || err == nil && a.understood() {
 		return err
 	}
-	return fmt.Errorf("is no address that the %s service understands: docs/notifications.md says how it is written", s.scheme())
+	return fmt.Errorf("is not a valid address for the %s service: see docs/notifications.md", s.scheme())
 }
 
-var errSecret = errors.New("is an address that carries a secret, or may: put it into an environment variable or a file of its own, and name that with url_env or url_file" +
-	" (allowed here are generic and ntfy on a loopback address and smtp, without user and password)")
+var errSecret = errors.New("carries a secret, or may: put it in an environment variable or its own file, and name that with url_env or url_file" +
+	" (allowed here: generic and ntfy on a loopback address, and smtp, all without user and password)")
 
 // plain reports why a URL must not stand in the file of rules itself. A webhook's
 // path and a topic are passwords, except on loopback.

@@ -128,7 +128,7 @@ func amount(c *alert.Change, r gpu.Reading[float64], left string) string {
 	if !c.Watch.Below() {
 		left = ""
 	} else if v < 0 {
-		v, left = -v, " above where it slows itself down"
+		v, left = -v, " above the slowdown temperature"
 	}
 	return strings.TrimSpace(strconv.FormatFloat(v, 'f', -1, 64)+" "+c.Unit) + left
 }

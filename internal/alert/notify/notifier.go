@@ -200,6 +200,6 @@ func testEvent(now time.Time) Event {
 	return Event{
 		ID: "test", News: fired, Rule: "test", Severity: string(alert.Info), State: string(alert.Firing),
 		Node: "gpuwhy", Device: "No GPU", Index: -1, Since: now, Time: now,
-		Message: "This is a test of the messages that gpuwhy sends. Nothing is wrong.",
+		Message: "This is a test message from gpuwhy. Nothing is wrong.",
 	}
 }

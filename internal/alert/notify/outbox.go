@@ -32,7 +32,7 @@ func (n *Notifier) Kept() Kept {
 		out.Targets = append(out.Targets, t)
 	}
 	if left > 0 {
-		n.log.Warn("events are not kept over a restart: there are too many", "events", left)
+		n.log.Warn("too many events are waiting to keep all of them over a restart", "events", left)
 	}
 	return out
 }
@@ -48,7 +48,7 @@ func (n *Notifier) Restore(kept Kept, now time.Time) error {
 		if j >= 0 {
 			n.workers[j].restore(t, now)
 		} else if len(t.Pending) > 0 {
-			n.log.Warn("events are not sent: the target is not configured any more",
+			n.log.Warn("events will not be sent: the target is no longer configured",
 				"target", cut(clean(t.Name), longestName), "events", len(t.Pending))
 		}
 	}

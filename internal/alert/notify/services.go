@@ -79,7 +79,7 @@ var replaced = map[string]string{
 	"bark":       "write generic://api.day.app/push?template=json&messagekey=body&$device_key=DEVICEKEY",
 	"ifttt":      "write generic://maker.ifttt.com/trigger/EVENT/with/key/KEY?template=json&titlekey=value1&messagekey=value2",
 	"join":       "send to another service, such as ntfy://ntfy.sh/TOPIC",
-	"notifiarr":  "send to the channel of Discord itself: write discord://TOKEN@WEBHOOKID",
+	"notifiarr":  "send to the Discord channel directly: write discord://TOKEN@WEBHOOKID",
 	"pushbullet": "write generic://api.pushbullet.com/v2/pushes?template=json&messagekey=body&$type=note&@accessToken=TOKEN",
 }
 

@@ -15,11 +15,11 @@ const (
 
 // silent is what is said of a target that got a message whole, and did not answer in time. It may have taken the message.
 func silent(after time.Duration) *failure {
-	return &failure{text: "it has not answered for " + after.String() + "; the message may or may not have arrived", unsure: true}
+	return &failure{text: "no answer for " + after.String() + "; the message may or may not have arrived", unsure: true}
 }
 
 // errCut is of a target that got a message whole, and whose answer did not come, or not to its end.
-var errCut = &failure{text: "the connection ended before its answer; the message may or may not have arrived", unsure: true}
+var errCut = &failure{text: "the connection ended before it answered; the message may or may not have arrived", unsure: true}
 
 var errSilent, errUnsure = silent(sendTime), silent(testTime)
 
@@ -66,7 +66,7 @@ func (w *worker) put(s settings) {
 
 func (w *worker) remove() {
 	if n := len(w.queue.Pending); n > 0 {
-		w.log.Warn("events are not sent: the target is not configured any more", "events", n)
+		w.log.Warn("events will not be sent: the target is no longer configured", "events", n)
 	}
 	w.queue = queue{}
 	w.stop()
@@ -115,12 +115,12 @@ func (w *worker) wants(n *news) bool {
 // noteDropped notes the events that were dropped since then.
 func (w *worker) noteDropped(before dropped) {
 	for why, n := range map[string]int{
-		"too many wait": w.queue.Crowded - before.Crowded,
+		"too many are waiting":                     w.queue.Crowded - before.Crowded,
 		"they could not be delivered within a day": w.queue.Late - before.Late,
 	} {
 		if n > 0 {
 			w.state.Dropped += uint64(n)
-			w.log.Warn("events were dropped and are not sent", "events", n, "why", why)
+			w.log.Warn("events were dropped and will not be sent", "events", n, "why", why)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func (w *worker) deliver(ctx context.Context) {
 
 	title, body, err := set.templates.write(set.service, events, about)
 	if err != nil { // it worked on the examples
-		w.log.Warn("the target's template fails: the default one is used", "err", err)
+		w.log.Warn("the target's template failed: using the default one", "err", err)
 		title, body, err = templates{}.write(set.service, events, about)
 	}
 	if w.of.Flush != nil {
@@ -203,13 +203,13 @@ func (w *worker) landed(err error, told dropped, now time.Time) {
 		w.state.Sent++
 		w.state.LastSuccess, w.state.LastError, w.state.FailingSince = now, "", time.Time{}
 		if failed {
-			w.log.Info("the target takes messages again")
+			w.log.Info("the target accepts messages again")
 		}
 		return
 	}
 	f, ok := err.(*failure) //nolint:errorlint // a sender wraps nothing
 	if !ok {
-		f = &failure{text: "it failed"}
+		f = &failure{text: "sending failed"}
 	}
 	w.queue.failed(now, f)
 	w.state.Failed++
@@ -219,6 +219,6 @@ func (w *worker) landed(err error, told dropped, now time.Time) {
 	}
 	if !failed || f.permanent != w.refusing {
 		w.refusing = f.permanent
-		w.log.Warn("the target does not take messages; gpuwhy tries again for a day", "err", f.text, "permanent", f.permanent)
+		w.log.Warn("the target does not accept messages; gpuwhy retries for a day", "err", f.text, "permanent", f.permanent)
 	}
 }

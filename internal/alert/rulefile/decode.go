@@ -49,11 +49,11 @@ func (p *parser) decode(node *yaml.Node, where string, into any) map[string]bool
 		field, known := fields[key.Value]
 		switch {
 		case !known:
-			p.wrong(key.Line, "%sunknown key %q%s; there are %s", where, key.Value, nearest.Hint(key.Value, names), strings.Join(names, ", "))
+			p.wrong(key.Line, "%sunknown key %q%s; known keys: %s", where, key.Value, nearest.Hint(key.Value, names), strings.Join(names, ", "))
 		case seen[key.Value]:
-			p.wrong(key.Line, "%s%s: is there twice", where, key.Value)
+			p.wrong(key.Line, "%s%s: appears twice", where, key.Value)
 		case value.Tag == "!!null":
-			p.wrong(key.Line, "%s%s: has no value: give it one, or leave it out", where, key.Value)
+			p.wrong(key.Line, "%s%s: has no value: set one, or leave it out", where, key.Value)
 		default:
 			p.value(value, where, key.Value, field)
 		}
@@ -122,8 +122,8 @@ var (
 // inWords say what a value is that does not fit a Go type; a text by default.
 var inWords = map[string]string{
 	"float64": "not a number", "int": "not a whole number", "bool": "not true or false",
-	"[]int": "not a list of whole numbers", "[]string": "not a list of texts", "[]yaml.Node": "not a list",
-	"time.Duration": "no time: write it as 30s, 5m or 1h30m",
+	"[]int": "not a list of whole numbers", "[]string": "not a list of strings", "[]yaml.Node": "not a list",
+	"time.Duration": "not a duration: write it as 30s, 5m or 1h30m",
 }
 
 func (p *parser) mismatch(err error, where string) {
@@ -141,7 +141,7 @@ func (p *parser) mismatch(err error, where string) {
 			if m[2] != "" {
 				given = strconv.Quote(m[2])
 			}
-			what = given + " is " + cmp.Or(inWords[m[3]], "not a text")
+			what = given + " is " + cmp.Or(inWords[m[3]], "not a string")
 		}
 		p.wrong(line, "%s%s", where, what)
 	}

@@ -43,9 +43,9 @@ func Load(name string, defaults []alert.Rule) (*File, error) {
 	text, err := regular.Read(name, largest)
 	switch {
 	case errors.Is(err, regular.ErrLong):
-		return nil, Errors{{name, 1, "the file is longer than 1 MiB: make it shorter, or name another"}}
+		return nil, Errors{{name, 1, "the file is larger than 1 MiB: shorten it, or name another"}}
 	case errors.Is(err, regular.ErrIrregular):
-		return nil, fmt.Errorf("%s is no regular file, but a folder, a pipe or a device: name a file that has the rules", name)
+		return nil, fmt.Errorf("%s is a folder, a pipe or a device: name a regular file that has the rules", name)
 	case err != nil:
 		return nil, err
 	}
@@ -123,11 +123,11 @@ func (p *parser) root(text []byte) *yaml.Node {
 		return nil
 	case err != nil:
 		line, what := lined(err.Error())
-		p.wrong(line, "no valid YAML: %s", what)
+		p.wrong(line, "invalid YAML: %s", what)
 		return nil
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		p.wrong(1, "one YAML document is read, and there are more")
+		p.wrong(1, "the file has more than one YAML document: keep only one")
 		return nil
 	}
 	if root := doc.Content[0]; root.Tag != "!!null" {
@@ -154,7 +154,7 @@ func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
 			where = fmt.Sprintf("rules[%d] (%s): ", i, written.Name)
 		}
 		if twice {
-			p.wrong(node.Line, "%sname: line %d has a rule of that name", where, line)
+			p.wrong(node.Line, "%sname: line %d already has a rule with that name", where, line)
 			continue
 		}
 		rule, err := begin(&written, keys, defaults)
@@ -169,7 +169,7 @@ func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
 				for i := range doc.Targets {
 					names = append(names, doc.Targets[i].Name)
 				}
-				p.wrong(lineOf(node, "notify"), "%snotify: there is no target %q%s%s", where, name, nearest.Hint(name, names), thereAre(names))
+				p.wrong(lineOf(node, "notify"), "%snotify: no target is named %q%s%s", where, name, nearest.Hint(name, names), thereAre(names))
 			}
 		}
 		if j := slices.IndexFunc(rules, func(r alert.Rule) bool { return r.Name == rule.Name }); j >= 0 {
@@ -184,9 +184,9 @@ func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
 // thereAre lists names at the end of an error.
 func thereAre(names []string) string {
 	if len(names) == 0 {
-		return "; there are no targets"
+		return "; no targets are defined"
 	}
-	return "; there are " + strings.Join(names, ", ")
+	return "; targets: " + strings.Join(names, ", ")
 }
 
 func words[T ~string](all []T) []string {
@@ -208,11 +208,11 @@ func begin(written *alert.Rule, keys map[string]bool, defaults []alert.Rule) (ru
 	case j >= 0 && (!keys["watch"] || watch == defaults[j].Watch):
 		rule = defaults[j]
 	case j >= 0:
-		return rule, alert.Refuse("watch", "the rule of that name watches %s: leave it out, or take another name", defaults[j].Watch)
+		return rule, alert.Refuse("watch", "the rule with that name watches %s: leave this out, or choose another name", defaults[j].Watch)
 	case !keys["watch"]:
-		return rule, alert.Refuse("watch", "a rule whose name is none of the defaults must say what it watches: one of %s", list(alert.Watches()))
+		return rule, alert.Refuse("watch", "required, because no default rule has that name: one of %s", list(alert.Watches()))
 	case !slices.Contains(alert.Watches(), watch):
-		return rule, alert.Refuse("watch", "%q is nothing that can be watched%s; it must be one of %s", string(watch), nearest.Hint(string(watch), words(alert.Watches())), list(alert.Watches()))
+		return rule, alert.Refuse("watch", "%q is not something gpuwhy can watch%s; use one of %s", string(watch), nearest.Hint(string(watch), words(alert.Watches())), list(alert.Watches()))
 	default:
 		rule = alert.Default(name, watch)
 	}
