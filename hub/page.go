@@ -30,13 +30,13 @@ func parsePage(data map[string]json.RawMessage) (p *page, fresh bool, err error)
 	have, _ := text(data["have"])
 	switch {
 	case !ok:
-		return nil, false, errors.New("data has no page that is a string")
+		return nil, false, errors.New("data needs the member \"page\", a string")
 	case len(address) > maxAddress || len(have) > maxID:
 		return nil, false, errTooLong
 	}
 	for name := range data {
 		if name != "page" && name != "have" && name != "fresh" {
-			return nil, false, errors.New("data has a member that is none of page, have and fresh")
+			return nil, false, errors.New("data may only have the members page, have and fresh")
 		}
 	}
 	fresh, err = parseBool(data, "fresh")
@@ -55,7 +55,7 @@ func pageOf(asked url.Values) (*page, error) {
 	return p, nil
 }
 
-var errTooLong = errors.New("the address of the page, or its version, is too long")
+var errTooLong = errors.New("the page's address or version is too long")
 
 // show makes the viewer show another page, or the same from another version on.
 func (m *mailbox) show(p *page) {
@@ -87,7 +87,7 @@ func (h *Hub) turn(to auth.Sight, p *page) (message, bool) {
 			return message{}, false
 		}
 		p.failed = true
-		said := refused(&refusal{codeUnavailable, "there is no such page now: load it anew"}, nil)
+		said := refused(&refusal{codeUnavailable, "this page is no longer available: reload it"}, nil)
 		said.kind = kindState // it answers no request
 		return said, true
 	}

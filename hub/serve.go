@@ -24,7 +24,7 @@ import (
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 	who := auth.FromRequest(r)
 	if !who.May(auth.Read) {
-		h.refuse(w, http.StatusForbidden, "you may not look here: ask whoever runs gpuwhy")
+		h.refuse(w, http.StatusForbidden, "you may not view this: ask the person who runs gpuwhy")
 		return
 	}
 	if why := h.admit(); why != "" {
@@ -68,7 +68,7 @@ func (h *Hub) admit() (why string) {
 	case h.farewell != nil:
 		why = "gpuwhy is shutting down: connect again in a moment"
 	case h.connections >= h.cfg.MaxViewers:
-		why = fmt.Sprintf("%d viewers are connected, and no more are allowed: try again later", h.connections)
+		why = fmt.Sprintf("%d viewers are connected, the most allowed: try again later", h.connections)
 	default:
 		h.connections++
 		h.gone.Add(1)

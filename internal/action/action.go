@@ -128,14 +128,14 @@ func (r *Refusal) Answer(means string) apidoc.Answer {
 }
 
 // Denied is the refusal for a principal that may not do something.
-var Denied = &Refusal{Code: "denied", Status: http.StatusForbidden, What: "you may not do this here", Try: "ask whoever runs gpuwhy"}
+var Denied = &Refusal{Code: "denied", Status: http.StatusForbidden, What: "you may not do this here", Try: "ask the person who runs gpuwhy"}
 
 // codeInvalid is the code of what [Invalid] returns.
 const codeInvalid = "invalid"
 
 // Invalid returns the refusal of a value that an argument can't have. What continues a sentence that begins with the field.
 func Invalid(field, what string) *Refusal {
-	return &Refusal{Code: codeInvalid, Status: http.StatusUnprocessableEntity, Field: field, What: what, Try: "/docs says what it may be"}
+	return &Refusal{Code: codeInvalid, Status: http.StatusUnprocessableEntity, Field: field, What: what, Try: "see /docs for the allowed values"}
 }
 
 // A Question is an action that one program of a fleet asks another for, or something else that only programs ask (package talk).

@@ -40,7 +40,7 @@ func (c *Call) Ask(ctx context.Context, node, action, target string, args any) (
 		}
 	}
 	if !c.desk.Elsewhere(node) {
-		return nil, &gpu.Advice{What: node + " is no part of the fleet any more"}
+		return nil, &gpu.Advice{What: node + " is no longer part of the fleet"}
 	}
 	result, err := c.desk.fleet.Ask(ctx, node, q)
 	if r, ok := errors.AsType[*Refusal](err); ok {
@@ -144,7 +144,7 @@ func (d *Desk) Actions() iter.Seq[*Action] {
 var ErrUnknown = errors.New("there is no such action")
 
 var errUnrecorded = &Refusal{
-	Code: "unrecorded", Status: http.StatusServiceUnavailable, What: "nothing was done, since it could not be recorded", Try: "look into the log of gpuwhy",
+	Code: "unrecorded", Status: http.StatusServiceUnavailable, What: "nothing was done, because it could not be recorded", Try: "see gpuwhy's log",
 }
 
 // Run does what a call says, here or by asking the program that has its target, if its principal may do that and it is

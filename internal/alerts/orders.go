@@ -52,7 +52,7 @@ func (o *order) carry(e *alert.Engine, now time.Time) (out outcome, err error) {
 	case len(o.Silence) > 0:
 		out.Silences, out.Changes, err = e.SilenceAll(o.Silence, now)
 	default:
-		err = alert.Refuse("order", "says nothing")
+		err = alert.Refuse("order", "is empty")
 	}
 	return out, err
 }

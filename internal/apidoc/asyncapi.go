@@ -49,7 +49,7 @@ func AsyncAPI(version, address string, acts ...*Event) *Events {
 	first := slices.IndexFunc(doc.Events, func(e *Event) bool { return !e.Sent })
 	if slices.ContainsFunc(acts, func(e *Event) bool { return slices.Contains(e.Reply, Done) }) {
 		doc.Events = slices.Insert(doc.Events, first, &Event{
-			Name: Done, Sent: true, Summary: "It is done", Description: "What became of an action, as its address answers. The id is that of the message that asked for it.",
+			Name: Done, Sent: true, Summary: "An action is done", Description: "The result of an action, as its HTTP address returns it. The id is the id of the message that asked for it.",
 		})
 		first++
 	}

@@ -141,7 +141,7 @@ type Document struct {
 
 // NotModified describes the answer 304.
 func (*Document) NotModified() string {
-	return "The client has this very answer already: the request's If-None-Match names its ETag."
+	return "The client already has this answer: If-None-Match names its ETag."
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -219,7 +219,7 @@ func (b *builder) content(a Answer) []Media {
 	case a.ContentType == "":
 		return nil
 	}
-	media := Media{Type: a.ContentType, Summary: "Of a made-up machine"}
+	media := Media{Type: a.ContentType, Summary: "From a made-up machine"}
 	if a.Example != "" {
 		media.Example = contract.Example(a.Example)
 	}

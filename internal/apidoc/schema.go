@@ -179,7 +179,7 @@ func (s *schemas) OfBody(t reflect.Type) *Schema {
 
 // pageOfForm is what a form may have beside the members of a body.
 var pageOfForm = Member[*Schema]{"page", &Schema{
-	Type: Types{"string"}, Description: "The page that the form is on, to which the answer leads: alerts, perhaps with a query, or gpu/ and a UUID; the dashboard for all else.",
+	Type: Types{"string"}, Description: "The form's page, to which the answer redirects: alerts, perhaps with a query, or gpu/ and a UUID; anything else means the dashboard.",
 }}
 
 // OfForm returns the schema of the form that has the members of a struct, if any.

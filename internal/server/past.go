@@ -54,7 +54,7 @@ func AnswerPast(ctx context.Context, cfg Config, path string, query url.Values, 
 			return answer.handler(bare{w, http.Header{}}, r)
 		}
 	}
-	return fmt.Errorf("%s is no address of the past", path)
+	return fmt.Errorf("%s is not an address for the past", path)
 }
 
 // bare is an answer without its header.
@@ -132,7 +132,7 @@ func (s *Server) zoned(name string) (time.Time, error) {
 		zone, err = time.FixedZone(name, offset), nil
 	}
 	if err != nil {
-		return now, refuse(http.StatusUnprocessableEntity, "there is no time zone "+quote(name), "use a name such as Europe/Berlin, UTC, or hours such as +02:00 (%2B02:00 in an address)")
+		return now, refuse(http.StatusUnprocessableEntity, "unknown time zone "+quote(name), "use a name such as Europe/Berlin or UTC, or an offset such as +02:00 (%2B02:00 in an address)")
 	}
 	return now.In(zone), nil
 }
@@ -159,7 +159,7 @@ func spanOf(from, to string, now time.Time) (time.Time, time.Time, error) {
 	case from == "" && to == "":
 		text = usualSpan
 	case from == "":
-		return time.Time{}, time.Time{}, &gpu.Advice{What: "to is there without from", Try: "add from, or leave out both"}
+		return time.Time{}, time.Time{}, &gpu.Advice{What: "to is given without from", Try: "add from, or leave both out"}
 	case to != "":
 		text += ".." + to
 	}
@@ -185,7 +185,7 @@ func (s *Server) pastDevices(r *http.Request, q *pastRequest) error {
 			nodes = append(nodes, d.Node)
 		}
 		slices.Sort(nodes)
-		return unknown(http.StatusNotFound, "nothing is kept of a node", node, slices.Compact(nodes), "/api/v1/gpu/nodes lists those of now")
+		return unknown(http.StatusNotFound, "there is no history of a node", node, slices.Compact(nodes), "see /api/v1/gpu/nodes for current nodes")
 	}
 	for _, name := range q.values["gpu"] {
 		keys, err := s.kept(q.devices, name)
@@ -200,7 +200,7 @@ func (s *Server) pastDevices(r *http.Request, q *pastRequest) error {
 	return nil
 }
 
-var errNoHistory = refuse(http.StatusNotFound, "no past is kept", "start gpuwhy with a --state-dir of its own, and without --history off")
+var errNoHistory = refuse(http.StatusNotFound, "gpuwhy keeps no history", "start gpuwhy with its own --state-dir and without --history off")
 
 // kept is what is kept of a GPU, by the name that its machine has now and then by earlier ones. An index is one of a node that is
 // read now, where there is such a GPU.
@@ -239,7 +239,7 @@ func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.
 			}
 		}
 		slices.Sort(there)
-		return nil, unknown(http.StatusNotFound, "nothing is kept of a GPU", name, slices.Compact(there), "/api/gpu/devices lists those of now")
+		return nil, unknown(http.StatusNotFound, "there is no history of a GPU", name, slices.Compact(there), "see /api/gpu/devices for current GPUs")
 	case id.uuid == "" && several:
 		return nil, errSeveral(id.text)
 	}
@@ -310,7 +310,7 @@ func called(devices map[store.Key]store.Device, text string) (name string, keys 
 
 // errSeveral refuses an index of which several nodes have had a GPU.
 func errSeveral(index string) error {
-	return refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" may be one of each",
+	return refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" could be on any of them",
 		`name the GPU by its UUID, or as "NODE GPU `+index+`"; an address can name the node, with node=NAME`)
 }
 
@@ -331,7 +331,7 @@ func (s *Server) nodesRead() map[string]bool {
 // pastError is an error of the database on the wire.
 func pastError(err error) error {
 	if errors.Is(err, past.ErrTooFine) {
-		return refuse(http.StatusUnprocessableEntity, "so long a time can't be answered about", "ask for a shorter one")
+		return refuse(http.StatusUnprocessableEntity, "the time span is too long", "ask for a shorter one")
 	}
 	if errors.Is(err, past.ErrTooLong) {
 		return refuse(http.StatusUnprocessableEntity, err.Error(), "choose a shorter one")
@@ -373,7 +373,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	}
 	g, err := s.cfg.Past.BoundedGrid(q.From, q.To, step, devices*len(columns))
 	if errors.Is(err, past.ErrTooFine) && (step > 0 || devices*len(columns) > 1) {
-		return refuse(http.StatusUnprocessableEntity, err.Error(), "ask for fewer metrics or GPUs, or for a longer step, or leave the step out")
+		return refuse(http.StatusUnprocessableEntity, err.Error(), "ask for fewer metrics or GPUs or a longer step, or leave the step out")
 	}
 	if err != nil {
 		return pastError(err)
@@ -420,7 +420,7 @@ func columnsOf(names []string) (columns []int, machines bool, err error) {
 			return nil, false, unknown(unprocessable, "there is no metric", name, append(store.DeviceColumns.Names(), store.MachineColumns.Names()...), "")
 		}
 		if i > 0 && ofMachine != machines {
-			return nil, false, refuse(http.StatusUnprocessableEntity, "metrics of GPUs and of machines can't be asked for at once", "ask twice")
+			return nil, false, refuse(http.StatusUnprocessableEntity, "one request can't ask for metrics of both GPUs and machines", "send two requests")
 		}
 		if machines = ofMachine; !slices.Contains(columns, c) {
 			columns = append(columns, c)
@@ -442,7 +442,7 @@ func stepOf(text string) (time.Duration, error) {
 		step, err = time.Duration(seconds*float64(time.Second)), nil
 	}
 	if err != nil || step < time.Second {
-		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is no step", "use a time of a second or more, such as 30s, 5m, 1.5h or 1d")
+		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is not a valid step", "use a second or more, such as 30s, 5m, 1.5h or 1d")
 	}
 	return step, nil
 }
@@ -490,7 +490,7 @@ func (s *Server) pastEvents(w http.ResponseWriter, r *http.Request) error {
 	q.Kinds = q.values["kind"]
 	for _, kind := range q.Kinds {
 		if !slices.Contains(store.EventKinds, kind) {
-			return unknown(unprocessable, "there is no kind of events", kind, store.EventKinds, "")
+			return unknown(unprocessable, "there is no event kind", kind, store.EventKinds, "")
 		}
 	}
 	head := contract.PastEvents{PastSpan: q.span(), Events: []contract.PastEvent{}}
@@ -593,7 +593,7 @@ func (s *Server) usage(w http.ResponseWriter, r *http.Request) error {
 			for i, way := range past.Ways {
 				ways[i] = string(way)
 			}
-			return refuse(unprocessable, err.Error()+nearest.Hint(text, ways), "leave it out for user")
+			return refuse(unprocessable, err.Error()+nearest.Hint(text, ways), "leave it out to group by user")
 		}
 	}
 	list, err := s.cfg.Past.Usage(r.Context(), by, q.Query)
@@ -621,7 +621,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !values.Has("from") && !values.Has("to") && s.cfg.Newest != nil {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
-			return refuse(http.StatusBadRequest, name+" is about the past here", "add from, or ask for one GPU at /api/gpu/why/0")
+			return refuse(http.StatusBadRequest, name+" applies only to the past here", "add from, or ask about one GPU at /api/gpu/why/0")
 		}
 		return derived(s, contract.NewWhy)(w, r)
 	}
@@ -653,7 +653,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 func startOf(text string) (int, error) {
 	n, err := strconv.Atoi(cmp.Or(text, "0"))
 	if err != nil || n < 0 {
-		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is no number to start with", "use what next says in the answer before")
+		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is not a valid start", "use the value of next from the previous answer")
 	}
 	const furthest = 1e9 // nobody has so many
 	return min(n, furthest), nil
@@ -736,7 +736,7 @@ func (s *Server) at(w http.ResponseWriter, r *http.Request) error {
 	return serveJSON(w, r, contract.NewPastMoment(asked, m), cacheNever)
 }
 
-var errWhichNode = refuse(http.StatusBadRequest, "there are several nodes, and none is named", "add node=NAME, or ask below /node/{name}/")
+var errWhichNode = refuse(http.StatusBadRequest, "there are several nodes, and the request names none", "add node=NAME, or use an address below /node/{name}/")
 
 // oneNode is the node of that name; without one it is the only node, if there is but one.
 func (s *Server) oneNode(ctx context.Context, name string) (string, error) {
@@ -770,12 +770,12 @@ func (s *Server) then(ctx context.Context, node string, at time.Time) (*insight.
 	}
 	m, err := s.cfg.Past.Moment(ctx, node, at, stage)
 	if gap, ok := errors.AsType[*past.NotSeenError](err); ok {
-		return nil, refuse(http.StatusNotFound, "gpuwhy did not look at "+quote(node)+" at "+at.Format(time.RFC3339),
-			"the newest snapshot before is of "+gap.Before.In(at.Location()).Format(time.RFC3339))
+		return nil, refuse(http.StatusNotFound, "gpuwhy was not reading "+quote(node)+" at "+at.Format(time.RFC3339),
+			"the last snapshot before that is from "+gap.Before.In(at.Location()).Format(time.RFC3339))
 	}
 	if errors.Is(err, past.ErrNotSeen) {
-		return nil, refuse(http.StatusNotFound, "nothing is kept of "+quote(node)+" at "+at.Format(time.RFC3339),
-			"/api/gpu/history says for which times there are readings; whole snapshots are kept as long as each reading is")
+		return nil, refuse(http.StatusNotFound, "there is no snapshot of "+quote(node)+" at "+at.Format(time.RFC3339),
+			"see /api/gpu/history for the times with readings; whole snapshots are kept as long as single readings")
 	}
 	if err != nil {
 		return nil, pastError(err)
@@ -980,7 +980,7 @@ const (
 
 var errManyLong = &statusError{
 	status: http.StatusServiceUnavailable,
-	advice: gpu.Advice{What: "too many lists are being read from here", Try: "ask again when one of them has ended, or for /api/gpu/history"},
+	advice: gpu.Advice{What: "too many lists are being read at once", Try: "try again when one has finished, or use /api/gpu/history"},
 	header: "Retry-After", value: retryLong,
 }
 

@@ -100,7 +100,7 @@ func (s *Server) notFound(_ http.ResponseWriter, r *http.Request) error {
 		end := path[strings.LastIndexByte(path, '/'):]
 		what += cmp.Or(nearest.Hint(path, slices.DeleteFunc(slices.Clone(there), func(of string) bool { return !strings.HasSuffix(of, end) })), nearest.Hint(path, there))
 	}
-	return refuse(http.StatusNotFound, what, "begin at gpuwhy's page, "+s.cfg.BasePath+"/")
+	return refuse(http.StatusNotFound, what, "start at gpuwhy's page, "+s.cfg.BasePath+"/")
 }
 
 // otherwise answers with the methods that an address takes, or with 404 if there is none.
@@ -127,7 +127,7 @@ func (s *Server) otherwise(mux *http.ServeMux) handler {
 			w.WriteHeader(http.StatusNoContent)
 			return nil
 		default:
-			e := refuse(http.StatusMethodNotAllowed, "this address does not take "+quote(r.Method), "use one of "+allow)
+			e := refuse(http.StatusMethodNotAllowed, "this address does not allow "+quote(r.Method), "use one of "+allow)
 			e.header, e.value = "Allow", allow
 			return e
 		}
@@ -135,7 +135,7 @@ func (s *Server) otherwise(mux *http.ServeMux) handler {
 }
 
 func crossOriginDenied(http.ResponseWriter, *http.Request) error {
-	return refuse(http.StatusForbidden, "a page of another origin may not change anything here", "use gpuwhy's own page")
+	return refuse(http.StatusForbidden, "pages from other origins may not change anything here", "use gpuwhy's own page")
 }
 
 // parseQuery reads the whole query, or fails. net/url alone silently drops parts,
@@ -146,7 +146,7 @@ func parseQuery(r *http.Request) (query url.Values, err error) {
 	}
 	if err != nil {
 		return nil, refuse(http.StatusUnprocessableEntity, "the query "+quote(r.URL.RawQuery)+" can't be read",
-			"put & between parameters, and write %3B for a semicolon and %25 for a percent sign in a value")
+			"separate parameters with &, and write %3B for a semicolon and %25 for a percent sign in a value")
 	}
 	return query, nil
 }

@@ -94,7 +94,7 @@ func Decode(text []byte, into any) error {
 func unknown(name string, fields map[string]reflect.Value) error {
 	for known := range fields {
 		if strings.EqualFold(known, name) {
-			return fail(Ambiguous, "has the member %.64q, whose name is %q", name, known)
+			return fail(Ambiguous, "has the member %.64q, which must be written %q", name, known)
 		}
 	}
 	return fail(Mismatch, "has an unknown field %.64q", name)
