@@ -30,7 +30,7 @@ type Event struct {
 	Reply       []string        `json:"reply"` // names of the events that answer it
 	Target      *Parameter      `json:"-"`     // what an action is done to, as target in its data; nil: it has none
 	Args        any             `json:"-"`     // a value of the type of an action's arguments, as args in its data; nil: it takes none
-	Data        *Schema         `json:"-"`     // nil where it has none
+	Data        *Schema         `json:"-"`     // nil if it has none
 	Example     json.RawMessage `json:"-"`     // a whole message
 }
 

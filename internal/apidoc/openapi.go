@@ -86,7 +86,7 @@ type Answer struct {
 	Status      int
 	Description string
 	ContentType string
-	Of          any    // a value of the type that is encoded, nil where it is no JSON of ours
+	Of          any    // a value of the type that is encoded, nil if it is no JSON of ours
 	Or          any    // another type that it may be; nil: there is none
 	Example     string // the name of one of package contract's; empty for none
 	Detail      string // what an error may say, for its example
@@ -96,7 +96,7 @@ type Answer struct {
 // A Media is a body in one content type. [OpenAPI] makes it.
 type Media struct {
 	Type    string
-	Schema  *Schema // nil where it is no JSON of ours
+	Schema  *Schema // nil if it is no JSON of ours
 	Summary string  // of the example
 	Example json.RawMessage
 }

@@ -302,7 +302,7 @@ func (s *schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 	}
 	description := sentence(comment)
 	if schema.Nullable() && !strings.Contains(strings.ToLower(description), "null") {
-		description += " Null where it is not reported."
+		description += " Null if not reported."
 	}
 	if schema.Ref != "" { // what stands beside a $ref is lost on some readers
 		schema = &Schema{AllOf: []*Schema{schema}}

@@ -19,10 +19,10 @@ import (
 
 // A problem is an error on the wire (RFC 9457).
 type problem struct {
-	Type   string `json:"type"`                // always about:blank: the status says it
+	Type   string `json:"type"`                // always about:blank: the status says what kind of error it is
 	Title  string `json:"title"`               // the status in words
 	Status int    `json:"status" unit:"count"` // the HTTP status
-	Detail string `json:"detail"`              // what happened, and what to do
+	Detail string `json:"detail"`              // what happened and what to do
 }
 
 // A statusError is advice with the status that it is answered with.
