@@ -217,7 +217,7 @@ func TestTheAlertOfALostGPUThatHangs(t *testing.T) {
 	m.GPU(1).Hang()
 	v.await("it hangs", func(u contract.Update) bool { return u.GPUs[1].State == "not_answering" })
 	// Alerts see that a little later than viewers.
-	for path, want := range map[string]string{"/": "GPU 1 does not answer, and is no longer reported as lost. If it stays that way, the alert ends in", "/alerts": "What needs me now? GPU 1 does not answer. 1 critical"} {
+	for path, want := range map[string]string{"/": "GPU 1 is not answering, and is no longer reported as lost. If it stays that way, the alert ends in", "/alerts": "What needs me now? GPU 1 does not answer. 1 critical"} {
 		if got := p.says(path, want); strings.Contains(got, "is lost") {
 			t.Errorf("%s says %s", path, got)
 		}

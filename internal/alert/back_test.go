@@ -54,7 +54,7 @@ func TestWhatIsSoOnceItIsOver(t *testing.T) {
 		"a silent device falls asleep": {NotAnswering, nil, in(gpu.StateNotAnswering), in(gpu.StateAsleep), "",
 			"is asleep now, so no answer is expected"},
 		"a lost device is silent": {Lost, nil, in(gpu.StateLost), in(gpu.StateNotAnswering), "",
-			"does not answer, and is no longer reported as lost"},
+			"is not answering, and is no longer reported as lost"},
 		"a lost device is asleep": {Lost, nil, in(gpu.StateLost), in(gpu.StateAsleep), "",
 			"is back and asleep"},
 

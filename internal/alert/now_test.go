@@ -42,9 +42,9 @@ func TestWhatIsSoNow(t *testing.T) {
 		t.Errorf("told at %v", told)
 	}
 	see(5, in(gpu.StateNotAnswering))
-	want("silent", "lost", "does not answer, and is no longer reported as lost", "If it stays that way, the alert ends in 30 s.", true)
+	want("silent", "lost", "is not answering, and is no longer reported as lost", "If it stays that way, the alert ends in 30 s.", true)
 	see(36, in(gpu.StateNotAnswering))
-	want("silent for long", "silent", "does not answer", "", false)
+	want("silent for long", "silent", "is not answering", "", false)
 	if all := e.Standing(); len(all) != 1 {
 		t.Errorf("%d alerts stand: %+v", len(all), all)
 	}

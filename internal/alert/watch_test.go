@@ -131,20 +131,20 @@ func TestWatches(t *testing.T) {
 				d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(80)), RPM: gpu.Of(gpu.RPM(0))}}
 			},
 			absent: func(d *gpu.Device) { d.State = gpu.StateNotAnswering },
-			fired:  "GPU 0 (Card) has a fan that is not spinning as it should; this began 30 s ago.",
+			fired:  "GPU 0 (Card) has a fan that is not turning as it should; this began 30 s ago.",
 			over:   "GPU 0 (Card) no longer shows a failing fan. The alert is over after 4 min.",
 		},
 		ThrottledByHeat: {
 			wrong:  func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonThermalSlowdown) },
 			absent: func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Reading[gpu.ClockEventReasons]{} },
-			fired:  "GPU 0 (Card) is throttled by heat; this began 30 s ago.",
-			over:   "GPU 0 (Card) is no longer throttled by heat. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) is held back by heat; this began 30 s ago.",
+			over:   "GPU 0 (Card) is no longer held back by heat. The alert is over after 4 min.",
 		},
 		ThrottledByPower: {
 			wrong:  func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonPowerCap) },
 			absent: func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Reading[gpu.ClockEventReasons]{} },
-			fired:  "GPU 0 (Card) is throttled by its power limit or power supply; this began 30 s ago.",
-			over:   "GPU 0 (Card) is no longer throttled by power. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) is held back by its power limit or power supply; this began 30 s ago.",
+			over:   "GPU 0 (Card) is no longer held back by power. The alert is over after 4 min.",
 		},
 		XID: {
 			rule: func(r *Rule) { r.Clear = 4 * time.Minute },
@@ -174,8 +174,8 @@ func TestWatches(t *testing.T) {
 				d.Health.Faults = gpu.Of([]gpu.Fault{{Kind: gpu.FaultNeedsReset, Count: 1, Last: start}, {Kind: gpu.FaultOffBus, Count: 1, Earlier: 1}})
 			},
 			absent: func(d *gpu.Device) { d.Health.Faults = gpu.Reading[[]gpu.Fault]{} },
-			fired:  "GPU 0 (Card) needs action, its driver says: the driver asks for a reset of the GPU; this began 30 s ago.",
-			over:   "GPU 0 (Card) no longer needs action, its driver says. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) needs attention, according to its driver: the driver asks for a reset of the GPU; this began 30 s ago.",
+			over:   "GPU 0 (Card) no longer needs attention, according to its driver. The alert is over after 4 min.",
 		},
 		FanUnreadable: {
 			rule: func(r *Rule) { r.Hold = 30 * time.Second },
@@ -208,7 +208,7 @@ func TestWatches(t *testing.T) {
 		},
 		NotAnswering: {
 			wrong: func(d *gpu.Device) { *d = gpu.Device{Identity: d.Identity, State: gpu.StateNotAnswering} },
-			fired: "GPU 0 (Card) does not answer; this began 30 s ago.",
+			fired: "GPU 0 (Card) is not answering; this began 30 s ago.",
 			over:  "GPU 0 (Card) answers again. The alert is over after 4 min.",
 		},
 		IdleHeld: {

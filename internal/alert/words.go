@@ -128,34 +128,34 @@ var wordsOf = map[Watch]words{
 	},
 	FanFailing: {
 		what:   "its fans",
-		is:     "has a fan that is not spinning as it should",
+		is:     "has a fan that is not turning as it should",
 		over:   "no longer shows a failing fan",
 		advice: advise("Check whether something blocks the fan or its cable is loose, and watch the temperature."),
 	},
 	ThrottledByHeat: {
 		what: "what limits its clocks",
-		is:   "is throttled by heat",
-		over: "is no longer throttled by heat",
+		is:   "is held back by heat",
+		over: "is no longer held back by heat",
 	},
 	ThrottledByPower: {
 		what: "what limits its clocks",
-		is:   "is throttled by its power limit or power supply",
-		over: "is no longer throttled by power",
+		is:   "is held back by its power limit or power supply",
+		over: "is no longer held back by power",
 	},
 	XID:   {what: "its driver errors", one: "driver error", many: "driver errors"},
 	Fault: {what: "its driver's lines in the kernel log", one: "hang, reset or error", many: "hangs, resets or errors"},
 	NeedsAction: {
-		what:   "whether it needs action",
-		is:     "needs action, its driver says",
-		short:  "needs action",
-		over:   "no longer needs action, its driver says",
+		what:   "whether it needs attention",
+		is:     "needs attention, according to its driver",
+		short:  "needs attention",
+		over:   "no longer needs attention, according to its driver",
 		advice: advise("Reset the GPU while nothing uses it (nvidia-smi --gpu-reset, as root), or restart the machine."),
 	},
 	FanUnreadable: {
 		what: "whether its fan can be read",
 		is:   "has a fan that the driver can't read",
 		over: "has a fan that can be read again",
-		advice: advise("Check whether the fan is spinning, and watch the temperature. Restart the machine; if the fan still can't be read, " +
+		advice: advise("Check whether the fan is turning, and watch the temperature. Restart the machine; if the fan still can't be read, " +
 			"have the card tested."),
 	},
 	ECC: {
@@ -181,10 +181,10 @@ var wordsOf = map[Watch]words{
 	},
 	NotAnswering: {
 		what: "its state",
-		is:   "does not answer",
+		is:   "is not answering",
 		over: "answers again",
 		advice: func(logs string) string {
-			return "Look for " + logs + " in the kernel log. You may have to restart the machine."
+			return "Look for " + logs + " in the kernel log; you may have to restart the machine."
 		},
 	},
 	DriverGone: {what: "anything", is: "can no longer be read", over: "can be read again"},
@@ -511,7 +511,7 @@ func inOtherState(s *look) string {
 	case gpu.StateLost:
 		return "is lost now, not just silent: the driver does not find it"
 	case gpu.StateNotAnswering:
-		return "does not answer, and is no longer reported as lost"
+		return "is not answering, and is no longer reported as lost"
 	case gpu.StateAsleep:
 		if s.Watch == Lost {
 			return "is back and asleep"

@@ -116,7 +116,7 @@ func newForecast(f *forecast.Forecast, p *insight.Part) Forecast {
 		out.Value, out.Low, out.High = thousandths(f.Value), thousandths(f.Low), thousandths(f.High)
 	}
 	if out.Text == "" {
-		out.Text = "It can't be told yet: " + out.Reason + "."
+		out.Text = "There is no forecast yet: " + out.Reason + "."
 	}
 	if f.Error.Trials > 0 {
 		out.Error = thousandths(f.Error.MAE)

@@ -72,7 +72,7 @@ func stateText(d *gpu.Device) string {
 	case gpu.StateLost:
 		return "the device is lost"
 	case gpu.StateAsleep:
-		return "the device is asleep, and left asleep"
+		return "the device is asleep and was not woken"
 	default:
 		return "the device is not answering"
 	}
