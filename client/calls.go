@@ -17,7 +17,7 @@ type Call[A any] struct {
 	valid func(*A) bool // whether it is one of gpuwhy's; nil: it is, if it can be decoded
 }
 
-var errIncomplete = errors.New("the answer lacks what each has")
+var errIncomplete = errors.New("the answer lacks what every answer has")
 
 // Decode reads an answer that [Client.Copy] has written.
 func (c Call[A]) Decode(text []byte) (*A, error) {

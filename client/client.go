@@ -30,7 +30,7 @@ import (
 
 var (
 	// ErrNobody is found in the error where nothing listens at the address.
-	ErrNobody = errors.New("nobody listens there")
+	ErrNobody = errors.New("nothing is listening there")
 	// ErrForeign is found in the error where something else answers, such as another program, a proxy or a sign-in.
 	ErrForeign = errors.New("the answer is not gpuwhy's")
 )
@@ -233,7 +233,7 @@ type limited struct {
 
 func (l *limited) Write(p []byte) (int, error) {
 	if l.left -= len(p); l.left < 0 {
-		return 0, &gpu.Advice{What: "the answer has more than " + strconv.Itoa(longestAnswer>>20) + " MiB", Try: "ask for a shorter time, or for a table"}
+		return 0, &gpu.Advice{What: "the answer is larger than " + strconv.Itoa(longestAnswer>>20) + " MiB", Try: "ask for a shorter time, or for a table"}
 	}
 	return l.to.Write(p)
 }
@@ -252,8 +252,8 @@ func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 		return nil, c.explain(err)
 	}
 	answer.Body = &steady{body: answer.Body, ctx: ctx, cancel: cancel, stalled: c.options.Patience.Stalled, late: &gpu.Advice{
-		What: fmt.Sprintf("gpuwhy at %s stopped in the middle of its answer, and sent nothing more for %s", c.Address(), c.options.Patience.Stalled),
-		Try:  "try again; if it stays so, restart it, or ask for a shorter time",
+		What: fmt.Sprintf("gpuwhy at %s stopped in the middle of its answer and sent nothing more for %s", c.Address(), c.options.Patience.Stalled),
+		Try:  "try again; if it happens again, restart it, or ask for a shorter time",
 	}}
 	return answer, nil
 }
@@ -272,7 +272,7 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 	}
 	request, err := http.NewRequestWithContext(ctx, cmp.Or(r.Method, http.MethodGet), address, body)
 	if err != nil {
-		return nil, &gpu.Advice{What: fmt.Sprintf("%q is no URL", c.Address()), Try: tryAddress, Err: err}
+		return nil, &gpu.Advice{What: fmt.Sprintf("%q is not a URL", c.Address()), Try: tryAddress, Err: err}
 	}
 	request.Header.Set("Accept", cmp.Or(r.Type, TypeJSON))
 	if r.Body != nil {

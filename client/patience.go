@@ -76,15 +76,15 @@ func (c *Client) watch(ctx context.Context, begun <-chan struct{}, cancel contex
 	end()
 	if !<-lives {
 		cancel(&gpu.Advice{
-			What: fmt.Sprintf("something at %s takes connections, and answers nothing within %s", c.Address(), p.Silent),
-			Try:  "check that this is gpuwhy's address; if it is, look at its log and restart it",
+			What: fmt.Sprintf("something at %s accepts connections but does not answer within %s", c.Address(), p.Silent),
+			Try:  "check that this is gpuwhy's address; if it is, check its log and restart it",
 		})
 		return
 	}
 	if patient(p.Working - p.Silent) {
 		cancel(&gpu.Advice{
-			What: fmt.Sprintf("gpuwhy at %s lives, and has not begun to answer within %s", c.Address(), p.Working),
-			Try:  "ask for a shorter time, or try again when it has less to do",
+			What: fmt.Sprintf("gpuwhy at %s is running but has not begun to answer within %s", c.Address(), p.Working),
+			Try:  "ask for a shorter time, or try again when it is less busy",
 		})
 	}
 }

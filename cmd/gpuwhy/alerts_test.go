@@ -369,7 +369,7 @@ func TestCheckConfig(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	long := rulesFile(t, strings.Repeat("#", 1<<20+1))
-	for name, want := range map[string]string{long: long + ":1: the file is longer than 1 MiB: make it shorter", "/dev/null": "/dev/null is no regular file, but a folder, a pipe or a device: name a file"} {
+	for name, want := range map[string]string{long: long + ":1: the file is larger than 1 MiB: shorten it", "/dev/null": "/dev/null is a folder, a pipe or a device: name a regular file"} {
 		if r := inside("check-config", "--alert-rules", name); r.code != exitUsage || !strings.HasPrefix(r.stderr, "gpuwhy: "+want) {
 			t.Errorf("%s: %+v", name, r)
 		}

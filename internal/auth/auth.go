@@ -130,9 +130,9 @@ func checkOrigin(origin string) error {
 	case err != nil:
 		return fmt.Errorf("origin %q: %w", origin, errors.Unwrap(err))
 	case u.Hostname() == "" || strings.ContainsAny(host, "/?#@\\"):
-		return fmt.Errorf("origin %q is not a scheme, a host and perhaps a port, such as https://host.example:3000", origin)
+		return fmt.Errorf("origin %q must be a scheme, a host and perhaps a port, such as https://host.example:3000", origin)
 	case scheme == "http" && u.Port() == "80", scheme == "https" && u.Port() == "443":
-		return fmt.Errorf("origin %q: leave the port out, as browsers do where it is the usual one", origin)
+		return fmt.Errorf("origin %q: leave out the default port, as browsers do", origin)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func ParseFrames(list []string) (Frames, error) {
 			return nil, err
 		}
 		if frames[i] = strings.ToLower(origin); !frame.MatchString(frames[i]) {
-			return nil, fmt.Errorf("origin %q is not a scheme, a host name and perhaps a port, such as https://wiki.example.org or https://*.example.org", origin)
+			return nil, fmt.Errorf("origin %q must be a scheme, a host name and perhaps a port, such as https://wiki.example.org or https://*.example.org", origin)
 		}
 	}
 	return frames, nil

@@ -33,20 +33,20 @@ func HostName(text string) (string, error) {
 	case strings.ContainsAny(name, "\"'`“”‘’„"):
 		return "", errors.New("leave the quotes out")
 	case strings.ContainsAny(name, " ,;|\t"):
-		return "", errors.New("give each name by itself, or several with commas")
+		return "", errors.New("give each name separately, or separate several with commas")
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= 0x80 }) {
 		ascii, err := idna.Lookup.ToASCII(name)
 		if err != nil {
-			return "", errors.New("it is no name that a browser can ask for")
+			return "", errors.New("it is not a name that a browser can request")
 		}
 		name = ascii
 	}
 	if last := name[strings.LastIndexByte(name, '.')+1:]; strings.Trim(last, "0123456789") == "" || numeral.MatchString(last) {
-		return "", errors.New("what ends in a number is an address: write it as 192.0.2.7")
+		return "", errors.New("a name that ends in a number is an address: write it as 192.0.2.7")
 	}
 	if len(name) > longestHost || !hostName.MatchString(name) {
-		return "", errors.New("a name has letters, digits, dashes and dots")
+		return "", errors.New("a name may only have letters, digits, dashes and dots")
 	}
 	return name, nil
 }
@@ -61,7 +61,7 @@ func asciiOrigin(origin string) (string, error) {
 	below := strings.HasPrefix(host, "*.")
 	name, err := HostName(strings.TrimPrefix(host, "*."))
 	if err != nil || !found {
-		return "", fmt.Errorf("origin %q: it is no origin that a browser can have", origin)
+		return "", fmt.Errorf("origin %q: no browser can have this origin", origin)
 	}
 	if below {
 		name = "*." + name

@@ -16,11 +16,11 @@ var (
 	// ErrEnded says that the helper has ended, and is started again.
 	ErrEnded = errors.New("the helper process has ended")
 	// ErrClosed says that there is no helper any more.
-	ErrClosed = errors.New("the helper process is not needed any more")
+	ErrClosed = errors.New("the helper process is no longer needed")
 	// ErrSlow says that the helper takes no connection.
 	ErrSlow = errors.New("the helper process does not answer")
 	// ErrStuck says that the helper does not end, since a disk holds it.
-	ErrStuck = errors.New("the disk holds a helper process, which ends when the disk answers")
+	ErrStuck = errors.New("a helper process is stuck on the disk and ends when the disk answers")
 )
 
 // Share is how much of a limit of memory, which people have set for gpuwhy (GOMEMLIMIT), is that of each helper. The program that
@@ -34,7 +34,7 @@ func Share(limit int64, helpers int) (each, rest int64) {
 func exhausted(err error) error {
 	return &gpu.Advice{
 		What: "gpuwhy has no file descriptor left for its helper process",
-		Try:  "raise the limit of open files (ulimit -n, or LimitNOFILE= of its service), or ask for less at once",
+		Try:  "raise the limit on open files (ulimit -n, or LimitNOFILE= in its service), or request less at once",
 		Err:  err,
 	}
 }

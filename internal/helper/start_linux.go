@@ -131,7 +131,7 @@ func (h *Helper) Begin() (*Process, error) {
 		_, err = p.control.Read(make([]byte, 1))
 	}
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) { // a machine may be slow
-		return nil, fmt.Errorf("the helper process %s ended before it began: %w", h.name, err)
+		return nil, fmt.Errorf("the helper process %s ended before it started: %w", h.name, err)
 	}
 	return p, nil
 }
@@ -185,7 +185,7 @@ func (h *Helper) over(p *Process, err error, said string) {
 	close(p.ended)
 	_ = p.control.Close() // the other side is gone
 	if !closed {
-		h.log.Error("a helper process of gpuwhy has ended, and is started again", "helper", h.name, "err", err, "said", said)
+		h.log.Error("a helper process of gpuwhy has ended and is being restarted", "helper", h.name, "err", err, "said", said)
 	}
 }
 
@@ -217,8 +217,8 @@ func (h *Helper) Close(within time.Duration) error {
 	if p.endsWithin(patience) {
 		return nil
 	}
-	h.log.Warn("the disk holds a helper process of gpuwhy: it ends when the disk answers", "helper", h.name, "pid", p.cmd.Process.Pid,
-		"try", "look at the disk; where a backup has frozen the file system, thaw it (fsfreeze -u)")
+	h.log.Warn("a helper process of gpuwhy is stuck on the disk: it ends when the disk answers", "helper", h.name, "pid", p.cmd.Process.Pid,
+		"try", "check the disk; if a backup has frozen the file system, thaw it (fsfreeze -u)")
 	return ErrStuck
 }
 
@@ -311,7 +311,7 @@ func connOf(fd int) (*net.UnixConn, error) {
 	}
 	unix, ok := conn.(*net.UnixConn)
 	if !ok {
-		return nil, errors.Join(errors.New("it is no Unix socket"), conn.Close())
+		return nil, errors.Join(errors.New("it is not a Unix socket"), conn.Close())
 	}
 	return unix, nil
 }
@@ -340,7 +340,7 @@ func Run(args []string, tasks map[string]func(*Task)) int {
 	owner, err := strconv.Atoi(args[3])
 	control, failed := connOf(controlFD)
 	if task == nil || err != nil || failed != nil {
-		fmt.Fprintln(os.Stderr, "gpuwhy: only gpuwhy itself starts its helpers")
+		fmt.Fprintln(os.Stderr, "gpuwhy: only gpuwhy itself may start its helpers")
 		return 2
 	}
 	// A terminal and systemd signal all processes of a service: helpers end when the one ends that has started them.
@@ -371,7 +371,7 @@ func (t *Task) Accept() (net.Conn, error) {
 		if err == nil {
 			return conn, nil
 		}
-		t.Log.Error("a connection can't be taken", "err", err)
+		t.Log.Error("a connection can't be accepted", "err", err)
 	}
 }
 

@@ -53,12 +53,12 @@ func (o *Installed) Installation() (i Installation, err error) {
 		}
 		return i, nil
 	case err != nil:
-		return i, fmt.Errorf("which installation of gpuwhy this is can't be read now: %w", err)
+		return i, fmt.Errorf("the installation's identity can't be read now: %w", err)
 	}
 	if err = json.Unmarshal(text, &i); err != nil || i.ID == "" {
 		return Installation{}, &gpu.Advice{
-			What: "the file " + installationFile + " of the state directory, which says which installation of gpuwhy this is, is damaged", Err: errors.Join(ErrDamaged, err),
-			Try: "take it from a backup, or remove it: then alerts, silences and what was learned of the GPUs begin anew",
+			What: "the file " + installationFile + " in the state directory, which identifies this installation of gpuwhy, is damaged", Err: errors.Join(ErrDamaged, err),
+			Try: "restore it from a backup, or delete it: gpuwhy then forgets alerts, silences and what it learned about the GPUs",
 		}
 	}
 	o.known = i

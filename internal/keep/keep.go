@@ -165,7 +165,7 @@ func New() *Keeper {
 }
 
 // ErrEnded is what Flush returns once Run has ended: Close writes what is left.
-var ErrEnded = errors.New("nothing is written any more: the program ends")
+var ErrEnded = errors.New("nothing more is written: the program is ending")
 
 // State returns how the writing does now.
 func (k *Keeper) State() State {
@@ -231,11 +231,11 @@ func (k *Keeper) Restore(now time.Time) {
 			k.unread[d.Name] = true
 			unread, why = append(unread, d.What), err
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			k.Log.Warn("something of before is lost, and begins anew", "what", d.What, "document", name, "err", err)
+			k.Log.Warn("saved state is lost and starts over", "what", d.What, "document", name, "err", err)
 		}
 	}
 	if len(unread) > 0 {
-		k.Log.Warn("what was kept can't be read now, and is as soon as it can be", "what", strings.Join(unread, ", "), "err", why)
+		k.Log.Warn("saved state can't be read now and will be read as soon as possible", "what", strings.Join(unread, ", "), "err", why)
 		k.Soon()
 	}
 }
@@ -250,11 +250,11 @@ func (k *Keeper) late(d Document) (state any, err error) {
 	}
 	if err == nil {
 		if err = d.Restore(text, time.Now()); err == nil {
-			k.Log.Info("what could not be read at the start is there again", "what", d.What)
+			k.Log.Info("saved state that could not be read at the start has been read", "what", d.What)
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.Log.Warn("something of before is lost, and begins anew", "what", d.What, "document", k.name(d), "err", err)
+		k.Log.Warn("saved state is lost and starts over", "what", d.What, "document", k.name(d), "err", err)
 	}
 	delete(k.unread, d.Name)
 	if d.When == Promptly {
@@ -275,7 +275,7 @@ func (k *Keeper) read(name string, knowsNames bool) ([]byte, error) {
 		return nil, fmt.Errorf("it can't be read: %w", err)
 	}
 	if of := cmp.Or(h.Origin, h.Source); of != "" && profile(of) != profile(k.Origin) {
-		return nil, fmt.Errorf("it is about %q, not %q", of, k.Origin)
+		return nil, fmt.Errorf("it is for %q, not %q", of, k.Origin)
 	}
 	switch {
 	case h.Version == version && !knowsNames && h.Node != "" && k.Node != "" && h.Node != k.Node:
@@ -285,7 +285,7 @@ func (k *Keeper) read(name string, knowsNames bool) ([]byte, error) {
 	case h.Version < version && state == nil:
 		return text, nil
 	}
-	return nil, fmt.Errorf("it is of version %d, and this program reads %d", h.Version, version)
+	return nil, fmt.Errorf("it has version %d, but this program reads version %d", h.Version, version)
 }
 
 // Flush writes the prompt documents, and returns when all that has changed before
@@ -433,12 +433,12 @@ func (k *Keeper) writeDue(states []any) error {
 		if k.unread[d.Name] {
 			var err error
 			if states[i], err = k.late(d); err != nil {
-				failed(d, "could not be read at the start, and is not replaced before it is", err)
+				failed(d, "could not be read at the start, and will not be overwritten until read", err)
 				continue
 			}
 		}
 		if err := k.writeOne(k.name(d), states[i]); err != nil {
-			failed(d, "can't be kept", err)
+			failed(d, "can't be saved", err)
 		}
 	}
 	errs := make([]error, len(failures))
@@ -481,12 +481,12 @@ func (k *Keeper) note(err error) {
 	case err == nil:
 		k.state = State{Written: now}
 		if failed {
-			k.Log.Info("a restart loses nothing any more: the state is written again")
+			k.Log.Info("a restart no longer loses anything: the state can be written again")
 		}
 	case failed:
 		k.state.Err = err
 	default:
 		k.state.Err, k.state.Since = err, now
-		k.Log.Warn("a restart would lose something", "err", err)
+		k.Log.Warn("a restart would lose changes", "err", err)
 	}
 }

@@ -62,7 +62,7 @@ func Fresh[T learned](kept []T, now time.Time, plausible func(*T) bool) (fresh [
 		}
 	}
 	if wrong > 0 {
-		err = fmt.Errorf("of %d of %d devices, what was kept can't be right", wrong, len(kept))
+		err = fmt.Errorf("saved values of %d of %d devices are impossible", wrong, len(kept))
 	}
 	return fresh, err
 }

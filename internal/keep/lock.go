@@ -27,8 +27,8 @@ func Lock(dir string) (release func() error, err error) {
 		return nil, fmt.Errorf("the state directory can't be locked: %w", err)
 	case holder != "":
 		return nil, &gpu.Advice{
-			What: fmt.Sprintf("another gpuwhy, %s, keeps its state in %s", holder, dir),
-			Try:  "end it, or give this one a --state-dir of its own",
+			What: fmt.Sprintf("another gpuwhy, %s, uses the state directory %s", holder, dir),
+			Try:  "stop it, or give this one its own --state-dir",
 		}
 	}
 	return release, nil
@@ -87,7 +87,7 @@ func lockFile(name string) (release func() error, holder string, err error) {
 	case !taken:
 		holder, err := regular.Read(name, 1<<10)
 		if holder = bytes.TrimSpace(holder); err != nil || len(holder) == 0 {
-			holder = []byte("of which no more is known")
+			holder = []byte("with no further details")
 		}
 		return nil, string(holder), nil
 	}
@@ -103,8 +103,8 @@ func explained(name string, err error) error {
 		return err
 	}
 	return &gpu.Advice{
-		What: fmt.Sprintf("the file system of %s has no locks, so two gpuwhys could write there at once", filepath.Dir(name)),
-		Try:  "give --state-dir a folder on a disk of this machine, or mount this one with locks (NFS with lockd and without nolock, 9p and FUSE with flock)",
+		What: fmt.Sprintf("the file system of %s does not support locks, so two gpuwhys could write there at once", filepath.Dir(name)),
+		Try:  "give --state-dir a folder on a local disk, or mount this one with locks (NFS with lockd and without nolock, 9p and FUSE with flock)",
 		Err:  err,
 	}
 }

@@ -101,8 +101,8 @@ func New(cfg Config) (*Exporter, error) {
 	for _, name := range cfg.Families {
 		if !slices.Contains(Families(), name) {
 			return nil, &gpu.Advice{
-				What: "there is no family of metrics " + strconv.Quote(name),
-				Try:  "give --metrics-families one or more of " + strings.Join(Families(), ", "),
+				What: "there is no metrics family " + strconv.Quote(name),
+				Try:  "set --metrics-families to one or more of " + strings.Join(Families(), ", "),
 			}
 		}
 	}

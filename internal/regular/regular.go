@@ -14,7 +14,7 @@ import (
 
 // ErrIrregular is the error of what is no regular file: a directory, or a pipe or
 // a device, which might have no end or never begin.
-var ErrIrregular = errors.New("it is no regular file")
+var ErrIrregular = errors.New("it is not a regular file")
 
 // ErrLong is the error of a file that is longer than it may be.
 var ErrLong = errors.New("it is too long")

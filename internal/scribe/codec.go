@@ -223,7 +223,7 @@ type decoder struct {
 	err error
 }
 
-var errShort = errors.New("scribe: the message ends too soon")
+var errShort = errors.New("scribe: the message is truncated")
 
 func (d *decoder) fail(err error) {
 	if d.err == nil {

@@ -73,7 +73,7 @@ func (id deviceID) like(uuid string, index int) string {
 
 // ambiguous refuses an index where there are several nodes.
 func ambiguous(index string) error {
-	return refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" could be on any of them", "name the GPU by its UUID, or use an address below /node/{name}/")
+	return refuse(http.StatusBadRequest, "there are several nodes, and each may have a GPU "+index, "name the GPU by its UUID, or use an address below /node/{name}/")
 }
 
 // hint says where to look for a device that was not found.

@@ -185,7 +185,7 @@ func (s *Server) pastDevices(r *http.Request, q *pastRequest) error {
 			nodes = append(nodes, d.Node)
 		}
 		slices.Sort(nodes)
-		return unknown(http.StatusNotFound, "there is no history of a node", node, slices.Compact(nodes), "see /api/v1/gpu/nodes for current nodes")
+		return unknown(http.StatusNotFound, "no history is kept for node", node, slices.Compact(nodes), "see /api/v1/gpu/nodes for current nodes")
 	}
 	for _, name := range q.values["gpu"] {
 		keys, err := s.kept(q.devices, name)
@@ -200,7 +200,7 @@ func (s *Server) pastDevices(r *http.Request, q *pastRequest) error {
 	return nil
 }
 
-var errNoHistory = refuse(http.StatusNotFound, "gpuwhy keeps no history", "start gpuwhy with its own --state-dir and without --history off")
+var errNoHistory = refuse(http.StatusNotFound, "no history is kept", "start gpuwhy with its own --state-dir and without --history off")
 
 // kept is what is kept of a GPU, by the name that its machine has now and then by earlier ones. An index is one of a node that is
 // read now, where there is such a GPU.
@@ -239,7 +239,7 @@ func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.
 			}
 		}
 		slices.Sort(there)
-		return nil, unknown(http.StatusNotFound, "there is no history of a GPU", name, slices.Compact(there), "see /api/gpu/devices for current GPUs")
+		return nil, unknown(http.StatusNotFound, "no history is kept for GPU", name, slices.Compact(there), "see /api/gpu/devices for current GPUs")
 	case id.uuid == "" && several:
 		return nil, errSeveral(id.text)
 	}
@@ -310,7 +310,7 @@ func called(devices map[store.Key]store.Device, text string) (name string, keys 
 
 // errSeveral refuses an index of which several nodes have had a GPU.
 func errSeveral(index string) error {
-	return refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" could be on any of them",
+	return refuse(http.StatusBadRequest, "there are several nodes, and each may have a GPU "+index,
 		`name the GPU by its UUID, or as "NODE GPU `+index+`"; an address can name the node, with node=NAME`)
 }
 

@@ -291,9 +291,9 @@ func TestQuestionsThatCantBeRead(t *testing.T) {
 	for path, want := range map[string]string{
 		"/api/gpu/history?from=soon":                                      `"soon" is not a span of time`,
 		"/api/gpu/history?to=now":                                         "to is given without from",
-		"/api/gpu/history?from=-1h&to=-2h":                                "ends before it begins: name the earlier time first",
-		"/api/gpu/history?from=2026-03-14T00:00:00+01:00":                 "write its + as %2B in an address",
-		"/api/gpu/history?from=2999-01-01T00:00:00Z":                      `"2999-01-01T00:00:00Z" has not begun yet: name a time that has`,
+		"/api/gpu/history?from=-1h&to=-2h":                                "ends before it begins: give the earlier time first",
+		"/api/gpu/history?from=2026-03-14T00:00:00+01:00":                 "write the + as %2B in an address",
+		"/api/gpu/history?from=2999-01-01T00:00:00Z":                      `"2999-01-01T00:00:00Z" is in the future: give a time in the past`,
 		"/api/gpu/history?from=0001-01-01&to=9999-12-31T00:00:00Z":        "longer than 100 years",
 		"/api/gpu/history?from=0001-01-01&to=9999-12-31T00:00:00Z&step=1": "longer than 100 years",
 		"/api/gpu/why?to=now":                                             "to is given without from",

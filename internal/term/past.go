@@ -28,7 +28,7 @@ func Past(w io.Writer, p *contract.PastWhy) error {
 		t.row(momentIn(in, c.From), momentIn(in, c.To), gpuOf(&c.PastGPU), c.Sentence)
 	}
 	if p.Next != nil {
-		t.row("These are the first. Ask about a shorter time for the others, or for all with --csv.")
+		t.row("This list is not complete: ask about a shorter time, or use --csv to get everything.")
 	}
 	return t.Flush()
 }
@@ -81,7 +81,7 @@ func Usage(w io.Writer, p *contract.PastUsage) error {
 		case r.User != "":
 			name += " (" + r.User + ")"
 		case name == "":
-			name = "none or not known"
+			name = "none or unknown"
 		}
 		cells := []string{name, hours(r.Held), hours(r.Busy), hours(r.Idle), known(r.KWh, about(r.Estimated)+"%.3f kWh")}
 		if p.Price.Present() {
@@ -96,7 +96,7 @@ func Usage(w io.Writer, p *contract.PastUsage) error {
 func pastBanner(kinds []gpu.Kind) string {
 	switch {
 	case len(kinds) > 1:
-		return "PARTLY NOT REAL: some of these GPUs are " + notLive(kinds) + "; sums have them too."
+		return "PARTLY NOT REAL: some of these GPUs are " + notLive(kinds) + "; sums include them."
 	case len(kinds) == 1:
 		return Banner(kinds[0])
 	}
@@ -187,12 +187,12 @@ func momentIn(zone *time.Location, timestamp string) string {
 // PastSize prints how much of the past is kept.
 func PastSize(w io.Writer, p *contract.PastSize) error {
 	t := newTable(w)
-	t.row("What is kept takes " + explain.Size(p.Bytes) + ", and about " + explain.Size(p.Full) + " when it is full.")
+	t.row("The stored history takes " + explain.Size(p.Bytes) + ", and will take about " + explain.Size(p.Full) + " when full.")
 	t.row("")
 	t.row("KIND", "ROWS", "SIZE", "FROM", "TO", "KEPT FOR", "WHEN FULL")
 	for i := range p.Kinds {
 		k := &p.Kinds[i]
-		from, to, kept, full := "-", "-", "ever", "not known yet"
+		from, to, kept, full := "-", "-", "ever", "unknown yet"
 		if k.Oldest != nil {
 			from = Moment(*k.Oldest)
 		}

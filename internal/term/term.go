@@ -161,7 +161,7 @@ func (t *table) process(d *gpu.Device, p *gpu.Process) {
 		what = p.Facts.Name
 	}
 	if !p.Facts.Exists.Or(true) {
-		what = gpu.Of("(no such process any more)")
+		what = gpu.Of("(process has ended)")
 	}
 	t.of(d.Node, fmt.Sprint(d.Index), fmt.Sprint(p.PID), p.Facts.User.Or("-"), runsIn(&p.Facts), string(p.Type),
 		text(p.Memory, mebibytes), text(p.SM, percent),
@@ -233,7 +233,7 @@ func Why(w io.Writer, kind gpu.Kind, answer *contract.Layers, causes []contract.
 		}
 	}
 	if answer.Action.Command != "" {
-		say("  this would stop it: ", answer.Action.Command)
+		say("  to stop it: ", answer.Action.Command)
 	}
 	for i, p := range answer.Next {
 		if i == 0 {
@@ -246,7 +246,7 @@ func Why(w io.Writer, kind gpu.Kind, answer *contract.Layers, causes []contract.
 		c := &causes[i]
 		say()
 		say(c.Sentence)
-		say("  how sure: ", c.Certainty)
+		say("  certainty: ", c.Certainty)
 		if c.Since != nil {
 			say("  since: ", Clock(*c.Since))
 		}

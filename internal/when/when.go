@@ -46,7 +46,7 @@ var lostPlus = lazy.Pattern(`^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)? \d\d
 // unread is the error of a text that can't be understood.
 func unread(text, what, try string) error {
 	if lostPlus().MatchString(strings.TrimSpace(text)) {
-		try = "write its + as %2B in an address"
+		try = "write the + as %2B in an address"
 	}
 	return &gpu.Advice{What: strconv.Quote(text) + " " + what, Try: try}
 }
@@ -75,7 +75,7 @@ var dashed = lazy.Pattern(strings.ReplaceAll(`(?i)^(.*\s)?(CLOCK)( [a-z]{1,5})?[
 func Parse(text string, now time.Time) (Span, error) {
 	text = isoDates(text)
 	if ambiguous().MatchString(strings.TrimSpace(text)) {
-		return Span{}, unread(text, "can mean several dates", `write it like "2026-03-14" or "14 Mar 2026"`)
+		return Span{}, unread(text, "could mean several dates", `write it like "2026-03-14" or "14 Mar 2026"`)
 	}
 	if ab := betweens().FindStringSubmatch(text); ab != nil {
 		return ends(ab[1], ab[2], text, now)
@@ -103,10 +103,10 @@ func Parse(text string, now time.Time) (Span, error) {
 		s.To = now
 	}
 	if s.From.Equal(now) {
-		return Span{}, unread(text, "begins only now", "name an earlier time")
+		return Span{}, unread(text, "begins only now", "give an earlier time")
 	}
 	if !s.From.Before(s.To) {
-		return Span{}, unread(text, "has not begun yet", "name a time that has")
+		return Span{}, unread(text, "is in the future", "give a time in the past")
 	}
 	return s, nil
 }
@@ -155,7 +155,7 @@ func ends(a, b, text string, now time.Time) (Span, error) {
 	}
 	to, err := end(b, from.From, now)
 	if err == nil && !from.From.Before(to) {
-		err = unread(text, "ends before it begins", "name the earlier time first")
+		err = unread(text, "ends before it begins", "give the earlier time first")
 	}
 	return Span{from.From, to}, err
 }

@@ -127,7 +127,7 @@ func (p *parser) root(text []byte) *yaml.Node {
 		return nil
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		p.wrong(1, "the file has more than one YAML document: keep only one")
+		p.wrong(1, "the file has several YAML documents, and only one is allowed")
 		return nil
 	}
 	if root := doc.Content[0]; root.Tag != "!!null" {

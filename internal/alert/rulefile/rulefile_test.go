@@ -112,7 +112,7 @@ func TestBadFiles(t *testing.T) {
 		want       string
 	}{
 		{"no YAML", "rules:\n\t- x", false, "line 2: invalid YAML: found character that cannot start any token"},
-		{"two documents", "rules: []\n---\nrules: []", false, "line 1: the file has more than one YAML document: keep only one"},
+		{"two documents", "rules: []\n---\nrules: []", false, "line 1: the file has several YAML documents, and only one is allowed"},
 		{"a list", "- a", structural, "line 1: must be a map of keys and values"},
 		{"unknown key", "rule: []", structural, `line 1: unknown key "rule" (did you mean "rules"?); known keys: rules, targets, group_wait, group_interval, public_url`},
 		{"unknown key of a rule", "rules:\n- name: hot\n  hodl: 3s\n", structural,
