@@ -24,48 +24,46 @@ const (
 	Critical Severity = "critical" // work is lost, or hardware is in danger
 )
 
-// Severities lists them, the mildest first.
+// Severities lists them, mildest first.
 func Severities() []Severity { return []Severity{Info, Warning, Critical} }
 
 // Rank is the place of s among the Severities.
 func (s Severity) Rank() int { return slices.Index(Severities(), s) }
 
-// A Rule is when an alert fires, when it is over, and how often people are told.
+// A Rule says when an alert fires, when it is over, and how often people are told.
 type Rule struct {
 	Name  string `yaml:"name"` // its key, such as "too_hot": letters, digits, '_' and '-'
 	Watch Watch  `yaml:"watch"`
-	// Threshold is in the unit of what is watched. An alert fires when the value
-	// was beyond it for Hold. Conditions, such as being lost, have none.
+	// Threshold is in the unit of the watch. An alert fires when the value has been beyond it for
+	// Hold. Conditions, such as being lost, have none.
 	Threshold float64 `yaml:"threshold" keys:"above,below"`
-	// Margin and Clear end an alert: the value was back from Threshold by Margin
-	// or more for Clear. Between the two lines nothing changes. An alert about
-	// what is counted, such as XIDs, is over when nothing more came for Clear.
+	// Margin and Clear end an alert: the value has been back from Threshold by at least Margin for
+	// Clear. Between the two lines nothing changes. An alert about a count, such as XIDs, is over
+	// when no more came for Clear.
 	Margin   float64       `yaml:"margin"`
 	Hold     time.Duration `yaml:"hold"`
 	Clear    time.Duration `yaml:"clear"`
-	Cooldown time.Duration `yaml:"cooldown"` // how long no alert fires on a device after one was over
-	// Repeat is after how long people are told again of an alert that still
-	// fires and that nobody has acknowledged; 0: never.
+	Cooldown time.Duration `yaml:"cooldown"` // how long no alert fires on a device after one is over
+	// Repeat is how often people are reminded of an alert that still fires and that nobody has
+	// acknowledged; 0: never.
 	Repeat   time.Duration `yaml:"repeat"`
 	Severity Severity      `yaml:"severity"`
 	Scope    Scope         `yaml:"scope"`
-	// Codes are the XIDs that an XID rule counts; all where there are none. It
-	// does not count IgnoreCodes.
+	// Codes are the XIDs that an XID rule counts; empty: all. It does not count IgnoreCodes.
 	Codes       []int    `yaml:"codes"`
 	IgnoreCodes []int    `yaml:"ignore_codes"`
 	Enabled     bool     `yaml:"enabled"`
-	Targets     []string `yaml:"notify"` // the names of those who are told; all where there are none
+	Targets     []string `yaml:"notify"` // names of the targets that get messages; empty: all
 }
 
-// A Scope narrows a rule. Each list has patterns, of which one must match
-// (as of path.Match, but * is any text and ? any character, also a slash); an empty list
-// matches everything.
+// A Scope narrows a rule. At least one pattern of each list must match (as in path.Match, but * and
+// ? also match slashes); an empty list matches everything.
 type Scope struct {
 	Nodes []string `yaml:"nodes"`
 	// GPUs are UUIDs, names such as "*4090*", or indices, in any case. After a restart an index may belong to another device.
 	GPUs []string `yaml:"gpus"`
-	// Users and Processes (their names) narrow utilization, memory and
-	// idle_held to what such processes use.
+	// Users and Processes (their names) narrow utilization, memory and idle_held to the usage of
+	// such processes.
 	Users     []string `yaml:"users"`
 	Processes []string `yaml:"processes"`
 }
@@ -74,7 +72,7 @@ var ruleName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
 // An Invalid is what is wrong with one field of a rule.
 type Invalid struct {
-	Field string // its name in a file of rules
+	Field string // its name in a rules file
 	What  string // "must be …"
 }
 
@@ -88,7 +86,7 @@ func Refuse(field, format string, args ...any) error {
 // Problems collects all that is wrong with fields.
 type Problems []error
 
-// Unless adds an [Invalid] unless a field is good.
+// Unless adds an [Invalid] unless the field is good.
 func (p *Problems) Unless(good bool, field, format string, args ...any) {
 	if !good {
 		*p = append(*p, Refuse(field, format, args...))
@@ -169,8 +167,8 @@ func (r *Rule) cleared(w *watch, value float64) bool {
 	return value <= r.line(w)
 }
 
-// line is the value at which it is back far enough. Where the margin reaches
-// beyond what can be, halfway from the threshold to that is enough.
+// line is the value that is back far enough. If the margin reaches beyond the possible values,
+// halfway from the threshold to the last possible value is enough.
 func (r *Rule) line(w *watch) float64 {
 	if w.Below {
 		return min(r.Threshold+r.Margin, (r.Threshold+w.Most)/2)
@@ -208,7 +206,7 @@ func (s *Scope) whose() string {
 	return text
 }
 
-// anyOf lists patterns, or says in other words what they are where they are many.
+// anyOf lists patterns, or returns many if there are too many to list.
 func anyOf(patterns []string, many string) string {
 	last := len(patterns) - 1
 	if last > 2 {
@@ -217,8 +215,8 @@ func anyOf(patterns []string, many string) string {
 	return strings.TrimPrefix(strings.Join(patterns[:last], ", ")+" or "+patterns[last], " or ")
 }
 
-// has reports whether the rule looks at a process. A rule that asks for a user
-// or a name does not look at a process of which it is not known.
+// has reports whether the rule covers a process. A rule that asks for a user or name does not cover
+// a process whose user or name is unknown.
 func (s *Scope) has(p *gpu.Process) bool {
 	fits := func(patterns []string, r gpu.Reading[string]) bool {
 		return len(patterns) == 0 || r.Present() && matches(patterns, r.Or(""))
@@ -231,8 +229,8 @@ func validPattern(p string) bool {
 	return err == nil
 }
 
-// matches reports whether one of the patterns matches, or there is none. A pattern also matches itself: names of devices
-// have brackets and slashes, such as "AMD Radeon RX 6800/6800 XT".
+// matches reports whether one of the patterns matches, or there are none. A pattern also matches itself, because device
+// names have brackets and slashes, such as "AMD Radeon RX 6800/6800 XT".
 func matches(patterns []string, text string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(withoutSlash.Replace(p), withoutSlash.Replace(text))
@@ -240,14 +238,14 @@ func matches(patterns []string, text string) bool {
 	})
 }
 
-// withoutSlash writes slashes otherwise, which are no sign of their own here.
+// withoutSlash replaces slashes, which have no special meaning here.
 var withoutSlash = strings.NewReplacer("/", "\x1f")
 
 func (r *Rule) counts(code int) bool {
 	return (len(r.Codes) == 0 || slices.Contains(r.Codes, code)) && !slices.Contains(r.IgnoreCodes, code)
 }
 
-// compareAlerts puts the worst first.
+// compareAlerts sorts the worst alert first.
 func compareAlerts(a, b *Alert) int {
 	return cmp.Or(
 		cmp.Compare(b.Severity.Rank(), a.Severity.Rank()),

@@ -12,35 +12,36 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// This file has what people are told of alerts: edit it here. testdata/words.golden.txt has what each watch says, and is written by
-// "go test ./internal/alert -run TestWordsOfEachWatch -update".
+// This file has the texts of alerts: edit them here. testdata/words.golden.txt shows what each watch says; "go test
+// ./internal/alert -run TestWordsOfEachWatch -update" writes it.
 
-// words describe what a watch finds on a device. A watch is a condition, a counter or a level, and has the words of one of them.
+// words describe what a watch finds on a device. A watch is a condition, a counter or a level, and has the words for that kind.
 type words struct {
-	what string // what may not be reported: "its utilization"
+	what string // the value that may be missing: "its utilization"
 
-	// A condition: "is lost", in one sentence with "the driver no longer finds it"; over is what is so once the alert ends, also of a
-	// level without a subject: "is back". short is in place of both in one line.
+	// For a condition: "is lost", in one sentence with "the driver no longer finds it". over is the state once the alert ends,
+	// also for a level without a subject: "is back". short replaces both in one line.
 	is, also, short, over string
 
-	// A counter: what came, one and more, behind "had 2 ".
+	// For a counter: what came, one and several, after "had 2 ".
 	one, many string
 
-	// A level: "is 97 % busy".
+	// For a level: "is 97 % busy".
 	now func(amount string) string
-	// The same of a part of the processes, in place of what and now. whose is such as " of alice named python". Both are nil where the
-	// rule looks at the whole device, or the words fit both.
+	// The same for a part of the processes, instead of what and now. whose is, for example, " of alice named python". Both are
+	// nil if the rule always covers the whole device, or if the words fit both.
 	partWhat func(whose string) string
 	part     func(amount, whose string) string
-	// subject is what has passed the threshold, such as "it" or "power draw"; empty where only the state itself just began.
+	// subject is what has passed the threshold, such as "it" or "power draw"; empty if the state itself began.
 	subject string
 	line    line
-	beyond  line // in place of line where the watch is below a threshold that is itself negative or 0: a distance passed
+	beyond  line // replaces line for a watch below a threshold that is negative or 0: a distance beyond the limit
 
-	advice func(logs string) string // what to do, a sentence; nil where the causes of the device have advice. logs: "NVRM and Xid lines"
+	advice func(logs string) string // what to do, in a sentence; nil if the device's causes have advice. logs: "NVRM and Xid lines"
 }
 
-// A line is a threshold: how it is passed, "rose", and which side is meant, "above 50 %".
+// A line describes a threshold: how it is passed, "rose", and on which side the value is, "above 50
+// %".
 type line struct {
 	moves string
 	side  func(threshold string) string
@@ -218,20 +219,20 @@ var wordsOf = map[Watch]words{
 	},
 }
 
-// A telling is an alert as people are told of it.
+// A telling is an alert as people are told about it.
 type telling struct {
 	*Alert
 	rule           *Rule
 	watch          *watch
-	detail, advice string        // of the watch, more than its words say; may be empty
-	value          float64       // of what is watched
+	detail, advice string        // more than the watch's words say; may be empty
+	value          float64       // the watched value
 	beyond         bool          // the value is beyond the threshold
-	instead        string        // where it is not: what is so, in place of the watch's words; may be empty
-	remaining      time.Duration // the value is back, and must stay so for that long; 0 where it is not
+	instead        string        // the current state if it is not beyond, instead of the watch's words; may be empty
+	remaining      time.Duration // how long the value must still stay back; 0 if it is not back
 }
 
-// write sets the alert's message and advice: what it is about, what is so now, since
-// when, and who causes it; later, when it ends, or that it has ended.
+// write sets the alert's message and advice: the subject, its current state, since when, and who
+// causes it; later, when it ends or that it has ended.
 func (t *telling) write() {
 	name := explain.DeviceName(&gpu.Device{Identity: t.Device})
 	switch t.watch.About {
@@ -268,7 +269,7 @@ func (t *telling) write() {
 	}
 }
 
-// inShort is what is so now, and in sentences what there is to say of it beside since when.
+// inShort returns the current state, and sentences with everything else to say except since when.
 func (t *telling) inShort() (is, more string) {
 	is = t.reads()
 	var also string
@@ -291,7 +292,7 @@ func (t *telling) inShort() (is, more string) {
 	return is, strings.TrimSpace(strings.Join(said, " ") + t.culprit(explain.ShortName))
 }
 
-// howMany is how many came: "had 2 driver errors".
+// howMany says how many came: "had 2 driver errors".
 func (t *telling) howMany() string {
 	what := t.watch.words.many
 	if t.value == 1 {
@@ -300,7 +301,7 @@ func (t *telling) howMany() string {
 	return "had " + t.amount(t.value) + " " + what
 }
 
-// newest is the last of those that came, as sentences.
+// newest describes the last one, in sentences.
 func (t *telling) newest() string {
 	switch {
 	case t.value == 1 && t.detail != "":
@@ -346,7 +347,7 @@ func (t *telling) reads() string {
 
 func (t *telling) amount(v float64) string { return amount(v, t.watch.Unit) }
 
-// back is what is so once the value is back: "is 3 % busy, no longer above 50 %".
+// back is the state once the value is back: "is 3 % busy, no longer above 50 %".
 func (t *telling) back() string {
 	words := &t.watch.words
 	switch {
@@ -360,7 +361,7 @@ func (t *telling) back() string {
 	}
 }
 
-// line is how it passed the threshold, "rose", and on which side it is: "above 50 %".
+// line returns how the value passed the threshold, "rose", and on which side it is, "above 50 %".
 func (t *telling) line() (moves, side string) {
 	words, threshold := &t.watch.words, t.rule.Threshold
 	switch {
@@ -373,8 +374,8 @@ func (t *telling) line() (moves, side string) {
 	}
 }
 
-// first is how it began: "30 s ago it rose above 50 %"; or since when it is known to be so:
-// "it has been above 50 % for at least 30 s".
+// first says how it began: "30 s ago it rose above 50 %"; or since when it is known: "it has been
+// above 50 % for at least 30 s".
 func (t *telling) first() string {
 	words := &t.watch.words
 	switch {
@@ -390,7 +391,7 @@ func (t *telling) first() string {
 	}
 }
 
-// already is since when it is known to be so, where nobody saw it begin.
+// already says since when it is known, if the beginning was not seen.
 func (t *telling) already() string {
 	subject, so := "this", "the case"
 	if words := &t.watch.words; words.subject != "" {
@@ -417,8 +418,8 @@ func (t *telling) ago() string {
 	return "just now"
 }
 
-// counted is how many came, the newest of them, and when: "had 2 driver errors,
-// the last one XID 79; the first came 4 min ago".
+// counted says how many came, the newest, and when: "had 2 driver errors, the last one XID 79; the
+// first came 4 min ago".
 func (t *telling) counted() string {
 	single, text := t.value == 1, t.howMany()
 	switch {
@@ -495,9 +496,10 @@ func amount(v float64, unit string) string {
 	return strings.TrimSpace(strconv.FormatFloat(v, 'f', digits, 64) + " " + unit)
 }
 
-// What is so once the alert ends, in place of words.over; empty where that says it, and what else there is to say while it stands.
+// These functions return the state once an alert ends, instead of words.over, or an empty text if words.over says it; and what
+// else to say while it is open.
 
-// notFullSoon says that it can't be told any more when the memory is full.
+// notFullSoon says that there is no longer a forecast of when the memory is full.
 func notFullSoon(s *look) string {
 	if !math.IsInf(s.value, 1) {
 		return ""
@@ -505,7 +507,7 @@ func notFullSoon(s *look) string {
 	return "no longer seems to fill its memory"
 }
 
-// inOtherState is the new state of a device that could not be read.
+// inOtherState describes the new state of a device that could not be read.
 func inOtherState(s *look) string {
 	switch s.d.State {
 	case gpu.StateLost:
@@ -530,7 +532,7 @@ func notHeldIdle(s *look) string {
 	return "is idle, and no compute process" + s.Scope.whose() + " holds its memory any more"
 }
 
-// notReservedIdle says that nobody reserves the device any more, where that is so.
+// notReservedIdle says, if so, that the device is no longer reserved.
 func notReservedIdle(s *look) string {
 	if len(s.d.Reservations.Or(nil)) > 0 {
 		return ""
