@@ -49,12 +49,12 @@ type request struct {
 	data   json.RawMessage // of that; nil where there is none
 }
 
-// A refusal is why a message can't be served, with the code of the error.
+// A refusal says why a message can't be served, with the error's code.
 type refusal struct{ code, message string }
 
 func (r *refusal) Error() string { return r.message }
 
-// Refuse is the error of an [Act] that is not done, with what the client is told.
+// Refuse returns the error of an [Act] that is not done, with the text for the client.
 func Refuse(message string) error { return &refusal{codeBadRequest, message} }
 
 // codeOf is the code of an error that a client is told.

@@ -103,7 +103,7 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"base path with a comma", nil, []string{"--base-path", "/a,b"}, "letters, digits", exitUsage},
 		{"base path that is a pattern", nil, []string{"--base-path", "/{x}"}, "letters, digits", exitUsage},
 		{"metrics families", nil, []string{"--metrics-families", "ours"}, "gpuwhy", exitUsage},
-		{"embed", nil, []string{"--allow-embed", "https://a.example;b"}, "is not", exitUsage},
+		{"embed", nil, []string{"--allow-embed", "https://a.example;b"}, "must be a scheme", exitUsage},
 		{"origin", nil, []string{"--allow-origin", "example.org"}, "does not begin with http", exitUsage},
 		{"host", nil, []string{"--allow-host", "http://x"}, "allow-host", exitUsage},
 		{"log level", nil, []string{"--log-level", "loud"}, "log-level", exitUsage},

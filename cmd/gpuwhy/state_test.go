@@ -170,7 +170,7 @@ func TestPipesInPlaceOfFiles(t *testing.T) {
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Errorf("at the end: %v", err)
 	}
-	if again := inside("check-config", "--alert-rules="+rules); again.code != exitUsage || !strings.Contains(again.stderr, "no regular file") {
+	if again := inside("check-config", "--alert-rules="+rules); again.code != exitUsage || !strings.Contains(again.stderr, "not a regular file") {
 		t.Errorf("check-config: %+v", again)
 	}
 }

@@ -1,5 +1,5 @@
-// Package alerts has what people do about alerts: they acknowledge, dismiss and silence them, and end silences. What is said of an
-// alert that another program of the fleet has is carried out there. When alerts fire is for package alert.
+// Package alerts has the actions on alerts: people acknowledge, dismiss and silence them, and end silences. If another program of
+// the fleet has the alert, that program carries the action out. Package alert decides when alerts fire.
 package alerts
 
 import (
@@ -16,20 +16,20 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// A Room is where alerts are acted on. Its fields are set before the first action.
+// A Room carries out actions on alerts. Its fields are set before the first action.
 type Room struct {
-	Book   *alert.Shared         // its engine is what changes here
+	Book   *alert.Shared         // its engine holds the alerts that change here
 	Newest func() *insight.Fleet // for what alerts are about; nil before the first reading
 	Now    func() time.Time
 }
 
-// The kinds of what the actions are done to.
+// The kinds of targets.
 var (
 	Alert   = action.Kind{Name: "alert", Param: apidoc.InPath("id", "The alert's alert_id.", "high_gpu_usage-GPU-4090c0de-0000-4000-8000-000000000001-1773500966535")}
 	Silence = action.Kind{Name: "silence", Param: apidoc.InPath("id", "The silence's silence_id.", "silence-1")}
 )
 
-// What is refused.
+// The refusals.
 var (
 	unknown  = &action.Refusal{Code: "unknown", Status: http.StatusNotFound, What: alert.ErrUnknown.Error(), Try: "see /api/alerts for open alerts and active silences"}
 	reported = &action.Refusal{Code: "reported", Status: http.StatusConflict, What: "the alert can't be dismissed: " + alert.ErrReported.Error(), Try: "it ends on its own; acknowledge or silence it until then"}
@@ -42,7 +42,7 @@ var (
 	noneChosen = &action.Refusal{Code: "none_chosen", Status: http.StatusUnprocessableEntity, What: "alert_ids must list 1 to 1000 alerts", Try: "choose at least one alert"}
 )
 
-// refusal is an error of package alert as who asked is told it.
+// refusal turns an error of package alert into what the client is told.
 func refusal(err error) error {
 	bad, isInvalid := errors.AsType[*alert.Invalid](err)
 	switch {
@@ -59,7 +59,7 @@ func refusal(err error) error {
 	}
 }
 
-// Actions are what people can do about alerts, in the order of the documents.
+// Actions returns the actions on alerts, in the order of the documents.
 func (r *Room) Actions() []action.Action {
 	noAlert := action.Refused{Refusal: unknown, Means: "No such alert is open."}
 	noneStands := action.Refused{Refusal: unknown, Means: "None of these alerts is open."}
@@ -141,7 +141,7 @@ func (r *Room) Actions() []action.Action {
 				Refuses: []action.Refused{{Refusal: unknown, Means: "There is no such silence."}},
 			},
 		},
-		// What hubs ask the program that has the alerts for.
+		// What hubs request from the program that has the alerts.
 		{ID: carried, Func: action.Takes(r.carryOut), Remote: true},
 	}
 	for i := range list {
@@ -176,7 +176,7 @@ func (r *Room) knows(c *action.Call, comment string) *alert.Acknowledgment {
 	return &alert.Acknowledgment{By: c.Principal.Name, Comment: comment, At: r.Now().UTC()}
 }
 
-// marked has an order about the target carried out, and returns the alert as it is then.
+// marked has an order about the target carried out and returns the resulting alert.
 func (r *Room) marked(ctx context.Context, c *action.Call, o *order) (any, error) {
 	a, err := r.changeOne(ctx, c, c.Target, o)
 	if err != nil {
@@ -185,7 +185,7 @@ func (r *Room) marked(ctx context.Context, c *action.Call, o *order) (any, error
 	return contract.NewAlert(&a, r.Newest()), nil
 }
 
-// acknowledgeSeveral leaves out the alerts that are over by then, unless all are.
+// acknowledgeSeveral skips alerts that are already over, unless all are.
 func (r *Room) acknowledgeSeveral(ctx context.Context, c *action.Call, note contract.NoteOfSeveral) (any, error) {
 	who := r.knows(c, note.Comment)
 	var known []alert.Alert
@@ -202,7 +202,7 @@ func (r *Room) acknowledgeSeveral(ctx context.Context, c *action.Call, note cont
 	return contract.NewSeveralAlerts(known, r.Newest()), nil
 }
 
-// silenceSeveral leaves out the alerts that are over by then, unless all are. Either all others are silenced or none is.
+// silenceSeveral skips alerts that are already over, unless all are. It silences either all others or none.
 func (r *Room) silenceSeveral(ctx context.Context, c *action.Call, ask contract.SilenceOfSeveral) (any, error) {
 	standing := map[string]*alert.Alert{}
 	for _, a := range r.Book.Standing() {
@@ -227,7 +227,7 @@ func (r *Room) silenceSeveral(ctx context.Context, c *action.Call, ask contract.
 	return contract.Silences{Silences: silences}, nil
 }
 
-// eachAlert does something with each alert that stands, until that fails. It is an error if none of them stands.
+// eachAlert calls do for each alert until it fails. It is an error if none of them is open.
 func eachAlert(ids []string, do func(id string) error) error {
 	if len(ids) < 1 || len(ids) > 1000 {
 		return noneChosen
@@ -267,7 +267,7 @@ func (r *Room) silenceOne(ctx context.Context, c *action.Call, ask contract.Sile
 	return nil, unknown
 }
 
-// silenceFor is one of the rule and the device of an alert.
+// silenceFor returns a silence of an alert's rule and device.
 func silenceFor(a *alert.Alert, comment string) alert.Silence {
 	return alert.Silence{Rule: a.Rule, Node: alert.Literally(a.Device.Node), GPU: alert.Literally(a.Device.UUID), Comment: comment}
 }

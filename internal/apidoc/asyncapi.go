@@ -40,10 +40,10 @@ type Fact struct {
 	Meaning string `json:"meaning"`
 }
 
-// Done is the event that answers what an action was asked for, where no other does.
+// Done is the event that answers a requested action if no other event does.
 const Done = "done"
 
-// AsyncAPI describes the socket at the address. Acts are the messages that ask for actions.
+// AsyncAPI describes the socket at the address. acts are the messages that request actions.
 func AsyncAPI(version, address string, acts ...*Event) *Events {
 	doc := load[Events]("events.json")
 	first := slices.IndexFunc(doc.Events, func(e *Event) bool { return !e.Sent })

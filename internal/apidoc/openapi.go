@@ -18,7 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// An Operation is what an address answers to a method.
+// An Operation is one method of an address.
 type Operation struct {
 	Path        string // as in http.ServeMux: "/gpu/metrics/{id}"
 	Method      string
@@ -44,8 +44,8 @@ func Op(tag, id, summary string, parts ...Part) Operation {
 	return o
 }
 
-// A Part is what is said of an operation: a [Text], a [Parameter], a [Body], an
-// [Answer], [Fresh], or several of them.
+// A Part is a part of an operation's description: a [Text], a [Parameter], a [Body], an [Answer],
+// [Fresh], or several of them.
 type Part interface{ addTo(o *Operation) }
 
 // Parts are several.
@@ -101,7 +101,7 @@ type Media struct {
 	Example json.RawMessage
 }
 
-// Fresh says that an answer is about this very moment.
+// Fresh says that an answer is about this very moment and must not be cached.
 type Fresh struct{}
 
 func (p Parts) addTo(o *Operation) {
@@ -116,7 +116,7 @@ func (b Body) addTo(o *Operation)      { o.Body = &b }
 func (a Answer) addTo(o *Operation)    { o.Answers = append(o.Answers, a) }
 func (Fresh) addTo(o *Operation)       { o.Fresh = true }
 
-// An API is all that the document says beside the operations and types.
+// An API is everything that the document says besides operations and types.
 type API struct {
 	Version, Description string
 	Base                 string // where all paths begin; empty for the root

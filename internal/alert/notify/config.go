@@ -19,15 +19,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
-// Config says who gets messages, as in a file of rules. Decode it over
-// [Defaults]: a zero is a value.
+// Config says who gets messages, as in a rules file. Decode it over [Defaults], because zero is a
+// valid value.
 type Config struct {
 	Targets []Target `yaml:"targets"`
-	// GroupWait is how long a first change waits for others, 0s to 10m.
+	// GroupWait is how long the first change waits for others to share its message, 0s to 10m.
 	GroupWait time.Duration `yaml:"group_wait"`
 	// GroupInterval is the least time between two messages, 1s to 24h.
 	GroupInterval time.Duration `yaml:"group_interval"`
-	// PublicURL is where people open the page; without it messages have no links.
+	// PublicURL is the page's address for people; without it messages have no links.
 	PublicURL string `yaml:"public_url"`
 }
 
@@ -36,9 +36,9 @@ func Defaults() Config {
 	return Config{GroupWait: 10 * time.Second, GroupInterval: time.Minute}
 }
 
-// A Target is one place that messages are sent to.
+// A Target is one destination of messages.
 type Target struct {
-	// Name is what rules call it: letters, digits, '_' and '-'.
+	// Name is the name that rules use: letters, digits, '_' and '-'.
 	Name string `yaml:"name"`
 	// Exactly one of URL, URLEnv and URLFile says where messages go: the URL
 	// itself, the name of an environment variable that has it, or a file that
@@ -46,14 +46,14 @@ type Target struct {
 	URL     Secret `yaml:"url"`
 	URLEnv  string `yaml:"url_env"`
 	URLFile string `yaml:"url_file"`
-	// Severity is the mildest that it is sent; empty: all are.
+	// Severity is the lowest that it gets; empty: all.
 	Severity alert.Severity `yaml:"severity"`
 	// Title and Message are templates of a [Message]; empty: the default ones.
 	Title   string `yaml:"title"`
 	Message string `yaml:"message"`
 }
 
-// The bounds of what a configuration may say.
+// Limits of a configuration.
 const (
 	mostTargets      = 50
 	longestURL       = 8 << 10 // bytes
@@ -66,7 +66,8 @@ var (
 	envName    = lazy.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
-// templates checks what needs no environment and no files, and returns the templates.
+// templates checks everything that needs neither the environment nor files, and returns the
+// templates.
 func (c *Config) templates() ([]templates, error) {
 	var p alert.Problems
 	p.Unless(c.GroupWait >= 0 && c.GroupWait <= 10*time.Minute, "group_wait", "must be from 0s to 10m")
@@ -113,10 +114,10 @@ func (t *Target) check(p *alert.Problems, at string) templates {
 	return templates{title, message}
 }
 
-// Resolve checks a configuration, and the targets' URLs where it says they are. It sends
-// nothing. It returns all that is wrong: [alert.Invalid] errors, joined, whose fields are
-// paths such as "targets[0].url". No error quotes a value, which may be a secret in the
-// wrong place. [New] and [Notifier.Reload] check the same.
+// Resolve checks a configuration and reads the targets' URLs from where it says they are. It sends
+// nothing. It returns everything that is wrong: joined [alert.Invalid] errors whose fields are
+// paths such as "targets[0].url". No error quotes a value, because it may be a secret in the wrong
+// place. [New] and [Notifier.Reload] check the same.
 func (c *Config) Resolve() error {
 	_, err := c.settings()
 	return err
@@ -130,7 +131,7 @@ func (c *Config) settings() ([]settings, error) {
 	var p alert.Problems
 	out, wrong := make([]settings, len(c.Targets)), make([]error, len(c.Targets))
 	fields := make([]string, len(c.Targets))
-	var reading sync.WaitGroup // together, since a dead mount takes its time
+	var reading sync.WaitGroup // in parallel, because a dead mount takes long to fail
 	for i, t := range c.Targets {
 		reading.Go(func() {
 			var s Secret
@@ -171,7 +172,7 @@ func (t *Target) resolve() (field string, s Secret, err error) {
 	return field, s, cmp.Or(err, s.usable())
 }
 
-// A Secret is the URL of a target. It hides from fmt, encoding/json, yaml and slog.
+// A Secret is the URL of a target. It is hidden from fmt, encoding/json, yaml and slog.
 type Secret string
 
 const redacted = "(secret)"
@@ -198,7 +199,7 @@ func (s Secret) begin() string {
 	return name
 }
 
-// copied are the addresses that services show to people, and how they are written here.
+// copied are the addresses that services show to people, and their form here.
 var copied = []struct {
 	from func() *regexp.Regexp
 	to   string
@@ -213,7 +214,8 @@ var copied = []struct {
 	{lazy.Pattern(`^https://qyapi\.weixin\.qq\.com/cgi-bin/webhook/send\?key=([\w-]+)$`), "wecom://$1"},
 }
 
-// written is an address as it is written here: a webhook of a known service may be given as the service shows it.
+// written converts an address to its form here: people may give a known service's webhook as the service shows
+// it.
 func (s Secret) written() Secret {
 	shown := string(s)
 	if scheme, rest, ok := strings.Cut(shown, "://"); ok && strings.EqualFold(scheme, "https") {
@@ -228,7 +230,7 @@ func (s Secret) written() Secret {
 	return s
 }
 
-// An unknownService says what to write in place of an address that no service understands.
+// An unknownService says what to write instead of an address that no service understands.
 type unknownService string
 
 // Error implements error.
@@ -262,8 +264,8 @@ func (s Secret) usable() error {
 var errSecret = errors.New("carries a secret, or may: put it in an environment variable or its own file, and name that with url_env or url_file" +
 	" (allowed here: generic and ntfy on a loopback address, and smtp, all without user and password)")
 
-// plain reports why a URL must not stand in the file of rules itself. A webhook's
-// path and a topic are passwords, except on loopback.
+// plain reports why a URL must not be in the rules file itself. A webhook's path and a topic are
+// passwords, except on loopback.
 func (s Secret) plain() error {
 	a, err := s.parse()
 	if err != nil {

@@ -23,13 +23,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 )
 
-// A failure is why a target did not take a message, in words for people.
+// A failure says why a target did not accept a message, in words for people.
 type failure struct {
 	text      string        // it has nothing of the target's URL
-	said      string        // what the service or the network says, which may; empty once it is part of the text
-	permanent bool          // another try fails too until somebody changes something
-	after     time.Duration // how long the server asks to wait; 0 where it does not say
-	unsure    bool          // the target may have taken the message: it does not get that alone again soon
+	said      string        // what the service or the network says, which may contain the URL; empty once it is part of the text
+	permanent bool          // retrying fails until somebody changes something
+	after     time.Duration // how long the server asks to wait; 0 if it does not say
+	unsure    bool          // the target may have accepted the message, so it is not resent on its own soon
 }
 
 func (f *failure) Error() string { return f.text }
@@ -44,7 +44,7 @@ var refusals = map[int]string{
 	413: "the message is too long for it: use a shorter template",
 }
 
-// refused makes a failure of an answer that says that a message was not taken.
+// refused makes a failure from an answer that says that a message was not accepted.
 func refused(status int, r reply, after time.Duration) *failure {
 	text, permanent := refusals[status]
 	switch {
@@ -60,12 +60,12 @@ func refused(status int, r reply, after time.Duration) *failure {
 	default:
 		text = "its server reported an error"
 	}
-	// Behind a proxy that has lost its patience somebody may have taken it.
+	// Behind a proxy that timed out, the service may have accepted it.
 	const timedOut = 524 // of Cloudflare
 	return &failure{text, r.says(status), permanent, after, status == http.StatusGatewayTimeout || status == timedOut}
 }
 
-// says is what the service says of a message that it does not take.
+// says is the service's own text about a message that it does not accept.
 func (r reply) says(status int) string {
 	inner, _ := r.json["error"].(map[string]any)
 	for _, said := range []map[string]any{r.json, inner} {
@@ -81,7 +81,7 @@ func (r reply) says(status int) string {
 	return http.StatusText(status)
 }
 
-// unreached is what an error of the network means to people.
+// unreached says in words for people what a network error means.
 func unreached(err error) string {
 	is := func(some ...error) bool {
 		return slices.ContainsFunc(some, func(target error) bool { return errors.Is(err, target) })
@@ -116,7 +116,7 @@ func unreached(err error) string {
 	return "sending failed"
 }
 
-// failed makes a failure of an error, whose text may quote the URL.
+// failed makes a failure from an error whose text may quote the URL.
 func failed(s Secret, err error) error {
 	f, known := errors.AsType[*failure](err)
 	if code := mailCode(err); !known && code > 0 {

@@ -80,8 +80,8 @@ func parseTemplate(text string) (*template.Template, error) {
 	return t, nil
 }
 
-// bounds refuses what could run for ever: a template ranges over its events
-// alone, at most twice within each other, and calls no templates.
+// bounds refuses templates that could run for ever: a template may only range over its events, at
+// most two levels deep, and may not call templates.
 func bounds(n parse.Node, ranges int) error {
 	var branch *parse.BranchNode
 	switch n := n.(type) {
@@ -193,7 +193,8 @@ func (t templates) write(s service, events []Event, about circumstances) (title,
 			return title, body, nil
 		}
 	}
-	// There is no room for one: a command that is cut would be another.
+	// There is no room even for one: leave out commands, because a shortened command would be a
+	// different one.
 	events = slices.Clone(events)
 	for i := range events {
 		events[i].Command = ""

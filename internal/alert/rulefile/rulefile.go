@@ -1,6 +1,5 @@
-// Package rulefile reads the YAML file with the rules of alerts and the targets of
-// messages. A file is taken whole or not at all. Its errors have lines, and are
-// reported together.
+// Package rulefile reads the YAML file with alert rules and message targets. A file is accepted as
+// a whole or not at all. Its errors have line numbers and are reported together.
 package rulefile
 
 import (
@@ -29,7 +28,7 @@ const largest = 1 << 20
 //go:embed schema.json
 var Schema []byte
 
-// A File has what a file of rules says.
+// A File is the content of a rules file.
 type File struct {
 	// Rules are all rules: the defaults, as the file changes them, and the
 	// file's own.
@@ -37,8 +36,8 @@ type File struct {
 	Notify notify.Config // who gets messages
 }
 
-// Load reads a file, and checks that the addresses are where it says. A rule with
-// the name of a default one changes what it writes and leaves the rest.
+// Load reads a file and checks that the addresses are where it says. A rule named like a default
+// one changes only the keys it sets.
 func Load(name string, defaults []alert.Rule) (*File, error) {
 	text, err := regular.Read(name, largest)
 	switch {
@@ -61,7 +60,7 @@ type Error struct {
 
 func (e Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What) }
 
-// Errors are all that is wrong with a file, in the order of its lines.
+// Errors are all errors of a file, in the order of its lines.
 type Errors []Error
 
 func (e Errors) Error() string {
@@ -197,8 +196,8 @@ func words[T ~string](all []T) []string {
 	return out
 }
 
-// begin returns the rule that one with these keys changes: the default one of its
-// name, or one that fits what it watches. Its error is an [alert.Invalid].
+// begin returns the rule that a rule with these keys starts from: the default one with its name, or
+// one that fits its watch. Its error is an [alert.Invalid].
 func begin(written *alert.Rule, keys map[string]bool, defaults []alert.Rule) (rule alert.Rule, err error) {
 	name, watch := written.Name, written.Watch
 	j := slices.IndexFunc(defaults, func(r alert.Rule) bool { return r.Name == name })
