@@ -19,9 +19,8 @@ var numeral = regexp.MustCompile(`^0x[0-9a-f]*$`)
 // longestHost is how long a name may be, in bytes.
 const longestHost = 253
 
-// HostName returns a host name or an address in the form in which browsers send it: in small letters, without the dot of the
-// root, other letters than those of ASCII in punycode ("xn--…"), and an address as [netip.Addr] writes it. Its error says what
-// is wrong.
+// HostName returns a host name or address in the form in which browsers send it: in lower case, without the root's dot, with
+// non-ASCII letters in punycode ("xn--…"), and an address as [netip.Addr] writes it. Its error says what is wrong.
 func HostName(text string) (string, error) {
 	if address, err := netip.ParseAddr(text); err == nil {
 		return address.Unmap().String(), nil

@@ -14,17 +14,18 @@ import (
 // installationFile is where a state directory says whose it is.
 const installationFile = "installation.json"
 
-// An Installation is one gpuwhy with a state directory. It stays the same whatever its machine is called, and what is kept belongs to it.
+// An Installation is one gpuwhy with a state directory. It stays the same if its machine is renamed, and the saved state belongs
+// to it.
 type Installation struct {
-	// ID is random; empty where there is no state directory.
+	// ID is random; empty if there is no state directory.
 	ID string `json:"id"`
 }
 
-// ErrDamaged says that a file is there, and not what gpuwhy wrote.
+// ErrDamaged says that a file exists but is not what gpuwhy wrote.
 var ErrDamaged = errors.New("the file is damaged")
 
-// Installed knows which installation of gpuwhy has the files of a shelf, which this program alone must have. Its methods may be called at the
-// same time; a nil Installed is none.
+// Installed knows which installation of gpuwhy owns the files of a shelf, which no other program may use. Its methods may be
+// called concurrently; a nil Installed means none.
 type Installed struct {
 	Shelf Shelf
 
@@ -32,9 +33,9 @@ type Installed struct {
 	known Installation
 }
 
-// Installation reads which one it is, or makes one. Where that can't be written now, as on a full disk, there is none, and what is kept belongs to
-// the machine's name meanwhile. What can't be read is an error, so that nothing is taken for another installation's by mistake: [ErrDamaged]
-// where that does not pass by itself.
+// Installation reads which one it is, or creates one. If that can't be written now, for example on a full disk, there is none,
+// and saved state belongs to the machine's name meanwhile. Failing to read it is an error, so that nothing is mistaken for
+// another installation's: [ErrDamaged] if that will not pass on its own.
 func (o *Installed) Installation() (i Installation, err error) {
 	if o == nil {
 		return i, nil

@@ -11,7 +11,7 @@ import (
 // value is what most metrics of the machine are made of.
 type value = gpu.Reading[float64]
 
-// memberRows are about a node of a fleet. They are there also while it is silent.
+// memberRows are about a node of a fleet. They are there even while it is silent.
 var memberRows = []row[*insight.Moment]{
 	{
 		name: "gpuwhy_node_silent", unit: yesNo, help: "Whether the node has stopped sending data. While it is 1, all other series of the node are left out.", absent: noFleet,

@@ -39,14 +39,15 @@ type Self struct {
 	Helpers []Helper // processes that the program has started for itself
 }
 
-// A Helper is a process that belongs to the program. What it costs is in none of process_*, which are about the program's own process.
+// A Helper is a process that belongs to the program. Its cost is not part of process_*, which are about the program's own
+// process.
 type Helper struct {
 	Name     string
 	Resident int64         // bytes of memory
 	CPU      time.Duration // that it has used
 }
 
-// Fleet is how a program does that is part of a fleet.
+// Fleet is the state of a program that is part of a fleet.
 type Fleet struct {
 	Connected       bool              // to NATS
 	Sending, Silent int               // nodes that other programs read
@@ -65,7 +66,7 @@ type Export struct {
 	Failing               bool // the newest try failed
 }
 
-// History is how the writing of the past does. Its counts are by kind: "readings", "frames" and so on.
+// History is the state of writing the history. Its counts are by kind: "readings", "frames" and so on.
 type History struct {
 	Written, Dropped map[string]int // since the program began
 	Waiting          map[string]int // now
@@ -74,7 +75,7 @@ type History struct {
 	Failures         uint64 // tries to write that failed
 	Failing          bool   // the newest did
 	LastWrite        time.Time
-	// Bytes is the size of the database, FullBytes about that once it is kept for as long as it is to be; absent until measured.
+	// Bytes is the size of the database, FullBytes its estimated size once the retention is reached; absent until measured.
 	Bytes, FullBytes gpu.Reading[float64]
 }
 
@@ -84,7 +85,7 @@ type Rule struct {
 	Firing         int
 }
 
-// A Target is one place that notifications go to, and what became of them.
+// A Target is one destination of notifications with its counts.
 type Target struct {
 	Name                  string
 	Sent, Failed, Dropped uint64 // messages that were taken, tries that failed, events that were given up
@@ -118,7 +119,7 @@ const (
 	noHelper   = "the program has no helper process: on Linux one writes --state-dir, and one serves --fleet-listen"
 )
 
-// ownRows are about gpuwhy itself. They are there whatever the devices do.
+// ownRows are about gpuwhy itself. They are always there, whatever the state of the devices.
 var ownRows = []row[*own]{
 	plain("gpuwhy_up", yesNo,
 		"Whether the newest reading is at most three intervals old (with --idle-interval, three of those). While it is 0, all series from that reading are left out.",

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Path is a path as people write it in settings, with a ~ for the home folder. It refuses what only a shell would read
-// otherwise, and control characters. An empty one stays empty.
+// Path expands a path as people write it in settings, with ~ for the home folder. It refuses control characters and
+// anything that only a shell would expand. An empty path stays empty.
 func Path(path string) (string, error) {
 	const quotes = `"'` + "`“”‘’"
 	first, _ := utf8.DecodeRuneInString(path)

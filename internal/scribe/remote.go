@@ -30,7 +30,7 @@ const (
 	memoryLimit = 128 << 20
 )
 
-// Start returns a scribe that writes in a process of its own. Where none can be started it logs that, and returns the scribe of
+// Start returns a scribe that writes in a separate process. If none can be started, it logs that and returns the scribe of
 // [Here]; only Linux has such processes.
 func Start(dir string, log *slog.Logger) Scribe {
 	log = log.With("part", "scribe")
@@ -254,7 +254,7 @@ func (r *remote) Close() error {
 	return r.helper.Close(goodbye)
 }
 
-// Serve is the other process: it does what calls ask for, until the one that started it ends.
+// Serve is the other process: it carries out calls until the process that started it ends.
 func Serve(t *helper.Task) {
 	debug.SetMemoryLimit(min(memoryLimit, debug.SetMemoryLimit(-1)))
 	keep.OnBehalfOf(t.Owner)

@@ -56,13 +56,14 @@ func docOf(a *action.Action) apidoc.Operation {
 	return apidoc.Op(a.Tag, a.ID, a.Summary, parts)
 }
 
-// twinOf is that of its twin. A form can't send DELETE, so a POST does the same.
+// twinOf is the text of its twin for forms. A form can't send DELETE, so a POST does the same.
 func twinOf(a *action.Action) apidoc.Operation {
 	return apidoc.Op(a.Tag, "post"+strings.ToUpper(a.ID[:1])+a.ID[1:], a.Form.Summary,
 		apidoc.Text("The same as DELETE, for forms, which can only POST."), apidoc.Body{}, partsOf(a, a.Form.HTTP), foreignPage, withBody(a))
 }
 
-// partsOf are its parameter, and what is answered however it is asked for. 202 says, not on disk yet.
+// partsOf are its parameter, and the answers that do not depend on the body. 202 means not on disk
+// yet.
 func partsOf(a *action.Action, pattern string) (parts apidoc.Parts) {
 	if strings.Contains(pattern, "{"+a.Target.Param.Name+"}") {
 		parts = append(parts, a.Target.Param)
@@ -93,8 +94,8 @@ func withBody(a *action.Action) apidoc.Parts {
 
 var errNotKept = refuse(http.StatusAccepted, "the change is in effect, but gpuwhy could not save it to its state directory", "check the free space there and the log: gpuwhy will retry, and a restart before then loses it")
 
-// acts answers with what an action returns, with its status; a form is led back to its page. Where the change is not on disk by
-// then, the status is 202, and a form is told so.
+// acts answers with an action's result and status; a form is redirected to its page. If the change is not on disk by then, the
+// status is 202, and a form gets a page that says so.
 func (s *Server) acts(a *action.Action) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var form url.Values
@@ -105,7 +106,7 @@ func (s *Server) acts(a *action.Action) handler {
 		if err != nil {
 			return err
 		}
-		// What has begun goes on, also where nobody waits for the answer any more.
+		// An action that has begun goes on even if nobody waits for the answer any more.
 		answer, err := s.cfg.Actions.Run(context.WithoutCancel(r.Context()), action.Call{
 			Action: a.ID, Principal: auth.FromRequest(r), Target: r.PathValue(a.Target.Param.Name), Node: nodeOf(r), Args: args,
 		})

@@ -46,7 +46,7 @@ func (s *Server) alerts(r *http.Request) any {
 		alert.OfNode(a.Standing(), node), alert.OfNode(a.Past(), node), ended, alert.OfNode(a.Silences(s.cfg.Clock.Now()), node))
 }
 
-// alertsPage leaves out as many of the first alerts as the query's from says.
+// alertsPage skips as many alerts as the query's from says.
 func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
 	from, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("from"), "0"))
 	if err != nil || from < 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
 )
 
-// mostRetry is the longest time in Retry-After: gpuwhy finds a driver that soon.
+// mostRetry is the longest time in Retry-After: gpuwhy finds a new driver within that time.
 const mostRetry = 30 * time.Second
 
 // readable returns an error if no GPU can be read.
@@ -35,7 +35,7 @@ func (s *Server) readable(f *insight.Fleet) error {
 	return e
 }
 
-// onceRead answers once there is a reading, or the verdict that there can be none.
+// onceRead answers once there is a reading, or once gpuwhy knows that none is possible.
 func (s *Server) onceRead(answer handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if f := s.cfg.Newest(); f == nil {
@@ -45,7 +45,7 @@ func (s *Server) onceRead(answer handler) handler {
 	}
 }
 
-// derived answers with what build makes of the newest Moments, if there are any yet.
+// derived answers with what build makes from the newest Moments, if there are any yet.
 func derived[T any](s *Server, build func(contract.Monitor, *insight.Fleet) T) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		of := s.newest(r)
@@ -53,7 +53,7 @@ func derived[T any](s *Server, build func(contract.Monitor, *insight.Fleet) T) h
 	}
 }
 
-// each answers for one device with what build makes of it.
+// each answers for one device with what build makes from it.
 func each[T any](s *Server, build func(insight.Part) T) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		of := s.newest(r)

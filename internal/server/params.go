@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
 )
 
-// taking answers requests that have only these parameters.
+// taking answers only requests with these parameters.
 func taking(params []*apidoc.Parameter, answer handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		values, err := parseQuery(r)
@@ -25,7 +25,7 @@ func taking(params []*apidoc.Parameter, answer handler) handler {
 	}
 }
 
-// taken refuses what a request asks for beside these parameters, and a node other than that of its address.
+// taken refuses other parameters than these, and a node other than the one in the address.
 func taken(r *http.Request, params []*apidoc.Parameter, values url.Values) error {
 	if err := checkParams(r.URL.Path, params, values); err != nil {
 		return err
@@ -37,7 +37,7 @@ func taken(r *http.Request, params []*apidoc.Parameter, values url.Values) error
 	return nil
 }
 
-// checkParams refuses parameters that an address does not take, those that are given twice, and empty ones: who narrows an
+// checkParams refuses parameters that an address does not support, repeated ones and empty ones: a client that narrows an
 // answer must not get all of it.
 func checkParams(path string, params []*apidoc.Parameter, values url.Values) error {
 	bad := func(name, what, try string) error {

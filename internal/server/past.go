@@ -36,13 +36,13 @@ import (
 
 const (
 	typeCSV = "text/csv; charset=utf-8"
-	// usualSpan is what is answered where a request names no time.
+	// usualSpan is the span of requests that name no time.
 	usualSpan = "24h"
 )
 
-// AnswerPast writes the answer to a question about the past where nothing is read now, as JSON or with format=csv as a table. path is that
-// of a route about the past, below no base path. Of cfg it needs Monitor, Past, Sizes, Price, Then, Clock and Log. Its error is a
-// [gpu.Advice] where the API would refuse; what was written before an error is a part of the answer.
+// AnswerPast answers a question about the past without reading any device, as JSON or, with format=csv, as a table. path is a
+// route about the past, without a base path. It uses Monitor, Past, Sizes, Price, Then, Clock and Log of cfg. If the API would
+// refuse, the error is a [gpu.Advice]; after an error, what has been written is only a part of the answer.
 func AnswerPast(ctx context.Context, cfg Config, path string, query url.Values, w io.Writer) error {
 	s := &Server{cfg: cfg, log: cfg.Log}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path+"?"+query.Encode(), nil)
@@ -73,7 +73,7 @@ func (bare) WriteHeader(int) {}
 type pastRequest struct {
 	store.Query
 	values  url.Values
-	devices map[store.Key]store.Device // that the store knows, and the request is about
+	devices map[store.Key]store.Device // that the store knows and the request is about
 	csv     bool
 }
 
@@ -104,7 +104,7 @@ func (s *Server) pastRequest(r *http.Request) (*pastRequest, error) {
 	return q, s.pastDevices(r, q)
 }
 
-// noTime is the error of a time that can't be understood.
+// noTime is the error for a time that can't be understood.
 func noTime(err error) error {
 	if advice, ok := errors.AsType[*gpu.Advice](err); ok {
 		return &statusError{status: http.StatusUnprocessableEntity, advice: *advice}
@@ -112,12 +112,12 @@ func noTime(err error) error {
 	return err
 }
 
-// span is what an answer says of its span.
+// span is what an answer says about its span.
 func (q *pastRequest) span() contract.PastSpan {
 	return contract.NewPastSpan(q.From, q.To, past.Kinds(q.devices, q.Query))
 }
 
-// zoned is now in a zone; that of the program if the name is empty.
+// zoned is the current time in a zone; the program's zone if the name is empty.
 func (s *Server) zoned(name string) (time.Time, error) {
 	now := s.cfg.Past.Now()
 	if name == "" {
@@ -137,7 +137,7 @@ func (s *Server) zoned(name string) (time.Time, error) {
 	return now.In(zone), nil
 }
 
-// zoneName is how a name such as europe/berlin or utc is written.
+// zoneName returns the proper spelling of a name such as europe/berlin or utc.
 func zoneName(name string) string {
 	if !strings.Contains(name, "/") {
 		return strings.ToUpper(name)
@@ -202,8 +202,8 @@ func (s *Server) pastDevices(r *http.Request, q *pastRequest) error {
 
 var errNoHistory = refuse(http.StatusNotFound, "no history is kept", "start gpuwhy with its own --state-dir and without --history off")
 
-// kept is what is kept of a GPU, by the name that its machine has now and then by earlier ones. An index is one of a node that is
-// read now, where there is such a GPU.
+// kept returns the keys of a GPU's history: under its machine's current name, then under earlier ones. An index means a node that
+// is read now, if that has such a GPU.
 func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.Key, error) {
 	name, keys := called(devices, name)
 	if len(keys) > 0 {
@@ -252,8 +252,8 @@ func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.
 	return found, nil
 }
 
-// before are the keys of the same devices from when their machine had another name. A UUID is one device, but where it is made of a
-// place; and what is simulated or recorded may be so twice at the same time.
+// before returns the keys of the same devices under earlier names of their machine. A UUID identifies one device unless it is
+// made from a place; and simulated or recorded devices may exist twice at the same time.
 func before(devices map[store.Key]store.Device, of []store.Key, read map[string]bool) (out []store.Key) {
 	for _, k := range of {
 		if d := devices[k]; read[k.Node] && gpu.OneDevice(k.UUID) {
@@ -272,8 +272,8 @@ var (
 	ofNode  = regexp.MustCompile(`^(.+?)(?: gpu |[ /])(\d+)$`)
 )
 
-// called are the GPUs that people call so: "node-017 GPU 3", "GPU 3 of node-017", all of "node-017", or all with "A100" in the name of
-// the product. Where there are none the text may be an index or a UUID; "GPU 3" is an index.
+// called returns the GPUs that people mean by a name: "node-017 GPU 3", "GPU 3 of node-017", all of "node-017", or all with
+// "A100" in the product name. If there are none, the text may be an index or a UUID; "GPU 3" is an index.
 func called(devices map[store.Key]store.Device, text string) (name string, keys []store.Key) {
 	words := strings.ToLower(strings.Join(strings.Fields(text), " "))
 	node, index := "", ""
@@ -308,13 +308,14 @@ func called(devices map[store.Key]store.Device, text string) (name string, keys 
 	return text, keys
 }
 
-// errSeveral refuses an index of which several nodes have had a GPU.
+// errSeveral refuses an index that GPUs of several nodes have had.
 func errSeveral(index string) error {
 	return refuse(http.StatusBadRequest, "there are several nodes, and each may have a GPU "+index,
 		`name the GPU by its UUID, or as "NODE GPU `+index+`"; an address can name the node, with node=NAME`)
 }
 
-// nodesRead are the nodes that are read now: before the first reading, and where nothing is read, that of this program.
+// nodesRead returns the nodes that are read now; before the first reading, or if nothing is read, this program's own
+// node.
 func (s *Server) nodesRead() map[string]bool {
 	read := map[string]bool{}
 	if s.cfg.Newest != nil {
@@ -328,7 +329,7 @@ func (s *Server) nodesRead() map[string]bool {
 	return read
 }
 
-// pastError is an error of the database on the wire.
+// pastError turns a database error into an error answer.
 func pastError(err error) error {
 	if errors.Is(err, past.ErrTooFine) {
 		return refuse(http.StatusUnprocessableEntity, "the time span is too long", "ask for a shorter one")
@@ -481,7 +482,7 @@ func (s *Server) sessions(w http.ResponseWriter, r *http.Request) error {
 	}))
 }
 
-// events answers with what happened.
+// pastEvents answers with what happened.
 func (s *Server) pastEvents(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.pastRequest(r)
 	if err != nil {
@@ -499,7 +500,7 @@ func (s *Server) pastEvents(w http.ResponseWriter, r *http.Request) error {
 	}))
 }
 
-// causes answers with what the answer was, and from when to when.
+// causes answers with the causes of the past and their times.
 func (s *Server) causes(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.pastRequest(r)
 	if err != nil {
@@ -511,7 +512,7 @@ func (s *Server) causes(w http.ResponseWriter, r *http.Request) error {
 	}))
 }
 
-// readings answers with readings as they are kept.
+// readings answers with stored readings.
 func (s *Server) readings(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.pastRequest(r)
 	if err != nil {
@@ -552,7 +553,7 @@ func (s *Server) readings(w http.ResponseWriter, r *http.Request) error {
 	return streamJSON(w, r, head, list)
 }
 
-// tierOf reads the name of a tier; without a name it is the finest that is kept for all of the time.
+// tierOf reads the name of a tier; without a name it is the finest that covers the whole time.
 func (s *Server) tierOf(ctx context.Context, q *pastRequest) (store.Tier, error) {
 	name := q.values.Get("tier")
 	if name == "" {
@@ -649,7 +650,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	return serveJSON(w, r, contract.NewPastWhy(q.span(), story, causes, first, q.devices), cacheNever)
 }
 
-// startOf reads how many causes and chapters are left out.
+// startOf reads how many causes and chapters to skip.
 func startOf(text string) (int, error) {
 	n, err := strconv.Atoi(cmp.Or(text, "0"))
 	if err != nil || n < 0 {
@@ -659,7 +660,7 @@ func startOf(text string) (int, error) {
 	return min(n, furthest), nil
 }
 
-// someCauses are the causes of a span from a number on: one more than an answer lists, where there are so many.
+// someCauses returns the causes of a span from a number on: up to one more than an answer lists.
 func (s *Server) someCauses(ctx context.Context, q *pastRequest, first int) (out []store.Cause, err error) {
 	of := q.Query
 	of.First = first + contract.MostCauses + 1
@@ -675,7 +676,7 @@ func (s *Server) someCauses(ctx context.Context, q *pastRequest, first int) (out
 	return out, nil
 }
 
-// forecast answers with what is forecast of devices: those that a request names, or all.
+// forecast answers with the forecasts of the devices that a request names, or of all.
 func (s *Server) forecast(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Past == nil {
 		return errNoHistory
@@ -738,7 +739,7 @@ func (s *Server) at(w http.ResponseWriter, r *http.Request) error {
 
 var errWhichNode = refuse(http.StatusBadRequest, "there are several nodes, and the request names none", "add node=NAME, or use an address below /node/{name}/")
 
-// oneNode is the node of that name; without one it is the only node, if there is but one.
+// oneNode returns the named node; without a name, the only node, if there is just one.
 func (s *Server) oneNode(ctx context.Context, name string) (string, error) {
 	if name != "" {
 		return name, nil
@@ -810,7 +811,7 @@ func mapped[S, D any](list iter.Seq2[S, error], to func(*S) D) iter.Seq2[D, erro
 }
 
 // stream sends a list as it is read: as CSV, or as the last member of head, which has it empty. An error before the first element
-// is an answer of its own; after that the connection is cut, so that nobody takes a part for the whole.
+// is answered as such; after that the connection is cut, so that nobody mistakes a part for the whole.
 func stream[T interface{ CSV() []string }](w http.ResponseWriter, r *http.Request, q *pastRequest, head any, columns []string, list iter.Seq2[T, error]) error {
 	if q.csv {
 		return writeCSV(w, r, q, columns, mapped(list, func(e *T) []string { return (*e).CSV() }))
@@ -845,7 +846,8 @@ func streamJSON[T any](w http.ResponseWriter, r *http.Request, head any, list it
 	})
 }
 
-// file is what a table is called when it is saved: by what it has, by what its rows are, of which machine and GPU if it is of one, and of when.
+// file returns the file name of a downloaded table: its content, its grouping, its machine and GPU if there is only one, and its
+// time.
 func (q *pastRequest) file(what, by string) string {
 	name := "gpuwhy-" + what
 	if by != "" {
@@ -896,8 +898,8 @@ func writeCSV(w http.ResponseWriter, r *http.Request, q *pastRequest, columns []
 		func(to io.Writer, _ bool) error { return line(to, nil) })
 }
 
-// plain keeps a table calculation from taking a text for a formula, and a terminal from taking it for a command: what can't be
-// printed, such as ESC or a line feed in a name, becomes U+FFFD.
+// plain keeps a spreadsheet from taking a text for a formula and a terminal from taking it for a command: unprintable
+// characters, such as ESC or a line feed in a name, become U+FFFD.
 func plain(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -911,7 +913,7 @@ func plain(text string) string {
 	return text
 }
 
-// transmit sends elements one after the other, and the end: some says whether there were any.
+// transmit sends elements one after the other, and then the end; some says whether there were any.
 func transmit[T any](
 	w http.ResponseWriter, r *http.Request, contentType string, list iter.Seq2[T, error], one func(io.Writer, *T) error, end func(w io.Writer, some bool) error,
 ) error {
@@ -956,8 +958,7 @@ type cutError struct{ error }
 
 func (e *cutError) Unwrap() error { return e.error }
 
-// A patient writer gives each part of an answer the time that an answer has: what is long may take its time, as long as somebody
-// reads it.
+// A patient writer gives each part of an answer the full time limit: a long answer may take long, as long as somebody reads it.
 type patient struct {
 	http.ResponseWriter
 	renewed time.Time
@@ -972,7 +973,7 @@ func (p *patient) Write(b []byte) (int, error) {
 }
 
 const (
-	// mostLong is how many long answers are under way at most: each holds the database while somebody reads it.
+	// mostLong is the most long answers at a time: each holds the database while somebody reads it.
 	mostLong = 8
 	// retryLong is when to ask again, in seconds.
 	retryLong = "10"
@@ -984,7 +985,7 @@ var errManyLong = &statusError{
 	header: "Retry-After", value: retryLong,
 }
 
-// long answers with a list that may be long: only so many at once.
+// long limits how many long lists are answered at the same time.
 func (s *Server) long(answer handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		defer s.longs.Add(-1)
@@ -1014,7 +1015,7 @@ func begin(w http.ResponseWriter, r *http.Request, contentType string) io.Writer
 	}
 }
 
-// done gives back what begin has taken.
+// done returns what begin has taken from the pool.
 func done(out io.Writer) {
 	if zw, zipped := out.(*gzip.Writer); zipped {
 		zw.Reset(io.Discard)

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/when"
 )
 
-// A PastQuestion is what the page of the past is asked. Where Trouble is set, it can't be answered, and only Node, Asked and Unclear
-// are there.
+// A PastQuestion is a request to the page of the past. If Trouble is set, it can't be answered, and only Node, Asked and Unclear
+// are set.
 type PastQuestion struct {
 	Node    string     // the page is about that node; empty: about all
 	Asked   url.Values // what the address says, without what is empty
@@ -29,7 +29,7 @@ type PastQuestion struct {
 	Compare  *PastComparison
 }
 
-// A PastComparison is what a span is compared with: another span, of which only the begin is told, or another device.
+// A PastComparison is what a span is compared with: another span, given by its beginning, or another device.
 type PastComparison struct {
 	Name string
 	From time.Time  // zero: the same span

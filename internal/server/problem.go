@@ -25,7 +25,7 @@ type problem struct {
 	Detail string `json:"detail"`              // what happened and what to do
 }
 
-// A statusError is advice with the status that it is answered with.
+// A statusError is advice with the HTTP status of its answer.
 type statusError struct {
 	status int
 	advice gpu.Advice
@@ -40,7 +40,7 @@ func refuse(status int, what, try string) *statusError {
 	return &statusError{status: status, advice: gpu.Advice{What: what, Try: try}}
 }
 
-// asStatusError takes an error without a status for an internal one.
+// asStatusError treats an error without a status as an internal one.
 func asStatusError(err error) *statusError {
 	if e, ok := errors.AsType[*statusError](err); ok {
 		return e
@@ -151,7 +151,7 @@ func parseQuery(r *http.Request) (query url.Values, err error) {
 	return query, nil
 }
 
-// quote makes a client's text safe for a sentence: valid, printable and short.
+// quote makes a client's text safe to quote in a sentence: valid, printable and short.
 func quote(text string) string {
 	const longest = 80
 	text = strings.ToValidUTF8(text, "�")

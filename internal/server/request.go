@@ -97,8 +97,9 @@ func badContent(contentType string) error {
 	return refuse(http.StatusUnsupportedMediaType, "the body is "+quote(contentType), "send it as "+typeJSON)
 }
 
-// back leads from a form to its page, which the field page names: "alerts", perhaps with a query, "gpu/"
-// and a UUID, or any other text for the dashboard. It is one of our pages, whatever the form says.
+// back redirects from a form to its page, which the field page names: "alerts", perhaps with a query,
+// "gpu/" and a UUID, or any other text for the dashboard. The target is always one of gpuwhy's own
+// pages.
 func (s *Server) back(w http.ResponseWriter, r *http.Request, form url.Values) error {
 	path := "/#alerts"
 	page, asked, _ := strings.Cut(form.Get("page"), "?")

@@ -20,19 +20,19 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// A route is an address with its handler and its text in the documents. GET stands for HEAD too.
+// A route is an address with its handler and its text in the documents. GET includes HEAD.
 type route struct {
 	method string
 	path   string
 	access auth.Access // what a principal needs to use it
 	answer http.Handler
-	// doc is nil for addresses that are no part of the API: pages and their files.
+	// doc is nil for addresses that are not part of the API: pages and their files.
 	doc *apidoc.Operation
-	// live says that the page is kept up to date for those who look at it, see [Server.Render].
+	// live says that the page updates itself while somebody looks at it, see [Server.Render].
 	live bool
 }
 
-// The clients whose contracts the operations are.
+// The clients whose contracts the operations serve.
 var (
 	tagLive       = apidoc.Tag{Name: "Live dashboard", Description: "What the dashboard and bots read: the newest snapshot, its totals and the last minutes. The WebSocket at /ws sends the same; see /docs/events."}
 	tagAlerts     = apidoc.Tag{Name: "Alerts", Description: "Alerts, acknowledgments and silences. The WebSocket sends changes of alerts too."}
@@ -184,7 +184,7 @@ func (s *Server) routes() []route {
 	return routes
 }
 
-// whyPath is about now, or with a span about the past.
+// whyPath is about the present, or, with a span, about the past.
 const whyPath = "/api/gpu/why"
 
 // read is a route of the API that changes nothing.
@@ -222,7 +222,7 @@ func ok(description string, of any, example string) apidoc.Answer {
 	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: typeJSON, Of: of, Example: example}
 }
 
-// either is like ok, for an answer of one of two types.
+// either is like ok, for an answer with one of two types.
 func either(description string, of, or any, example string) apidoc.Answer {
 	a := ok(description, of, example)
 	a.Or = or
@@ -234,7 +234,7 @@ func now(description string, of any, example string) apidoc.Parts {
 	return apidoc.Parts{apidoc.Fresh{}, ok(description, of, example)}
 }
 
-// as is an answer that none of our structs describes, with its content type.
+// as is an answer without a Go type, with its content type.
 func as(contentType, description string) apidoc.Answer {
 	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: contentType}
 }

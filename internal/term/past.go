@@ -14,7 +14,7 @@ import (
 
 func newTable(w io.Writer) *table { return &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), false} }
 
-// Past prints what went on over a span: the story in a sentence, and its chapters.
+// Past prints what happened over a span: the story in a sentence, and its chapters.
 func Past(w io.Writer, p *contract.PastWhy) error {
 	t := newTable(w)
 	in := t.span(p.PastSpan)
@@ -153,8 +153,8 @@ func (t *table) span(s contract.PastSpan) *time.Location {
 	return in
 }
 
-// zoneOf is the zone in which an answer was asked for. One that has hours from UTC alone for a name is this machine's if that has as
-// many then, so that it follows its clocks.
+// zoneOf is the time zone of an answer. A zone named only by its offset is taken for this machine's zone if that has the same
+// offset at that time, so that it follows changes of the clock.
 func zoneOf(s contract.PastSpan) *time.Location {
 	if zone, err := time.LoadLocation(s.TimeZone); err == nil && s.TimeZone != "" {
 		return zone
@@ -184,7 +184,7 @@ func momentIn(zone *time.Location, timestamp string) string {
 	return explain.Clock(at.In(zone), "Mon 2006-01-02 15:04:05")
 }
 
-// PastSize prints how much of the past is kept.
+// PastSize prints the size of the stored history.
 func PastSize(w io.Writer, p *contract.PastSize) error {
 	t := newTable(w)
 	t.row("The stored history takes " + explain.Size(p.Bytes) + ", and will take about " + explain.Size(p.Full) + " when full.")

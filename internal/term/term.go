@@ -1,6 +1,5 @@
-// Package term writes for people at a terminal: tables, answers and JSON. It
-// replaces control characters, so that no name of a device or process can control
-// the terminal.
+// Package term prints for people at a terminal: tables, answers and JSON. It replaces control
+// characters, so that no device or process name can control the terminal.
 package term
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// Banner is the line above readings that are not of a machine as it is now; empty for those that are.
+// Banner is the line above simulated or recorded readings; empty for current readings of a machine.
 func Banner(kind gpu.Kind) string {
 	switch kind {
 	case gpu.Simulated:
