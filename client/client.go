@@ -1,7 +1,7 @@
-// Package client asks a running gpuwhy over its HTTP API and its WebSocket.
+// Package client talks to a running gpuwhy over its HTTP API and its WebSocket.
 //
-// Each function such as [GetWhy] or [ListSessions] makes a [Call], which says what is asked and has the type of the answer. [Do] asks a
-// [Client], and [Client.Copy] writes an answer as it comes, such as a table. [Client.Dial] follows events as they happen.
+// Each function such as [GetWhy] or [ListSessions] makes a [Call], which describes a request and the type of its answer. [Do] sends it with a
+// [Client], and [Client.Copy] writes an answer as it arrives, such as a table. [Client.Dial] follows events as they happen.
 //
 //	c, err := client.New("http://127.0.0.1:8003", client.Options{})
 //	why, err := client.Do(ctx, c, client.GetWhy())

@@ -117,7 +117,7 @@ func (s *Server) routes() []route {
 			apidoc.Text("When memory fills up, when a GPU throttles or becomes quiet, what a month uses and costs, and when a GPU is usually free. A forecast is shown only if it beat both simple guesses on this machine's own past; see docs/forecast.md."),
 			apidoc.InQuery("gpu", "Only this GPU, by index or UUID. May be repeated.", "0").Repeated(),
 			now("The forecasts of each GPU.", contract.Forecasts{}, "forecasts"),
-			badParameter, refused("There is no such GPU, or no past is kept.", errNoHistory), badDeviceQuery),
+			badParameter, refused("There is no such GPU, or no history is kept.", errNoHistory), badDeviceQuery),
 		s.read("/api/gpu/at", s.at, tagPast, "getAt", "Get a machine at a past time",
 			apidoc.InQuery("time", "The time. Default: now.", "yesterday 22:00"),
 			apidoc.InQuery("tz", "The time zone for times in words. Default: the server's.", "Europe/Berlin"),
