@@ -217,7 +217,7 @@ func TestTheAlertOfALostGPUThatHangs(t *testing.T) {
 	m.GPU(1).Hang()
 	v.await("it hangs", func(u contract.Update) bool { return u.GPUs[1].State == "not_answering" })
 	// Alerts see that a little later than viewers.
-	for path, want := range map[string]string{"/": "GPU 1 does not answer, and is no longer reported as lost. If it stays so, the alert ends in", "/alerts": "What needs me now? GPU 1 does not answer. 1 critical"} {
+	for path, want := range map[string]string{"/": "GPU 1 is not answering, and is no longer reported as lost. If it stays that way, the alert ends in", "/alerts": "What needs me now? GPU 1 does not answer. 1 critical"} {
 		if got := p.says(path, want); strings.Contains(got, "is lost") {
 			t.Errorf("%s says %s", path, got)
 		}
@@ -369,7 +369,7 @@ func TestCheckConfig(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	long := rulesFile(t, strings.Repeat("#", 1<<20+1))
-	for name, want := range map[string]string{long: long + ":1: the file is longer than 1 MiB: make it shorter", "/dev/null": "/dev/null is no regular file, but a folder, a pipe or a device: name a file"} {
+	for name, want := range map[string]string{long: long + ":1: the file is larger than 1 MiB: shorten it", "/dev/null": "/dev/null is a folder, a pipe or a device: name a regular file"} {
 		if r := inside("check-config", "--alert-rules", name); r.code != exitUsage || !strings.HasPrefix(r.stderr, "gpuwhy: "+want) {
 			t.Errorf("%s: %+v", name, r)
 		}

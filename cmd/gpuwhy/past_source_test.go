@@ -75,9 +75,9 @@ func TestThePastWithoutAServer(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for want, args := range map[string][]string{
-		`"soon" is not a span of time`:    {"past", "soon"},
-		`nothing is kept of a GPU "9"`:    {"sessions", "--gpu=9"},
-		`there is no time zone "Nowhere"`: {"usage", "--tz=Nowhere"},
+		`"soon" is not a span of time`:   {"past", "soon"},
+		`no history is kept for GPU "9"`: {"sessions", "--gpu=9"},
+		`unknown time zone "Nowhere"`:    {"usage", "--tz=Nowhere"},
 	} {
 		if r := command(t, nil, of(args...)...); r.code != exitError || r.stdout != "" || !strings.Contains(r.stderr, want) {
 			t.Errorf("%v: %+v", args, r)

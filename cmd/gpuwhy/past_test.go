@@ -327,7 +327,7 @@ func TestASimulatedPastIsSaidToBe(t *testing.T) {
 			t.Errorf("of one: %+v", usage)
 		}
 	}
-	if got := inside("usage", "--since=10m", "--url="+p.url).stdout; !strings.Contains(got, "PARTLY NOT REAL: some of these GPUs are simulated; sums have them too.") {
+	if got := inside("usage", "--since=10m", "--url="+p.url).stdout; !strings.Contains(got, "PARTLY NOT REAL: some of these GPUs are simulated; sums include them.") {
 		t.Error(got)
 	}
 }

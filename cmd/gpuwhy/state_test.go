@@ -64,7 +64,7 @@ func TestStateDirectoryIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir)
 	again := command(t, nil, "serve", "--source=simulate:rtx-4090", "--listen=127.0.0.1:0", "--state-dir="+dir)
-	if again.code != exitError || !strings.Contains(again.stderr, "another gpuwhy, process ") || !strings.Contains(again.stderr, "--state-dir of its own") {
+	if again.code != exitError || !strings.Contains(again.stderr, "another gpuwhy, process ") || !strings.Contains(again.stderr, "its own --state-dir") {
 		t.Errorf("the second one: %+v", again)
 	}
 	first.kill()
@@ -129,11 +129,11 @@ func TestAFullDisk(t *testing.T) {
 	if _, page := p.fetch("/alerts", nil); !strings.Contains(string(page), "a restart would lose them") {
 		t.Error("the page of alerts does not say so")
 	}
-	p.log.await(t, "a restart would lose something")
+	p.log.await(t, "a restart would lose changes")
 	if err := os.Remove(full); err != nil {
 		t.Fatal(err)
 	}
-	p.log.await(t, "a restart loses nothing any more")
+	p.log.await(t, "a restart no longer loses anything")
 	testkit.Until(t, "its health is good", func() bool { h = health(); return h.Status == "ok" && h.Reason == "" }, func() any { return h })
 	p.kill()
 	p = start(t, nil, "--source=simulate:rtx-4090", "--history=off", "--state-dir="+dir)
@@ -166,11 +166,11 @@ func TestPipesInPlaceOfFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.reload()
-	p.log.await(t, "it is no regular file")
+	p.log.await(t, "it is not a regular file")
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Errorf("at the end: %v", err)
 	}
-	if again := inside("check-config", "--alert-rules="+rules); again.code != exitUsage || !strings.Contains(again.stderr, "no regular file") {
+	if again := inside("check-config", "--alert-rules="+rules); again.code != exitUsage || !strings.Contains(again.stderr, "not a regular file") {
 		t.Errorf("check-config: %+v", again)
 	}
 }

@@ -167,7 +167,7 @@ func TestWhyAsksARunningServer(t *testing.T) {
 	configured := []string{"GPUWHY_LISTEN=" + listen, "GPUWHY_BASE_PATH=/x/"}
 
 	r := command(t, configured, "why")
-	for _, part := range []string{self(t), "keeps GPU 0", "how sure: high", "power draw: 449 W", "held back by its power limit", "what helps: End or pause"} {
+	for _, part := range []string{self(t), "keeps GPU 0", "certainty: high", "power draw: 449 W", "held back by its power limit", "what helps: End or pause"} {
 		if !strings.Contains(r.stdout, part) {
 			t.Errorf("%q is not in it", part)
 		}

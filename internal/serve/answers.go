@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
 )
 
-// mostRetry is the longest time in Retry-After: gpuwhy finds a driver that soon.
+// mostRetry is the longest time in Retry-After: gpuwhy finds a new driver within that time.
 const mostRetry = 30 * time.Second
 
 // readable returns an error if no GPU can be read.
@@ -28,14 +28,14 @@ func (s *Server) readable(f *insight.Fleet) error {
 	}
 	e := refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(nodes))
 	if len(nodes) == 0 {
-		e.advice = gpu.Advice{What: "the first reading is still under way", Try: "try again in a few seconds"}
+		e.advice = gpu.Advice{What: "the first reading is still in progress", Try: "try again in a few seconds"}
 	}
 	wait := max(1, min(s.monitor(f).Interval, mostRetry).Seconds())
 	e.header, e.value = "Retry-After", strconv.Itoa(int(math.Ceil(wait)))
 	return e
 }
 
-// onceRead answers once there is a reading, or the verdict that there can be none.
+// onceRead answers once there is a reading, or once gpuwhy knows that none is possible.
 func (s *Server) onceRead(answer handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if f := s.cfg.Newest(); f == nil {
@@ -45,7 +45,7 @@ func (s *Server) onceRead(answer handler) handler {
 	}
 }
 
-// derived answers with what build makes of the newest Moments, if there are any yet.
+// derived answers with what build makes from the newest Moments, if there are any yet.
 func derived[T any](s *Server, build func(contract.Monitor, *insight.Fleet) T) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		of := s.newest(r)
@@ -53,7 +53,7 @@ func derived[T any](s *Server, build func(contract.Monitor, *insight.Fleet) T) h
 	}
 }
 
-// each answers for one device with what build makes of it.
+// each answers for one device with what build makes from it.
 func each[T any](s *Server, build func(insight.Part) T) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		of := s.newest(r)
@@ -208,7 +208,7 @@ func (s *Server) noCluster(f *insight.Fleet, id string) error {
 		there[i] = quote(there[i])
 	}
 	if len(there) > few {
-		there = append(there[:few], "another that /api/v1/gpu/nodes lists")
+		there = append(there[:few], "another one from /api/v1/gpu/nodes")
 	}
 	return refuse(http.StatusNotFound, "there is no cluster "+quote(id), "leave cluster_id out, or use "+strings.Join(there, ", or "))
 }
@@ -246,7 +246,7 @@ func (s *Server) clusterNode(c *answers, id string, of *insight.Fleet, w http.Re
 }
 
 func noGPUNode(name string, there ...string) error {
-	return refuse(http.StatusNotFound, "there is no node "+quote(name)+" with a GPU"+nearest.Hint(name, there), "/api/v1/gpu/nodes lists all")
+	return refuse(http.StatusNotFound, "there is no node "+quote(name)+" with a GPU"+nearest.Hint(name, there), "see /api/v1/gpu/nodes for all nodes")
 }
 
 // withGPU is the machine of that name alone, or nil if it has no GPU. It is the first in the order of the clusters where several have one of

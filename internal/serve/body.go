@@ -133,7 +133,7 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request, page templ.Co
 }
 
 // ErrNotLive is returned for the address of a page that does not change by itself.
-var ErrNotLive = errors.New("the address is not one of a live page")
+var ErrNotLive = errors.New("the address is not that of a live page")
 
 // Render makes the live page at an address below the base path, for all who see so much: a page names nobody who looks at it.
 func (s *Server) Render(ctx context.Context, address string, to auth.Sight) ([]byte, error) {

@@ -21,7 +21,7 @@ func TestUnknownNames(t *testing.T) {
 	if got := detail(err); !strings.HasPrefix(got, `there is no metric "power" (did you mean "power_draw"?): use `) || !strings.Contains(got, "utilization") {
 		t.Error(got)
 	}
-	if got := detail(unknown(unprocessable, "there is no kind of events", "xidd", store.EventKinds, "")); !strings.Contains(got, `"xidd" (did you mean "xid"?): use alert_fired, `) {
+	if got := detail(unknown(unprocessable, "there is no event kind", "xidd", store.EventKinds, "")); !strings.Contains(got, `"xidd" (did you mean "xid"?): use alert_fired, `) {
 		t.Error(got)
 	}
 	if got := detail(unknown(http.StatusNotFound, "there is no node", "gpu-10", []string{"gpu-1", "gpu-2"}, "/x lists all")); got != `there is no node "gpu-10" (did you mean "gpu-1"?): use gpu-1 or gpu-2; /x lists all` {
@@ -37,7 +37,7 @@ func TestUnknownNames(t *testing.T) {
 	if got := detail(unknown(http.StatusNotFound, "there is no node", "b", many, "/x lists all")); got != `there is no node "b": /x lists all` {
 		t.Error(got)
 	}
-	if got := detail(checkParams("/x", []*apidoc.Parameter{{Name: "from"}, {Name: "gpu"}}, url.Values{"form": {"-1h"}})); got != `the parameter "form" is not known of /x (did you mean "from"?): leave it out; known are from, gpu` {
+	if got := detail(checkParams("/x", []*apidoc.Parameter{{Name: "from"}, {Name: "gpu"}}, url.Values{"form": {"-1h"}})); got != `the parameter "form" is not supported by /x (did you mean "from"?): leave it out, or use one of from, gpu` {
 		t.Error(got)
 	}
 	_, h := serving(t)

@@ -74,7 +74,7 @@ func nodesOf(f *insight.Fleet) []string {
 }
 
 func noNode(name string, there ...string) error {
-	return unknown(http.StatusNotFound, "there is no node", name, there, "/api/v1/gpu/nodes lists those with a GPU")
+	return unknown(http.StatusNotFound, "there is no node", name, there, "see /api/v1/gpu/nodes for nodes with a GPU")
 }
 
 // fleet has the newest Moments that a request is about; nil before the first reading.

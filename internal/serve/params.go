@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 )
 
-// taking answers requests that have only these parameters.
+// taking answers only requests with these parameters.
 func taking(params []*apidoc.Parameter, answer handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		values, err := parseQuery(r)
@@ -25,19 +25,19 @@ func taking(params []*apidoc.Parameter, answer handler) handler {
 	}
 }
 
-// taken refuses what a request asks for beside these parameters, and a node other than that of its address.
+// taken refuses other parameters than these, and a node other than the one in the address.
 func taken(r *http.Request, params []*apidoc.Parameter, values url.Values) error {
 	if err := checkParams(r.URL.Path, params, values); err != nil {
 		return err
 	}
 	if node, asked := nodeOf(r), values.Get("node"); node != "" && asked != "" && asked != node {
-		return refuse(http.StatusBadRequest, "the address is about the node "+quote(node)+", and the parameter \"node\" about "+quote(asked),
-			"leave the parameter out, or ask without /node/ in the address")
+		return refuse(http.StatusBadRequest, "the address is for the node "+quote(node)+", but the parameter \"node\" is "+quote(asked),
+			"leave the parameter out, or use the address without /node/")
 	}
 	return nil
 }
 
-// checkParams refuses parameters that an address does not take, those that are given twice, and empty ones: who narrows an
+// checkParams refuses parameters that an address does not support, repeated ones and empty ones: a client that narrows an
 // answer must not get all of it.
 func checkParams(path string, params []*apidoc.Parameter, values url.Values) error {
 	bad := func(name, what, try string) error {
@@ -52,11 +52,11 @@ func checkParams(path string, params []*apidoc.Parameter, values url.Values) err
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch p := known[name]; {
 		case p == nil && len(names) == 0:
-			return bad(name, "is not known of "+path, "leave it out")
+			return bad(name, "is not supported by "+path, "leave it out")
 		case p == nil:
-			return bad(name, "is not known of "+path+nearest.Hint(name, names), "leave it out; known are "+strings.Join(names, ", "))
+			return bad(name, "is not supported by "+path+nearest.Hint(name, names), "leave it out, or use one of "+strings.Join(names, ", "))
 		case len(values[name]) > 1 && !p.IsRepeated():
-			return bad(name, "is given twice", "give it once")
+			return bad(name, "is given twice", "give it only once")
 		case slices.Contains(values[name], ""):
 			return bad(name, "has no value", "give it one, or leave it out")
 		}

@@ -36,13 +36,13 @@ import (
 
 const (
 	typeCSV = "text/csv; charset=utf-8"
-	// usualSpan is what is answered where a request names no time.
+	// usualSpan is the span of requests that name no time.
 	usualSpan = "24h"
 )
 
-// AnswerPast writes the answer to a question about the past where nothing is read now, as JSON or with format=csv as a table. path is that
-// of a route about the past, below no base path. Of cfg it needs Monitor, Past, Sizes, Price, Then, Clock and Log. Its error is a
-// [gpu.Advice] where the API would refuse; what was written before an error is a part of the answer.
+// AnswerPast answers a question about the past without reading any device, as JSON or, with format=csv, as a table. path is a
+// route about the past, without a base path. It uses Monitor, Past, Sizes, Price, Then, Clock and Log of cfg. If the API would
+// refuse, the error is a [gpu.Advice]; after an error, what has been written is only a part of the answer.
 func AnswerPast(ctx context.Context, cfg Config, path string, query url.Values, w io.Writer) error {
 	s := &Server{cfg: cfg, log: cfg.Log}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path+"?"+query.Encode(), nil)
@@ -54,7 +54,7 @@ func AnswerPast(ctx context.Context, cfg Config, path string, query url.Values, 
 			return answer.handler(bare{w, http.Header{}}, r)
 		}
 	}
-	return fmt.Errorf("%s is no address of the past", path)
+	return fmt.Errorf("%s is not an address for the past", path)
 }
 
 // bare is an answer without its header.
@@ -73,7 +73,7 @@ func (bare) WriteHeader(int) {}
 type pastRequest struct {
 	store.Query
 	values  url.Values
-	devices map[store.Key]store.Device // that the store knows, and the request is about
+	devices map[store.Key]store.Device // that the store knows and the request is about
 	csv     bool
 }
 
@@ -104,7 +104,7 @@ func (s *Server) pastRequest(r *http.Request) (*pastRequest, error) {
 	return q, s.pastDevices(r, q)
 }
 
-// noTime is the error of a time that can't be understood.
+// noTime is the error for a time that can't be understood.
 func noTime(err error) error {
 	if advice, ok := errors.AsType[*gpu.Advice](err); ok {
 		return &statusError{status: http.StatusUnprocessableEntity, advice: *advice}
@@ -112,12 +112,12 @@ func noTime(err error) error {
 	return err
 }
 
-// span is what an answer says of its span.
+// span is what an answer says about its span.
 func (q *pastRequest) span() contract.PastSpan {
 	return contract.NewPastSpan(q.From, q.To, history.Kinds(q.devices, q.Query))
 }
 
-// zoned is now in a zone; that of the program if the name is empty.
+// zoned is the current time in a zone; the program's zone if the name is empty.
 func (s *Server) zoned(name string) (time.Time, error) {
 	now := s.cfg.Past.Now()
 	if name == "" {
@@ -132,12 +132,12 @@ func (s *Server) zoned(name string) (time.Time, error) {
 		zone, err = time.FixedZone(name, offset), nil
 	}
 	if err != nil {
-		return now, refuse(http.StatusUnprocessableEntity, "there is no time zone "+quote(name), "use a name such as Europe/Berlin, UTC, or hours such as +02:00 (%2B02:00 in an address)")
+		return now, refuse(http.StatusUnprocessableEntity, "unknown time zone "+quote(name), "use a name such as Europe/Berlin or UTC, or an offset such as +02:00 (%2B02:00 in an address)")
 	}
 	return now.In(zone), nil
 }
 
-// zoneName is how a name such as europe/berlin or utc is written.
+// zoneName returns the proper spelling of a name such as europe/berlin or utc.
 func zoneName(name string) string {
 	if !strings.Contains(name, "/") {
 		return strings.ToUpper(name)
@@ -159,7 +159,7 @@ func spanOf(from, to string, now time.Time) (time.Time, time.Time, error) {
 	case from == "" && to == "":
 		text = usualSpan
 	case from == "":
-		return time.Time{}, time.Time{}, &gpu.Advice{What: "to is there without from", Try: "add from, or leave out both"}
+		return time.Time{}, time.Time{}, &gpu.Advice{What: "to is given without from", Try: "add from, or leave both out"}
 	case to != "":
 		text += ".." + to
 	}
@@ -185,7 +185,7 @@ func (s *Server) pastDevices(r *http.Request, q *pastRequest) error {
 			nodes = append(nodes, d.Node)
 		}
 		slices.Sort(nodes)
-		return unknown(http.StatusNotFound, "nothing is kept of a node", node, slices.Compact(nodes), "/api/v1/gpu/nodes lists those of now")
+		return unknown(http.StatusNotFound, "no history is kept for node", node, slices.Compact(nodes), "see /api/v1/gpu/nodes for current nodes")
 	}
 	for _, name := range q.values["gpu"] {
 		keys, err := s.kept(q.devices, name)
@@ -200,10 +200,10 @@ func (s *Server) pastDevices(r *http.Request, q *pastRequest) error {
 	return nil
 }
 
-var errNoHistory = refuse(http.StatusNotFound, "no past is kept", "start gpuwhy with a --state-dir of its own, and without --history off")
+var errNoHistory = refuse(http.StatusNotFound, "no history is kept", "start gpuwhy with its own --state-dir and without --history off")
 
-// kept is what is kept of a GPU, by the name that its machine has now and then by earlier ones. An index is one of a node that is
-// read now, where there is such a GPU.
+// kept returns the keys of a GPU's history: under its machine's current name, then under earlier ones. An index means a node that
+// is read now, if that has such a GPU.
 func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.Key, error) {
 	name, keys := called(devices, name)
 	if len(keys) > 0 {
@@ -239,7 +239,7 @@ func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.
 			}
 		}
 		slices.Sort(there)
-		return nil, unknown(http.StatusNotFound, "nothing is kept of a GPU", name, slices.Compact(there), "/api/gpu/devices lists those of now")
+		return nil, unknown(http.StatusNotFound, "no history is kept for GPU", name, slices.Compact(there), "see /api/gpu/devices for current GPUs")
 	case id.uuid == "" && several:
 		return nil, errSeveral(id.text)
 	}
@@ -252,8 +252,8 @@ func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.
 	return found, nil
 }
 
-// before are the keys of the same devices from when their machine had another name. A UUID is one device, but where it is made of a
-// place; and what is simulated or recorded may be so twice at the same time.
+// before returns the keys of the same devices under earlier names of their machine. A UUID identifies one device unless it is
+// made from a place; and simulated or recorded devices may exist twice at the same time.
 func before(devices map[store.Key]store.Device, of []store.Key, read map[string]bool) (out []store.Key) {
 	for _, k := range of {
 		if d := devices[k]; read[k.Node] && gpu.OneDevice(k.UUID) {
@@ -272,8 +272,8 @@ var (
 	ofNode  = regexp.MustCompile(`^(.+?)(?: gpu |[ /])(\d+)$`)
 )
 
-// called are the GPUs that people call so: "node-017 GPU 3", "GPU 3 of node-017", all of "node-017", or all with "A100" in the name of
-// the product. Where there are none the text may be an index or a UUID; "GPU 3" is an index.
+// called returns the GPUs that people mean by a name: "node-017 GPU 3", "GPU 3 of node-017", all of "node-017", or all with
+// "A100" in the product name. If there are none, the text may be an index or a UUID; "GPU 3" is an index.
 func called(devices map[store.Key]store.Device, text string) (name string, keys []store.Key) {
 	words := strings.ToLower(strings.Join(strings.Fields(text), " "))
 	node, index := "", ""
@@ -308,13 +308,14 @@ func called(devices map[store.Key]store.Device, text string) (name string, keys 
 	return text, keys
 }
 
-// errSeveral refuses an index of which several nodes have had a GPU.
+// errSeveral refuses an index that GPUs of several nodes have had.
 func errSeveral(index string) error {
-	return refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" may be one of each",
+	return refuse(http.StatusBadRequest, "there are several nodes, and each may have a GPU "+index,
 		`name the GPU by its UUID, or as "NODE GPU `+index+`"; an address can name the node, with node=NAME`)
 }
 
-// nodesRead are the nodes that are read now: before the first reading, and where nothing is read, that of this program.
+// nodesRead returns the nodes that are read now; before the first reading, or if nothing is read, this program's own
+// node.
 func (s *Server) nodesRead() map[string]bool {
 	read := map[string]bool{}
 	if s.cfg.Newest != nil {
@@ -328,10 +329,10 @@ func (s *Server) nodesRead() map[string]bool {
 	return read
 }
 
-// pastError is an error of the database on the wire.
+// pastError turns a database error into an error answer.
 func pastError(err error) error {
 	if errors.Is(err, history.ErrTooFine) {
-		return refuse(http.StatusUnprocessableEntity, "so long a time can't be answered about", "ask for a shorter one")
+		return refuse(http.StatusUnprocessableEntity, "the time span is too long", "ask for a shorter one")
 	}
 	if errors.Is(err, history.ErrTooLong) {
 		return refuse(http.StatusUnprocessableEntity, err.Error(), "choose a shorter one")
@@ -373,7 +374,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	}
 	g, err := s.cfg.Past.BoundedGrid(q.From, q.To, step, devices*len(columns))
 	if errors.Is(err, history.ErrTooFine) && (step > 0 || devices*len(columns) > 1) {
-		return refuse(http.StatusUnprocessableEntity, err.Error(), "ask for fewer metrics or GPUs, or for a longer step, or leave the step out")
+		return refuse(http.StatusUnprocessableEntity, err.Error(), "ask for fewer metrics or GPUs or a longer step, or leave the step out")
 	}
 	if err != nil {
 		return pastError(err)
@@ -420,7 +421,7 @@ func columnsOf(names []string) (columns []int, machines bool, err error) {
 			return nil, false, unknown(unprocessable, "there is no metric", name, append(store.DeviceColumns.Names(), store.MachineColumns.Names()...), "")
 		}
 		if i > 0 && ofMachine != machines {
-			return nil, false, refuse(http.StatusUnprocessableEntity, "metrics of GPUs and of machines can't be asked for at once", "ask twice")
+			return nil, false, refuse(http.StatusUnprocessableEntity, "one request can't ask for metrics of both GPUs and machines", "send two requests")
 		}
 		if machines = ofMachine; !slices.Contains(columns, c) {
 			columns = append(columns, c)
@@ -442,7 +443,7 @@ func stepOf(text string) (time.Duration, error) {
 		step, err = time.Duration(seconds*float64(time.Second)), nil
 	}
 	if err != nil || step < time.Second {
-		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is no step", "use a time of a second or more, such as 30s, 5m, 1.5h or 1d")
+		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is not a valid step", "use a second or more, such as 30s, 5m, 1.5h or 1d")
 	}
 	return step, nil
 }
@@ -481,7 +482,7 @@ func (s *Server) sessions(w http.ResponseWriter, r *http.Request) error {
 	}))
 }
 
-// events answers with what happened.
+// pastEvents answers with what happened.
 func (s *Server) pastEvents(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.pastRequest(r)
 	if err != nil {
@@ -490,7 +491,7 @@ func (s *Server) pastEvents(w http.ResponseWriter, r *http.Request) error {
 	q.Kinds = q.values["kind"]
 	for _, kind := range q.Kinds {
 		if !slices.Contains(store.EventKinds, kind) {
-			return unknown(unprocessable, "there is no kind of events", kind, store.EventKinds, "")
+			return unknown(unprocessable, "there is no event kind", kind, store.EventKinds, "")
 		}
 	}
 	head := contract.PastEvents{PastSpan: q.span(), Events: []contract.PastEvent{}}
@@ -499,7 +500,7 @@ func (s *Server) pastEvents(w http.ResponseWriter, r *http.Request) error {
 	}))
 }
 
-// causes answers with what the answer was, and from when to when.
+// causes answers with the causes of the past and their times.
 func (s *Server) causes(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.pastRequest(r)
 	if err != nil {
@@ -511,7 +512,7 @@ func (s *Server) causes(w http.ResponseWriter, r *http.Request) error {
 	}))
 }
 
-// readings answers with readings as they are kept.
+// readings answers with stored readings.
 func (s *Server) readings(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.pastRequest(r)
 	if err != nil {
@@ -552,7 +553,7 @@ func (s *Server) readings(w http.ResponseWriter, r *http.Request) error {
 	return streamJSON(w, r, head, list)
 }
 
-// tierOf reads the name of a tier; without a name it is the finest that is kept for all of the time.
+// tierOf reads the name of a tier; without a name it is the finest that covers the whole time.
 func (s *Server) tierOf(ctx context.Context, q *pastRequest) (store.Tier, error) {
 	name := q.values.Get("tier")
 	if name == "" {
@@ -593,7 +594,7 @@ func (s *Server) usage(w http.ResponseWriter, r *http.Request) error {
 			for i, way := range history.Ways {
 				ways[i] = string(way)
 			}
-			return refuse(unprocessable, err.Error()+nearest.Hint(text, ways), "leave it out for user")
+			return refuse(unprocessable, err.Error()+nearest.Hint(text, ways), "leave it out to group by user")
 		}
 	}
 	list, err := s.cfg.Past.Usage(r.Context(), by, q.Query)
@@ -621,7 +622,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !values.Has("from") && !values.Has("to") && s.cfg.Newest != nil {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
-			return refuse(http.StatusBadRequest, name+" is about the past here", "add from, or ask for one GPU at /api/gpu/why/0")
+			return refuse(http.StatusBadRequest, name+" applies only to the past here", "add from, or ask about one GPU at /api/gpu/why/0")
 		}
 		return derived(s, contract.NewWhy)(w, r)
 	}
@@ -649,17 +650,17 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	return serveJSON(w, r, contract.NewPastWhy(q.span(), story, causes, first, q.devices), cacheNever)
 }
 
-// startOf reads how many causes and chapters are left out.
+// startOf reads how many causes and chapters to skip.
 func startOf(text string) (int, error) {
 	n, err := strconv.Atoi(cmp.Or(text, "0"))
 	if err != nil || n < 0 {
-		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is no number to start with", "use what next says in the answer before")
+		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is not a valid start", "use the value of next from the previous answer")
 	}
 	const furthest = 1e9 // nobody has so many
 	return min(n, furthest), nil
 }
 
-// someCauses are the causes of a span from a number on: one more than an answer lists, where there are so many.
+// someCauses returns the causes of a span from a number on: up to one more than an answer lists.
 func (s *Server) someCauses(ctx context.Context, q *pastRequest, first int) (out []store.Cause, err error) {
 	of := q.Query
 	of.First = first + contract.MostCauses + 1
@@ -675,7 +676,7 @@ func (s *Server) someCauses(ctx context.Context, q *pastRequest, first int) (out
 	return out, nil
 }
 
-// forecast answers with what is forecast of devices: those that a request names, or all.
+// forecast answers with the forecasts of the devices that a request names, or of all.
 func (s *Server) forecast(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Past == nil {
 		return errNoHistory
@@ -736,9 +737,9 @@ func (s *Server) at(w http.ResponseWriter, r *http.Request) error {
 	return serveJSON(w, r, contract.NewPastMoment(asked, m), cacheNever)
 }
 
-var errWhichNode = refuse(http.StatusBadRequest, "there are several nodes, and none is named", "add node=NAME, or ask below /node/{name}/")
+var errWhichNode = refuse(http.StatusBadRequest, "there are several nodes, and the request names none", "add node=NAME, or use an address below /node/{name}/")
 
-// oneNode is the node of that name; without one it is the only node, if there is but one.
+// oneNode returns the named node; without a name, the only node, if there is just one.
 func (s *Server) oneNode(ctx context.Context, name string) (string, error) {
 	if name != "" {
 		return name, nil
@@ -770,12 +771,12 @@ func (s *Server) then(ctx context.Context, node string, at time.Time) (*insight.
 	}
 	m, err := s.cfg.Past.Moment(ctx, node, at, stage)
 	if gap, ok := errors.AsType[*history.NotSeenError](err); ok {
-		return nil, refuse(http.StatusNotFound, "gpuwhy did not look at "+quote(node)+" at "+at.Format(time.RFC3339),
-			"the newest snapshot before is of "+gap.Before.In(at.Location()).Format(time.RFC3339))
+		return nil, refuse(http.StatusNotFound, "gpuwhy was not reading "+quote(node)+" at "+at.Format(time.RFC3339),
+			"the last snapshot before that is from "+gap.Before.In(at.Location()).Format(time.RFC3339))
 	}
 	if errors.Is(err, history.ErrNotSeen) {
-		return nil, refuse(http.StatusNotFound, "nothing is kept of "+quote(node)+" at "+at.Format(time.RFC3339),
-			"/api/gpu/history says for which times there are readings; whole snapshots are kept as long as each reading is")
+		return nil, refuse(http.StatusNotFound, "there is no snapshot of "+quote(node)+" at "+at.Format(time.RFC3339),
+			"see /api/gpu/history for the times with readings; whole snapshots are kept as long as single readings")
 	}
 	if err != nil {
 		return nil, pastError(err)
@@ -810,7 +811,7 @@ func mapped[S, D any](list iter.Seq2[S, error], to func(*S) D) iter.Seq2[D, erro
 }
 
 // stream sends a list as it is read: as CSV, or as the last member of head, which has it empty. An error before the first element
-// is an answer of its own; after that the connection is cut, so that nobody takes a part for the whole.
+// is answered as such; after that the connection is cut, so that nobody mistakes a part for the whole.
 func stream[T interface{ CSV() []string }](w http.ResponseWriter, r *http.Request, q *pastRequest, head any, columns []string, list iter.Seq2[T, error]) error {
 	if q.csv {
 		return writeCSV(w, r, q, columns, mapped(list, func(e *T) []string { return (*e).CSV() }))
@@ -845,7 +846,8 @@ func streamJSON[T any](w http.ResponseWriter, r *http.Request, head any, list it
 	})
 }
 
-// file is what a table is called when it is saved: by what it has, by what its rows are, of which machine and GPU if it is of one, and of when.
+// file returns the file name of a downloaded table: its content, its grouping, its machine and GPU if there is only one, and its
+// time.
 func (q *pastRequest) file(what, by string) string {
 	name := "gpuwhy-" + what
 	if by != "" {
@@ -896,8 +898,8 @@ func writeCSV(w http.ResponseWriter, r *http.Request, q *pastRequest, columns []
 		func(to io.Writer, _ bool) error { return line(to, nil) })
 }
 
-// plain keeps a table calculation from taking a text for a formula, and a terminal from taking it for a command: what can't be
-// printed, such as ESC or a line feed in a name, becomes U+FFFD.
+// plain keeps a spreadsheet from taking a text for a formula and a terminal from taking it for a command: unprintable
+// characters, such as ESC or a line feed in a name, become U+FFFD.
 func plain(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -911,7 +913,7 @@ func plain(text string) string {
 	return text
 }
 
-// transmit sends elements one after the other, and the end: some says whether there were any.
+// transmit sends elements one after the other, and then the end; some says whether there were any.
 func transmit[T any](
 	w http.ResponseWriter, r *http.Request, contentType string, list iter.Seq2[T, error], one func(io.Writer, *T) error, end func(w io.Writer, some bool) error,
 ) error {
@@ -956,8 +958,7 @@ type cutError struct{ error }
 
 func (e *cutError) Unwrap() error { return e.error }
 
-// A patient writer gives each part of an answer the time that an answer has: what is long may take its time, as long as somebody
-// reads it.
+// A patient writer gives each part of an answer the full time limit: a long answer may take long, as long as somebody reads it.
 type patient struct {
 	http.ResponseWriter
 	renewed time.Time
@@ -972,7 +973,7 @@ func (p *patient) Write(b []byte) (int, error) {
 }
 
 const (
-	// mostLong is how many long answers are under way at most: each holds the database while somebody reads it.
+	// mostLong is the most long answers at a time: each holds the database while somebody reads it.
 	mostLong = 8
 	// retryLong is when to ask again, in seconds.
 	retryLong = "10"
@@ -980,11 +981,11 @@ const (
 
 var errManyLong = &statusError{
 	status: http.StatusServiceUnavailable,
-	advice: gpu.Advice{What: "too many lists are being read from here", Try: "ask again when one of them has ended, or for /api/gpu/history"},
+	advice: gpu.Advice{What: "too many lists are being read at once", Try: "try again when one has finished, or use /api/gpu/history"},
 	header: "Retry-After", value: retryLong,
 }
 
-// long answers with a list that may be long: only so many at once.
+// long limits how many long lists are answered at the same time.
 func (s *Server) long(answer handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		defer s.longs.Add(-1)
@@ -1014,7 +1015,7 @@ func begin(w http.ResponseWriter, r *http.Request, contentType string) io.Writer
 	}
 }
 
-// done gives back what begin has taken.
+// done returns what begin has taken from the pool.
 func done(out io.Writer) {
 	if zw, zipped := out.(*gzip.Writer); zipped {
 		zw.Reset(io.Discard)

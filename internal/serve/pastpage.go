@@ -13,8 +13,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/when"
 )
 
-// A PastQuestion is what the page of the past is asked. Where Trouble is set, it can't be answered, and only Node, Asked and Unclear
-// are there.
+// A PastQuestion is a request to the page of the past. If Trouble is set, it can't be answered, and only Node, Asked and Unclear
+// are set.
 type PastQuestion struct {
 	Node    string     // the page is about that node; empty: about all
 	Asked   url.Values // what the address says, without what is empty
@@ -29,7 +29,7 @@ type PastQuestion struct {
 	Compare  *PastComparison
 }
 
-// A PastComparison is what a span is compared with: another span, of which only the begin is told, or another device.
+// A PastComparison is what a span is compared with: another span, given by its beginning, or another device.
 type PastComparison struct {
 	Name string
 	From time.Time  // zero: the same span
@@ -38,8 +38,8 @@ type PastComparison struct {
 
 // pagePast has the parameters of the page of the past.
 var pagePast = apidoc.Op("", "", "", ofSpan, asTable,
-	apidoc.InQuery("at", "The time at which the machine is shown.", nil), apidoc.InQuery("play", "Seconds that it goes on by.", nil),
-	apidoc.InQuery("compare", "What the span is compared with.", nil))
+	apidoc.InQuery("at", "The time to show the machine at.", nil), apidoc.InQuery("play", "Seconds to move forward.", nil),
+	apidoc.InQuery("compare", "The span to compare with.", nil))
 
 // pastPage is the page of the past. What can't be read of the address is said on it, beside the form.
 func (s *Server) pastPage(w http.ResponseWriter, r *http.Request) error {
@@ -135,7 +135,7 @@ func (s *Server) comparison(q *PastQuestion, text string, now time.Time) (*PastC
 	}
 	span, err := when.Parse(text, now)
 	if err != nil {
-		return nil, refuse(http.StatusUnprocessableEntity, err.Error(), `compare with yesterday, "last week", "gpu 3" or another time`)
+		return nil, refuse(http.StatusUnprocessableEntity, err.Error(), `use yesterday, "last week", "gpu 3" or another time`)
 	}
 	return &PastComparison{Name: text, From: span.From}, nil
 }

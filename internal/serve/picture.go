@@ -8,7 +8,7 @@ import (
 
 const typeSVG = "image/svg+xml"
 
-var errTheme = refuse(http.StatusUnprocessableEntity, "the theme is neither light nor dark", "ask for one of them, or for none")
+var errTheme = refuse(http.StatusUnprocessableEntity, "the theme is neither light nor dark", "use light or dark, or leave it out")
 
 // picture answers with the answer and its picture as an image that explains itself.
 func (s *Server) picture(w http.ResponseWriter, r *http.Request) error {

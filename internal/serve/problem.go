@@ -19,13 +19,13 @@ import (
 
 // A problem is an error on the wire (RFC 9457).
 type problem struct {
-	Type   string `json:"type"`                // always about:blank: the status says it
+	Type   string `json:"type"`                // always about:blank: the status says what kind of error it is
 	Title  string `json:"title"`               // the status in words
 	Status int    `json:"status" unit:"count"` // the HTTP status
-	Detail string `json:"detail"`              // what happened, and what to do
+	Detail string `json:"detail"`              // what happened and what to do
 }
 
-// A statusError is advice with the status that it is answered with.
+// A statusError is advice with the HTTP status of its answer.
 type statusError struct {
 	status int
 	advice gpu.Advice
@@ -40,7 +40,7 @@ func refuse(status int, what, try string) *statusError {
 	return &statusError{status: status, advice: gpu.Advice{What: what, Try: try}}
 }
 
-// asStatusError takes an error without a status for an internal one.
+// asStatusError treats an error without a status as an internal one.
 func asStatusError(err error) *statusError {
 	if e, ok := errors.AsType[*statusError](err); ok {
 		return e
@@ -100,7 +100,7 @@ func (s *Server) notFound(_ http.ResponseWriter, r *http.Request) error {
 		end := path[strings.LastIndexByte(path, '/'):]
 		what += cmp.Or(nearest.Hint(path, slices.DeleteFunc(slices.Clone(there), func(of string) bool { return !strings.HasSuffix(of, end) })), nearest.Hint(path, there))
 	}
-	return refuse(http.StatusNotFound, what, "begin at gpuwhy's page, "+s.cfg.BasePath+"/")
+	return refuse(http.StatusNotFound, what, "start at gpuwhy's page, "+s.cfg.BasePath+"/")
 }
 
 // otherwise answers with the methods that an address takes, or with 404 if there is none.
@@ -127,7 +127,7 @@ func (s *Server) otherwise(mux *http.ServeMux) handler {
 			w.WriteHeader(http.StatusNoContent)
 			return nil
 		default:
-			e := refuse(http.StatusMethodNotAllowed, "this address does not take "+quote(r.Method), "use one of "+allow)
+			e := refuse(http.StatusMethodNotAllowed, "this address does not allow "+quote(r.Method), "use one of "+allow)
 			e.header, e.value = "Allow", allow
 			return e
 		}
@@ -135,7 +135,7 @@ func (s *Server) otherwise(mux *http.ServeMux) handler {
 }
 
 func crossOriginDenied(http.ResponseWriter, *http.Request) error {
-	return refuse(http.StatusForbidden, "a page of another origin may not change anything here", "use gpuwhy's own page")
+	return refuse(http.StatusForbidden, "pages from other origins may not change anything here", "use gpuwhy's own page")
 }
 
 // parseQuery reads the whole query, or fails. net/url alone silently drops parts,
@@ -146,12 +146,12 @@ func parseQuery(r *http.Request) (query url.Values, err error) {
 	}
 	if err != nil {
 		return nil, refuse(http.StatusUnprocessableEntity, "the query "+quote(r.URL.RawQuery)+" can't be read",
-			"put & between parameters, and write %3B for a semicolon and %25 for a percent sign in a value")
+			"separate parameters with &, and write %3B for a semicolon and %25 for a percent sign in a value")
 	}
 	return query, nil
 }
 
-// quote makes a client's text safe for a sentence: valid, printable and short.
+// quote makes a client's text safe to quote in a sentence: valid, printable and short.
 func quote(text string) string {
 	const longest = 80
 	text = strings.ToValidUTF8(text, "�")

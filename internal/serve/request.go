@@ -40,7 +40,7 @@ func readBody(r *http.Request, into any) (form url.Values, err error) {
 	case e == nil:
 		return form, err
 	case e.Kind == strictjson.Mismatch:
-		return nil, refuse(http.StatusUnprocessableEntity, "the body "+e.Error(), "/docs says what the body may have")
+		return nil, refuse(http.StatusUnprocessableEntity, "the body "+e.Error(), "see /docs for what the body may have")
 	default:
 		return nil, badJSON(e)
 	}
@@ -50,7 +50,7 @@ func readBody(r *http.Request, into any) (form url.Values, err error) {
 // which the duration is a number and the IDs of alerts are a list. The field page is for [Server.back] alone.
 func readForm(content string) (form url.Values, object []byte, err error) {
 	bad := func(what string) (url.Values, []byte, error) {
-		return nil, nil, refuse(http.StatusBadRequest, "the form "+what, "send it as a browser does")
+		return nil, nil, refuse(http.StatusBadRequest, "the form "+what, "send it as a browser would")
 	}
 	if form, err = url.ParseQuery(content); err != nil {
 		return bad("can't be read")
@@ -81,11 +81,11 @@ func unreadable(err error) error {
 	what := "the body can't be read: " + err.Error()
 	switch {
 	case tooLarge:
-		return refuse(http.StatusRequestEntityTooLarge, what, "send one of 256 KiB at most")
+		return refuse(http.StatusRequestEntityTooLarge, what, "send at most 256 KiB")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refuse(http.StatusRequestTimeout, "the body did not come in time", "send it within "+strconv.Itoa(int(readTimeout.Seconds()))+" seconds")
+		return refuse(http.StatusRequestTimeout, "the body did not arrive in time", "send it within "+strconv.Itoa(int(readTimeout.Seconds()))+" seconds")
 	default:
-		return refuse(http.StatusBadRequest, what, "send it whole")
+		return refuse(http.StatusBadRequest, what, "send the whole body")
 	}
 }
 
@@ -97,8 +97,9 @@ func badContent(contentType string) error {
 	return refuse(http.StatusUnsupportedMediaType, "the body is "+quote(contentType), "send it as "+typeJSON)
 }
 
-// back leads from a form to its page, which the field page names: "alerts", perhaps with a query, "gpu/"
-// and a UUID, or any other text for the dashboard. It is one of our pages, whatever the form says.
+// back redirects from a form to its page, which the field page names: "alerts", perhaps with a query,
+// "gpu/" and a UUID, or any other text for the dashboard. The target is always one of gpuwhy's own
+// pages.
 func (s *Server) back(w http.ResponseWriter, r *http.Request, form url.Values) error {
 	path := "/#alerts"
 	page, asked, _ := strings.Cut(form.Get("page"), "?")

@@ -451,7 +451,7 @@ func TestStatuses(t *testing.T) {
 
 func TestWhatIsSaidWithoutGPU(t *testing.T) {
 	st, h := serving(t)
-	if got, want := isProblem(t, get(h, "/gpu/metrics"), 503), "the first reading is still under way: try again in a few seconds"; got != want {
+	if got, want := isProblem(t, get(h, "/gpu/metrics"), 503), "the first reading is still in progress: try again in a few seconds"; got != want {
 		t.Errorf("starting: %q, want %q", got, want)
 	}
 	if s := decode[contract.Summary](t, get(h, "/api/gpu/summary")); s.Available || s.Status != "starting" || s.Why == "" {
