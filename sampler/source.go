@@ -53,7 +53,7 @@ func (s *source) read(ctx context.Context, now time.Time, patience time.Duration
 	if errors.Is(err, errSlow) {
 		err = &gpu.Advice{
 			What: "the " + s.Name() + " driver is not answering",
-			Try:  "look for hung driver calls in the kernel log (dmesg); a restart of the machine may be needed",
+			Try:  "look for hung driver calls in the kernel log (dmesg); you may have to restart the machine",
 			Err:  gpu.ErrNotAnswering,
 		}
 	}

@@ -104,7 +104,7 @@ func TestWholeWords(t *testing.T) {
 		"":                                "",
 		"none is loud.":                   "none is loud.",
 		"hall:dgx-1: a runs":              "[hall:dgx-1:] a runs",
-		"1 of 3 nodes is loud, gpu-a-17.": "1 of 3 nodes is loud, [gpu-a-17.]",
+		"1 of 3 machines is loud, gpu-a-17.": "1 of 3 machines is loud, [gpu-a-17.]",
 		"a-b c-d e":                       "[a-b] [c-d] e",
 		"- -":                             "[-] [-]",
 	} {

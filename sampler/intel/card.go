@@ -173,7 +173,7 @@ func (c *card) failure() error {
 	case c.files.good == 0 && c.files.failed != nil:
 		return &gpu.Advice{
 			What: "the driver " + c.Driver + " answers no question about the GPU",
-			Try:  `look for "GPU HANG", "reset" and "wedged" in the kernel log (dmesg); a restart of the machine may be needed`,
+			Try:  `look for "GPU HANG", "reset" and "wedged" in the kernel log (dmesg); you may have to restart the machine`,
 			Err:  fmt.Errorf("%w: %w", gpu.ErrNotAnswering, c.files.failed),
 		}
 	default:

@@ -134,7 +134,7 @@ func (m *unlisted) reason(address string) gpu.Advice {
 	}
 	return gpu.Advice{
 		What: "the driver does not list the card at " + address + ", though the kernel has given it to the driver",
-		Try:  "if an administrator has drained it (nvidia-smi drain), it comes back when that ends; else look for NVRM and Xid lines in the kernel log (dmesg): the driver could not start the card, or has lost it; check its power cables and seating, and switch the machine off and on",
+		Try:  "if an administrator has drained it (nvidia-smi drain), it comes back when that ends; else look for NVRM and Xid lines in the kernel log (dmesg): the driver could not start the card, or has lost it; check the card's power cables and seating, and switch the machine off and on",
 		Err:  gpu.ErrNotListed,
 	}
 }

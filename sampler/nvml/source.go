@@ -321,7 +321,7 @@ func (s *Source) attach(ctx context.Context, cards []nvidia.Card) (*session, err
 		if !perdevice.Await(ctx, s.cfg.Clock, j.done, nil, j.began.Add(s.cfg.Deadline), true) {
 			return nil, &gpu.Advice{
 				What: "the NVIDIA driver does not answer while its library is " + j.what,
-				Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
+				Try:  "look for hung tasks and XIDs in the kernel log (dmesg); you may have to restart the machine",
 				Err:  gpu.ErrNotAnswering,
 			}
 		}

@@ -126,7 +126,7 @@ func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 	default:
 		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
 			What: "a driver call has not come back",
-			Try:  "look for hung tasks and " + s.Vendor.LogLines() + " in the kernel log (dmesg); a restart of the machine may be needed",
+			Try:  "look for hung tasks and " + s.Vendor.LogLines() + " in the kernel log (dmesg); you may have to restart the machine",
 			Err:  gpu.ErrNotAnswering,
 		})
 	}

@@ -135,8 +135,8 @@ func clean(s string, longest int) string {
 
 // ours are the beginnings of a sentence that get a capital: no process's name.
 var ours = []string{
-	"a process (", "a process that has ended (", "a process that gpuwhy can't see (", "what a process that has ended (",
-	"a fan ", "a display ", "somebody has ", "being asked ", "fan ", "the fan ", "the driver offers ", "the machine needs ", "what can't ", "a part of GPU ",
+	"a process (", "a process that has ended (", "a process that gpuwhy can't see (", "leftovers of ",
+	"a fan ", "a display ", "clocks set ", "monitoring (", "fan ", "the fan ", "the driver ", "the machine needs ", "unknown about ", "a part of GPU ",
 }
 
 func sentence(clauses ...string) string {
