@@ -488,11 +488,7 @@ func (p *PastPage) happened() ([]PastThing, string) {
 		if t.Kind == string(explain.Lost) {
 			severity = "critical"
 		}
-		what := t.What
-		if severity != "" {
-			what = capital(what)
-		}
-		thing(t.From, store.Key{}, severity, what+p.until(t, layout)+".")
+		thing(t.From, store.Key{}, severity, t.Statement()+p.until(t, layout)+".")
 	}
 	for _, e := range p.told() {
 		text := past.Earlier(e.Text) // as earlier versions kept it

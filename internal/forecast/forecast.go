@@ -28,18 +28,18 @@ type Why string
 
 // The reasons. Each is a phrase for people.
 const (
-	TooLittlePast      Why = "too little past"
-	NotBetter          Why = "not better than as-now"
-	NotBetterYesterday Why = "not better than as yesterday"
+	TooLittlePast      Why = "not enough past data"
+	NotBetter          Why = "no better than assuming no change"
+	NotBetterYesterday Why = "no better than assuming the same as yesterday"
 	NoGrowth           Why = "no growth"
 	LevelsOff          Why = "it levels off below the limit"
 	MayLevelOff        Why = "it may level off below the limit"
-	Braked             Why = "something slows the warming down"
-	TooFast            Why = "it gets hot too fast to tell"
-	Freed              Why = "what grew like this before was freed again"
+	Braked             Why = "something is slowing the warming"
+	TooFast            Why = "it is heating up too fast to tell"
+	Freed              Why = "similar growth was freed again before"
 	TooFar             Why = "too far ahead to tell"
-	MayNever           Why = "what was said so far often never came"
-	Reached            Why = "it is there already"
+	MayNever           Why = "earlier forecasts often did not come true"
+	Reached            Why = "it is already there"
 )
 
 // Share is the share of forecasts whose interval should hold what happens.

@@ -33,14 +33,14 @@ const (
 
 // Reasons for which something is not forecast, beside those of package forecast. Each is a phrase for people.
 const (
-	NoMemory   forecast.Why = "the device does not say how much memory it has and uses"
-	NoLimit    forecast.Why = "the device does not say at which temperature it slows itself down"
+	NoMemory   forecast.Why = "the device does not report its memory"
+	NoLimit    forecast.Why = "the device does not report its slowdown temperature"
 	NoPrice    forecast.Why = "no price of electricity is set"
-	NotCooling forecast.Why = "it does not cool down now"
-	NotSaid    forecast.Why = "how it cools down can't be told yet"
+	NotCooling forecast.Why = "it is not cooling down now"
+	NotSaid    forecast.Why = "it is too early to tell how it cools down"
 	NotRead    forecast.Why = "the past can't be read now"
-	NoAnswer   forecast.Why = "the device does not answer"
-	Over       forecast.Why = "what was forecast is over, or too old"
+	NoAnswer   forecast.Why = "the device is not answering"
+	Over       forecast.Why = "the forecast has expired"
 )
 
 // An Outlook is what is forecast of one device. It is never changed.

@@ -24,7 +24,7 @@ const answered = time.Minute
 func lasts(every time.Duration) time.Duration { return max(30*time.Second, every*5/2) }
 
 // ErrNotSeen says that gpuwhy did not look at that time, or keeps nothing of it any more.
-var ErrNotSeen = errors.New("nothing is kept of that time")
+var ErrNotSeen = errors.New("no data is kept for that time")
 
 // A NotSeenError is an [ErrNotSeen] of a time in a gap.
 type NotSeenError struct {
@@ -32,7 +32,7 @@ type NotSeenError struct {
 }
 
 func (e *NotSeenError) Error() string {
-	return "nothing was seen since " + e.Before.Format(time.RFC3339)
+	return "there is no data since " + e.Before.Format(time.RFC3339)
 }
 
 // Unwrap is ErrNotSeen.

@@ -24,7 +24,7 @@ const (
 const longest = 100 * 365 * 24 * time.Hour
 
 // ErrTooFine says that a step would give more than [MostPoints] points, or more than [MostValues] values.
-var ErrTooFine = errors.New("the step is too short for the span: there would be more than 20,000 points, or 1,000,000 values")
+var ErrTooFine = errors.New("the step is too short for the span: it would give more than 20,000 points or 1,000,000 values")
 
 // ErrTooLong says that a span or a step is longer than a grid can have.
 var ErrTooLong = errors.New("the span or its step is longer than 100 years")

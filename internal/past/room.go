@@ -35,7 +35,7 @@ func (r *room) enter(ctx context.Context) (leave func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-late.C:
-		return nil, &gpu.Advice{What: "others ask much about the past at this moment", Try: "try again in a few seconds", Err: ErrBusy}
+		return nil, &gpu.Advice{What: "too many history queries right now", Try: "try again in a few seconds", Err: ErrBusy}
 	}
 }
 
@@ -45,8 +45,8 @@ const lengthy, most = 7 * 24 * time.Hour, 20 * time.Second
 
 // errSlow says that an answer took too long.
 var errSlow = &gpu.Advice{
-	What: "the answer about so long a time is not ready after " + most.String(),
-	Try:  "ask about a shorter time, or again when less is asked of this machine", Err: ErrBusy,
+	What: "the query over such a long time took more than " + most.String(),
+	Try:  "ask for a shorter time, or try again when this machine is less busy", Err: ErrBusy,
 }
 
 // lengthy waits until a question about a span may be answered, and bounds how long that may take. Done is to be called once, with the

@@ -154,18 +154,18 @@ func (k *Kept) extrapolate(span time.Duration) {
 }
 
 func how(series int, interval, span time.Duration, measured, guessed, unknown []string) string {
-	out := []string{fmt.Sprintf("Computed for %d GPUs and machines with a reading each %s.", series, interval)}
+	out := []string{fmt.Sprintf("Computed for %d GPUs and machines with a reading every %s.", series, interval)}
 	add := func(format string, kinds []string) {
 		if len(kinds) > 0 {
 			out = append(out, fmt.Sprintf(format, strings.Join(kinds, ", ")))
 		}
 	}
-	add("A row of %s takes what it takes here so far.", measured)
-	add("Of %s there are too few rows here: one is taken to be as large as on a server with 8 GPUs.", guessed)
+	add("The size of a row was measured here for %s.", measured)
+	add("There are too few rows here for %s: a row is assumed to be as large as on a server with 8 GPUs.", guessed)
 	if span >= watched {
-		out = append(out, fmt.Sprintf("Sessions, causes and events are taken to be as many as in the %s so far.", explain.Span(span)))
+		out = append(out, fmt.Sprintf("Sessions, causes and events are assumed to continue as in the %s so far.", explain.Span(span)))
 	}
-	add("Of %s nothing can be told yet: they count with what they take now.", unknown)
+	add("It is too early to tell for %s: their current size is used.", unknown)
 	return strings.Join(out, " ")
 }
 

@@ -30,6 +30,11 @@ type Tale struct {
 	utilization gpu.Reading[gpu.Percent]
 }
 
+// Statement is What as the beginning of a sentence: with a capital letter unless it begins with the name of a process.
+func (t *Tale) Statement() string {
+	return begun(t.What, t.Kind, t.What, !strings.HasPrefix(t.What, someone+" "))
+}
+
 // passing is how long trouble lasts at least that is told: while work begins or ends, an answer may be wrong for a moment.
 const passing = time.Minute
 
@@ -269,7 +274,7 @@ func groupPlaces(names []string) string {
 		of[place] = append(of[place], name)
 	}
 	if len(places) > fewNames {
-		return strconv.Itoa(len(names)) + " GPUs of " + strconv.Itoa(len(places)) + " nodes"
+		return strconv.Itoa(len(names)) + " GPUs of " + strconv.Itoa(len(places)) + " machines"
 	}
 	parts := make([]string, len(places))
 	for i, place := range places {

@@ -370,7 +370,7 @@ func ParseGrouping(text string) (Grouping, error) {
 	if by := Grouping(strings.ToLower(text)); slices.Contains(Ways, by) {
 		return by, nil
 	}
-	return "", fmt.Errorf("%s is no way to sum usage: take %s", strconv.Quote(text), Choices())
+	return "", fmt.Errorf("%s is not a way to sum usage: use %s", strconv.Quote(text), Choices())
 }
 
 // add takes in the part of a session between two times.

@@ -45,11 +45,11 @@ const (
 
 // shown are the kinds that are worth a chapter, and what each says; {gpu}, {who} and, where that is known, {by} are filled in.
 var shown = map[explain.Kind]string{
-	explain.Work:          "{who} ran {gpu}",
+	explain.Work:          "{who} ran on {gpu}",
 	explain.Lost:          "{gpu} was lost",
 	explain.NotAnswering:  "{gpu} did not answer",
-	explain.NeedsAction:   "the driver asked for a reset of {gpu} or the like",
-	explain.LimitedByHeat: "heat slowed {gpu}",
+	explain.NeedsAction:   "the driver asked for a reset of {gpu}, or similar",
+	explain.LimitedByHeat: "heat slowed {gpu} down",
 	explain.FanFailing:    "the fan of {gpu} did not turn as it should",
 	explain.FanUnreadable: "the driver could not read the fan of {gpu}",
 	explain.Unexplained:   "{gpu} drew power that no process explains",
@@ -409,13 +409,16 @@ func begun(text, kind, who string, whatFirst bool) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
+// someone stands for a process that nobody can name.
+const someone = "something"
+
 // what says what went on, without when.
 func what(kind, who string, others int, devices string, utilization gpu.Reading[gpu.Percent]) string {
 	by := ""
 	if who != "" {
 		by = " by " + who
 	}
-	who = cmp.Or(who, "something")
+	who = cmp.Or(who, someone)
 	if others > 0 {
 		who += " and " + explain.Plural(others, "other", "others")
 	}
@@ -475,7 +478,7 @@ func (s *Story) when(from, to time.Time, what string) string {
 	if s.goesOn(from, to) {
 		return what + " " + when
 	}
-	return when + " " + what
+	return when + ", " + what
 }
 
 // goesOn reports whether something began in the span and lasts until its end.
@@ -486,10 +489,10 @@ func (s *Story) goesOn(from, to time.Time) bool {
 // sum tells the main tales in the order of time.
 func (s *Story) sum() string {
 	if len(s.Causes) == 0 {
-		return "Nothing is known of that time: gpuwhy did not look, or does not keep it any more."
+		return "No data for that time: gpuwhy was not reading then, or no longer keeps it."
 	}
 	if len(s.Tales) == 0 {
-		return "Nothing worked on a GPU."
+		return "No GPU did any work."
 	}
 	order := make([]int, len(s.Tales))
 	for i := range order {
@@ -504,7 +507,7 @@ func (s *Story) sum() string {
 	}
 	text := strings.Join(parts, "; ")
 	if more := len(order) - len(main); more > 0 {
-		text += "; and " + explain.Plural(more, "more thing", "more things")
+		text += "; and " + explain.Plural(more, "more event", "more events")
 	}
 	first := &s.Tales[main[0]]
 	return begun(text, first.Kind, first.who, first.Times > 1 || s.goesOn(first.From, first.To)) + "."

@@ -69,7 +69,7 @@ var errEnded = &gpu.Advice{
 	What: "the process that keeps the past has ended", Try: "ask again in a few seconds, when gpuwhy has started it again; gpuwhy's log says why it ended", Err: store.ErrGone,
 }
 
-var errClosed = &gpu.Advice{What: "the past is closed", Try: "start gpuwhy again", Err: store.ErrGone}
+var errClosed = &gpu.Advice{What: "the history database is closed", Try: "start gpuwhy again", Err: store.ErrGone}
 
 // adviceOf says what an error of the helper means.
 func adviceOf(err error) error {

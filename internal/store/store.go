@@ -292,7 +292,7 @@ var (
 	ErrLocked   = errors.New("another program has the database")
 	ErrGone     = errors.New("the database can't be reached")
 	ErrNewer    = errors.New("a newer gpuwhy wrote the database")
-	ErrBusy     = errors.New("no room for another question") // ask again in a few seconds
+	ErrBusy     = errors.New("too many queries") // ask again in a few seconds
 )
 
 // A Store is a database of the past. Its methods may be called at the same time. What can't be read or written

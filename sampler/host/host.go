@@ -107,7 +107,7 @@ func newReader(root, sysfs string, show ShowCommands, log *slog.Logger) *Reader 
 	r.privateCgroups = r.inOwn("cgroup", "cgroup:[4026531835]")
 	if r.pidsAreOfAnotherNamespace() {
 		r.hint = gpu.Advice{
-			What: "the processes' names can't be seen from this container",
+			What: "gpuwhy can't see the names of processes from this container",
 			Try:  "start it with --pid=host (in Kubernetes: hostPID: true)",
 			Err:  gpu.ErrForeignPIDs,
 		}

@@ -164,21 +164,21 @@ func (l *Log) fail(err error) {
 	case refused(err):
 		s.why = gpu.NotPermitted
 		s.advice = gpu.Advice{
-			What: "the kernel's log (" + l.cfg.Path + ") may not be read, so that errors of GPU drivers are not seen",
-			Try:  "give gpuwhy the capability CAP_SYSLOG and let its user read the file, or set kernel.dmesg_restrict to 0 (sysctl)",
+			What: "gpuwhy is not allowed to read the kernel log (" + l.cfg.Path + "), so it does not see errors of GPU drivers",
+			Try:  "give gpuwhy the capability CAP_SYSLOG and its user read access to the file, or set kernel.dmesg_restrict to 0 (sysctl)",
 			Err:  err,
 		}
 	case errors.Is(err, fs.ErrNotExist):
 		s.why = gpu.NotSupported
 		if runtime.GOOS == "linux" {
 			s.advice = gpu.Advice{
-				What: "there is no " + l.cfg.Path + " here, so that errors of GPU drivers are not seen",
+				What: "there is no " + l.cfg.Path + " here, so gpuwhy does not see errors of GPU drivers",
 				Try:  "if gpuwhy runs in a container, give it --device /dev/kmsg and --cap-add SYSLOG",
 				Err:  err,
 			}
 		}
 	default:
-		s.advice = gpu.Advice{What: "the kernel's log (" + l.cfg.Path + ") can't be read: " + err.Error(), Err: err}
+		s.advice = gpu.Advice{What: "the kernel log (" + l.cfg.Path + ") can't be read: " + err.Error(), Err: err}
 	}
 	l.set(s)
 }

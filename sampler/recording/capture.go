@@ -98,7 +98,7 @@ func Open(dir string) (*Capture, error) {
 		return nil, notA(dir, "its "+ManifestFile+" names no format", nil)
 	case c.Format > Format:
 		return nil, &gpu.Advice{
-			What: fmt.Sprintf("%s was recorded in format %d, and this gpuwhy reads %d", dir, c.Format, Format),
+			What: fmt.Sprintf("%s was recorded in format %d, but this gpuwhy reads format %d", dir, c.Format, Format),
 			Try:  "play it with a newer gpuwhy",
 		}
 	}
@@ -117,8 +117,8 @@ func Open(dir string) (*Capture, error) {
 
 func notA(dir, why string, err error) error {
 	return &gpu.Advice{
-		What: dir + " is no capture: " + why,
-		Try:  "give a folder that 'gpuwhy capture' has written",
+		What: dir + " is not a capture: " + why,
+		Try:  "name a folder written by 'gpuwhy capture'",
 		Err:  err,
 	}
 }

@@ -40,7 +40,7 @@ func openRaw(c *recording.Capture, cfg Config) (_ *raw, err error) {
 	defer func() {
 		if err != nil {
 			err = &gpu.Advice{
-				What: "the raw files of " + c.Dir + " can't be read: " + err.Error(), Try: "look at the files that it names", Err: err,
+				What: "the raw files of " + c.Dir + " can't be read: " + err.Error(), Try: "check the files named there", Err: err,
 			}
 			_ = r.close() // the error says enough
 		}

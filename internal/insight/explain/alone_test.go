@@ -21,7 +21,7 @@ func machine(cpu gpu.Percent, temp gpu.Celsius, rpm gpu.RPM, change ...func(*gpu
 	if rpm >= 0 {
 		h.Fans = []gpu.HostFan{{Name: "CPU fan", Chip: "nct6798", RPM: gpu.Of(rpm)}, {Name: "water pump", Chip: "nct6798", RPM: gpu.Of[gpu.RPM](4800)}}
 	} else {
-		h.NoFans = gpu.Advice{What: "no driver of a fan's sensor is loaded", Try: "load one"}
+		h.NoFans = gpu.Advice{What: "no fan sensor driver is loaded", Try: "load one"}
 	}
 	for _, f := range change {
 		f(&h)
@@ -46,7 +46,7 @@ func using(pid, count int, name, user string, cpu gpu.Percent, change ...func(*g
 var compiler = using(4242, 16, "cc1plus", "ann", 1450)
 
 func noCard(vendor string) gpu.Failure {
-	return gpu.Failure{Source: vendor, Since: start, Advice: gpu.Advice{What: "there is no GPU of " + vendor, Try: "nothing needs to be done", Err: gpu.ErrNoCard}}
+	return gpu.Failure{Source: vendor, Since: start, Advice: gpu.Advice{What: "there is no GPU of " + vendor, Try: "no action needed", Err: gpu.ErrNoCard}}
 }
 
 // ofHosts is the answer after readings of such a machine, five seconds apart.
@@ -115,7 +115,7 @@ func TestAMachineWithoutADevice(t *testing.T) {
 		{"hot without work", append(many(3, rest), many(4, machine(2, 78, 3100))...), "The CPU is hot without work, so the fans are running.", "", explain.MachineFan, explain.Medium, "", ""},
 		{"a fan of which nothing is known", many(3, untold), "The CPU fan is fast for an unknown reason.", "", explain.MachineFan, explain.Low, "", ""},
 		{"a fan that is not turning", append(many(3, work), many(4, machine(96, 95, 0, compiler))...), "The CPU fan is not turning, and the CPU is hot.", "", explain.MachineFan, explain.High, "for 15 s", ""},
-		{"no fan, and no work", many(4, machine(2, 40, -1)), "No fan can be read here.", "No fan can be read here: no driver of a fan's sensor is loaded.", explain.NoFanShown, explain.High, "", ""},
+		{"no fan, and no work", many(4, machine(2, 40, -1)), "No fan can be read here.", "No fan can be read here: no fan sensor driver is loaded.", explain.NoFanShown, explain.High, "", ""},
 		{"no fan, and work", append(many(3, machine(2, 40, -1)), many(4, machine(96, 88, -1, compiler))...), "cc1plus (ann) keeps the CPU busy.", "", explain.CPUWork, explain.High,
 			"for 15 s · no fan can be read here", ""},
 		{"much on the disks", many(4, machine(2, 40, 800, func(h *gpu.Host) {

@@ -57,7 +57,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 	beside := snapshot(made())
 	beside.Failures = []gpu.Failure{{Source: "amdgpu", Since: start, Advice: gpu.Advice{What: "/sys can't be read", Try: "run it as root"}}}
 	noted := snapshot(made())
-	noted.Notes = []gpu.Advice{{What: "the processes' names can't be seen from this container", Try: "start it with --pid=host"}}
+	noted.Notes = []gpu.Advice{{What: "gpuwhy can't see the names of processes from this container", Try: "start it with --pid=host"}}
 	loudCase := snapshot(made())
 	loudCase.Host = &gpu.Host{Fans: []gpu.HostFan{{Name: "CPU fan", RPM: gpu.Of[gpu.RPM](3100)}}, Temperatures: []gpu.HostTemperature{{Name: "CPU", Celsius: gpu.Of[gpu.Celsius](91)}}}
 	alone := made(func(d *gpu.Device) {
@@ -166,7 +166,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 		})), "The chipset is hot, at 91 °C; fans may follow it.", "Check the air that reaches it: a fan that is not turning, a crowded case, dust."},
 		explain.MachineFan: {ofHosts(machine(3, 41, 3200)), "The CPU fan turns at 3200 RPM, and neither work nor a reported temperature explains it.",
 			"Check its curve in the firmware settings. In servers the management controller (BMC) sets the fans, often fast even when idle."},
-		explain.NoFanShown:    {ofHosts(machine(3, 41, -1)), "No fan can be read here: no driver of a fan's sensor is loaded.", "Load one."},
+		explain.NoFanShown:    {ofHosts(machine(3, 41, -1)), "No fan can be read here: no fan sensor driver is loaded.", "Load one."},
 		explain.MachineAtRest: {ofHosts(machine(3, 41, 800)), "The machine is doing little work, with its CPU at 3 % (41 °C, 110 W, the CPU fan at 800 RPM).", ""},
 		explain.NoDevice:      {at0(&gpu.Snapshot{Failures: []gpu.Failure{noLibrary}}), "No GPU can be read: NVIDIA's library was not found.", "Install the driver."},
 		explain.SourceFailed:  {at0(beside), "amdgpu can't be read: /sys can't be read.", "Run it as root."},
@@ -222,7 +222,7 @@ func TestFaultsAreDriverErrors(t *testing.T) {
 		t.Fatalf("no cause names it: %+v", answer.Causes())
 	}
 	cause := answer.Causes()[i]
-	if want := "GPU 0 (RTX 4090) had a driver error: engine hang (work on the GPU did not come to an end)."; cause.Sentence != want || cause.Advice == "" {
+	if want := "GPU 0 (RTX 4090) had a driver error: engine hang (work on the GPU did not finish)."; cause.Sentence != want || cause.Advice == "" {
 		t.Errorf("%q, %q", cause.Sentence, cause.Advice)
 	}
 	if text := fmt.Sprint(cause.Evidence); !strings.Contains(text, "Game.exe") {
@@ -356,14 +356,14 @@ func TestWhatTheDriverOffers(t *testing.T) {
 // A card that the driver does not list is named, with its address and why.
 func TestACardThatIsNotListed(t *testing.T) {
 	for what, want := range map[string][2]string{
-		"the kernel's log says of the card at 0000:b3:00.0: the GPU has fallen off the bus": {
+		"the kernel log says about the card at 0000:b3:00.0: the GPU has fallen off the bus": {
 			"GPU 1 has fallen off the bus.",
-			"GPU 1 (RTX 4090) is lost: the kernel's log says of the card at 0000:b3:00.0: the GPU has fallen off the bus.",
+			"GPU 1 (RTX 4090) is lost: the kernel log says about the card at 0000:b3:00.0: the GPU has fallen off the bus.",
 		},
 		"the GPU has fallen off the bus": {"GPU 1 has fallen off the bus.", "GPU 1 (RTX 4090) is lost: the GPU has fallen off the bus (0000:b3:00.0)."},
-		"the driver does not list the card at 0000:b3:00.0, though the kernel has given it to the driver": {
+		"the driver does not list the card at 0000:b3:00.0, although the kernel has bound it to the driver": {
 			"GPU 1 is broken: the driver does not list it.",
-			"GPU 1 (RTX 4090) is broken: the driver does not list the card at 0000:b3:00.0, though the kernel has given it to the driver.",
+			"GPU 1 (RTX 4090) is broken: the driver does not list the card at 0000:b3:00.0, although the kernel has bound it to the driver.",
 		},
 	} {
 		lost := deviceIn(gpu.StateLost, 1)

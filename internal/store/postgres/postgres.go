@@ -176,7 +176,7 @@ func (s *Store) configure(address string) (*pgxpool.Config, error) {
 
 func badAddress() error {
 	return &gpu.Advice{
-		What: "the address of the PostgreSQL server can't be understood",
+		What: "the address of the PostgreSQL server is invalid",
 		Try:  "give it as postgres://user@host:5432/database, and the password in PGPASSWORD or in a file that PGPASSFILE names",
 	}
 }
