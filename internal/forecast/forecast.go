@@ -36,7 +36,7 @@ const (
 	MayLevelOff        Why = "it may level off below the limit"
 	Braked             Why = "something is slowing the warming"
 	TooFast            Why = "it is heating up too fast to tell"
-	Freed              Why = "similar growth was freed again before"
+	Freed              Why = "similar growth was freed before"
 	TooFar             Why = "too far ahead to tell"
 	MayNever           Why = "earlier forecasts often did not come true"
 	Reached            Why = "it is already there"

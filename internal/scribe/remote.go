@@ -66,7 +66,7 @@ type link struct {
 }
 
 var errEnded = &gpu.Advice{
-	What: "the process that keeps the past has ended", Try: "ask again in a few seconds, when gpuwhy has started it again; gpuwhy's log says why it ended", Err: store.ErrGone,
+	What: "the history process has ended", Try: "try again in a few seconds, when gpuwhy has restarted it; gpuwhy's log says why it ended", Err: store.ErrGone,
 }
 
 var errClosed = &gpu.Advice{What: "the history database is closed", Try: "start gpuwhy again", Err: store.ErrGone}

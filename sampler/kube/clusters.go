@@ -374,7 +374,7 @@ func (c *cluster) choose(name string, pods []*pod, used map[target]bool) (target
 	}
 	n := c.nodes[name]
 	if n == nil {
-		return target{}, advice("the node "+name+" is gone", "wait until it comes back")
+		return target{}, advice("node "+name+" is gone", "wait until it comes back")
 	}
 	var first *gpu.Advice
 	for _, p := range pods {
@@ -390,7 +390,7 @@ func (c *cluster) choose(name string, pods []*pod, used map[target]bool) (target
 			return t, nil
 		}
 		if first == nil {
-			first = advice("the pod "+t.pod+" of node "+name+" "+bad.what, bad.try)
+			first = advice("pod "+t.pod+" of node "+name+" "+bad.what, bad.try)
 		}
 	}
 	if why, unready := n.unready(); unready {
@@ -404,14 +404,14 @@ func (c *cluster) choose(name string, pods []*pod, used map[target]bool) (target
 		}
 	}
 	if first == nil {
-		first = advice("no pod of the driver runs on node "+name,
-			"look at the pods of NVIDIA's operator: kubectl get pods -A -o wide --field-selector spec.nodeName="+name+"; others than its own are named with pods in the file of clusters")
+		first = advice("no driver pod runs on node "+name,
+			"check the pods of NVIDIA's GPU operator: kubectl get pods -A -o wide --field-selector spec.nodeName="+name+"; name pods that are not its own with pods in the clusters file")
 	}
 	return target{}, first
 }
 
 func (c *cluster) unready(name, why string) *gpu.Advice {
-	what := "the node " + name + " is not ready"
+	what := "node " + name + " is not ready"
 	if why != "" {
 		what += " (" + why + ")"
 	}

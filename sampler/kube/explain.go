@@ -98,7 +98,7 @@ func (c *cluster) explain(ctx context.Context, t target, err error) *gpu.Advice 
 	case code == http.StatusNotFound || strings.Contains(text, "container not found") || strings.Contains(text, "is not running") ||
 		strings.Contains(text, "pod does not exist") || strings.Contains(text, fmt.Sprintf("pods %q not found", t.pod)):
 		return &gpu.Advice{
-			What: "the pod " + t.pod + " is restarting or gone",
+			What: "pod " + t.pod + " is restarting or gone",
 			Try:  "wait until it runs again; to see what holds it up: kubectl -n " + t.namespace + " describe pod " + t.pod,
 			Err:  errors.Join(gpu.ErrNoDriver, err),
 		}

@@ -131,7 +131,7 @@ func (c *Capture) file(name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", name)
+		return nil, fmt.Errorf("%s is not a file", name)
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *Capture) readReadings() error {
 		case err == nil && s.Time.IsZero():
 			err = errors.New("it has no time")
 		case err == nil && len(c.times) > 0 && !s.Time.After(c.times[len(c.times)-1]):
-			err = errors.New("it is not later than the line before")
+			err = errors.New("it is not later than the previous line")
 		}
 		if err != nil {
 			c.Unread = append(c.Unread, fmt.Sprintf("line %d: %v", number, err))

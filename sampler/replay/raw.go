@@ -60,7 +60,7 @@ func openRaw(c *recording.Capture, cfg Config) (_ *raw, err error) {
 		return r, err
 	}
 	if runtime.GOOS != "linux" {
-		return r, errors.New("files of Linux's /sys can be read on Linux alone")
+		return r, errors.New("files of Linux's /sys can only be read on Linux")
 	}
 	if r.dir, err = os.MkdirTemp("", "gpuwhy-replay-"); err != nil {
 		return r, err
