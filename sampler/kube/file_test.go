@@ -46,7 +46,7 @@ clusters:
 		"clusters:\n- id: a\n  id: b":   "line 3: ",
 		"clusters:\n- url: https://a":   "line 2: id: a cluster needs one",
 		"clusters:\n- id: a":            "line 2: id: a cluster needs one of kubeconfig, url and in_cluster",
-		"clusters:\n- id: a/b\n  in_cluster: true":                                              "line 2: id: must have letters",
+		"clusters:\n- id: a/b\n  in_cluster: true":                                              "line 2: id: must have only letters",
 		"clusters:\n- id: local\n  url: https://a":                                              "line 2: id: ",
 		"clusters:\n- id: a\n  url: ftp://a":                                                    "line 3: url: must look like",
 		"clusters:\n- id: a\n  url: https://u:p@a":                                              "line 3: url: must look like",
