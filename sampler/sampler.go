@@ -1,8 +1,8 @@
 // Package sampler decides when the GPUs of one node are read, and makes one
-// [gpu.Snapshot] of what all sources and the host report. Only sources know a
-// driver, and they don't import this package. The sampler keeps devices on the
-// list that it has seen before, gives each device an index that stays, and retries
-// sources that failed.
+// [gpu.Snapshot] from everything that the sources and the host report. Only sources know a
+// driver, and they don't import this package. The sampler keeps every device that it
+// has seen on the list, gives each device a stable index, and retries
+// failed sources.
 package sampler
 
 import (

@@ -1,11 +1,11 @@
-// Package forecast says what comes next, of what matters, and how often it was wrong. It is mathematics on
+// Package forecast predicts what comes next, and measures how often it was wrong. It is mathematics on
 // series: it has no clock, no store and no goroutines, and the same series always gives the same forecast.
-// docs/forecast.md has the methods, their errors, and when each fails.
+// docs/forecast.md describes the methods, their errors, and when each fails.
 //
-// A forecast is made again at earlier times of its own series, each time from what was known then (a
-// rolling-origin backtest). From how wrong it was there come its interval and its error, beside those of two
-// naive forecasts: that all stays as now, and that it is as at this hour yesterday. It is shown only where it is
-// better than both.
+// Each forecast is repeated at earlier times of its own series, using only the data known then (a
+// rolling-origin backtest). Those errors give its interval, and its error beside two
+// naive forecasts: no change, and the same as at this hour yesterday. A forecast is shown only if it
+// beats both.
 package forecast
 
 import "time"

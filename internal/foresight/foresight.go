@@ -1,7 +1,7 @@
-// Package foresight makes forecasts of devices, about once a minute, from what the store has of them and from the newest Moment. It
-// is beside the live path: whoever makes a Moment takes what was forecast last, and never waits.
+// Package foresight forecasts devices about once a minute, from the store and the newest Moment. It runs beside the live
+// path: a new Moment takes the latest forecast and never waits for one.
 //
-// Package forecast has the mathematics. This package knows which series they need, and in which words they are told.
+// Package forecast has the mathematics. This package knows which series it needs, and puts forecasts into words.
 package foresight
 
 import (

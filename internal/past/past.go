@@ -1,5 +1,5 @@
-// Package past answers questions about the past of nodes: readings over time, who used a device, what the machine
-// was like at a time, and why. It reads a [store.Store], keeps nothing itself, and changes nothing.
+// Package past answers questions about the past of nodes: readings over time, who used a device, the state of a machine
+// at a given time, and why. It reads a [store.Store], stores nothing itself, and changes nothing.
 package past
 
 import (

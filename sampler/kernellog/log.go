@@ -1,7 +1,7 @@
-// Package kernellog reads from the kernel's log what drivers report of GPUs: the XIDs of
-// NVIDIA's driver and what it writes without one, and hangs, resets and errors of amdgpu, i915 and xe. It knows what the
-// drivers write, and which events a source has told of already. When it is read, and which
-// devices there are, is left to package sampler.
+// Package kernellog reads GPU errors from the kernel log: XIDs of NVIDIA's driver and
+// its messages without one, and hangs, resets and errors of amdgpu, i915 and xe. It knows the lines that the
+// drivers write, and which events a source has already reported. Package sampler decides when to read the log,
+// and knows the devices.
 //
 // docs/errors.md lists the lines.
 package kernellog

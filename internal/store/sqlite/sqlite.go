@@ -1,8 +1,8 @@
-// Package sqlite keeps the past in a file, with SQLite.
+// Package sqlite stores the past in an SQLite file.
 //
-// A database is used by one program at a time, and by one connection that writes and a few that read. What was written
-// is in the write-ahead log when Write returns: a program that is killed loses nothing of it, and a machine that loses
-// its power at most what the system had not yet put on the disk. A file that is damaged is set aside under another name.
+// One program uses a database at a time, with one connection that writes and a few that read. When Write returns, its data
+// is in the write-ahead log: a killed program loses none of it, and a machine that loses
+// power loses at most what the system had not yet flushed to disk. A damaged file is set aside under another name.
 package sqlite
 
 import (
