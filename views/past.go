@@ -425,7 +425,7 @@ func (p *PastPage) nameOf(k store.Key) string {
 
 // capital begins a text as a sentence does.
 func capital(text string) string {
-	if text == "" || text[0] < 'a' || text[0] > 'z' {
+	if text == "" || text[0] < 'a' || text[0] > 'z' || strings.HasPrefix(text, "gpuwhy") {
 		return text
 	}
 	return strings.ToUpper(text[:1]) + text[1:]

@@ -95,9 +95,9 @@ func TestASentenceOfEachKind(t *testing.T) {
 		explain.Asleep:     {at0(snapshot(deviceIn(gpu.StateAsleep, 0))), "GPU 0 (RTX 4090) is asleep: the system has powered it down.", ""},
 		explain.NoReadings: {at0(snapshot(alone)), "GPU 0 (RTX 4090) has no readings now: it is left alone to fall asleep.", "Open the page to wake it."},
 		explain.NeedsAction: {at0(snapshot(made(stands(gpu.FaultNeedsReset)))), "GPU 0 (RTX 4090) needs a reset, according to its driver (34 °C, 17 W of 450 W, fan off).",
-			"End what uses the GPU and reset it (nvidia-smi --gpu-reset, as root), or restart the machine."},
+			"End everything that uses the GPU and reset it (nvidia-smi --gpu-reset, as root), or restart the machine."},
 		explain.FanUnreadable: {at0(snapshot(made(stands(gpu.FaultFanUnreadable)))), "The fan of GPU 0 (RTX 4090) can't be read: the driver reports an error.",
-			"Look whether the fan turns, and watch the temperature. Restart the machine; if the fan still can't be read then, have the card tested."},
+			"Check whether the fan is turning, and watch the temperature. Restart the machine; if the fan still can't be read, have the card tested."},
 		explain.StuckCounter: {played(during(30*time.Second, made(func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](100) }))),
 			"GPU 0 (RTX 4090) reports 100 % utilization, but its counter looks stuck: nothing is running on it (34 °C, 17 W of 450 W, fan off).",
 			"The fan needs no action. The counter recovers when you reset the GPU or restart the machine; until then, rely on power and temperature."},
@@ -141,7 +141,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 		explain.ChassisFans: {at0(snapshot(made(passive))), "GPU 0 (RTX 4090) has no fan of its own: you hear the chassis fans.",
 			"The chassis fans follow its hottest part: the machine's management controller shows which sensors they follow."},
 		explain.DriverError: {at0(snapshot(made(xid31))), "GPU 0 (RTX 4090) had a driver error: XID 31 (a program used a wrong memory address).",
-			"Look at what the program did: its log, its last change, and whether it runs on another GPU."},
+			"Check what the program did: its log, its last change, and whether it runs on another GPU."},
 		explain.Doubtful: {at0(snapshot(made(func(d *gpu.Device) {
 			d.Power.Draw, d.Thermal.GPU = gpu.DoubtfulOf[gpu.Watts](2000), gpu.Of[gpu.Celsius](511)
 		}))),
@@ -170,7 +170,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 		explain.MachineAtRest: {ofHosts(machine(3, 41, 800)), "The machine is doing little work, with its CPU at 3 % (41 °C, 110 W, the CPU fan at 800 RPM).", ""},
 		explain.NoDevice:      {at0(&gpu.Snapshot{Failures: []gpu.Failure{noLibrary}}), "No GPU can be read: NVIDIA's library was not found.", "Install the driver."},
 		explain.SourceFailed:  {at0(beside), "amdgpu can't be read: /sys can't be read.", "Run it as root."},
-		explain.Note:          {at0(noted), "The processes' names can't be seen from this container.", "Start it with --pid=host."},
+		explain.Note:          {at0(noted), "gpuwhy can't see the names of processes from this container.", "Start it with --pid=host."},
 		explain.Starting:      {at0(nil), "The first reading is still under way.", ""},
 	} {
 		t.Run(string(kind), func(t *testing.T) {

@@ -160,9 +160,10 @@ func inside(text string) string {
 	return text
 }
 
+// capital begins a text from outside as a sentence does. The name gpuwhy has no capital letter.
 func capital(s string) string {
 	s = textOf(s)
-	if s == "" {
+	if s == "" || strings.HasPrefix(s, "gpuwhy") {
 		return s
 	}
 	first, size := utf8.DecodeRuneInString(s)
