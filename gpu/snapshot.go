@@ -19,7 +19,7 @@ const (
 	SourceMixed      = "mixed"    // devices of one snapshot come from several
 )
 
-// Kind is whether readings are of a machine as it is now. What is not says so on every page,
+// Kind says whether readings are live. Simulated and recorded readings say so on every page,
 // and in every document and message.
 type Kind string
 
@@ -41,27 +41,27 @@ func KindOf(source string) Kind {
 	return Live
 }
 
-// Status is what a monitor can say about its machine as a whole.
+// Status sums up the state of a monitor's machine.
 type Status string
 
 // The statuses of a machine.
 const (
 	StatusStarting Status = "starting" // no reading yet, nor the verdict that none can be had
 	StatusOK       Status = "ok"       // every device answers, or sleeps
-	// A device does not answer, is lost, or must be reset or the like as its driver says; or a source failed beside another.
+	// A device is not answering, is lost, or needs a reset or similar according to its driver; or one of several sources failed.
 	StatusDegraded Status = "degraded"
 	StatusNoGPU    Status = "no_gpu" // no device could be found; Failures says what was tried
-	StatusSilent   Status = "silent" // of a node of a fleet: nothing comes of it any more. No snapshot is it by itself
+	StatusSilent   Status = "silent" // a node of a fleet that has stopped reporting; no snapshot has this status by itself
 )
 
-// A Snapshot is everything that was read at one moment.
+// A Snapshot is everything read at one moment.
 type Snapshot struct {
 	// Seq grows with every reading. Gaps are normal: one on demand takes a number too.
 	Seq  uint64
 	Time time.Time // when the reading began, UTC
-	// Breaks is how often the node's readings did not follow each other so far: the
-	// machine slept, or its clock was set. What lasts begins anew at a break, unless
-	// it moves with the clock. ClockSet is by how much the clock was set forward in all; less than 0: back.
+	// Breaks counts the interruptions of the node's readings so far: the
+	// machine slept, or its clock was set. Durations start over at a break, unless
+	// they move with the clock. ClockSet is how far the clock was set forward in total; negative if back.
 	Breaks   int
 	ClockSet time.Duration
 	Node     string // the name of the machine
@@ -75,7 +75,7 @@ type Snapshot struct {
 	Notes    []Advice  // what this monitor can't see, and what would change that
 }
 
-// Status sums the snapshot up; a nil one says that nothing was read yet.
+// Status sums up the snapshot; a nil snapshot means that nothing was read yet.
 func (s *Snapshot) Status() Status {
 	broken := func(d Device) bool {
 		return d.State == StateNotAnswering || d.State == StateLost || errors.Is(&d.Reason, ErrNeedsAction)
@@ -92,7 +92,7 @@ func (s *Snapshot) Status() Status {
 	}
 }
 
-// Kind is that of the snapshot's devices: not Live where one of them is not.
+// Kind is the kind of the snapshot's devices: not Live if one of them is not.
 func (s *Snapshot) Kind() Kind {
 	kind := KindOf(s.Source)
 	for i := range s.Devices {
@@ -106,7 +106,7 @@ func (s *Snapshot) Kind() Kind {
 // Device finds a device by UUID.
 func (s *Snapshot) Device(uuid string) (*Device, bool) { return Nodes{s}.Device("", uuid) }
 
-// A Driver is what answers for the devices of one source.
+// A Driver is the driver behind the devices of one source.
 type Driver struct {
 	Source  string
 	Version Reading[string] // of the kernel driver, such as "550.54.15"
@@ -130,7 +130,7 @@ type Attempt struct {
 }
 
 // Totals are sums and averages over devices, without doubtful readings. Devices
-// that don't answer count in Devices alone.
+// that don't answer count only in Devices.
 type Totals struct {
 	Devices, Answering      int
 	Busy                    int // of those that answer: GPU utilization of BusyFrom or more
@@ -158,7 +158,7 @@ const (
 	RestsFrom = 5
 )
 
-// TotalsOf adds devices up. A sum over devices of which none reports is absent.
+// TotalsOf adds up devices. A sum is absent if no device reports the reading.
 func TotalsOf(devices iter.Seq[*Device]) Totals {
 	var t Totals
 	var util, mem mean[Percent]

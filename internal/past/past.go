@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// A Past answers questions from a store.
+// A Past answers questions about the past from a store.
 type Past struct {
 	Store store.Store
 	// Keeps is how long each tier is kept: what is older is asked of a coarser one.
@@ -29,7 +29,7 @@ type Past struct {
 	settling                    settling // of what answers one question with many queries; else nil
 }
 
-// Rows yields readings as they are kept, in no order but for those of one device and tier. See [store.Query].
+// Rows yields readings as stored. Only rows of one device and tier are ordered. See [store.Query].
 func (p *Past) Rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, error] {
 	return p.rows(ctx, q)
 }

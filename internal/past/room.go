@@ -9,7 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// ErrBusy says that others ask so much that there is no room for one more. It comes with what to do.
+// ErrBusy says that too many queries are running to accept another. It comes with advice.
 var ErrBusy = store.ErrBusy
 
 // much is how many values a history has that few may ask for at once.
@@ -18,7 +18,7 @@ const much = 100_000
 // patience is how long a question waits for room.
 const patience = 2 * time.Second
 
-// A room has places for questions that take much memory or time. The zero value has two.
+// A room has places for queries that take much memory or time. The zero value has two.
 type room struct {
 	once   sync.Once
 	places chan struct{}

@@ -13,19 +13,19 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// A Chapter is one thing that went on with a device for a while.
+// A Chapter is one thing that happened with a device for a while.
 type Chapter struct {
 	store.Key
 	From, To time.Time
 	Kind     string // of the cause, as [explain.Kind]
-	Who      string // whose work it was, or who held the device awake: "train.py of mchen"; empty where nobody can tell
-	Others   int    // who worked beside them
-	// Utilization is the mean of the rows within it; absent where there are none.
+	Who      string // the process that worked, or held the device awake: "train.py of mchen"; empty if unknown
+	Others   int    // number of others that worked too
+	// Utilization is the mean of its rows; absent if there are none.
 	Utilization gpu.Reading[gpu.Percent]
 	Cooled      time.Duration // how long the device cooled after that work
 }
 
-// A Story is why devices were as they were over a span.
+// A Story explains the state of devices over a span.
 type Story struct {
 	From, To time.Time
 	Sentence string    // the main chapters, in their order
@@ -395,13 +395,13 @@ func (p *Past) means(ctx context.Context, of store.Key, tier store.Tier, chapter
 	return nil
 }
 
-// Tell is the sentence of a chapter of the story. A year has tens of thousands, of which few are read.
+// Tell returns the sentence of a chapter. A year has tens of thousands of chapters, but few are read.
 func (s *Story) Tell(c *Chapter) string {
 	text := s.when(c.From, c.To, what(c.Kind, c.Who, c.Others, s.Names(c.Key), c.Utilization)) + cooling("it", c.Cooled, c.Cooled)
 	return begun(text, c.Kind, c.Who, s.goesOn(c.From, c.To)) + "."
 }
 
-// begun begins a text as a sentence does. The name of a program stays as it is; where what went on stands first, work begins with one.
+// begun begins a text as a sentence does. The name of a program stays unchanged; work begins with one if whatFirst is set.
 func begun(text, kind, who string, whatFirst bool) string {
 	if named := whatFirst && kind == string(explain.Work) && who != ""; named || text[0] < 'a' || text[0] > 'z' {
 		return text
@@ -513,7 +513,7 @@ func (s *Story) sum() string {
 	return begun(text, first.Kind, first.who, first.Times > 1 || s.goesOn(first.From, first.To)) + "."
 }
 
-// Names says how people call devices: by index, and by node where there are several.
+// Names returns how people call devices: by index, plus the node if there are several.
 func Names(devices map[store.Key]store.Device) func(store.Key) string {
 	nodes := map[string]bool{}
 	for k := range devices {
