@@ -80,7 +80,7 @@ type Culprit struct {
 	Name string // at most 15 bytes, as in /proc/PID/comm; empty: the kernel names none
 }
 
-// A Severity says how much an event of a driver matters.
+// A Severity says how serious an event of a driver is.
 type Severity string
 
 // The severities. Their names are promises to clients.

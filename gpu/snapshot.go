@@ -41,7 +41,7 @@ func KindOf(source string) Kind {
 	return Live
 }
 
-// Status is what a monitor can say about its machine as a whole.
+// Status sums up the state of a monitor's machine.
 type Status string
 
 // The statuses of a machine.

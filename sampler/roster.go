@@ -109,7 +109,7 @@ func (r *roster) find(d *gpu.Device) *entry {
 func (e *entry) miss(sources []*source, now time.Time) {
 	state, since, reason := gpu.StateLost, now, gpu.Advice{
 		What: "the driver no longer lists this device",
-		Try:  "look for it in the kernel log (dmesg) and in lspci; a restart of the machine may bring it back",
+		Try:  "look for it in the kernel log (dmesg) and in lspci; restarting the machine may bring it back",
 	}
 	if e.device.State == state {
 		reason = e.device.Reason // what was said when it was lost

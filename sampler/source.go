@@ -53,14 +53,14 @@ func (s *source) read(ctx context.Context, now time.Time, patience time.Duration
 	if errors.Is(err, errSlow) {
 		err = &gpu.Advice{
 			What: "the " + s.Name() + " driver is not answering",
-			Try:  "look for hung driver calls in the kernel log (dmesg); a restart of the machine may be needed",
+			Try:  "look for hung driver calls in the kernel log (dmesg); you may have to restart the machine",
 			Err:  gpu.ErrNotAnswering,
 		}
 	}
 	if _, said := errors.AsType[*gpu.Advice](err); !said && errors.Is(err, context.DeadlineExceeded) {
 		err = &gpu.Advice{
-			What: "the " + s.Name() + " source could not be read in time",
-			Try:  "look for what keeps the machine's processors busy; gpuwhy goes on by itself",
+			What: "the " + s.Name() + " source did not answer in time",
+			Try:  "check what keeps the machine's processors busy; gpuwhy continues by itself",
 			Err:  gpu.ErrSlow,
 		}
 	}
@@ -72,7 +72,7 @@ func (s *source) read(ctx context.Context, now time.Time, patience time.Duration
 	case err == nil && len(s.last.Devices) == 0:
 		s.fail(now, &gpu.Advice{
 			What: "the " + s.Name() + " driver lists no GPU",
-			Try:  "check that the card is seated and powered, and visible in this container if gpuwhy runs in one",
+			Try:  "check that the card is seated and powered and, in a container, that it is visible there",
 			Err:  gpu.ErrNoDevices,
 		})
 	case err == nil:

@@ -101,12 +101,12 @@ func TestAnswerOnPages(t *testing.T) {
 // A name is not broken at its hyphens, and not a letter of a text gets lost.
 func TestWholeWords(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                "",
-		"none is loud.":                   "none is loud.",
-		"hall:dgx-1: a runs":              "[hall:dgx-1:] a runs",
-		"1 of 3 nodes is loud, gpu-a-17.": "1 of 3 nodes is loud, [gpu-a-17.]",
-		"a-b c-d e":                       "[a-b] [c-d] e",
-		"- -":                             "[-] [-]",
+		"":                                   "",
+		"none is loud.":                      "none is loud.",
+		"hall:dgx-1: a runs":                 "[hall:dgx-1:] a runs",
+		"1 of 3 machines is loud, gpu-a-17.": "1 of 3 machines is loud, [gpu-a-17.]",
+		"a-b c-d e":                          "[a-b] [c-d] e",
+		"- -":                                "[-] [-]",
 	} {
 		var got, plain strings.Builder
 		for _, w := range wordsOf(text) {

@@ -103,8 +103,8 @@ func TestFactsAreExplained(t *testing.T) {
 		}
 	}
 	for path, words := range map[string]string{
-		"utilization.gpu_percent": "100 % can be one small kernel", "fan_speed_percent": "not what it turns",
-		"memory.used_mb": "used or not", "power.power_draw_watts": "heat",
+		"utilization.gpu_percent": "100 % can be one small kernel", "fan_speed_percent": "not the speed it turns at",
+		"memory.used_mb": "whether they use it or not", "power.power_draw_watts": "heat",
 	} {
 		if f := factOf(t, device(func(*gpu.Device) {}), path); !strings.Contains(f.Means, words) || f.From == "" {
 			t.Errorf("%s: %q from %q", path, f.Means, f.From)

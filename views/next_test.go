@@ -44,7 +44,7 @@ func TestTheForecastOfAGPUIsOnItsPage(t *testing.T) {
 		t.Error("before the first forecast the page has a place for it")
 	}
 	g := contract.GPUForecast{Forecasts: []contract.Forecast{
-		{Kind: "memory_full", Shown: true, Text: "Full in about 26 min (18 min to 41 min).", ErrorUnit: "MiB", Trials: 14, Error: gpu.Of(512.0)}, {Kind: "quiet", Reason: "it does not cool down now"},
+		{Kind: "memory_full", Shown: true, Text: "Full in about 26 min (18 min to 41 min).", ErrorUnit: "MiB", Trials: 14, Error: gpu.Of(512.0)}, {Kind: "quiet", Reason: "it is not cooling down now"},
 	}}
 	other := g
 	g.Node, g.GPUUUID = d.Node, d.UUID
@@ -52,7 +52,7 @@ func TestTheForecastOfAGPUIsOnItsPage(t *testing.T) {
 	in.Forecasts = []contract.GPUForecast{other, g}
 	html := strings.ReplaceAll(render(t, NewDevicePage(in, d)), nbsp, " ")
 	for _, want := range []string{
-		"Full in about 26 min (18 min to 41 min).", "Off by 512 MiB in the mean of 14 trials", "when it is quiet (it does not cool down now)", "80 of 100 cases",
+		"Full in about 26 min (18 min to 41 min).", "Off by 512 MiB in the mean of 14 trials", "when it is quiet (it is not cooling down now)", "80 of 100 cases",
 	} {
 		if strings.Count(html, want) != 1 {
 			t.Errorf("%q is there %d times", want, strings.Count(html, want))
@@ -71,7 +71,7 @@ func TestPastNext(t *testing.T) {
 	g := contract.GPUForecast{Hours: hours, Forecasts: []contract.Forecast{
 		{Kind: "memory_full", Shown: true, Text: "Full soon.", ErrorUnit: "MiB", Trials: 14, Error: gpu.Of(512.0), AsNow: contract.Naive{Error: gpu.Of(2048.0)}},
 		{Kind: "energy", Shown: true, Text: "Much.", ErrorUnit: "kWh", Trials: 1, Error: gpu.Of(2.0), AsNow: contract.Naive{Error: gpu.Of(20.5)}, Yesterday: contract.Naive{Error: gpu.Of(6.0)}},
-		{Kind: "quiet", Reason: "it does not cool down now"}, {Kind: "cost", Reason: "no price of electricity is set"},
+		{Kind: "quiet", Reason: "it is not cooling down now"}, {Kind: "cost", Reason: "no price of electricity is set"},
 	}}
 	n, ok := newOutlook("GPU 0", &g)
 	if !ok || len(n.Told) != 2 {
@@ -84,7 +84,7 @@ func TestPastNext(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if want := "Can’t be told yet: when it is quiet (it does not cool down now), what the month costs (no price of electricity is set)."; n.Not != want {
+	if want := "Can’t be told yet: when it is quiet (it is not cooling down now), what the month costs (no price of electricity is set)."; n.Not != want {
 		t.Errorf("%q, want %q", n.Not, want)
 	}
 	if n.Week != "M5 6h.92v.86h-.92zM0 0h.92v.86h-.92z" || n.Says != "Usually free in 2 of the 168 hours of a week" {
@@ -113,14 +113,14 @@ func TestPastNextOfGPUsAlike(t *testing.T) {
 		}
 		return out
 	}
-	one := titles(1, of("a", 0, "too little past", false), of("a", 1, "", true), of("a", 2, "too little past", false), of("a", 3, "no growth", false))
+	one := titles(1, of("a", 0, "not enough past data", false), of("a", 1, "", true), of("a", 2, "not enough past data", false), of("a", 3, "no growth", false))
 	if want := []string{"GPUs 0 and 2", "GPU 1", "GPU 3"}; !slices.Equal(one, want) {
 		t.Errorf("%q, want %q", one, want)
 	}
 	var fleet []contract.GPUForecast
 	for node := range 3 {
 		for id := range 8 {
-			fleet = append(fleet, of(fmt.Sprintf("node-%03d", node), id, "too little past", false))
+			fleet = append(fleet, of(fmt.Sprintf("node-%03d", node), id, "not enough past data", false))
 		}
 	}
 	fleet[9].Forecasts[0].Shown = true

@@ -425,7 +425,7 @@ func (p *PastPage) nameOf(k store.Key) string {
 
 // capital begins a text as a sentence does.
 func capital(text string) string {
-	if text == "" || text[0] < 'a' || text[0] > 'z' {
+	if text == "" || text[0] < 'a' || text[0] > 'z' || strings.HasPrefix(text, "gpuwhy") {
 		return text
 	}
 	return strings.ToUpper(text[:1]) + text[1:]
@@ -488,11 +488,7 @@ func (p *PastPage) happened() ([]PastThing, string) {
 		if t.Kind == string(explain.Lost) {
 			severity = "critical"
 		}
-		what := t.What
-		if severity != "" {
-			what = capital(what)
-		}
-		thing(t.From, store.Key{}, severity, what+p.until(t, layout)+".")
+		thing(t.From, store.Key{}, severity, t.Statement()+p.until(t, layout)+".")
 	}
 	for _, e := range p.told() {
 		text := history.Earlier(e.Text) // as earlier versions kept it

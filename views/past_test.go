@@ -38,7 +38,7 @@ var lanesRead = func() []store.Value {
 func examplePast() PastInput {
 	in := PastInput{
 		Input: Input{Now: noon, BasePath: "/", Asset: asset}, Asked: url.Values{"from": {"24h"}, "tz": {"UTC"}},
-		From: noon.Add(-24 * time.Hour), To: noon, Price: 0.5, Story: &history.Story{Sentence: "The whole time <i>train</i> ran GPU 0."},
+		From: noon.Add(-24 * time.Hour), To: noon, Price: 0.5, Story: &history.Story{Sentence: "The whole time, <i>train</i> ran on GPU 0."},
 		Sessions: map[store.Key]PastSessions{},
 	}
 	in.Grid = history.Grid{From: in.From, To: in.To, Step: time.Hour}
@@ -54,7 +54,7 @@ func examplePast() PastInput {
 	other := s
 	other.Program, other.From, other.To = "short.py", noon.Add(-time.Hour), noon.Add(-time.Hour)
 	in.Sessions[k] = PastSessions{Longest: []store.Session{other, s}, Count: 5}
-	in.Story.Tales = []history.Tale{{Keys: []store.Key{k}, From: in.From, To: s.To, Kind: "work", Times: 1, What: "<i>train</i> ran GPU 0"}}
+	in.Story.Tales = []history.Tale{{Keys: []store.Key{k}, From: in.From, To: s.To, Kind: "work", Times: 1, What: "<i>train</i> ran on GPU 0"}}
 	in.Story.Causes = make([]store.Cause, 1)
 	in.Events = []store.Event{{ID: "e", Key: k, Kind: "xid", Severity: "critical", Time: noon.Add(-2 * time.Hour), Text: "XID <31>"}}
 	in.Usage = []history.Usage{{Name: "<u>ann", Sessions: 5, Held: 20 * time.Hour, Busy: 5 * time.Hour, Joules: gpu.Of(7.2e6)}, {}}
@@ -193,14 +193,14 @@ func TestWhatHappenedIsToldOnce(t *testing.T) {
 	}
 	in.Story.Tales = []history.Tale{
 		{Kind: "lost", Keys: []store.Key{k}, From: hour(5), To: hour(6), Times: 1, What: "GPU 0 was lost"},
-		{Kind: "work", Keys: []store.Key{k}, From: in.From, To: in.To, Times: 3, Lasted: 2 * time.Hour, What: "a.py ran GPU 0"},
+		{Kind: "work", Keys: []store.Key{k}, From: in.From, To: in.To, Times: 3, Lasted: 2 * time.Hour, What: "a.py ran on GPU 0"},
 	}
 	var got []string
 	for _, h := range NewPastPage(in).Happened {
 		got = append(got, strings.ReplaceAll(h.Severity+"|"+h.Text+"|"+h.Of, "\u00a0", " "))
 	}
 	want := []string{
-		"|a.py ran GPU 0, 3 times, 2 h 0 min in all.|", "|GPU 0 (RTX) is slowed down by power. It was so twice, last at " + hour(3).Format("15:04") + ".|",
+		"|a.py ran on GPU 0, 3 times, 2 h 0 min in all.|", "|GPU 0 (RTX) is slowed down by power. It was so twice, last at " + hour(3).Format("15:04") + ".|",
 		"critical|GPU 0 was lost for 1 h 0 min.|", "|Another GPU is lost.|GPU 0",
 		"|GPU 0 is at 88 °C. It was so twice, last at " + hour(10).Format("15:04") + ".|",
 	}

@@ -24,7 +24,7 @@ var looks = flag.String("looks", "", "folder for pictures of every state; empty 
 // document d is in that state.
 var arrived = map[string]string{
 	"heat":      says("live", "train_sdxl.py (jokafor) heats GPU 6 until it slows down.") + ` && d.querySelectorAll(".card").length === 8`,
-	"video":     says("live", "ffmpeg (alex) is encoding video, so the fan runs.") + ` && d.querySelector(".figs dd b").textContent !== ""`,
+	"video":     says("live", "ffmpeg (alex) is encoding video, so the fan is running.") + ` && d.querySelector(".figs dd b").textContent !== ""`,
 	"busy":      says("live", "train.py (alice) is heating the GPU.") + ` && d.querySelectorAll("#picture .band").length > 0`,
 	"quiet":     says("live", "Your fan is off."),
 	"cooling":   says("live", "Cooling down after blender (alex)"),
@@ -32,12 +32,12 @@ var arrived = map[string]string{
 	"hangs":     says("live", "GPU 7 does not answer.") + broken,
 	"only-lost": says("live", "The GPU is lost.") + broken + ` && !/no process has/i.test(d.getElementById("processes").textContent)`,
 	"awake":     says("live", "The GPU is awake, and nothing explains it."),
-	"by-hand":   says("live", "Someone has set your fan by hand."),
+	"by-hand":   says("live", "Someone set your fan by hand."),
 	"power-cap": says("live", "train.py (alice)") + ` && d.querySelector(".chips").textContent.includes("at its power limit")`,
-	"weak-fan":  says("live", "Fan 1 of the GPU turns slower than it should."),
+	"weak-fan":  says("live", "Fan 1 of the GPU turns more slowly than it should."),
 	"warm-room": says("live", "train.py (user0)") + ` && d.getElementById("causes").textContent.includes("the air that reaches them is warmer")`,
 	"no-driver": says("none", "No GPU can be read here.") + ` && d.querySelectorAll("#failure-list > li").length === 2`,
-	"no-card":   says("none", "cc1plus (ann) keeps the CPU busy, so the fans run.") + ` && d.querySelectorAll("#busiest > [data-key]").length === 3`,
+	"no-card":   says("none", "cc1plus (ann) keeps the CPU busy, so the fans are running.") + ` && d.querySelectorAll("#busiest > [data-key]").length === 3`,
 	"at-rest":   says("none", "The machine rests") + ` && d.getElementById("busiest") === null`,
 	"no-fan":    says("none", "No fan can be read here."),
 	"evidence":  says("live", "train_sdxl.py (jokafor)") + ` && d.getElementById("evidence").open && d.querySelector("#causes dd").checkVisibility()`,
@@ -65,8 +65,8 @@ var arrived = map[string]string{
 	"fleet":         follows("live") + ` && d.querySelectorAll(".nodes > li").length === 12 && d.querySelectorAll(".tile").length === 96`,
 	"fleet-memory":  follows("live") + ` && d.querySelector("[name=color]").value === "memory"`,
 	"fleet-node":    cards(`length === 8`) + ` && d.querySelector(".host").textContent.includes("node-002")`,
-	"fleet-well":    says("live", "27 of 40 nodes are at work, and none is loud.") + ` && d.querySelector("#standouts tbody") === null && d.querySelectorAll("#users tbody tr").length > 1`,
-	"fleet-partly": says("live", "1 of 40 nodes is silent, render:gpu-0002.example.org") + ` && d.querySelectorAll("#standouts tbody tr").length === 3 && d.querySelector("#standouts [data-silent] .since").innerText.includes("min")
+	"fleet-well":    says("live", "27 of 40 machines are busy, and none is loud.") + ` && d.querySelector("#standouts tbody") === null && d.querySelectorAll("#users tbody tr").length > 1`,
+	"fleet-partly": says("live", "1 of 40 machines is silent, render:gpu-0002.example.org") + ` && d.querySelectorAll("#standouts tbody tr").length === 3 && d.querySelector("#standouts [data-silent] .since").innerText.includes("min")
 		&& d.querySelectorAll(".node-groups li").length === 6 && d.querySelector(".node[data-silent] .tile") !== null && d.querySelectorAll(".wall-part").length === 6`,
 	"fleet-silent":     follows("silent") + ` && d.getElementById("silent-node").checkVisibility() && d.querySelector(".headline").innerText.includes("was") && d.querySelector(".back a") !== null`,
 	"fleet-note":       follows("live") + ` && d.querySelector(".node-notes").innerText.includes("clock") && d.getElementById("silent-node").hidden`,

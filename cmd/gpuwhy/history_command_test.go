@@ -163,7 +163,7 @@ func TestWrongQuestionsToTheDatabase(t *testing.T) {
 	}
 	for name, tt := range map[string]struct{ arg, says string }{
 		"nothing kept": {"--state-dir=none", "no past is kept with these settings: name the folder with --state-dir"},
-		"no file":      {"--state-dir=" + t.TempDir(), "nothing of the past is kept there: start gpuwhy"},
+		"no file":      {"--state-dir=" + t.TempDir(), "no history is kept there: start gpuwhy"},
 		"no database":  {"--state-dir=" + text, "is damaged: "},
 		"no server":    {"--history=postgres://me@127.0.0.1:1/past", "PostgreSQL server at 127.0.0.1:1 does not answer"},
 	} {

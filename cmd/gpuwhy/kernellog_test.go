@@ -128,7 +128,7 @@ func TestNoKernelLog(t *testing.T) {
 	if x, q := u.GPUs[0].Health.XIDs, u.GPUs[0].Quality["health.xids"]; x != nil || q != "not_supported" {
 		t.Errorf("XIDs %v, %q", x, q)
 	}
-	if !strings.Contains(strings.Join(u.Notes, "\n"), "there is no "+missing+" here, so that errors of GPU drivers are not seen") {
+	if !strings.Contains(strings.Join(u.Notes, "\n"), "there is no "+missing+" here, so gpuwhy does not see errors of GPU drivers") {
 		t.Errorf("notes: %q", u.Notes)
 	}
 }

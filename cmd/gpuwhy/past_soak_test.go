@@ -51,7 +51,7 @@ func TestSoakAPastThatCantBeWritten(t *testing.T) {
 	if !slices.ContainsFunc(kept, func(r contract.PastReading) bool { return sameReading(t, r.Time, newest.Timestamp) }) {
 		t.Errorf("the newest reading that waited is lost: that of %s at %s", newest.Node, newest.Timestamp)
 	}
-	if !strings.Contains(p.log.String(), "history is written again") {
+	if !strings.Contains(p.log.String(), "history can be written again") {
 		t.Error("the log does not say that it is written again")
 	}
 	if err := p.stop(syscall.SIGTERM); err != nil {

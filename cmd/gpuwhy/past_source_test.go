@@ -168,11 +168,11 @@ func TestNoPastToRead(t *testing.T) {
 	t.Cleanup(other.Close)
 	for name, tt := range map[string]struct{ arg, says string }{
 		"nothing kept": {"--state-dir=none", "no past is kept with these settings: name the folder with --state-dir"},
-		"no file":      {"--state-dir=" + t.TempDir(), "nothing of the past is kept there: start gpuwhy"},
-		"no folder":    {"--state-dir=/proc/nowhere", "nothing of the past is kept there"},
-		"empty":        {"--state-dir=" + dir(""), "nothing of the past is kept there"},
+		"no file":      {"--state-dir=" + t.TempDir(), "no history is kept there: start gpuwhy"},
+		"no folder":    {"--state-dir=/proc/nowhere", "no history is kept there"},
+		"empty":        {"--state-dir=" + dir(""), "no history is kept there"},
 		"no database":  {"--state-dir=" + text, "is damaged: let gpuwhy run: it sets the file aside"},
-		"a folder":     {"--state-dir=" + folder, "is no regular file"},
+		"a folder":     {"--state-dir=" + folder, "is not a regular file"},
 		"no server":    {"--history=postgres://me@127.0.0.1:1/past", "PostgreSQL server at 127.0.0.1:1 does not answer"},
 		"nobody there": {"--url=http://127.0.0.1:1", "no gpuwhy answers at http://127.0.0.1:1: start it"},
 		"no URL":       {"--url=gpu box", "is no URL"},

@@ -129,17 +129,17 @@ func TestTheAnswerFollowsTheCard(t *testing.T) {
 	}
 
 	m.GPU(0).Set(fakenvml.Fan(0, "policy"), 1)
-	v.awaitWhy("The fan of GPU 0 (NVIDIA GeForce RTX 4090) is set by hand, to 55 %, and does not follow the temperature (66 °C)")
+	v.awaitWhy("The fan of GPU 0 (NVIDIA GeForce RTX 4090) is set to 55 % by hand and does not follow the temperature (66 °C)")
 	m.GPU(0).Set(fakenvml.Fan(0, "policy"), 0)
 
 	m.GPU(0).Set(fakenvml.Fan(1, "rpm"), 0)
-	u = v.awaitWhy("Fan 2 of GPU 0 (NVIDIA GeForce RTX 4090) stands still, though it is told to turn at 55 %")
+	u = v.awaitWhy("Fan 2 of GPU 0 (NVIDIA GeForce RTX 4090) is not turning, though it is told to run at 55 %")
 	if u.Causes[0].Kind != "fan_failing" || u.Causes[0].Advice == "" {
 		t.Errorf("the first cause: %+v", u.Causes[0])
 	}
 
 	card(m, map[fakenvml.Key]any{fakenvml.Utilization: 100, fakenvml.Power: 17_000, fakenvml.Temperature: 35}, 0, 0)
-	v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it (35 °C, 17 W of 450 W, fan off)")
+	v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) reports 100 % utilization, but its counter looks stuck: nothing is running on it (35 °C, 17 W of 450 W, fan off)")
 }
 
 // A reading on demand is explained as of the time of the request.

@@ -115,7 +115,7 @@ func readingOf(row *catalog.Row, path string, found catalog.Ref) reading {
 	case *gpu.Reading[[]gpu.Fault]:
 		return cataloged(row, path, []gpu.Fault{{Kind: gpu.FaultWedged, Count: 1, Last: fixture.Time}}, "[]",
 			`[{"kind":"wedged","engine":null,"count":1,"earlier":0,"last":"2026-03-14T15:09:26.535897Z","severity":"critical",`+
-				`"meaning":"the driver has given the GPU up","advice":"Restart the machine. If it comes again, update the driver and the firmware, `+
+				`"meaning":"the driver has given up on the GPU","advice":"Restart the machine. If it happens again, update the driver and the firmware, `+
 				`and have the GPU tested.","process":null,"pid":null}]`)
 	case *gpu.Reading[gpu.Percent]:
 		return number[gpu.Percent](row, path)

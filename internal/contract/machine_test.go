@@ -18,7 +18,7 @@ func TestAMachineWithoutACard(t *testing.T) {
 	m := insight.Of(fixture.Named("no card", fixture.Time).Snapshot)
 	u, s := contract.NewUpdate(m, nil), contract.NewSummary(contract.Monitor{}, m.Alone(), 0)
 	for name, l := range map[string]contract.Layers{"update": u.Layers, "summary": s.Layers, "why": contract.NewWhy(contract.Monitor{}, m.Alone()).Layers} {
-		if l.Headline != "cc1plus (ann) keeps the CPU busy, so the fans run." || l.Broken || len(l.Facts) != 4 {
+		if l.Headline != "cc1plus (ann) keeps the CPU busy, so the fans are running." || l.Broken || len(l.Facts) != 4 {
 			t.Errorf("%s: %+v", name, l)
 		}
 	}

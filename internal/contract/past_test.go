@@ -98,7 +98,7 @@ func TestPast(t *testing.T) {
 	gaps[1], gaps[2] = value, value
 	grid := history.Grid{From: from, To: to, Step: 2 * time.Hour, Tier: store.Quarter}
 	story := history.Story{
-		From: from, To: to, Sentence: "Between 02:10 and 05:40 train.py of mchen ran GPU 0 at 96 %, then it cooled for 4 min.",
+		From: from, To: to, Sentence: "Between 02:10 and 05:40, train.py of mchen ran on GPU 0 at 96 %, then it cooled for 4 min.",
 		Chapters: []history.Chapter{{
 			Key: d.Key(), From: s.From, To: s.To, Kind: string(explain.Work), Who: "train.py of mchen", Utilization: gpu.Of[gpu.Percent](96),
 			Cooled: 4 * time.Minute,

@@ -1,5 +1,5 @@
-// Package insight makes Moments. A [Stage] makes a [Moment] once, and nobody changes it. All that show,
-// send, count or keep something receive Moments, and compute none of it again.
+// Package insight makes Moments. A [Stage] makes each [Moment] once, and nobody changes it afterwards. Everything that
+// shows, sends, counts or stores data receives Moments and recomputes nothing.
 package insight
 
 import (

@@ -115,7 +115,7 @@ func outlived(last *gpu.Snapshot, link *Link) *gpu.Snapshot {
 		if d.State != gpu.StateLost {
 			d.State, d.Since, d.Reason = gpu.StateNotAnswering, link.Silent, link.Why
 		} else if d.Reason.What != "" {
-			d.Reason.What = "when it was last heard: " + d.Reason.What
+			d.Reason.What = "when it last reported: " + d.Reason.What
 		}
 	}
 	return &s

@@ -136,7 +136,7 @@ func TestThePast(t *testing.T) {
 	if len(size.Kinds) != 8 || size.Kinds[0].Rows != 720 || size.Bytes != 724 || size.Full != 724 || size.Kinds[0].For != nil || size.How == "" {
 		t.Errorf("size: %+v", size)
 	}
-	if why := decoded[contract.PastWhy](t, get(h, "/api/gpu/why?from=-1h")); why.Sentence != "The whole time =cmd() of mchen ran GPU 3." {
+	if why := decoded[contract.PastWhy](t, get(h, "/api/gpu/why?from=-1h")); why.Sentence != "The whole time, =cmd() of mchen ran on GPU 3." {
 		t.Errorf("why: %+v", why)
 	}
 	if why := get(h, "/api/gpu/why"); why.Code != http.StatusOK || !strings.Contains(why.Body.String(), `"headline"`) {
@@ -304,8 +304,8 @@ func TestQuestionsThatCantBeRead(t *testing.T) {
 		"/api/gpu/history?step=soon":                                      "is not a valid step",
 		"/api/gpu/history?from=-1d&step=1":                                "more than 20,000 points",
 		"/api/gpu/history?gpu=first":                                      "is neither a GPU's index nor its UUID",
-		"/api/gpu/sessions?tz=Moon":                                       "unknown time zone",
-		"/api/gpu/usage?by=moon":                                          "is no way to sum usage",
+		"/api/gpu/sessions?tz=Moon":                                       "there is no time zone",
+		"/api/gpu/usage?by=moon":                                          "is not a way to sum usage",
 		"/api/events?format=xml":                                          "there is no format",
 		"/api/gpu/readings?tier=5m":                                       `there is no tier "5m" (did you mean "15m"?): use raw, 1m, 15m or 6h`,
 		"/api/gpu/readings?metric=moon":                                   "there is no metric",

@@ -151,7 +151,7 @@ func (f *figures) markdown() string {
 		b.WriteString("\n")
 	}
 	if len(f.wrong) > 0 {
-		b.WriteString("\nWhat is wrong, by story:\n\n" + strings.Join(slices.Sorted(slices.Values(f.wrong)), ""))
+		b.WriteString("\nWrong answers, by story:\n\n" + strings.Join(slices.Sorted(slices.Values(f.wrong)), ""))
 	}
 	return b.String()
 }

@@ -94,19 +94,19 @@ func lead(m *insight.Moment, gpu *int) (sentence string, causes []explain.Cause)
 func judge(e *Expectation, on *machine, at time.Duration, m *insight.Moment) (v verdict) {
 	sentence, causes := lead(m, e.GPU)
 	if len(causes) == 0 {
-		return verdict{wrong: []string{"there is no cause"}}
+		return verdict{wrong: []string{"it names no cause"}}
 	}
 	first := &causes[0]
 	v = newVerdict(sentence, first)
 	miss := func(format string, args ...any) { v.wrong = append(v.wrong, fmt.Sprintf(format, args...)) }
 	if len(e.First) > 0 && !slices.ContainsFunc(e.First, func(w string) bool { return means(w, first) }) {
-		miss("it is no %s", strings.Join(e.First, ", nor "))
+		miss("the first cause is not %s", strings.Join(e.First, " or "))
 	}
 	contains := func(in, text string) bool { return strings.Contains(strings.ToLower(in), strings.ToLower(text)) }
 	says := func(text string) bool { return contains(sentence, text) }
 	for _, text := range slices.Concat(e.Who, e.Says) {
 		if !says(text) {
-			miss("it lacks %q", text)
+			miss("it does not say %q", text)
 		}
 	}
 	short := m.Answer.Layers
@@ -115,30 +115,30 @@ func judge(e *Expectation, on *machine, at time.Duration, m *insight.Moment) (v 
 	}
 	for _, text := range e.Shown {
 		if !contains(short.Headline+"\n"+short.Rest, text) {
-			miss("the headline %q and the line %q lack %q", short.Headline, short.Rest, text)
+			miss("neither the headline %q nor the line %q says %q", short.Headline, short.Rest, text)
 		}
 	}
 	inHeadline := func(text string) bool { return contains(short.Headline, text) }
 	if first.Kind == explain.Work && len(e.Who) > 0 && !slices.ContainsFunc(e.Who, inHeadline) {
-		miss("the headline %q has none of %q", short.Headline, []string(e.Who))
+		miss("the headline %q says none of %q", short.Headline, []string(e.Who))
 	}
 	if len(e.WhoAny) > 0 && !slices.ContainsFunc(e.WhoAny, says) {
-		miss("it has none of %q", []string(e.WhoAny))
+		miss("it says none of %q", []string(e.WhoAny))
 	}
 	if e.Left != nil {
 		left, told := timeLeft(sentence)
 		switch {
 		case e.Left.none && told:
-			miss("it tells a time left")
+			miss("it gives a time left")
 		case !e.Left.none && !told:
-			miss("it tells no time left")
+			miss("it gives no time left")
 		case !e.Left.none && (left < e.Left.From || left > e.Left.To):
-			miss("%v are not left", left)
+			miss("the time left is not %v", left)
 		}
 	}
 	for _, text := range e.Not {
 		if contains(sentence, text) || contains(strings.Join([]string{short.Headline, short.Rest, short.Action.Command}, "\n"), text) {
-			miss("it has %q", text)
+			miss("it must not say %q", text)
 		}
 	}
 	if e.Since != nil {
@@ -147,12 +147,12 @@ func judge(e *Expectation, on *machine, at time.Duration, m *insight.Moment) (v 
 				miss("it does not say since when")
 			}
 		} else if (since - e.Since.Duration).Abs() > 10*time.Second {
-			miss("since %v, and it is since %v", since, e.Since.Duration)
+			miss("it says since %v, but it is since %v", since, e.Since.Duration)
 		}
 	}
 	sure := first.Confidence.String()
 	if not, is := strings.CutPrefix(e.Sure, "not "); is && sure == not || !is && e.Sure != "" && sure != e.Sure {
-		miss("it is %s", sure)
+		miss("its certainty is %s", sure)
 	}
 	return v
 }
@@ -190,12 +190,12 @@ func always(s *Story, m *insight.Moment) (v verdict) {
 	for _, w := range s.Never {
 		hangs := first.Kind == explain.Kind(gpu.StateNotAnswering) // which only its own word forbids
 		if means(w, first) && (!hangs || w != "no readings") {
-			v.wrong = append(v.wrong, "it is never "+w)
+			v.wrong = append(v.wrong, "the first cause must never be "+w)
 		}
 	}
 	for _, text := range s.NeverSays {
 		if strings.Contains(strings.ToLower(sentence), strings.ToLower(text)) {
-			v.wrong = append(v.wrong, fmt.Sprintf("it has %q", text))
+			v.wrong = append(v.wrong, fmt.Sprintf("it must never say %q", text))
 		}
 	}
 	return v

@@ -37,7 +37,7 @@ type cardless struct{}
 func (cardless) Name() string { return gpu.SourceNVML }
 func (cardless) Close() error { return nil }
 func (cardless) Read(context.Context) (*gpu.Snapshot, error) {
-	return nil, &gpu.Advice{What: "there is no GPU in this machine", Try: "nothing needs to be done", Err: gpu.ErrNoCard}
+	return nil, &gpu.Advice{What: "there is no GPU in this machine", Try: "no action needed", Err: gpu.ErrNoCard}
 }
 
 // A program is gpuwhy as it serves, reading a story's machine.

@@ -122,7 +122,7 @@ func judged(t *testing.T, lib *fakenvml.Library, s *Story) (r result) {
 		}
 	})
 	if r.Restless = s.Calm != nil && changes > *s.Calm; r.Restless {
-		r.Wrong = append(r.Wrong, fmt.Sprintf("the first cause changes %d times, %d at most are right", changes, *s.Calm))
+		r.Wrong = append(r.Wrong, fmt.Sprintf("the first cause changes %d times, but at most %d changes are right", changes, *s.Calm))
 	}
 	r.Told, r.Ended = tell.String(), true
 	return r

@@ -194,28 +194,28 @@ func (d *device) failure() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), f.gone != nil && f.sensors == 0:
 		return fmt.Errorf("%w: %w", perdevice.ErrLost, &gpu.Advice{
-			What: "the driver says that the GPU is gone",
-			Try:  "look for a reset that failed in the kernel log (dmesg); a restart of the machine may bring it back",
+			What: "the driver reports that the GPU is gone",
+			Try:  "look for a failed reset in the kernel log (dmesg); restarting the machine may bring it back",
 			Err:  cmp.Or(f.gone, err),
 		})
 	case f.sensors > 0, f.refused == nil && f.answered > 0:
 		return nil
 	case f.refused != nil:
 		return &gpu.Advice{
-			What: "the driver refuses every reading of the GPU, as it does while it resets it",
-			Try:  "wait a moment; if it stays so, look for resets of the GPU in the kernel log (dmesg)",
+			What: "the driver refuses every reading of the GPU, as it does during a reset",
+			Try:  "wait a moment; if this persists, look for GPU resets in the kernel log (dmesg)",
 			Err:  fmt.Errorf("%w: %w", gpu.ErrNotAnswering, f.refused),
 		}
 	case f.denied != nil:
 		return &gpu.Advice{
-			What: "the GPU's files in /sys may not be read",
-			Try:  "run gpuwhy with the rights to read them, which every user of the machine has by default",
+			What: "gpuwhy is not allowed to read the GPU's files in /sys",
+			Try:  "give gpuwhy read access to them, which every user of the machine has by default",
 			Err:  fmt.Errorf("%w: %w", gpu.ErrNotPermitted, f.denied),
 		}
 	default:
 		return &gpu.Advice{
-			What: "the driver offers none of the GPU's readings",
-			Try:  "look for why the driver failed to set it up in the kernel log (dmesg)",
+			What: "the driver offers no readings of the GPU",
+			Try:  "look in the kernel log (dmesg) for why the driver failed to set it up",
 			Err:  gpu.ErrNotAnswering,
 		}
 	}

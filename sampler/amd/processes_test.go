@@ -156,7 +156,7 @@ func TestProcessesOfContainer(t *testing.T) {
 	if d.Processes.Quality() != gpu.NotPermitted || d.Utilization.Video.Quality() != gpu.NotPermitted {
 		t.Errorf("processes %v, video %v", d.Processes, d.Utilization.Video)
 	}
-	if len(snap.Notes) != 1 || !strings.Contains(snap.Notes[0].Try, "the host's process ids") {
+	if len(snap.Notes) != 1 || !strings.Contains(snap.Notes[0].Try, "the host's process IDs") {
 		t.Errorf("the notes are %v", snap.Notes)
 	}
 }

@@ -118,14 +118,14 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 
 // notTold is why a GPU that the driver can't tell the utilization of has none.
 var notTold = gpu.Advice{
-	What: "the driver does not offer the utilization of an AMD GPU, nor what a process of ROCm uses of it, so it is not known",
-	Try:  "nothing needs to be done: it is known again when no process of ROCm uses the GPU",
+	What: "the driver reports neither the utilization of an AMD GPU nor how much of it a ROCm process uses, so both are unknown",
+	Try:  "no action needed: utilization is known again once no ROCm process uses the GPU",
 }
 
 // notAll is what one can do where not all processes may be seen.
 var notAll = gpu.Advice{
-	What: "not all processes may be seen, so it is not known of all of them what they use of the AMD GPUs",
-	Try:  "run gpuwhy as root or with the capabilities CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, and in a container with the host's process ids",
+	What: "gpuwhy is not allowed to see all processes, so it does not know how much of the AMD GPUs some of them use",
+	Try:  "run gpuwhy as root or with the capabilities CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH and, in a container, with the host's process IDs",
 }
 
 // version is that of the driver, if it was built apart from the kernel, or the kernel's.
@@ -147,8 +147,8 @@ func versionOf(cfg Config) gpu.Reading[string] {
 func (s *Source) noCard(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return &gpu.Advice{
-			What: "the list of graphics cards in /sys may not be read",
-			Try:  "run gpuwhy with the rights to read /sys/class/drm",
+			What: "gpuwhy is not allowed to read the list of graphics cards in /sys",
+			Try:  "give gpuwhy read access to /sys/class/drm",
 			Err:  fmt.Errorf("%w: %w", gpu.ErrNotPermitted, err),
 		}
 	}
@@ -173,38 +173,38 @@ func (s *Source) noCard(err error) error {
 	switch {
 	case len(bare) > 0 && loaded != nil:
 		return &gpu.Advice{
-			What: "there is an AMD GPU at " + strings.Join(bare, ", ") + ", and the driver amdgpu is not loaded",
-			Try:  "load it (modprobe amdgpu), or look for why it failed in the kernel log (dmesg)",
+			What: "there is an AMD GPU at " + strings.Join(bare, ", ") + ", but the amdgpu driver is not loaded",
+			Try:  "load it (modprobe amdgpu), or look in the kernel log (dmesg) for why it failed",
 			Err:  cause(gpu.ErrNoDriver),
 		}
 	case len(bare) > 0:
 		return &gpu.Advice{
-			What: "the driver amdgpu is loaded and does not serve the AMD GPU at " + strings.Join(bare, ", "),
-			Try:  "look for why in the kernel log (dmesg)",
+			What: "the amdgpu driver is loaded but does not handle the AMD GPU at " + strings.Join(bare, ", "),
+			Try:  "look for the reason in the kernel log (dmesg)",
 			Err:  cause(gpu.ErrNoDevices),
 		}
 	case len(old) > 0:
 		return &gpu.Advice{
-			What: "the old driver radeon has the AMD GPU at " + strings.Join(old, ", ") + ", and gpuwhy reads the driver amdgpu alone",
-			Try: "where the GPU is of 2012 or newer, give it to amdgpu with the kernel's options radeon.si_support=0 " +
+			What: "the old radeon driver has the AMD GPU at " + strings.Join(old, ", ") + ", and gpuwhy only reads the amdgpu driver",
+			Try: "if the GPU is from 2012 or later, give it to amdgpu with the kernel options radeon.si_support=0 " +
 				"radeon.cik_support=0 amdgpu.si_support=1 amdgpu.cik_support=1",
 			Err: cause(gpu.ErrNoDriver),
 		}
 	case len(others) > 0:
 		return &gpu.Advice{
 			What: "another driver has the AMD GPU at " + strings.Join(others, ", "),
-			Try:  "read it in the virtual machine that it is given to, or give it back to the driver amdgpu",
+			Try:  "read it in its virtual machine, or give it back to the amdgpu driver",
 			Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, cause(gpu.ErrNoDevices)),
 		}
 	case loaded != nil:
 		return &gpu.Advice{
-			What: "there is no AMD GPU in this machine, or none that is visible here",
-			Try:  "check that the card is seated and powered; in a container, that /sys is the machine's own",
+			What: "this machine has no AMD GPU, or none is visible here",
+			Try:  "check that the card is seated and powered and, in a container, that /sys is the machine's own",
 			Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, cause(gpu.ErrNoDriver)),
 		}
 	default:
 		return &gpu.Advice{
-			What: "the driver amdgpu is loaded and finds no GPU",
+			What: "the amdgpu driver is loaded but finds no GPU",
 			Try:  "check that the card is seated and powered, and look for it in the kernel log (dmesg)",
 			Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, cause(gpu.ErrNoDevices)),
 		}

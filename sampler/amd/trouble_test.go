@@ -33,7 +33,7 @@ func first(t *testing.T, s *Source, state gpu.State) *gpu.Device {
 
 // A card whose readings all fail says why, and is back when they work again.
 func TestCardFails(t *testing.T) {
-	const refuses = "the driver refuses every reading of the GPU, as it does while it resets it"
+	const refuses = "the driver refuses every reading of the GPU, as it does during a reset"
 	for _, tt := range []struct {
 		errno syscall.Errno
 		state gpu.State
@@ -42,9 +42,9 @@ func TestCardFails(t *testing.T) {
 	}{
 		{syscall.EPERM, gpu.StateNotAnswering, refuses, gpu.ErrNotAnswering},
 		{syscall.EIO, gpu.StateNotAnswering, refuses, gpu.ErrNotAnswering},
-		{syscall.ENODEV, gpu.StateLost, "the driver says that the GPU is gone", syscall.ENODEV},
-		{syscall.EACCES, gpu.StateNotAnswering, "the GPU's files in /sys may not be read", gpu.ErrNotPermitted},
-		{syscall.EOPNOTSUPP, gpu.StateNotAnswering, "the driver offers none of the GPU's readings", gpu.ErrNotAnswering},
+		{syscall.ENODEV, gpu.StateLost, "the driver reports that the GPU is gone", syscall.ENODEV},
+		{syscall.EACCES, gpu.StateNotAnswering, "gpuwhy is not allowed to read the GPU's files in /sys", gpu.ErrNotPermitted},
+		{syscall.EOPNOTSUPP, gpu.StateNotAnswering, "the driver offers no readings of the GPU", gpu.ErrNotAnswering},
 	} {
 		t.Run(tt.errno.Error(), func(t *testing.T) {
 			m, f := drmtest.New(t), &faults{}
@@ -191,22 +191,22 @@ func TestNoCard(t *testing.T) {
 		is      error
 		what    string
 	}{
-		"nothing": {func(*testing.T, *drmtest.Machine) {}, gpu.ErrNoDriver, "no AMD GPU in this machine"},
+		"nothing": {func(*testing.T, *drmtest.Machine) {}, gpu.ErrNoDriver, "this machine has no AMD GPU"},
 		"no sysfs": {func(t *testing.T, m *drmtest.Machine) {
 			if err := os.RemoveAll(m.Sysfs); err != nil {
 				t.Fatal(err)
 			}
-		}, gpu.ErrNoDriver, "no AMD GPU in this machine"},
+		}, gpu.ErrNoDriver, "this machine has no AMD GPU"},
 		"another maker's": {func(_ *testing.T, m *drmtest.Machine) {
 			m.Card(0, address, "i915", map[string]string{"vendor": "0x8086\n"})
-		}, gpu.ErrNoDriver, "no AMD GPU in this machine"},
+		}, gpu.ErrNoDriver, "this machine has no AMD GPU"},
 		"driver not loaded": {func(t *testing.T, m *drmtest.Machine) {
 			c := m.Card(0, address, "amdgpu", navi31())
 			without(t, c, filepath.Join(m.Sysfs, "bus/pci/drivers/amdgpu"))
 		}, gpu.ErrNoDriver, "is not loaded"},
 		"driver failed": {func(t *testing.T, m *drmtest.Machine) {
 			without(t, m.Card(0, address, "amdgpu", navi31()))
-		}, gpu.ErrNoDevices, "does not serve the AMD GPU at " + address},
+		}, gpu.ErrNoDevices, "does not handle the AMD GPU at " + address},
 		"driver begins": {func(t *testing.T, m *drmtest.Machine) {
 			c := m.Card(0, address, "amdgpu", navi31())
 			for _, node := range c.Nodes {
@@ -214,10 +214,10 @@ func TestNoCard(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-		}, gpu.ErrNoDevices, "does not serve the AMD GPU at " + address},
+		}, gpu.ErrNoDevices, "does not handle the AMD GPU at " + address},
 		"the old driver": {func(_ *testing.T, m *drmtest.Machine) {
 			m.Card(0, address, "radeon", navi31())
-		}, gpu.ErrNoDriver, "the old driver radeon has the AMD GPU at " + address},
+		}, gpu.ErrNoDriver, "the old radeon driver has the AMD GPU at " + address},
 		"given to a virtual machine": {func(_ *testing.T, m *drmtest.Machine) {
 			m.Card(0, address, "vfio-pci", navi31())
 		}, gpu.ErrNoDevices, "another driver has the AMD GPU at " + address + " (vfio-pci)"},
@@ -393,7 +393,7 @@ func TestSensorsComeLate(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	s := New(Config{Deadline: time.Second})
 	defer s.Close()
-	if snap, err := s.Read(t.Context()); snap != nil || !errors.Is(err, gpu.ErrNoCard) || !strings.Contains(gpu.AsAdvice(err).What, "on Linux alone") {
+	if snap, err := s.Read(t.Context()); snap != nil || !errors.Is(err, gpu.ErrNoCard) || !strings.Contains(gpu.AsAdvice(err).What, "only on Linux") {
 		t.Errorf("%v %v", snap, err)
 	}
 }

@@ -1,6 +1,6 @@
-// Package captures has a capture of each of many kinds of machines, for tests: those of the
-// sources, and one that plays each of them. See docs/captures.md for what lies in them, and
-// the capture.yaml of each for where it is from. It is not in the product.
+// Package captures has captures of many kinds of machines, for the tests of the
+// sources and for a test that plays each of them. docs/captures.md describes their contents, and
+// each capture.yaml its origin. The package is not in the product.
 package captures
 
 import "embed"

@@ -255,8 +255,8 @@ func lower(card, slot gpu.Reading[int]) gpu.Reading[int] {
 // OnlyOnLinux is why no card of a vendor is read on a system without sysfs.
 func OnlyOnLinux(vendor string) *gpu.Advice {
 	return &gpu.Advice{
-		What: "gpuwhy reads " + vendor + " GPUs on Linux alone",
-		Try:  "nothing needs to be done if the machine has none; else run gpuwhy under Linux",
+		What: "gpuwhy reads " + vendor + " GPUs only on Linux",
+		Try:  "no action needed if the machine has none; otherwise run gpuwhy on Linux",
 		Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, gpu.ErrNoDriver),
 	}
 }

@@ -1,12 +1,12 @@
-// Package drm reads what the kernel says of graphics cards in the same way for every
-// driver: which cards there are, their small files, sensors and link, whether they sleep,
-// and which processes use them. Packages amd and intel know what the drivers say beyond
-// that.
+// Package drm reads what the kernel reports about graphics cards in the same way for every
+// driver: the list of cards, their small files, sensors and link, whether they sleep,
+// and which processes use them. Packages amd and intel know the rest, which differs by
+// driver.
 //
 // # Files
 //
-// A driver answers when one of its files is read, and may hang. So whatever reads below a
-// card belongs into that card's own call of package perdevice. The exceptions are the
+// Reading one of a driver's files asks the driver, which may hang. So code that reads files of a
+// card belongs in that card's own call of package perdevice. The exceptions are the
 // files of the PCI core that [Finder.Cards] and [Card.Asleep] read: they wake nothing and
 // ask no driver. A [Folder] reads each file in one call, and [Quality] says what an error
 // means for a reading.

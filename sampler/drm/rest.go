@@ -49,6 +49,6 @@ func (r *Rest) Note(now time.Time, idle bool) {
 
 // LeftAlone is why a card that is awake has no new readings in a pause.
 var LeftAlone = gpu.Advice{
-	What: "the device is idle, and left alone so that it can fall asleep",
-	Try:  "nothing needs to be done: it is read again soon",
+	What: "the device is idle, and gpuwhy leaves it alone so that it can go to sleep",
+	Try:  "no action needed: gpuwhy reads it again soon",
 }

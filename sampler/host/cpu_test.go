@@ -103,14 +103,14 @@ func TestNoFans(t *testing.T) {
 		make func(*machine)
 		want string
 	}{
-		{"no hwmon", func(*machine) {}, "the system shows no sensors here"},
+		{"no hwmon", func(*machine) {}, "the system exposes no sensors here"},
 		{"virtual", func(m *machine) {
 			m.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: x\nflags\t\t: fpu hypervisor lm\n")
 		}, "this is a virtual machine, which has no fans of its own"},
 		{"temperatures alone", func(m *machine) {
 			m.write("sys/class/hwmon/hwmon0/name", "coretemp\n")
 			m.write("sys/class/hwmon/hwmon0/temp1_input", "45000\n")
-		}, "no driver of a fan's sensor is loaded, or this machine shows no fan"},
+		}, "no fan sensor driver is loaded, or this machine reports no fan"},
 		{"a fan", func(m *machine) {
 			m.write("sys/class/hwmon/hwmon0/name", "nct6798\n")
 			m.write("sys/class/hwmon/hwmon0/fan1_input", "0\n")

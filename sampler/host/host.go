@@ -3,9 +3,9 @@
 // ([Reader.Describe]). It is the only package that uses gopsutil. It reads /proc
 // itself where each reading does that for many processes.
 //
-// It knows no GPU and no driver: the caller says which processes it asks about. Linux is read
-// whole. Of other systems it reads what gopsutil can: fans, temperatures, containers and what
-// a processor does beside its work are absent there.
+// It knows no GPU and no driver: the caller names the processes it asks about. On Linux it reads
+// everything. On other systems it reads what gopsutil can: fans, temperatures, containers and
+// what else a processor does are absent there.
 package host
 
 import (
@@ -107,7 +107,7 @@ func newReader(root, sysfs string, show ShowCommands, log *slog.Logger) *Reader 
 	r.privateCgroups = r.inOwn("cgroup", "cgroup:[4026531835]")
 	if r.pidsAreOfAnotherNamespace() {
 		r.hint = gpu.Advice{
-			What: "the processes' names can't be seen from this container",
+			What: "gpuwhy can't see the names of processes from this container",
 			Try:  "start it with --pid=host (in Kubernetes: hostPID: true)",
 			Err:  gpu.ErrForeignPIDs,
 		}

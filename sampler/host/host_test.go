@@ -59,8 +59,8 @@ func TestReadMachine(t *testing.T) {
 		Self:     gpu.Self{RSS: gpu.Of(6400 * page)},
 		CPUPower: gpu.Absent[gpu.Watts](gpu.NotSupported), CPUThrottled: gpu.Absent[bool](gpu.NotSupported),
 		NoFans: gpu.Advice{
-			What: "the system shows no sensors here",
-			Try:  "in a container, show it the machine's sysfs and name it with --sysfs-root; else load a driver for the board's sensors",
+			What: "the system exposes no sensors here",
+			Try:  "in a container, mount the machine's sysfs and name it with --sysfs-root; otherwise load a driver for the board's sensors",
 		},
 	}
 	got := readHost(t, r)

@@ -37,8 +37,8 @@ func (r *Reader) readPortable(ctx context.Context) (gpu.Host, error) {
 		CPUThrottled: gpu.Absent[bool](gpu.NotSupported),
 		Busiest:      gpu.Absent[[]gpu.HostProcess](gpu.NotSupported),
 		NoFans: gpu.Advice{
-			What: "gpuwhy reads the machine's fans and temperatures on Linux alone",
-			Try:  "use the system's own tools for them; the fans of GPUs are read all the same",
+			What: "gpuwhy reads the machine's fans and temperatures only on Linux",
+			Try:  "use the system's own tools for them; gpuwhy still reads the fans of GPUs",
 		},
 	}
 	var errs []error

@@ -89,17 +89,17 @@ func (r *Reader) noFans() gpu.Advice {
 	case r.virtual():
 		return gpu.Advice{
 			What: "this is a virtual machine, which has no fans of its own",
-			Try:  "run gpuwhy on the machine that it runs on",
+			Try:  "run gpuwhy on its host machine",
 		}
 	case noSensors != nil:
 		return gpu.Advice{
-			What: "the system shows no sensors here",
-			Try:  "in a container, show it the machine's sysfs and name it with --sysfs-root; else load a driver for the board's sensors",
+			What: "the system exposes no sensors here",
+			Try:  "in a container, mount the machine's sysfs and name it with --sysfs-root; otherwise load a driver for the board's sensors",
 		}
 	}
 	return gpu.Advice{
-		What: "no driver of a fan's sensor is loaded, or this machine shows no fan",
-		Try:  "run sensors-detect as root (package lm-sensors), and load the module that it names, such as nct6775 or it87",
+		What: "no fan sensor driver is loaded, or this machine reports no fan",
+		Try:  "run sensors-detect as root (package lm-sensors), and load the module it names, for example nct6775 or it87",
 	}
 }
 

@@ -166,14 +166,14 @@ func (c *card) failure() error {
 		fallthrough
 	case errors.Is(err, fs.ErrNotExist), c.files.good == 0 && drm.Gone(c.files.failed):
 		return &gpu.Advice{
-			What: "the GPU is gone from the bus, or its driver has let go of it",
-			Try:  "look for " + c.Address + " in the kernel log (dmesg); a restart of the machine may bring it back",
+			What: "the GPU is gone from the bus, or its driver has released it",
+			Try:  "look for " + c.Address + " in the kernel log (dmesg); restarting the machine may bring it back",
 			Err:  fmt.Errorf("%w: %w", perdevice.ErrLost, cmp.Or(err, c.files.failed)),
 		}
 	case c.files.good == 0 && c.files.failed != nil:
 		return &gpu.Advice{
-			What: "the driver " + c.Driver + " answers no question about the GPU",
-			Try:  `look for "GPU HANG", "reset" and "wedged" in the kernel log (dmesg); a restart of the machine may be needed`,
+			What: "the driver " + c.Driver + " answers no requests about the GPU",
+			Try:  `look for "GPU HANG", "reset" and "wedged" in the kernel log (dmesg); you may have to restart the machine`,
 			Err:  fmt.Errorf("%w: %w", gpu.ErrNotAnswering, c.files.failed),
 		}
 	default:

@@ -1,6 +1,6 @@
 // Package intel reads Intel GPUs through the files of the kernel's drivers i915 and xe:
-// sysfs, hwmon and fdinfo, and by one question for the size of a card's memory. It needs
-// no library of Intel's. docs/intel.md says which file
+// sysfs, hwmon and fdinfo, plus one query for the size of a card's memory. It needs
+// none of Intel's libraries. docs/intel.md lists which file
 // has which reading, on which kernel, and what is not offered.
 //
 // # Two drivers, two kinds of GPU
@@ -12,23 +12,23 @@
 //
 // # Utilization
 //
-// No file has it. It is the time that all clients had of the busiest kind of engine
-// (render, compute, copy, video), from their fdinfo: whole only where every process may be
-// read. Where some may not, all that is known is how long the GPU was not in its idle
-// state, see [idling]. That is a bound. It is far above the work of a desktop, and taken
-// for a utilization only where it is next to nothing.
+// No file has it. It is the time that all clients used of the busiest kind of engine
+// (render, compute, copy, video), from their fdinfo: complete only if gpuwhy is allowed to read every
+// process. Otherwise the only known value is how long the GPU was not in its idle
+// state, see [idling]. That is an upper bound, far above the work of a desktop, and
+// counts as a utilization only if it is close to zero.
 //
 // # Counters
 //
-// Power is the energy since the reading before. The kernel counts the turns of a fan since
-// anybody read it last, so the first speed after a while is left out: it would be a mean
-// of minutes.
+// Power is the energy used since the previous reading. The kernel counts the turns of a fan since
+// somebody last read it, so the first speed after a while is left out: it would be a mean
+// over minutes.
 //
 // # Sleep
 //
-// Every file of these drivers wakes a card that sleeps, or keeps one awake, also the
-// fdinfo of xe. So power/runtime_status is looked at first, and an idle card that may
-// sleep is left alone for a while, see [drm.Rest].
+// Reading any file of these drivers wakes a sleeping card or keeps it awake, including the
+// fdinfo of xe. So the package checks power/runtime_status first, and leaves an idle card that may
+// sleep alone for a while, see [drm.Rest].
 //
 // The drivers' performance counters (perf_event_open) are not used. They need the same
 // rights as fdinfo, and an open event of xe keeps its card awake.

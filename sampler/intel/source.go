@@ -92,7 +92,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 		s.set.Forget()
 		return nil, &gpu.Advice{
 			What: "the kernel's list of graphics cards can't be read",
-			Try:  "check that gpuwhy may read /sys/class/drm",
+			Try:  "check that gpuwhy has read access to /sys/class/drm",
 			Err:  fmt.Errorf("%w: %w", gpu.ErrNoDriver, err),
 		}
 	}
@@ -129,14 +129,14 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 func notes(cards []*card) (all []gpu.Advice) {
 	if slices.ContainsFunc(cards, func(c *card) bool { return c.hidesProcesses.Load() }) {
 		all = append(all, gpu.Advice{
-			What: "not all processes that use the Intel GPU may be read, so its utilization is not known",
-			Try:  "run gpuwhy as root or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, and in a container with the host's process ids",
+			What: "gpuwhy is not allowed to read all processes that use the Intel GPU, so its utilization is unknown",
+			Try:  "run gpuwhy as root or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH and, in a container, with the host's process IDs",
 		})
 	}
 	if slices.ContainsFunc(cards, func(c *card) bool { return c.hidesPower.Load() }) {
 		all = append(all, gpu.Advice{
-			What: "the power of the integrated Intel GPU may not be read",
-			Try:  "run gpuwhy as root, or let its user read energy_uj below /sys/class/powercap",
+			What: "gpuwhy is not allowed to read the power of the integrated Intel GPU",
+			Try:  "run gpuwhy as root, or give its user read access to energy_uj under /sys/class/powercap",
 		})
 	}
 	return all
@@ -182,8 +182,8 @@ func (s *Source) nothing() *gpu.Advice {
 		case driverI915, driverXe:
 		default:
 			return &gpu.Advice{
-				What: "the Intel GPU at " + d.Address + " belongs to the driver " + d.Driver,
-				Try:  "nothing needs to be done if a virtual machine has it; else let i915 or xe have it",
+				What: "the Intel GPU at " + d.Address + " is bound to the driver " + d.Driver,
+				Try:  "no action needed if a virtual machine uses it; otherwise bind it to i915 or xe",
 				Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, gpu.ErrNoDevices),
 			}
 		}
@@ -191,20 +191,20 @@ func (s *Source) nothing() *gpu.Advice {
 	switch {
 	case len(unserved) > 0:
 		return &gpu.Advice{
-			What: "no driver serves the Intel GPU at " + strings.Join(unserved, ", "),
+			What: "no driver handles the Intel GPU at " + strings.Join(unserved, ", "),
 			Try:  "load the kernel module that lspci -k names (i915 or xe), and look for its lines in the kernel log (dmesg)",
 			Err:  gpu.ErrNoDriver,
 		}
 	case s.loaded():
 		return &gpu.Advice{
-			What: "Intel's graphics drivers are loaded, and there is no GPU that they serve",
-			Try:  "check that the card is seated and powered, and visible in this container if gpuwhy runs in one",
+			What: "Intel's graphics drivers are loaded, but they handle no GPU",
+			Try:  "check that the card is seated and powered and, in a container, that it is visible there",
 			Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, gpu.ErrNoDevices),
 		}
 	default:
 		return &gpu.Advice{
 			What: "none of Intel's graphics drivers (i915, xe) is loaded",
-			Try:  "nothing needs to be done if the machine has no Intel GPU; else install a kernel that has its driver",
+			Try:  "no action needed if the machine has no Intel GPU; otherwise install a kernel with its driver",
 			Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, gpu.ErrNoDriver),
 		}
 	}

@@ -35,11 +35,11 @@ func TestNoGPU(t *testing.T) {
 		"another vendor": {func(m *drmtest.Machine) {
 			m.Card(0, "0000:01:00.0", "amdgpu", map[string]string{"vendor": "0x1002\n", "device": "0x744c\n"})
 		}, gpu.ErrNoDriver, "none of Intel's"},
-		"driver without GPU": {func(m *drmtest.Machine) { uhd770(m).Unplug() }, gpu.ErrNoDevices, "there is no GPU"},
+		"driver without GPU": {func(m *drmtest.Machine) { uhd770(m).Unplug() }, gpu.ErrNoDevices, "they handle no GPU"},
 		"no driver": {func(m *drmtest.Machine) {
 			c := arcB580(m)
 			_, _ = os.Remove(c.File("driver")), os.Remove(filepath.Join(m.Sysfs, "class/drm/card1"))
-		}, gpu.ErrNoDriver, "no driver serves the Intel GPU at 0000:03:00.0"},
+		}, gpu.ErrNoDriver, "no driver handles the Intel GPU at 0000:03:00.0"},
 		"given away": {func(m *drmtest.Machine) {
 			m.Card(3, "0000:03:00.0", "vfio-pci", ids("0xe20b"))
 			_ = os.Remove(filepath.Join(m.Sysfs, "class/drm/card3"))
@@ -511,7 +511,7 @@ func TestNotPermitted(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	s := New(Config{Deadline: time.Second})
 	defer s.Close()
-	if snap, err := s.Read(t.Context()); snap != nil || !errors.Is(err, gpu.ErrNoCard) || !strings.Contains(gpu.AsAdvice(err).What, "on Linux alone") {
+	if snap, err := s.Read(t.Context()); snap != nil || !errors.Is(err, gpu.ErrNoCard) || !strings.Contains(gpu.AsAdvice(err).What, "only on Linux") {
 		t.Errorf("%v %v", snap, err)
 	}
 }

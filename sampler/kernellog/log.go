@@ -1,7 +1,7 @@
-// Package kernellog reads from the kernel's log what drivers report of GPUs: the XIDs of
-// NVIDIA's driver and what it writes without one, and hangs, resets and errors of amdgpu, i915 and xe. It knows what the
-// drivers write, and which events a source has told of already. When it is read, and which
-// devices there are, is left to package sampler.
+// Package kernellog reads GPU errors from the kernel log: XIDs of NVIDIA's driver and
+// its messages without one, and hangs, resets and errors of amdgpu, i915 and xe. It knows the lines that the
+// drivers write, and which events a source has already reported. Package sampler decides when to read the log,
+// and knows the devices.
 //
 // docs/errors.md lists the lines.
 package kernellog
@@ -164,21 +164,21 @@ func (l *Log) fail(err error) {
 	case refused(err):
 		s.why = gpu.NotPermitted
 		s.advice = gpu.Advice{
-			What: "the kernel's log (" + l.cfg.Path + ") may not be read, so that errors of GPU drivers are not seen",
-			Try:  "give gpuwhy the capability CAP_SYSLOG and let its user read the file, or set kernel.dmesg_restrict to 0 (sysctl)",
+			What: "gpuwhy is not allowed to read the kernel log (" + l.cfg.Path + "), so it does not see errors of GPU drivers",
+			Try:  "give gpuwhy the capability CAP_SYSLOG and its user read access to the file, or set kernel.dmesg_restrict to 0 (sysctl)",
 			Err:  err,
 		}
 	case errors.Is(err, fs.ErrNotExist):
 		s.why = gpu.NotSupported
 		if runtime.GOOS == "linux" {
 			s.advice = gpu.Advice{
-				What: "there is no " + l.cfg.Path + " here, so that errors of GPU drivers are not seen",
+				What: "there is no " + l.cfg.Path + " here, so gpuwhy does not see errors of GPU drivers",
 				Try:  "if gpuwhy runs in a container, give it --device /dev/kmsg and --cap-add SYSLOG",
 				Err:  err,
 			}
 		}
 	default:
-		s.advice = gpu.Advice{What: "the kernel's log (" + l.cfg.Path + ") can't be read: " + err.Error(), Err: err}
+		s.advice = gpu.Advice{What: "the kernel log (" + l.cfg.Path + ") can't be read: " + err.Error(), Err: err}
 	}
 	l.set(s)
 }

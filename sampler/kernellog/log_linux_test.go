@@ -492,7 +492,7 @@ func TestWhyADeviceIsLost(t *testing.T) {
 	}{
 		"NVIDIA":       {gpu.NVIDIA, "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.", time.Second, "XID 79: the GPU has fallen off the bus"},
 		"AMD":          {gpu.AMD, "amdgpu 0000:01:00.0: amdgpu: GPU reset(1) failed", time.Second, "the GPU could not be reset"},
-		"Intel":        {gpu.Intel, "xe 0000:01:00.0: [drm] *ERROR* CRITICAL: Xe has declared device 0000:01:00.0 as wedged.", time.Second, "the driver has given the GPU up"},
+		"Intel":        {gpu.Intel, "xe 0000:01:00.0: [drm] *ERROR* CRITICAL: Xe has declared device 0000:01:00.0 as wedged.", time.Second, "the driver has given up on the GPU"},
 		"a mere hang":  {gpu.AMD, "amdgpu 0000:01:00.0: amdgpu: ring gfx timeout, signaled seq=1, emitted seq=2", time.Second, "gone"},
 		"an hour late": {gpu.AMD, "amdgpu 0000:01:00.0: amdgpu: GPU reset(1) failed", time.Hour, "gone"},
 	} {

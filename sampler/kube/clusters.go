@@ -374,7 +374,7 @@ func (c *cluster) choose(name string, pods []*pod, used map[target]bool) (target
 	}
 	n := c.nodes[name]
 	if n == nil {
-		return target{}, advice("the node "+name+" is gone", "wait until it comes back")
+		return target{}, advice("node "+name+" is gone", "wait until it comes back")
 	}
 	var first *gpu.Advice
 	for _, p := range pods {
@@ -382,7 +382,7 @@ func (c *cluster) choose(name string, pods []*pod, used map[target]bool) (target
 		used[t] = true
 		switch {
 		case c.lacking[t]:
-			bad = trouble{"has no nvidia-smi in its container " + t.container, "name a pod that has it with pods in the file of clusters"}
+			bad = trouble{"has no nvidia-smi in its container " + t.container, "name a pod that has it, with pods in the clusters file"}
 		case bad.what == "":
 			if why, unready := n.unready(); unready {
 				return target{}, c.unready(name, why)
@@ -390,7 +390,7 @@ func (c *cluster) choose(name string, pods []*pod, used map[target]bool) (target
 			return t, nil
 		}
 		if first == nil {
-			first = advice("the pod "+t.pod+" of node "+name+" "+bad.what, bad.try)
+			first = advice("pod "+t.pod+" of node "+name+" "+bad.what, bad.try)
 		}
 	}
 	if why, unready := n.unready(); unready {
@@ -404,18 +404,18 @@ func (c *cluster) choose(name string, pods []*pod, used map[target]bool) (target
 		}
 	}
 	if first == nil {
-		first = advice("no pod of the driver runs on node "+name,
-			"look at the pods of NVIDIA's operator: kubectl get pods -A -o wide --field-selector spec.nodeName="+name+"; others than its own are named with pods in the file of clusters")
+		first = advice("no driver pod runs on node "+name,
+			"check the pods of NVIDIA's GPU operator: kubectl get pods -A -o wide --field-selector spec.nodeName="+name+"; name pods that are not its own with pods in the clusters file")
 	}
 	return target{}, first
 }
 
 func (c *cluster) unready(name, why string) *gpu.Advice {
-	what := "the node " + name + " is not ready"
+	what := "node " + name + " is not ready"
 	if why != "" {
 		what += " (" + why + ")"
 	}
-	return &gpu.Advice{What: what, Try: "look at the machine and its kubelet: kubectl describe node " + name, Err: gpu.ErrNotAnswering}
+	return &gpu.Advice{What: what, Try: "check the machine and its kubelet: kubectl describe node " + name, Err: gpu.ErrNotAnswering}
 }
 
 // judge decides how the cluster is. The caller holds the lock.
@@ -447,12 +447,12 @@ func (c *cluster) judge(pods int) {
 	case offering == 0:
 		is, advice = NoGPUNodes, gpu.Advice{
 			What: "no node of cluster " + c.cfg.ID + " offers a GPU",
-			Try:  "install NVIDIA's GPU operator or device plugin, which announce them as nvidia.com/gpu; check node_selector in the file of clusters, if there is one",
+			Try:  "install NVIDIA's GPU operator or device plugin, which announce GPUs as nvidia.com/gpu; check node_selector in the clusters file, if it is set",
 		}
 	case pods == 0 && len(c.listed) > len(watched(c.cfg.Pods)):
 		is, advice = NoOperator, gpu.Advice{
-			What: "cluster " + c.cfg.ID + " has no pods of NVIDIA's operator",
-			Try:  "install it, or name the pods that have nvidia-smi with pods in the file of clusters",
+			What: "cluster " + c.cfg.ID + " has no pods of NVIDIA's GPU operator",
+			Try:  "install the operator, or name the pods that have nvidia-smi, with pods in the clusters file",
 		}
 	case pods == 0:
 		is, advice = c.is, c.advice // not all is listed yet

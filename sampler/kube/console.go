@@ -337,7 +337,7 @@ func (c *console) judge(ctx context.Context, at target, err error) {
 		c.lacks(at)
 		why = &gpu.Advice{
 			What: fmt.Sprintf("nvidia-smi is not in the container %s of pod %s", at.container, at.pod),
-			Try:  "name a pod that has it with pods in the file of clusters",
+			Try:  "name a pod that has it, with pods in the clusters file",
 			Err:  errors.Join(gpu.ErrNoDriver, err),
 		}
 	} else {

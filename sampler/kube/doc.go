@@ -3,20 +3,20 @@
 //
 // # What is executed
 //
-// A shell in the container of the driver, as long as its stream lasts ([Loop]): each interval it gets the commands on its
-// standard input, one a line, and runs nvidia-smi for each. So nothing is left there once the stream ends: the shell finds its
-// input at an end, and no command of it loops. Where streams don't last, or can't have an input, one exec for all commands
-// is made at a longer interval ([Once]). Each command has a limit of time where the container has timeout(1).
+// One shell runs in the driver's container for as long as its stream lasts ([Loop]). At each interval it gets the commands on its
+// standard input, one per line, and runs nvidia-smi for each. Nothing is left behind once the stream ends: the shell reaches the end of
+// its input, and none of its commands loops. If streams don't last, or can't have an input, one exec runs all commands
+// at a longer interval ([Once]). Each command has a time limit if the container has timeout(1).
 //
 // # Whose processes they are
 //
-// The same shell reads the control group of processes from /proc, where the container has the pids of the machine, as a
-// driver's has. Their pods have names in the API, which is asked for the pods of a node when one is new. Where the
-// container has pids of its own the facts are absent.
+// The same shell reads the control groups of processes from /proc if the container has the machine's pids, as a
+// driver's container has. The API knows the names of their pods; it is asked for a node's pods when one is new. If the
+// container has its own pids, these facts are absent.
 //
 // # What goes wrong
 //
-// Each node is a source of its own, whose error says what is wrong with it: the driver's pod is missing or restarts,
-// the node is not ready, exec is forbidden. What concerns a whole cluster is its [State]. Nothing is read in place of what can't
-// be read.
+// Each node is its own source, and its error says what is wrong with it: the driver's pod is missing or restarting,
+// the node is not ready, exec is forbidden. Problems of a whole cluster are in its [State]. Nothing is read in place of something
+// that can't be read.
 package kube

@@ -40,20 +40,20 @@ func (c *cluster) whyNot(err error, what string) *gpu.Advice {
 	switch conditionOf(err) {
 	case Forbidden:
 		return &gpu.Advice{
-			What: "cluster " + c.cfg.ID + " forbids to list and watch " + what,
+			What: "cluster " + c.cfg.ID + " forbids listing and watching " + what,
 			Try:  "give the account the rights in deploy/kubernetes/agentless-rbac.yaml (list and watch on nodes and pods)",
 			Err:  errors.Join(gpu.ErrNotPermitted, err),
 		}
 	case Unauthenticated:
 		return &gpu.Advice{
-			What: "cluster " + c.cfg.ID + " does not know who asks",
-			Try:  "check the token or the certificate in the file of clusters: it may have expired",
+			What: "cluster " + c.cfg.ID + " does not accept gpuwhy's credentials",
+			Try:  "check the token or certificate in the clusters file: it may have expired",
 			Err:  errors.Join(gpu.ErrNotPermitted, err),
 		}
 	}
-	try := "check the address, the network and the certificate (ca_file)"
+	try := "check its address, the network and the certificate (ca_file)"
 	if code := codeOf(err); code != 0 {
-		try = fmt.Sprintf("its API server answered %d: look at its logs", code)
+		try = fmt.Sprintf("its API server answered %d: check the server's logs", code)
 	}
 	return &gpu.Advice{
 		What: "cluster " + c.cfg.ID + " can't be reached: " + clean(err.Error()),
@@ -86,7 +86,7 @@ func (c *cluster) explain(ctx context.Context, t target, err error) *gpu.Advice 
 				verbs = strings.Join(missing, " and ")
 			}
 			return &gpu.Advice{
-				What: "cluster " + c.cfg.ID + " forbids to execute nvidia-smi in namespace " + t.namespace,
+				What: "cluster " + c.cfg.ID + " forbids running nvidia-smi in namespace " + t.namespace,
 				Try:  "give the account the right to " + verbs + " on pods/exec, as in deploy/kubernetes/agentless-rbac.yaml",
 				Err:  errors.Join(gpu.ErrNotPermitted, err),
 			}
@@ -98,14 +98,14 @@ func (c *cluster) explain(ctx context.Context, t target, err error) *gpu.Advice 
 	case code == http.StatusNotFound || strings.Contains(text, "container not found") || strings.Contains(text, "is not running") ||
 		strings.Contains(text, "pod does not exist") || strings.Contains(text, fmt.Sprintf("pods %q not found", t.pod)):
 		return &gpu.Advice{
-			What: "the pod " + t.pod + " is restarting or gone",
-			Try:  "wait until it runs again; kubectl -n " + t.namespace + " describe pod " + t.pod + " says what keeps it",
+			What: "pod " + t.pod + " is restarting or gone",
+			Try:  "wait until it runs again; to see what holds it up: kubectl -n " + t.namespace + " describe pod " + t.pod,
 			Err:  errors.Join(gpu.ErrNoDriver, err),
 		}
 	}
 	return &gpu.Advice{
-		What: "nvidia-smi can't be executed in pod " + t.pod + ": " + clean(text),
-		Try:  "try it by hand: kubectl -n " + t.namespace + " exec " + t.pod + " -c " + t.container + " -- nvidia-smi",
+		What: "nvidia-smi can't be run in pod " + t.pod + ": " + clean(text),
+		Try:  "run it by hand: kubectl -n " + t.namespace + " exec " + t.pod + " -c " + t.container + " -- nvidia-smi",
 		Err:  errors.Join(gpu.ErrNotAnswering, err),
 	}
 }

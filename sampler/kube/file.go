@@ -104,16 +104,16 @@ func Parse(text []byte) (*File, error) {
 		return nil, inWords(err)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there must be one YAML document alone")
+		return nil, errors.New("the file must have exactly one YAML document")
 	}
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		return nil, inWords(err)
 	}
 	if len(file.Clusters) == 0 {
-		return nil, errors.New("line 1: there is no cluster: begin with \"clusters:\", and list them below it")
+		return nil, errors.New("line 1: there is no cluster: begin with \"clusters:\" and list them below it")
 	}
 	if len(file.Clusters) > mostClusters {
-		return nil, fmt.Errorf("there are %d clusters, and may be %d", len(file.Clusters), mostClusters)
+		return nil, fmt.Errorf("there are %d clusters, but at most %d are allowed", len(file.Clusters), mostClusters)
 	}
 	var errs []error
 	lines := map[string]int{}
@@ -124,7 +124,7 @@ func Parse(text []byte) (*File, error) {
 			errs = append(errs, fmt.Errorf("line %d: %s: %s", where(wrong.key), wrong.key, wrong.what))
 		}
 		if other, there := lines[c.ID]; there && c.ID != "" {
-			errs = append(errs, fmt.Errorf("line %d: id: there is a cluster %q already, in line %d", where("id"), c.ID, other))
+			errs = append(errs, fmt.Errorf("line %d: id: cluster %q is already in line %d", where("id"), c.ID, other))
 		}
 		lines[c.ID] = where("id")
 		c.setDefaults()
@@ -170,9 +170,9 @@ func (c *Cluster) wrong() (all []wrong) {
 			all = append(all, wrong{key, what})
 		}
 	}
-	say(c.ID == "", "id", "a cluster needs one, such as \"lab\"")
-	say(c.ID != "" && !goodID().MatchString(c.ID), "id", "must have letters, digits and -_. alone, up to 63, and begin and end with a letter or a digit")
-	say(c.ID == "local", "id", "\"local\" is the machine that gpuwhy runs on")
+	say(c.ID == "", "id", "a cluster needs one, for example \"lab\"")
+	say(c.ID != "" && !goodID().MatchString(c.ID), "id", "must have only letters, digits and -_., at most 63, and begin and end with a letter or a digit")
+	say(c.ID == "local", "id", "\"local\" stands for the machine that gpuwhy runs on")
 	ways := 0
 	for _, set := range []bool{c.Kubeconfig != "", c.URL != "", c.InCluster} {
 		if set {
@@ -180,33 +180,33 @@ func (c *Cluster) wrong() (all []wrong) {
 		}
 	}
 	say(ways != 1, "id", "a cluster needs one of kubeconfig, url and in_cluster")
-	say(c.Context != "" && c.Kubeconfig == "", "context", "is of no use without kubeconfig")
+	say(c.Context != "" && c.Kubeconfig == "", "context", "has no effect without kubeconfig")
 	for key, set := range map[string]bool{"token_file": c.TokenFile != "", "ca_file": c.CAFile != "", "skip_tls_verify": c.SkipTLSVerify} {
-		say(set && c.URL == "", key, "is of no use without url")
+		say(set && c.URL == "", key, "has no effect without url")
 	}
 	if c.URL != "" {
 		u, err := url.Parse(c.URL)
 		say(err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "", "url",
-			"must be as https://10.0.0.1:6443")
+			"must look like https://10.0.0.1:6443")
 	}
-	say(c.SkipTLSVerify && c.CAFile != "", "skip_tls_verify", "is of no use with ca_file: leave one of them out")
-	say(len(c.NodeSelector) > 1024 || strings.ContainsFunc(c.NodeSelector, func(r rune) bool { return r < ' ' }), "node_selector", "must be as gpu=yes,zone!=b")
+	say(c.SkipTLSVerify && c.CAFile != "", "skip_tls_verify", "has no effect with ca_file: leave one of them out")
+	say(len(c.NodeSelector) > 1024 || strings.ContainsFunc(c.NodeSelector, func(r rune) bool { return r < ' ' }), "node_selector", "must look like gpu=yes,zone!=b")
 	say(!slices.Contains([]Mode{"", Auto, Loop, Once}, c.Mode), "mode", "must be auto, loop or once")
 	say(c.Interval != 0 && (c.Interval < time.Second || c.Interval > time.Hour), "interval", "must be from 1s to 1h")
 	say(c.ExecInterval != 0 && (c.ExecInterval < time.Second || c.ExecInterval > time.Hour), "exec_interval", "must be from 1s to 1h")
 	say(c.Deadline != 0 && (c.Deadline < time.Second || c.Deadline > 5*time.Minute), "deadline", "must be from 1s to 5m")
 	say(c.MaxExecs < 0 || c.MaxExecs > mostExecs, "max_execs", fmt.Sprintf("must be from 1 to %d", mostExecs))
-	say(len(c.Pods) > mostPods, "pods", fmt.Sprintf("there may be %d kinds", mostPods))
+	say(len(c.Pods) > mostPods, "pods", fmt.Sprintf("at most %d kinds are allowed", mostPods))
 	for _, p := range c.Pods {
 		say(len(p.Namespaces) == 0 || len(p.Labels) == 0, "pods", "each kind needs namespaces and labels")
-		say(len(p.Namespaces) > mostPods || len(p.Labels) > mostPods, "pods", fmt.Sprintf("there may be %d namespaces and labels", mostPods))
+		say(len(p.Namespaces) > mostPods || len(p.Labels) > mostPods, "pods", fmt.Sprintf("at most %d namespaces and labels are allowed", mostPods))
 		for _, n := range p.Namespaces {
-			say(!goodName().MatchString(n), "pods", fmt.Sprintf("%.80q is no namespace", n))
+			say(!goodName().MatchString(n), "pods", fmt.Sprintf("%.80q is not a namespace", n))
 		}
 		for k, v := range p.Labels {
-			say(!goodLabel().MatchString(k) || !goodValue().MatchString(v), "pods", fmt.Sprintf("%.80q: %.80q is no label", k, v))
+			say(!goodLabel().MatchString(k) || !goodValue().MatchString(v), "pods", fmt.Sprintf("%.80q: %.80q is not a label", k, v))
 		}
-		say(p.Container != "" && !goodName().MatchString(p.Container), "pods", fmt.Sprintf("%.80q is no container", p.Container))
+		say(p.Container != "" && !goodName().MatchString(p.Container), "pods", fmt.Sprintf("%.80q is not a container", p.Container))
 	}
 	slices.SortStableFunc(all, func(a, b wrong) int { return cmp.Compare(a.key, b.key) }) // maps have no order
 	return all
@@ -239,10 +239,10 @@ func inWords(err error) error {
 			what = fmt.Sprintf("unknown key %q", m[1])
 		} else if m := unfitting().FindStringSubmatch(what); m != nil {
 			what = map[string]string{
-				"bool": "must be true or false", "int": "must be a whole number", "time.Duration": "must be a time, such as 30s or 5m",
-				"string": "must be a text", "[]string": "must be a list of texts", "kube.Mode": "must be a text",
+				"bool": "must be true or false", "int": "must be a whole number", "time.Duration": "must be a duration, for example 30s or 5m",
+				"string": "must be text", "[]string": "must be a list of text values", "kube.Mode": "must be text",
 			}[m[3]]
-			what = cmp.Or(what, "does not fit here: see the example in docs/fleet.md")
+			what = cmp.Or(what, "does not belong here: see the example in docs/fleet.md")
 			if m[2] != "" {
 				what = fmt.Sprintf("%q %s", m[2], what)
 			}

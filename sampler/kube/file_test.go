@@ -46,12 +46,12 @@ clusters:
 		"clusters:\n- id: a\n  id: b":   "line 3: ",
 		"clusters:\n- url: https://a":   "line 2: id: a cluster needs one",
 		"clusters:\n- id: a":            "line 2: id: a cluster needs one of kubeconfig, url and in_cluster",
-		"clusters:\n- id: a/b\n  in_cluster: true":                                              "line 2: id: must have letters",
+		"clusters:\n- id: a/b\n  in_cluster: true":                                              "line 2: id: must have only letters",
 		"clusters:\n- id: local\n  url: https://a":                                              "line 2: id: ",
-		"clusters:\n- id: a\n  url: ftp://a":                                                    "line 3: url: must be as",
-		"clusters:\n- id: a\n  url: https://u:p@a":                                              "line 3: url: must be as",
+		"clusters:\n- id: a\n  url: ftp://a":                                                    "line 3: url: must look like",
+		"clusters:\n- id: a\n  url: https://u:p@a":                                              "line 3: url: must look like",
 		"clusters:\n- id: a\n  url: https://a\n  ca_file: b\n  skip_tls_verify: true":           "line 5: skip_tls_verify: ",
-		"clusters:\n- id: a\n  in_cluster: true\n  token_file: b":                               "line 4: token_file: is of no use",
+		"clusters:\n- id: a\n  in_cluster: true\n  token_file: b":                               "line 4: token_file: has no effect",
 		"clusters:\n- id: a\n  url: https://a\n  mode: never":                                   "line 4: mode: must be",
 		"clusters:\n- id: a\n  url: https://a\n  interval: 5":                                   "line 4: ",
 		"clusters:\n- id: a\n  url: https://a\n  interval: 1ms":                                 "line 4: interval: must be from",
@@ -59,8 +59,8 @@ clusters:
 		"clusters:\n- id: a\n  url: https://a\n  in_cluster: maybe":                             "must be true or false",
 		"clusters:\n- id: a\n  url: https://a\n  pods: [{labels: {a: b}}]":                      "line 4: pods: each kind needs",
 		"clusters:\n- id: a\n  url: https://a\n  pods: [{namespaces: [a], labels: {a: 'b c'}}]": "line 4: pods: ",
-		"clusters:\n- {id: a, url: 'https://a'}\n- {id: a, url: 'https://b'}":                   `line 3: id: there is a cluster "a" already, in line 2`,
-		"clusters:\n- {id: a, url: 'https://a'}\n---\nclusters: []":                             "one YAML document alone",
+		"clusters:\n- {id: a, url: 'https://a'}\n- {id: a, url: 'https://b'}":                   `line 3: id: cluster "a" is already in line 2`,
+		"clusters:\n- {id: a, url: 'https://a'}\n---\nclusters: []":                             "exactly one YAML document",
 	} {
 		_, err := Parse([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "kube.") {

@@ -57,7 +57,7 @@ func TestTrouble(t *testing.T) {
 	}{
 		{"restarting", "is restarting (CrashLoopBackOff)", func() { pod(fakekube.Container("nvidia-driver-ctr", false, 1, "waiting")); s.Cut() }, func() { pod() }, gpu.ErrNoDriver},
 		{"not ready", "is not ready", func() { pod(fakekube.Container("nvidia-driver-ctr", false, 1, "running")) }, func() { pod() }, gpu.ErrNoDriver},
-		{"no pod", "no pod of the driver runs on node gpu-1", func() { s.Remove("pods", "gpu-operator", "driver-1") }, func() { pod() }, gpu.ErrNoDriver},
+		{"no pod", "no driver pod runs on node gpu-1", func() { s.Remove("pods", "gpu-operator", "driver-1") }, func() { pod() }, gpu.ErrNoDriver},
 		{"another container", "has no container", func() { pod(fakekube.Container("other", true, 0, "running")) }, func() { pod() }, gpu.ErrNoDriver},
 		{"node not ready", "container runtime is down", func() { s.Node("gpu-1", fakekube.Ready(false)) }, func() { s.Node("gpu-1") }, gpu.ErrNotAnswering},
 		{

@@ -119,7 +119,7 @@ func (h *Host) Read(context.Context) (gpu.Host, error) {
 	}
 	out.NoFans = gpu.Advice{
 		What: "the machine's own fans can't be read through Kubernetes",
-		Try:  "run an agent of gpuwhy on the node to see them",
+		Try:  "run a gpuwhy agent on the node to see them",
 	}
 	return out, nil
 }

@@ -117,7 +117,7 @@ func (p *pod) in(name string) (target, trouble) {
 	t := target{p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID, name, 0}
 	look := "kubectl -n " + t.namespace + " describe pod " + t.pod
 	if p.Metadata.Deleted != "" {
-		return t, trouble{"is being replaced", "wait until its successor runs; " + look + " says what keeps it"}
+		return t, trouble{"is being replaced", "wait until its replacement runs; to see what holds it up: " + look}
 	}
 	i := slices.IndexFunc(p.Status.Containers, func(c container) bool { return c.Name == name })
 	if i < 0 {
@@ -128,9 +128,9 @@ func (p *pod) in(name string) (target, trouble) {
 			return c.Name == name
 		})
 		if !has {
-			return t, trouble{"has no container " + strconv.Quote(clean(name)), "name the container with pods in the file of clusters"}
+			return t, trouble{"has no container " + strconv.Quote(clean(name)), "name the container with pods in the clusters file"}
 		}
-		return t, trouble{"has not begun", look + " says what it waits for"}
+		return t, trouble{"has not started", "to see what it waits for: " + look}
 	}
 	c := &p.Status.Containers[i]
 	t.restarts = c.Restarts
@@ -138,11 +138,11 @@ func (p *pod) in(name string) (target, trouble) {
 	case c.State.Waiting != nil:
 		return t, trouble{"is restarting (" + clean(c.State.Waiting.Reason) + ")", look + " says why; so does kubectl -n " + t.namespace + " logs " + t.pod + " -c " + name + " --previous"}
 	case c.State.Running == nil:
-		return t, trouble{"does not run", look + " says why"}
+		return t, trouble{"is not running", "to see why: " + look}
 	case !c.Ready:
-		return t, trouble{"is not ready", "a driver takes minutes to be built and loaded; " + look + " says more"}
+		return t, trouble{"is not ready", "building and loading a driver takes minutes; to see more: " + look}
 	case p.Status.Phase != "Running":
-		return t, trouble{"is " + clean(p.Status.Phase), look + " says why"}
+		return t, trouble{"is " + clean(p.Status.Phase), "to see why: " + look}
 	}
 	return t, trouble{}
 }

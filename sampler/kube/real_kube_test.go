@@ -443,7 +443,7 @@ func TestRealServer(t *testing.T) {
 			t.Errorf("%s of %s", d.Name, d.Source)
 		}
 		s.remove(podPath + "driver-1")
-		if a := f.says("gpu-1", "no pod of the driver runs on node gpu-1"); !errors.Is(a, gpu.ErrNoDriver) {
+		if a := f.says("gpu-1", "no driver pod runs on node gpu-1"); !errors.Is(a, gpu.ErrNoDriver) {
 			t.Error(a)
 		}
 		s.pod("driver-1", "gpu-1", folder)

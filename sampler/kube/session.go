@@ -106,7 +106,7 @@ func (s *session) end() {
 }
 
 // errMute is of a stream that opens and says nothing.
-var errMute = errors.New("the stream says nothing")
+var errMute = errors.New("the stream is silent")
 
 // through executes a round in the session, or in a new one where that has ended.
 func (c *console) through(ctx context.Context, at target, r *round) error {
@@ -132,7 +132,7 @@ func (c *console) through(ctx context.Context, at target, r *round) error {
 		case errors.Is(err, errMute) && c.cfg.Mode == Auto:
 			c.hangUp()
 			c.broken, c.onceTill = 0, c.now().Add(onceFor)
-			c.log.Info("a stream says nothing; each reading is an exec of its own for a while", "pod", at.pod)
+			c.log.Info("a stream is silent; for a while, each reading uses its own exec", "pod", at.pod)
 			return c.once(ctx, at, r)
 		case fresh || attempt > 1:
 			return err
@@ -149,7 +149,7 @@ func (c *console) note(s *session) {
 	}
 	if c.broken++; c.broken > 1 && c.cfg.Mode == Auto {
 		c.broken, c.onceTill = 0, c.now().Add(onceFor)
-		c.log.Info("streams don't hold; each reading is an exec of its own for a while", "pod", s.at.pod, "err", s.err)
+		c.log.Info("streams keep breaking; for a while, each reading uses its own exec", "pod", s.at.pod, "err", s.err)
 	}
 }
 

@@ -7,25 +7,25 @@ import "github.com/gpuwhy/gpuwhy/gpu"
 var (
 	Lost = gpu.Advice{
 		What: "the device has fallen off the bus",
-		Try:  "look for an XID in the kernel log (dmesg); resetting the device or restarting the machine may bring it back",
+		Try:  "look for an XID in the kernel log (dmesg); a reset of the device or a restart of the machine may bring it back",
 	}
 	NotLoaded = gpu.Advice{
-		What: "the NVIDIA library is installed, and its driver is not loaded",
-		Try:  "load it with modprobe nvidia, or restart the machine if it was just installed; check that nvidia-smi runs",
+		What: "the NVIDIA library is installed, but the driver is not loaded",
+		Try:  "load it with modprobe nvidia, or restart the machine if you have just installed it; check that nvidia-smi runs",
 	}
 	VersionMismatch = gpu.Advice{
-		What: "the NVIDIA driver in the kernel and its library have different versions",
-		Try:  "restart the machine, or unload and load the driver, and restart gpuwhy; this is usual after an update",
+		What: "the NVIDIA kernel driver and its library have different versions",
+		Try:  "restart the machine, or reload the driver and restart gpuwhy; this is common after an update",
 	}
 	NotPermitted = gpu.Advice{
-		What: "gpuwhy may not talk to the NVIDIA driver",
-		Try: "let its user read and write /dev/nvidiactl and /dev/nvidia0 (often the group video), " +
+		What: "gpuwhy is not allowed to talk to the NVIDIA driver",
+		Try: "give its user read and write access to /dev/nvidiactl and /dev/nvidia0 (often through the group video), " +
 			"or start it with the NVIDIA container runtime",
 	}
 	Unknown = gpu.Advice{
-		What: "the NVIDIA driver answers: unknown error",
-		Try: "if gpuwhy runs in a container, the container has lost its GPUs, usually because systemd was reloaded: " +
-			"create it again; else look for lines with NVRM in the kernel log (dmesg)",
+		What: "the NVIDIA driver reports: unknown error",
+		Try: "if gpuwhy runs in a container, that container has lost its GPUs, usually because systemd was reloaded: " +
+			"recreate it; otherwise look for NVRM lines in the kernel log (dmesg)",
 	}
 	ResetRequired = gpu.Advice{
 		What: "the device must be reset before it can be used again",
@@ -40,7 +40,7 @@ var (
 		Try:  "look for an XID in the kernel log (dmesg)",
 	}
 	NoDevices = gpu.Advice{
-		What: "the NVIDIA driver is loaded and finds no GPU",
-		Try:  "check that the card is seated and powered, and visible in this container if gpuwhy runs in one",
+		What: "the NVIDIA driver is loaded but finds no GPU",
+		Try:  "check that the card is seated and powered and, in a container, that it is visible there",
 	}
 )

@@ -98,7 +98,7 @@ func (e *Either) readProgram(ctx context.Context, program Source) (*gpu.Snapshot
 	snap, err := e.explained(program.Read(ctx))
 	if snap != nil && len(snap.Devices) > 0 {
 		snap.Notes = append(snap.Notes, gpu.Advice{
-			What: "NVIDIA GPUs are read through nvidia-smi, which says less than the driver's library: " + e.why.What,
+			What: "NVIDIA GPUs are read through nvidia-smi, which reports less than the driver's library: " + e.why.What,
 			Try:  e.why.Try,
 		})
 	}
@@ -149,14 +149,14 @@ func (e *Either) explained(snap *gpu.Snapshot, err error) (*gpu.Snapshot, error)
 	switch {
 	case runtime.GOOS == "darwin":
 		return snap, &gpu.Advice{
-			What: "gpuwhy can't read Apple's GPUs, and macOS has no driver for those of NVIDIA: it shows the machine itself",
-			Try:  "nothing needs to be done",
+			What: "gpuwhy can't read Apple GPUs, and macOS has no driver for NVIDIA GPUs: gpuwhy shows the machine itself",
+			Try:  "no action needed",
 			Err:  errors.Join(gpu.ErrNoCard, err),
 		}
 	case none():
 		return snap, &gpu.Advice{
-			What: "there is no NVIDIA GPU on this machine's PCI bus, and " + why.What,
-			Try:  "nothing needs to be done if it has none; else " + why.Try,
+			What: "this machine has no NVIDIA GPU on its PCI bus, and " + why.What,
+			Try:  "no action needed if that is right; otherwise " + why.Try,
 			Err:  errors.Join(gpu.ErrNoCard, err),
 		}
 	}

@@ -48,14 +48,14 @@ func Held(sysfs string) *gpu.Advice {
 	has := strings.Join(parts, ", ")
 	if !kept {
 		return &gpu.Advice{
-			What: has + ", and keeps it for a virtual machine",
-			Try:  "read it in the virtual machine that it is given to, or give it back to NVIDIA's driver",
+			What: has + " and reserves it for a virtual machine",
+			Try:  "read it in its virtual machine, or give it back to NVIDIA's driver",
 			Err:  errors.Join(gpu.ErrNoCard, gpu.ErrNoDevices),
 		}
 	}
 	return &gpu.Advice{
-		What: has + ", and gpuwhy reads NVIDIA's own driver alone",
-		Try: "install NVIDIA's driver, keep the other one from being loaded (for nouveau with the line \"blacklist nouveau\" " +
+		What: has + ", and gpuwhy only reads NVIDIA's own driver",
+		Try: "install NVIDIA's driver, keep the other one from loading (for nouveau, with the line \"blacklist nouveau\" " +
 			"in a file of /etc/modprobe.d), and restart the machine",
 		Err: gpu.ErrNoDriver,
 	}

@@ -130,11 +130,11 @@ func (k *Kernel) Missing(now time.Time, cards []Card, devices []gpu.Device, know
 func (m *unlisted) reason(address string) gpu.Advice {
 	if m.kind != "" {
 		what, try := m.kind.Meaning()
-		return gpu.Advice{What: "the kernel's log says of the card at " + address + ": " + what, Try: strings.ToLower(try[:1]) + strings.TrimSuffix(try[1:], "."), Err: gpu.ErrNotListed}
+		return gpu.Advice{What: "the kernel log says about the card at " + address + ": " + what, Try: strings.ToLower(try[:1]) + strings.TrimSuffix(try[1:], "."), Err: gpu.ErrNotListed}
 	}
 	return gpu.Advice{
-		What: "the driver does not list the card at " + address + ", though the kernel has given it to the driver",
-		Try:  "if an administrator has drained it (nvidia-smi drain), it comes back when that ends; else look for NVRM and Xid lines in the kernel log (dmesg): the driver could not start the card, or has lost it; check its power cables and seating, and switch the machine off and on",
+		What: "the driver does not list the card at " + address + ", although the kernel has bound it to the driver",
+		Try:  "if an administrator has drained it (nvidia-smi drain), it comes back when that ends; otherwise the driver could not start the card, or has lost it: look for NVRM and Xid lines in the kernel log (dmesg), check the card's power cables and seating, and power-cycle the machine",
 		Err:  gpu.ErrNotListed,
 	}
 }

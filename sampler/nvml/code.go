@@ -55,7 +55,7 @@ var codes = map[code]struct {
 	driverNotLoaded:                    {name: "driver not loaded", Advice: nvidia.NotLoaded},
 	uninitialized: {
 		name:   "uninitialized",
-		Advice: gpu.Advice{What: "the NVIDIA driver was taken away", Try: "wait until it is loaded again"},
+		Advice: gpu.Advice{What: "the NVIDIA driver was unloaded", Try: "wait until it is loaded again"},
 	},
 	versionMismatch:                     {name: "driver and library versions differ", Advice: nvidia.VersionMismatch, err: gpu.ErrVersionMismatch},
 	noPermission:                        {name: "no permission", Advice: nvidia.NotPermitted, err: gpu.ErrNotPermitted},
@@ -110,8 +110,8 @@ func (c code) ofDriver() bool {
 func (c code) advice() *gpu.Advice {
 	m := codes[c]
 	return &gpu.Advice{
-		What: cmp.Or(m.What, "the NVIDIA driver answers: "+c.String()),
-		Try:  cmp.Or(m.Try, "look for lines with NVRM in the kernel log (dmesg), and check that nvidia-smi runs"),
+		What: cmp.Or(m.What, "the NVIDIA driver reports: "+c.String()),
+		Try:  cmp.Or(m.Try, "look for NVRM lines in the kernel log (dmesg), and check that nvidia-smi runs"),
 		Err:  fmt.Errorf("%w: %w", cmp.Or(m.err, gpu.ErrNoDriver), c),
 	}
 }

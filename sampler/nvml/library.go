@@ -84,8 +84,8 @@ func (l *library) check() error {
 	for _, name := range required {
 		if l.function(name) == nil {
 			return &gpu.Advice{
-				What: l.path + " is no usable NVIDIA management library: it lacks " + name,
-				Try:  "install the NVIDIA driver again",
+				What: l.path + " is not a usable NVIDIA management library: it lacks " + name,
+				Try:  "reinstall the NVIDIA driver",
 				Err:  gpu.ErrNoLibrary,
 			}
 		}

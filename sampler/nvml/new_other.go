@@ -25,14 +25,14 @@ func (*Source) Name() string { return gpu.SourceNVML }
 func (*Source) Read(context.Context) (*gpu.Snapshot, error) {
 	if runtime.GOOS != "linux" {
 		return nil, &gpu.Advice{
-			What: "gpuwhy reads NVIDIA's library on Linux alone",
-			Try:  "read nvidia-smi instead (--source=nvidia-smi)",
+			What: "gpuwhy reads NVIDIA's library only on Linux",
+			Try:  "use nvidia-smi instead (--source=nvidia-smi)",
 			Err:  gpu.ErrNoLibrary,
 		}
 	}
 	return nil, &gpu.Advice{
-		What: "this build of gpuwhy can't read NVIDIA's library: it was made without cgo",
-		Try:  "use a build that was made with CGO_ENABLED=1",
+		What: "this build of gpuwhy can't read NVIDIA's library: it was built without cgo",
+		Try:  "use a build made with CGO_ENABLED=1",
 		Err:  gpu.ErrNoLibrary,
 	}
 }

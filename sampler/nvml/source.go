@@ -292,8 +292,8 @@ func (s *Source) ours(sess *session, devices []gpu.Device) ([]gpu.Device, error)
 	s.locked(func() { s.byIndex = true })
 	s.finish(perdevice.MostDeadlines * s.cfg.Deadline)
 	return nil, &gpu.Advice{
-		What: "the NVIDIA driver does not know the GPUs that the kernel lists",
-		Try:  "wait a moment: they are looked for in the driver's own list next",
+		What: "the NVIDIA driver does not recognize the GPUs that the kernel lists",
+		Try:  "wait a moment: gpuwhy looks in the driver's own list next",
 		Err:  fmt.Errorf("%w: %w: %v", gpu.ErrNoDevices, refused, sess.cards),
 	}
 }
@@ -320,8 +320,8 @@ func (s *Source) attach(ctx context.Context, cards []nvidia.Card) (*session, err
 		}
 		if !perdevice.Await(ctx, s.cfg.Clock, j.done, nil, j.began.Add(s.cfg.Deadline), true) {
 			return nil, &gpu.Advice{
-				What: "the NVIDIA driver does not answer while its library is " + j.what,
-				Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
+				What: "the NVIDIA driver is not answering while its library is " + j.what,
+				Try:  "look for hung tasks and XIDs in the kernel log (dmesg); you may have to restart the machine",
 				Err:  gpu.ErrNotAnswering,
 			}
 		}
@@ -337,7 +337,7 @@ func (s *Source) next(cards []nvidia.Card) (*session, *job, error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return nil, nil, &gpu.Advice{What: "gpuwhy is ending", Try: "start it again", Err: gpu.ErrNoDriver}
+		return nil, nil, &gpu.Advice{What: "gpuwhy is shutting down", Try: "start it again", Err: gpu.ErrNoDriver}
 	case s.job != nil:
 	case s.session == nil:
 		s.startBegin(cards)
@@ -366,7 +366,7 @@ func (s *Source) startBegin(cards []nvidia.Card) {
 		s.locked(func() { s.session = sess })
 		// A library that was there before may be that of the driver before an update.
 		if a, ok := errors.AsType[*gpu.Advice](err); ok && before != nil && errors.Is(err, gpu.ErrVersionMismatch) {
-			a.Try = "restart gpuwhy, which still has the library that it was started with; " +
+			a.Try = "restart gpuwhy, which still uses the library it started with; " +
 				"if that does not help, restart the machine"
 		}
 		return err

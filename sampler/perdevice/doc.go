@@ -3,6 +3,6 @@
 // with a deadline. A device that hangs delays neither the others nor the reader.
 //
 // The package knows no driver: a source passes functions that read a device and
-// that report whether the system has powered it down. The package decides what the
-// state of a device is and which readings may still be shown.
+// that report whether the system has powered it down. The package decides the
+// state of a device and which readings may still be shown.
 package perdevice

@@ -38,7 +38,7 @@ func (s *slot) begin(now time.Time) { s.began, s.done = now, make(chan struct{})
 
 func (s *slot) sleep(now time.Time) {
 	s.enter(gpu.StateAsleep, now, gpu.Advice{
-		What: "the system has powered the device down, and gpuwhy leaves it asleep",
+		What: "the system has powered the device down, and gpuwhy lets it sleep",
 	})
 }
 
@@ -58,7 +58,7 @@ func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err e
 	switch took := now.Sub(s.began); {
 	case took >= MostDeadlines*deadline:
 		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
-			What: fmt.Sprintf("the last reading took %v, and was too old then", took.Round(time.Millisecond)),
+			What: fmt.Sprintf("the last reading took %v and was out of date by then", took.Round(time.Millisecond)),
 			Try:  "look for hung tasks and " + s.Vendor.LogLines() + " in the kernel log (dmesg)",
 			Err:  gpu.ErrNotAnswering,
 		})
@@ -94,8 +94,8 @@ func (s *slot) isSlow(how string) {
 		s.slow = s.began
 	}
 	s.Reason = gpu.Advice{
-		What: "slow: " + how + "; it is so since " + s.slow.UTC().Format("15:04:05 UTC"),
-		Try:  "look for hung tasks and " + s.Vendor.LogLines() + " in the kernel log (dmesg); a machine without a free core is slow, too",
+		What: "slow since " + s.slow.UTC().Format("15:04:05 UTC") + ": " + how,
+		Try:  "look for hung tasks and " + s.Vendor.LogLines() + " in the kernel log (dmesg); a machine with no idle core is slow as well",
 		Err:  gpu.ErrSlow,
 	}
 }
@@ -126,7 +126,7 @@ func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 	default:
 		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
 			What: "a driver call has not come back",
-			Try:  "look for hung tasks and " + s.Vendor.LogLines() + " in the kernel log (dmesg); a restart of the machine may be needed",
+			Try:  "look for hung tasks and " + s.Vendor.LogLines() + " in the kernel log (dmesg); you may have to restart the machine",
 			Err:  gpu.ErrNotAnswering,
 		})
 	}

@@ -160,10 +160,10 @@ func TestSlow(t *testing.T) {
 		what string
 	}{
 		{time.Second, ""},
-		{2100 * time.Millisecond, "slow: its last reading took 2.1s; it is so since 03:05:05 UTC"},
-		{5 * time.Second, "slow: its last reading took 5s; it is so since 03:05:05 UTC"},
+		{2100 * time.Millisecond, "slow since 03:05:05 UTC: its last reading took 2.1s"},
+		{5 * time.Second, "slow since 03:05:05 UTC: its last reading took 5s"},
 		{time.Second, ""},
-		{2 * time.Second, "slow: its last reading took 2s; it is so since 03:08:05 UTC"},
+		{2 * time.Second, "slow since 03:08:05 UTC: its last reading took 2s"},
 	} {
 		began := at.Add(time.Duration(i) * time.Minute)
 		s.begin(began)
@@ -175,7 +175,7 @@ func TestSlow(t *testing.T) {
 	}
 	s.begin(at.Add(time.Hour))
 	got := s.device(at.Add(time.Hour+2*time.Second), testDeadline)
-	if want := "slow: it has not answered for 2s; it is so since 03:08:05 UTC"; got.Reason.What != want {
+	if want := "slow since 03:08:05 UTC: it has not answered for 2s"; got.Reason.What != want {
 		t.Errorf("while it waits: %q", got.Reason.What)
 	}
 }

@@ -1,10 +1,10 @@
-// Package plausible judges what sources report: by what any device can be, by the device's own limits, by its other
-// readings, and by what it reported before. It is one stage for all sources, after they have read and before anybody
-// sees a reading; docs/readings.md has its rules for people.
+// Package plausible judges the readings of sources: against what any device can report, the device's own limits, its other
+// readings, and its earlier readings. It is one stage for all sources, after they have read and before anybody
+// sees a reading; docs/readings.md has the rules for people.
 //
-// What can't be is absent as [gpu.Implausible]. What may well be wrong keeps its value and is [gpu.Doubtful], so that it
-// is shown and decides nothing. Reasons of throttling that the readings contradict are taken out. A reading that is
-// absent contradicts nothing.
+// An impossible reading becomes absent, as [gpu.Implausible]. A reading that is probably wrong keeps its value as
+// [gpu.Doubtful]: it is shown, but decides nothing. Throttling reasons that the readings contradict are removed. An
+// absent reading contradicts nothing.
 package plausible
 
 import (

@@ -98,7 +98,7 @@ func Open(dir string) (*Capture, error) {
 		return nil, notA(dir, "its "+ManifestFile+" names no format", nil)
 	case c.Format > Format:
 		return nil, &gpu.Advice{
-			What: fmt.Sprintf("%s was recorded in format %d, and this gpuwhy reads %d", dir, c.Format, Format),
+			What: fmt.Sprintf("%s was recorded in format %d, but this gpuwhy reads format %d", dir, c.Format, Format),
 			Try:  "play it with a newer gpuwhy",
 		}
 	}
@@ -117,8 +117,8 @@ func Open(dir string) (*Capture, error) {
 
 func notA(dir, why string, err error) error {
 	return &gpu.Advice{
-		What: dir + " is no capture: " + why,
-		Try:  "give a folder that 'gpuwhy capture' has written",
+		What: dir + " is not a capture: " + why,
+		Try:  "name a folder written by 'gpuwhy capture'",
 		Err:  err,
 	}
 }
@@ -131,7 +131,7 @@ func (c *Capture) file(name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no file", name)
+		return nil, fmt.Errorf("%s is not a file", name)
 	}
 	f, err := os.Open(file)
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *Capture) readReadings() error {
 		case err == nil && s.Time.IsZero():
 			err = errors.New("it has no time")
 		case err == nil && len(c.times) > 0 && !s.Time.After(c.times[len(c.times)-1]):
-			err = errors.New("it is not later than the line before")
+			err = errors.New("it is not later than the previous line")
 		}
 		if err != nil {
 			c.Unread = append(c.Unread, fmt.Sprintf("line %d: %v", number, err))

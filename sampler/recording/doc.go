@@ -1,4 +1,4 @@
-// Package recording knows how a capture lies on disk: a folder of plain files that a person
+// Package recording knows the layout of a capture on disk: a folder of plain files that a person
 // can read, and send with a bug report. docs/captures.md describes them:
 //
 //	capture.yaml          what it is, see [Manifest]
@@ -7,6 +7,6 @@
 //	raw/proc.txt          the same of /proc
 //	raw/nvidia-smi/       what nvidia-smi printed
 //
-// A capture that was made by hand may have raw files alone. The files come from people, so
-// nothing in them is believed: sizes are bounded, and a line that can't be read costs itself.
+// A capture made by hand may have only raw files. The files come from people, so
+// nothing in them is trusted: sizes are bounded, and a line that can't be read is skipped.
 package recording

@@ -40,7 +40,7 @@ func openRaw(c *recording.Capture, cfg Config) (_ *raw, err error) {
 	defer func() {
 		if err != nil {
 			err = &gpu.Advice{
-				What: "the raw files of " + c.Dir + " can't be read: " + err.Error(), Try: "look at the files that it names", Err: err,
+				What: "the raw files of " + c.Dir + " can't be read: " + err.Error(), Try: "check the files named there", Err: err,
 			}
 			_ = r.close() // the error says enough
 		}
@@ -60,7 +60,7 @@ func openRaw(c *recording.Capture, cfg Config) (_ *raw, err error) {
 		return r, err
 	}
 	if runtime.GOOS != "linux" {
-		return r, errors.New("files of Linux's /sys can be read on Linux alone")
+		return r, errors.New("files of Linux's /sys can only be read on Linux")
 	}
 	if r.dir, err = os.MkdirTemp("", "gpuwhy-replay-"); err != nil {
 		return r, err

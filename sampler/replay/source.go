@@ -83,7 +83,7 @@ func (s *Source) about() gpu.Advice {
 	}
 	switch n := c.Len(); {
 	case n > 1:
-		what += fmt.Sprintf(", with %d readings, and begins anew every %s", n, s.lasts().Round(time.Second/10))
+		what += fmt.Sprintf(", with %d readings, repeated every %s", n, s.lasts().Round(time.Second/10))
 	default:
 		what += ", and its readings do not change"
 	}

@@ -152,7 +152,7 @@ func TestLabels(t *testing.T) {
 	if snap.Kind() != gpu.Recorded || d.Source != gpu.SourceRecorded || d.Origin() != gpu.SourceNVML || snap.Drivers[0].Source != gpu.SourceRecorded {
 		t.Errorf("%+v", snap)
 	}
-	if note := snap.Notes[0].Text(); !strings.Contains(note, "a recording of 2026-03-14 15:09 UTC") || !strings.Contains(note, "with 10 readings, and begins anew every 10s") {
+	if note := snap.Notes[0].Text(); !strings.Contains(note, "a recording of 2026-03-14 15:09 UTC") || !strings.Contains(note, "with 10 readings, repeated every 10s") {
 		t.Errorf("the note is %q", note)
 	}
 	if want := reading(0).Devices[0].Readings; !reflect.DeepEqual(d.Readings, want) {

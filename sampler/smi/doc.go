@@ -11,32 +11,32 @@
 //	nvidia-smi --query-gpu=… --format=csv,noheader,nounits -lms …   a line for each device
 //	nvidia-smi pmon -s um -d …                                      a line for each process
 //
-// What these don't have comes from nvidia-smi -q -x, once a minute, beside them: they
-// keep the driver loaded. It runs each 10 s where it is the only one that knows the
-// processes or the MIG instances, or where the traffic over PCIe is wanted: it measures
-// that for 20 ms in each direction. In MIG mode nvidia-smi -L follows it, which alone knows
-// the UUIDs of instances. --help-query-gpu says which fields this version knows.
+// Everything else comes from nvidia-smi -q -x, once a minute, while these two
+// keep the driver loaded. It runs every 10 s if it is the only command that knows the
+// processes or the MIG instances, or if the traffic over PCIe is wanted: it measures
+// that for 20 ms in each direction. In MIG mode nvidia-smi -L follows it, the only command that
+// knows the UUIDs of instances. --help-query-gpu lists the fields that this version knows.
 //
 // # Trust
 //
 // The output is for people and changes between versions. A value that can't be read costs
 // its own reading, a line that is cut or foreign costs itself. Where a value holds a comma, a line has more
-// parts than fields: they are put together in the one way in which all of them look like values
-// of their fields, and where there is none, or several, the device has the readings of the XML
-// until lines can be matched again. Whatever is neither data nor a known sentence
-// is logged at level debug; where nothing else comes, it is quoted in the error.
+// parts than fields: they are joined in the one way in which every part looks like a value
+// of its field; if there is no such way, or several, the device gets its readings from the XML
+// until lines can be matched again. Output that is neither data nor a known sentence
+// is logged at level debug; if nothing else comes, the error quotes it.
 //
-// # What is not as with the library
+// # Differences from the library
 //
 // nvidia-smi rounds: memory to whole MiB, power to hundredths of a watt. It has no counter
 // of energy, no counters of activity, no tachometers, targets and policies of fans, no
 // error events (XIDs), no counters of MIG instances and no version of the library as the
-// library gives it. NVLinks would cost another program at each reading (nvidia-smi nvlink),
-// and are not offered. It has one fan speed of a device, and doesn't say how many fans there
+// library gives it. NVLinks would need another program at each reading (nvidia-smi nvlink),
+// and are not offered. It reports one fan speed per device, and not how many fans there
 // are: such a device has one fan, which stands for all, and no count. Older versions have
 // no utilization of the video engines (before 545). A share of a process that pmon prints
 // as "-" is 0 where the device has printed any or did nothing, and not reported otherwise.
-// In MIG mode processes have no shares. What the driver accounted for is not read: nvidia-smi does not say when such
+// In MIG mode processes have no shares. The driver's accounting is not read, because nvidia-smi does not say when such
 // a process began.
 //
 // SampledAt is when a line arrived, some milliseconds after it was read. What comes from the

@@ -340,8 +340,8 @@ const unnamed = "NVIDIA GPU"
 // unmatched says of a line that its values can't be matched with the fields.
 func unmatched(line string) *gpu.Advice {
 	return &gpu.Advice{
-		What: "nvidia-smi printed a row whose values can't be matched with its fields: “" + clean(line) + "”",
-		Try:  "wait for nvidia-smi -q -x, which is asked next; if it stays so, update the driver",
+		What: "nvidia-smi printed a row that does not match its fields: “" + clean(line) + "”",
+		Try:  "wait: gpuwhy tries nvidia-smi -q -x next; if this persists, update the driver",
 		Err:  gpu.ErrNotAnswering,
 	}
 }

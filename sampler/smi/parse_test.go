@@ -181,7 +181,7 @@ func TestFailingLines(t *testing.T) {
 		want   string
 	}{
 		"lost":              {map[string]string{"fan.speed": "[GPU is lost]"}, "the device has fallen off the bus"},
-		"unknown errors":    {core, "the NVIDIA driver answers: unknown error"},
+		"unknown errors":    {core, "the NVIDIA driver reports: unknown error"},
 		"nothing supported": {none, ""},
 	} {
 		r, ok := all.parse(lineOf(all, c.fields))

@@ -38,8 +38,8 @@ func Program(path string) Run {
 
 func forbidden(file string, err error) error {
 	return &gpu.Advice{
-		What: "gpuwhy may not run " + file,
-		Try:  "give its user the right to execute it",
+		What: "gpuwhy is not allowed to run " + file,
+		Try:  "give gpuwhy's user permission to execute it",
 		Err:  fmt.Errorf("%w: %w", gpu.ErrNotPermitted, err),
 	}
 }
@@ -60,7 +60,7 @@ func find(path string) (string, error) {
 		return "", forbidden(path, err)
 	}
 	if err != nil {
-		try := "install the NVIDIA driver, which brings it"
+		try := "install the NVIDIA driver, which includes it"
 		if runtime.GOOS == "linux" {
 			try += "; in a container, start it with the NVIDIA runtime (--gpus all)"
 		}

@@ -275,7 +275,7 @@ func (s *Source) tend(cards []nvidia.Card) (ready bool, changed <-chan struct{},
 	defer s.mu.Unlock()
 	now := s.cfg.Clock.Now()
 	if s.closed {
-		return false, nil, &gpu.Advice{What: "gpuwhy is ending", Try: "start it again", Err: gpu.ErrNoDriver}
+		return false, nil, &gpu.Advice{What: "gpuwhy is shutting down", Try: "start it again", Err: gpu.ErrNoDriver}
 	}
 	if s.failure != nil && now.Before(s.retry) {
 		return false, nil, s.failure
@@ -385,7 +385,7 @@ func (s *Source) ask() {
 		}
 		if failure == nil {
 			failure = &gpu.Advice{
-				What: "nvidia-smi does not say which fields it knows" + quoting(text.String()),
+				What: "nvidia-smi does not list the fields it knows" + quoting(text.String()),
 				Try:  "run nvidia-smi --help-query-gpu by hand; gpuwhy needs a driver of the 390 series or later",
 				Err:  errors.Join(gpu.ErrNoDriver, errEnded, err),
 			}
@@ -403,8 +403,8 @@ func (s *Source) judge(l *loop, now time.Time) *gpu.Advice {
 	failure := l.err
 	if failure == nil && l.barren > 2 {
 		failure = &gpu.Advice{
-			What: "nvidia-smi ends without an answer",
-			Try:  "run it by hand, and look for lines with NVRM in the kernel log (dmesg)",
+			What: "nvidia-smi exits without an answer",
+			Try:  "run it by hand, and look for NVRM lines in the kernel log (dmesg)",
 			Err:  errors.Join(gpu.ErrNoDriver, errEnded),
 		}
 		if l.quote != "" {
@@ -601,7 +601,7 @@ func (s *Source) newest(key string, term int, begun, patience time.Time) (gpu.De
 	h, t := s.rows[key], s.trouble[key]
 	switch {
 	case s.closed || term != s.term || s.asleep[key]:
-		ended := gpu.Advice{What: "nvidia-smi was ended", Try: "wait until it is started again", Err: gpu.ErrNotAnswering}
+		ended := gpu.Advice{What: "nvidia-smi was stopped", Try: "wait until it starts again", Err: gpu.ErrNotAnswering}
 		return gpu.Device{}, nil, &ended
 	case t != nil:
 		return gpu.Device{}, nil, t.err

@@ -27,8 +27,8 @@ func said(s string) error { return errors.New("nvidia-smi: " + clean(s)) }
 // misunderstood is of a program that prints lines, of which this is one, and none is understood.
 func misunderstood(line string) *gpu.Advice {
 	return &gpu.Advice{
-		What: "nvidia-smi prints what gpuwhy does not understand" + quoting(line),
-		Try:  "run nvidia-smi --query-gpu=index,uuid,name,pci.bus_id --format=csv by hand: it must print a row for each GPU; if it does, report these lines as a mistake of gpuwhy",
+		What: "nvidia-smi prints output that gpuwhy does not understand" + quoting(line),
+		Try:  "run nvidia-smi --query-gpu=index,uuid,name,pci.bus_id --format=csv by hand: it must print a row for each GPU; if it does, report these lines as a bug in gpuwhy",
 		Err:  errors.Join(gpu.ErrNoDriver, errForeign),
 	}
 }
@@ -68,22 +68,22 @@ func failureOf(words string) *gpu.Advice {
 		return because(nvidia.Unknown, gpu.ErrNoDriver, cause)
 	default:
 		return &gpu.Advice{
-			What: "the NVIDIA driver answers: " + clean(words),
-			Try:  "look for lines with NVRM in the kernel log (dmesg), and check that nvidia-smi runs",
+			What: "the NVIDIA driver reports: " + clean(words),
+			Try:  "look for NVRM lines in the kernel log (dmesg), and check that nvidia-smi runs",
 			Err:  errors.Join(gpu.ErrNoDriver, cause),
 		}
 	}
 }
 
 var noLibrary = gpu.Advice{
-	What: "nvidia-smi does not find NVIDIA's management library",
-	Try:  "install the NVIDIA driver again; in a container, start it with the NVIDIA runtime (--gpus all)",
+	What: "nvidia-smi can't find NVIDIA's management library",
+	Try:  "reinstall the NVIDIA driver; in a container, start it with the NVIDIA runtime (--gpus all)",
 }
 
 func notLoaded(cause error) *gpu.Advice {
 	a := because(nvidia.NotLoaded, gpu.ErrNoDriver, cause)
 	if runtime.GOOS == "windows" {
-		a.Try = "look at the card in the Device Manager, and install the NVIDIA driver again; check that nvidia-smi runs"
+		a.Try = "check the card in Device Manager, and reinstall the NVIDIA driver; check that nvidia-smi runs"
 	}
 	return a
 }
@@ -179,7 +179,7 @@ func exitOf(err error) *gpu.Advice {
 	case 15:
 		return because(nvidia.Lost, perdevice.ErrLost, gpu.ErrNoDriver, cause)
 	case 127: // of a shell
-		return because(gpu.Advice{What: "nvidia-smi was not found", Try: "install the NVIDIA driver, which brings it"},
+		return because(gpu.Advice{What: "nvidia-smi was not found", Try: "install the NVIDIA driver, which includes it"},
 			gpu.ErrNoDriver, cause)
 	default:
 		return nil

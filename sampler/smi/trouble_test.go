@@ -42,9 +42,9 @@ func TestSentencesOfTheDriver(t *testing.T) {
 		"Failed to initialize NVML: Driver Not Loaded":                          {9, gpu.ErrNoDriver, nvidia.NotLoaded.What},
 		"Failed to initialize NVML: GPU access blocked by the operating system": {17, gpu.ErrNoDriver, nvidia.Unknown.What},
 		"No devices were found":                                                 {6, gpu.ErrNoDevices, nvidia.NoDevices.What},
-		"NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA Display Driver is properly installed": {12, gpu.ErrNoLibrary, "nvidia-smi does not find NVIDIA's management library"},
+		"NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA Display Driver is properly installed": {12, gpu.ErrNoLibrary, "nvidia-smi can't find NVIDIA's management library"},
 		"something that nobody has seen": {9, gpu.ErrNoDriver, nvidia.NotLoaded.What},
-		"nothing that a code explains":   {255, gpu.ErrNoDriver, "nvidia-smi prints what gpuwhy does not understand: “nothing that a code explains”"},
+		"nothing that a code explains":   {255, gpu.ErrNoDriver, "nvidia-smi prints output that gpuwhy does not understand: “nothing that a code explains”"},
 	} {
 		t.Run(text[:min(len(text), 40)], func(t *testing.T) {
 			m := machine(t, "rtx4090-550")
@@ -116,7 +116,7 @@ func TestProgramIsNone(t *testing.T) {
 	}
 	s := source(t, m)
 	until(t, s, "an advice", func(_ *gpu.Snapshot, err error) bool {
-		return errors.Is(err, gpu.ErrNoDriver) && adviceOf(t, err).What == "nvidia-smi does not say which fields it knows: “42, nonsense, ,,”"
+		return errors.Is(err, gpu.ErrNoDriver) && adviceOf(t, err).What == "nvidia-smi does not list the fields it knows: “42, nonsense, ,,”"
 	})
 }
 

@@ -164,7 +164,7 @@ func TestWatches(t *testing.T) {
 				})
 			},
 			absent: func(d *gpu.Device) { d.Health.Faults = gpu.Reading[[]gpu.Fault]{} },
-			fired: "GPU 0 (Card) had 2 hangs, resets or errors, the last one device reset (the whole GPU was reset, and what ran on it was lost); " +
+			fired: "GPU 0 (Card) had 2 hangs, resets or errors, the last one device reset (the whole GPU was reset, and everything running on it was lost); " +
 				"the first came just now.",
 			over: "GPU 0 (Card) had 2 hangs, resets or errors, and no more for 4 min. The alert is over.",
 		},

@@ -23,7 +23,7 @@ const (
 // What is usual is the mean by hour of the week, where newer weeks count more, drawn towards that of the hour of any day, and
 // that towards the mean of all, the more the fewer weeks there are.
 func Energy(hours Series, from, until time.Time) Forecast {
-	f := Forecast{Kind: KindEnergy, Method: "mean by hour of the week, drawn towards the mean of all"}
+	f := Forecast{Kind: KindEnergy, Method: "mean by hour of the week, pulled towards the overall mean"}
 	x := hourly(hours, from.Location())
 	if x == nil {
 		return f.end(TooLittlePast)

@@ -1,11 +1,11 @@
-// Package method says what comes next, of what matters, and how often it was wrong. It is mathematics on
+// Package method predicts what comes next, and measures how often it was wrong. It is mathematics on
 // series: it has no clock, no store and no goroutines, and the same series always gives the same forecast.
-// docs/forecast.md has the methods, their errors, and when each fails.
+// docs/forecast.md describes the methods, their errors, and when each fails.
 //
-// A forecast is made again at earlier times of its own series, each time from what was known then (a
-// rolling-origin backtest). From how wrong it was there come its interval and its error, beside those of two
-// naive forecasts: that all stays as now, and that it is as at this hour yesterday. It is shown only where it is
-// better than both.
+// Each forecast is repeated at earlier times of its own series, using only the data known then (a
+// rolling-origin backtest). Those errors give its interval, and its error beside two
+// naive forecasts: no change, and the same as at this hour yesterday. A forecast is shown only if it
+// beats both.
 package method
 
 import "time"
@@ -28,18 +28,18 @@ type Why string
 
 // The reasons. Each is a phrase for people.
 const (
-	TooLittlePast      Why = "too little past"
-	NotBetter          Why = "not better than as-now"
-	NotBetterYesterday Why = "not better than as yesterday"
+	TooLittlePast      Why = "not enough past data"
+	NotBetter          Why = "no better than assuming no change"
+	NotBetterYesterday Why = "no better than assuming the same as yesterday"
 	NoGrowth           Why = "no growth"
 	LevelsOff          Why = "it levels off below the limit"
 	MayLevelOff        Why = "it may level off below the limit"
-	Braked             Why = "something slows the warming down"
-	TooFast            Why = "it gets hot too fast to tell"
-	Freed              Why = "what grew like this before was freed again"
+	Braked             Why = "something is slowing the warming"
+	TooFast            Why = "it is heating up too fast to tell"
+	Freed              Why = "similar growth was freed before"
 	TooFar             Why = "too far ahead to tell"
-	MayNever           Why = "what was said so far often never came"
-	Reached            Why = "it is there already"
+	MayNever           Why = "earlier forecasts often did not come true"
+	Reached            Why = "it is already there"
 )
 
 // Share is the share of forecasts whose interval should hold what happens.

@@ -106,7 +106,7 @@ func (l *line) between(level float64) (first, last float64, ok bool) {
 	return first, first, ok
 }
 
-// early says that it must go on for longer, or that what grew like this before was freed again.
+// early says that it must go on for longer, or that similar growth was freed before.
 func (l *line) early(x *samples, level float64) Why {
 	ahead, _ := l.reach(level)
 	switch {

@@ -168,7 +168,7 @@ func TestALeak(t *testing.T) {
 	if got := first.Left.Or(0) - later.Left.Or(0); got != 4*time.Minute {
 		t.Errorf("4 min later it comes %s earlier", got)
 	}
-	if !strings.HasPrefix(first.Short, "memory full in about ") || !strings.Contains(first.Sentence, " is full in about ") || !strings.Contains(first.Sentence, " to ") {
+	if !strings.HasPrefix(first.Short, "memory full in about ") || !strings.Contains(first.Sentence, " will be full in about ") || !strings.Contains(first.Sentence, " to ") {
 		t.Errorf("%+v", first)
 	}
 	// What was forecast long ago, or of a device that does not answer, is not told.
@@ -253,7 +253,7 @@ func TestALimit(t *testing.T) {
 	if o.LimitReached.Low > want || o.LimitReached.High < want {
 		t.Errorf("%+v, not %g s", o.LimitReached, want)
 	}
-	if p := prospects(moment(now, d, f))["limit_reached"]; !strings.Contains(p.Sentence, "slows itself down in about") {
+	if p := prospects(moment(now, d, f))["limit_reached"]; !strings.Contains(p.Sentence, "will be hot enough to slow itself down in about") {
 		t.Errorf("%+v", p)
 	}
 }
@@ -433,7 +433,7 @@ func TestQuiet(t *testing.T) {
 		}
 		if has {
 			told++
-			if m.Answer.Devices[0].Cooling == nil || !strings.Contains(p.Sentence, " is quiet ") {
+			if m.Answer.Devices[0].Cooling == nil || !strings.Contains(p.Sentence, " will be quiet ") {
 				t.Errorf("%s: %+v, and it does not cool down", m.Snapshot.Time, p)
 			}
 		}

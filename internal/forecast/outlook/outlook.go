@@ -1,7 +1,7 @@
-// Package outlook makes forecasts of devices, about once a minute, from what the store has of them and from the newest Moment. It
-// is beside the live path: whoever makes a Moment takes what was forecast last, and never waits.
+// Package outlook forecasts devices about once a minute, from the store and the newest Moment. It runs beside the live
+// path: a new Moment takes the latest forecast and never waits for one.
 //
-// Package outlook has the mathematics. This package knows which series they need, and in which words they are told.
+// Package method has the mathematics. This package knows which series it needs, and puts forecasts into words.
 package outlook
 
 import (
@@ -33,14 +33,14 @@ const (
 
 // Reasons for which something is not forecast, beside those of package forecast. Each is a phrase for people.
 const (
-	NoMemory   method.Why = "the device does not say how much memory it has and uses"
-	NoLimit    method.Why = "the device does not say at which temperature it slows itself down"
+	NoMemory   method.Why = "the device does not report its memory"
+	NoLimit    method.Why = "the device does not report its slowdown temperature"
 	NoPrice    method.Why = "no price of electricity is set"
-	NotCooling method.Why = "it does not cool down now"
-	NotSaid    method.Why = "how it cools down can't be told yet"
+	NotCooling method.Why = "it is not cooling down now"
+	NotSaid    method.Why = "it is too early to tell how it cools down"
 	NotRead    method.Why = "the past can't be read now"
-	NoAnswer   method.Why = "the device does not answer"
-	Over       method.Why = "what was forecast is over, or too old"
+	NoAnswer   method.Why = "the device is not answering"
+	Over       method.Why = "the forecast has expired"
 )
 
 // An Outlook is what is forecast of one device. It is never changed.

@@ -26,11 +26,11 @@ func (o *Outlook) next(now time.Time, d *gpu.Device, cooling *explain.Cooldown) 
 			Kind: string(f.Kind), Short: "memory full", Sentence: "The memory of " + name + " is full.", Left: gpu.Of(time.Duration(0)),
 		})
 	} else {
-		soon(f, "memory full", "The memory of "+name+" is full")
+		soon(f, "memory full", "The memory of "+name+" will be full")
 	}
-	soon(&o.LimitReached, "slows itself down", name+" is so hot that it slows itself down")
+	soon(&o.LimitReached, "slows itself down", name+" will be hot enough to slow itself down")
 	if cooling != nil && cooling.Begun.Equal(o.cooling) && cooling.Left.Present() {
-		soon(&o.Quiet, "quiet", name+" is quiet")
+		soon(&o.Quiet, "quiet", name+" will be quiet")
 	}
 	for _, f := range []*method.Forecast{&o.Energy, &o.Cost, &o.Free.Forecast} {
 		if short := o.short(f, now); f.Shown && short != "" {
@@ -54,7 +54,7 @@ func until(f *method.Forecast, now time.Time, short, long string) (p explain.Pro
 	}
 	p = explain.Prospect{Kind: string(f.Kind), Left: gpu.Of(left)}
 	if left <= 0 {
-		p.Short, p.Sentence = short+" any moment", long+" at any moment, or within "+about(high)+"."
+		p.Short, p.Sentence = short+" any moment", long+" any moment now, or within "+about(high)+"."
 		return p, true
 	}
 	p.Short = short + " in about " + about(left)

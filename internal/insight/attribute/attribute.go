@@ -1,13 +1,13 @@
-// Package attribute says whose a device's memory, work and watts are, and how
-// much of them no process explains. It has pure functions of snapshots.
+// Package attribute assigns a device's memory, utilization and watts to processes,
+// and says how much no process explains. Its functions are pure functions of snapshots.
 //
-// The power draw at rest belongs to nobody: it is the idle floor, which [Floors]
-// learns. The watts above it are split by the processes' shares of the
-// multiprocessors (SM), or where none has a share by the memory that living
-// processes hold: a context keeps the clocks up. This is an estimate, and [Method]
-// says which: two processes with the same share may draw different power.
+// The idle power draw belongs to nobody: it is the idle floor, which [Floors]
+// learns. The watts above the floor are split by the processes' shares of the
+// multiprocessors (SM) or, if no process has a share, by the memory that living
+// processes hold, because a context keeps the clocks up. This is an estimate, and
+// [Method] names it: two processes with the same share may draw different power.
 //
-// What no process explains stands as a remainder, with the likeliest reason. No
+// The part that no process explains is a remainder with its most likely reason. No
 // part is negative or more than the device reports.
 package attribute
 

@@ -16,23 +16,23 @@ type Reason struct {
 // The reasons.
 var (
 	ReasonNamespace = &Reason{"other_pid_namespace", gpu.Advice{
-		What: "pids of the host are not visible from this container", Try: "start it with --pid=host (in Kubernetes: hostPID: true)", Err: gpu.ErrForeignPIDs,
+		What: "the host's pids are not visible from this container", Try: "start it with --pid=host (in Kubernetes: hostPID: true)", Err: gpu.ErrForeignPIDs,
 	}}
 	ReasonNotPermitted = &Reason{"not_permitted", gpu.Advice{
-		What: "gpuwhy is not permitted to see all processes", Try: "run it as root, or as the user whose processes they are",
+		What: "gpuwhy is not allowed to see all processes", Try: "run it as root, or as the user who owns the processes",
 	}}
 	ReasonNoList    = &Reason{"no_process_list", gpu.Advice{What: "the driver does not list this device's processes"}}
 	ReasonNotListed = &Reason{"not_listed", gpu.Advice{
-		What: "the driver does not list who uses the rest", Try: "look for programs in other containers, virtual machines or sessions",
+		What: "the driver does not list what uses the rest", Try: "look for programs in other containers, virtual machines or sessions",
 	}}
 	ReasonNoMemory  = &Reason{"no_process_memory", gpu.Advice{What: "the driver does not say how much memory each process holds"}}
-	ReasonNoSamples = &Reason{"no_process_samples", gpu.Advice{What: "the driver takes no samples of what each process does"}}
+	ReasonNoSamples = &Reason{"no_process_samples", gpu.Advice{What: "the driver does not sample what each process does"}}
 	ReasonDriver    = &Reason{"driver", gpu.Advice{What: "the driver keeps some memory for itself"}} // so little is it
 	ReasonTiming    = &Reason{"different_moments", gpu.Advice{What: "the device and its processes are sampled at different moments"}}
 	ReasonOrphans   = &Reason{"orphans", gpu.Advice{
-		What: "the device is held awake by processes that do not exist any more", Try: "end the programs that they belonged to, or reset the GPU",
+		What: "processes that no longer exist hold the device awake", Try: "end the programs they belonged to, or reset the GPU",
 	}}
-	ReasonAtRest = &Reason{"at_rest", gpu.Advice{What: "the device draws this while nobody uses it"}} // above its floor, if that is known
+	ReasonAtRest = &Reason{"at_rest", gpu.Advice{What: "the device draws this while idle"}} // above its floor, if that is known
 )
 
 const (

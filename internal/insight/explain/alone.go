@@ -276,24 +276,24 @@ func cpuWork(l *lone) *machineFinding {
 	}
 	lasts := ""
 	if d := l.s.Time.Sub(m.since); d >= 5*time.Second {
-		lasts = " for " + Span(d)
+		lasts = "for " + Span(d)
 	}
 	share := ""
 	if present(l.cpu) {
 		share = " at " + withUnit(l.cpu, "%")
 	}
 	var c *machineFinding
-	switch p, how := &m.who, share+lasts+l.readings(); {
+	switch p, a, readings := &m.who, (manner{"busy" + share, lasts}), l.readings(); {
 	case p.Count == 0 && len(l.top) > 1:
-		c = l.say(CPUWork, Medium, manyWorkWords(how, hostProcess(&l.top[0])))
+		c = l.say(CPUWork, Medium, manyWorkWords(a, readings, hostProcess(&l.top[0])))
 	case p.Count == 0:
-		c = l.say(CPUWork, Low, somethingWorksWords(how))
+		c = l.say(CPUWork, Low, somethingWorksWords(a, readings))
 	default:
 		sure := High
 		if !(float64(p.CPU) >= 0.4*l.cpu*l.cores) || l.turning > 0 && l.loud == nil && !(l.temp >= warmCPU) {
 			sure = Medium
 		}
-		c = l.say(CPUWork, sure, processWorksWords(ShortName(asProcess(p)), hostProcess(p), how, l.turning > 0, !staysUp(asProcess(p))))
+		c = l.say(CPUWork, sure, processWorksWords(ShortName(asProcess(p)), hostProcess(p), a, readings, l.turning > 0, !staysUp(asProcess(p))))
 		c.command, c.Who = endOf(p), ShortName(asProcess(p))
 	}
 	f := l.figures()

@@ -21,7 +21,7 @@ func machine(cpu gpu.Percent, temp gpu.Celsius, rpm gpu.RPM, change ...func(*gpu
 	if rpm >= 0 {
 		h.Fans = []gpu.HostFan{{Name: "CPU fan", Chip: "nct6798", RPM: gpu.Of(rpm)}, {Name: "water pump", Chip: "nct6798", RPM: gpu.Of[gpu.RPM](4800)}}
 	} else {
-		h.NoFans = gpu.Advice{What: "no driver of a fan's sensor is loaded", Try: "load one"}
+		h.NoFans = gpu.Advice{What: "no fan sensor driver is loaded", Try: "load one"}
 	}
 	for _, f := range change {
 		f(&h)
@@ -46,7 +46,7 @@ func using(pid, count int, name, user string, cpu gpu.Percent, change ...func(*g
 var compiler = using(4242, 16, "cc1plus", "ann", 1450)
 
 func noCard(vendor string) gpu.Failure {
-	return gpu.Failure{Source: vendor, Since: start, Advice: gpu.Advice{What: "there is no GPU of " + vendor, Try: "nothing needs to be done", Err: gpu.ErrNoCard}}
+	return gpu.Failure{Source: vendor, Since: start, Advice: gpu.Advice{What: "there is no GPU of " + vendor, Try: "no action needed", Err: gpu.ErrNoCard}}
 }
 
 // ofHosts is the answer after readings of such a machine, five seconds apart.
@@ -84,43 +84,43 @@ func TestAMachineWithoutADevice(t *testing.T) {
 		sure               explain.Confidence
 		rest, command      string
 	}{
-		{"at rest", many(4, rest), "The machine rests, and its fans turn slowly.",
-			"The machine does no work that can be heard, with its CPU at 2 % (40 °C, 110 W, the CPU fan at 800 RPM).", explain.MachineAtRest, explain.High, "", ""},
-		{"all fans off", many(4, machine(2, 40, 0)), "The machine rests, and its fans stand still.", "", explain.MachineAtRest, explain.High, "", ""},
-		{"the first reading", []gpu.Host{untold}, "Why the fans run can't be told yet.", "", explain.MachineAtRest, explain.Low, "", ""},
-		{"a build", append(many(3, rest), many(12, work)...), "cc1plus (ann) keeps the CPU busy, so the fans run.",
-			"cc1plus (16 processes, ann) keeps the CPU busy at 96 % for 55 s (88 °C, 110 W, the CPU fan at 2600 RPM).", explain.CPUWork, explain.High, "for 55 s", ""},
-		{"one process", append(many(3, rest), many(4, machine(50, 75, 1900, using(77, 1, "xmrig", "bob", 790)))...), "xmrig (bob) keeps the CPU busy, so the fans run.",
-			"xmrig (pid 77, bob) keeps the CPU busy at 50 % for 15 s (75 °C, 110 W, the CPU fan at 1900 RPM).", explain.CPUWork, explain.High, "for 15 s", "sudo kill 77"},
-		{"in a container", append(many(3, rest), many(4, machine(50, 75, 1900, using(77, 3, "pytest", "bob", 790, inContainer)))...), "pytest (bob) keeps the CPU busy, so the fans run.",
+		{"at rest", many(4, rest), "The machine is idle, and its fans turn slowly.",
+			"The machine is doing little work, with its CPU at 2 % (40 °C, 110 W, the CPU fan at 800 RPM).", explain.MachineAtRest, explain.High, "", ""},
+		{"all fans off", many(4, machine(2, 40, 0)), "The machine is idle, and its fans are off.", "", explain.MachineAtRest, explain.High, "", ""},
+		{"the first reading", []gpu.Host{untold}, "Too early to tell why the fans are running.", "", explain.MachineAtRest, explain.Low, "", ""},
+		{"a build", append(many(3, rest), many(12, work)...), "cc1plus (ann) keeps the CPU busy, so the fans are running.",
+			"cc1plus (16 processes, ann) has kept the CPU busy at 96 % for 55 s (88 °C, 110 W, the CPU fan at 2600 RPM).", explain.CPUWork, explain.High, "for 55 s", ""},
+		{"one process", append(many(3, rest), many(4, machine(50, 75, 1900, using(77, 1, "xmrig", "bob", 790)))...), "xmrig (bob) keeps the CPU busy, so the fans are running.",
+			"xmrig (pid 77, bob) has kept the CPU busy at 50 % for 15 s (75 °C, 110 W, the CPU fan at 1900 RPM).", explain.CPUWork, explain.High, "for 15 s", "sudo kill 77"},
+		{"in a container", append(many(3, rest), many(4, machine(50, 75, 1900, using(77, 3, "pytest", "bob", 790, inContainer)))...), "pytest (bob) keeps the CPU busy, so the fans are running.",
 			"", explain.CPUWork, explain.High, "for 15 s", "docker stop builder"},
 		{"many small ones", append(many(3, rest), many(4, machine(90, 75, 1900, using(1, 1, "a", "x", 100), using(2, 1, "b", "x", 90)))...), "Many processes keep the CPU busy.",
 			"", explain.CPUWork, explain.Medium, "for 15 s", ""},
 		{"somebody unseen", append(many(3, rest), many(4, machine(90, 75, 1900))...), "Something keeps the CPU busy.", "", explain.CPUWork, explain.Low, "for 15 s", ""},
-		{"it was so at the start", many(6, work), "cc1plus (ann) keeps the CPU busy, so the fans run.", "", explain.CPUWork, explain.High, "", ""},
-		{"a blip", append(many(3, rest), machine(30, 45, 800, compiler)), "The machine rests, and its fans turn slowly.", "", explain.MachineAtRest, explain.High, "", ""},
-		{"a core of 16 and cool", append(many(3, rest), many(4, machine(6, 50, 900, using(5, 1, "one", "ann", 99)))...), "The machine rests, and its fans turn slowly.", "", explain.MachineAtRest, explain.High, "", ""},
-		{"a core of 16 and warm", append(many(3, rest), many(4, machine(6, 68, 1500, using(5, 1, "one", "ann", 99)))...), "one (ann) keeps the CPU busy, so the fans run.", "", explain.CPUWork, explain.High, "for 15 s", "sudo kill 5"},
+		{"it was so at the start", many(6, work), "cc1plus (ann) keeps the CPU busy, so the fans are running.", "", explain.CPUWork, explain.High, "", ""},
+		{"a blip", append(many(3, rest), machine(30, 45, 800, compiler)), "The machine is idle, and its fans turn slowly.", "", explain.MachineAtRest, explain.High, "", ""},
+		{"a core of 16 and cool", append(many(3, rest), many(4, machine(6, 50, 900, using(5, 1, "one", "ann", 99)))...), "The machine is idle, and its fans turn slowly.", "", explain.MachineAtRest, explain.High, "", ""},
+		{"a core of 16 and warm", append(many(3, rest), many(4, machine(6, 68, 1500, using(5, 1, "one", "ann", 99)))...), "one (ann) keeps the CPU busy, so the fans are running.", "", explain.CPUWork, explain.High, "for 15 s", "sudo kill 5"},
 		{"it cools down", slices.Concat(many(3, rest), many(12, work), []gpu.Host{machine(1, 80, 2500), machine(1, 74, 2300), machine(1, 70, 2200)}),
-			"The CPU cools down after cc1plus (ann).", "", explain.CPUCooling, explain.High, "", ""},
+			"The CPU is cooling down after cc1plus (ann).", "", explain.CPUCooling, explain.High, "", ""},
 		{"cool again", slices.Concat(many(3, rest), many(12, work), []gpu.Host{machine(1, 80, 2500), machine(1, 74, 2300), machine(1, 60, 1500)}, many(12, rest)),
-			"The machine rests, and its fans turn slowly.", "", explain.MachineAtRest, explain.High, "", ""},
+			"The machine is idle, and its fans turn slowly.", "", explain.MachineAtRest, explain.High, "", ""},
 		{"too hot", append(many(3, rest), many(4, machine(96, 99, 3900, compiler, func(h *gpu.Host) { h.CPUThrottled = gpu.Of(true) }))...),
 			"cc1plus (ann) heats the CPU until it slows down.", "", explain.CPUHeat, explain.High, "", ""},
 		{"a hot chipset", many(4, machine(2, 40, 800, chipset(92))), "The chipset is hot.", "The chipset is hot, at 92 °C; fans may follow it.", explain.HotSensor, explain.Medium, "", ""},
-		{"a hot chipset, and it is heard", append(many(3, rest), many(2, machine(2, 40, 2300, chipset(92)))...), "The chipset is hot, so the fans run.", "", explain.HotSensor, explain.Medium, "", ""},
-		{"work, and a hot chipset", append(many(3, rest), many(4, machine(96, 88, 2600, compiler, chipset(92)))...), "cc1plus (ann) keeps the CPU busy, so the fans run.",
+		{"a hot chipset, and it is heard", append(many(3, rest), many(2, machine(2, 40, 2300, chipset(92)))...), "The chipset is hot, so the fans are running.", "", explain.HotSensor, explain.Medium, "", ""},
+		{"work, and a hot chipset", append(many(3, rest), many(4, machine(96, 88, 2600, compiler, chipset(92)))...), "cc1plus (ann) keeps the CPU busy, so the fans are running.",
 			"", explain.CPUWork, explain.High, "for 15 s · chipset 92 °C", ""},
 		{"a fan for nothing", append(many(3, rest), many(4, machine(2, 40, 1900))...), "The CPU fan is fast, and nothing here explains it.", "", explain.MachineFan, explain.Medium, "", ""},
-		{"hot without work", append(many(3, rest), many(4, machine(2, 78, 3100))...), "The CPU is hot without work, so the fans run.", "", explain.MachineFan, explain.Medium, "", ""},
-		{"a fan of which nothing is known", many(3, untold), "The CPU fan is fast; why can't be told.", "", explain.MachineFan, explain.Low, "", ""},
-		{"a fan that stands still", append(many(3, work), many(4, machine(96, 95, 0, compiler))...), "The CPU fan stands still, and the CPU is hot.", "", explain.MachineFan, explain.High, "for 15 s", ""},
-		{"no fan, and no work", many(4, machine(2, 40, -1)), "No fan can be read here.", "No fan can be read here: no driver of a fan's sensor is loaded.", explain.NoFanShown, explain.High, "", ""},
+		{"hot without work", append(many(3, rest), many(4, machine(2, 78, 3100))...), "The CPU is hot without work, so the fans are running.", "", explain.MachineFan, explain.Medium, "", ""},
+		{"a fan of which nothing is known", many(3, untold), "The CPU fan is fast for an unknown reason.", "", explain.MachineFan, explain.Low, "", ""},
+		{"a fan that is not turning", append(many(3, work), many(4, machine(96, 95, 0, compiler))...), "The CPU fan is not turning, and the CPU is hot.", "", explain.MachineFan, explain.High, "for 15 s", ""},
+		{"no fan, and no work", many(4, machine(2, 40, -1)), "No fan can be read here.", "No fan can be read here: no fan sensor driver is loaded.", explain.NoFanShown, explain.High, "", ""},
 		{"no fan, and work", append(many(3, machine(2, 40, -1)), many(4, machine(96, 88, -1, compiler))...), "cc1plus (ann) keeps the CPU busy.", "", explain.CPUWork, explain.High,
 			"for 15 s · no fan can be read here", ""},
 		{"much on the disks", many(4, machine(2, 40, 800, func(h *gpu.Host) {
 			h.Disks = []gpu.Disk{{Read: gpu.Of[gpu.BytesPerSecond](3e9), Write: gpu.Of[gpu.BytesPerSecond](1e6)}}
-		})), "The machine rests, and its fans turn slowly.", "", explain.MachineAtRest, explain.High, "disks 3001 MB/s", ""},
+		})), "The machine is idle, and its fans turn slowly.", "", explain.MachineAtRest, explain.High, "disks 3001 MB/s", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := ofHosts(tt.hosts...)()
@@ -144,7 +144,7 @@ func TestAMachineWhoseDeviceFails(t *testing.T) {
 	broken := gpu.Failure{Source: "nvml", Since: start, Advice: gpu.Advice{What: "the driver is not loaded", Try: "load it", Err: gpu.ErrNoDriver}}
 	s := &gpu.Snapshot{Node: "box", Time: start, Host: &h, Failures: []gpu.Failure{noCard("amdgpu"), broken}}
 	a := explain.Explain(s)
-	if a.Headline != "No GPU can be read here." || a.Sentence != "No GPU can be read." || a.Rest != "cc1plus (ann) keeps the CPU busy, so the fans run" {
+	if a.Headline != "No GPU can be read here." || a.Sentence != "No GPU can be read." || a.Rest != "cc1plus (ann) keeps the CPU busy, so the fans are running" {
 		t.Errorf("%q, %q, %q", a.Headline, a.Sentence, a.Rest)
 	}
 	if c := a.Main()[0]; c.Kind != explain.NoDevice || c.Case != "" {
@@ -180,7 +180,7 @@ func TestOtherFanNamesWhoUsesTheCPU(t *testing.T) {
 	s := snapshot(made())
 	s.Host = &h
 	a := explain.Explain(s)
-	want := "Look what keeps the CPU busy (first cc1plus (16 processes, ann)), and at the case's fans and their curve in the firmware's settings."
+	want := "Check what keeps the CPU busy (first cc1plus (16 processes, ann)), and check the case fans and their curve in the firmware settings."
 	if c := a.Main()[0]; c.Kind != explain.OtherFan || c.Advice != want {
 		t.Errorf("[%s] %q", c.Kind, c.Advice)
 	}

@@ -57,9 +57,9 @@ type Confidence float64
 
 // The confidences that rules give.
 const (
-	High   Confidence = 0.95 // the device says so itself, or readings agree that do not depend on one another
-	Medium Confidence = 0.7  // the readings fit, and something else could look the same
-	Low    Confidence = 0.4  // the best guess where the readings that would decide are absent
+	High   Confidence = 0.95 // the device says so itself, or independent readings agree
+	Medium Confidence = 0.7  // the readings fit, but something else could look the same
+	Low    Confidence = 0.4  // the best guess while the deciding readings are absent
 )
 
 // String is "high", "medium" or "low".
@@ -77,98 +77,98 @@ func (c Confidence) String() string {
 // Evidence is one figure that a cause rests on.
 type Evidence struct {
 	Name string // "power draw"
-	// Value in Unit; absent where the evidence is a text.
+	// Value in Unit; absent if the evidence is text.
 	Value gpu.Reading[float64]
 	Unit  string    // "W", "°C", "%", "RPM", "MHz", "MiB", "s"; empty for a plain number or a text
-	Text  string    // for people, with its unit: "431 W"; "manual"
-	At    time.Time // when it was read or happened; zero where that is not known
-	// Moment says that At is the evidence, and Text is the same in words.
+	Text  string    // for people, with the unit: "431 W"; "manual"
+	At    time.Time // when it was read or happened; zero if unknown
+	// Moment says that At is the evidence, and Text says the same in words.
 	Moment bool
 }
 
 // A Cause is one reason why a device is hot, loud or busy, or why nobody can tell.
 type Cause struct {
-	// ID is the same for as long as the cause stands: its kind, and the
-	// device's UUID where it is about one.
+	// ID stays the same while the cause lasts: its kind, plus the
+	// device's UUID if it is about one.
 	ID         string
 	Kind       Kind
 	Case       string      // which of the kind's sentences it is
 	Node       string      // the machine's name
-	Device     *gpu.Device // of the snapshot; nil where the cause is about the machine
+	Device     *gpu.Device // in the snapshot; nil if the cause is about the machine
 	Sentence   string      // ends with a full stop
 	Confidence Confidence
-	Since      time.Time // when it began; zero where that was not seen
+	Since      time.Time // when it began; zero if that was not seen
 	Evidence   []Evidence
-	Advice     string // what would stop it, a sentence; empty where there is nothing to do
-	Headline   string // of a cause of the machine; devices have [Layers]
-	command    string // of a cause of a machine without a device, as in [Action]
-	Who        string // the process that it names, as headlines call it; empty where it names none
-	Short      string // what it is in two or three words; empty where it is not worth a word beside another
+	Advice     string // a sentence that says what would stop it; empty if there is nothing to do
+	Headline   string // of a cause about the machine; devices have [Layers]
+	command    string // of a cause about a machine without a device, as in [Action]
+	Who        string // the process that it names, as in headlines; empty if it names none
+	Short      string // the cause in two or three words; empty if it is not worth mentioning beside another cause
 }
 
-// A DeviceAnswer is why one device is as it is.
+// A DeviceAnswer explains the state of one device.
 type DeviceAnswer struct {
 	Device *gpu.Device
 	Layers
 	Sentence string  // has the main causes
 	Causes   []Cause // in the order of their kinds; never empty
-	// Cooling is the cool-down that goes on, and Cooled the last one that was over by itself, not because work began; nil: none
+	// Cooling is the current cool-down, and Cooled the last one that ended by itself, not because work began; nil if none
 	// was seen.
 	Cooling, Cooled *Cooldown
-	// Next is what comes next, what is soonest first, as far as that can be told. Asked says that it was tried to tell it for
-	// the present; else Next is empty. Whoever makes forecasts fills them in, package explain does not.
+	// Next lists what comes next, soonest first, as far as it can be predicted. Asked says whether a prediction for
+	// the present was tried; if not, Next is empty. Package foresight fills in both.
 	Next     []Prospect
 	Asked    bool
 	loudness float64
-	quiet    bool // nothing works, and the fan is at rest
+	quiet    bool // no work, and the fan is quiet
 	hasFan   bool // that reports its speed
 	off      bool // the fan is
-	led      bool // it was told of first
+	led      bool // it was named first
 	working  bool
 	unknown  bool // whether it works
-	loud     bool // it is near its limit of heat, or its fan is fast
+	loud     bool // it is close to its temperature limit, or its fan is fast
 }
 
-// Works reports whether somebody's work was seen on a device, and whether that can be told.
+// Works reports whether work was seen on a device, and whether that is known.
 func (a *DeviceAnswer) Works() (works, known bool) { return a.working, !a.unknown }
 
-// needs reports whether its driver asks for something to be done.
+// needs reports whether its driver asks for action.
 func (a *DeviceAnswer) needs() bool {
 	return slices.ContainsFunc(a.Causes, func(c Cause) bool { return c.Kind == NeedsAction })
 }
 
-// A Cooldown is how a device gets cool and quiet after work.
+// A Cooldown is a device becoming cool and quiet after work.
 type Cooldown struct {
 	Begun time.Time
-	Over  time.Time                  // when it was quiet, or else over; zero while it goes on
-	Left  gpu.Reading[time.Duration] // until it is quiet, of one that goes on; absent where that can't be told, or it is quiet
+	Over  time.Time                  // when the device was quiet, or the cool-down ended otherwise; zero while it lasts
+	Left  gpu.Reading[time.Duration] // time until it is quiet; absent if that is unknown, or the cool-down is over
 }
 
-// A Prospect is one thing that comes next, and can be told.
+// A Prospect is one predicted event.
 type Prospect struct {
 	Kind     string // as package forecast names them
 	Short    string // "memory full in about 26 min"
 	Sentence string // the same with the device and the interval
-	// Left is the time until it comes, 0 or more; absent of what has no such time, such as a month's energy.
+	// Left is the time until it happens, 0 or more; absent for predictions without such a time, such as a month's energy.
 	Left gpu.Reading[time.Duration]
 }
 
-// An Answer is why a machine's fans run.
+// An Answer explains why a machine's fans run.
 type Answer struct {
-	Time time.Time // of the snapshot; zero where there is none
+	Time time.Time // of the snapshot; zero if there is none
 	Layers
 	// Sentence is about the loudest and hottest device. It says how many
-	// others work, and which are absent.
+	// others are busy, and which are absent.
 	Sentence string
-	traffic  []string        // what goes on beside, of a machine without a device
-	Machine  []Cause         // causes that are about no single device
+	traffic  []string        // other activity of a machine without a device
+	Machine  []Cause         // causes about the whole machine
 	Devices  []DeviceAnswer  // in the order of the snapshot
 	ranked   []*DeviceAnswer // the same, loudest first
-	members  []Member        // of which it is the answer; nil for one
+	members  []Member        // the members that it combines; nil for a single machine
 	tally    Tally           // of those
 }
 
-// Causes returns all causes: the machine's, then those of each device, the loudest first.
+// Causes returns all causes: the machine's, then each device's, loudest device first.
 func (a *Answer) Causes() []Cause {
 	out := append(make([]Cause, 0, len(a.Machine)+4*len(a.ranked)), a.Machine...)
 	for _, d := range a.ranked {
@@ -177,7 +177,7 @@ func (a *Answer) Causes() []Cause {
 	return out
 }
 
-// NoCard reports whether the answer is about a machine that has no card.
+// NoCard reports whether the answer is about a machine without a card.
 func (a *Answer) NoCard() bool {
 	return len(a.Devices) == 0 && slices.ContainsFunc(a.Machine, func(c Cause) bool { return c.Kind == NoDevice && c.Case == WithoutCard })
 }
@@ -185,7 +185,7 @@ func (a *Answer) NoCard() bool {
 // WithoutCard is the case of [NoDevice] in which nothing is wrong.
 const WithoutCard = "no card"
 
-// Main returns the causes behind the sentence: the machine's, and the loudest device's.
+// Main returns the causes behind the sentence: the machine's and the loudest device's.
 func (a *Answer) Main() []Cause {
 	if len(a.ranked) == 0 {
 		return a.Machine

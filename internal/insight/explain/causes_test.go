@@ -27,10 +27,10 @@ func TestWhatAHolderDoes(t *testing.T) {
 		unused bool // it is said that it does not use it
 	}{
 		"nothing":      {holding(idler, 3e6), explain.HeldAwake, "python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it", true},
-		"a little":     {holding(little, 3e6), explain.HeldAwake, "python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake, and uses it little", false},
-		"a slow copy":  {holding(idler, 4e8), explain.HeldAwake, "python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake, and uses it little", false},
-		"a fast copy":  {holding(idler, 22e9), explain.Work, "python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy", false},
-		"five percent": {holding(process(4242, "python", 5), 3e6), explain.Work, "python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at", false},
+		"a little":     {holding(little, 3e6), explain.HeldAwake, "python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake but barely uses it", false},
+		"a slow copy":  {holding(idler, 4e8), explain.HeldAwake, "python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake but barely uses it", false},
+		"a fast copy":  {holding(idler, 22e9), explain.Work, "python (pid 4242, alice) has kept GPU 0 (RTX 4090) busy", false},
+		"five percent": {holding(process(4242, "python", 5), 3e6), explain.Work, "python (pid 4242, alice) has kept GPU 0 (RTX 4090) busy at", false},
 		"an old copy": {made(held, func(d *gpu.Device) {
 			d.Processes = gpu.Of([]gpu.Process{idler})
 			d.Activity.PCIeReceived, d.Activity.PCIeMeasuredAt = gpu.Of[gpu.BytesPerSecond](22e9), gpu.Of(start.Add(-time.Hour))
@@ -56,7 +56,7 @@ func TestSetClocks(t *testing.T) {
 	})
 	h, floors := explain.NewHistory(), new(attribute.Floors)
 	a := playOn(t, h, floors, start, during(2*time.Minute, made()), during(3*time.Minute, locked))
-	if want := "Somebody has set the clocks of GPU 0 (RTX 4090), which keeps it awake without work (58 °C, 63 W of 450 W, fan off), 46 W above its idle draw."; a.Sentence != want {
+	if want := "Clocks set by hand keep GPU 0 (RTX 4090) awake without work (58 °C, 63 W of 450 W, fan off), 46 W above its idle draw."; a.Sentence != want {
 		t.Errorf("got %q, want %q", a.Sentence, want)
 	}
 	cooler := made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](55) })
@@ -69,9 +69,9 @@ func TestSetClocks(t *testing.T) {
 // Broken memory that waits to be replaced is in the answer, whatever else there is to say.
 func TestBrokenMemory(t *testing.T) {
 	for want, change := range map[string]func(*gpu.Health){
-		"it has broken memory rows that wait to be replaced":    func(h *gpu.Health) { h.RemapPending = gpu.Of(true) },
+		"it has broken memory rows waiting to be replaced":      func(h *gpu.Health) { h.RemapPending = gpu.Of(true) },
 		"it has broken memory that no spare memory can replace": func(h *gpu.Health) { h.RemapPending, h.RemapFailed = gpu.Of(true), gpu.Of(true) },
-		"it has broken memory pages that wait to be retired":    func(h *gpu.Health) { h.RetirementPending = gpu.Of(true) },
+		"it has broken memory pages waiting to be retired":      func(h *gpu.Health) { h.RetirementPending = gpu.Of(true) },
 		"": func(h *gpu.Health) {
 			h.RemapPending, h.RemapFailed, h.RetirementPending = gpu.Of(false), gpu.Absent[bool](gpu.NotSupported), gpu.DoubtfulOf(true)
 		},
@@ -107,8 +107,8 @@ func TestBesideABusyCard(t *testing.T) {
 		rest     string
 		broken   bool
 	}{
-		"a dead fan":         {dead, "Fan 1 of GPU 1 stands still.", "python (alice) is heating GPU 0", true},
-		"a fan at full":      {loud(95), "GPU 1's fan is fast, and nothing shown explains it.", "python (alice) is heating GPU 0", false},
+		"a dead fan":         {dead, "Fan 1 of GPU 1 is not turning.", "python (alice) is heating GPU 0", true},
+		"a fan at full":      {loud(95), "GPU 1's fan is fast, and no reading explains it.", "python (alice) is heating GPU 0", false},
 		"a fan a bit faster": {loud(72), "python (alice) is heating GPU 0.", "GPU 1's fan is fast", false},
 		"a quiet fan":        {loud(30), "python (alice) is heating GPU 0.", "for 2 min", false},
 	} {

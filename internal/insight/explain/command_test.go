@@ -147,14 +147,14 @@ func TestReset(t *testing.T) {
 		before, after []func(*gpu.Device)
 		want, says    string
 	}{
-		{"seen to end", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended)}, reset, "has ended (pid 7) left behind"},
+		{"seen to end", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended)}, reset, "Leftovers of a process that has ended (pid 7) keep"},
 		{"it lives", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(alive)}, "sudo kill 7", "train.py (pid 7, alice) keeps"},
 		{"never seen", []func(*gpu.Device){holding()}, []func(*gpu.Device){holding(ended)}, "", "A process that gpuwhy can't see (pid 7) keeps"},
-		{"one that was never seen beside it", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended, unseen)}, "", "(pid 7) left behind"},
-		{"with a desktop", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended, shell)}, "", "left behind"},
-		{"with somebody", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended, unknown)}, "", "left behind"},
-		{"with a display", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended), display}, "", "left behind"},
-		{"of another vendor", []func(*gpu.Device){holding(alive), amd}, []func(*gpu.Device){holding(ended), amd}, "", "left behind"},
+		{"one that was never seen beside it", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended, unseen)}, "", "Leftovers of a process that has ended (pid 7)"},
+		{"with a desktop", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended, shell)}, "", "Leftovers of"},
+		{"with somebody", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended, unknown)}, "", "Leftovers of"},
+		{"with a display", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended), display}, "", "Leftovers of"},
+		{"of another vendor", []func(*gpu.Device){holding(alive), amd}, []func(*gpu.Device){holding(ended), amd}, "", "Leftovers of"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			change := func(all []func(*gpu.Device)) gpu.Device { return made(append([]func(*gpu.Device){held}, all...)...) }

@@ -10,25 +10,25 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Standing is how a node does, in a word: what people should see first is the highest.
+// A Standing sums up the state of a node. The highest standing is the one that people should see first.
 type Standing int
 
-// The standings. A node that has several has the highest.
+// The standings. If several apply to a node, it has the highest.
 const (
-	Resting Standing = iota // nothing works, and nothing is hot or loud
-	Cooling                 // work has ended, its heat has not
-	Busy                    // somebody works
-	Loud                    // a GPU is near its limit of heat, or its fan is fast
-	Unread                  // it answers, and no GPU of it can be read
-	Silent                  // nothing comes of it: how it does is not known, and it may be down
-	Broken                  // a GPU is lost, does not answer or needs a reset, or a fan fails
+	Resting Standing = iota // no work, and nothing is hot or loud
+	Cooling                 // work has ended, but its heat remains
+	Busy                    // there is work
+	Loud                    // a GPU is close to its temperature limit, or its fan is fast
+	Unread                  // it answers, but none of its GPUs can be read
+	Silent                  // it is not reporting: its state is unknown, and it may be down
+	Broken                  // a GPU is lost, is not answering or needs a reset, or a fan fails
 	standings
 )
 
 // fast is the speed from which a fan counts as loud, in percent.
 const fast = 60
 
-// Broken reports whether a cause is that something is broken.
+// Broken reports whether the cause is that something is broken.
 func (c *Cause) Broken() bool {
 	switch c.Kind {
 	case Lost, NotAnswering, NeedsAction, FanUnreadable:
@@ -59,7 +59,7 @@ func (a *Answer) Broken() bool {
 	return false
 }
 
-// Standing is how a device does.
+// Standing sums up the state of a device.
 func (d *DeviceAnswer) Standing() Standing {
 	switch {
 	case len(d.Causes) > 0 && d.Causes[0].Broken():
@@ -356,8 +356,8 @@ func ofUser(who string) string {
 	return name + " of " + user + rest
 }
 
-// Outlived is the answer about a node of which nothing comes any more, by its last one: its snapshot is
-// that of now, in which no reading is fresh, and why says what is known of it.
+// Outlived is the answer about a node that has stopped reporting, made from its last answer: its snapshot is
+// the current one, in which no reading is fresh, and why says what is known about the silence.
 func Outlived(s *gpu.Snapshot, last *Answer, why gpu.Advice) Answer {
 	out := Explain(s)
 	then := func(l *Layers) Layers {

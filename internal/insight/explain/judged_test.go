@@ -129,9 +129,9 @@ func TestHowWrongAReadingIs(t *testing.T) {
 	}
 	impossible, doubtful := gpu.Absent[gpu.Celsius](gpu.Implausible), gpu.DoubtfulOf[gpu.Watts](2000)
 	for _, tt := range []struct{ got, want string }{
-		{said(impossible, gpu.Of[gpu.Watts](20)), "reports what can't be right, and it is left out here: temperature (an impossible value). high"},
-		{said(gpu.Of[gpu.Celsius](40), doubtful), "reports what is probably wrong, and no cause here goes by it: power draw (2000 W). medium"},
-		{said(impossible, doubtful), "left out here: temperature (an impossible value); and what is probably wrong: power draw (2000 W). high"},
+		{said(impossible, gpu.Of[gpu.Watts](20)), "reports impossible values, ignored here: temperature (an impossible value). high"},
+		{said(gpu.Of[gpu.Celsius](40), doubtful), "reports values that are probably wrong, and no cause here relies on them: power draw (2000 W). medium"},
+		{said(impossible, doubtful), "ignored here: temperature (an impossible value); and values that are probably wrong: power draw (2000 W). high"},
 	} {
 		if !strings.HasSuffix(tt.got, tt.want) {
 			t.Errorf("%q, want %q", tt.got, tt.want)

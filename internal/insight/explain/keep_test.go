@@ -70,13 +70,13 @@ func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 		known, afresh string // the ends of what is said with and without a past
 	}{
 		{"hot for its power", []scene{during(2*minute, made(working(98, python), hotter))},
-			"is hot for its power: 11 °C hotter than it was at 431 W; python (pid 4242, alice) keeps it busy at 98 %.", "fan at 66 %."},
+			"is hot for its power: 11 °C hotter than it used to be at 431 W; python (pid 4242, alice) keeps it busy at 98 %.", "fan at 66 %."},
 		{"cooling down", []scene{during(minute, made(working(98, python))), during(25*time.Second, made(warm))},
 			"and should be quiet in about 70 s.", "fan at 48 %)."},
 		{"held awake", []scene{during(minute, made(held, holding))},
 			", 46 W above its idle draw.", "fan off): its clocks are up."},
 		{"a worn fan", []scene{during(30*time.Second, made(working(98, python), slow))},
-			"where 2112 RPM are usual at 66 %; python (pid 4242, alice) keeps the GPU busy at 98 %.", "fan at 66 %."},
+			"but 2112 RPM is usual at 66 %; python (pid 4242, alice) keeps the GPU busy at 98 %.", "fan at 66 %."},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			later := start.Add(8 * time.Hour)

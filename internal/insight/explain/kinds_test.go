@@ -57,7 +57,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 	beside := snapshot(made())
 	beside.Failures = []gpu.Failure{{Source: "amdgpu", Since: start, Advice: gpu.Advice{What: "/sys can't be read", Try: "run it as root"}}}
 	noted := snapshot(made())
-	noted.Notes = []gpu.Advice{{What: "the processes' names can't be seen from this container", Try: "start it with --pid=host"}}
+	noted.Notes = []gpu.Advice{{What: "gpuwhy can't see the names of processes from this container", Try: "start it with --pid=host"}}
 	loudCase := snapshot(made())
 	loudCase.Host = &gpu.Host{Fans: []gpu.HostFan{{Name: "CPU fan", RPM: gpu.Of[gpu.RPM](3100)}}, Temperatures: []gpu.HostTemperature{{Name: "CPU", Celsius: gpu.Of[gpu.Celsius](91)}}}
 	alone := made(func(d *gpu.Device) {
@@ -89,88 +89,88 @@ func TestASentenceOfEachKind(t *testing.T) {
 		says, advice string
 	}{
 		explain.Lost: {at0(snapshot(deviceIn(gpu.StateLost, 0))), "GPU 0 (RTX 4090) is lost: the driver no longer finds it.",
-			"Look for lines of its driver in the kernel log, check its power cables and seating, and restart the machine."},
+			"Look for lines of its driver in the kernel log, check the card's power cables and seating, and restart the machine."},
 		explain.NotAnswering: {at0(snapshot(deviceIn(gpu.StateNotAnswering, 0))), "GPU 0 (RTX 4090) is not answering.",
-			"Look for lines of its driver in the kernel log; a restart of the machine may be needed."},
+			"Look for lines of its driver in the kernel log; you may have to restart the machine."},
 		explain.Asleep:     {at0(snapshot(deviceIn(gpu.StateAsleep, 0))), "GPU 0 (RTX 4090) is asleep: the system has powered it down.", ""},
 		explain.NoReadings: {at0(snapshot(alone)), "GPU 0 (RTX 4090) has no readings now: it is left alone to fall asleep.", "Open the page to wake it."},
-		explain.NeedsAction: {at0(snapshot(made(stands(gpu.FaultNeedsReset)))), "GPU 0 (RTX 4090) needs a reset, its driver says (34 °C, 17 W of 450 W, fan off).",
-			"End what uses the GPU and reset it (nvidia-smi --gpu-reset, as root), or restart the machine."},
+		explain.NeedsAction: {at0(snapshot(made(stands(gpu.FaultNeedsReset)))), "GPU 0 (RTX 4090) needs a reset, according to its driver (34 °C, 17 W of 450 W, fan off).",
+			"End everything that uses the GPU and reset it (nvidia-smi --gpu-reset, as root), or restart the machine."},
 		explain.FanUnreadable: {at0(snapshot(made(stands(gpu.FaultFanUnreadable)))), "The fan of GPU 0 (RTX 4090) can't be read: the driver reports an error.",
-			"Look whether the fan turns, and watch the temperature. Restart the machine; if the fan still can't be read then, have the card tested."},
+			"Check whether the fan is turning, and watch the temperature. Restart the machine; if the fan still can't be read, have the card tested."},
 		explain.StuckCounter: {played(during(30*time.Second, made(func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](100) }))),
-			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it (34 °C, 17 W of 450 W, fan off).",
-			"Nothing needs to be done for the fan. The counter is right again after the GPU is reset or the machine is restarted; until then go by power and temperature."},
+			"GPU 0 (RTX 4090) reports 100 % utilization, but its counter looks stuck: nothing is running on it (34 °C, 17 W of 450 W, fan off).",
+			"The fan needs no action. The counter recovers when you reset the GPU or restart the machine; until then, rely on power and temperature."},
 		explain.FanFailing: {played(during(2*minute, made(working(98, python))), during(15*time.Second, still)),
-			"Fan 2 of GPU 0 (RTX 4090) stands still, though it is told to turn at 66 %.",
-			"Look whether something blocks it or its cable is loose, and watch the temperature: without this fan the GPU may have to slow down. If it does not turn again, have the fan replaced."},
+			"Fan 2 of GPU 0 (RTX 4090) is not turning, though it is told to run at 66 %.",
+			"Check whether something blocks it or its cable is loose, and watch the temperature: without this fan the GPU may have to slow down. If it does not start again, have it replaced."},
 		explain.FanByHand: {played(during(minute, manual)),
-			"The fan of GPU 0 (RTX 4090) is set by hand, to 80 %, and does not follow the temperature (34 °C).",
-			"Give the fan back to the driver: end the fan tool that has set it, or choose automatic control in it (nvidia-settings, or the tool's own switch)."},
+			"The fan of GPU 0 (RTX 4090) is set to 80 % by hand and does not follow the temperature (34 °C).",
+			"Give the fan back to the driver: quit the fan tool that set it, or switch it to automatic control (in nvidia-settings, or in the tool itself)."},
 		explain.Work: {played(during(minute, made()), during(12*minute+5*time.Second, made(working(98, python)))),
-			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 % for 12 min, 71 °C, 431 W of 450 W, fan at 66 %.",
-			"End or pause python (pid 4242, alice). Or let it run with less heat and noise, and a little more slowly: nvidia-smi -i GPU-0 -pl 360, as root."},
+			"python (pid 4242, alice) has kept GPU 0 (RTX 4090) busy at 98 % for 12 min, 71 °C, 431 W of 450 W, fan at 66 %.",
+			"End or pause python (pid 4242, alice). Or keep it running a little slower, with less heat and noise: nvidia-smi -i GPU-0 -pl 360, as root."},
 		explain.CoolingDown: {played(during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](60) }))),
 			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), which left it 40 s ago (60 °C, 17 W of 450 W, fan off).",
-			"Nothing needs to be done: it gets quiet by itself."},
+			"No action needed: it will become quiet by itself."},
 		explain.HeldAwake: {played(during(2*minute, made()), during(3*minute, made(held, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{process(4242, "python", 0)}) }))),
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw.",
-			"End python (pid 4242, alice), or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload)."},
+			"End python (pid 4242, alice), or make it release the GPU (notebook: shut down its kernel; model server: unload the model)."},
 		explain.FanAtRest: {played(during(minute, made(func(d *gpu.Device) { fansAt(d, 30) }))),
 			"The fan of GPU 0 (RTX 4090) turns at 30 %, about as slowly as it can at 34 °C.",
-			"Nothing needs to be done. Some cards can stop their fans at rest: look for a zero-RPM mode."},
+			"No action needed. Some cards can stop their fans when idle: look for a zero-RPM mode."},
 		explain.Frozen: {played(during(90*time.Second, made(working(98, python))), during(minute, made(working(98, python), func(d *gpu.Device) { d.Power.Draw = gpu.Of[gpu.Watts](200) }))),
-			"GPU 0 (RTX 4090) has reported 71 °C all the time while its power changed by 231 W: its temperature sensor looks stuck.",
-			"Go by power and fan until the driver is loaded again; an update of the driver may mend it."},
+			"GPU 0 (RTX 4090) has kept reporting 71 °C while its power draw changed by 231 W: its temperature sensor looks stuck.",
+			"Rely on power and fan until you reload the driver; a driver update may fix it."},
 		explain.OtherFan: {at0(loudCase), "It is not the GPU's fan: the CPU fan turns at 3100 RPM, with the CPU at 91 °C.",
-			"Look what keeps the CPU busy (top), and at the case's fans and their curve in the firmware's settings."},
-		explain.LimitedByHeat: {at0(snapshot(reasons(gpu.ReasonThermalSlowdown))), "GPU 0 (RTX 4090) is held back by its heat (71 °C, 24 °C below where its hardware slows itself down).",
-			"Give it cooler air: clean filters and fans, leave space before the intakes, close empty slots. A lower power limit makes less heat."},
+			"Check what keeps the CPU busy (top), and check the case fans and their curve in the firmware settings."},
+		explain.LimitedByHeat: {at0(snapshot(reasons(gpu.ReasonThermalSlowdown))), "GPU 0 (RTX 4090) is held back by heat (71 °C, 24 °C below its hardware slowdown).",
+			"Give it cooler air: clean filters and fans, leave space in front of the intakes, close empty slots. A lower power limit makes less heat."},
 		explain.LimitedPower: {at0(snapshot(reasons(gpu.ReasonPowerCap))), "GPU 0 (RTX 4090) is held back by its power limit (450 W).",
-			"This is normal at full work: the limit keeps heat and noise down. It may be raised to 600 W, for more speed, heat and noise."},
+			"This is normal at full load: the limit keeps heat and noise down. You can raise it to 600 W for more speed, heat and noise."},
 		explain.HotForPower: {played(during(12*minute, made(working(98, python))), during(2*minute, hot)),
-			"GPU 0 (RTX 4090) is hot for its power: 12 °C hotter than it was at 431 W.",
-			"Clean its fans and filters, and look whether something blocks the air before or behind it."},
+			"GPU 0 (RTX 4090) is hot for its power: 12 °C hotter than it used to be at 431 W.",
+			"Clean its fans and filters, and check whether something blocks the air in front of it or behind it."},
 		explain.Unexplained: {played(during(minute, made(working(0), func(d *gpu.Device) { d.Clocks.SM = gpu.Of[gpu.Megahertz](300) }))),
-			"GPU 0 (RTX 4090) draws power without work (71 °C, 431 W of 450 W, fan at 66 %), and nothing that it reports explains it.",
-			"Look again in a few seconds: work that has just begun or ended shows in the power first."},
+			"GPU 0 (RTX 4090) draws power without work (71 °C, 431 W of 450 W, fan at 66 %), and none of its readings explains it.",
+			"Check again in a few seconds: work that has just started or ended shows in the power draw first."},
 		explain.Idle: {at0(snapshot(made())), "GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off.", ""},
 		explain.Reserved: {played(during(12*minute+5*time.Second, made(reservedBy("ml/train-0")))),
 			"GPU 0 (RTX 4090) is reserved by pod ml/train-0, which has had no process on it for 12 min.",
-			"If the pod does not need it, delete the pod: until then nobody else gets the GPU."},
-		explain.ChassisFans: {at0(snapshot(made(passive))), "GPU 0 (RTX 4090) has no fan of its own: the chassis fans are what you hear.",
-			"The chassis' fans follow its hottest part: see the machine's management controller for what they go by."},
-		explain.DriverError: {at0(snapshot(made(xid31))), "GPU 0 (RTX 4090) had the driver error XID 31 (a program used a wrong memory address).",
-			"Look at what the program did: its log, its last change, and whether it runs on another GPU."},
+			"If the pod does not need it, delete the pod: until then nobody else can use the GPU."},
+		explain.ChassisFans: {at0(snapshot(made(passive))), "GPU 0 (RTX 4090) has no fan of its own: you hear the chassis fans.",
+			"The chassis fans follow its hottest part: the machine's management controller shows which sensors they follow."},
+		explain.DriverError: {at0(snapshot(made(xid31))), "GPU 0 (RTX 4090) had a driver error: XID 31 (a program used a wrong memory address).",
+			"Check what the program did: its log, its last change, and whether it runs on another GPU."},
 		explain.Doubtful: {at0(snapshot(made(func(d *gpu.Device) {
 			d.Power.Draw, d.Thermal.GPU = gpu.DoubtfulOf[gpu.Watts](2000), gpu.Of[gpu.Celsius](511)
 		}))),
-			"GPU 0 (RTX 4090) reports what can't be right, and it is left out here: temperature (511 °C); and what is probably wrong: power draw (2000 W).",
-			"If it stays so, restart the machine, or update the driver; a sensor may be broken."},
+			"GPU 0 (RTX 4090) reports impossible values, ignored here: temperature (511 °C); and values that are probably wrong: power draw (2000 W).",
+			"If this persists, restart the machine or update the driver; a sensor may be broken."},
 		explain.NotKnowable: {at0(snapshot(made(working(98, stranger), func(d *gpu.Device) { d.Thermal.GPU = gpu.Absent[gpu.Celsius](gpu.NotSupported) }))),
-			"What can't be told of GPU 0 (RTX 4090) here: who runs 1 process without a name; how hot it is (not offered by this product or driver).",
-			"Start gpuwhy with a view of the host's processes (in a container: --pid=host)."},
+			"Unknown about GPU 0 (RTX 4090) here: what 1 unnamed process is; how hot it is (not offered by this product or driver).",
+			"Let gpuwhy see the host's processes (in a container: --pid=host)."},
 		explain.WarmAir: {played(during(12*minute, four(0)...), during(2*minute, four(6)...)),
-			"4 of 4 GPUs run hotter than they did at the same power, by 6 °C on average: probably the air that reaches them is warmer.",
-			"Look at the room's cooling, and at the chassis' fans and filters."},
+			"4 of 4 GPUs run hotter than before at the same power, by 6 °C on average: the air that reaches them is probably warmer.",
+			"Check the room's cooling, and the chassis fans and filters."},
 		explain.CPUWork: {ofHosts(machine(96, 88, 2600, compiler)), "cc1plus (16 processes, ann) keeps the CPU busy at 96 % (88 °C, 110 W, the CPU fan at 2600 RPM).",
 			"End or pause cc1plus (16 processes, ann)."},
 		explain.CPUCooling: {ofHosts(append(slices.Repeat([]gpu.Host{machine(96, 88, 2600, compiler)}, 6), slices.Repeat([]gpu.Host{machine(2, 80, 2500)}, 2)...)...),
 			"The CPU is cooling down after cc1plus (16 processes, ann), which stopped 10 s ago (80 °C, 110 W, the CPU fan at 2500 RPM).",
-			"Nothing needs to be done: it gets quiet by itself."},
+			"No action needed: it will become quiet by itself."},
 		explain.CPUHeat: {ofHosts(machine(96, 99, 3600, compiler, func(h *gpu.Host) { h.CPUThrottled = gpu.Of(true) })),
-			"The CPU has slowed itself down for its heat (99 °C, 110 W, the CPU fan at 3600 RPM).",
-			"Clean its cooler and filters, and look whether the cooler sits well. Less work at once makes less heat."},
+			"The CPU has slowed itself down because of heat (99 °C, 110 W, the CPU fan at 3600 RPM).",
+			"Clean its cooler and filters, and check that the cooler is seated well. Running less at once makes less heat."},
 		explain.HotSensor: {ofHosts(machine(3, 41, 800, func(h *gpu.Host) {
 			h.Temperatures = append(h.Temperatures, gpu.HostTemperature{Name: "chipset", Celsius: gpu.Of[gpu.Celsius](91)})
-		})), "The chipset is hot, at 91 °C; fans may follow it.", "Look at the air that reaches it: a fan that stands still, a full case, dust."},
-		explain.MachineFan: {ofHosts(machine(3, 41, 3200)), "The CPU fan turns at 3200 RPM, and neither work nor a temperature that is shown explains it.",
-			"Look at its curve in the firmware's settings. In servers the management controller (BMC) sets the fans, often fast at rest too."},
-		explain.NoFanShown:    {ofHosts(machine(3, 41, -1)), "No fan can be read here: no driver of a fan's sensor is loaded.", "Load one."},
-		explain.MachineAtRest: {ofHosts(machine(3, 41, 800)), "The machine does no work that can be heard, with its CPU at 3 % (41 °C, 110 W, the CPU fan at 800 RPM).", ""},
+		})), "The chipset is hot, at 91 °C; fans may follow it.", "Check the air that reaches it: a fan that is not turning, a crowded case, dust."},
+		explain.MachineFan: {ofHosts(machine(3, 41, 3200)), "The CPU fan turns at 3200 RPM, and neither work nor a reported temperature explains it.",
+			"Check its curve in the firmware settings. In servers the management controller (BMC) sets the fans, often fast even when idle."},
+		explain.NoFanShown:    {ofHosts(machine(3, 41, -1)), "No fan can be read here: no fan sensor driver is loaded.", "Load one."},
+		explain.MachineAtRest: {ofHosts(machine(3, 41, 800)), "The machine is doing little work, with its CPU at 3 % (41 °C, 110 W, the CPU fan at 800 RPM).", ""},
 		explain.NoDevice:      {at0(&gpu.Snapshot{Failures: []gpu.Failure{noLibrary}}), "No GPU can be read: NVIDIA's library was not found.", "Install the driver."},
 		explain.SourceFailed:  {at0(beside), "amdgpu can't be read: /sys can't be read.", "Run it as root."},
-		explain.Note:          {at0(noted), "The processes' names can't be seen from this container.", "Start it with --pid=host."},
+		explain.Note:          {at0(noted), "gpuwhy can't see the names of processes from this container.", "Start it with --pid=host."},
 		explain.Starting:      {at0(nil), "The first reading is still under way.", ""},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestFaultsAreDriverErrors(t *testing.T) {
 		t.Fatalf("no cause names it: %+v", answer.Causes())
 	}
 	cause := answer.Causes()[i]
-	if want := "GPU 0 (RTX 4090) had the driver error engine hang (work on the GPU did not come to an end)."; cause.Sentence != want || cause.Advice == "" {
+	if want := "GPU 0 (RTX 4090) had a driver error: engine hang (work on the GPU did not finish)."; cause.Sentence != want || cause.Advice == "" {
 		t.Errorf("%q, %q", cause.Sentence, cause.Advice)
 	}
 	if text := fmt.Sprint(cause.Evidence); !strings.Contains(text, "Game.exe") {
@@ -272,12 +272,12 @@ func TestWhatTheDriverAsksFor(t *testing.T) {
 		headline string
 		causes   string
 	}{
-		{[]gpu.FaultKind{gpu.FaultNeedsReset}, "GPU 1 needs a reset, its driver says.", "needs_action high, work high"},
-		{[]gpu.FaultKind{gpu.FaultNeedsRestart}, "The machine needs a restart for GPU 1.", "needs_action high, work high"},
-		{[]gpu.FaultKind{gpu.FaultNeedsDrain}, "The driver asks to end the work that GPU 1 shares with other GPUs.", "needs_action high, work high"},
+		{[]gpu.FaultKind{gpu.FaultNeedsReset}, "GPU 1 needs a reset, according to its driver.", "needs_action high, work high"},
+		{[]gpu.FaultKind{gpu.FaultNeedsRestart}, "The machine needs a restart to recover GPU 1.", "needs_action high, work high"},
+		{[]gpu.FaultKind{gpu.FaultNeedsDrain}, "The driver asks you to end the work that GPU 1 shares with other GPUs.", "needs_action high, work high"},
 		{[]gpu.FaultKind{gpu.FaultNeedsLaterReset}, "GPU 1 needs a reset once its work is done.", "needs_action high, work high"},
-		{[]gpu.FaultKind{gpu.FaultNeedsAction}, "GPU 1 needs somebody to act, its driver says.", "needs_action high, work high"},
-		{[]gpu.FaultKind{gpu.FaultNeedsReset, gpu.FaultFanUnreadable}, "GPU 1 needs a reset, its driver says.", "needs_action high, fan_unreadable high, work high"},
+		{[]gpu.FaultKind{gpu.FaultNeedsAction}, "GPU 1 needs attention, according to its driver.", "needs_action high, work high"},
+		{[]gpu.FaultKind{gpu.FaultNeedsReset, gpu.FaultFanUnreadable}, "GPU 1 needs a reset, according to its driver.", "needs_action high, fan_unreadable high, work high"},
 		{[]gpu.FaultKind{gpu.FaultFanUnreadable}, "GPU 1's fan can't be read: the driver reports an error.", "fan_unreadable high, work high"},
 	} {
 		answer := play(t, during(time.Minute, made(), made(indexed(1), working(93, python), stands(tt.kinds...))))
@@ -294,7 +294,7 @@ func TestWhatTheDriverAsksFor(t *testing.T) {
 	}
 	// One that is broken leads, also where another is heard.
 	answer := play(t, during(time.Minute, made(working(98, python)), made(indexed(1), stands(gpu.FaultNeedsReset))))
-	if answer.Headline != "GPU 1 needs a reset, its driver says." || !strings.Contains(answer.Rest, "python (alice) is heating GPU 0") {
+	if answer.Headline != "GPU 1 needs a reset, according to its driver." || !strings.Contains(answer.Rest, "python (alice) is heating GPU 0") {
 		t.Errorf("%q, %q", answer.Headline, answer.Rest)
 	}
 	// A reset ends what runs: there is a command only where nothing does.
@@ -326,11 +326,11 @@ func TestWhatTheDriverOffers(t *testing.T) {
 		device           gpu.Device
 		headline, causes string
 	}{
-		"nothing":                {offering(gpu.NotSupported, false), "The driver offers no readings of the GPU.", "no_readings high"},
-		"memory alone":           {offering(gpu.NotSupported, true), "The driver offers only memory readings of the GPU.", "no_readings high"},
+		"nothing":                {offering(gpu.NotSupported, false), "The driver reports no readings for the GPU.", "no_readings high"},
+		"memory alone":           {offering(gpu.NotSupported, true), "The driver reports only the memory of the GPU.", "no_readings high"},
 		"nothing now":            {offering(gpu.Stale, false), "The GPU has no readings now.", "no_readings high"},
 		"not reported now":       {offering(gpu.NotReported, false), "The GPU has no readings now.", "no_readings high"},
-		"memory alone now":       {offering(gpu.NotReported, true), "How busy the GPU is can't be told yet.", "idle low"},
+		"memory alone now":       {offering(gpu.NotReported, true), "Too early to tell how busy the GPU is.", "idle low"},
 		"memory and who uses it": {offering(gpu.NotSupported, true, used), "", ""},
 	} {
 		answer := explain.Explain(snapshot(tt.device))
@@ -345,7 +345,7 @@ func TestWhatTheDriverOffers(t *testing.T) {
 		}
 	}
 	answer := explain.Explain(snapshot(offering(gpu.NotSupported, true)))
-	if want := "The driver offers no readings of GPU 0 (RTX 4090) but its memory (1.2 of 24.0 GiB of memory in use): neither temperature nor power, work or fan can be told here."; answer.Sentence != want {
+	if want := "The driver reports nothing about GPU 0 (RTX 4090) except memory (1.2 of 24.0 GiB of memory in use): temperature, power, utilization and fan are unknown here."; answer.Sentence != want {
 		t.Errorf("%q", answer.Sentence)
 	}
 	if len(answer.Facts) != 1 || answer.Facts[0].Text != "1.2 of 24.0 GiB of memory in use" {
@@ -356,14 +356,14 @@ func TestWhatTheDriverOffers(t *testing.T) {
 // A card that the driver does not list is named, with its address and why.
 func TestACardThatIsNotListed(t *testing.T) {
 	for what, want := range map[string][2]string{
-		"the kernel's log says of the card at 0000:b3:00.0: the GPU has fallen off the bus": {
+		"the kernel log says about the card at 0000:b3:00.0: the GPU has fallen off the bus": {
 			"GPU 1 has fallen off the bus.",
-			"GPU 1 (RTX 4090) is lost: the kernel's log says of the card at 0000:b3:00.0: the GPU has fallen off the bus.",
+			"GPU 1 (RTX 4090) is lost: the kernel log says about the card at 0000:b3:00.0: the GPU has fallen off the bus.",
 		},
 		"the GPU has fallen off the bus": {"GPU 1 has fallen off the bus.", "GPU 1 (RTX 4090) is lost: the GPU has fallen off the bus (0000:b3:00.0)."},
-		"the driver does not list the card at 0000:b3:00.0, though the kernel has given it to the driver": {
+		"the driver does not list the card at 0000:b3:00.0, although the kernel has bound it to the driver": {
 			"GPU 1 is broken: the driver does not list it.",
-			"GPU 1 (RTX 4090) is broken: the driver does not list the card at 0000:b3:00.0, though the kernel has given it to the driver.",
+			"GPU 1 (RTX 4090) is broken: the driver does not list the card at 0000:b3:00.0, although the kernel has bound it to the driver.",
 		},
 	} {
 		lost := deviceIn(gpu.StateLost, 1)

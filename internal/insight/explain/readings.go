@@ -179,7 +179,7 @@ func notKnowable(d *device, f *finding) {
 	}
 	whole := d.Utilization.GPU.Quality()
 	if whole == gpu.NotSupported && d.Modes.MIG.Or(false) {
-		miss("utilization", "not offered while the GPU is cut into instances (MIG)",
+		miss("utilization", "not offered while the GPU is split into MIG instances",
 			howBusyMIG, "")
 	} else {
 		never(howBusy, whole, "")

@@ -363,7 +363,7 @@ func (w *watched) wrong(a *explain.DeviceAnswer) string {
 
 // unmeasuredRest says what a cause says of the card at rest that no reading of it had.
 func (w *watched) unmeasuredRest(c *explain.Cause) string {
-	said := strings.Contains(c.Sentence, "at rest") || strings.Contains(c.Sentence, "idle draw")
+	said := strings.Contains(c.Sentence, "when it idled") || strings.Contains(c.Sentence, "idle draw")
 	for _, e := range c.Evidence {
 		name, is := strings.CutSuffix(e.Name, " at rest")
 		if !is {
@@ -423,7 +423,7 @@ func badTogether(a *explain.Answer, seen []*watched) string {
 				return m[0] + " is longer than it was watched: " + text
 			}
 		}
-		if strings.Contains(text, "fans are at rest") {
+		if strings.Contains(text, "fans are quiet") {
 			shown := 0
 			for _, w := range seen {
 				if w.busyTwice() {

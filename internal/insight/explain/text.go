@@ -135,8 +135,8 @@ func clean(s string, longest int) string {
 
 // ours are the beginnings of a sentence that get a capital: no process's name.
 var ours = []string{
-	"a process (", "a process that has ended (", "a process that gpuwhy can't see (", "what a process that has ended (",
-	"a fan ", "a display ", "somebody has ", "being asked ", "fan ", "the fan ", "the driver offers ", "the machine needs ", "what can't ", "a part of GPU ",
+	"a process (", "a process that has ended (", "a process that gpuwhy can't see (", "leftovers of ",
+	"a fan ", "a display ", "clocks set ", "monitoring (", "fan ", "the fan ", "the driver ", "the machine needs ", "unknown about ", "a part of GPU ",
 }
 
 func sentence(clauses ...string) string {
@@ -160,9 +160,10 @@ func inside(text string) string {
 	return text
 }
 
+// capital begins a text from outside as a sentence does. The name gpuwhy has no capital letter.
 func capital(s string) string {
 	s = textOf(s)
-	if s == "" {
+	if s == "" || strings.HasPrefix(s, "gpuwhy") {
 		return s
 	}
 	first, size := utf8.DecodeRuneInString(s)

@@ -102,53 +102,53 @@ func (d *device) sayWork(f *finding) {
 		f.say(sure, unprovenWords(withUnit(d.util, "%")))
 		return
 	}
-	how := "busy"
+	a := manner{how: "busy"}
 	recent := mean(d.m.within(pause/2), func(p point) float64 { return p.busy })
 	switch {
 	case d.m.work.bursts:
-		how += inBursts
+		a.how += inBursts
 		if part := d.m.partAtWork(); present(part) {
-			how += partOfTime(withUnit(part, "%"))
+			a.how += partOfTime(withUnit(part, "%"))
 			f.readAt = time.Time{}
 			f.figure("part of the time with work", part, "%").readAt = d.readAt
 		}
 	case d.util >= idleBelow && !(d.video > d.util):
-		how += " at " + withUnit(d.util, "%")
+		a.how += " at " + withUnit(d.util, "%")
 	case d.video >= idleBelow:
-		how += withVideo(withUnit(d.video, "%"))
+		a.how += withVideo(withUnit(d.video, "%"))
 	case recent >= 1:
-		how += atAbout(withUnit(recent, "%"))
+		a.how += atAbout(withUnit(recent, "%"))
 		f.readAt = time.Time{}
 		f.figure("mean utilization of late", recent, "%").readAt = d.readAt
 	}
 	if lasts := d.age(d.workSince()); d.m.work.active && lasts >= time.Minute {
-		how += " " + d.workLasts()
+		a.lasts = d.workLasts()
 	}
 	switch {
 	case d.hidden() && len(d.culprits) > 0 && processShare(d.culprits[0]) >= idleBelow: // gone, says /proc
-		f.say(sure, hiddenWorkWords(strconv.Itoa(d.culprits[0].PID), how))
+		f.say(sure, hiddenWorkWords(strconv.Itoa(d.culprits[0].PID), a))
 	case d.hidden():
-		f.say(sure, d.nobody(how, noneListedExplains))
+		f.say(sure, d.nobody(a, noneListedExplains))
 	case len(d.culprits) > 0:
 		switch who := d.who(ProcessName); {
 		case d.guessed():
-			f.say(sure, guessedWords(who, how))
+			f.say(sure, guessedWords(who, a))
 		case d.m.work.bursts:
-			f.say(sure, burstsWords(who, how))
+			f.say(sure, burstsWords(who, a))
 		case sure < High && processShare(d.culprits[0]) >= 1 && d.together()*2 < d.util:
-			f.say(sure, workWords(sure, who, how, withUnlisted))
+			f.say(sure, workWords(sure, who, a, withUnlisted))
 		default:
-			f.say(sure, workWords(sure, who, how, ""))
+			f.say(sure, workWords(sure, who, a, ""))
 		}
 	case d.between():
-		f.say(Medium, comesBackWords(how, ProcessName(&d.m.work.hottest().process)))
+		f.say(Medium, comesBackWords(a, ProcessName(&d.m.work.hottest().process)))
 	default:
-		f.say(sure, d.nobody(how, noneIsListed))
+		f.say(sure, d.nobody(a, noneIsListed))
 	}
 }
 
 // nobody says that nobody can be named, and why.
-func (d *device) nobody(how, blame string) wording {
+func (d *device) nobody(a manner, blame string) wording {
 	words := nobodyWords
 	switch {
 	case d.ProcessesPartial.Or(false), d.ProcessesPartial.Quality() == gpu.NotPermitted:
@@ -159,7 +159,7 @@ func (d *device) nobody(how, blame string) wording {
 	if pods := d.reservedBy("it"); pods != "" && len(d.culprits) == 0 {
 		blame += " (" + pods + ")"
 	}
-	return words(how, blame)
+	return words(a, blame)
 }
 
 // between reports whether a program that works in bursts, each with another pid, has just ended once more.

@@ -21,8 +21,8 @@ func XID(x gpu.XID) (what, try string) {
 	return fmt.Sprintf("XID %d (%s)", x.Code, meaning), try
 }
 
-// Fault says what a fault is, such as "engine hang (work on the GPU did not come to an
-// end)", and what to do about it, a sentence.
+// Fault says what a fault is, such as "engine hang (work on the GPU did not
+// finish)", and what to do about it, a sentence.
 func Fault(f gpu.Fault) (what, try string) {
 	meaning, try := f.Kind.Meaning()
 	return fmt.Sprintf("%s (%s)", strings.ReplaceAll(string(f.Kind), "_", " "), meaning), try
@@ -65,15 +65,15 @@ func (d *device) newestFailure() (newest failure, ok bool) {
 // brokenMemory says what memory of a device is broken and not replaced yet, and what to do; empty where none is, or it is not reported.
 func brokenMemory(d *device) (what, try string) {
 	is := func(r gpu.Reading[bool]) bool { so, ok := r.Trusted(); return so && ok }
-	const restart = "Reset the GPU while nothing uses it, or restart the machine: then spare memory takes its place."
+	const restart = "Reset the GPU while nothing uses it, or restart the machine: spare memory then takes its place."
 	h := &d.Health
 	switch {
 	case is(h.RemapFailed):
 		return "broken memory that no spare memory can replace", "Take the GPU out of use and have it replaced."
 	case is(h.RemapPending):
-		return "broken memory rows that wait to be replaced", restart
+		return "broken memory rows waiting to be replaced", restart
 	case is(h.RetirementPending):
-		return "broken memory pages that wait to be retired", restart
+		return "broken memory pages waiting to be retired", restart
 	default:
 		return "", ""
 	}

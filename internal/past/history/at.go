@@ -23,16 +23,16 @@ const answered = time.Minute
 // follows comes within two and a half intervals, and one waits a little to be written.
 func lasts(every time.Duration) time.Duration { return max(30*time.Second, every*5/2) }
 
-// ErrNotSeen says that gpuwhy did not look at that time, or keeps nothing of it any more.
-var ErrNotSeen = errors.New("nothing is kept of that time")
+// ErrNotSeen says that gpuwhy was not reading at that time, or no longer keeps its data.
+var ErrNotSeen = errors.New("no data is kept for that time")
 
-// A NotSeenError is an [ErrNotSeen] of a time in a gap.
+// A NotSeenError is an [ErrNotSeen] for a time in a gap.
 type NotSeenError struct {
 	Before time.Time // of the newest snapshot before the gap
 }
 
 func (e *NotSeenError) Error() string {
-	return "nothing was seen since " + e.Before.Format(time.RFC3339)
+	return "there is no data since " + e.Before.Format(time.RFC3339)
 }
 
 // Unwrap is ErrNotSeen.

@@ -9,6 +9,7 @@ func TestEarlier(t *testing.T) {
 		"the first came 4 min ago, the last one 2 days ago": "the first came 4 min earlier, the last one 2 days earlier",
 		"The driver can't be read; this began just now.":    "The driver can't be read; this began at that moment.",
 		"just now it rose above 5 %":                        "at that moment it rose above 5 %",
+		"Just now it rose above 5 %.":                       "At that moment it rose above 5 %.",
 		"ago.py is busy":                                    "ago.py is busy",
 	} {
 		if got := Earlier(said); got != want {

@@ -24,9 +24,9 @@ const (
 const longest = 100 * 365 * 24 * time.Hour
 
 // ErrTooFine says that a step would give more than [MostPoints] points, or more than [MostValues] values.
-var ErrTooFine = errors.New("the step is too short for the span: there would be more than 20,000 points, or 1,000,000 values")
+var ErrTooFine = errors.New("the step is too short for the span: it would give more than 20,000 points or 1,000,000 values")
 
-// ErrTooLong says that a span or a step is longer than a grid can have.
+// ErrTooLong says that a span or a step is too long for a grid.
 var ErrTooLong = errors.New("the span or its step is longer than 100 years")
 
 // steps are those that are chosen for a person, who reads a clock.
@@ -49,7 +49,7 @@ type Grid struct {
 	Tier     store.Tier // the rows that the points are made of
 }
 
-// Len is how many points there are.
+// Len is the number of points.
 func (g Grid) Len() int {
 	span := g.To.Sub(g.From)
 	points := int(span / g.Step)
@@ -59,7 +59,7 @@ func (g Grid) Len() int {
 	return points
 }
 
-// Time is when the step of a point begins.
+// Time returns the start of a point's step.
 func (g Grid) Time(point int) time.Time { return g.From.Add(time.Duration(point) * g.Step) }
 
 // Clip is the grid without what is before a time: it begins with the first whole step that is not before that. Where none is in the
@@ -123,7 +123,7 @@ func (g Grid) points(r *store.Row) (first, last int) {
 	return max(first, 0), min(last, g.Len()-1)
 }
 
-// A Series is the readings of a device or machine on a grid.
+// A Series holds the readings of a device or machine on a grid.
 type Series struct {
 	store.Key
 	// Values by the places of the columns that were asked for, and point. Where Count is 0 there is a gap.

@@ -99,7 +99,7 @@ func TestTheStoryOfAYear(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "GPU 3 was lost"
-	if len(s.Chapters) != 365*8+1 || s.Chapters[0].Utilization.Or(0) != 75 || s.Tales[0].What != "train.py of ann ran GPU 3 at 75 %" || s.Tales[1].What != want {
+	if len(s.Chapters) != 365*8+1 || s.Chapters[0].Utilization.Or(0) != 75 || s.Tales[0].What != "train.py of ann ran on GPU 3 at 75 %" || s.Tales[1].What != want {
 		t.Errorf("%d chapters, the first %+v; %+v", len(s.Chapters), s.Chapters[0], s.Tales)
 	}
 	if s.Causes[0].From != midnight {

@@ -1,5 +1,5 @@
-// Package history answers questions about the past of nodes: readings over time, who used a device, what the machine
-// was like at a time, and why. It reads a [store.Store], keeps nothing itself, and changes nothing.
+// Package history answers questions about the past of nodes: readings over time, who used a device, the state of a machine
+// at a given time, and why. It reads a [store.Store], stores nothing itself, and changes nothing.
 package history
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// A Past answers questions from a store.
+// A Past answers questions about the past from a store.
 type Past struct {
 	Store store.Store
 	// Keeps is how long each tier is kept: what is older is asked of a coarser one.
@@ -29,7 +29,7 @@ type Past struct {
 	settling                    settling // of what answers one question with many queries; else nil
 }
 
-// Rows yields readings as they are kept, in no order but for those of one device and tier. See [store.Query].
+// Rows yields readings as stored. Only rows of one device and tier are ordered. See [store.Query].
 func (p *Past) Rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, error] {
 	return p.rows(ctx, q)
 }

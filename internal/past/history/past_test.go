@@ -488,25 +488,25 @@ func TestWhy(t *testing.T) {
 		m    *memory
 		want string
 	}{
-		"work":         {busy, "Between 02:10 and 05:40 train.py of mchen ran GPU 3 at 96 %, then it cooled for 4 min."},
-		"nothing kept": {&memory{}, "Nothing is known of that time: gpuwhy did not look, or does not keep it any more."},
-		"idle":         {&memory{causes: []store.Cause{cause(explain.Idle, 0, 8*time.Hour)}}, "Nothing worked on a GPU."},
+		"work":         {busy, "Between 02:10 and 05:40, train.py of mchen ran on GPU 3 at 96 %, then it cooled for 4 min."},
+		"nothing kept": {&memory{}, "No data for that time: gpuwhy was not reading then, or no longer keeps it."},
+		"idle":         {&memory{causes: []store.Cause{cause(explain.Idle, 0, 8*time.Hour)}}, "No GPU did any work."},
 		"lost": {
 			&memory{causes: []store.Cause{cause(explain.Lost, 5*time.Hour, 9*time.Hour), cause(explain.Work, time.Hour, 2*time.Hour)}},
-			"Between 01:00 and 02:00 something ran GPU 3; GPU 3 was lost from 05:00 on.",
+			"Between 01:00 and 02:00, something ran on GPU 3; GPU 3 was lost from 05:00 on.",
 		},
 		"a pause just before its end": {
 			&memory{causes: []store.Cause{
 				cause(explain.Work, time.Hour, 118*time.Minute), cause(explain.CoolingDown, 118*time.Minute, 119*time.Minute),
 				cause(explain.Work, 119*time.Minute, 2*time.Hour-10*time.Second),
 			}},
-			"Between 01:00 and 01:59 something ran GPU 3.",
+			"Between 01:00 and 01:59, something ran on GPU 3.",
 		},
 		"two at once": {
 			&memory{causes: []store.Cause{cause(explain.Work, 0, 9*time.Hour)}, sessions: []store.Session{
 				session("ann", "a.py", gpu3, 0, 8*time.Hour, func(s *store.Session) { s.Busy = time.Hour }), session("bob", "", gpu3, 0, 8*time.Hour, func(s *store.Session) { s.PID = 7 }),
 			}},
-			"The whole time process 7 of bob and 1 other ran GPU 3.",
+			"The whole time, process 7 of bob and 1 other ran on GPU 3.",
 		},
 		"the same work on several, and trouble that comes again": {
 			&memory{causes: []store.Cause{
@@ -516,11 +516,11 @@ func TestWhy(t *testing.T) {
 			}, sessions: []store.Session{
 				session("ann", "a.py", onGPU(0), 0, 2*time.Hour, nil), session("ann", "a.py", onGPU(1), 0, 2*time.Hour, nil), session("ann", "a.py", onGPU(2), 0, 2*time.Hour, nil),
 			}},
-			"Until 02:01 a.py of ann ran GPUs 0–2; GPU 3 was lost, twice between 03:00 and 04:10, 20 min in all.",
+			"Until 02:01, a.py of ann ran on GPUs 0–2; GPU 3 was lost, twice between 03:00 and 04:10, 20 min in all.",
 		},
 		"work that goes on": {
 			&memory{causes: []store.Cause{cause(explain.Work, 3*time.Hour, 9*time.Hour)}, sessions: []store.Session{session("mchen", "train.py", gpu3, 3*time.Hour, 9*time.Hour, nil)}},
-			"train.py of mchen ran GPU 3 from 03:00 on.",
+			"train.py of mchen ran on GPU 3 from 03:00 on.",
 		},
 		"several lost at once": {
 			&memory{causes: []store.Cause{
@@ -533,48 +533,48 @@ func TestWhy(t *testing.T) {
 				held("vllm (bob)", on(0, cause(explain.HeldAwake, time.Hour, 2*time.Hour))), held("vllm (bob)", on(1, cause(explain.HeldAwake, time.Hour, 2*time.Hour))),
 				held("a.py (ann)", on(2, cause(explain.HeldAwake, time.Hour, 2*time.Hour))), held("b.py (ann)", on(2, cause(explain.HeldAwake, 2*time.Hour, 3*time.Hour))),
 			}},
-			"Between 01:00 and 02:00 GPUs 0 and 1 were held awake by vllm (bob) without work; between 01:00 and 02:00 GPU 2 was held awake by a.py (ann) without work; " +
-				"between 02:00 and 03:00 GPU 2 was held awake by b.py (ann) without work.",
+			"Between 01:00 and 02:00, GPUs 0 and 1 were held awake by vllm (bob) without work; between 01:00 and 02:00, GPU 2 was held awake by a.py (ann) without work; " +
+				"between 02:00 and 03:00, GPU 2 was held awake by b.py (ann) without work.",
 		},
 		"held awake, nobody can tell by whom": {
-			&memory{causes: []store.Cause{cause(explain.HeldAwake, 0, time.Hour)}}, "Until 01:00 GPU 3 was held awake without work.",
+			&memory{causes: []store.Cause{cause(explain.HeldAwake, 0, time.Hour)}}, "Until 01:00, GPU 3 was held awake without work.",
 		},
-		"somebody's work that goes on": {&memory{causes: []store.Cause{cause(explain.Work, 3*time.Hour, 9*time.Hour)}}, "Something ran GPU 3 from 03:00 on."},
-		"heat that goes on":            {&memory{causes: []store.Cause{cause(explain.LimitedByHeat, 3*time.Hour, 9*time.Hour)}}, "Heat slowed GPU 3 from 03:00 on."},
+		"somebody's work that goes on": {&memory{causes: []store.Cause{cause(explain.Work, 3*time.Hour, 9*time.Hour)}}, "Something ran on GPU 3 from 03:00 on."},
+		"heat that goes on":            {&memory{causes: []store.Cause{cause(explain.LimitedByHeat, 3*time.Hour, 9*time.Hour)}}, "Heat slowed GPU 3 down from 03:00 on."},
 		"the same work again": {
 			&memory{causes: []store.Cause{
 				on(0, cause(explain.Work, time.Hour, 2*time.Hour)), on(1, cause(explain.Work, 3*time.Hour, 4*time.Hour)), on(0, cause(explain.Work, 5*time.Hour, 8*time.Hour)),
 			}, sessions: []store.Session{
 				session("ann", "a.py", onGPU(0), 0, 8*time.Hour, nil), session("ann", "a.py", onGPU(1), 0, 8*time.Hour, nil),
 			}},
-			"a.py of ann ran GPUs 0 and 1, 3 times since 01:00, 5 h in all.",
+			"a.py of ann ran on GPUs 0 and 1, 3 times since 01:00, 5 h in all.",
 		},
 		"some go on, and one has cooled": {
 			&memory{causes: []store.Cause{
 				on(0, cause(explain.Work, 3*time.Hour, 9*time.Hour)), on(1, cause(explain.Work, 3*time.Hour, 9*time.Hour)), on(2, cause(explain.Work, 3*time.Hour, 7*time.Hour+55*time.Minute)),
 				on(2, cause(explain.CoolingDown, 7*time.Hour+55*time.Minute, 7*time.Hour+58*time.Minute)),
 			}, sessions: onThree},
-			"a.py of ann ran GPUs 0–2 from 03:00 on, GPU 2 only between 03:00 and 07:55.",
+			"a.py of ann ran on GPUs 0–2 from 03:00 on, GPU 2 only between 03:00 and 07:55.",
 		},
 		"some are at work for less time": {
 			&memory{causes: []store.Cause{
 				on(0, cause(explain.Work, time.Hour, 6*time.Hour)), on(1, cause(explain.Work, 2*time.Hour, 6*time.Hour)), on(2, cause(explain.Work, time.Hour, 4*time.Hour)),
 				on(0, cause(explain.CoolingDown, 6*time.Hour, 6*time.Hour+4*time.Minute)),
 			}, sessions: onThree},
-			"Between 01:00 and 06:00 a.py of ann ran GPUs 0–2, not all of them all the time.",
+			"Between 01:00 and 06:00, a.py of ann ran on GPUs 0–2, not all of them all the time.",
 		},
 		"all have cooled": {
 			&memory{causes: []store.Cause{
 				on(0, cause(explain.Work, time.Hour, 2*time.Hour)), on(1, cause(explain.Work, time.Hour, 2*time.Hour)),
 				on(0, cause(explain.CoolingDown, 2*time.Hour, 124*time.Minute)), on(1, cause(explain.CoolingDown, 2*time.Hour, 126*time.Minute)),
 			}, sessions: onThree},
-			"Between 01:00 and 02:00 a.py of ann ran GPUs 0 and 1, then they cooled for up to 6 min.",
+			"Between 01:00 and 02:00, a.py of ann ran on GPUs 0 and 1, then they cooled for up to 6 min.",
 		},
 		"one of them did not cool": {
 			&memory{causes: []store.Cause{
 				on(0, cause(explain.Work, time.Hour, 2*time.Hour)), on(1, cause(explain.Work, time.Hour, 2*time.Hour)), on(0, cause(explain.CoolingDown, 2*time.Hour, 124*time.Minute)),
 			}, sessions: onThree},
-			"Between 01:00 and 02:00 a.py of ann ran GPUs 0 and 1.",
+			"Between 01:00 and 02:00, a.py of ann ran on GPUs 0 and 1.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -613,14 +613,14 @@ func TestSentencesOfTwoHours(t *testing.T) {
 		return out
 	}
 	for want, causes := range map[string][]store.Cause{
-		"Between 02:30 CEST and 02:10 CET GPU 3 was lost.": {
+		"Between 02:30 CEST and 02:10 CET, GPU 3 was lost.": {
 			{Key: gpu3, From: twice.Add(30 * time.Minute), To: twice.Add(70 * time.Minute), Kind: string(explain.Lost)},
 		},
-		"Between 02:30 CEST and 02:30 CET GPU 3 was lost.": {
+		"Between 02:30 CEST and 02:30 CET, GPU 3 was lost.": {
 			{Key: gpu3, From: twice.Add(30 * time.Minute), To: twice.Add(90 * time.Minute), Kind: string(explain.Lost)},
 		},
 		"GPU 3 was lost, twice between 02:40 CEST and 02:15 CET, 20 min in all.": again(40*time.Minute, 65*time.Minute),
-		"Between 07:24 and Sun 05:32 GPU 3 was lost.": {
+		"Between 07:24 and Sun 05:32, GPU 3 was lost.": {
 			{Key: gpu3, From: twice.Add(-19*time.Hour + 24*time.Minute), To: twice.Add(4*time.Hour + 32*time.Minute), Kind: string(explain.Lost)},
 		},
 	} {
@@ -638,7 +638,7 @@ func TestSentencesOfTwoYears(t *testing.T) {
 	m := &memory{causes: []store.Cause{{Key: gpu3, From: midnight.Add(-300 * 24 * time.Hour), To: midnight.Add(-299 * 24 * time.Hour), Kind: string(explain.Lost)}}}
 	q := store.Query{From: midnight.Add(-400 * 24 * time.Hour), To: midnight}
 	s, err := newPast(m, midnight).Why(t.Context(), q, func(store.Key) string { return "GPU 3" })
-	if err != nil || s.Sentence != "Between Sun 18 May 2025 00:00 and Mon 19 May 2025 00:00 GPU 3 was lost." {
+	if err != nil || s.Sentence != "Between Sun 18 May 2025 00:00 and Mon 19 May 2025 00:00, GPU 3 was lost." {
 		t.Errorf("%s, %v", s.Sentence, err)
 	}
 }

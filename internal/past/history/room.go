@@ -9,7 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// ErrBusy says that others ask so much that there is no room for one more. It comes with what to do.
+// ErrBusy says that too many queries are running to accept another. It comes with advice.
 var ErrBusy = store.ErrBusy
 
 // much is how many values a history has that few may ask for at once.
@@ -18,7 +18,7 @@ const much = 100_000
 // patience is how long a question waits for room.
 const patience = 2 * time.Second
 
-// A room has places for questions that take much memory or time. The zero value has two.
+// A room has places for queries that take much memory or time. The zero value has two.
 type room struct {
 	once   sync.Once
 	places chan struct{}
@@ -35,7 +35,7 @@ func (r *room) enter(ctx context.Context) (leave func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-late.C:
-		return nil, &gpu.Advice{What: "others ask much about the past at this moment", Try: "try again in a few seconds", Err: ErrBusy}
+		return nil, &gpu.Advice{What: "too many history queries right now", Try: "try again in a few seconds", Err: ErrBusy}
 	}
 }
 
@@ -45,8 +45,8 @@ const lengthy, most = 7 * 24 * time.Hour, 20 * time.Second
 
 // errSlow says that an answer took too long.
 var errSlow = &gpu.Advice{
-	What: "the answer about so long a time is not ready after " + most.String(),
-	Try:  "ask about a shorter time, or again when less is asked of this machine", Err: ErrBusy,
+	What: "the query over such a long time took more than " + most.String(),
+	Try:  "ask for a shorter time, or try again when this machine is less busy", Err: ErrBusy,
 }
 
 // lengthy waits until a question about a span may be answered, and bounds how long that may take. Done is to be called once, with the

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// A Footprint is how much is kept, and how much it will be once it is kept for as long as the retention says.
+// A Footprint is the size of the stored history, now and once the full retention time is stored.
 type Footprint struct {
 	At    time.Time // when it was measured
 	Bytes int64     // of all, on disk
@@ -23,7 +23,7 @@ type Footprint struct {
 	How  string // in sentences: how Full was computed
 }
 
-// Kept is one kind of what is kept.
+// Kept is one kind of stored data.
 type Kept struct {
 	store.TableSize
 	For       time.Duration // how long it is kept; 0: for ever
@@ -46,7 +46,7 @@ const (
 // typical are bytes of a row in a file with 8 GPUs at work (BenchmarkSize of package sqlite); of a snapshot for each of them.
 var typical = map[string]float64{"raw": 135, "1m": 147, "15m": 152, "6h": 151, "frames": 172}
 
-// Footprint measures how much is kept, by a program that reads at that interval. It reads the whole database.
+// Footprint measures the history of a program that reads at that interval. It reads the whole database.
 func (p *Past) Footprint(ctx context.Context, interval time.Duration) (Footprint, error) {
 	size, err := p.Store.Size(ctx)
 	if err != nil {
@@ -154,22 +154,22 @@ func (k *Kept) extrapolate(span time.Duration) {
 }
 
 func how(series int, interval, span time.Duration, measured, guessed, unknown []string) string {
-	out := []string{fmt.Sprintf("Computed for %d GPUs and machines with a reading each %s.", series, interval)}
+	out := []string{fmt.Sprintf("Computed for %d GPUs and machines with a reading every %s.", series, interval)}
 	add := func(format string, kinds []string) {
 		if len(kinds) > 0 {
 			out = append(out, fmt.Sprintf(format, strings.Join(kinds, ", ")))
 		}
 	}
-	add("A row of %s takes what it takes here so far.", measured)
-	add("Of %s there are too few rows here: one is taken to be as large as on a server with 8 GPUs.", guessed)
+	add("The size of a row was measured here for %s.", measured)
+	add("There are too few rows here for %s: a row is assumed to be as large as on a server with 8 GPUs.", guessed)
 	if span >= watched {
-		out = append(out, fmt.Sprintf("Sessions, causes and events are taken to be as many as in the %s so far.", explain.Span(span)))
+		out = append(out, fmt.Sprintf("Sessions, causes and events are assumed to continue as in the %s so far.", explain.Span(span)))
 	}
-	add("Of %s nothing can be told yet: they count with what they take now.", unknown)
+	add("It is too early to tell for %s: their current size is used.", unknown)
 	return strings.Join(out, " ")
 }
 
-// Sizes remembers how much is kept: measuring that reads the whole database, and nobody who looks at a page waits for it.
+// Sizes caches the footprint: measuring reads the whole database, and no page waits for it.
 type Sizes struct {
 	Past     *Past
 	Interval time.Duration // between two readings
@@ -186,7 +186,7 @@ const (
 	measureFirst, measureEvery, younger = time.Minute, time.Hour, 30 * time.Second
 )
 
-// Last is what was measured last; nil before the first time, and where s is nil.
+// Last returns the latest footprint; nil before the first measurement, or if s is nil.
 func (s *Sizes) Last() *Footprint {
 	if s == nil {
 		return nil
@@ -196,7 +196,7 @@ func (s *Sizes) Last() *Footprint {
 	return s.last
 }
 
-// Now is how much is kept, half a minute ago or later.
+// Now returns a footprint that is at most half a minute old.
 func (s *Sizes) Now(ctx context.Context) (*Footprint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

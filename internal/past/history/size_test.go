@@ -89,8 +89,8 @@ func TestFootprint(t *testing.T) {
 		t.Errorf("%+v, want %d in all", f, total)
 	}
 	for _, part := range []string{
-		"9 GPUs and machines with a reading each 5s", "A row of raw, 1m, frames takes", "Of 15m, 6h there are too few", "as many as in the 24 h so far",
-		"Of events nothing can be told yet",
+		"9 GPUs and machines with a reading every 5s", "The size of a row was measured here for raw, 1m, frames.", "There are too few rows here for 15m, 6h:", "continue as in the 24 h so far",
+		"It is too early to tell for events:",
 	} {
 		if !strings.Contains(f.How, part) {
 			t.Errorf("%q is not in %q", part, f.How)
@@ -210,9 +210,9 @@ func TestTheIntervalOfReadings(t *testing.T) {
 		gaps []int // in milliseconds
 		want string
 	}{
-		"none":   {nil, "each 5s"},
-		"one":    {[]int{0}, "each 5s"},
-		"before": {[]int{0, 250, 252, 249, 60_000, 251, 250}, "each 250ms"}, // with a gap
+		"none":   {nil, "every 5s"},
+		"one":    {[]int{0}, "every 5s"},
+		"before": {[]int{0, 250, 252, 249, 60_000, 251, 250}, "every 250ms"}, // with a gap
 	} {
 		m, b := storetest.NewModel(), &store.Batch{Devices: []store.Device{{Node: "here", UUID: "GPU-1"}}}
 		at := midnight

@@ -13,16 +13,16 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// A Tale is chapters that are told as one: the same work on several devices or again and again, or the same trouble of one device.
+// A Tale combines chapters into one: the same work on several devices or repeated work, or the same trouble of one device.
 type Tale struct {
-	Kind     string        // as that of its chapters
-	Keys     []store.Key   // of what, by node and UUID
-	From, To time.Time     // when it began first, and ended last
-	Times    int           // how often, one after another
-	Lasted   time.Duration // in all, while it was so with any device
+	Kind     string        // the kind of its chapters
+	Keys     []store.Key   // the devices, by node and UUID
+	From, To time.Time     // first start and last end
+	Times    int           // number of repetitions
+	Lasted   time.Duration // total time in which it applied to any device
 	What     string        // "train.py of mchen ran GPUs 0–3 at 96 %"
-	// Besides is what else is true of its devices: ", then it cooled for 4 min", or of some of them: ", GPU 3 only until 05:40".
-	// It is empty of what came again.
+	// Besides adds a fact about its devices: ", then it cooled for 4 min", or about some of them: ", GPU 3 only until 05:40".
+	// It is empty for repeated tales.
 	Besides string
 
 	who         string
@@ -30,7 +30,12 @@ type Tale struct {
 	utilization gpu.Reading[gpu.Percent]
 }
 
-// passing is how long trouble lasts at least that is told: while work begins or ends, an answer may be wrong for a moment.
+// Statement is What as the beginning of a sentence: with a capital letter unless it begins with the name of a process.
+func (t *Tale) Statement() string {
+	return begun(t.What, t.Kind, t.What, !strings.HasPrefix(t.What, someone+" "))
+}
+
+// passing is the shortest trouble that is told: while work begins or ends, an answer may be wrong for a moment.
 const passing = time.Minute
 
 // tales tells the chapters, in the order in which they began.
@@ -217,7 +222,7 @@ func (t *Tale) weight() float64 {
 	}
 }
 
-// Together names several devices at once: "GPUs 0–3 and 7". Names of another form stand one after another.
+// Together names several devices at once: "GPUs 0–3 and 7". Names of another form are listed one by one.
 func Together(names []string) string {
 	if len(names) == 1 {
 		return names[0]
@@ -269,7 +274,7 @@ func groupPlaces(names []string) string {
 		of[place] = append(of[place], name)
 	}
 	if len(places) > fewNames {
-		return strconv.Itoa(len(names)) + " GPUs of " + strconv.Itoa(len(places)) + " nodes"
+		return strconv.Itoa(len(names)) + " GPUs of " + strconv.Itoa(len(places)) + " machines"
 	}
 	parts := make([]string, len(places))
 	for i, place := range places {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// A Grouping is what usage is summed by.
+// A Grouping is a way to sum usage.
 type Grouping string
 
 // The ways to sum usage.
@@ -30,13 +30,13 @@ const (
 	ByCluster   Grouping = "cluster" // of nodes; those in none are together
 )
 
-// Ways are all of them.
+// Ways lists all groupings.
 var Ways = []Grouping{ByUser, ByProcess, ByJob, ByPod, ByContainer, ByUnit, ByGPU, ByNode, ByCluster}
 
 // ofDevices reports whether each device is in one sum as a whole.
 func (by Grouping) countsDevices() bool { return by == ByGPU || by == ByNode || by == ByCluster }
 
-// A Usage is what one user, program, job, pod, container, unit, device, node or cluster had over a span.
+// A Usage is the use of devices by one user, program, job, pod, container, unit, device, node or cluster over a span.
 type Usage struct {
 	Name      string // empty: not known, or none such as of what runs in no job, or of nodes in no cluster
 	User      string // of a process
@@ -355,7 +355,7 @@ func nameOfDevice(by Grouping, k store.Key) string {
 	}
 }
 
-// Choices are all ways to sum, for people: "user, process or gpu".
+// Choices lists all groupings for people: "user, process or gpu".
 func Choices() string {
 	names := make([]string, len(Ways))
 	for i, by := range Ways {
@@ -365,12 +365,12 @@ func Choices() string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// ParseGrouping reads a way to sum.
+// ParseGrouping parses the name of a grouping.
 func ParseGrouping(text string) (Grouping, error) {
 	if by := Grouping(strings.ToLower(text)); slices.Contains(Ways, by) {
 		return by, nil
 	}
-	return "", fmt.Errorf("%s is no way to sum usage: take %s", strconv.Quote(text), Choices())
+	return "", fmt.Errorf("%s is not a way to sum usage: use %s", strconv.Quote(text), Choices())
 }
 
 // add takes in the part of a session between two times.
@@ -508,7 +508,7 @@ func (p *Past) drawn(ctx context.Context, by Grouping, q store.Query, groups map
 	return out, nil
 }
 
-// An Energy is what a device drew.
+// An Energy is the energy that a device used.
 type Energy struct {
 	Joules float64
 	Known  float64 // the part of the span, 0 to 1, for which there is a reading of the power

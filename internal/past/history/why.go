@@ -13,19 +13,19 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// A Chapter is one thing that went on with a device for a while.
+// A Chapter is one thing that happened with a device for a while.
 type Chapter struct {
 	store.Key
 	From, To time.Time
 	Kind     string // of the cause, as [explain.Kind]
-	Who      string // whose work it was, or who held the device awake: "train.py of mchen"; empty where nobody can tell
-	Others   int    // who worked beside them
-	// Utilization is the mean of the rows within it; absent where there are none.
+	Who      string // the process that worked, or held the device awake: "train.py of mchen"; empty if unknown
+	Others   int    // number of others that worked too
+	// Utilization is the mean of its rows; absent if there are none.
 	Utilization gpu.Reading[gpu.Percent]
 	Cooled      time.Duration // how long the device cooled after that work
 }
 
-// A Story is why devices were as they were over a span.
+// A Story explains the state of devices over a span.
 type Story struct {
 	From, To time.Time
 	Sentence string    // the main chapters, in their order
@@ -45,11 +45,11 @@ const (
 
 // shown are the kinds that are worth a chapter, and what each says; {gpu}, {who} and, where that is known, {by} are filled in.
 var shown = map[explain.Kind]string{
-	explain.Work:          "{who} ran {gpu}",
+	explain.Work:          "{who} ran on {gpu}",
 	explain.Lost:          "{gpu} was lost",
 	explain.NotAnswering:  "{gpu} did not answer",
-	explain.NeedsAction:   "the driver asked for a reset of {gpu} or the like",
-	explain.LimitedByHeat: "heat slowed {gpu}",
+	explain.NeedsAction:   "the driver asked for a reset of {gpu}, or similar",
+	explain.LimitedByHeat: "heat slowed {gpu} down",
 	explain.FanFailing:    "the fan of {gpu} did not turn as it should",
 	explain.FanUnreadable: "the driver could not read the fan of {gpu}",
 	explain.Unexplained:   "{gpu} drew power that no process explains",
@@ -395,13 +395,13 @@ func (p *Past) means(ctx context.Context, of store.Key, tier store.Tier, chapter
 	return nil
 }
 
-// Tell is the sentence of a chapter of the story. A year has tens of thousands, of which few are read.
+// Tell returns the sentence of a chapter. A year has tens of thousands of chapters, but few are read.
 func (s *Story) Tell(c *Chapter) string {
 	text := s.when(c.From, c.To, what(c.Kind, c.Who, c.Others, s.Names(c.Key), c.Utilization)) + cooling("it", c.Cooled, c.Cooled)
 	return begun(text, c.Kind, c.Who, s.goesOn(c.From, c.To)) + "."
 }
 
-// begun begins a text as a sentence does. The name of a program stays as it is; where what went on stands first, work begins with one.
+// begun begins a text as a sentence does. The name of a program stays unchanged; work begins with one if whatFirst is set.
 func begun(text, kind, who string, whatFirst bool) string {
 	if named := whatFirst && kind == string(explain.Work) && who != ""; named || text[0] < 'a' || text[0] > 'z' {
 		return text
@@ -409,13 +409,16 @@ func begun(text, kind, who string, whatFirst bool) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
+// someone stands for a process that nobody can name.
+const someone = "something"
+
 // what says what went on, without when.
 func what(kind, who string, others int, devices string, utilization gpu.Reading[gpu.Percent]) string {
 	by := ""
 	if who != "" {
 		by = " by " + who
 	}
-	who = cmp.Or(who, "something")
+	who = cmp.Or(who, someone)
 	if others > 0 {
 		who += " and " + explain.Plural(others, "other", "others")
 	}
@@ -475,7 +478,7 @@ func (s *Story) when(from, to time.Time, what string) string {
 	if s.goesOn(from, to) {
 		return what + " " + when
 	}
-	return when + " " + what
+	return when + ", " + what
 }
 
 // goesOn reports whether something began in the span and lasts until its end.
@@ -486,10 +489,10 @@ func (s *Story) goesOn(from, to time.Time) bool {
 // sum tells the main tales in the order of time.
 func (s *Story) sum() string {
 	if len(s.Causes) == 0 {
-		return "Nothing is known of that time: gpuwhy did not look, or does not keep it any more."
+		return "No data for that time: gpuwhy was not reading then, or no longer keeps it."
 	}
 	if len(s.Tales) == 0 {
-		return "Nothing worked on a GPU."
+		return "No GPU did any work."
 	}
 	order := make([]int, len(s.Tales))
 	for i := range order {
@@ -504,13 +507,13 @@ func (s *Story) sum() string {
 	}
 	text := strings.Join(parts, "; ")
 	if more := len(order) - len(main); more > 0 {
-		text += "; and " + explain.Plural(more, "more thing", "more things")
+		text += "; and " + explain.Plural(more, "more event", "more events")
 	}
 	first := &s.Tales[main[0]]
 	return begun(text, first.Kind, first.who, first.Times > 1 || s.goesOn(first.From, first.To)) + "."
 }
 
-// Names says how people call devices: by index, and by node where there are several.
+// Names returns how people call devices: by index, plus the node if there are several.
 func Names(devices map[store.Key]store.Device) func(store.Key) string {
 	nodes := map[string]bool{}
 	for k := range devices {

@@ -1,7 +1,7 @@
 // Package recent keeps the last 15 minutes of each device's main readings, and of a
-// machine that has none, in memory, so that a page shows them as soon as it is opened. It keeps means over
-// short spans, not every reading; of nodes that other programs read, over longer ones, since there may be
-// thousands. It has no disk and no longer past.
+// machine without devices, in memory, so that a page shows them as soon as it opens. It keeps means over
+// short spans, not every reading; for nodes read by other programs the spans are longer, because there may be
+// thousands of nodes. Nothing is written to disk.
 package recent
 
 import (

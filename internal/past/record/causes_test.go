@@ -129,7 +129,7 @@ func TestCausesAndTheClock(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	for _, e := range fake.events {
-		if e.Kind != kindClockSet || e.Text != "The clock of the machine was set back by 60 min." || e.UUID != "" {
+		if e.Kind != kindClockSet || e.Text != "The machine's clock was set back by 60 min." || e.UUID != "" {
 			t.Errorf("event %+v", e)
 		}
 	}

@@ -224,9 +224,9 @@ func faultEvent(key store.Key, d *gpu.Device, f gpu.Fault, times uint64) store.E
 func culpritText(c gpu.Culprit) string {
 	switch {
 	case c.Name != "":
-		return fmt.Sprintf(", at the work of %s (pid %d)", c.Name, c.PID)
+		return fmt.Sprintf(", while running %s (pid %d)", c.Name, c.PID)
 	case c.PID != 0:
-		return fmt.Sprintf(", at the work of pid %d", c.PID)
+		return fmt.Sprintf(", while running pid %d", c.PID)
 	}
 	return ""
 }
@@ -247,13 +247,13 @@ const phaseBegins, phaseEnds = "begins", "ends"
 
 func throttling(key store.Key, d *gpu.Device, i int, phase string, at time.Time) store.Event {
 	by := throttles[i].name
-	text := fmt.Sprintf("%s is slowed down: %s holds its clocks down.", explain.DeviceName(d), by)
+	text := fmt.Sprintf("%s is slowed down by %s.", explain.DeviceName(d), by)
 	return eventOf(key, kindThrottling, by+" "+phase, at, severityInfo, text, map[string]string{"by": by, "phase": phase})
 }
 
 func throttlingEnds(key store.Key, d *gpu.Device, i int, since, at time.Time) store.Event {
 	by := throttles[i].name
-	text := fmt.Sprintf("%s is not slowed down any more by %s.", explain.DeviceName(d), by)
+	text := fmt.Sprintf("%s is no longer slowed down by %s.", explain.DeviceName(d), by)
 	data := map[string]any{"by": by, "phase": phaseEnds, "since": since.Format(time.RFC3339), "seconds": at.Sub(since).Seconds()}
 	return eventOf(key, kindThrottling, by+" "+phaseEnds, at, severityInfo, text, data)
 }
@@ -263,7 +263,7 @@ func clockSet(node string, at time.Time, by time.Duration) store.Event {
 	if by < 0 {
 		direction = "back"
 	}
-	text := fmt.Sprintf("The clock of the machine was set %s by %s.", direction, explain.Span(by.Abs()))
+	text := fmt.Sprintf("The machine's clock was set %s by %s.", direction, explain.Span(by.Abs()))
 	return eventOf(store.Key{Node: node}, kindClockSet, "", at, severityInfo, text, map[string]float64{"seconds": by.Seconds()})
 }
 

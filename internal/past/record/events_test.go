@@ -78,7 +78,7 @@ func TestEventsOfADevice(t *testing.T) {
 			t.Errorf("%s, want %s", got[i], want[i])
 		}
 	}
-	if !strings.HasSuffix(got[3], ", at the work of python3 (pid 7).") {
+	if !strings.HasSuffix(got[3], ", while running python3 (pid 7).") {
 		t.Error(got[3])
 	}
 }
@@ -115,10 +115,10 @@ func TestThrottling(t *testing.T) {
 	}
 	r.flush()
 	want := []string{
-		"11m40s throttling info: GPU 0 (Card) is slowed down: power holds its clocks down.",
-		"16m40s throttling info: GPU 0 (Card) is not slowed down any more by power.",
-		"18m20s throttling info: GPU 0 (Card) is slowed down: heat holds its clocks down.",
-		"18m50s throttling info: GPU 0 (Card) is not slowed down any more by heat.",
+		"11m40s throttling info: GPU 0 (Card) is slowed down by power.",
+		"16m40s throttling info: GPU 0 (Card) is no longer slowed down by power.",
+		"18m20s throttling info: GPU 0 (Card) is slowed down by heat.",
+		"18m50s throttling info: GPU 0 (Card) is no longer slowed down by heat.",
 	}
 	if got := fake.happened(); !slices.Equal(got, want) {
 		t.Errorf("happened:\n%s", strings.Join(got, "\n"))
@@ -145,7 +145,7 @@ func TestThrottlingEnds(t *testing.T) {
 		}
 		return d
 	}
-	const begins, ends = "GPU 0 (Card) is slowed down: heat holds its clocks down.", "GPU 0 (Card) is not slowed down any more by heat."
+	const begins, ends = "GPU 0 (Card) is slowed down by heat.", "GPU 0 (Card) is no longer slowed down by heat."
 	// The world begins in seconds of now: what an earlier run told of is looked for in the last month.
 	begin := time.Now().UTC().Truncate(time.Second).Add(-2 * time.Hour)
 	for name, tt := range map[string]struct {

@@ -1,10 +1,10 @@
-// Package record keeps the past. A [Recorder] gets each Moment and makes of it what a [store.Store] keeps: readings,
-// spans of readings, snapshots, process sessions, causes as intervals, and events. It writes them from a goroutine of
-// its own. Nobody who gives it something waits for the store: what waits is bounded, and what has to be dropped
-// is counted.
+// Package record stores the past. A [Recorder] receives each Moment and turns it into the rows of a [store.Store]: readings,
+// spans of readings, snapshots, process sessions, causes as intervals, and events. It writes them from its own
+// goroutine. Callers never wait for the store: the queue is bounded, and dropped rows
+// are counted.
 //
-// Its durations are those between readings. Where they do not follow one another (gpuwhy did not run, the machine slept,
-// its clock was set), there is a gap: time in it is counted for nobody.
+// Durations come from consecutive readings. If readings are not consecutive (gpuwhy did not run, the machine slept,
+// its clock was set), there is a gap, and time in a gap counts for nobody.
 package record
 
 import (

@@ -29,14 +29,14 @@ func ParseRetention(text string) (store.Retention, error) {
 		name, kept, _ := strings.Cut(strings.TrimSpace(part), "=")
 		tier, known := store.ParseTier(name)
 		if !known || tier == store.SixHours {
-			return nil, badRetention(fmt.Sprintf("there is no tier %q in %q", name, text))
+			return nil, badRetention(fmt.Sprintf("%q is not a tier, in %q", name, text))
 		}
 		if _, twice := out[tier]; twice {
-			return nil, badRetention(fmt.Sprintf("%s is twice in %q", name, text))
+			return nil, badRetention(fmt.Sprintf("%s appears twice in %q", name, text))
 		}
 		d, err := parseSpan(kept)
 		if err != nil {
-			return nil, badRetention(fmt.Sprintf("%q is no time to keep %s", kept, name))
+			return nil, badRetention(fmt.Sprintf("%q is not a time to keep %s", kept, name))
 		}
 		out[tier] = d
 	}
@@ -44,7 +44,7 @@ func ParseRetention(text string) (store.Retention, error) {
 		d, named := out[t]
 		switch {
 		case !named:
-			return nil, badRetention(fmt.Sprintf("%q does not say how long %s is kept", text, t))
+			return nil, badRetention(fmt.Sprintf("%q does not say how long to keep %s", text, t))
 		case t == store.Raw && d < shortestRaw:
 			return nil, badRetention(fmt.Sprintf("%q keeps raw for less than an hour", text))
 		case i > 0 && d < out[all[i-1]]:
@@ -57,8 +57,8 @@ func ParseRetention(text string) (store.Retention, error) {
 func badRetention(what string) error {
 	return &gpu.Advice{
 		What: what,
-		Try: "say it as " + DefaultRetention + ": each of raw, 1m and 15m with a whole number of h, d, w or y, " +
-			"raw for 1h at least, and none for a shorter time than the one before",
+		Try: "write it like " + DefaultRetention + ": each of raw, 1m and 15m with a whole number of h, d, w or y, " +
+			"raw for at least 1h, and each at least as long as the one before",
 	}
 }
 

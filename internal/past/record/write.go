@@ -234,7 +234,7 @@ func (r *Recorder) note(err error) {
 	case err == nil:
 		r.state.Written, r.state.Err, r.state.Since, r.told = now, nil, time.Time{}, false
 		if failed {
-			r.log.Info("history is written again", "lost", r.out.dropped.String())
+			r.log.Info("history can be written again", "lost", r.out.dropped.String())
 		}
 	case failed:
 		r.state.Err = err
@@ -290,10 +290,10 @@ func (w *writer) forget(ctx context.Context) {
 		})
 		switch failed := err != nil && !errors.Is(err, context.Canceled); {
 		case failed && !w.unforgotten && !told: // a full disk can be why, and forgetting can help
-			w.log.Warn("what is too old in the history stays for now", "err", err)
+			w.log.Warn("old history can't be deleted for now", "err", err)
 			w.unforgotten = true
 		case err == nil && w.unforgotten:
-			w.log.Info("what is too old in the history is forgotten again")
+			w.log.Info("old history can be deleted again")
 			w.unforgotten = false
 		}
 		trusted = err == nil && more

@@ -66,10 +66,10 @@ type link struct {
 }
 
 var errEnded = &gpu.Advice{
-	What: "the process that stores the history has ended", Try: "try again in a few seconds, when gpuwhy has restarted it; gpuwhy's log says why it ended", Err: store.ErrGone,
+	What: "the history process has ended", Try: "try again in a few seconds, when gpuwhy has restarted it; gpuwhy's log says why it ended", Err: store.ErrGone,
 }
 
-var errClosed = &gpu.Advice{What: "the history is closed", Try: "restart gpuwhy", Err: store.ErrGone}
+var errClosed = &gpu.Advice{What: "the history database is closed", Try: "start gpuwhy again", Err: store.ErrGone}
 
 // adviceOf says what an error of the helper means.
 func adviceOf(err error) error {

@@ -46,16 +46,16 @@ const (
 )
 
 // ErrSlow is the error of a store that does not answer. It is an [ErrGone], too.
-var ErrSlow error = slow("the database of the past does not answer", TrySlow)
+var ErrSlow error = slow("the history database is not answering", TrySlow)
 
 // TrySlow is what a person can do about a disk or a server that does not answer.
-const TrySlow = "look at the disk or the server that it is on; where a backup has frozen the file system, it goes on when that is thawed (fsfreeze -u); gpuwhy goes on by itself"
+const TrySlow = "check the disk or server it is on; if a backup has frozen the file system, thaw it (fsfreeze -u); gpuwhy then continues by itself"
 
 var (
 	errBusy = &gpu.Advice{
-		What: "the database of the past has too many questions to answer", Try: "ask again later, or for less at once", Err: ErrBusy,
+		What: "the history database has too many queries to answer", Try: "try again later, or ask for less at once", Err: ErrBusy,
 	}
-	errClosed = &gpu.Advice{What: "the past is closed", Try: "start gpuwhy again", Err: ErrGone}
+	errClosed = &gpu.Advice{What: "the history database is closed", Try: "start gpuwhy again", Err: ErrGone}
 )
 
 func slow(what, try string) *gpu.Advice { return &gpu.Advice{What: what, Try: try, Err: ErrGone} }

@@ -1,7 +1,7 @@
-// Package store says what is kept of the past, and how it is asked for. A [Store] is a database; package
-// sqlite has one in a file, package postgres one on a server. Both pass the same tests (package storetest).
+// Package store defines what is stored of the past, and how to query it. A [Store] is a database: in a file (package
+// sqlite) or on a server (package postgres). Both pass the same tests (package storetest).
 //
-// A store keeps what it is given and computes nothing: package record makes a [Batch] of Moments, and package
+// A store computes nothing: package record turns Moments into a [Batch], and package
 // past answers questions.
 package store
 
@@ -292,7 +292,7 @@ var (
 	ErrLocked   = errors.New("another program has the database")
 	ErrGone     = errors.New("the database can't be reached")
 	ErrNewer    = errors.New("a newer gpuwhy wrote the database")
-	ErrBusy     = errors.New("no room for another question") // ask again in a few seconds
+	ErrBusy     = errors.New("too many queries") // ask again in a few seconds
 )
 
 // A Store is a database of the past. Its methods may be called at the same time. What can't be read or written

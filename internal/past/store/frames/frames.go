@@ -1,5 +1,5 @@
-// Package frames packs the frames of a store: most of a frame is as in the one before, so each is packed with a key frame of
-// the same machine beside it, the first of its quarter of an hour. Whoever unpacks it needs that, too.
+// Package frames packs the frames of a store. A frame mostly repeats the one before it, so each frame is packed against a key
+// frame of the same machine: the first frame of its quarter of an hour. Unpacking a frame needs its key frame.
 package frames
 
 import (

@@ -16,10 +16,10 @@ import (
 )
 
 var (
-	errEncoding = errors.New("the database keeps text in another encoding")
-	errNothing  = errors.New("there are no tables of gpuwhy")
+	errEncoding = errors.New("the database stores text in another encoding")
+	errNothing  = errors.New("it has no gpuwhy tables")
 	errOlder    = errors.New("an older gpuwhy made the tables")
-	errViewed   = errors.New("it is only read")
+	errViewed   = errors.New("it is open for reading only")
 )
 
 // Codes of the server that are looked for by themselves.
@@ -40,8 +40,8 @@ type saying struct {
 
 // sayings are by the server's codes, whole or by the first two characters.
 var sayings = map[string]saying{
-	"53100": {store.ErrFull, "has no room left on its disk", "make room there, or keep less (--history-retention)"},
-	"25006": {store.ErrReadOnly, "can only be read", "it may be a standby: give the address of the primary server"},
+	"53100": {store.ErrFull, "has no disk space left", "free some space there, or keep less (--history-retention)"},
+	"25006": {store.ErrReadOnly, "is read-only", "it may be a standby: give the address of the primary server"},
 	"42501": {
 		store.ErrReadOnly, "does not let this user change the tables",
 		"grant it the right to create in the database, or make it the owner of gpuwhy's tables",
@@ -50,21 +50,21 @@ var sayings = map[string]saying{
 		store.ErrGone, "does not accept the password", "set PGPASSWORD, or the file that PGPASSFILE names, to this user's password",
 	},
 	"28": {
-		store.ErrGone, "does not let this user in", "see the server's pg_hba.conf, and give user and password (PGPASSWORD, PGPASSFILE)",
+		store.ErrGone, "does not let this user in", "check the server's pg_hba.conf, and give a user and password (PGPASSWORD, PGPASSFILE)",
 	},
-	"3D000": {store.ErrGone, "has no such database", "make it with createdb, or give another name in the address"},
-	"53300": {store.ErrGone, "has no connection left", "raise its max_connections, or end programs that hold connections"},
-	"53":    {store.ErrGone, "lacks memory or another resource", "see the server's log"},
-	"57014": {store.ErrGone, "took too long", "see whether it has too much to do, and its statement_timeout"},
-	"57":    {store.ErrGone, "is starting or ending", "gpuwhy goes on by itself when it answers again"},
-	"08":    {store.ErrGone, "has cut the connection", "gpuwhy connects again by itself"},
+	"3D000": {store.ErrGone, "has no such database", "create it with createdb, or give another name in the address"},
+	"53300": {store.ErrGone, "has no connections left", "raise its max_connections, or stop programs that hold connections"},
+	"53":    {store.ErrGone, "is short of memory or another resource", "check the server's log"},
+	"57014": {store.ErrGone, "took too long", "check whether it is overloaded, and its statement_timeout"},
+	"57":    {store.ErrGone, "is starting or shutting down", "gpuwhy continues by itself when it answers again"},
+	"08":    {store.ErrGone, "has closed the connection", "gpuwhy reconnects by itself"},
 	lockNotAvailable: {
-		store.ErrLocked, "does not let the tables be changed now", "another program reads them for long: gpuwhy tries again by itself",
+		store.ErrLocked, "does not allow changes to the tables now", "another program has been reading them for a long time: gpuwhy tries again by itself",
 	},
-	"40":    {store.ErrLocked, "has too many who write the same", "gpuwhy tries again by itself"},
-	"XX001": {store.ErrCorrupt, "has a damaged database", "see the server's log, and restore the database from a backup"},
-	"XX002": {store.ErrCorrupt, "has found a damaged index in the database", "see the server's log, and run REINDEX DATABASE"},
-	"58":    {store.ErrCorrupt, "can't read or write its files", "see the server's log, and look at its disk"},
+	"40":    {store.ErrLocked, "has too many clients writing the same rows", "gpuwhy tries again by itself"},
+	"XX001": {store.ErrCorrupt, "has a damaged database", "check the server's log, and restore the database from a backup"},
+	"XX002": {store.ErrCorrupt, "has found a damaged index in the database", "check the server's log, and run REINDEX DATABASE"},
+	"58":    {store.ErrCorrupt, "can't read or write its files", "check the server's log and its disk"},
 }
 
 // advise says an error to people. That of the caller's own context stays what it is.
@@ -75,36 +75,36 @@ func (s *Store) advise(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, store.ErrNewer):
-		return &gpu.Advice{What: "a newer gpuwhy made the tables on " + s.server, Try: "update this one", Err: err}
+		return &gpu.Advice{What: "a newer gpuwhy created the tables on " + s.server, Try: "update this gpuwhy", Err: err}
 	case errors.Is(err, errNothing):
 		return &gpu.Advice{
-			What: "there is no past on " + s.server + ", in the schema " + strconv.Quote(s.schema) + " of that database",
-			Try:  "look at the database and the search_path in the address, or start a gpuwhy that keeps its past there", Err: err,
+			What: "there is no history on " + s.server + ", in the schema " + strconv.Quote(s.schema) + " of that database",
+			Try:  "check the database and the search_path in the address, or start a gpuwhy that keeps its history there", Err: err,
 		}
 	case errors.Is(err, errOlder):
 		return &gpu.Advice{
-			What: "an older gpuwhy made the tables on " + s.server,
-			Try:  "read them with that version, or start this one with the same --history, which brings them up to date", Err: err,
+			What: "an older gpuwhy created the tables on " + s.server,
+			Try:  "read them with that version, or start this gpuwhy with the same --history, which upgrades them", Err: err,
 		}
 	case errors.Is(err, errTwice):
 		return &gpu.Advice{
-			What: "another gpuwhy writes as " + strconv.Quote(s.name) + " into the database on " + s.server,
-			Try:  "give each machine a name of its own with --node, or end one of the two; gpuwhy goes on by itself then",
+			What: "another gpuwhy writes as " + strconv.Quote(s.name) + " to the database on " + s.server,
+			Try:  "give each machine its own name with --node, or stop one of the two; gpuwhy then continues by itself",
 			Err:  fmt.Errorf("%w: %w", store.ErrLocked, err),
 		}
 	case errors.Is(err, errCopy):
 		return &gpu.Advice{
-			What: "another gpuwhy, with a copy of this one's state directory, writes into the database on " + s.server,
+			What: "another gpuwhy, with a copy of this one's state directory, writes to the database on " + s.server,
 			Try:  "on the machine to which the state directory was copied, remove installation.json from it and start gpuwhy again",
 			Err:  fmt.Errorf("%w: %w", store.ErrLocked, err),
 		}
 	case errors.Is(err, errViewed):
-		return &gpu.Advice{What: "the database was opened to be read alone", Try: "let the gpuwhy that has it write", Err: store.ErrReadOnly}
+		return &gpu.Advice{What: "the database is open for reading only", Try: "only the gpuwhy that owns it may write to it", Err: store.ErrReadOnly}
 	case errors.Is(err, store.ErrCorrupt): // found here, and not by the server
 		return s.advice(err, sayings["XX001"])
 	case errors.Is(err, errEncoding):
 		return s.advice(err, saying{
-			store.ErrReadOnly, "keeps text of the database in another encoding", "make a database with ENCODING 'UTF8'",
+			store.ErrReadOnly, "stores the database's text in another encoding", "create a database with ENCODING 'UTF8'",
 		})
 	case codeOf(err) != "":
 		code := codeOf(err)
@@ -115,8 +115,8 @@ func (s *Store) advise(ctx context.Context, err error) error {
 		}
 	case gone(err):
 		return s.advice(err, saying{
-			store.ErrGone, "does not answer",
-			"check that it runs, and that this machine reaches it; gpuwhy goes on by itself when it answers again",
+			store.ErrGone, "is not answering",
+			"check that it runs and that this machine can reach it; gpuwhy continues by itself when it answers again",
 		})
 	}
 	return fmt.Errorf("%s: %w", s.server, err)

@@ -1,8 +1,8 @@
-// Package postgres keeps the past in a PostgreSQL, version 13 or later. Several gpuwhy may write into one database: each
-// writes of its own devices, and keeps its own documents.
+// Package postgres stores the past in a PostgreSQL database, version 13 or later. Several gpuwhy processes can share one
+// database: each writes rows about its own devices, and its own documents.
 //
-// All is in one schema, which is "gpuwhy" unless the address has a search_path. Rows of readings are in partitions by day,
-// those of spans in partitions by month; a partition whose time is over is dropped whole.
+// All tables are in one schema, "gpuwhy" unless the address has a search_path. Readings are partitioned by day, spans by
+// month; a partition past its retention is dropped whole.
 package postgres
 
 import (
@@ -176,7 +176,7 @@ func (s *Store) configure(address string) (*pgxpool.Config, error) {
 
 func badAddress() error {
 	return &gpu.Advice{
-		What: "the address of the PostgreSQL server can't be understood",
+		What: "the address of the PostgreSQL server is invalid",
 		Try:  "give it as postgres://user@host:5432/database, and the password in PGPASSWORD or in a file that PGPASSFILE names",
 	}
 }

@@ -60,7 +60,7 @@ func advise(file string, err error) error {
 	}
 	if exhausted(err) {
 		return &gpu.Advice{
-			What: "gpuwhy has no file descriptor left to open " + file + " with",
+			What: "gpuwhy has no file descriptor left to open " + file,
 			Try:  "raise the limit of open files (ulimit -n, or LimitNOFILE= of its service), or ask for less at once",
 			Err:  fmt.Errorf("%w: %w", store.ErrGone, err),
 		}
@@ -75,13 +75,13 @@ func advise(file string, err error) error {
 		advice.What, advice.Try = "the disk with "+file+" is full", "free some space, or keep less with --history-retention"
 	case errors.Is(is, store.ErrReadOnly):
 		advice.What = file + " can't be written to"
-		advice.Try = "let the user that runs gpuwhy write to " + filepath.Dir(file) + ", or name another folder with --state-dir"
+		advice.Try = "give the user that runs gpuwhy write access to " + filepath.Dir(file) + ", or name another folder with --state-dir"
 	case errors.Is(is, store.ErrCorrupt):
-		advice.What, advice.Try = file+" is damaged", "let gpuwhy run: it sets the file aside and begins a new one"
+		advice.What, advice.Try = file+" is damaged", "keep gpuwhy running, or start it: it sets the file aside and begins a new one"
 	case errors.Is(is, store.ErrLocked):
-		advice.What, advice.Try = "another program has "+file, "end what reads or writes the file beside gpuwhy"
+		advice.What, advice.Try = "another program has locked "+file, "stop the other program that reads or writes the file"
 	case errors.Is(is, store.ErrGone):
-		advice.What, advice.Try = file+" can't be reached", "look whether its disk is there and answers"
+		advice.What, advice.Try = file+" can't be reached", "check that its disk is there and answers"
 	default:
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -101,9 +101,9 @@ func exhausted(err error) bool {
 }
 
 func irregular(file string) error {
-	return &gpu.Advice{What: file + " is no regular file", Try: "remove it, or name another folder with --state-dir"}
+	return &gpu.Advice{What: file + " is not a regular file", Try: "remove it, or name another folder with --state-dir"}
 }
 
 func foreign(file string) error {
-	return &gpu.Advice{What: file + " is a database of another program", Try: "move it away, or name another folder with --state-dir"}
+	return &gpu.Advice{What: file + " is another program's database", Try: "move it away, or name another folder with --state-dir"}
 }

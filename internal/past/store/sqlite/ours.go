@@ -76,7 +76,7 @@ func maySetAside(name, to string) error {
 
 func foreignLink(name, to string) error {
 	return &gpu.Advice{
-		What: fmt.Sprintf("%s is a link to %s, which is no database of gpuwhy: it is left as it is", name, to),
+		What: fmt.Sprintf("%s is a link to %s, which is not a gpuwhy database: gpuwhy leaves it alone", name, to),
 		Try:  "remove the link, or name another folder with --state-dir",
 	}
 }

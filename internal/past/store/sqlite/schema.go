@@ -98,8 +98,8 @@ func migrate(ctx context.Context, file string, c *conn, has int64) error {
 
 func newer(file string, has, knows int64) error {
 	return &gpu.Advice{
-		What: fmt.Sprintf("a newer gpuwhy wrote %s: it is of version %d, and this one knows %d", file, has, knows),
-		Try:  "start that gpuwhy, or name another folder with --state-dir", Err: store.ErrNewer,
+		What: fmt.Sprintf("a newer gpuwhy wrote %s: it has version %d, and this gpuwhy knows version %d", file, has, knows),
+		Try:  "start the newer gpuwhy, or name another folder with --state-dir", Err: store.ErrNewer,
 	}
 }
 

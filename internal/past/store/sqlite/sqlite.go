@@ -1,8 +1,8 @@
-// Package sqlite keeps the past in a file, with SQLite.
+// Package sqlite stores the past in an SQLite file.
 //
-// A database is used by one program at a time, and by one connection that writes and a few that read. What was written
-// is in the write-ahead log when Write returns: a program that is killed loses nothing of it, and a machine that loses
-// its power at most what the system had not yet put on the disk. A file that is damaged is set aside under another name.
+// One program uses a database at a time, with one connection that writes and a few that read. When Write returns, its data
+// is in the write-ahead log: a killed program loses none of it, and a machine that loses
+// power loses at most what the system had not yet flushed to disk. A damaged file is set aside under another name.
 package sqlite
 
 import (
@@ -84,7 +84,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	if holder != "" {
 		return nil, &gpu.Advice{
-			What: fmt.Sprintf("another gpuwhy, %s, has %s", holder, file), Try: "end it, or give this one a --state-dir of its own",
+			What: fmt.Sprintf("another gpuwhy, %s, uses %s", holder, file), Try: "stop it, or give this one its own --state-dir",
 			Err: store.ErrLocked,
 		}
 	}
@@ -245,7 +245,7 @@ func (s *Store) begin(ctx context.Context, damage error) error {
 	aside, err := setAside(s.File, s.Now())
 	if err != nil {
 		return &gpu.Advice{
-			What: s.File + " is damaged, and can't be set aside", Try: "move it and the files beside it away",
+			What: s.File + " is damaged and can't be set aside", Try: "move it and the files beside it away",
 			Err: fmt.Errorf("%w: %w: %w", store.ErrCorrupt, err, damage),
 		}
 	}
@@ -287,7 +287,7 @@ func setAside(file string, now time.Time) (aside string, err error) {
 	return aside, nil
 }
 
-var errClosed = &gpu.Advice{What: "the past is closed", Try: "start gpuwhy again", Err: store.ErrGone}
+var errClosed = &gpu.Advice{What: "the history database is closed", Try: "start gpuwhy again", Err: store.ErrGone}
 
 // now is the open database.
 func (s *Store) now() (*database, error) {
@@ -315,7 +315,7 @@ func (s *Store) change(ctx context.Context, do func(db *database) error) error {
 		return err
 	}
 	if s.viewed {
-		return &gpu.Advice{What: s.File + " was opened to be read alone", Try: "let the gpuwhy that has it write", Err: store.ErrReadOnly}
+		return &gpu.Advice{What: s.File + " is open for reading only", Try: "only the gpuwhy that owns it may write to it", Err: store.ErrReadOnly}
 	}
 	if err := s.present(ctx); err != nil {
 		return advise(s.File, err)
@@ -337,8 +337,8 @@ func (s *Store) change(ctx context.Context, do func(db *database) error) error {
 		return advise(s.File, err)
 	}
 	return &gpu.Advice{
-		What: s.File + " was damaged, and a new one is begun",
-		Try:  "look into " + s.Aside() + " with the program sqlite3 for what can be saved",
+		What: s.File + " was damaged; gpuwhy has begun a new one",
+		Try:  "use the sqlite3 program to recover data from " + s.Aside(),
 		Err:  fmt.Errorf("%w: %w", store.ErrCorrupt, err),
 	}
 }

@@ -52,16 +52,16 @@ func viewAdvice(file string, err error) error {
 		return advise(file, err)
 	case errors.Is(err, fs.ErrNotExist):
 		return &gpu.Advice{
-			What: "there is no " + file + ": nothing of the past is kept there",
-			Try:  "start gpuwhy, or name the folder of the one that keeps it with --state-dir", Err: err,
+			What: "there is no " + file + ": no history is kept there",
+			Try:  "start gpuwhy, or name the state directory that has it with --state-dir", Err: err,
 		}
 	case errors.Is(err, fs.ErrPermission):
-		return &gpu.Advice{What: "not permitted to read " + file, Try: "do this as the user that runs gpuwhy", Err: err}
+		return &gpu.Advice{What: "not permitted to read " + file, Try: "run this as the user that runs gpuwhy", Err: err}
 	case errors.Is(kind(err), store.ErrGone), errors.Is(kind(err), store.ErrReadOnly):
 		// SQLite makes files beside a database that is not in use, also to read it.
 		return &gpu.Advice{
 			What: file + " can't be opened", Err: err,
-			Try: "do this as the user that runs gpuwhy, who may write to its folder, or copy the file to a folder of your own",
+			Try: "run this as the user that runs gpuwhy, who has write access to its folder, or copy the file to your own folder",
 		}
 	}
 	return advise(file, err)
@@ -113,5 +113,5 @@ func (db *database) asExpected(ctx context.Context, c *conn) (absent map[string]
 }
 
 func older(file string) error {
-	return &gpu.Advice{What: "an older gpuwhy wrote " + file, Try: "start this one once, which brings it up to date"}
+	return &gpu.Advice{What: "an older gpuwhy wrote " + file, Try: "start this gpuwhy once, which upgrades it"}
 }

@@ -197,7 +197,7 @@ func TestViewOfOtherFiles(t *testing.T) {
 		do(t, path(name), change)
 	}
 	for name, want := range map[string]string{
-		"none": "nothing of the past is kept there", "empty": "nothing of the past is kept there", ".": "no regular file",
+		"none": "no history is kept there", "empty": "no history is kept there", ".": "not a regular file",
 		"text": "is damaged", "foreign": "another program", "newer": "a newer gpuwhy", "older": "an older gpuwhy",
 	} {
 		_, err := View(t.Context(), path(name))
