@@ -1,6 +1,5 @@
-// Package captures has a capture of each of many kinds of machines, for tests: those of the
-// sources, and one that plays each of them. See docs/captures.md for what lies in them, and
-// the capture.yaml of each for where it is from. It is not in the product.
+// Package captures has captures of many kinds of machines, for the tests of the sources, with a replay test for each capture.
+// docs/captures.md describes their files, and each capture.yaml says where the capture comes from. The package is not in the product.
 package captures
 
 import "embed"
@@ -10,7 +9,7 @@ import "embed"
 //go:embed */capture.yaml */raw
 var Files embed.FS
 
-// Names are the captures that there are.
+// Names returns the names of all captures.
 func Names() (names []string) {
 	entries, err := Files.ReadDir(".")
 	if err != nil {
