@@ -1,8 +1,8 @@
-// Package catalog declares each reading of a device once: what it is called, where it is found in a
-// [gpu.Device], what it means, which call of a driver has it, and its names in other systems.
+// Package catalog declares each reading of a device once: its name, its place in a [gpu.Device], its meaning, the driver calls that report
+// it, and its names in other systems.
 //
-// Metrics, the table of facts, the recent past, level rules and the conformance suite walk it. The contracts
-// on the wire are promises to others, and name their fields themselves; they walk it to say why one is null.
+// Metrics, the table of facts, the recent past, level rules and the conformance suite iterate over it. The contracts on the wire are
+// promises to others, and name their fields themselves; they use the catalog to say why a field is null.
 package catalog
 
 import (
@@ -22,49 +22,50 @@ type Ref interface {
 	Quality() gpu.Quality
 }
 
-// A Row is one reading of a device, or of each part of a device such as a fan.
+// A Row describes one reading of a device, or of each part of a device such as a fan.
 type Row struct {
 	ID   string // stable, such as "thermal.gpu"
 	Unit Unit
-	// At finds the reading; nil where each part of the device has one. List is then the key of the list of
-	// parts in the JSON of a device, such as "fans".
+	// At returns the reading; nil if each part of the device has one. List is then the JSON key of the list of parts in the device, such as
+	// "fans".
 	At   func(*gpu.Device) Ref
 	List string
 	// each calls visit for each part, with the part's name.
 	each func(d *gpu.Device, visit func(part string, r Ref))
 
-	Path    string // in the JSON of a device, or of the part
-	Label   string // for people; empty for what the table of facts does not show
-	Means   string // what a person should know of it; may be empty
-	Instead string // what people read where it is absent; empty: why it is absent
-	// From is the call that has it. Measured is that call while traffic over PCIe is measured, see
-	// [gpu.Activity.PCIeMeasured]; nil where it is the same.
+	Path    string // in the JSON of a device, or of a part
+	Label   string // for people; empty: not in the table of facts
+	Means   string // what a person should know about it; may be empty
+	Instead string // shown if the reading is absent; empty: the reason for its absence
+	// From is the call that reports it. Measured is the call while PCIe traffic is measured (see [gpu.Activity.PCIeMeasured]); nil if it is
+	// the same.
 	From, Measured Origins
-	Absent         string // when it is absent, where "the device does not report it" is not all
-	Always         bool   // known of a device that is not ok, too
+	Absent         string // when it is absent, if "the device does not report it" does not cover that
+	Always         bool   // also known for a device that is not ok
 
-	Metric string // the name of its metric; empty where there is none
-	Help   string // the metric's help, a sentence
-	DCGM   string // the name of NVIDIA's DCGM
+	Metric string // the name of its metric; empty: none
+	Help   string // the metric's help, one sentence
+	DCGM   string // the name in NVIDIA's DCGM
 	OTel   string // the name in OpenTelemetry's semantic conventions
-	Kept   string // the name under which package recent keeps it; empty where it does not
+	Kept   string // the name in package recent; empty: not kept there
 	Past   Past   // how long history keeps it
 }
 
 // Past is how history keeps a reading.
 type Past uint8
 
-// The ways to keep a reading. What history keeps is a quantity, and one of the device as a whole.
+// The ways to keep a reading. Only quantities of whole devices are kept.
 const (
 	Forgotten Past = iota
 	AsRead         // each reading, for some days
-	InSpans        // also its least, mean and most over spans of time, for months and years
+	InSpans        // also the minimum, average and maximum over spans of time, for months and years
 )
 
-// Origins are the calls or files that have a reading, by the name of the source; "" stands for every source.
+// Origins are the calls or files that report a reading, by the name of the source; "" means every source.
 type Origins map[string]string
 
-// Of is the origin for a source. In a cluster nvidia-smi is what is executed. A simulation invents NVIDIA's devices, and has NVIDIA's origins. Of what is recorded ask for [gpu.Identity.Origin].
+// Of returns the origin for a source. For a cluster it is the command that nvidia-smi runs there. A simulation imitates NVIDIA's devices,
+// and has NVIDIA's origins. For a recorded device use [gpu.Identity.Origin].
 func (o Origins) Of(source string) string {
 	if source == gpu.SourceKubernetes {
 		source = gpu.SourceNvidiaSMI
@@ -79,17 +80,17 @@ func (o Origins) Of(source string) string {
 	return o[""] + o[gpu.SourceNVML]
 }
 
-// A Group is the readings that belong together, under one title.
+// A Group is a set of related readings under one title.
 type Group struct {
 	Title string
 	Rows  []*Row
-	// order has the IDs of rows in the order for people; "*" stands for all others. Empty: as declared.
+	// order has the IDs of rows in the order for people; "*" means all others. Empty: as declared.
 	order []string
 }
 
 func group(title, order string, rows ...*Row) Group { return Group{title, rows, strings.Fields(order)} }
 
-// Page returns the rows that people see, in their order: the device's own, or those of the parts of a list.
+// Page returns the rows that people see, in their order: the device's own, or (list) the rows of parts.
 func (g *Group) Page(list bool) []*Row {
 	var page []*Row
 	for _, r := range g.Rows {
@@ -120,7 +121,7 @@ func All() iter.Seq[*Row] {
 	}
 }
 
-// Reading returns the row with that ID. It panics where there is none.
+// Reading returns the row with an ID. It panics if there is none.
 func Reading(id string) *Row {
 	for r := range All() {
 		if r.ID == id {
@@ -130,7 +131,7 @@ func Reading(id string) *Row {
 	panic("catalog: there is no reading " + id)
 }
 
-// Visit calls visit for the reading of the device, or for that of each part with the part's name.
+// Visit calls visit for the device's reading or, with the part's name, for each part's.
 func (r *Row) Visit(d *gpu.Device, visit func(part string, r Ref)) {
 	if r.At != nil {
 		visit("", r.At(d))
@@ -139,10 +140,10 @@ func (r *Row) Visit(d *gpu.Device, visit func(part string, r Ref)) {
 	r.each(d, visit)
 }
 
-// Number is the reading of a device as a number, see [Number].
+// Number returns the device's reading as a number; see [Number].
 func (r *Row) Number(d *gpu.Device) gpu.Reading[float64] { return Number(r.At(d)) }
 
-// An option says one more thing of a row.
+// An option sets one more field of a row.
 type option func(*Row)
 
 func of(id string, at func(*gpu.Device) Ref, options ...option) *Row {
@@ -165,11 +166,10 @@ func newRow(r Row, options []option) *Row {
 	return &r
 }
 
-// files are what the sources have that read files of the kernel or the output of a program,
-// by the ID of the row.
+// files are the kernel files or program outputs that a source reads, by source and by the ID of the row.
 var files = map[string]map[string]string{gpu.SourceAMD: ofAMD, gpu.SourceIntel: ofIntel, gpu.SourceNvidiaSMI: ofNvidiaSMI}
 
-// parts makes rows for each element of a list, by its key in the JSON of a device.
+// parts makes rows for each element of a list, given the list's key in the JSON of a device.
 func parts[P any](key string, list func(*gpu.Device) []P, name func(int, *P) string) func(string, func(*P) Ref, ...option) *Row {
 	return func(id string, at func(*P) Ref, options ...option) *Row {
 		each := func(d *gpu.Device, visit func(string, Ref)) {
@@ -195,7 +195,7 @@ var (
 		func(_ int, i *gpu.Instance) string { return i.UUID })
 )
 
-// wire is a fact that the table of facts does not show.
+// wire returns a fact that is not in the table of facts.
 func wire(path string) option { return fact(path, "", "") }
 
 func fact(path, label, means string) option {
@@ -216,10 +216,10 @@ func nvml(call string) option       { return from(Origins{gpu.SourceNVML: call})
 func kubernetes(call string) option { return from(Origins{"": call}) } // whatever the source of the device
 func measured(call string) option   { return func(r *Row) { r.Measured = Origins{gpu.SourceNVML: call} } }
 
-// migGPM is the same of a GPU instance of MIG.
+// migGPM is gpm for a GPU instance in MIG mode.
 func migGPM(name string) option { return nvml("nvmlGpmMigSampleGet (" + name + ")") }
 
-// gpm is one of the metrics of NVML's GPU performance monitoring.
+// gpm names a metric of NVML's GPU performance monitoring.
 func gpm(name string) option { return nvml("nvmlGpmMetricsGet (" + name + ")") }
 
 func always(r *Row) { r.Always = true }
@@ -232,7 +232,7 @@ func moment(t time.Time) Ref {
 	return new(gpu.Of(t))
 }
 
-// text is absent where there is none.
+// text is absent for an empty text.
 func text(s string) Ref {
 	if s == "" {
 		return new(gpu.Reading[string])
