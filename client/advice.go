@@ -17,7 +17,7 @@ import (
 
 const tryAddress = "write it as http://127.0.0.1:8003"
 
-// checkAddress says what is wrong with the address of a gpuwhy.
+// checkAddress says what is wrong with an address for gpuwhy.
 func checkAddress(base string) error {
 	u, err := url.Parse(base)
 	plain := strings.TrimPrefix(base, "//")
@@ -30,13 +30,13 @@ func checkAddress(base string) error {
 	return &gpu.Advice{What: fmt.Sprintf("%q is no URL of a gpuwhy", base), Try: tryAddress, Err: err}
 }
 
-// lacksScheme reports whether a text is a URL but for its scheme.
+// lacksScheme reports whether a text is a URL without its scheme.
 func lacksScheme(text string) bool {
 	u, err := url.Parse("http://" + text)
 	return err == nil && u.Hostname() != "" && !strings.ContainsAny(text, " \\")
 }
 
-// hint is how people name another address, after a space; empty where they can't.
+// hint names the flag for another address, after a space; empty if there is no such flag.
 func (c *Client) hint() string {
 	if c.options.Flag == "" {
 		return ""
@@ -44,7 +44,7 @@ func (c *Client) hint() string {
 	return " with " + c.options.Flag
 }
 
-// foreign says that something else answers there.
+// foreign returns the error for an address where something other than gpuwhy answers.
 func (c *Client) foreign(err error) *gpu.Advice {
 	return &gpu.Advice{What: "what answers at " + c.Address() + " is not gpuwhy", Try: "give its address" + c.hint(), Err: errors.Join(ErrForeign, err)}
 }
@@ -53,8 +53,8 @@ func (c *Client) needsTLS() *gpu.Advice {
 	return &gpu.Advice{What: "what answers at " + c.Address() + " speaks HTTPS", Try: "write https:// instead of http://", Err: ErrForeign}
 }
 
-// follow follows an answer that leads to the same machine, also to its https. What changes something goes nowhere but where it was sent:
-// net/http would make a question of it, whose answer reads as if the change were made.
+// follow follows redirects to the same machine, including to https. It never follows the redirect of a change: net/http would turn the
+// request into a GET, whose response would look as if the change had been made.
 func (c *Client) follow(next *http.Request, before []*http.Request) error {
 	elsewhere := &gpu.Advice{Try: "give an address of gpuwhy" + c.hint() + " that needs no sign-in, such as http://127.0.0.1:8003 on its own machine", Err: ErrForeign}
 	switch {
@@ -74,7 +74,7 @@ func (c *Client) follow(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// explain makes advice of an error of the network.
+// explain turns a network error into advice.
 func (c *Client) explain(err error) error {
 	if advice, ok := errors.AsType[*gpu.Advice](err); ok {
 		return advice
@@ -99,7 +99,7 @@ func (c *Client) explain(err error) error {
 		advice.Try = "name a file with the certificate of its authority in SSL_CERT_FILE, or give the name that the certificate is for"
 	case errors.Is(err, http.ErrSchemeMismatch):
 		advice.What, advice.Try = "what answers at "+c.Address()+" speaks plain HTTP", "write http:// instead of https://"
-	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // a record of TLS; there is no error for it
+	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // a TLS record, for which net/http has no error
 		advice = c.needsTLS()
 	case noTLS, strings.Contains(err.Error(), "malformed HTTP"):
 		return c.foreign(err)
@@ -110,12 +110,12 @@ func (c *Client) explain(err error) error {
 	return advice
 }
 
-// refused says why an answer is none of gpuwhy's.
+// refused says why a response does not come from gpuwhy.
 func (c *Client) refused(answer *http.Response, body []byte) error {
 	kind := answer.Header.Get("Content-Type")
 	cause := fmt.Errorf("it answers %s as %q", answer.Status, kind)
 	switch code := answer.StatusCode; {
-	case code == http.StatusBadRequest && strings.Contains(string(body), "HTTPS"): // as Go and nginx say it
+	case code == http.StatusBadRequest && strings.Contains(string(body), "HTTPS"): // Go's and nginx's wording
 		return c.needsTLS()
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
 		return &gpu.Advice{

@@ -10,16 +10,16 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// A Call is one thing that gpuwhy is asked. A is the answer.
+// A Call is one request to gpuwhy. A is the type of the answer.
 type Call[A any] struct {
 	Request
-	early func(*A) bool // whether there will be a better answer soon
-	valid func(*A) bool // whether it is one of gpuwhy's; nil: it is, if it can be decoded
+	early func(*A) bool // whether a better answer will come soon
+	valid func(*A) bool // whether the answer comes from gpuwhy; nil: it does if it can be decoded
 }
 
 var errIncomplete = errors.New("the answer lacks what each has")
 
-// Decode reads an answer that [Client.Copy] has written.
+// Decode decodes an answer that [Client.Copy] has written.
 func (c Call[A]) Decode(text []byte) (*A, error) {
 	answer := new(A)
 	if _, none := any(answer).(*Nothing); none {
@@ -34,7 +34,7 @@ func (c Call[A]) Decode(text []byte) (*A, error) {
 	return answer, nil
 }
 
-// Nothing is the answer where there is none.
+// Nothing is the answer of a request without one.
 type Nothing struct{}
 
 func get[A any](path string, query url.Values) Call[A] {
@@ -45,7 +45,7 @@ func change[A any](method, path string, body any) Call[A] {
 	return Call[A]{Request: Request{Method: method, Path: path, Body: body}}
 }
 
-// given are parameters by name and value, without those that are empty.
+// given returns parameters by name and value, without empty ones.
 func given(pairs ...string) url.Values {
 	query := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -56,7 +56,7 @@ func given(pairs ...string) url.Values {
 	return query
 }
 
-// listed adds a list, if there is one: gpuwhy refuses an empty value in it, which would narrow nothing.
+// listed adds a list if it is not empty: gpuwhy rejects an empty value, which would filter nothing.
 func listed(query url.Values, name string, values []string) url.Values {
 	if len(values) > 0 {
 		query[name] = values
@@ -66,26 +66,26 @@ func listed(query url.Values, name string, values []string) url.Values {
 
 func segment(text string) string { return "/" + url.PathEscape(text) }
 
-// The functions below are called as the operations of the API's document, /openapi.json. What is so now comes first: a GPU
-// is named by its UUID, or by its index where there is one node.
+// The functions below have the names of the operations in the API's document, /openapi.json. Requests for current data come first: they
+// identify a GPU by its UUID or, with only one node, by its index.
 
-// GetSummary asks for totals of the newest snapshot, and why the fans run.
+// GetSummary requests totals of the newest snapshot, and why the fans run.
 func GetSummary() Call[Summary] { return get[Summary]("/api/gpu/summary", nil) }
 
-// GetSnapshot asks for the newest snapshot: of one node, or of all if the name is empty.
+// GetSnapshot requests the newest snapshot of one node, or of all nodes if the name is empty.
 func GetSnapshot(node string) Call[Update] {
 	return get[Update]("/api/gpu/metrics", given("node", node))
 }
 
-// GetDevice asks for one GPU of the newest snapshot.
+// GetDevice requests one GPU of the newest snapshot.
 func GetDevice(gpu string) Call[OneGPU] { return get[OneGPU]("/api/gpu/metrics"+segment(gpu), nil) }
 
-// GetRecent asks for the last 15 minutes of some GPUs, or of all if none is named.
+// GetRecent requests the last 15 minutes of some GPUs, or of all if none is named.
 func GetRecent(gpus ...string) Call[Recent] {
 	return get[Recent]("/api/gpu/recent", listed(given(), "gpu", gpus))
 }
 
-// GetWhy asks why the fans run.
+// GetWhy requests the reasons why the fans run.
 func GetWhy() Call[Why] {
 	call := get[Why]("/api/gpu/why", nil)
 	call.valid = func(w *Why) bool { return w.Why != "" }
@@ -93,7 +93,7 @@ func GetWhy() Call[Why] {
 	return call
 }
 
-// GetWhyOfOne asks why the fan of one GPU runs.
+// GetWhyOfOne requests the reasons why one GPU's fan runs.
 func GetWhyOfOne(gpu string) Call[OneWhy] {
 	call := get[OneWhy]("/api/gpu/why"+segment(gpu), nil)
 	call.valid = func(w *OneWhy) bool { return w.Why != "" }
@@ -101,90 +101,89 @@ func GetWhyOfOne(gpu string) Call[OneWhy] {
 	return call
 }
 
-// starting reports whether the answer is that the first reading is under way.
+// starting reports whether the answer is that the first reading has not finished.
 func starting(causes []Cause) bool {
 	return len(causes) == 1 && explain.Kind(causes[0].Kind) == explain.Starting
 }
 
-// GetMonitorHealth asks how each part of gpuwhy does.
+// GetMonitorHealth requests the health of each part of gpuwhy.
 func GetMonitorHealth() Call[MonitorHealth] { return get[MonitorHealth]("/api/health", nil) }
 
-// A Span is a time, and what of the past is asked about. Each part may be empty.
+// A Span is a span of time, and narrows what is requested about it. Each field may be empty.
 type Span struct {
-	// From is when it begins, or a span in words, such as "last night"; the last 24 hours without it. To is when it ends; now
-	// without it. Both are RFC 3339, seconds since 1970, or words such as "yesterday at 22:00".
+	// From is the start, or a span in words, such as "last night"; empty: 24 hours ago. To is the end; empty: now. Both are RFC 3339,
+	// seconds since 1970, or words such as "yesterday at 22:00".
 	From, To string
-	TimeZone string   // in which words are understood, such as Europe/Berlin; that of the server without it
-	GPU      []string // by index, UUID or name; all without it
-	Node     string   // one machine; all without it
+	TimeZone string   // for times in words, such as Europe/Berlin; empty: the server's
+	GPU      []string // by index, UUID or name; empty: all
+	Node     string   // one machine; empty: all
 }
 
 func (s Span) query(pairs ...string) url.Values {
 	return listed(given(append([]string{"from", s.From, "to", s.To, "tz", s.TimeZone, "node", s.Node}, pairs...)...), "gpu", s.GPU)
 }
 
-// GetPastWhy asks what went on in a span of time, and why. It is getWhy with a span.
+// GetPastWhy requests what went on in a span of time, and why. It is the operation getWhy with a span.
 func GetPastWhy(s Span) Call[PastWhy] { return get[PastWhy]("/api/gpu/why", s.query()) }
 
-// GetHistory asks for readings over time, at points that are a step apart, such as 5m. Without metrics they are those of charts;
-// without a step gpuwhy chooses it.
+// GetHistory requests readings over time, at points one step apart, such as 5m. Without metrics it requests those shown in charts; without
+// a step gpuwhy chooses it.
 func GetHistory(s Span, step string, metrics ...string) Call[History] {
 	return get[History]("/api/gpu/history", listed(s.query("step", step), "metric", metrics))
 }
 
-// ListReadings asks for readings as they are kept, in a tier: raw, 1m, 15m or 6h; empty: the finest that there is for all of the
-// time. Without metrics they are all of GPUs.
+// ListReadings requests readings as stored in a tier: raw, 1m, 15m or 6h; empty: the finest one that covers the whole span. Without metrics
+// it requests all of a GPU's.
 func ListReadings(s Span, tier string, metrics ...string) Call[PastReadings] {
 	return get[PastReadings]("/api/gpu/readings", listed(s.query("tier", tier), "metric", metrics))
 }
 
-// ListSessions asks for the processes that were on GPUs: of one user, or of all if the name is empty.
+// ListSessions requests the processes that used GPUs: one user's, or everybody's if the name is empty.
 func ListSessions(s Span, user string) Call[PastSessions] {
 	return get[PastSessions]("/api/gpu/sessions", s.query("user", user))
 }
 
-// GetUsage asks who used GPUs, and for how long, summed by user, process, job, pod, container, unit, gpu, node or cluster;
-// empty: user.
+// GetUsage requests who used GPUs, and for how long, summed by user, process, job, pod, container, unit, gpu, node or cluster; empty: user.
 func GetUsage(s Span, by, user string) Call[PastUsage] {
 	return get[PastUsage]("/api/gpu/usage", s.query("by", by, "user", user))
 }
 
-// ListCauses asks what the answer was, from when to when.
+// ListCauses requests the causes that gpuwhy found, each with its start and end.
 func ListCauses(s Span) Call[PastCauses] { return get[PastCauses]("/api/gpu/causes", s.query()) }
 
-// ListEvents asks what happened: of some kinds, such as xid, or of all if none is named.
+// ListEvents requests events of some kinds, such as xid, or of all kinds if none is named.
 func ListEvents(s Span, kinds ...string) Call[PastEvents] {
 	return get[PastEvents]("/api/events", listed(s.query(), "kind", kinds))
 }
 
-// GetAt asks for one machine as it was at a time, in the words of [Span]. The node may be empty where there is one.
+// GetAt requests one machine's state at a time, written as in [Span]. With only one node, the node may be empty.
 func GetAt(when, timeZone, node string) Call[PastMoment] {
 	return get[PastMoment]("/api/gpu/at", given("time", when, "tz", timeZone, "node", node))
 }
 
-// GetForecast asks what comes next, for some GPUs or for all if none is named.
+// GetForecast requests forecasts for some GPUs, or for all if none is named.
 func GetForecast(gpus ...string) Call[Forecasts] {
 	return get[Forecasts]("/api/gpu/forecast", listed(given(), "gpu", gpus))
 }
 
-// GetHistorySize asks how much is kept.
+// GetHistorySize requests how much history is stored.
 func GetHistorySize() Call[PastSize] { return get[PastSize]("/api/gpu/history/size", nil) }
 
-// GetAlerts asks what fires, what did, and what is silenced.
+// GetAlerts requests the firing alerts, the past ones, and the silenced ones.
 func GetAlerts() Call[Alerts] { return get[Alerts]("/api/alerts", nil) }
 
-// GetAlertRules asks when alerts fire.
+// GetAlertRules requests the rules for alerts.
 func GetAlertRules() Call[AlertRules] { return get[AlertRules]("/api/alert-rules", nil) }
 
-// GetSilences asks which silences are in force.
+// GetSilences requests the silences in force.
 func GetSilences() Call[Silences] { return get[Silences]("/api/silences", nil) }
 
-// AcknowledgeAlert says that somebody knows of an alert, named by its alert_id, with a comment or none.
+// AcknowledgeAlert records that somebody knows about an alert, identified by its alert_id; the comment may be empty.
 func AcknowledgeAlert(alert, comment string) Call[Alert] {
 	return change[Alert](http.MethodPost, "/api/alerts"+segment(alert)+"/acknowledge", Note{Comment: comment})
 }
 
-// WithdrawAcknowledgment takes that back.
+// WithdrawAcknowledgment removes an alert's acknowledgment.
 func WithdrawAcknowledgment(alert string) Call[Alert] {
 	return change[Alert](http.MethodDelete, "/api/alerts"+segment(alert)+"/acknowledge", nil)
 }
@@ -194,17 +193,17 @@ func DismissAlert(alert string) Call[Alert] {
 	return change[Alert](http.MethodDelete, "/api/alerts"+segment(alert), nil)
 }
 
-// SilenceAlert keeps one alert from being told for a while, from a second to 366 days.
+// SilenceAlert suppresses the notifications of one alert for a duration, from a second to 366 days.
 func SilenceAlert(alert, comment string, d time.Duration) Call[Silence] {
 	return change[Silence](http.MethodPost, "/api/alerts"+segment(alert)+"/silence", SilenceSpan{Comment: comment, Duration: d.Seconds()})
 }
 
-// SilenceAlerts keeps alerts from being told for a while: all that match the patterns of the request.
+// SilenceAlerts suppresses the notifications of all alerts that match the request's patterns, for a while.
 func SilenceAlerts(r SilenceRequest) Call[Silence] {
 	return change[Silence](http.MethodPost, "/api/silences", r)
 }
 
-// EndSilence ends a silence, named by its silence_id.
+// EndSilence ends a silence, identified by its silence_id.
 func EndSilence(silence string) Call[Nothing] {
 	return change[Nothing](http.MethodDelete, "/api/silences"+segment(silence), nil)
 }

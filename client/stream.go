@@ -9,41 +9,41 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Names of events. What comes with each is a type of this package.
+// Names of events. The comments name the type of each event's data.
 const (
-	EventStatus        = "gpu_status"           // [GPUStatus], once and first
-	EventUpdate        = "gpu_status_update"    // [Update]: of one node, whenever there is a newer one
+	EventStatus        = "gpu_status"           // [GPUStatus]; once, as the first message
+	EventUpdate        = "gpu_status_update"    // [Update] of one node, whenever there is a newer one
 	EventUsage         = "high_gpu_usage_alert" // [Alert]
-	EventAlert         = "alert"                // [Alert]: every other one
-	EventSubscribed    = "subscribed"           // [Filter]: the one in force
+	EventAlert         = "alert"                // [Alert]: all others
+	EventSubscribed    = "subscribed"           // [Filter]: the one now in force
 	EventError         = "error"                // [Failed]
-	EventRequestUpdate = "request_gpu_update"   // to gpuwhy, without data: answered by an EventUpdate with the id
+	EventRequestUpdate = "request_gpu_update"   // to gpuwhy, without data; the answer is an EventUpdate with the same id
 	EventSubscribe     = "subscribe"            // to gpuwhy, with a [Filter]
 	EventUnsubscribe   = "unsubscribe"          // to gpuwhy, without data
 )
 
-// A Filter narrows what comes over a [Stream]; a part that is empty narrows nothing.
+// A Filter narrows what a [Stream] delivers; an empty field narrows nothing.
 type Filter struct {
 	Events []string `json:"events,omitempty"`
-	GPUs   []any    `json:"gpus,omitempty"` // UUIDs, or indexes where there is one node
+	GPUs   []any    `json:"gpus,omitempty"` // UUIDs or, with only one node, indexes
 	Nodes  []string `json:"nodes,omitempty"`
 }
 
-// Failed is why a message that was sent can't be served. The connection stays open.
+// Failed says why a sent message can't be served. The connection stays open.
 type Failed struct {
 	Code    string `json:"code"` // bad_json, unknown_event, bad_request or rate_limited
 	Message string `json:"message"`
 }
 
-// A Message came over a [Stream].
+// A Message is a message from a [Stream].
 type Message struct {
 	Event string          `json:"event"`
-	ID    json.RawMessage `json:"id"` // of the request that it answers, as it was sent; nil where it answers none
+	ID    json.RawMessage `json:"id"` // id of the request that it answers, as it was sent; nil if it answers none
 	Data  json.RawMessage `json:"data"`
-	Text  []byte          `json:"-"` // the whole message, as it came
+	Text  []byte          `json:"-"` // the whole message, as received
 }
 
-// Decode reads the data into a value of the type that the event has.
+// Decode decodes the data into a value of the event's type.
 func (m *Message) Decode(into any) error {
 	if err := json.Unmarshal(m.Data, into); err != nil {
 		return fmt.Errorf("the event %s can't be read: %w", m.Event, err)
@@ -51,15 +51,15 @@ func (m *Message) Decode(into any) error {
 	return nil
 }
 
-// A Stream is a connection to gpuwhy's WebSocket. gpuwhy ends one that does not read what comes. One goroutine reads, and any number
-// may send.
+// A Stream is a connection to gpuwhy's WebSocket. gpuwhy closes it if its messages are not read. Only one goroutine may read, but any
+// number may send.
 type Stream struct{ conn *websocket.Conn }
 
-// longestMessage is how much is read of a message, in bytes: more than a node with all its processes has.
+// longestMessage is the longest message that is read, in bytes: more than a node with all its processes needs.
 const longestMessage = 64 << 20
 
-// Dial follows what happens on one node, or on all if the name is empty. ctx is for connecting alone. Where gpuwhy refuses, as one that has
-// as many viewers as it may, the error is a [*Problem].
+// Dial follows the events of one node, or of all nodes if the name is empty. ctx only limits connecting. If gpuwhy refuses, for example
+// because it has too many viewers, the error is a [*Problem].
 func (c *Client) Dial(ctx context.Context, node string) (*Stream, error) {
 	path := "/ws"
 	if node != "" {
@@ -69,7 +69,7 @@ func (c *Client) Dial(ctx context.Context, node string) (*Stream, error) {
 	c.authorize(header)
 	conn, answer, err := websocket.Dial(ctx, "ws"+c.base[len("http"):]+path, &websocket.DialOptions{HTTPClient: c.http(), HTTPHeader: header})
 	switch {
-	case err != nil && answer != nil: // with the beginning of its body
+	case err != nil && answer != nil: // with the beginning of the response's body
 		defer answer.Body.Close()
 		return nil, c.instead(answer)
 	case err != nil:
@@ -79,8 +79,8 @@ func (c *Client) Dial(ctx context.Context, node string) (*Stream, error) {
 	return &Stream{conn}, nil
 }
 
-// Next waits for the next message. After an error, also because ctx has ended, the stream is closed. Where gpuwhy has ended it, the
-// error has a [websocket.CloseError] with a reason.
+// Next waits for the next message. After an error, even if ctx has ended, the stream is closed. If gpuwhy closed it, the error wraps a
+// [websocket.CloseError] with a reason.
 func (s *Stream) Next(ctx context.Context) (Message, error) {
 	_, text, err := s.conn.Read(ctx)
 	m := Message{Text: text}
@@ -90,7 +90,7 @@ func (s *Stream) Next(ctx context.Context) (Message, error) {
 	return m, err
 }
 
-// Send sends a request with an id, which the answer has, too. data may be nil.
+// Send sends a request with an id, which the answer repeats. data may be nil.
 func (s *Stream) Send(ctx context.Context, event, id string, data any) error {
 	text, err := json.Marshal(struct {
 		Event string `json:"event"`
@@ -108,5 +108,5 @@ func (s *Stream) SendText(ctx context.Context, text string) error {
 	return s.conn.Write(ctx, websocket.MessageText, []byte(text))
 }
 
-// Close ends the connection at once, without a goodbye that would be waited for.
+// Close ends the connection at once, without waiting for a closing handshake.
 func (s *Stream) Close() error { return s.conn.CloseNow() }
