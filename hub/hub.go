@@ -1,12 +1,10 @@
-// Package hub keeps the newest Moment of each node and the events that stand,
-// encodes them once, and serves every WebSocket viewer as docs/protocol.md says.
+// Package hub keeps the newest Moment of each node and the current events, encodes them once, and serves every WebSocket viewer as
+// described in docs/protocol.md.
 //
-// A slow viewer skips a Moment if a newer one of the same node has replaced it, and
-// delays nobody. It gets every event in order, or the hub closes its connection
-// with a code that says why.
+// A slow viewer skips a Moment if a newer one of the same node has replaced it, and delays nobody. It gets every event in order, or the hub
+// closes its connection with a code that says why.
 //
-// The package knows the envelope {"event", "data", "id"}, the filters and the
-// limits. What data has is for the encoders in its Config.
+// The package knows the envelope {"event", "data", "id"}, the filters and the limits. The encoders in its Config make the data.
 package hub
 
 import (
@@ -27,70 +25,67 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// Config is what a hub needs. Encode and Status are required; a zero limit
-// means its default.
+// Config configures a hub. Encode and Status are required; a zero limit means its default.
 type Config struct {
-	// Encode makes the data of gpu_status_update, with the devices that keep allows
-	// (nil allows all), as the audience may see them. It is called once for each
-	// Moment, audience and filter in use, maybe concurrently.
+	// Encode makes the data of gpu_status_update for an audience, with the devices that keep allows (nil allows all). It is called once for
+	// each Moment, audience and filter in use, maybe concurrently.
 	Encode func(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error)
-	// Patch makes a JSON merge patch that makes the keyed form of one answer of Encode that of another; of nothing
-	// where before is nil. If Patch is nil, nobody can ask for patches.
+	// Patch makes the JSON merge patch that turns the keyed form of one result of Encode into that of another; a nil before means an empty
+	// one. If Patch is nil, viewers can't ask for patches.
 	Patch func(before, after []byte) ([]byte, error)
-	// Status makes the data of gpu_status. encoded is what Encode made of the one
-	// node's Moment; "null" before the first, and for a viewer of several nodes.
+	// Status makes the data of gpu_status. encoded is Encode's result for the only node's Moment; it is "null" before the first Moment, and
+	// for a viewer of several nodes.
 	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
-	// Acts are what clients can have done, in the order in which they are listed. One of them may be request_gpu_update, which reads
-	// nodes, and passes a Moment of each to Publish or [Hub.Hold], from a reading that began after the call.
+	// Acts are what clients can request, in the order in which they are listed. One of them may be request_gpu_update, which reads nodes,
+	// and passes a Moment of each, from a reading that began after the call, to Publish or [Hub.Hold].
 	Acts []Act
-	// Page makes the whole message page, {"event":"page","data":…}: what makes the page at an address below the base
-	// path, of which the viewer has a version, the newest one; nil where it is that. Changes grows with each
-	// [Hub.Turn]. The answer has the version, and of which changes it is. An error that is ErrNoPage says that no
-	// page has the address. If Page is nil, there are no pages.
+	// Page makes the whole message page, {"event":"page","data":…}: it brings the page at an address below the base path from the version
+	// that the viewer has to the newest one; text is nil if the viewer has the newest. changes grows with each [Hub.Turn]. The result
+	// contains the version, and the changes that it includes. The error ErrNoPage means that no page has this address. If Page is nil,
+	// there are no pages.
 	Page func(address string, to auth.Sight, have string, changes uint64) (text []byte, version string, of uint64, err error)
-	// Several says that there may be more than one node: viewers then get each
-	// node's Moments by themselves. Otherwise the newest Moment replaces the one
-	// before, whatever its node is called.
+	// Several means that there may be more than one node: viewers then get each node's Moments separately. Otherwise the newest Moment
+	// replaces the previous one, whatever its node is called.
 	Several bool
-	// Events are the names of what Announce sends. A filter may name these and
-	// gpu_status_update.
+	// Events are the names of the events that Announce sends. A filter may name these and gpu_status_update.
 	Events  []string
-	Origins auth.Origins // foreign ones whose pages may connect; programs that send no Origin always may
+	Origins auth.Origins // foreign origins whose pages may connect; programs without an Origin header always may
 
-	MaxViewers   int           // connections at once, 1000 by default; more get a 503
-	EventQueue   int           // events that may wait for one viewer for each node that it may see, 64 by default
-	PingEvery    time.Duration // 20 s by default; more than WriteTimeout
-	WriteTimeout time.Duration // for a viewer to take a message or answer a ping, 10 s by default
+	MaxViewers   int           // concurrent connections, 1000 by default; further ones get a 503
+	EventQueue   int           // events that may wait for a viewer, per node that it may see; 64 by default
+	PingEvery    time.Duration // 20 s by default; must exceed WriteTimeout
+	WriteTimeout time.Duration // time for a viewer to accept a message or answer a ping, 10 s by default
 
-	Log *slog.Logger // slog.Default where it is nil
+	Log *slog.Logger // nil: slog.Default
 }
 
-// An Act is what a client can have done by a message, as often as request_gpu_update.
+// An Act is something that a client can request with a message, as often as request_gpu_update.
 type Act struct {
 	Event string // the message's name
-	// Do does it, until ctx ends with the connection. An error that is none of [Refuse] goes to the log.
+	// Do performs the act until it is done, or ctx ends with the connection. It returns an error from [Refuse] to tell the client why; any
+	// other error is logged.
 	Do func(ctx context.Context, ask *Ask) (Reply, error)
 }
 
-// An Ask is a message that asks for an [Act].
+// An Ask is a message that requests an [Act].
 type Ask struct {
 	Principal auth.Principal
-	Node      string                 // the one node that the viewer sees; empty for all
-	Wanted    func(node string) bool // the nodes that the viewer sees, and its filter allows
-	Data      json.RawMessage        // nil where there is none
+	Node      string                 // the only node that the viewer sees; empty: all
+	Wanted    func(node string) bool // reports whether the viewer sees a node and its filter allows it
+	Data      json.RawMessage        // nil if absent
 }
 
-// A Reply is what became of an [Act].
+// A Reply is the result of an [Act].
 type Reply struct {
-	// Read are nodes that were read: the reply is the newest update of each.
+	// Read are the nodes that were read: the reply is the newest update of each.
 	Read []string
-	// Data is that of the event "done", if nothing was read.
+	// Data is the data of the event "done", if nothing was read.
 	Data json.RawMessage
 }
 
 const (
 	messageLimit = 16 << 10        // bytes of a client's message
-	closeTimeout = 5 * time.Second // for a viewer to answer a goodbye
+	closeTimeout = 5 * time.Second // for a viewer to answer a close frame
 )
 
 func (c Config) withDefaults() Config {
@@ -114,55 +109,55 @@ type Hub struct {
 
 	mu          sync.Mutex // never held while an encoder runs or a socket is written
 	viewers     map[*viewer]struct{}
-	arriving    map[*viewer]struct{} // whose handshake is under way
+	arriving    map[*viewer]struct{} // handshake not finished
 	standing    *standing
-	held        map[string]*frame // by node: read on demand since the newest was published
+	held        map[string]*frame // by node: read on demand after the newest was published
 	connections int               // counted from before the upgrade
-	hearing     map[string]int    // connections that get updates: of one node by its name, of all by the empty one
-	farewell    *goodbye          // once the hub shuts down
-	gone        sync.WaitGroup    // one for each connection, and each goroutine that serves one
+	hearing     map[string]int    // connections that get updates, by node; "" for viewers of all nodes
+	farewell    *goodbye          // set once the hub shuts down
+	gone        sync.WaitGroup    // one for each connection, and one for each goroutine that serves one
 
 	acts  map[string]*Act
 	named []string // the names of Config.Acts
 
 	turns   turns
-	changes atomic.Uint64 // how often something changed that pages show
+	changes atomic.Uint64 // counts changes of what pages show
 
 	encoding, patching, greetings, refreshing, acting, paging *trouble
 	counts                                                    counters
 }
 
-// A state has the newest of all nodes, until newer is closed.
+// A state has the newest frames of all nodes, until newer is closed.
 type state struct {
 	fleet     *insight.Fleet
-	entries   []entry // one for each node, in the order of their names
+	entries   []entry // one per node, sorted by name
 	number    uint64  // of the newest frame; 0 before the first
-	last      *mark   // of the newest frame that viewers get
+	last      *mark   // of the newest frame for viewers
 	newer     chan struct{}
 	greetings lazy.Map[greeted, packet]
 }
 
-// A mark remembers a frame that viewers get, without the frame, or that a node was taken out. The hub keeps the
-// newest mark, and each viewer the one that it has come to: all others are garbage. So what a viewer gets next
-// is found without a look at the nodes of which nothing is new.
+// A mark records, without the frame itself, that a viewer is to get a frame or that a node was removed. The hub keeps the newest mark, and
+// each viewer the one that it has reached; all earlier marks are garbage. So a viewer's next frame is found without looking at nodes that
+// have nothing new.
 type mark struct {
 	node   string
-	number uint64 // of the frame; 0 where the node was taken out
+	number uint64 // of the frame; 0: the node was removed
 	next   *mark
 }
 
-// An entry is the newest of one node.
+// An entry has the newest frame of one node.
 type entry struct {
 	newest *frame
-	shown  *frame // newest, or the last one before it that could be encoded; nil if none could
+	shown  *frame // newest, or the last earlier one that could be encoded; nil if none could
 }
 
 func (e entry) node() string { return e.newest.moment.Snapshot.Node }
 
-// failing reports whether the newest could not be encoded, whole or for a filter.
+// failing reports whether the newest frame could not be encoded, whole or for a filter.
 func (e entry) failing() bool { return e.shown != e.newest || e.newest.failed.Load() }
 
-// entry returns that of a node.
+// entry returns a node's entry.
 func (s *state) entry(node string) (e entry, ok bool) {
 	i, ok := slices.BinarySearchFunc(s.entries, node, func(e entry, node string) int { return strings.Compare(e.node(), node) })
 	if ok {
@@ -171,13 +166,13 @@ func (s *state) entry(node string) (e entry, ok bool) {
 	return e, ok
 }
 
-// of returns the frame of a node that viewers get; it may be nil.
+// of returns a node's frame for viewers; it may be nil.
 func (s *state) of(node string) *frame {
 	e, _ := s.entry(node)
 	return e.shown
 }
 
-// data is that of the newest gpu_status_update about a node; it may be nil.
+// data returns the data of a node's newest gpu_status_update; it may be nil.
 func (s *state) data(node string, to auth.Audience) []byte {
 	if f := s.of(node); f != nil {
 		if p, err := f.packet(to, everything); err == nil {
@@ -187,7 +182,7 @@ func (s *state) data(node string, to auth.Audience) []byte {
 	return nil
 }
 
-// until returns the frames for viewers up to a number, the oldest first.
+// until returns the frames for viewers up to a number, oldest first.
 func (s *state) until(number uint64) (frames []*frame) {
 	for _, e := range s.entries {
 		if f := e.shown; f != nil && f.number <= number {
@@ -198,8 +193,7 @@ func (s *state) until(number uint64) (frames []*frame) {
 	return frames
 }
 
-// New returns a hub. It panics if cfg lacks an encoder. It starts no goroutine; each
-// connection has one, and [Hub.Shutdown] ends it.
+// New returns a hub. It panics if cfg lacks an encoder. It starts no goroutine; each connection has one, and [Hub.Shutdown] ends it.
 func New(cfg Config) *Hub {
 	cfg = cfg.withDefaults()
 	log := cfg.Log
@@ -221,20 +215,19 @@ func New(cfg Config) *Hub {
 		a := &h.cfg.Acts[i]
 		h.acts[a.Event], h.named = a, append(h.named, a.Event)
 	}
-	h.changes.Store(1) // a page without a version has seen none
+	h.changes.Store(1) // a page without a version has seen no changes
 	h.now.Store(&state{last: &mark{}, newer: make(chan struct{})})
 	h.standing = newStanding(nil)
 	return h
 }
 
-// Publish makes m the newest Moment of its node, whatever its Seq, and wakes those
-// who wait for one. It waits for no viewer. If m can't be encoded, viewers keep the
-// node's last Moment that could be, and the log says so once. Where nobody gets updates of the node, m is
+// Publish makes m the newest Moment of its node, whatever its Seq, and wakes the viewers that wait for one. It waits for no viewer. If m
+// can't be encoded, viewers keep the node's last Moment that could be, and the hub logs that once. If nobody gets updates of the node, m is
 // not encoded until somebody asks for it.
 func (h *Hub) Publish(m *insight.Moment) { h.PublishAll([]*insight.Moment{m}) }
 
-// PublishAll is Publish of several Moments, with one new state for all: what a Moment costs does then not depend on how many
-// nodes there are, as long as PublishAll is called as seldom. Of Moments of one node the last counts.
+// PublishAll publishes several Moments with one new state for all: the cost of a Moment then does not depend on the number of nodes. If
+// several Moments are of one node, the last counts.
 func (h *Hub) PublishAll(moments []*insight.Moment) {
 	if len(moments) == 0 {
 		return
@@ -251,7 +244,7 @@ func (h *Hub) PublishAll(moments []*insight.Moment) {
 		next.number++
 		f, node := &frame{hub: h, moment: m, number: next.number}, m.Snapshot.Node
 		e := entry{f, old.of(node)}
-		// The filters that failed for the frame before may fail for this one later.
+		// A filter that failed for the previous frame may fail for this one later.
 		well = well && (e.shown == nil || !e.shown.failed.Load())
 		if h.encodable(f) {
 			e.shown = f
@@ -281,7 +274,7 @@ func (h *Hub) PublishAll(moments []*insight.Moment) {
 	h.wakeHearers()
 }
 
-// lastOfEach are the last Moments of each node, in their order; where there can be one node alone, the last.
+// lastOfEach returns the last Moment of each node, in their order; with only one node, the last Moment.
 func (h *Hub) lastOfEach(moments []*insight.Moment) []*insight.Moment {
 	if len(moments) == 1 {
 		return moments
@@ -301,7 +294,7 @@ func (h *Hub) lastOfEach(moments []*insight.Moment) []*insight.Moment {
 	return out
 }
 
-// append adds a mark. Nobody has the state yet; who has the mark before it looks behind that once there is a newer state.
+// append adds a mark. Nobody has this state yet; a viewer at the previous mark looks beyond it only once there is a newer state.
 func (s *state) append(node string, number uint64) {
 	s.last.next = &mark{node: node, number: number}
 	s.last = s.last.next
@@ -318,8 +311,7 @@ func (h *Hub) wakeHearers() {
 	})
 }
 
-// Remove takes a node out: no viewer gets anything of it any more, and whoever connects finds no such node. A Moment that is
-// published later makes it a node again.
+// Remove removes a node: viewers get nothing more about it, and new connections don't find it. A later Moment adds the node again.
 func (h *Hub) Remove(node string) {
 	h.publishing.Lock()
 	defer h.publishing.Unlock()
@@ -334,7 +326,7 @@ func (h *Hub) Remove(node string) {
 		}
 		next.append(node, 0)
 		if len(next.entries) == 0 {
-			next.fleet = nil // as before the first
+			next.fleet = nil // as before the first Moment
 		}
 		h.now.Store(next)
 		close(old.newer)
@@ -343,8 +335,8 @@ func (h *Hub) Remove(node string) {
 	h.changed()
 }
 
-// encodable reports whether a frame can be encoded. While all is well and nobody gets updates of the node, that is not
-// tried: who asks first finds out.
+// encodable reports whether a frame can be encoded. While nothing fails and nobody gets updates of the node, it does not try: the first
+// request finds out.
 func (h *Hub) encodable(f *frame) bool {
 	h.mu.Lock()
 	nobody := h.hearing[""]+h.hearing[f.moment.Snapshot.Node] == 0
@@ -356,8 +348,7 @@ func (h *Hub) encodable(f *frame) bool {
 	return err == nil
 }
 
-// Hold keeps a Moment that was read on demand for the replies to those who asked,
-// until there is a newer one of its node.
+// Hold keeps a Moment that was read on demand, for the replies to those who asked, until there is a newer one of its node.
 func (h *Hub) Hold(m *insight.Moment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -365,11 +356,11 @@ func (h *Hub) Hold(m *insight.Moment) {
 	h.changed()
 }
 
-// Changes is how often something changed that pages show, from 1.
+// Changes returns how often something that pages show has changed, from 1.
 func (h *Hub) Changes() uint64 { return h.changes.Load() }
 
-// Turn wakes the viewers of pages, since something changed that pages show: also what others made of
-// the newest Moment, or what people said of an alert. [Hub.Hold] does so too.
+// Turn wakes the viewers of pages because something that pages show has changed: for example what others derived from the newest Moment, or
+// what people said about an alert. [Hub.Hold] wakes them too.
 func (h *Hub) Turn() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -388,14 +379,14 @@ func (h *Hub) changed() {
 	})
 }
 
-// latest is the frame of a node's newest Moment, published or held; it may be nil.
+// latest returns the frame of a node's newest Moment, published or held; it may be nil.
 func (h *Hub) latest(node string) *frame {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return cmp.Or(h.held[node], h.now.Load().of(node))
 }
 
-// Latest is Newest with the Moments that were read on demand since.
+// Latest is Newest with Moments that were read on demand since.
 func (h *Hub) Latest() *insight.Fleet {
 	now := h.now.Load()
 	h.mu.Lock()
@@ -413,12 +404,12 @@ func (h *Hub) Latest() *insight.Fleet {
 // Newest returns the newest Moment of each node; nil before the first.
 func (h *Hub) Newest() *insight.Fleet { return h.now.Load().fleet }
 
-// Update returns the data of the newest gpu_status_update about a node, the very
-// bytes that viewers get, not to be changed; nil where there is none.
+// Update returns the data of a node's newest gpu_status_update, the same bytes that viewers get; nil if there is none. The caller must not
+// change it.
 func (h *Hub) Update(node string, to auth.Audience) []byte { return h.now.Load().data(node, to) }
 
-// Feed yields the newest Moment of each node, and then each newer one, until ctx
-// ends, also those that can't be encoded. A slow caller skips what was replaced.
+// Feed yields the newest Moment of each node, and then each newer one, until ctx ends, including Moments that can't be encoded. A slow
+// caller skips Moments that were replaced.
 func (h *Hub) Feed(ctx context.Context) iter.Seq[*insight.Moment] {
 	return func(yield func(*insight.Moment) bool) {
 		for moments := range h.FeedAll(ctx) {
@@ -431,7 +422,7 @@ func (h *Hub) Feed(ctx context.Context) iter.Seq[*insight.Moment] {
 	}
 }
 
-// FeedAll is Feed of all that is new at once, in the order in which it was published.
+// FeedAll is Feed with all new Moments at once, in the order in which they were published.
 func (h *Hub) FeedAll(ctx context.Context) iter.Seq[[]*insight.Moment] {
 	return func(yield func([]*insight.Moment) bool) {
 		for seen := uint64(0); ctx.Err() == nil; {
@@ -462,20 +453,19 @@ func (h *Hub) FeedAll(ctx context.Context) iter.Seq[[]*insight.Moment] {
 // An Event is news that viewers must not miss, such as an alert that begins.
 type Event struct {
 	Name string
-	// The device that it is about, for filters. What is about none, with an empty
-	// Node or UUID, passes them.
+	// The device that the event is about, for filters. An event without a Node or UUID is about no device, and passes them.
 	Node, UUID string
 	Index      int
-	Data       []byte // a JSON object; not changed afterwards
+	Data       []byte // a JSON object; must not change afterwards
 }
 
-// An announcement is an event, ready for every viewer's socket.
+// An announcement is an event ready for every viewer's socket.
 type announcement struct {
 	Event
 	message message
 }
 
-// standing are the events that whoever connects gets first. They are made for the first who does.
+// standing are the current events that a new viewer gets first. They are made for the first new viewer.
 type standing struct{ ready func() []announcement }
 
 func newStanding(events func() []Event) *standing {
@@ -487,9 +477,8 @@ func newStanding(events func() []Event) *standing {
 	})}
 }
 
-// Announce appends changes to each viewer's mailbox, and keeps standing for viewers
-// that connect later: once for all of them, and only where there is one, the hub calls it. It may be nil.
-// Announce disconnects those whose mailbox has no room, and waits for none.
+// Announce appends changes to each viewer's mailbox, and keeps standing, which returns the current events for viewers that connect later:
+// the hub calls it at most once, for all of them. It may be nil. Announce disconnects viewers whose mailbox is full, and waits for none.
 func (h *Hub) Announce(changes []Event, standing func() []Event) {
 	news := announcements(changes, kindEvent)
 	h.mu.Lock()
@@ -510,13 +499,13 @@ func announcements(events []Event, k kind) []announcement {
 	return out
 }
 
-// greeted are viewers who get the same greeting: those who may see so much, of one node or of all.
+// greeted are viewers that get the same greeting: they have one audience, and see one node or all.
 type greeted struct {
 	to   auth.Audience
 	only string
 }
 
-// greeting is the gpu_status of a state, for an audience that sees one node, or all.
+// greeting returns the gpu_status of a state, for an audience that sees one node, or all.
 func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) {
 	return s.greetings.Get(greeted{to, only}, func() (packet, error) {
 		f := s.fleet
@@ -551,7 +540,7 @@ func (h *Hub) register(v *viewer) {
 	}
 }
 
-// enter makes v a viewer, unless other events stand now.
+// enter makes v a viewer, unless the current events have changed.
 func (h *Hub) enter(v *viewer, stands *standing, events []announcement) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -567,7 +556,7 @@ func (h *Hub) enter(v *viewer, stands *standing, events []announcement) bool {
 	case v.denied:
 		v.end(revoked)
 	}
-	const later = time.Hour // its time is set once it is there
+	const later = time.Hour // its time is set when it is used
 	v.pinging = time.AfterFunc(later, v.pingIsDue)
 	v.pinging.Reset(h.cfg.PingEvery)
 	v.wake()

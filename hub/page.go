@@ -9,22 +9,22 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// A page is what a viewer shows in place of updates and events. Its address does not
-// change; the writer alone uses the rest.
+// A page is the page that a viewer shows instead of getting updates and events. Its address never changes; only the writer uses the other
+// fields.
 type page struct {
 	address string
 	have    string // the version that the viewer has
-	seen    uint64 // the changes that the version has
-	failed  bool   // it was said that the page can't be had
+	seen    uint64 // the changes that this version includes
+	failed  bool   // the viewer has been told that the page is not available
 }
 
-// pageGap is how soon a viewer gets another turn for a page that was rendered a moment before.
+// pageGap is the least time before a viewer gets another turn for a page that was just rendered.
 const pageGap = 100 * time.Millisecond
 
-// maxAddress is how many bytes the address of a page may have.
+// maxAddress is the longest address of a page, in bytes.
 const maxAddress = 2048
 
-// parsePage reads the data of show.
+// parsePage parses the data of show.
 func parsePage(data map[string]json.RawMessage) (p *page, fresh bool, err error) {
 	address, ok := text(data["page"])
 	have, _ := text(data["have"])
@@ -43,7 +43,7 @@ func parsePage(data map[string]json.RawMessage) (p *page, fresh bool, err error)
 	return &page{address: address, have: have}, fresh, err
 }
 
-// pageOf is the page that a connection is made for; nil for none.
+// pageOf returns the page that a connection is for; nil if none.
 func pageOf(asked url.Values) (*page, error) {
 	p := &page{address: asked.Get("page"), have: asked.Get("have")}
 	switch {
@@ -57,7 +57,7 @@ func pageOf(asked url.Values) (*page, error) {
 
 var errTooLong = errors.New("the address of the page, or its version, is too long")
 
-// show makes the viewer show another page, or the same from another version on.
+// show makes the viewer show another page, or continue the same page from another version.
 func (m *mailbox) show(p *page) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +68,7 @@ func (m *mailbox) show(p *page) {
 	m.wake()
 }
 
-// ErrNoPage is what Config.Page returns of an address that no page has, or no longer.
+// ErrNoPage is returned by Config.Page for an address that no page has, or no longer has.
 var ErrNoPage = errors.New("there is no such page")
 
 // turn makes the message that brings a page up to date, if it is not.
@@ -80,7 +80,7 @@ func (h *Hub) turn(to auth.Sight, p *page) (message, bool) {
 	text, version, of, err := h.cfg.Page(p.address, to, p.have, changes)
 	if err != nil {
 		p.seen = changes
-		if !errors.Is(err, ErrNoPage) { // which is nobody's mistake: a device was taken out
+		if !errors.Is(err, ErrNoPage) { // this is not an error: a device was removed
 			h.paging.begin(err)
 		}
 		if p.failed {
@@ -99,7 +99,7 @@ func (h *Hub) turn(to auth.Sight, p *page) (message, bool) {
 	return message{head: appendHeader(make([]byte, 0, maxHeader), len(text)), tail: text}, true
 }
 
-// readNow reads the nodes that the viewer sees, for its page. Who may not ask for that looks at what there is.
+// readNow reads the nodes that the viewer sees, for its page. A viewer that may not request that gets the existing readings.
 func (v *viewer) readNow() {
 	a := v.hub.acts[eventRequest]
 	if a == nil {

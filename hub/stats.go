@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// Stats are what a hub has done since it was made.
+// Stats are a hub's counts since it was made.
 type Stats struct {
 	Viewers   int               // connections now
-	Refused   uint64            // requests that did not become one
+	Refused   uint64            // requests that did not become connections
 	Published uint64            // Moments that could be encoded
 	Encodings uint64            // calls of Config.Encode
-	Messages  uint64            // written to viewers, pings included
-	Bytes     uint64            // of them, with their framing
-	Skipped   uint64            // Moments that viewers did not get, since newer ones replaced them
-	Ended     map[string]uint64 // connections that ended, by why
-	Failing   time.Time         // since when Moments can't be encoded; zero if they can
+	Messages  uint64            // messages written to viewers, including pings
+	Bytes     uint64            // bytes of these, with their framing
+	Skipped   uint64            // Moments that viewers did not get because newer ones replaced them
+	Ended     map[string]uint64 // ended connections, by reason
+	Failing   time.Time         // since when Moments can't be encoded; zero: they can
 	Err       error             // why
 }
 
-// Stats returns what the hub has done so far.
+// Stats returns the hub's counts so far.
 func (h *Hub) Stats() Stats {
 	h.mu.Lock()
 	viewers := h.connections
@@ -56,7 +56,7 @@ func (c *counters) end(why string) {
 	c.ended[why]++
 }
 
-// A trouble is something that fails and recovers. The log has its begin and its end.
+// A trouble is something that fails and recovers. Its start and its end are logged.
 type trouble struct {
 	log  *slog.Logger
 	what string
@@ -76,7 +76,7 @@ func (t *trouble) begin(err error) {
 	t.err = err
 }
 
-// encoded returns what an encoder returned. Nothing at all is an error too.
+// encoded returns an encoder's result. An empty result is an error too.
 func (t *trouble) encoded(data []byte, err error) ([]byte, error) {
 	if err == nil && len(data) == 0 {
 		err = errors.New("the encoder returned nothing")

@@ -6,11 +6,9 @@ import (
 	"sync"
 )
 
-// turns say which viewer is served next. A few goroutines serve all viewers, one after the
-// other, and end when nobody waits: between messages a viewer has none but its reader.
-// Nothing that a client does holds them up: what its connection does not take at once is
-// written by a goroutine of its own, and so is what takes long to make and few share: a page, a patch, and
-// what a filter leaves of an update.
+// turns decide which viewer is served next. A few goroutines serve all viewers, one after the other, and end when nobody waits: between
+// messages a viewer has only its reading goroutine. No client can hold them up: another goroutine writes what a connection does not accept
+// at once, and everything that takes long to make and few share: pages, patches, and filtered updates.
 type turns struct {
 	mu      sync.Mutex
 	waiting []*viewer // from head on
@@ -18,18 +16,18 @@ type turns struct {
 	writers int
 }
 
-// A turn is where a viewer stands. It belongs to the hub's turns.
+// A turn is a viewer's state among the hub's turns, which own it.
 type turn int
 
 const (
 	resting turn = iota
 	waiting      // to be served
 	served
-	again   // served, and something new came meanwhile
+	again   // being served, but something new came meanwhile
 	retired // its connection has ended
 )
 
-// wake gives viewers a turn, those that are served another one.
+// wake gives viewers a turn; viewers being served get another one.
 func (t *turns) wake(viewers iter.Seq[*viewer]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,7 +36,7 @@ func (t *turns) wake(viewers iter.Seq[*viewer]) {
 	}
 }
 
-// add is wake. The caller holds mu.
+// add is wake for one viewer. The caller holds mu.
 func (t *turns) add(v *viewer) {
 	switch v.turn {
 	case resting:
@@ -48,7 +46,7 @@ func (t *turns) add(v *viewer) {
 			return
 		}
 		v.turn = waiting
-		if len(t.waiting) == cap(t.waiting) && t.head > len(t.waiting)/2 { // it need not grow
+		if len(t.waiting) == cap(t.waiting) && t.head > len(t.waiting)/2 { // reuse the space before head instead of growing
 			n := copy(t.waiting, t.waiting[t.head:])
 			clear(t.waiting[n:])
 			t.waiting, t.head = t.waiting[:n], 0
@@ -63,14 +61,14 @@ func (t *turns) add(v *viewer) {
 	}
 }
 
-// work serves viewers until none waits.
+// work serves viewers until none is waiting.
 func (t *turns) work() {
 	for v := t.next(); v != nil; v = t.next() {
 		v.serve()
 	}
 }
 
-// next takes the viewer that has waited longest; nil where none waits, and the writer ends.
+// next takes the viewer that has waited longest; if none is waiting it returns nil, and the goroutine ends.
 func (t *turns) next() *viewer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,7 +99,7 @@ func (t *turns) rest(v *viewer) {
 	}
 }
 
-// retire gives a viewer no more turns. One that it has may go on.
+// retire gives a viewer no more turns. A current turn may continue.
 func (t *turns) retire(v *viewer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
