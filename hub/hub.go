@@ -36,13 +36,13 @@ type Config struct {
 	// Status makes the data of gpu_status. encoded is Encode's result for the only node's Moment; it is "null" before the first Moment, and
 	// for a viewer of several nodes.
 	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
-	// Acts are what clients can request, in the order in which they are listed. One of them may be request_gpu_update, which reads nodes,
-	// and passes a Moment of each, from a reading that began after the call, to Publish or [Hub.Hold].
+	// Acts are what clients can have done, in the order in which they are listed. One of them may be request_gpu_update, which reads
+	// nodes, and passes a Moment of each to Publish or [Hub.Hold], from a reading that began after the call.
 	Acts []Act
-	// Page makes the whole message page, {"event":"page","data":…}: it brings the page at an address below the base path from the version
-	// that the viewer has to the newest one; text is nil if the viewer has the newest. changes grows with each [Hub.Turn]. The result
-	// contains the version, and the changes that it includes. The error ErrNoPage means that no page has this address. If Page is nil,
-	// there are no pages.
+	// Page makes the whole message page, {"event":"page","data":…}: what makes the page at an address below the base
+	// path, of which the viewer has a version, the newest one; nil where it is that. Changes grows with each
+	// [Hub.Turn]. The answer has the version, and of which changes it is. An error that is ErrNoPage says that no
+	// page has the address. If Page is nil, there are no pages.
 	Page func(address string, to auth.Sight, have string, changes uint64) (text []byte, version string, of uint64, err error)
 	// Several means that there may be more than one node: viewers then get each node's Moments separately. Otherwise the newest Moment
 	// replaces the previous one, whatever its node is called.
@@ -215,14 +215,15 @@ func New(cfg Config) *Hub {
 		a := &h.cfg.Acts[i]
 		h.acts[a.Event], h.named = a, append(h.named, a.Event)
 	}
-	h.changes.Store(1) // a page without a version has seen no changes
+	h.changes.Store(1) // a page without a version has seen none
 	h.now.Store(&state{last: &mark{}, newer: make(chan struct{})})
 	h.standing = newStanding(nil)
 	return h
 }
 
-// Publish makes m the newest Moment of its node, whatever its Seq, and wakes the viewers that wait for one. It waits for no viewer. If m
-// can't be encoded, viewers keep the node's last Moment that could be, and the hub logs that once. If nobody gets updates of the node, m is
+// Publish makes m the newest Moment of its node, whatever its Seq, and wakes those
+// who wait for one. It waits for no viewer. If m can't be encoded, viewers keep the
+// node's last Moment that could be, and the log says so once. Where nobody gets updates of the node, m is
 // not encoded until somebody asks for it.
 func (h *Hub) Publish(m *insight.Moment) { h.PublishAll([]*insight.Moment{m}) }
 

@@ -44,9 +44,9 @@ type request struct {
 	id     json.RawMessage // a string or number, as received; nil if absent
 	filter *filter         // of subscribe and unsubscribe
 	page   *page           // of show
-	fresh  bool            // of show: requires a reading that begins now
-	acts   bool            // it requests one of Config.Acts
-	data   json.RawMessage // data for the act; nil if absent
+	fresh  bool            // of show: from a reading that begins now
+	acts   bool            // it asks for one of Config.Acts
+	data   json.RawMessage // of that; nil where there is none
 }
 
 // A refusal says why a message can't be served, with the code of the error.

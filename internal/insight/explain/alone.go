@@ -219,7 +219,7 @@ func (l *lone) figures() *finding {
 	return f.figure("CPU power", l.watts, "W")
 }
 
-// readings are the same in a sentence, without the load: " (84 °C, 120 W; the CPU fan turns at 2100 RPM)".
+// readings are the same figures in a sentence, without the load: " (84 °C, 120 W; the CPU fan turns at 2100 RPM)".
 func (l *lone) readings() string {
 	var parts []string
 	if present(l.temp) {

@@ -124,7 +124,7 @@ func (d *device) sayWork(f *finding) {
 		how += " " + d.workLasts()
 	}
 	switch {
-	case d.hidden() && len(d.culprits) > 0 && processShare(d.culprits[0]) >= idleBelow: // gone, according to /proc
+	case d.hidden() && len(d.culprits) > 0 && processShare(d.culprits[0]) >= idleBelow: // gone, says /proc
 		f.say(sure, hiddenWorkWords(strconv.Itoa(d.culprits[0].PID), how))
 	case d.hidden():
 		f.say(sure, d.nobody(how, noneListedExplains))

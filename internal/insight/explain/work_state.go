@@ -225,8 +225,8 @@ func (m *memory) stirs(d *device) bool {
 	return d.power > 1.25*least+5
 }
 
-// worksALittle reports whether work of a few percent goes on that costs clearly more power than rest: the clocks are up for it. It is
-// not the work of who draws a little while another program keeps the clocks up and does nothing.
+// worksALittle reports whether work of a few percent goes on that costs clearly more power than rest: it keeps the clocks up. A process
+// that draws a little while another program keeps the clocks up and does nothing does not count.
 func (m *memory) worksALittle(d *device, busy float64) bool {
 	least := 0.9 * idleBelow
 	if m.littleWork() {

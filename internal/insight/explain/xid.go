@@ -20,7 +20,8 @@ func XID(x gpu.XID) (what, try string) {
 	return fmt.Sprintf("XID %d (%s)", x.Code, meaning), try
 }
 
-// Fault says what a fault is, such as "engine hang (work on the GPU did not come to an end)", and what to do about it, a sentence.
+// Fault says what a fault is, such as "engine hang (work on the GPU did not come to an
+// end)", and what to do about it, a sentence.
 func Fault(f gpu.Fault) (what, try string) {
 	meaning, try := f.Kind.Meaning()
 	return fmt.Sprintf("%s (%s)", strings.ReplaceAll(string(f.Kind), "_", " "), meaning), try
