@@ -163,7 +163,7 @@ func (s *Source) leaveAlone(ctx context.Context, cards []nvidia.Card) *gpu.Snaps
 	return s.snapshot(out)
 }
 
-// calls returns the devices to read; none if the session is waiting for running calls, to end then.
+// calls returns the devices to read. While an ending session waits for running calls, none of them is called.
 func (s *Source) calls(sess *session) []perdevice.Device {
 	var held bool
 	s.locked(func() { held = s.ending && s.cfg.Clock.Now().Before(s.held) })
