@@ -15,7 +15,7 @@ var (
 	zeroContainer gpu.Container
 )
 
-// A process of a pod has the names that the API knows. What stands in the container's /proc is played by the commands that read it.
+// A process of a pod has the names that the API knows. The commands that read the container's /proc are faked.
 func TestPodsOfProcesses(t *testing.T) {
 	s, m := lab(t)
 	folder, id := filepath.Dir(m.Program()), strings.Repeat("ab", 32)
