@@ -12,11 +12,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 )
 
-// fakeLog is a kernel log in which each device was reset at one time.
+// fakeLog is a kernel's log that says of each device that it was reset at one time.
 type fakeLog struct {
 	reset  time.Time
 	reads  atomic.Int32
-	hang   chan struct{} // not nil: Read waits for it
+	hang   chan struct{} // non-nil: Read waits for it
 	closed bool
 }
 
@@ -40,7 +40,8 @@ func (f *fakeLog) Close() error {
 	return nil
 }
 
-// What the kernel log says is in each snapshot, for devices that answer and for those that don't, and its times move with the clock.
+// What the kernel's log says is in each snapshot, of devices that answer and of those that
+// do not, and its times move with the clock.
 func TestTheKernelLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var set atomic.Int64
@@ -94,7 +95,7 @@ func TestTheKernelLog(t *testing.T) {
 	})
 }
 
-// A log that hangs delays each reading by at most a second, and is not read twice.
+// A log that hangs delays each reading by a second at most, and is not read twice.
 func TestAKernelLogThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &fakeLog{hang: make(chan struct{})}

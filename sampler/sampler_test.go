@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
 
-// fakeSource returns what its function returns, and counts.
+// fakeSource answers what its function says, and counts.
 type fakeSource struct {
 	name   string
 	mu     sync.Mutex
@@ -103,7 +103,8 @@ func (p *published) last() *gpu.Snapshot {
 	return all[len(all)-1]
 }
 
-// start runs a sampler with a 5 s interval inside a synctest bubble until the test ends.
+// start runs a sampler with a 5 s interval inside a synctest bubble until the
+// test ends.
 func start(t *testing.T, host Host, sources ...Source) (*Sampler, *published) {
 	t.Helper()
 	return startEvery(t, 5*time.Second, host, sources...)
@@ -209,7 +210,7 @@ func TestRefreshIsSharedPacedAndBegunAfterwards(t *testing.T) {
 	})
 }
 
-// Two readings are at least 250 ms apart, whoever requests them.
+// Two readings are at least 250 ms apart, whoever asks for them.
 func TestReadingsOnDemandAndTicksKeepOnePace(t *testing.T) {
 	for interval, slow := range map[time.Duration]time.Duration{
 		250 * time.Millisecond: 0, 300 * time.Millisecond: 0, 350 * time.Millisecond: 90 * time.Millisecond, time.Second: 200 * time.Millisecond,
@@ -276,7 +277,7 @@ func TestNoDriverThenOne(t *testing.T) {
 			t.Fatalf("got %s %+v", snap.Status(), snap.Failures)
 		}
 		time.Sleep(5 * time.Minute)
-		// Attempts are at ticks: the back-off only skips ticks.
+		// Tries are at ticks: the back-off only leaves ticks out.
 		times := src.readTimes()
 		for i := 1; i < len(times); i++ {
 			if gap := times[i].Sub(times[i-1]); gap > lastRetry {
@@ -440,7 +441,7 @@ func TestASourceThatNeverComesBackHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// A source that could not even begin in time, because all processors are busy, is described as such.
+// A source that is not even begun in time, as where all processors are busy, is told of as what it is.
 func TestASourceThatHadNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, out := start(t, nil, &fakeSource{name: "sim", answer: func(context.Context) (*gpu.Snapshot, error) {
@@ -484,7 +485,7 @@ func TestTheEndDoesNotWaitForAHangingSource(t *testing.T) {
 
 // fakeHost knows one process by name.
 type fakeHost struct {
-	hang chan struct{} // not nil: Describe waits for it
+	hang chan struct{} // non-nil: Describe waits for it
 	err  error
 }
 
@@ -521,7 +522,7 @@ func TestHostDescribesACopy(t *testing.T) {
 	})
 }
 
-// countingHost counts how often it is called, and for which processes.
+// countingHost counts how often it is asked, and about which processes.
 type countingHost struct {
 	mu        sync.Mutex
 	reads     int
@@ -544,7 +545,7 @@ func (h *countingHost) Describe(_ context.Context, processes []gpu.Process) {
 	}
 }
 
-// counts returns the readings of the machine and of one process since the last call.
+// counts are the readings of the machine and those of one process since the last counts.
 func (h *countingHost) counts(pid int) (reads, described int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -552,7 +553,7 @@ func (h *countingHost) counts(pid int) (reads, described int) {
 	return h.reads, h.described[pid]
 }
 
-// The machine and its processes have their own pace, and report when they were read.
+// The machine and its processes have a pace of their own, and say when they were read.
 func TestTheHostIsReadOnceASecond(t *testing.T) {
 	for interval, want := range map[time.Duration]int{250 * time.Millisecond: 10, 500 * time.Millisecond: 10, 2 * time.Second: 5} {
 		synctest.Test(t, func(t *testing.T) {
@@ -619,7 +620,7 @@ func TestBetweenTwoReadingsOfTheHost(t *testing.T) {
 			t.Errorf("%d readings, and the new process was described %d times", reads, described)
 		}
 		step(8)
-		step(7, 8) // it may be another process
+		step(7, 8) // it may be another one
 		if reads, described := host.counts(7); reads != 0 || described != 1 {
 			t.Errorf("%d readings, and the process that came back was described %d times", reads, described)
 		}
@@ -636,7 +637,7 @@ func TestBetweenTwoReadingsOfTheHost(t *testing.T) {
 	})
 }
 
-// Without a GPU the machine itself is read each time.
+// A machine without a GPU is what is read then.
 func TestAHostWithoutDevicesIsReadAtEachReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := &countingHost{described: map[int]int{}}
@@ -666,11 +667,12 @@ func TestAHangingHostHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// Reading a busy machine sometimes takes long: names and figures are then the previous ones, with their time, but not for long.
+// A machine that is busy takes long to be read now and then: names and figures are those of before, with their time, and not for
+// long.
 func TestASlowHostStaysForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := &fakeHost{hang: make(chan struct{}, 1)}
-		host.hang <- struct{}{} // it hangs from the second call on
+		host.hang <- struct{}{} // it hangs from the second time on
 		_, out := start(t, host, &fakeSource{name: "nvml", answer: answers(withProcess(device("a", "")))})
 		time.Sleep(2 * time.Second)
 		first := out.last().Host.SampledAt
@@ -719,7 +721,7 @@ func TestAProvisionalUUIDGivesWayToTheRealOne(t *testing.T) {
 	})
 }
 
-// A driver may fail to read a device's UUID when it returns: it is still the same device.
+// A driver may fail to read a device's number when it comes back: it is the same device.
 func TestADeviceWhoseNumberIsWithheldKeepsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		whole, nameless := device("GPU-1", "0000:01:00.0"), device("PCI-0000:01:00.0", "0000:01:00.0")
@@ -743,7 +745,8 @@ func TestADeviceWhoseNumberIsWithheldKeepsIt(t *testing.T) {
 	})
 }
 
-// A device that hangs from the start may be known only by its index in the driver's list. It keeps its place, which no other device gets.
+// A device that hangs from the start may be no more than a number in the driver's
+// list. It has its place from then on, and nobody else gets it.
 func TestADeviceKnownByItsIndexKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := func(i int, uuid, pci string) gpu.Device {
@@ -783,7 +786,7 @@ func TestADeviceKnownByItsIndexKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// What a source can't see is noted in each snapshot.
+// What a source can't see is said in each snapshot.
 func TestNotesOfSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &fakeSource{name: "amdgpu"}
@@ -798,7 +801,7 @@ func TestNotesOfSources(t *testing.T) {
 	})
 }
 
-// A recording has its own failures and breaks: the recorded machine's.
+// A recording has failures and breaks of its own: those of the machine that was recorded.
 func TestFailuresAndBreaksOfARecording(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &fakeSource{name: gpu.SourceRecorded}
@@ -886,7 +889,7 @@ func TestCostsOfReadings(t *testing.T) {
 	})
 }
 
-// A source that changes its name, as one with two ways of reading does, has the costs of each under its own name.
+// A source that changes its name, as one with two ways does, has each way's readings under its own.
 func TestCostsOfTwoWays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &fakeSource{name: "nvidia-smi"}
@@ -917,7 +920,7 @@ func TestReadsSeldomWhileNobodyLooks(t *testing.T) {
 			Node: "n1", Interval: 5 * time.Second, Idle: time.Minute, Watched: watched.Load, Deadline: 2 * time.Second,
 			Sources: []Source{
 				&fakeSource{name: "nvml", answer: answers(device("a", "0000:01:00.0"))},
-				&fakeSource{name: "amdgpu", answer: func(context.Context) (*gpu.Snapshot, error) { // its retries would come sooner
+				&fakeSource{name: "amdgpu", answer: func(context.Context) (*gpu.Snapshot, error) { // whose retries would come sooner
 					return nil, &gpu.Advice{What: "no card", Err: gpu.ErrNoCard}
 				}},
 			},
