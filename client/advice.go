@@ -99,7 +99,7 @@ func (c *Client) explain(err error) error {
 		advice.Try = "name a file with the certificate of its authority in SSL_CERT_FILE, or give the name that the certificate is for"
 	case errors.Is(err, http.ErrSchemeMismatch):
 		advice.What, advice.Try = "what answers at "+c.Address()+" speaks plain HTTP", "write http:// instead of https://"
-	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // a TLS record, for which net/http has no error
+	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // a record of TLS; there is no error for it
 		advice = c.needsTLS()
 	case noTLS, strings.Contains(err.Error(), "malformed HTTP"):
 		return c.foreign(err)

@@ -29,9 +29,9 @@ import (
 )
 
 var (
-	// ErrNobody is wrapped by the error if nothing listens at the address.
+	// ErrNobody is found in the error where nothing listens at the address.
 	ErrNobody = errors.New("nobody listens there")
-	// ErrForeign is wrapped by the error if something else answers, such as another program, a proxy or a sign-in page.
+	// ErrForeign is found in the error where something else answers, such as another program, a proxy or a sign-in.
 	ErrForeign = errors.New("the answer is not gpuwhy's")
 )
 
