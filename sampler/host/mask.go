@@ -150,7 +150,7 @@ type passwordOption struct {
 	Option   string   // "-p"
 	Apart    bool     // "-p X" too, not only "-pX"
 	After    []string // only after one of these words, the program's commands
-	Word     int      // a lone word of this many bytes is the password; 0: none
+	Word     int      // a lone word of at least this many bytes is the password; 0: none
 	Names    bool     // a word after the name of a secret is the password: "password X"
 	Slash    bool     // the word is "name/password"
 
