@@ -80,7 +80,7 @@ type goodbye struct {
 	text string // for the client, at most 123 bytes
 }
 
-// The reasons, beside that of [Hub.Shutdown]. Only the first is the viewer's own wish.
+// The reasons, in addition to the one that [Hub.Shutdown] gives. Only the first is the viewer's own wish.
 var (
 	left         = goodbye{"left", websocket.StatusNormalClosure, ""}
 	lost         = goodbye{"lost", websocket.StatusGoingAway, ""} // the connection broke

@@ -30,7 +30,7 @@ func Within[T cmp.Ordered](r, most gpu.Reading[T]) gpu.Reading[T] {
 	return r
 }
 
-// Degrees marks a temperature that no chip survives as doubtful.
+// Degrees marks as doubtful a temperature that no chip survives.
 func Degrees(v gpu.Celsius) gpu.Reading[gpu.Celsius] {
 	const coldest, hottest = -60, 200
 	if v < coldest || v > hottest {

@@ -89,7 +89,7 @@ func TestBrokenMemory(t *testing.T) {
 	}
 }
 
-// A broken or loud card beside the one that works comes first, or is in the line below.
+// If a card is broken or loud while another one works, it comes first, or is in the line below.
 func TestBesideABusyCard(t *testing.T) {
 	busyOne := made(working(98, python))
 	loud := func(percent gpu.Percent) gpu.Device {
