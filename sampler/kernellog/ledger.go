@@ -54,7 +54,7 @@ type tally struct {
 	owed  []span      // events from the source that the log has not shown
 }
 
-// A span is the time between which an event that a source reported must have happened, and the time that the source gives.
+// A span is the time in which an event that a source reported must have happened, and the time that the source gives for it.
 type span struct{ from, to, last time.Time }
 
 type device struct {

@@ -37,7 +37,7 @@ type loop struct {
 
 func (l *loop) id() string { return strings.Join(l.keys, ",") }
 
-// rounds returns how often the loop has printed a device.
+// rounds returns the most lines that the loop has printed for one device.
 func (l *loop) rounds() (most int) {
 	for _, n := range l.seen {
 		most = max(most, n)
