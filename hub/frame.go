@@ -25,7 +25,7 @@ type frame struct {
 	patches lazy.Map[step, packet]
 }
 
-// A step leads from the frame that a viewer has to another frame, as the viewer gets them.
+// A step is the way from the frame that a viewer has to another one, as it gets them.
 type step struct {
 	view
 	from uint64 // number of the viewer's frame; 0: none
@@ -39,7 +39,7 @@ type base struct {
 	data        []byte
 }
 
-// A view is a part of a Moment for one audience.
+// A view is a part of a Moment for those who may see so much.
 type view struct {
 	to   auth.Audience
 	part part
@@ -87,7 +87,7 @@ func (f *frame) packetOf(v view, by *filter) (packet, error) {
 	})
 }
 
-// patch returns the patch that turns the viewer's update into this frame's, and the viewer's new base.
+// patch returns what makes the update that a viewer has this one, and the base that it has then.
 func (f *frame) patch(to auth.Audience, by *filter, has base) (packet, base, error) {
 	v := view{to, f.part(by)}
 	p, err := f.packetOf(v, by)

@@ -8,13 +8,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// A mailbox decides what one viewer gets next: its events in order, none skipped, then the newest frame of each node. It holds no frame,
-// and knows no socket.
+// A mailbox decides what one viewer gets next: its events in order, none skipped,
+// then the newest frame of each node. It holds no frame, and knows no socket.
 type mailbox struct {
 	hub      *Hub
 	who      auth.Principal
-	only     string               // the only node that the viewer sees; empty: all
-	deflates bool                 // the viewer accepts compressed messages
+	only     string               // the one node that the viewer sees; empty for all
+	deflates bool                 // the viewer takes compressed messages
 	wake     func()               // called when there may be something new, with mu held
 	page     atomic.Pointer[page] // the page that the viewer shows; nil: it gets updates and events
 	picky    atomic.Bool          // it wants patches, or only a part of each update
@@ -199,7 +199,7 @@ func (m *mailbox) packet(f *frame, by *filter) (packet, error) {
 	return p, err
 }
 
-// wants is false if there are several nodes and the filter keeps none of the frame's devices.
+// wants is false, with several nodes, where the filter keeps no device of the frame's.
 func (m *mailbox) wants(f *frame, by *filter) bool {
 	if m.only != "" && f.moment.Snapshot.Node != m.only {
 		return false

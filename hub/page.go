@@ -9,8 +9,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// A page is the page that a viewer shows instead of getting updates and events. Its address never changes; only the writer uses the other
-// fields.
+// A page is what a viewer shows in place of updates and events. Its address does not
+// change; the writer alone uses the rest.
 type page struct {
 	address string
 	have    string // the version that the viewer has
@@ -57,7 +57,7 @@ func pageOf(asked url.Values) (*page, error) {
 
 var errTooLong = errors.New("the address of the page, or its version, is too long")
 
-// show makes the viewer show another page, or continue the same page from another version.
+// show makes the viewer show another page, or the same from another version on.
 func (m *mailbox) show(p *page) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +68,7 @@ func (m *mailbox) show(p *page) {
 	m.wake()
 }
 
-// ErrNoPage is returned by Config.Page for an address that no page has, or no longer has.
+// ErrNoPage is what Config.Page returns of an address that no page has, or no longer.
 var ErrNoPage = errors.New("there is no such page")
 
 // turn makes the message that brings a page up to date, if it is not.
@@ -80,7 +80,7 @@ func (h *Hub) turn(to auth.Sight, p *page) (message, bool) {
 	text, version, of, err := h.cfg.Page(p.address, to, p.have, changes)
 	if err != nil {
 		p.seen = changes
-		if !errors.Is(err, ErrNoPage) { // this is not an error: a device was removed
+		if !errors.Is(err, ErrNoPage) { // which is nobody's mistake: a device was taken out
 			h.paging.begin(err)
 		}
 		if p.failed {
@@ -99,7 +99,7 @@ func (h *Hub) turn(to auth.Sight, p *page) (message, bool) {
 	return message{head: appendHeader(make([]byte, 0, maxHeader), len(text)), tail: text}, true
 }
 
-// readNow reads the nodes that the viewer sees, for its page. A viewer that may not request that gets the existing readings.
+// readNow reads the nodes that the viewer sees, for its page. Who may not ask for that looks at what there is.
 func (v *viewer) readNow() {
 	a := v.hub.acts[eventRequest]
 	if a == nil {

@@ -49,12 +49,12 @@ type request struct {
 	data   json.RawMessage // of that; nil where there is none
 }
 
-// A refusal says why a message can't be served, with the code of the error.
+// A refusal is why a message can't be served, with the code of the error.
 type refusal struct{ code, message string }
 
 func (r *refusal) Error() string { return r.message }
 
-// Refuse returns the error for an [Act] that is not performed; the client gets the message.
+// Refuse is the error of an [Act] that is not done, with what the client is told.
 func Refuse(message string) error { return &refusal{codeBadRequest, message} }
 
 // codeOf returns the code of an error for the client.

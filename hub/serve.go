@@ -206,8 +206,9 @@ func (u *upgrade) Write(p []byte) (int, error) {
 	return u.ResponseWriter.Write(p)
 }
 
-// Shutdown refuses new viewers, closes all connections with code 1001 and the first 123 bytes of the reason, and waits until they have
-// ended. If ctx ends first, it cuts the remaining ones and returns ctx's cause; [Hub.Wait] then waits for the last of them.
+// Shutdown refuses new viewers, closes all connections with code 1001 and the first
+// 123 bytes of the reason, and waits until they have ended. If ctx ends first, it
+// cuts the others and returns ctx's cause; [Hub.Wait] then waits for the last of them.
 func (h *Hub) Shutdown(ctx context.Context, reason string) error {
 	h.mu.Lock()
 	text := strings.ToValidUTF8(reason[:min(len(reason), 123)], "")

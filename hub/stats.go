@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Stats are a hub's counts since it was made.
+// Stats are what a hub has done since it was made.
 type Stats struct {
 	Viewers   int               // connections now
-	Refused   uint64            // requests that did not become connections
+	Refused   uint64            // requests that did not become one
 	Published uint64            // Moments that could be encoded
 	Encodings uint64            // calls of Config.Encode
-	Messages  uint64            // messages written to viewers, including pings
-	Bytes     uint64            // bytes of these, with their framing
-	Skipped   uint64            // Moments that viewers did not get because newer ones replaced them
-	Ended     map[string]uint64 // ended connections, by reason
-	Failing   time.Time         // since when Moments can't be encoded; zero: they can
+	Messages  uint64            // written to viewers, pings included
+	Bytes     uint64            // of them, with their framing
+	Skipped   uint64            // Moments that viewers did not get, since newer ones replaced them
+	Ended     map[string]uint64 // connections that ended, by why
+	Failing   time.Time         // since when Moments can't be encoded; zero if they can
 	Err       error             // why
 }
 
@@ -56,7 +56,7 @@ func (c *counters) end(why string) {
 	c.ended[why]++
 }
 
-// A trouble is something that fails and recovers. Its start and its end are logged.
+// A trouble is something that fails and recovers. The log has its begin and its end.
 type trouble struct {
 	log  *slog.Logger
 	what string

@@ -25,7 +25,8 @@ import (
 // maxReplies is how many unanswered requests a viewer may have; beyond that its messages are not read.
 const maxReplies = 16
 
-// A viewer is one connection. One goroutine reads; messages from the mailbox are written when the viewer has a turn.
+// A viewer is one connection. A goroutine reads; what the mailbox says is written when the
+// viewer has a turn.
 type viewer struct {
 	hub    *Hub
 	mail   mailbox
@@ -53,8 +54,8 @@ type viewer struct {
 	said   chan struct{} // closed when the goodbye was sent, or could not be
 }
 
-// limits are how fast a viewer may send requests for acts, such as request_gpu_update, and all other messages; how many refused messages
-// end its connection; and how fast its pings and pongs are read.
+// limits are how fast a viewer may send what asks for an act, such as request_gpu_update, and all other messages,
+// how many that are refused end its connection, and how fast its pings and pongs are read.
 type limits struct{ requests, others, patience, controls *rate.Limiter }
 
 func newLimits() limits {
@@ -80,7 +81,7 @@ type goodbye struct {
 	text string // for the client, at most 123 bytes
 }
 
-// The reasons, in addition to the one that [Hub.Shutdown] gives. Only the first is the viewer's own wish.
+// The reasons, beside that of [Hub.Shutdown]. Only the first is the viewer's own wish.
 var (
 	left         = goodbye{"left", websocket.StatusNormalClosure, ""}
 	lost         = goodbye{"lost", websocket.StatusGoingAway, ""} // the connection broke

@@ -1,8 +1,8 @@
-// Package catalog declares each reading of a device once: its name, its place in a [gpu.Device], its meaning, the driver calls that report
-// it, and its names in other systems.
+// Package catalog declares each reading of a device once: what it is called, where it is found in a
+// [gpu.Device], what it means, which call of a driver has it, and its names in other systems.
 //
-// Metrics, the table of facts, the recent past, level rules and the conformance suite iterate over it. The contracts on the wire are
-// promises to others, and name their fields themselves; they use the catalog to say why a field is null.
+// Metrics, the table of facts, the recent past, level rules and the conformance suite walk it. The contracts
+// on the wire are promises to others, and name their fields themselves; they walk it to say why one is null.
 package catalog
 
 import (

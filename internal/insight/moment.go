@@ -1,5 +1,5 @@
-// Package insight makes Moments. A [Stage] makes each [Moment] once, and it never changes. Everything that shows, sends, counts or stores
-// readings receives Moments, and recomputes nothing.
+// Package insight makes Moments. A [Stage] makes a [Moment] once, and nobody changes it. All that show,
+// send, count or keep something receive Moments, and compute none of it again.
 package insight
 
 import (

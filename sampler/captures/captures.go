@@ -1,5 +1,6 @@
-// Package captures has captures of many kinds of machines, for the tests of the sources, with a replay test for each capture.
-// docs/captures.md describes their files, and each capture.yaml says where the capture comes from. The package is not in the product.
+// Package captures has a capture of each of many kinds of machines, for tests: those of the
+// sources, and one that plays each of them. See docs/captures.md for what lies in them, and
+// the capture.yaml of each for where it is from. It is not in the product.
 package captures
 
 import "embed"

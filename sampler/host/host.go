@@ -1,9 +1,11 @@
-// Package host reads the machine around the GPUs: CPU, memory, disks, network, fans and temperatures ([Reader.Read]), and what the system
-// knows about the processes that use a GPU ([Reader.Describe]). No other package uses gopsutil. If each reading needs a file for many
-// processes, the package reads /proc itself.
+// Package host reads the machine around the GPUs: CPU, memory, disks, network, fans and
+// temperatures ([Reader.Read]), and what the system knows about the processes that use a GPU
+// ([Reader.Describe]). It is the only package that uses gopsutil. It reads /proc
+// itself where each reading does that for many processes.
 //
-// It knows no GPU and no driver: the caller says which processes it asks about. On Linux it reads everything. On other systems it reads
-// what gopsutil can: there, fans, temperatures, containers, and a processor's power and throttling are absent.
+// It knows no GPU and no driver: the caller says which processes it asks about. Linux is read
+// whole. Of other systems it reads what gopsutil can: fans, temperatures, containers and what
+// a processor does beside its work are absent there.
 package host
 
 import (

@@ -1,6 +1,7 @@
-// Package kernellog reads what drivers report about GPUs in the kernel log: XIDs and other messages of NVIDIA's driver, and hangs, resets
-// and errors of amdgpu, i915 and xe. It knows the drivers' messages, and which events a source has already reported. Package sampler
-// decides when to read it, and knows the devices.
+// Package kernellog reads from the kernel's log what drivers report of GPUs: the XIDs of
+// NVIDIA's driver and what it writes without one, and hangs, resets and errors of amdgpu, i915 and xe. It knows what the
+// drivers write, and which events a source has told of already. When it is read, and which
+// devices there are, is left to package sampler.
 //
 // docs/errors.md lists the lines.
 package kernellog

@@ -105,7 +105,7 @@ func (s *session) end() {
 	<-s.done
 }
 
-// errMute means a stream that opens and prints nothing.
+// errMute is of a stream that opens and says nothing.
 var errMute = errors.New("the stream says nothing")
 
 // through executes a round in the session, or in a new one if that has ended.

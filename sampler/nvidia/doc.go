@@ -1,4 +1,4 @@
-// Package nvidia has everything that is the same for NVML and nvidia-smi: the cards that the kernel lists, when to leave them alone, which
-// values are impossible, and what the driver's errors mean for people. It makes the sources nvml and nvidia-smi report the same about one
-// machine.
+// Package nvidia has what does not depend on the way to NVIDIA's driver: the cards that
+// the kernel lists, when they are left alone, which values can't be right, and what its
+// errors mean for people. So the sources nvml and nvidia-smi say the same of one machine.
 package nvidia

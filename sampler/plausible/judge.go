@@ -1,9 +1,10 @@
-// Package plausible judges what sources report: by what is possible for any device, by the device's own limits, by its other readings, and
-// by its earlier readings. It is one stage for all sources, after they have read and before anybody sees a reading; docs/readings.md
-// explains its rules for people.
+// Package plausible judges what sources report: by what any device can be, by the device's own limits, by its other
+// readings, and by what it reported before. It is one stage for all sources, after they have read and before anybody
+// sees a reading; docs/readings.md has its rules for people.
 //
-// An impossible value becomes absent with [gpu.Implausible]. A value that may well be wrong is kept as [gpu.Doubtful], so that it is shown
-// but decides nothing. Throttling reasons that the readings contradict are removed. An absent reading contradicts nothing.
+// What can't be is absent as [gpu.Implausible]. What may well be wrong keeps its value and is [gpu.Doubtful], so that it
+// is shown and decides nothing. Reasons of throttling that the readings contradict are taken out. A reading that is
+// absent contradicts nothing.
 package plausible
 
 import (

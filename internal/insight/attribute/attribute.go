@@ -1,11 +1,14 @@
-// Package attribute says who uses a device's memory, utilization and power, and how much of each no process explains. It has pure functions
-// of snapshots.
+// Package attribute says whose a device's memory, work and watts are, and how
+// much of them no process explains. It has pure functions of snapshots.
 //
-// The power draw at rest belongs to nobody: it is the idle floor, which [Floors] learns. The watts above it are split by the processes'
-// shares of the multiprocessors (SM) or, if none has a share, by the memory that living processes hold: a context keeps the clocks up. This
-// is an estimate, and [Method] says which one: two processes with the same share may draw different power.
+// The power draw at rest belongs to nobody: it is the idle floor, which [Floors]
+// learns. The watts above it are split by the processes' shares of the
+// multiprocessors (SM), or where none has a share by the memory that living
+// processes hold: a context keeps the clocks up. This is an estimate, and [Method]
+// says which: two processes with the same share may draw different power.
 //
-// What no process explains is reported as a remainder, with the likeliest reason. No part is negative or more than the device reports.
+// What no process explains stands as a remainder, with the likeliest reason. No
+// part is negative or more than the device reports.
 package attribute
 
 import (
