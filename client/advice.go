@@ -17,7 +17,7 @@ import (
 
 const tryAddress = "write it as http://127.0.0.1:8003"
 
-// checkAddress says what is wrong with an address for gpuwhy.
+// checkAddress says what is wrong with the address of a gpuwhy.
 func checkAddress(base string) error {
 	u, err := url.Parse(base)
 	plain := strings.TrimPrefix(base, "//")
@@ -30,13 +30,13 @@ func checkAddress(base string) error {
 	return &gpu.Advice{What: fmt.Sprintf("%q is no URL of a gpuwhy", base), Try: tryAddress, Err: err}
 }
 
-// lacksScheme reports whether a text is a URL without its scheme.
+// lacksScheme reports whether a text is a URL but for its scheme.
 func lacksScheme(text string) bool {
 	u, err := url.Parse("http://" + text)
 	return err == nil && u.Hostname() != "" && !strings.ContainsAny(text, " \\")
 }
 
-// hint names the flag for another address, after a space; empty if there is no such flag.
+// hint is how people name another address, after a space; empty where they can't.
 func (c *Client) hint() string {
 	if c.options.Flag == "" {
 		return ""
@@ -53,8 +53,8 @@ func (c *Client) needsTLS() *gpu.Advice {
 	return &gpu.Advice{What: "what answers at " + c.Address() + " speaks HTTPS", Try: "write https:// instead of http://", Err: ErrForeign}
 }
 
-// follow follows redirects to the same machine, including to https. It never follows the redirect of a change: net/http would turn the
-// request into a GET, whose response would look as if the change had been made.
+// follow follows an answer that leads to the same machine, also to its https. What changes something goes nowhere but where it was sent:
+// net/http would make a question of it, whose answer reads as if the change were made.
 func (c *Client) follow(next *http.Request, before []*http.Request) error {
 	elsewhere := &gpu.Advice{Try: "give an address of gpuwhy" + c.hint() + " that needs no sign-in, such as http://127.0.0.1:8003 on its own machine", Err: ErrForeign}
 	switch {
@@ -74,7 +74,7 @@ func (c *Client) follow(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// explain turns a network error into advice.
+// explain makes advice of an error of the network.
 func (c *Client) explain(err error) error {
 	if advice, ok := errors.AsType[*gpu.Advice](err); ok {
 		return advice
@@ -110,7 +110,7 @@ func (c *Client) explain(err error) error {
 	return advice
 }
 
-// refused says why a response does not come from gpuwhy.
+// refused says why an answer is none of gpuwhy's.
 func (c *Client) refused(answer *http.Response, body []byte) error {
 	kind := answer.Header.Get("Content-Type")
 	cause := fmt.Errorf("it answers %s as %q", answer.Status, kind)

@@ -1,13 +1,13 @@
-// Package client sends requests to a running gpuwhy over its HTTP API and its WebSocket.
+// Package client asks a running gpuwhy over its HTTP API and its WebSocket.
 //
-// Functions such as [GetWhy] and [ListSessions] make a [Call], which holds the request and has the type of the answer. [Do] sends it with a
-// [Client], and [Client.Copy] streams an answer as it arrives, such as a table. [Client.Dial] follows events as they happen.
+// Each function such as [GetWhy] or [ListSessions] makes a [Call], which says what is asked and has the type of the answer. [Do] asks a
+// [Client], and [Client.Copy] writes an answer as it comes, such as a table. [Client.Dial] follows events as they happen.
 //
 //	c, err := client.New("http://127.0.0.1:8003", client.Options{})
 //	why, err := client.Do(ctx, c, client.GetWhy())
 //
-// Network errors are [gpu.Advice], which say what to do; errors.Is finds [ErrNobody] and [ErrForeign] in them. If gpuwhy refuses a request,
-// the error is a [*Problem].
+// Errors of the network are [gpu.Advice], which say what to do; errors.Is finds [ErrNobody] and [ErrForeign] in them. What gpuwhy
+// refuses is a [*Problem].
 package client
 
 import (
@@ -44,23 +44,23 @@ const (
 )
 
 const (
-	// longestAnswer is how much is read of an answer that is held in memory, in bytes.
+	// longestAnswer is how much is read of an answer that is kept whole, in bytes.
 	longestAnswer = 64 << 20
-	// longestError is how much is read of an error response, in bytes.
+	// longestError is the same of an answer that refuses.
 	longestError = 64 << 10
 )
 
-// Options configure a [Client]. The zero value sends each request once, without a token, and with [OrdinaryPatience].
+// Options are how a [Client] asks. The zero value asks once, as nobody in particular, with [OrdinaryPatience].
 type Options struct {
-	// Token is sent with each request as "Authorization: Bearer"; empty sends none. It is only sent to the machine in the address, and
-	// never from https to http.
+	// Token is sent with each request as "Authorization: Bearer"; empty sends none. It goes to the machine of the address alone,
+	// and never from https to http.
 	Token string
 	// Patience is how long answers may take; the zero value means [OrdinaryPatience].
 	Patience Patience
-	// Retry is for how long Do repeats a request, once a second, while gpuwhy answers that it can't say yet; 0 sends it once. Only queries
-	// are repeated, never changes.
+	// Retry is for how long Do asks again, once a second, while gpuwhy answers that it can't say yet; 0 asks once. Only questions are repeated,
+	// never what changes something.
 	Retry time.Duration
-	// Flag is the command-line flag for the address, which the advice in errors names; empty: none.
+	// Flag is the flag with which people name another address, for the advice in errors; empty where there is none.
 	Flag string
 	// Transport sends requests; nil is [http.DefaultTransport].
 	Transport http.RoundTripper
@@ -72,8 +72,8 @@ type Client struct {
 	base    string // without a trailing slash
 }
 
-// New returns a client for the gpuwhy at an address such as http://127.0.0.1:8003, which may include a path, a name and a password. The
-// error is a [gpu.Advice] about the address. New sends no request.
+// New returns a client of the gpuwhy at an address, such as http://127.0.0.1:8003, which may have a path, a name and a password. Its
+// error is a [gpu.Advice] about the address. Nothing is asked yet.
 func New(address string, o Options) (*Client, error) {
 	if o.Patience == (Patience{}) {
 		o.Patience = OrdinaryPatience
@@ -88,7 +88,7 @@ func New(address string, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Address returns gpuwhy's address for people, without a password.
+// Address is where gpuwhy is asked, for people: without a password.
 func (c *Client) Address() string {
 	if u, err := url.Parse(c.base); err == nil {
 		return u.Redacted()
@@ -96,18 +96,18 @@ func (c *Client) Address() string {
 	return c.base
 }
 
-// A Request is an HTTP request to gpuwhy, whatever its answer.
+// A Request is what gpuwhy is asked, whatever the answer is.
 type Request struct {
 	Method string // empty: GET
-	Path   string // relative to gpuwhy's address, escaped, with a leading slash
+	Path   string // below the address of gpuwhy, escaped, with a slash at its beginning
 	Query  url.Values
-	Body   any    // sent as JSON; nil: none
+	Body   any    // is sent as JSON; nil: none
 	Type   string // the content type of the answer; empty: [TypeJSON]
 }
 
 func (r *Request) reads() bool { return r.Method == "" }
 
-// Table returns the request for the same answer as CSV, with a header line. Only answers about a span of the past can be tables.
+// Table is the request for the same answer as CSV, with a line of names first. Only answers about a span of the past can be tables.
 func (r Request) Table() Request {
 	query := url.Values{"format": {"csv"}}
 	maps.Copy(query, r.Query)
@@ -115,12 +115,12 @@ func (r Request) Table() Request {
 	return r
 }
 
-// A Problem is gpuwhy's error response.
+// A Problem is what gpuwhy answers in place of what was asked for.
 type Problem struct {
 	Status int    // the HTTP status
-	Line   string // Status with its text, such as "503 Service Unavailable"
-	Detail string // what happened and what to do, in gpuwhy's words; not markup, may contain any characters
-	// After is how long to wait before the next attempt; 0 if gpuwhy does not say.
+	Line   string // Status with its words, such as "503 Service Unavailable"
+	Detail string // what happened and what to do, as gpuwhy says it: it is no markup, and may have any characters
+	// After is when to ask again; 0 where gpuwhy does not say.
 	After time.Duration
 }
 
@@ -140,8 +140,7 @@ func newProblem(answer *http.Response, body []byte) *Problem {
 	return p
 }
 
-// Copy sends a request and writes the answer as it arrives, however long it is. If Copy fails, what it wrote before is only part of the
-// answer.
+// Copy asks, and writes the answer as it comes, however long it is. What was written before an error is a part of the answer.
 func (c *Client) Copy(ctx context.Context, w io.Writer, r Request) error {
 	answer, err := c.send(ctx, r)
 	if err != nil {
@@ -155,15 +154,15 @@ func (c *Client) Copy(ctx context.Context, w io.Writer, r Request) error {
 	return err
 }
 
-// answeredBy reports whether a response is the requested answer. Only 200 answers a query: networks with a sign-in page answer everything
-// with 204. A change may also be answered with the created object, or without content.
+// answeredBy reports whether an answer is what was asked for. A question is answered by 200 alone: a network that one has to sign in to
+// answers everything with 204. A change may also be answered by what it has made, or by nothing.
 func (r *Request) answeredBy(answer *http.Response) bool {
 	code := answer.StatusCode
 	return code == http.StatusNoContent && !r.reads() ||
 		(code == http.StatusOK || code == http.StatusCreated && !r.reads()) && strings.HasPrefix(answer.Header.Get("Content-Type"), cmp.Or(r.Type, TypeJSON))
 }
 
-// instead returns the error for a response that is not the requested answer.
+// instead is the error of an answer that is not what was asked for.
 func (c *Client) instead(answer *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(answer.Body, longestError))
 	switch {
@@ -175,8 +174,8 @@ func (c *Client) instead(answer *http.Response) error {
 	return c.refused(answer, body)
 }
 
-// Ready checks whether gpuwhy is ready: whether it has a reading, or knows that it can't get one. If it is not ready, or if something else
-// gave the response, the error is a [*Problem].
+// Ready asks whether gpuwhy is ready: whether it has a reading, or the verdict that none can be had. Where it is not, or anything
+// but gpuwhy answers so, the error is a [*Problem].
 func (c *Client) Ready(ctx context.Context) error {
 	answer, err := c.send(ctx, Request{Path: "/health/ready"})
 	if err != nil {
@@ -190,10 +189,10 @@ func (c *Client) Ready(ctx context.Context) error {
 	return err
 }
 
-// retryEach is the time before the next attempt, if gpuwhy does not give one.
+// retryEach is how long is waited before gpuwhy is asked again, if it does not say.
 const retryEach = time.Second
 
-// Do sends a request and returns the answer. With [Options.Retry] it repeats the request while gpuwhy answers that it can't say yet.
+// Do asks, and returns the answer. With [Options.Retry] it asks again while gpuwhy answers that it can't say yet.
 func Do[A any](ctx context.Context, c *Client, call Call[A]) (*A, error) {
 	for begun := time.Now(); ; {
 		asked, wait := time.Now(), retryEach
@@ -239,7 +238,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.to.Write(p)
 }
 
-// send sends a request once. The caller closes the response's body, whatever its status. Errors are [gpu.Advice], unless ctx has ended.
+// send asks once. The body of the answer, of any status, is to be closed. Errors are [gpu.Advice], but where ctx has ended.
 func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	request, err := c.request(ctx, &r)

@@ -12,17 +12,17 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 )
 
-// Patience is how long gpuwhy may take to answer.
+// Patience is how long a gpuwhy that is asked may take.
 type Patience struct {
-	Silent  time.Duration // until the answer begins or gpuwhy shows in another way that it is alive
-	Working time.Duration // until the answer begins, while gpuwhy is alive
-	Stalled time.Duration // without another byte of an answer that has begun
+	Silent  time.Duration // until it begins its answer, or shows otherwise that it lives
+	Working time.Duration // until it begins its answer while it lives
+	Stalled time.Duration // without a byte more of an answer that it has begun
 }
 
-// OrdinaryPatience lets an answer be of any length, as long as it makes progress.
+// OrdinaryPatience lets an answer be as long as it likes, while it goes on.
 var OrdinaryPatience = Patience{Silent: 10 * time.Second, Working: 2 * time.Minute, Stalled: 30 * time.Second}
 
-// patiently sends a request, and ends it if the answer is late.
+// patiently sends a request, and ends it where it is not answered in time.
 func (c *Client) patiently(ctx context.Context, cancel context.CancelCauseFunc, request *http.Request) (*http.Response, error) {
 	begun, watched := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -45,7 +45,8 @@ func (c *Client) http() *http.Client {
 	return &http.Client{Transport: c.options.Transport, CheckRedirect: c.follow}
 }
 
-// watch ends a request if its answer does not begin in time. A server that is alive may take longer: it answers another request meanwhile.
+// watch ends a request that is not answered in time, until its answer has begun. A server that lives may take longer: it
+// answers another question meanwhile.
 func (c *Client) watch(ctx context.Context, begun <-chan struct{}, cancel context.CancelCauseFunc) {
 	patient := func(d time.Duration) bool {
 		timer := time.NewTimer(d)
@@ -88,7 +89,7 @@ func (c *Client) watch(ctx context.Context, begun <-chan struct{}, cancel contex
 	}
 }
 
-// lives reports whether the server answers a request that takes it no time.
+// lives reports whether the server answers what takes it no time.
 func (c *Client) lives(ctx context.Context) bool {
 	request, err := c.request(ctx, &Request{Path: "/health/live"})
 	if err != nil {
@@ -102,7 +103,7 @@ func (c *Client) lives(ctx context.Context) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// steady is a response body that ends when no more data arrives in time.
+// steady is the body of an answer, which ends when nothing more comes.
 type steady struct {
 	body    io.ReadCloser
 	ctx     context.Context //nolint:containedctx // of the question that this answers

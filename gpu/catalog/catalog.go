@@ -26,46 +26,45 @@ type Ref interface {
 type Row struct {
 	ID   string // stable, such as "thermal.gpu"
 	Unit Unit
-	// At returns the reading; nil if each part of the device has one. List is then the JSON key of the list of parts in the device, such as
-	// "fans".
+	// At finds the reading; nil where each part of the device has one. List is then the key of the list of
+	// parts in the JSON of a device, such as "fans".
 	At   func(*gpu.Device) Ref
 	List string
 	// each calls visit for each part, with the part's name.
 	each func(d *gpu.Device, visit func(part string, r Ref))
 
-	Path    string // in the JSON of a device, or of a part
-	Label   string // for people; empty: not in the table of facts
-	Means   string // what a person should know about it; may be empty
-	Instead string // shown if the reading is absent; empty: the reason for its absence
-	// From is the call that reports it. Measured is the call while PCIe traffic is measured (see [gpu.Activity.PCIeMeasured]); nil if it is
-	// the same.
+	Path    string // in the JSON of a device, or of the part
+	Label   string // for people; empty for what the table of facts does not show
+	Means   string // what a person should know of it; may be empty
+	Instead string // what people read where it is absent; empty: why it is absent
+	// From is the call that has it. Measured is that call while traffic over PCIe is measured, see
+	// [gpu.Activity.PCIeMeasured]; nil where it is the same.
 	From, Measured Origins
-	Absent         string // when it is absent, if "the device does not report it" does not cover that
-	Always         bool   // also known for a device that is not ok
+	Absent         string // when it is absent, where "the device does not report it" is not all
+	Always         bool   // known of a device that is not ok, too
 
-	Metric string // the name of its metric; empty: none
-	Help   string // the metric's help, one sentence
-	DCGM   string // the name in NVIDIA's DCGM
+	Metric string // the name of its metric; empty where there is none
+	Help   string // the metric's help, a sentence
+	DCGM   string // the name of NVIDIA's DCGM
 	OTel   string // the name in OpenTelemetry's semantic conventions
-	Kept   string // the name in package recent; empty: not kept there
+	Kept   string // the name under which package recent keeps it; empty where it does not
 	Past   Past   // how long history keeps it
 }
 
 // Past is how history keeps a reading.
 type Past uint8
 
-// The ways to keep a reading. Only quantities of whole devices are kept.
+// The ways to keep a reading. What history keeps is a quantity, and one of the device as a whole.
 const (
 	Forgotten Past = iota
 	AsRead         // each reading, for some days
-	InSpans        // also the minimum, average and maximum over spans of time, for months and years
+	InSpans        // also its least, mean and most over spans of time, for months and years
 )
 
-// Origins are the calls or files that report a reading, by the name of the source; "" means every source.
+// Origins are the calls or files that have a reading, by the name of the source; "" stands for every source.
 type Origins map[string]string
 
-// Of returns the origin for a source. For a cluster it is the command that nvidia-smi runs there. A simulation imitates NVIDIA's devices,
-// and has NVIDIA's origins. For a recorded device use [gpu.Identity.Origin].
+// Of is the origin for a source. In a cluster nvidia-smi is what is executed. A simulation invents NVIDIA's devices, and has NVIDIA's origins. Of what is recorded ask for [gpu.Identity.Origin].
 func (o Origins) Of(source string) string {
 	if source == gpu.SourceKubernetes {
 		source = gpu.SourceNvidiaSMI
@@ -80,17 +79,17 @@ func (o Origins) Of(source string) string {
 	return o[""] + o[gpu.SourceNVML]
 }
 
-// A Group is a set of related readings under one title.
+// A Group is the readings that belong together, under one title.
 type Group struct {
 	Title string
 	Rows  []*Row
-	// order has the IDs of rows in the order for people; "*" means all others. Empty: as declared.
+	// order has the IDs of rows in the order for people; "*" stands for all others. Empty: as declared.
 	order []string
 }
 
 func group(title, order string, rows ...*Row) Group { return Group{title, rows, strings.Fields(order)} }
 
-// Page returns the rows that people see, in their order: the device's own, or (list) the rows of parts.
+// Page returns the rows that people see, in their order: the device's own, or those of the parts of a list.
 func (g *Group) Page(list bool) []*Row {
 	var page []*Row
 	for _, r := range g.Rows {

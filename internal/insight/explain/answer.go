@@ -57,9 +57,9 @@ type Confidence float64
 
 // The confidences that rules give.
 const (
-	High   Confidence = 0.95 // the device reports it itself, or independent readings agree
-	Medium Confidence = 0.7  // the readings fit, but something else could look the same
-	Low    Confidence = 0.4  // the best guess if the deciding readings are absent
+	High   Confidence = 0.95 // the device says so itself, or readings agree that do not depend on one another
+	Medium Confidence = 0.7  // the readings fit, and something else could look the same
+	Low    Confidence = 0.4  // the best guess where the readings that would decide are absent
 )
 
 // String returns "high", "medium" or "low".
@@ -77,60 +77,62 @@ func (c Confidence) String() string {
 // Evidence is one figure that supports a cause.
 type Evidence struct {
 	Name string // "power draw"
-	// Value is in Unit; absent if the evidence is a text.
+	// Value in Unit; absent where the evidence is a text.
 	Value gpu.Reading[float64]
 	Unit  string    // "W", "°C", "%", "RPM", "MHz", "MiB", "s"; empty for a plain number or a text
 	Text  string    // for people, with its unit: "431 W"; "manual"
-	At    time.Time // when it was read or happened; zero if not known
-	// Moment means that At is the evidence, and Text says it in words.
+	At    time.Time // when it was read or happened; zero where that is not known
+	// Moment says that At is the evidence, and Text is the same in words.
 	Moment bool
 }
 
 // A Cause is one reason why a device is hot, loud or busy, or why nobody can tell.
 type Cause struct {
-	// ID stays the same as long as the cause lasts: its kind and, for a cause about a device, the device's UUID.
+	// ID is the same for as long as the cause stands: its kind, and the
+	// device's UUID where it is about one.
 	ID         string
 	Kind       Kind
 	Case       string      // which of the kind's sentences is used
 	Node       string      // the machine's name
-	Device     *gpu.Device // of the snapshot; nil if the cause is about the machine
+	Device     *gpu.Device // of the snapshot; nil where the cause is about the machine
 	Sentence   string      // ends with a full stop
 	Confidence Confidence
-	Since      time.Time // when it began; zero if that was not seen
+	Since      time.Time // when it began; zero where that was not seen
 	Evidence   []Evidence
-	Advice     string // a sentence about how to end it; empty if nothing can be done
-	Headline   string // for a cause of the machine; devices have [Layers]
-	command    string // for a cause of a machine without a device, as in [Action]
-	Who        string // the process that the cause names, as in headlines; empty if none
-	Short      string // the cause in two or three words; empty if it is not worth mentioning beside another
+	Advice     string // what would stop it, a sentence; empty where there is nothing to do
+	Headline   string // of a cause of the machine; devices have [Layers]
+	command    string // of a cause of a machine without a device, as in [Action]
+	Who        string // the process that it names, as headlines call it; empty where it names none
+	Short      string // what it is in two or three words; empty where it is not worth a word beside another
 }
 
-// A DeviceAnswer is why one device is in its current condition.
+// A DeviceAnswer is why one device is as it is.
 type DeviceAnswer struct {
 	Device *gpu.Device
 	Layers
 	Sentence string  // states the main causes
 	Causes   []Cause // in the order of their kinds; never empty
-	// Cooling is the current cool-down, and Cooled the last one that ended by itself and not because work began; nil: none was seen.
+	// Cooling is the cool-down that goes on, and Cooled the last one that was over by itself, not because work began; nil: none
+	// was seen.
 	Cooling, Cooled *Cooldown
-	// Next is what comes next, soonest first, as far as it can be predicted. Asked means that a forecast for now was attempted; otherwise
-	// Next is empty. The part that makes forecasts fills these in; package explain does not.
+	// Next is what comes next, what is soonest first, as far as that can be told. Asked says that it was tried to tell it for
+	// the present; else Next is empty. Whoever makes forecasts fills them in, package explain does not.
 	Next     []Prospect
 	Asked    bool
 	loudness float64
 	quiet    bool // nothing works, and the fan is at rest
-	hasFan   bool // it has a fan that reports its speed
-	off      bool // that fan is off
-	led      bool // the previous answer named it first
+	hasFan   bool // that reports its speed
+	off      bool // the fan is
+	led      bool // it was told of first
 	working  bool
-	unknown  bool // it is not known whether it works
-	loud     bool // it is close to its temperature limit, or its fan is fast
+	unknown  bool // whether it works
+	loud     bool // it is near its limit of heat, or its fan is fast
 }
 
-// Works reports whether somebody's work was seen on a device, and whether that is known.
+// Works reports whether somebody's work was seen on a device, and whether that can be told.
 func (a *DeviceAnswer) Works() (works, known bool) { return a.working, !a.unknown }
 
-// needs reports whether its driver asks for an action.
+// needs reports whether its driver asks for something to be done.
 func (a *DeviceAnswer) needs() bool {
 	return slices.ContainsFunc(a.Causes, func(c Cause) bool { return c.Kind == NeedsAction })
 }
@@ -138,34 +140,35 @@ func (a *DeviceAnswer) needs() bool {
 // A Cooldown is how a device gets cool and quiet after work.
 type Cooldown struct {
 	Begun time.Time
-	Over  time.Time                  // when it became quiet, or ended in another way; zero while it continues
-	Left  gpu.Reading[time.Duration] // time until it is quiet, for the current one; absent if not known, or already quiet
+	Over  time.Time                  // when it was quiet, or else over; zero while it goes on
+	Left  gpu.Reading[time.Duration] // until it is quiet, of one that goes on; absent where that can't be told, or it is quiet
 }
 
-// A Prospect is one predicted event.
+// A Prospect is one thing that comes next, and can be told.
 type Prospect struct {
 	Kind     string // package forecast's name for it
 	Short    string // "memory full in about 26 min"
 	Sentence string // the same with the device and the interval
-	// Left is the time until it happens, at least 0; absent for a prediction without such a time, such as a month's energy.
+	// Left is the time until it comes, 0 or more; absent of what has no such time, such as a month's energy.
 	Left gpu.Reading[time.Duration]
 }
 
 // An Answer is why a machine's fans run.
 type Answer struct {
-	Time time.Time // of the snapshot; zero without one
+	Time time.Time // of the snapshot; zero where there is none
 	Layers
-	// Sentence is about the loudest and hottest device. It says how many others work, and which are absent.
+	// Sentence is about the loudest and hottest device. It says how many
+	// others work, and which are absent.
 	Sentence string
-	traffic  []string        // what else goes on, for a machine without a device
-	Machine  []Cause         // causes about no single device
+	traffic  []string        // what goes on beside, of a machine without a device
+	Machine  []Cause         // causes that are about no single device
 	Devices  []DeviceAnswer  // in the order of the snapshot
-	ranked   []*DeviceAnswer // the same devices, loudest first
-	members  []Member        // the nodes that it combines; nil for a single node's answer
-	tally    Tally           // of the members
+	ranked   []*DeviceAnswer // the same, loudest first
+	members  []Member        // of which it is the answer; nil for one
+	tally    Tally           // of those
 }
 
-// Causes returns all causes: first the machine's, then each device's, loudest device first.
+// Causes returns all causes: the machine's, then those of each device, the loudest first.
 func (a *Answer) Causes() []Cause {
 	out := append(make([]Cause, 0, len(a.Machine)+4*len(a.ranked)), a.Machine...)
 	for _, d := range a.ranked {
@@ -174,7 +177,7 @@ func (a *Answer) Causes() []Cause {
 	return out
 }
 
-// NoCard reports whether the answer is about a machine without a card.
+// NoCard reports whether the answer is about a machine that has no card.
 func (a *Answer) NoCard() bool {
 	return len(a.Devices) == 0 && slices.ContainsFunc(a.Machine, func(c Cause) bool { return c.Kind == NoDevice && c.Case == WithoutCard })
 }

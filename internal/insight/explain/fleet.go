@@ -10,25 +10,25 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Standing is a node's condition in one word. The highest one is what people should see first.
+// A Standing is how a node does, in a word: what people should see first is the highest.
 type Standing int
 
-// The standings. If several apply to a node, it has the highest.
+// The standings. A node that has several has the highest.
 const (
 	Resting Standing = iota // nothing works, and nothing is hot or loud
-	Cooling                 // work has ended, but its heat remains
+	Cooling                 // work has ended, its heat has not
 	Busy                    // somebody works
-	Loud                    // a GPU is close to its temperature limit, or its fan is fast
-	Unread                  // it answers, but none of its GPUs can be read
-	Silent                  // nothing arrives from it: its condition is not known, and it may be down
-	Broken                  // a GPU is lost, not answering or in need of a reset, or a fan fails
+	Loud                    // a GPU is near its limit of heat, or its fan is fast
+	Unread                  // it answers, and no GPU of it can be read
+	Silent                  // nothing comes of it: how it does is not known, and it may be down
+	Broken                  // a GPU is lost, does not answer or needs a reset, or a fan fails
 	standings
 )
 
 // fast is the speed from which a fan counts as loud, in percent.
 const fast = 60
 
-// Broken reports whether a cause means that something is broken.
+// Broken reports whether a cause is that something is broken.
 func (c *Cause) Broken() bool {
 	switch c.Kind {
 	case Lost, NotAnswering, NeedsAction, FanUnreadable:
@@ -59,7 +59,7 @@ func (a *Answer) Broken() bool {
 	return false
 }
 
-// Standing returns a device's standing.
+// Standing is how a device does.
 func (d *DeviceAnswer) Standing() Standing {
 	switch {
 	case len(d.Causes) > 0 && d.Causes[0].Broken():
@@ -356,8 +356,8 @@ func ofUser(who string) string {
 	return name + " of " + user + rest
 }
 
-// Outlived returns the answer about a node from which nothing arrives any more, based on its last answer. s is its current snapshot, in
-// which no reading is fresh; why says what is known about the silence.
+// Outlived is the answer about a node of which nothing comes any more, by its last one: its snapshot is
+// that of now, in which no reading is fresh, and why says what is known of it.
 func Outlived(s *gpu.Snapshot, last *Answer, why gpu.Advice) Answer {
 	out := Explain(s)
 	then := func(l *Layers) Layers {
