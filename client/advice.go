@@ -44,7 +44,7 @@ func (c *Client) hint() string {
 	return " with " + c.options.Flag
 }
 
-// foreign says that something else answers there.
+// foreign returns the error for an address where something other than gpuwhy answers.
 func (c *Client) foreign(err error) *gpu.Advice {
 	return &gpu.Advice{What: "the server at " + c.Address() + " is not gpuwhy", Try: "give its address" + c.hint(), Err: errors.Join(ErrForeign, err)}
 }
@@ -115,7 +115,7 @@ func (c *Client) refused(answer *http.Response, body []byte) error {
 	kind := answer.Header.Get("Content-Type")
 	cause := fmt.Errorf("it answers %s as %q", answer.Status, kind)
 	switch code := answer.StatusCode; {
-	case code == http.StatusBadRequest && strings.Contains(string(body), "HTTPS"): // as Go and nginx say it
+	case code == http.StatusBadRequest && strings.Contains(string(body), "HTTPS"): // Go's and nginx's wording
 		return c.needsTLS()
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusProxyAuthRequired:
 		return &gpu.Advice{

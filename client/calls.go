@@ -19,7 +19,7 @@ type Call[A any] struct {
 
 var errIncomplete = errors.New("the answer lacks what every answer has")
 
-// Decode reads an answer that [Client.Copy] has written.
+// Decode decodes an answer that [Client.Copy] has written.
 func (c Call[A]) Decode(text []byte) (*A, error) {
 	answer := new(A)
 	if _, none := any(answer).(*Nothing); none {
@@ -70,23 +70,23 @@ func segment(text string) string { return "/" + url.PathEscape(text) }
 // The functions below have the names of the operations in the API's document, /openapi.json. Those about the present come
 // first. A GPU is named by its UUID, or by its index if there is only one node.
 
-// GetSummary asks for totals of the newest snapshot, and why the fans run.
+// GetSummary requests totals of the newest snapshot, and why the fans run.
 func GetSummary() Call[Summary] { return get[Summary]("/api/gpu/summary", nil) }
 
-// GetSnapshot asks for the newest snapshot: of one node, or of all if the name is empty.
+// GetSnapshot requests the newest snapshot of one node, or of all nodes if the name is empty.
 func GetSnapshot(node string) Call[Update] {
 	return get[Update]("/api/gpu/metrics", given("node", node))
 }
 
-// GetDevice asks for one GPU of the newest snapshot.
+// GetDevice requests one GPU of the newest snapshot.
 func GetDevice(gpu string) Call[OneGPU] { return get[OneGPU]("/api/gpu/metrics"+segment(gpu), nil) }
 
-// GetRecent asks for the last 15 minutes of some GPUs, or of all if none is named.
+// GetRecent requests the last 15 minutes of some GPUs, or of all if none is named.
 func GetRecent(gpus ...string) Call[Recent] {
 	return get[Recent]("/api/gpu/recent", listed(given(), "gpu", gpus))
 }
 
-// GetWhy asks why the fans run.
+// GetWhy requests the reasons why the fans run.
 func GetWhy() Call[Why] {
 	call := get[Why]("/api/gpu/why", nil)
 	call.valid = func(w *Why) bool { return w.Why != "" }
@@ -94,7 +94,7 @@ func GetWhy() Call[Why] {
 	return call
 }
 
-// GetWhyOfOne asks why the fan of one GPU runs.
+// GetWhyOfOne requests the reasons why one GPU's fan runs.
 func GetWhyOfOne(gpu string) Call[OneWhy] {
 	call := get[OneWhy]("/api/gpu/why"+segment(gpu), nil)
 	call.valid = func(w *OneWhy) bool { return w.Why != "" }
@@ -139,13 +139,12 @@ func ListReadings(s Span, tier string, metrics ...string) Call[PastReadings] {
 	return get[PastReadings]("/api/gpu/readings", listed(s.query("tier", tier), "metric", metrics))
 }
 
-// ListSessions asks for the processes that were on GPUs: of one user, or of all if the name is empty.
+// ListSessions requests the processes that used GPUs: one user's, or everybody's if the name is empty.
 func ListSessions(s Span, user string) Call[PastSessions] {
 	return get[PastSessions]("/api/gpu/sessions", s.query("user", user))
 }
 
-// GetUsage asks who used GPUs, and for how long, summed by user, process, job, pod, container, unit, gpu, node or cluster;
-// empty: user.
+// GetUsage requests who used GPUs, and for how long, summed by user, process, job, pod, container, unit, gpu, node or cluster; empty: user.
 func GetUsage(s Span, by, user string) Call[PastUsage] {
 	return get[PastUsage]("/api/gpu/usage", s.query("by", by, "user", user))
 }
@@ -153,7 +152,7 @@ func GetUsage(s Span, by, user string) Call[PastUsage] {
 // ListCauses asks for past causes and their times.
 func ListCauses(s Span) Call[PastCauses] { return get[PastCauses]("/api/gpu/causes", s.query()) }
 
-// ListEvents asks what happened: of some kinds, such as xid, or of all if none is named.
+// ListEvents requests events of some kinds, such as xid, or of all kinds if none is named.
 func ListEvents(s Span, kinds ...string) Call[PastEvents] {
 	return get[PastEvents]("/api/events", listed(s.query(), "kind", kinds))
 }
@@ -164,7 +163,7 @@ func GetAt(when, timeZone, node string) Call[PastMoment] {
 	return get[PastMoment]("/api/gpu/at", given("time", when, "tz", timeZone, "node", node))
 }
 
-// GetForecast asks what comes next, for some GPUs or for all if none is named.
+// GetForecast requests forecasts for some GPUs, or for all if none is named.
 func GetForecast(gpus ...string) Call[Forecasts] {
 	return get[Forecasts]("/api/gpu/forecast", listed(given(), "gpu", gpus))
 }
@@ -206,7 +205,7 @@ func SilenceAlerts(r SilenceRequest) Call[Silence] {
 	return change[Silence](http.MethodPost, "/api/silences", r)
 }
 
-// EndSilence ends a silence, named by its silence_id.
+// EndSilence ends a silence, identified by its silence_id.
 func EndSilence(silence string) Call[Nothing] {
 	return change[Nothing](http.MethodDelete, "/api/silences"+segment(silence), nil)
 }

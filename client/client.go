@@ -55,7 +55,7 @@ type Options struct {
 	// Token is sent with each request as "Authorization: Bearer"; empty sends none. It is sent only to the address's machine,
 	// and never after a redirect from https to http.
 	Token string
-	// Patience is how long answers may take; its zero is [OrdinaryPatience].
+	// Patience is how long answers may take; the zero value means [OrdinaryPatience].
 	Patience Patience
 	// Retry is how long Do asks again, once a second, while gpuwhy answers that it can't say yet; 0 asks once. Only questions are
 	// repeated, never requests that change something.
@@ -66,10 +66,10 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// A Client asks one gpuwhy. Any number of goroutines may use it.
+// A Client sends requests to one gpuwhy. Any number of goroutines may use it.
 type Client struct {
 	options Options
-	base    string // without a slash at its end
+	base    string // without a trailing slash
 }
 
 // New returns a client of the gpuwhy at an address such as http://127.0.0.1:8003, which may have a path, a user name and a
@@ -118,7 +118,7 @@ func (r Request) Table() Request {
 
 // A Problem is an error answer of gpuwhy.
 type Problem struct {
-	Status int    // of HTTP
+	Status int    // the HTTP status
 	Line   string // Status with its words, such as "503 Service Unavailable"
 	Detail string // what happened and what to do, in gpuwhy's words; it is plain text, not markup, and may have any characters
 	// After is how long to wait before asking again; 0 if gpuwhy does not say.
@@ -228,7 +228,7 @@ func once[A any](ctx context.Context, c *Client, call Call[A]) (*A, error) {
 	return answer, nil
 }
 
-// limited writes no more than so many bytes.
+// limited writes only a limited number of bytes.
 type limited struct {
 	to   io.Writer
 	left int

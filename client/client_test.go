@@ -16,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// ask returns a client of a gpuwhy at http://h.
+// ask returns a client for a gpuwhy at http://h.
 func ask(t *testing.T, o Options) *Client {
 	t.Helper()
 	c, err := New("http://h", o)
@@ -26,12 +26,12 @@ func ask(t *testing.T, o Options) *Client {
 	return c
 }
 
-// transport answers as a function does.
+// transport answers with a function.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A long answer is waited for while the server lives, and an answer that goes on may be as long as it likes.
+// The client waits for a long answer while the server is alive, and an answer that makes progress may be of any length.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	after := func(r *http.Request, d time.Duration, body io.Reader) (*http.Response, error) {
@@ -65,7 +65,7 @@ func TestPatience(t *testing.T) {
 		name           string
 		answers, lives time.Duration
 		body           func(*http.Request) io.Reader
-		says           string // of the error
+		says           string // in the error
 		took           time.Duration
 	}{
 		{"at once", 0, 0, nothing, "", 0},
@@ -99,7 +99,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// replies answers each request with the next text, the last for ever, and collects the requests.
+// replies answers each request with the next text, repeats the last one, and collects the requests.
 func replies(all *[]*http.Request, texts ...string) transport {
 	return func(r *http.Request) (*http.Response, error) {
 		text := texts[min(len(*all), len(texts)-1)]
@@ -115,7 +115,7 @@ func replies(all *[]*http.Request, texts ...string) transport {
 	}
 }
 
-// What gpuwhy can't say yet is asked for again, as long as the client likes; nothing else is, and nothing that changes something.
+// If gpuwhy can't answer yet, the request is repeated as long as the client's options say; other answers and changes are never repeated.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	const late, starts, answers = `{"detail":"not yet"}`, `{"why":"x","causes":[{"kind":"starting"}]}`, `{"why":"done"}`
@@ -157,7 +157,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A token goes with every request, to the address that it is for and nowhere else.
+// A token is sent with every request, but only to its own address.
 func TestToken(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
@@ -195,7 +195,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// What is asked is sent as it was meant: names in an address, lists, and bodies.
+// Requests are sent as intended: names in an address, lists, and bodies.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	var asked []*http.Request
@@ -224,8 +224,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// An answer with another status than that of the operation is none: nothing is taken for an empty table, and what was not changed not for
-// done.
+// An answer with a status other than the operation's is an error: it is neither taken for an empty table nor for a completed change.
 func TestStatusOfAnswers(t *testing.T) {
 	t.Parallel()
 	question, change := GetHistorySize().Request, EndSilence("a").Request
@@ -258,7 +257,7 @@ func TestStatusOfAnswers(t *testing.T) {
 	}
 }
 
-// A change that is led elsewhere, as from http to https, is not made, and that is an error.
+// A redirected change, for example from http to https, is not made, and is an error.
 func TestChangesAreNotLedElsewhere(t *testing.T) {
 	t.Parallel()
 	for status, asked := range map[int]string{
@@ -279,7 +278,7 @@ func TestChangesAreNotLedElsewhere(t *testing.T) {
 		if asked == "" && (err != nil || made.ID != http.MethodPost) || asked != "" && (!errors.Is(err, ErrForeign) || !strings.Contains(fmt.Sprint(err), asked)) {
 			t.Errorf("%d: %+v, %v", status, made, err)
 		}
-		if _, err := Do(t.Context(), c, GetSilences()); err != nil { // a question goes where it is led
+		if _, err := Do(t.Context(), c, GetSilences()); err != nil { // a query follows redirects
 			t.Errorf("%d: %v", status, err)
 		}
 	}

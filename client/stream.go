@@ -11,13 +11,13 @@ import (
 
 // Names of events. The data of each is a type of this package.
 const (
-	EventStatus        = "gpu_status"           // [GPUStatus], once and first
-	EventUpdate        = "gpu_status_update"    // [Update]: of one node, whenever there is a newer one
+	EventStatus        = "gpu_status"           // [GPUStatus]; once, as the first message
+	EventUpdate        = "gpu_status_update"    // [Update] of one node, whenever there is a newer one
 	EventUsage         = "high_gpu_usage_alert" // [Alert]
-	EventAlert         = "alert"                // [Alert]: every other one
-	EventSubscribed    = "subscribed"           // [Filter]: the one in force
+	EventAlert         = "alert"                // [Alert]: all others
+	EventSubscribed    = "subscribed"           // [Filter]: the one now in force
 	EventError         = "error"                // [Failed]
-	EventRequestUpdate = "request_gpu_update"   // to gpuwhy, without data: answered by an EventUpdate with the id
+	EventRequestUpdate = "request_gpu_update"   // to gpuwhy, without data; the answer is an EventUpdate with the same id
 	EventSubscribe     = "subscribe"            // to gpuwhy, with a [Filter]
 	EventUnsubscribe   = "unsubscribe"          // to gpuwhy, without data
 )
@@ -40,10 +40,10 @@ type Message struct {
 	Event string          `json:"event"`
 	ID    json.RawMessage `json:"id"` // id of the request that it answers, as it was sent; nil if it answers none
 	Data  json.RawMessage `json:"data"`
-	Text  []byte          `json:"-"` // the whole message, as it came
+	Text  []byte          `json:"-"` // the whole message, as received
 }
 
-// Decode reads the data into a value of the type that the event has.
+// Decode decodes the data into a value of the event's type.
 func (m *Message) Decode(into any) error {
 	if err := json.Unmarshal(m.Data, into); err != nil {
 		return fmt.Errorf("the event %s can't be read: %w", m.Event, err)
@@ -70,7 +70,7 @@ func (c *Client) Dial(ctx context.Context, node string) (*Stream, error) {
 	c.authorize(header)
 	conn, answer, err := websocket.Dial(ctx, "ws"+c.base[len("http"):]+path, &websocket.DialOptions{HTTPClient: c.http(), HTTPHeader: header})
 	switch {
-	case err != nil && answer != nil: // with the beginning of its body
+	case err != nil && answer != nil: // with the beginning of the response's body
 		defer answer.Body.Close()
 		return nil, c.instead(answer)
 	case err != nil:

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Programs elsewhere can name each answer and each of its parts: nobody can import the package that declares them.
+// Programs elsewhere can name each answer and each of its parts, since they can't import the package that declares them.
 func TestAnswersHavePublicNames(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "types.go", nil, 0)

@@ -4,7 +4,7 @@ package hub
 
 import "net"
 
-// An attempt writes nothing here: each message is written by a goroutine that may wait.
+// An attempt writes nothing on this system: a goroutine that may wait writes each message.
 type attempt struct{}
 
 func (attempt) on(net.Conn) {}

@@ -10,7 +10,7 @@ import (
 
 // An attempt writes to a connection without waiting: write(2) on its descriptor, which does not block.
 type attempt struct {
-	conn  syscall.RawConn // nil where the connection has no descriptor, as with TLS
+	conn  syscall.RawConn // nil if the connection has no descriptor, as with TLS
 	try   func(fd uintptr) bool
 	frame []byte
 	n     int
@@ -19,9 +19,9 @@ type attempt struct {
 
 func (a *attempt) on(c net.Conn) {
 	if c, ok := c.(syscall.Conn); ok {
-		a.conn, _ = c.SyscallConn() // an error means that it is closed, which others say
+		a.conn, _ = c.SyscallConn() // an error means that it is closed, which others report
 	}
-	a.try = func(fd uintptr) bool { // made once: each that is made is garbage
+	a.try = func(fd uintptr) bool { // made once, to avoid garbage
 		for {
 			if a.n, a.err = syscall.Write(int(fd), a.frame); !errors.Is(a.err, syscall.EINTR) {
 				return true
@@ -30,7 +30,7 @@ func (a *attempt) on(c net.Conn) {
 	}
 }
 
-// write returns how much of the frame was written, which may be nothing.
+// write returns how many bytes of the frame it wrote, which may be none.
 func (a *attempt) write(frame []byte) (int, error) {
 	if a.conn == nil {
 		return 0, nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The messages in docs/protocol.md are what they say they are.
+// The messages in docs/protocol.md are valid.
 func TestProtocolDocument(t *testing.T) {
 	text, err := os.ReadFile("../docs/protocol.md")
 	if err != nil {

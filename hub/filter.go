@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// The most entries that a list of a filter may have, and the longest of them.
+// The limits of a filter's lists: how many entries, and how long an entry may be.
 const (
 	maxEntries    = 256
 	maxEntryBytes = 128
@@ -21,15 +21,15 @@ const (
 type filter struct {
 	events, nodes map[string]bool
 	gpus          map[any]bool // indexes and UUIDs
-	narrow        bool         // it may keep fewer than all devices
-	terms         []byte       // the filter as JSON, the data of subscribed
-	delta         bool         // the viewer gets patches in place of updates
+	narrow        bool         // it may exclude devices
+	terms         []byte       // the filter as JSON, which is the data of subscribed
+	delta         bool         // the viewer gets patches instead of updates
 }
 
-// everything is the filter that viewers begin with.
+// everything is the initial filter of each viewer.
 var everything = newFilter(filterTerms{})
 
-// filterTerms is the form of a filter in messages. A nil list restricts nothing.
+// filterTerms is a filter as messages contain it. A nil list restricts nothing.
 type filterTerms struct {
 	Events []string `json:"events"`
 	GPUs   []any    `json:"gpus"` // int or string
@@ -37,7 +37,7 @@ type filterTerms struct {
 	Delta  bool     `json:"delta,omitempty"`
 }
 
-// parseFilter reads the data of subscribe. Its errors are for the client.
+// parseFilter parses the data of subscribe. Its errors are for the client.
 func parseFilter(data map[string]json.RawMessage) (*filter, error) {
 	events, err1 := parseList(data, "events", parseName)
 	gpus, err2 := parseList(data, "gpus", parseGPU)
@@ -49,7 +49,7 @@ func parseFilter(data map[string]json.RawMessage) (*filter, error) {
 	return newFilter(filterTerms{events, gpus, nodes, delta}), nil
 }
 
-// parseBool reads a member that is true or false; false where it is absent or null.
+// parseBool parses a boolean member; false if absent or null.
 func parseBool(data map[string]json.RawMessage, name string) (is bool, err error) {
 	if raw := data[name]; raw != nil && json.Unmarshal(raw, &is) != nil {
 		return false, fmt.Errorf("%s is neither true nor false", name)
@@ -57,7 +57,7 @@ func parseBool(data map[string]json.RawMessage, name string) (is bool, err error
 	return is, nil
 }
 
-// parseList reads one list, nil where it is absent or null, each entry once.
+// parseList parses a list and removes duplicates; nil if absent or null.
 func parseList[T comparable](data map[string]json.RawMessage, name string, parse func(json.RawMessage) (T, error)) ([]T, error) {
 	raw := data[name]
 	if raw == nil || string(raw) == "null" {

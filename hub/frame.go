@@ -19,8 +19,8 @@ import (
 type frame struct {
 	hub     *Hub
 	moment  *insight.Moment
-	number  uint64      // of all frames published, from 1
-	failed  atomic.Bool // an encoding of it failed
+	number  uint64      // counts all published frames, from 1
+	failed  atomic.Bool // encoding it failed at least once
 	packets lazy.Map[view, packet]
 	patches lazy.Map[step, packet]
 }
@@ -28,13 +28,13 @@ type frame struct {
 // A step is the way from a viewer's current frame to another one, in the form that the viewer gets.
 type step struct {
 	view
-	from uint64 // number of the frame that it has; 0 for none
+	from uint64 // number of the viewer's frame; 0: none
 	had  part   // of that frame
 }
 
-// A base is the update that a viewer has, of one node.
+// A base is the update that a viewer has of one node.
 type base struct {
-	number, seq uint64 // of the frame, and of the snapshot
+	number, seq uint64 // numbers of the frame and of the snapshot
 	part        part
 	data        []byte
 }
@@ -45,8 +45,7 @@ type view struct {
 	part part
 }
 
-// A part is the devices of a Moment that a filter keeps, a bit for each; empty for all of them. What two filters
-// keep may be the same.
+// A part is the set of devices of a Moment that a filter keeps, as a bit for each; empty means all. Two filters may have the same part.
 type part string
 
 func (f *frame) part(by *filter) part {
@@ -67,7 +66,7 @@ func (f *frame) part(by *filter) part {
 	return part(bits)
 }
 
-// packet returns the frame with the devices that a filter keeps.
+// packet returns the frame's update with the devices that a filter keeps.
 func (f *frame) packet(to auth.Audience, by *filter) (packet, error) {
 	return f.packetOf(view{to, f.part(by)}, by)
 }
@@ -130,16 +129,15 @@ func (f *frame) keptBy(by *filter) bool {
 	return false
 }
 
-// A packet is one message as it goes over the wire to every viewer: the WebSocket
-// frame's header, then {"event":NAME,"data":DATA}.
+// A packet is one message as it goes over the wire to every viewer: the WebSocket frame's header, then {"event":NAME,"data":DATA}.
 type packet struct {
 	bytes  []byte
-	header int           // bytes of it
-	start  int           // of DATA
-	small  func() []byte // the whole frame, compressed; nil where that is not worth it
+	header int           // length of the header
+	start  int           // start of DATA
+	small  func() []byte // returns the whole frame, compressed; nil if compressing is not worthwhile
 }
 
-// compressible is a packet that is compressed once for all who take it so, where that is worth it.
+// compressible returns the packet with a frame that is compressed once for all viewers, if that is worthwhile.
 func (p packet) compressible() packet {
 	if len(p.bytes) >= deflateFrom {
 		p.small = sync.OnceValue(func() []byte { return deflated(p.bytes[p.header:]) })
@@ -147,7 +145,7 @@ func (p packet) compressible() packet {
 	return p
 }
 
-// frameFor is the frame for a viewer that takes compressed messages, or does not.
+// frameFor returns the frame for a viewer, compressed or not.
 func (p packet) frameFor(compressed bool) []byte {
 	if compressed && p.small != nil {
 		return p.small()
@@ -164,10 +162,10 @@ func newPacket(event string, data []byte) packet {
 	return packet{bytes: append(append(b, data...), '}'), header: header, start: len(b)}
 }
 
-// data is DATA alone.
+// data returns DATA alone.
 func (p packet) data() []byte { return p.bytes[p.start : len(p.bytes)-1 : len(p.bytes)-1] }
 
-// reply is the answer to the request id, with p's data, not copied.
+// reply returns the answer to the request id, with p's data, which is not copied.
 func (p packet) reply(event string, id json.RawMessage) message {
 	if id == nil {
 		return message{head: p.bytes, kind: kindReply}
@@ -178,14 +176,13 @@ func (p packet) reply(event string, id json.RawMessage) message {
 	return message{head: append(head, opening...), tail: tail, kind: kindReply}
 }
 
-// A message is what goes to one viewer: a WebSocket frame in one or two pieces.
+// A message is sent to one viewer: a WebSocket frame in one or two pieces.
 type message struct {
 	head, tail []byte
 	kind       kind
-	// Where there is a node, the newest frame of it when the message is sent, with the
-	// id of the request.
+	// If node is set, the message is that node's newest frame at the time of sending, with the id of the request.
 	node string
-	by   *filter // in force when the viewer asked
+	by   *filter // the filter in force when the viewer asked
 	id   json.RawMessage
 }
 
@@ -193,10 +190,10 @@ type kind int
 
 const (
 	kindState    kind = iota // a frame, which a newer one may replace
-	kindEvent                // announced while the viewer was connected
-	kindStanding             // announced before
-	kindReply                // to the viewer's own request
-	kindPart                 // of such a reply; other parts follow
+	kindEvent                // an event announced while the viewer was connected
+	kindStanding             // an event announced before
+	kindReply                // the reply to the viewer's own request
+	kindPart                 // a part of such a reply; more parts follow
 )
 
 const (
@@ -208,7 +205,7 @@ const (
 
 var pingFrame = []byte{0x89, 0} // final fragment, opcode 9, no payload
 
-// pongFrame answers a ping, which has 125 bytes at most.
+// pongFrame returns the answer to a ping, which has at most 125 bytes.
 func pongFrame(payload []byte) []byte { return append([]byte{0x8a, byte(len(payload))}, payload...) }
 
 // appendHeader appends the header of an unmasked text frame (RFC 6455, 5.2).

@@ -26,8 +26,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// Config is what a hub needs. Encode and Status are required; a zero limit
-// means its default.
+// Config configures a hub. Encode and Status are required; a zero limit means its default.
 type Config struct {
 	// Encode makes the data of gpu_status_update with the devices that keep allows (nil allows
 	// all), as the audience may see them. It is called once for each Moment, audience and filter in
@@ -59,7 +58,7 @@ type Config struct {
 	MaxViewers   int           // concurrent connections, 1000 by default; more get a 503
 	EventQueue   int           // events that may wait for a viewer, per node that it may see; 64 by default
 	PingEvery    time.Duration // 20 s by default; more than WriteTimeout
-	WriteTimeout time.Duration // for a viewer to take a message or answer a ping, 10 s by default
+	WriteTimeout time.Duration // time for a viewer to accept a message or answer a ping, 10 s by default
 
 	Log *slog.Logger // slog.Default if nil
 }
@@ -90,7 +89,7 @@ type Reply struct {
 
 const (
 	messageLimit = 16 << 10        // bytes of a client's message
-	closeTimeout = 5 * time.Second // for a viewer to answer a goodbye
+	closeTimeout = 5 * time.Second // for a viewer to answer a close frame
 )
 
 func (c Config) withDefaults() Config {
@@ -114,30 +113,30 @@ type Hub struct {
 
 	mu          sync.Mutex // never held while an encoder runs or a socket is written
 	viewers     map[*viewer]struct{}
-	arriving    map[*viewer]struct{} // whose handshake is under way
+	arriving    map[*viewer]struct{} // handshake not finished
 	standing    *standing
-	held        map[string]*frame // by node: read on demand since the newest was published
+	held        map[string]*frame // by node: read on demand after the newest was published
 	connections int               // counted from before the upgrade
-	hearing     map[string]int    // connections that get updates: of one node by its name, of all by the empty one
-	farewell    *goodbye          // once the hub shuts down
-	gone        sync.WaitGroup    // one for each connection, and each goroutine that serves one
+	hearing     map[string]int    // connections that get updates, by node; "" for viewers of all nodes
+	farewell    *goodbye          // set once the hub shuts down
+	gone        sync.WaitGroup    // one for each connection, and one for each goroutine that serves one
 
 	acts  map[string]*Act
 	named []string // the names of Config.Acts
 
 	turns   turns
-	changes atomic.Uint64 // how often something changed that pages show
+	changes atomic.Uint64 // counts changes of what pages show
 
 	encoding, patching, greetings, refreshing, acting, paging *trouble
 	counts                                                    counters
 }
 
-// A state has the newest of all nodes, until newer is closed.
+// A state has the newest frames of all nodes, until newer is closed.
 type state struct {
 	fleet     *insight.Fleet
-	entries   []entry // one for each node, in the order of their names
+	entries   []entry // one per node, sorted by name
 	number    uint64  // of the newest frame; 0 before the first
-	last      *mark   // of the newest frame that viewers get
+	last      *mark   // of the newest frame for viewers
 	newer     chan struct{}
 	greetings lazy.Map[greeted, packet]
 }
@@ -147,22 +146,22 @@ type state struct {
 // next message is found without looking at nodes that have nothing new.
 type mark struct {
 	node   string
-	number uint64 // of the frame; 0 where the node was taken out
+	number uint64 // of the frame; 0: the node was removed
 	next   *mark
 }
 
-// An entry is the newest of one node.
+// An entry has the newest frame of one node.
 type entry struct {
 	newest *frame
-	shown  *frame // newest, or the last one before it that could be encoded; nil if none could
+	shown  *frame // newest, or the last earlier one that could be encoded; nil if none could
 }
 
 func (e entry) node() string { return e.newest.moment.Snapshot.Node }
 
-// failing reports whether the newest could not be encoded, whole or for a filter.
+// failing reports whether the newest frame could not be encoded, whole or for a filter.
 func (e entry) failing() bool { return e.shown != e.newest || e.newest.failed.Load() }
 
-// entry returns that of a node.
+// entry returns a node's entry.
 func (s *state) entry(node string) (e entry, ok bool) {
 	i, ok := slices.BinarySearchFunc(s.entries, node, func(e entry, node string) int { return strings.Compare(e.node(), node) })
 	if ok {
@@ -171,13 +170,13 @@ func (s *state) entry(node string) (e entry, ok bool) {
 	return e, ok
 }
 
-// of returns the frame of a node that viewers get; it may be nil.
+// of returns a node's frame for viewers; it may be nil.
 func (s *state) of(node string) *frame {
 	e, _ := s.entry(node)
 	return e.shown
 }
 
-// data is that of the newest gpu_status_update about a node; it may be nil.
+// data returns the data of a node's newest gpu_status_update; it may be nil.
 func (s *state) data(node string, to auth.Audience) []byte {
 	if f := s.of(node); f != nil {
 		if p, err := f.packet(to, everything); err == nil {
@@ -187,7 +186,7 @@ func (s *state) data(node string, to auth.Audience) []byte {
 	return nil
 }
 
-// until returns the frames for viewers up to a number, the oldest first.
+// until returns the frames for viewers up to a number, oldest first.
 func (s *state) until(number uint64) (frames []*frame) {
 	for _, e := range s.entries {
 		if f := e.shown; f != nil && f.number <= number {
@@ -198,8 +197,7 @@ func (s *state) until(number uint64) (frames []*frame) {
 	return frames
 }
 
-// New returns a hub. It panics if cfg lacks an encoder. It starts no goroutine; each
-// connection has one, and [Hub.Shutdown] ends it.
+// New returns a hub. It panics if cfg lacks an encoder. It starts no goroutine; each connection has one, and [Hub.Shutdown] ends it.
 func New(cfg Config) *Hub {
 	cfg = cfg.withDefaults()
 	log := cfg.Log
@@ -280,7 +278,7 @@ func (h *Hub) PublishAll(moments []*insight.Moment) {
 	h.wakeHearers()
 }
 
-// lastOfEach are the last Moments of each node, in their order; where there can be one node alone, the last.
+// lastOfEach returns the last Moment of each node, in their order; with only one node, the last Moment.
 func (h *Hub) lastOfEach(moments []*insight.Moment) []*insight.Moment {
 	if len(moments) == 1 {
 		return moments
@@ -300,7 +298,7 @@ func (h *Hub) lastOfEach(moments []*insight.Moment) []*insight.Moment {
 	return out
 }
 
-// append adds a mark. Nobody has the state yet; who has the mark before it looks behind that once there is a newer state.
+// append adds a mark. Nobody has this state yet; a viewer at the previous mark looks beyond it only once there is a newer state.
 func (s *state) append(node string, number uint64) {
 	s.last.next = &mark{node: node, number: number}
 	s.last = s.last.next
@@ -333,7 +331,7 @@ func (h *Hub) Remove(node string) {
 		}
 		next.append(node, 0)
 		if len(next.entries) == 0 {
-			next.fleet = nil // as before the first
+			next.fleet = nil // as before the first Moment
 		}
 		h.now.Store(next)
 		close(old.newer)
@@ -387,7 +385,7 @@ func (h *Hub) changed() {
 	})
 }
 
-// latest is the frame of a node's newest Moment, published or held; it may be nil.
+// latest returns the frame of a node's newest Moment, published or held; it may be nil.
 func (h *Hub) latest(node string) *frame {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -465,10 +463,10 @@ type Event struct {
 	// passes all filters.
 	Node, UUID string
 	Index      int
-	Data       []byte // a JSON object; not changed afterwards
+	Data       []byte // a JSON object; must not change afterwards
 }
 
-// An announcement is an event, ready for every viewer's socket.
+// An announcement is an event ready for every viewer's socket.
 type announcement struct {
 	Event
 	message message
@@ -510,13 +508,13 @@ func announcements(events []Event, k kind) []announcement {
 	return out
 }
 
-// greeted are viewers who get the same greeting: those who may see so much, of one node or of all.
+// greeted are viewers that get the same greeting: they have one audience, and see one node or all.
 type greeted struct {
 	to   auth.Audience
 	only string
 }
 
-// greeting is the gpu_status of a state, for an audience that sees one node, or all.
+// greeting returns the gpu_status of a state, for an audience that sees one node, or all.
 func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) {
 	return s.greetings.Get(greeted{to, only}, func() (packet, error) {
 		f := s.fleet
@@ -551,7 +549,7 @@ func (h *Hub) register(v *viewer) {
 	}
 }
 
-// enter makes v a viewer, unless other events stand now.
+// enter makes v a viewer, unless the current events have changed.
 func (h *Hub) enter(v *viewer, stands *standing, events []announcement) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -567,7 +565,7 @@ func (h *Hub) enter(v *viewer, stands *standing, events []announcement) bool {
 	case v.denied:
 		v.end(revoked)
 	}
-	const later = time.Hour // its time is set once it is there
+	const later = time.Hour // its time is set when it is used
 	v.pinging = time.AfterFunc(later, v.pingIsDue)
 	v.pinging.Reset(h.cfg.PingEvery)
 	v.wake()

@@ -34,7 +34,7 @@ type monitor struct {
 	encodes atomic.Int64
 }
 
-// gpuJSON and dataJSON are the encoders' own shape; the hub must not care.
+// gpuJSON and dataJSON are the encoders' own form, which the hub must not depend on.
 type gpuJSON struct {
 	ID   int    `json:"gpu_id"`
 	UUID string `json:"gpu_uuid"`
@@ -126,9 +126,8 @@ func (m *monitor) stop(tb testing.TB) {
 	m.Wait()
 }
 
-// start runs a hub on a loopback listener until the test ends. set may change
-// its configuration. Its clients may be slow, as they are where the machine is busy: what the
-// hub does about that is for [startPiped].
+// start runs a hub on a loopback listener until the test ends. set may change its configuration. Its clients may be slow, as on a busy
+// machine: tests of what the hub does about that use [startPiped].
 func start(tb testing.TB, set func(*hub.Config), read ...reader) *monitor {
 	tb.Helper()
 	m := newMonitor(tb, func(cfg *hub.Config) {
@@ -146,8 +145,7 @@ func start(tb testing.TB, set func(*hub.Config), read ...reader) *monitor {
 	return m
 }
 
-// startPiped is start within a bubble of synctest, over net.Pipe, which has no
-// buffer: who does not read holds the other side up at once.
+// startPiped is start within a synctest bubble, over net.Pipe, which has no buffer: a side that does not read holds up the other at once.
 func startPiped(tb testing.TB, set func(*hub.Config), read ...reader) *monitor {
 	tb.Helper()
 	m := newMonitor(tb, set, read...)
@@ -196,7 +194,7 @@ func (l pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: 
 // publish makes a snapshot the newest.
 func (m *monitor) publish(s *gpu.Snapshot) { m.Publish(insight.Of(s)) }
 
-// snapshot returns one with two nodes of two devices each.
+// snapshot returns a snapshot of two nodes with two devices each.
 func snapshot(seq uint64) *gpu.Snapshot {
 	s := &gpu.Snapshot{Seq: seq, Node: "a", Source: gpu.SourceSimulated}
 	for i, id := range []string{"a0", "a1", "b0", "b1"} {
@@ -235,7 +233,7 @@ func dial(tb testing.TB, m *monitor) *client {
 	return &client{tb, conn}
 }
 
-// connect dials and takes the greeting.
+// connect dials and receives the greeting.
 func connect(tb testing.TB, m *monitor) *client {
 	tb.Helper()
 	c := dial(tb, m)
@@ -273,7 +271,7 @@ func (c *client) read() (m message, err error) {
 	return m, nil
 }
 
-// want returns the next message, which must be of this event.
+// want returns the next message, which must have this event.
 func (c *client) want(event string) message {
 	c.t.Helper()
 	m, err := c.read()
@@ -286,7 +284,7 @@ func (c *client) want(event string) message {
 	return m
 }
 
-// wantFrame returns the next message, which must be the snapshot seq.
+// wantFrame returns the next message, which must be the snapshot with this seq.
 func (c *client) wantFrame(seq uint64) dataJSON {
 	c.t.Helper()
 	var d dataJSON
@@ -300,8 +298,7 @@ func (c *client) wantFrame(seq uint64) dataJSON {
 	return d
 }
 
-// wantClose reads until the connection ends, which must be with this code, and
-// returns the reason.
+// wantClose reads until the connection ends, which must be with this code, and returns the reason.
 func (c *client) wantClose(code websocket.StatusCode) string {
 	c.t.Helper()
 	for {
@@ -351,7 +348,7 @@ func TestGreetingThenFrames(t *testing.T) {
 	if greeting.Status != "ok" || greeting.Snapshot.Seq != 1 || greeting.Snapshot.Count != 4 {
 		t.Errorf("greeting is %+v", greeting)
 	}
-	m.publish(snapshot(2)) // what the greeting had does not come again
+	m.publish(snapshot(2)) // what was in the greeting does not come again
 	late.wantFrame(2)
 	early.wantFrame(2)
 	if n := m.encodes.Load(); n != 2 {

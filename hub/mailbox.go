@@ -15,30 +15,30 @@ type mailbox struct {
 	who      auth.Principal
 	only     string               // the only node that the viewer sees; empty for all
 	deflates bool                 // the viewer takes compressed messages
-	wake     func()               // is called when there may be something new, with mu held
-	page     atomic.Pointer[page] // what the viewer shows; nil: it gets updates and events
-	picky    atomic.Bool          // it wants patches, or a part of each update
+	wake     func()               // called when there may be something new, with mu held
+	page     atomic.Pointer[page] // the page that the viewer shows; nil: it gets updates and events
+	picky    atomic.Bool          // it wants patches, or only a part of each update
 
 	mu      sync.Mutex
 	filter  *filter
 	queue   []message
-	waiting int // how many of queue are kindEvent
+	waiting int // the number of kindEvent messages in queue
 	closed  bool
 
 	// Only the caller of next uses these:
-	greets *state          // the state in the viewer's first message, until that is made
-	older  []string        // nodes of which it gets the newest first, and then what is behind last
-	last   *mark           // up to which it has been told, or did not want to be
-	told   uint64          // number of the last frame up to there
-	by     *filter         // that was in force then
-	bases  map[string]base // what the viewer has of each node, where it gets patches
+	greets *state          // the state for the viewer's first message, until that is made
+	older  []string        // nodes whose newest frame it gets first, before the frames after last
+	last   *mark           // the viewer has everything up to this mark that it wants
+	told   uint64          // number of the last frame up to last
+	by     *filter         // the filter in force then
+	bases  map[string]base // what the viewer has of each node, if it gets patches
 }
 
 func newMailbox(h *Hub, who auth.Principal, only string) mailbox {
 	return mailbox{hub: h, who: who, only: only, wake: func() {}, filter: everything}
 }
 
-// start adds the standing events. With one node the greeting has its frame.
+// start adds the current events. With one node the greeting has its frame.
 func (m *mailbox) start(now *state, standing []announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,13 +56,13 @@ func (m *mailbox) start(now *state, standing []announcement) {
 	}
 }
 
-// forFew reports whether what the viewer gets is made for it, or for few.
+// forFew reports whether the viewer's messages are made for it alone, or for few.
 func (m *mailbox) forFew() bool { return m.page.Load() != nil || m.picky.Load() }
 
 // several reports whether the viewer may see more than one node.
 func (m *mailbox) several() bool { return m.hub.cfg.Several && m.only == "" }
 
-// announce appends the events that the viewer wants, or none where there is no room.
+// announce appends the events that the viewer wants, or none if there is no room.
 func (m *mailbox) announce(news []announcement) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *mailbox) announce(news []announcement) bool {
 	return true
 }
 
-// room is how many events may wait.
+// room returns how many events may wait.
 func (m *mailbox) room() int {
 	if m.several() {
 		return m.hub.cfg.EventQueue * max(1, len(m.hub.now.Load().entries))
@@ -97,7 +97,7 @@ func (m *mailbox) room() int {
 // reply appends the answer to one of the viewer's own requests.
 func (m *mailbox) reply(answer message) { m.subscribe(nil, answer) }
 
-// subscribe puts f in force, unless it is nil, for all that comes after the reply.
+// subscribe puts f in force, unless it is nil, for everything after the reply.
 func (m *mailbox) subscribe(f *filter, answer message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,10 +133,10 @@ func (m *mailbox) next(now *state) (message, bool) {
 		return message{}, false
 	}
 	if p := m.page.Load(); p != nil {
-		m.last, m.older = nil, nil // or marks would wait for it
+		m.last, m.older = nil, nil // otherwise marks would pile up for it
 		return m.hub.turn(m.who.Sight(), p)
 	}
-	if by != m.by { // who begins to get patches begins with the newest
+	if by != m.by { // a viewer that starts to get patches starts with the newest frame
 		m.by, m.bases = by, nil
 		if by.delta {
 			m.older, m.bases = nodesOf(now.until(m.told)), map[string]base{}
@@ -145,7 +145,7 @@ func (m *mailbox) next(now *state) (message, bool) {
 	for f, ok := m.newer(now, by); ok; f, ok = m.newer(now, by) {
 		if p, err := m.packet(f, by); err == nil {
 			return message{head: p.frameFor(m.deflates)}, true
-		} // the log has the error; the viewer keeps the frame that it has
+		} // the error is logged; the viewer keeps its frame
 	}
 	return message{}, false
 }
@@ -164,7 +164,7 @@ func (m *mailbox) newer(now *state, by *filter) (*frame, bool) {
 	for len(m.older) > 0 {
 		f := now.of(m.older[0])
 		m.older = m.older[1:]
-		if f != nil && f.number <= m.told && m.wants(f, by) { // a later one is behind last
+		if f != nil && f.number <= m.told && m.wants(f, by) { // a later one is after last
 			return f, true
 		}
 	}
@@ -186,14 +186,14 @@ func (m *mailbox) newer(now *state, by *filter) (*frame, bool) {
 	return nil, false
 }
 
-// packet is what the viewer gets of a frame: an update, or a patch of the one that it has.
+// packet returns what the viewer gets of a frame: an update, or a patch of its last update.
 func (m *mailbox) packet(f *frame, by *filter) (packet, error) {
 	if !by.delta {
 		return f.packet(m.who.Audience, by)
 	}
 	node := f.moment.Snapshot.Node
 	if !m.several() {
-		node = "" // the newest replaces the one before, whatever its node is called
+		node = "" // the newest replaces the previous one, whatever its node is called
 	}
 	p, has, err := f.patch(m.who.Audience, by, m.bases[node])
 	m.bases[node] = has
@@ -208,7 +208,7 @@ func (m *mailbox) wants(f *frame, by *filter) bool {
 	return by.hears(eventUpdate) && (!m.several() || !by.narrow || f.keptBy(by))
 }
 
-// resolve puts the newest frame of the node into a reply to request_gpu_update.
+// resolve puts the node's newest frame into a reply to request_gpu_update.
 func (m *mailbox) resolve(msg message) message {
 	if msg.node == "" {
 		return msg
@@ -223,7 +223,7 @@ func (m *mailbox) resolve(msg message) message {
 	return answer
 }
 
-// pop takes the first message of the queue. The filter is nil once it is closed.
+// pop takes the first message from the queue. The filter is nil once the mailbox is closed.
 func (m *mailbox) pop() (msg message, by *filter, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -236,7 +236,7 @@ func (m *mailbox) pop() (msg message, by *filter, ok bool) {
 	msg = m.queue[0]
 	m.queue[0] = message{}
 	if m.queue = m.queue[1:]; len(m.queue) == 0 {
-		m.queue = nil // most viewers' are empty most of the time
+		m.queue = nil // most viewers' queues are empty most of the time
 	}
 	if msg.kind == kindEvent {
 		m.waiting--

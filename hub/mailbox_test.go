@@ -54,11 +54,11 @@ func (h *Hub) newTestMailbox(standing ...announcement) *mailbox {
 	return &m
 }
 
-// body is the JSON of a message.
+// body returns the JSON of a message.
 func body(tb testing.TB, m message) string {
 	tb.Helper()
 	whole := append(bytes.Clone(m.head), m.tail...)
-	start := 2 // of the payload, by the length of its length
+	start := 2 // of the payload, from the length field's size
 	switch whole[1] {
 	case 126:
 		start = 4
@@ -74,8 +74,7 @@ func body(tb testing.TB, m message) string {
 	return string(whole[start:])
 }
 
-// A frame counts as skipped where a newer one of its node came before the viewer took it,
-// also while it took one of another node.
+// A frame counts as skipped if a newer one of its node came before the viewer took it, even while the viewer took one of another node.
 func TestSkippedFramesOfSeveralNodes(t *testing.T) {
 	h := newTestHub(t)
 	h.cfg.Several = true
@@ -89,7 +88,7 @@ func TestSkippedFramesOfSeveralNodes(t *testing.T) {
 	if _, ok := m.next(h.now.Load()); !ok {
 		t.Fatal("there is no frame of a")
 	}
-	publish("b", 2) // in place of one that the viewer has not taken
+	publish("b", 2) // replaces one that the viewer has not taken
 	for taken := 0; ; taken++ {
 		if _, ok := m.next(h.now.Load()); !ok {
 			if n := h.counts.skipped.Load(); taken != 1 || n != 1 {
@@ -100,8 +99,7 @@ func TestSkippedFramesOfSeveralNodes(t *testing.T) {
 	}
 }
 
-// owed takes all that the mailbox says is owed now: the names of events with
-// their data.
+// owed takes everything that the mailbox returns now: the names of events with their data.
 func owed(tb testing.TB, h *Hub, m *mailbox) (out []string) {
 	tb.Helper()
 	for {
@@ -168,7 +166,7 @@ func TestFilterTakesEffectWithItsReply(t *testing.T) {
 	want := []string{
 		`alert "a"`, `alert "b"`, // before the filter
 		`subscribed {"events":null,"gpus":[1],"nodes":null}`,
-		`alert "b"`, `alert ""`, // one of no device passes
+		`alert "b"`, `alert ""`, // an event about no device passes
 		frameText(1, "b"),
 	}
 	if diff := cmp.Diff(want, owed(t, h, m)); diff != "" {
@@ -210,7 +208,7 @@ func TestMailboxIsBounded(t *testing.T) {
 	}
 }
 
-// Each node of a fleet may have as many events at once as one alone.
+// Each node of a fleet may have as many events at once as a single node.
 func TestMailboxHasRoomForEachNode(t *testing.T) {
 	h := newTestHub(t)
 	h.cfg.Several = true
@@ -268,7 +266,7 @@ func TestFailingEncoderIsToldOnceAndViewersKeepTheLastFrame(t *testing.T) {
 	}
 }
 
-// While nobody looks nothing is encoded; who asks gets it, and finds out what can't be.
+// While nobody looks nothing is encoded; the first request gets the encoding, or finds out that it fails.
 func TestNothingIsEncodedForNobody(t *testing.T) {
 	h := newTestHub(t)
 	for seq := range uint64(3) {
@@ -290,7 +288,7 @@ func TestNothingIsEncodedForNobody(t *testing.T) {
 		t.Errorf("it is %s, and the error %v", got, h.Stats().Err)
 	}
 	h.Publish(devices(5, "a"))
-	h.Publish(devices(6, "a")) // all is well when two were
+	h.Publish(devices(6, "a")) // all is well after two were
 	if got := string(h.Update("n", auth.Everything)); got != `{"gpus":["a"],"seq":6}` || h.Stats().Err != nil {
 		t.Errorf("it is %s, and the error %v", got, h.Stats().Err)
 	}
@@ -329,7 +327,7 @@ func TestFiltersShareEncodings(t *testing.T) {
 		{GPUs: []any{2, 1}},
 		{GPUs: []any{1, 2}, Events: []string{eventUpdate}},
 		{GPUs: []any{"b"}},
-		{Nodes: []string{"n", "m"}}, // all of them: the encoding for everybody
+		{Nodes: []string{"n", "m"}}, // all nodes: the same encoding as for everybody
 	}
 	for range 100 {
 		for _, t := range terms {
@@ -367,8 +365,8 @@ func moment(node string, seq uint64, uuids ...string) *insight.Moment {
 	return insight.Of(s)
 }
 
-// Of several nodes a viewer gets the newest of each, whoever was published in
-// between, and of those alone that have what it asked for.
+// With several nodes a viewer gets the newest frame of each, whatever was published in between, and only of nodes with something it asked
+// for.
 func TestSeveralNodes(t *testing.T) {
 	h := newTestHub(t)
 	h.cfg.Several = true
@@ -423,8 +421,7 @@ func TestSeveralNodes(t *testing.T) {
 	}
 }
 
-// A viewer that asks and does not read holds no reading: its replies are made
-// when they are sent.
+// A viewer that sends requests but does not read holds no reading: its replies are made when they are sent.
 func TestWaitingRepliesHoldNothing(t *testing.T) {
 	h := newTestHub(t)
 	m := h.newTestMailbox()
@@ -446,7 +443,7 @@ func TestWaitingRepliesHoldNothing(t *testing.T) {
 	}
 }
 
-// Filters that keep all devices share the patch; one of a viewer that had other devices is another.
+// Filters that keep all devices share the patch; a viewer that had other devices gets another one.
 func TestFiltersSharePatches(t *testing.T) {
 	h := newTestHub(t)
 	var made []string
@@ -480,7 +477,7 @@ func TestFiltersSharePatches(t *testing.T) {
 	}
 }
 
-// A node that was taken out is nobody's any more: neither of who connects, nor of who had not got its newest.
+// A removed node is gone for new viewers, and for viewers that had not got its newest frame.
 func TestARemovedNodeIsGone(t *testing.T) {
 	h := newTestHub(t)
 	h.cfg.Several = true
@@ -517,7 +514,7 @@ func TestARemovedNodeIsGone(t *testing.T) {
 	}
 }
 
-// Of Moments of one node in one call the last counts, and the order of the others is that of the call.
+// If one call has several Moments of one node, the last counts; the others keep the order of the call.
 func TestPublishAll(t *testing.T) {
 	h := newTestHub(t)
 	h.cfg.Several = true
@@ -544,7 +541,7 @@ func TestPublishAll(t *testing.T) {
 	}
 }
 
-// What a Moment costs the hub does not depend on how many nodes there are.
+// The cost of publishing a Moment does not depend on the number of nodes.
 func TestPublishingDoesNotGrowWithNodes(t *testing.T) {
 	per := func(nodes int) float64 {
 		h := newTestHub(t)

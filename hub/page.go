@@ -14,17 +14,17 @@ import (
 type page struct {
 	address string
 	have    string // the version that the viewer has
-	seen    uint64 // the changes that the version has
-	failed  bool   // it was said that the page can't be had
+	seen    uint64 // the changes that this version includes
+	failed  bool   // the viewer has been told that the page is not available
 }
 
-// pageGap is how soon a viewer gets another turn for a page that was rendered a moment before.
+// pageGap is the least time before a viewer gets another turn for a page that was just rendered.
 const pageGap = 100 * time.Millisecond
 
-// maxAddress is how many bytes the address of a page may have.
+// maxAddress is the longest address of a page, in bytes.
 const maxAddress = 2048
 
-// parsePage reads the data of show.
+// parsePage parses the data of show.
 func parsePage(data map[string]json.RawMessage) (p *page, fresh bool, err error) {
 	address, ok := text(data["page"])
 	have, _ := text(data["have"])
@@ -43,7 +43,7 @@ func parsePage(data map[string]json.RawMessage) (p *page, fresh bool, err error)
 	return &page{address: address, have: have}, fresh, err
 }
 
-// pageOf is the page that a connection is made for; nil for none.
+// pageOf returns the page that a connection is for; nil if none.
 func pageOf(asked url.Values) (*page, error) {
 	p := &page{address: asked.Get("page"), have: asked.Get("have")}
 	switch {

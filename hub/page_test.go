@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// pages answers what it was asked.
+// pages answers with what it was asked for.
 func pages(asked *atomic.Int64) func(*hub.Config) {
 	return func(cfg *hub.Config) {
 		cfg.Page = func(address string, _ auth.Sight, have string, changes uint64) ([]byte, string, uint64, error) {
@@ -69,7 +69,7 @@ func TestAPageIsKeptUpToDate(t *testing.T) {
 	}
 }
 
-// What can't be shown is said, and the next page is shown.
+// A page that can't be shown is an error, and the next page is shown.
 func TestAPageThatIsNone(t *testing.T) {
 	t.Parallel()
 	m := start(t, pages(new(atomic.Int64)))
@@ -105,7 +105,7 @@ func TestAPageThatIsNone(t *testing.T) {
 	}
 }
 
-// A page is shown from a reading that begins now, where somebody asks for that.
+// A page is made from a reading that begins now, if somebody asks for that.
 func TestAPageIsReadNow(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

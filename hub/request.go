@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/strictjson"
 )
 
-// The events that the hub itself sends or reads; others come through Announce.
+// The events that the hub itself sends or reads; all others come through Announce.
 const (
 	eventStatus      = "gpu_status"
 	eventUpdate      = "gpu_status_update"
@@ -35,13 +35,13 @@ const (
 	codeUnavailable  = "unavailable"
 )
 
-// maxID is how many bytes a request's id may have, as JSON.
+// maxID is the longest id of a request, in bytes of JSON.
 const maxID = 128
 
-// A request is a client's message that could be read.
+// A request is a client's message, parsed.
 type request struct {
 	event  string
-	id     json.RawMessage // a string or number, as it came; nil where there is none
+	id     json.RawMessage // a string or number, as received; nil if absent
 	filter *filter         // of subscribe and unsubscribe
 	page   *page           // of show
 	fresh  bool            // of show: from a reading that begins now
@@ -57,7 +57,7 @@ func (r *refusal) Error() string { return r.message }
 // Refuse returns the error of an [Act] that is not done, with the text for the client.
 func Refuse(message string) error { return &refusal{codeBadRequest, message} }
 
-// codeOf is the code of an error that a client is told.
+// codeOf returns the code of an error for the client.
 func codeOf(err error) string {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r.code
@@ -68,7 +68,7 @@ func codeOf(err error) string {
 	return codeBadRequest
 }
 
-// refused is the error event. Clients read the id in its data or beside it.
+// refused returns the error event. Clients find the id in its data or beside it.
 func refused(why error, id json.RawMessage) message {
 	text, err := json.Marshal(why.Error())
 	if err != nil {
@@ -81,8 +81,8 @@ func refused(why error, id json.RawMessage) message {
 	return newPacket(eventError, append(data, '}')).reply(eventError, id)
 }
 
-// parse reads a client's text message, which may ask for acts. If it returns an error, which is for the
-// client, the request has the parts that could be read.
+// parse parses a client's text message, which may request acts. With an error, which is for the client, the request has the parts that
+// could be parsed.
 func parse(raw []byte, acts []string) (req request, err error) {
 	fields, err := strictjson.Members(raw)
 	if err != nil {
@@ -135,7 +135,7 @@ func parseID(raw json.RawMessage) (json.RawMessage, error) {
 	}
 }
 
-// text returns the string that raw is.
+// text returns the string in raw.
 func text(raw json.RawMessage) (s string, ok bool) {
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", false

@@ -126,7 +126,7 @@ func TestFilterPasses(t *testing.T) {
 	}
 }
 
-// What filters keep of a frame is the same where they keep the same devices, however they say so.
+// Filters that keep the same devices of a frame have the same part, however they are written.
 func TestParts(t *testing.T) {
 	h := newTestHub(t)
 	h.Publish(devices(1, "a", "b", "c", "d", "e", "f", "g", "h", "i"))
@@ -180,7 +180,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A filter names events that gpuwhy sends: another name would only silence the client.
+// A filter may only name events that gpuwhy sends: another name would only silence the client.
 func TestSubscribeToAnEventThatThereIsNot(t *testing.T) {
 	h := newTestHub(t)
 	h.cfg.Events = []string{"alert"}
@@ -200,9 +200,8 @@ func TestSubscribeToAnEventThatThereIsNot(t *testing.T) {
 	}
 }
 
-// FuzzClientMessage sends one message to a viewer with a filter in force.
-// Whatever it is, there is exactly one reply, which is valid JSON, carries the
-// id if there is one to carry, and says what is in force after it.
+// FuzzClientMessage sends one message to a viewer with a filter in force. Whatever the message, there is exactly one reply, which is valid
+// JSON, carries the id if there is one, and says what is in force after it.
 func FuzzClientMessage(f *testing.F) {
 	for _, seed := range []string{
 		`{"event":"request_gpu_update","id":7}`, `{"event":"subscribe","data":{"gpus":[0,"GPU-1"]},"id":"a"}`,

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// A principal that is revoked loses its sockets, those of pages too, and nobody else does.
+// A revoked principal loses its sockets, including those of pages, and nobody else does.
 func TestRevoke(t *testing.T) {
 	m := newMonitor(t, func(cfg *hub.Config) {
 		cfg.Page = func(_ string, to auth.Sight, _ string, changes uint64) ([]byte, string, uint64, error) {
@@ -71,7 +71,7 @@ func TestRevoke(t *testing.T) {
 	bob.wantFrame(1)
 }
 
-// A slowUpgrade holds a handshake up.
+// A slowUpgrade holds up a handshake.
 type slowUpgrade struct {
 	http.ResponseWriter
 	arriving, goOn chan struct{}
@@ -80,14 +80,14 @@ type slowUpgrade struct {
 // Unwrap is for http.ResponseController.
 func (s slowUpgrade) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// WriteHeader waits until it may go on.
+// WriteHeader waits until it may continue.
 func (s slowUpgrade) WriteHeader(status int) {
 	close(s.arriving)
 	<-s.goOn
 	s.ResponseWriter.WriteHeader(status)
 }
 
-// Who may not read gets no socket.
+// A principal without read access gets no socket.
 func TestNoPrincipalNoSocket(t *testing.T) {
 	m := newMonitor(t, nil)
 	t.Cleanup(func() { m.stop(t) })

@@ -15,12 +15,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// Serve upgrades the request to a WebSocket and returns; the viewer or
-// [Hub.Shutdown] ends it. The viewer sees one node alone, as if there were no other;
-// an empty name stands for all. Where the query has the address of a page, with the version
-// of which the viewer has it, it gets that page in place of updates and events. Serve refuses with an application/problem+json answer:
-// 503 if the hub is full or shutting down, 403 for a foreign origin and for a principal that may not read, 426, 405 or 400
-// if the request is no handshake.
+// Serve upgrades the request to a WebSocket and returns; the viewer or [Hub.Shutdown] ends the connection. The viewer sees only the given
+// node, as if there were no other; an empty name means all. If the query has a page's address, with the version that the viewer has, the
+// viewer gets that page instead of updates and events. If Serve refuses, it sends an application/problem+json response: 503 if the hub is
+// full or shutting down, 403 for a foreign origin and for a principal that may not read, 426, 405 or 400 if the request is not a handshake.
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 	who := auth.FromRequest(r)
 	if !who.May(auth.Read) {
@@ -41,7 +39,7 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 			h.leave(v)
 		}
 	}()
-	if h.cfg.Page != nil && node == "" { // addresses name the node
+	if h.cfg.Page != nil && node == "" { // a page's address names the node
 		p, err := pageOf(r.URL.Query())
 		if err != nil {
 			h.refuse(w, http.StatusBadRequest, err.Error())
@@ -56,11 +54,11 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 	h.register(v)
 	h.cfg.Log.Debug("viewer connected", "remote", v.remote)
 	stays = true
-	go v.run() // the request, and the goroutine that served it, are garbage now
+	go v.run() // the request and its goroutine can be freed now
 }
 
-// admit counts a connection, or says why there can't be one more. That must happen
-// before the upgrade, with which the server forgets the connection.
+// admit counts a connection, or says why it can't be accepted. That must happen before the upgrade, after which the server forgets the
+// connection.
 func (h *Hub) admit() (why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,15 +74,15 @@ func (h *Hub) admit() (why string) {
 	return why
 }
 
-// arrive makes a connection one that [Hub.Revoke] finds, though it gets nothing yet.
+// arrive lets [Hub.Revoke] find a connection that gets nothing yet.
 func (h *Hub) arrive(v *viewer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.arriving[v] = struct{}{}
 }
 
-// Revoke ends the connections of the principals that is names, with close code 1008, also those whose handshake is
-// under way. Whoever calls it has made sure before that such a principal gets no new one.
+// Revoke closes the connections of principals for which is returns true, with close code 1008, including connections in the handshake. The
+// caller must have made sure that such a principal can't connect again.
 func (h *Hub) Revoke(is func(auth.Principal) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,7 +107,7 @@ func (h *Hub) leave(v *viewer) {
 	h.gone.Done()
 }
 
-// hears counts a connection that gets updates, and no longer one that does not.
+// hears sets whether a connection is counted as one that gets updates.
 func (h *Hub) hears(v *viewer, so bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,7 +124,7 @@ func (h *Hub) hears(v *viewer, so bool) {
 	v.hears = so
 }
 
-// refuse answers with an RFC 9457 document, and counts it.
+// refuse sends an RFC 9457 document, and counts it.
 func (h *Hub) refuse(w http.ResponseWriter, status int, detail string) {
 	h.counts.refused.Add(1)
 	body, err := json.Marshal(struct {
@@ -147,8 +145,7 @@ func (h *Hub) refuse(w http.ResponseWriter, status int, detail string) {
 	}
 }
 
-// accept does the handshake. Each message that is compressed is so by itself, so that all viewers share
-// the same bytes.
+// accept performs the handshake. Each compressed message is independent of the others, so that all viewers share the same bytes.
 func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
 	up := &upgrade{ResponseWriter: w, v: v}
 	conn, err := websocket.Accept(up, r, &websocket.AcceptOptions{
@@ -164,14 +161,14 @@ func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
 		v.hub.cfg.Log.Debug("handshake refused", "remote", r.RemoteAddr, "err", err)
 		return err
 	}
-	conn.SetReadLimit(-1) // receive has the limit
+	conn.SetReadLimit(-1) // receive has its own limit
 	v.mail.deflates = strings.HasPrefix(w.Header().Get("Sec-WebSocket-Extensions"), "permessage-deflate")
 	v.conn = conn
 	return nil
 }
 
-// An upgrade is the ResponseWriter of one handshake. It gives the library a wire, and
-// keeps the library's plain-text refusals from the client.
+// An upgrade is the ResponseWriter of one handshake. It gives the library a wire, and hides the library's plain-text refusals from the
+// client.
 type upgrade struct {
 	http.ResponseWriter
 	v       *viewer
@@ -179,20 +176,20 @@ type upgrade struct {
 	detail  strings.Builder
 }
 
-// Hijack makes the connection a wire.
+// Hijack turns the connection into a wire.
 func (u *upgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffers, err := http.NewResponseController(u.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
 	}
 	u.v.wire = newWire(conn, u.v.hub.cfg.WriteTimeout)
-	early, _ := buffers.Peek(buffers.Reader.Buffered()) // no more is asked for than there is
+	early, _ := buffers.Peek(buffers.Reader.Buffered()) // never more than is buffered
 	in := bufio.NewReaderSize(bytes.NewReader(early), max(readBuffer, len(early)))
 	_, _ = in.Peek(len(early))
 	return u.v.wire, bufio.NewReadWriter(in, bufio.NewWriterSize(u.v.wire, controlBuffer)), nil
 }
 
-// WriteHeader lets the upgrade pass, and keeps a refusal.
+// WriteHeader lets the upgrade pass, and holds back a refusal.
 func (u *upgrade) WriteHeader(status int) {
 	if status >= 400 {
 		u.refused = status
@@ -201,7 +198,7 @@ func (u *upgrade) WriteHeader(status int) {
 	u.ResponseWriter.WriteHeader(status)
 }
 
-// Write keeps what follows a refusal.
+// Write holds back the body of a refusal.
 func (u *upgrade) Write(p []byte) (int, error) {
 	if u.refused != 0 {
 		return u.detail.Write(p)

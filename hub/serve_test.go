@@ -128,8 +128,7 @@ func TestProtocol(t *testing.T) {
 	})
 }
 
-// The same over TLS, where a frame in two pieces takes two writes, and behind a
-// middleware that wraps the ResponseWriter.
+// The same over TLS, where a frame in two pieces takes two writes, and behind middleware that wraps the ResponseWriter.
 func TestBehindTLSAndMiddleware(t *testing.T) {
 	m := newMonitor(t, nil, func(context.Context) (*gpu.Snapshot, error) { return snapshot(7), nil })
 	server := httptest.NewTLSServer(signedIn(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +148,7 @@ func TestBehindTLSAndMiddleware(t *testing.T) {
 	c.wantFrame(8)
 }
 
-// An unwrapper hides all of a ResponseWriter but what Unwrap gives.
+// An unwrapper hides all of a ResponseWriter except what Unwrap returns.
 type unwrapper struct {
 	http.ResponseWriter
 	inner http.ResponseWriter
@@ -210,12 +209,12 @@ func alert(n int) hub.Event {
 	return hub.Event{Name: "high_gpu_usage_alert", Node: "a", UUID: "GPU-a0", Data: fmt.Appendf(nil, "%d", n)}
 }
 
-// these are events that stand.
+// these are the current events.
 func these(events ...hub.Event) func() []hub.Event {
 	return func() []hub.Event { return events }
 }
 
-// What stands is made for those who come, once for all of them.
+// Current events are made when somebody connects, once for all new viewers.
 func TestStandingEventsAreMadeForSomebody(t *testing.T) {
 	m := start(t, nil)
 	m.publish(snapshot(1))
@@ -260,8 +259,7 @@ func TestStandingEvents(t *testing.T) {
 	}
 }
 
-// Whoever connects while alerts begin gets each exactly once: as standing or
-// as news.
+// A viewer that connects while alerts begin gets each exactly once: as a current event or as news.
 func TestConnectingWhileAnnouncing(t *testing.T) {
 	const alerts, viewers = 40, 20
 	m := start(t, nil)
@@ -285,7 +283,7 @@ func TestConnectingWhileAnnouncing(t *testing.T) {
 	all.Wait()
 }
 
-// untilCounted waits for the number of messages, each of which is counted once it is written: a client may have it before.
+// untilCounted waits for a number of messages. Each is counted once it is written, so a client may have it earlier.
 func (m *monitor) untilCounted(t *testing.T, messages uint64) {
 	t.Helper()
 	testkit.Until(t, fmt.Sprint(messages, " messages are counted"), func() bool { return m.Stats().Messages >= messages }, func() any { return m.Stats() })
@@ -353,7 +351,7 @@ func TestSharedRefresh(t *testing.T) {
 
 func TestMessageLimit(t *testing.T) {
 	const limit = 16 << 10
-	synctest.Test(t, func(t *testing.T) { // the hub waits 5 s for who writes on and has not read its goodbye
+	synctest.Test(t, func(t *testing.T) { // the hub waits 5 s for a client that keeps writing and has not read its goodbye
 		m := startPiped(t, nil)
 		other := connect(t, m)
 
@@ -365,7 +363,7 @@ func TestMessageLimit(t *testing.T) {
 			c := connect(t, m)
 			var writing sync.WaitGroup
 			writing.Go(func() {
-				// The connection may end while this is written.
+				// The connection may end during this write.
 				_ = c.conn.Write(t.Context(), websocket.MessageText, []byte(strings.Repeat(" ", size)))
 			})
 			c.wantClose(websocket.StatusMessageTooBig)
@@ -380,8 +378,7 @@ func TestMessageLimit(t *testing.T) {
 	})
 }
 
-// problem asks for /ws with the given headers, and returns the answer, which
-// must be a problem document of this status with a detail.
+// problem requests /ws with the given headers, and returns the answer, which must be a problem document of this status with a detail.
 func (m *monitor) problem(t *testing.T, status int, headers map[string]string) (detail string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.url, nil)
@@ -444,7 +441,7 @@ func TestOrigins(t *testing.T) {
 	}
 	m := start(t, func(cfg *hub.Config) { cfg.Origins = origins })
 	for origin, want := range map[string]bool{
-		"":                                      true, // no browser
+		"":                                      true, // not a browser
 		strings.TrimSuffix(m.url, "/ws"):        true,
 		"https://grafana.example:3000":          true,
 		"https://a.trusted.example":             true,
@@ -480,7 +477,7 @@ func TestOrigins(t *testing.T) {
 }
 
 func TestShutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // who does not answer the goodbye within 5 s is cut off
+	synctest.Test(t, func(t *testing.T) { // a client that does not answer the goodbye within 5 s is cut off
 		m := startPiped(t, nil)
 		clients := []*client{connect(t, m), connect(t, m)}
 		long := strings.Repeat("ä", 100)
@@ -503,15 +500,14 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// dialRaw returns a connection after its handshake, of which the answer is still
-// to be read.
+// dialRaw returns a connection after its handshake, whose answer is still unread.
 func dialRaw(t *testing.T, m *monitor) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(m.url, "http://"), "/ws"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() }) // nothing is left to say
+	t.Cleanup(func() { _ = conn.Close() }) // nothing is left to send
 	fmt.Fprintf(conn, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
 	if _, err := conn.Read(make([]byte, 1)); err != nil {
@@ -545,7 +541,7 @@ func TestNotWebSocket(t *testing.T) {
 		if _, err := conn.Write([]byte(frame)); err != nil {
 			t.Fatal(err)
 		}
-		// Reading up to the close frame's code, 1002.
+		// Read up to the close frame's code, 1002.
 		if err := readUntil(conn, "\x03\xea"); err != nil {
 			t.Errorf("after %s: %v", name, err)
 		}

@@ -23,7 +23,7 @@ type Stats struct {
 	Err       error             // why
 }
 
-// Stats returns what the hub has done so far.
+// Stats returns the hub's counts so far.
 func (h *Hub) Stats() Stats {
 	h.mu.Lock()
 	viewers := h.connections
@@ -76,7 +76,7 @@ func (t *trouble) begin(err error) {
 	t.err = err
 }
 
-// encoded returns what an encoder returned. Nothing at all is an error too.
+// encoded returns an encoder's result. An empty result is an error too.
 func (t *trouble) encoded(data []byte, err error) ([]byte, error) {
 	if err == nil && len(data) == 0 {
 		err = errors.New("the encoder returned nothing")

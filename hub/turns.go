@@ -17,18 +17,18 @@ type turns struct {
 	writers int
 }
 
-// A turn is where a viewer stands. It belongs to the hub's turns.
+// A turn is a viewer's state among the hub's turns, which own it.
 type turn int
 
 const (
 	resting turn = iota
 	waiting      // to be served
 	served
-	again   // served, and something new came meanwhile
+	again   // being served, but something new came meanwhile
 	retired // its connection has ended
 )
 
-// wake gives viewers a turn, those that are served another one.
+// wake gives viewers a turn; viewers being served get another one.
 func (t *turns) wake(viewers iter.Seq[*viewer]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,7 +37,7 @@ func (t *turns) wake(viewers iter.Seq[*viewer]) {
 	}
 }
 
-// add is wake. The caller holds mu.
+// add is wake for one viewer. The caller holds mu.
 func (t *turns) add(v *viewer) {
 	switch v.turn {
 	case resting:
@@ -47,7 +47,7 @@ func (t *turns) add(v *viewer) {
 			return
 		}
 		v.turn = waiting
-		if len(t.waiting) == cap(t.waiting) && t.head > len(t.waiting)/2 { // it need not grow
+		if len(t.waiting) == cap(t.waiting) && t.head > len(t.waiting)/2 { // reuse the space before head instead of growing
 			n := copy(t.waiting, t.waiting[t.head:])
 			clear(t.waiting[n:])
 			t.waiting, t.head = t.waiting[:n], 0
@@ -62,14 +62,14 @@ func (t *turns) add(v *viewer) {
 	}
 }
 
-// work serves viewers until none waits.
+// work serves viewers until none is waiting.
 func (t *turns) work() {
 	for v := t.next(); v != nil; v = t.next() {
 		v.serve()
 	}
 }
 
-// next takes the viewer that has waited longest; nil where none waits, and the writer ends.
+// next takes the viewer that has waited longest; if none is waiting it returns nil, and the goroutine ends.
 func (t *turns) next() *viewer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,7 +100,7 @@ func (t *turns) rest(v *viewer) {
 	}
 }
 
-// retire gives a viewer no more turns. One that it has may go on.
+// retire gives a viewer no more turns. A current turn may continue.
 func (t *turns) retire(v *viewer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,10 +2,10 @@ package hub
 
 import "testing"
 
-// While somebody always waits, the list of those who do does not grow.
+// While somebody is always waiting, the list of waiting viewers does not grow.
 func TestTurnsDoNotGrow(t *testing.T) {
 	const viewers = 100
-	turns := turns{writers: 1 << 30} // no other may begin
+	turns := turns{writers: 1 << 30} // no writer may start
 	for range viewers {
 		turns.add(new(viewer))
 	}

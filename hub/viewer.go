@@ -22,7 +22,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// maxReplies is how many unanswered requests a viewer may have; then it is not read.
+// maxReplies is how many unanswered requests a viewer may have; beyond that its messages are not read.
 const maxReplies = 16
 
 // A viewer is one connection. One goroutine reads from it; the mailbox's messages are written when
@@ -33,25 +33,25 @@ type viewer struct {
 	wire   *wire
 	conn   *websocket.Conn
 	remote string
-	hears  bool          // it is counted as one that gets updates; of the hub's mu
-	denied bool          // its principal was revoked during the handshake; of the hub's mu
-	limits limits        // of the reader
-	in     bytes.Buffer  // of the reader
-	slots  chan struct{} // one taken for each request that waits for its reply
+	hears  bool          // counted among the connections that get updates; guarded by the hub's mu
+	denied bool          // its principal was revoked during the handshake; guarded by the hub's mu
+	limits limits        // only for the reader
+	in     bytes.Buffer  // only for the reader
+	slots  chan struct{} // one is taken for each request that waits for its reply
 
-	turn       turn        // of the hub's turns
-	later      *time.Timer // of who serves it: for a page that was rendered a moment before
-	awaitsPong bool        // of who serves it: a ping was sent, and the timer is for its answer
+	turn       turn        // owned by the hub's turns
+	later      *time.Timer // only for the serving goroutine: delays a page that was just rendered
+	awaitsPong bool        // only for the serving goroutine: a ping was sent, and the timer waits for its answer
 	pinging    *time.Timer
 	pingDue    atomic.Bool
 	unanswered atomic.Bool            // a ping was sent, and no pong has come since
-	pong       atomic.Pointer[[]byte] // the payload of the client's last ping, while it has no answer
+	pong       atomic.Pointer[[]byte] // the payload of the client's last unanswered ping
 
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 	ending sync.Once
-	bye    goodbye       // once ctx has ended
-	said   chan struct{} // closed when that was said, or could not be
+	bye    goodbye       // set once ctx has ended
+	said   chan struct{} // closed when the goodbye was sent, or could not be
 }
 
 // limits are a viewer's rate limits: for requests of acts, such as request_gpu_update, for all other messages,
@@ -64,7 +64,7 @@ func newLimits() limits {
 	}
 }
 
-// judge says whether a message is served, and else whether the viewer may stay.
+// judge says whether a message is served and, if not, whether the viewer may stay.
 func (l *limits) judge(req *request, now time.Time) (served, tolerated bool) {
 	of := l.others
 	if req.acts || req.fresh {
@@ -76,7 +76,7 @@ func (l *limits) judge(req *request, now time.Time) (served, tolerated bool) {
 
 // A goodbye says why a connection ends.
 type goodbye struct {
-	why  string // in [Stats]
+	why  string // its name in [Stats]
 	code websocket.StatusCode
 	text string // for the client, at most 123 bytes
 }
@@ -95,7 +95,7 @@ var (
 	failed       = goodbye{"failed", websocket.StatusInternalError, "the status can't be encoded: see gpuwhy's log"}
 )
 
-// level is the level at which the end is logged.
+// level returns the level at which the end is logged.
 func (g goodbye) level() slog.Level {
 	if g.code == websocket.StatusNormalClosure || g.code == websocket.StatusGoingAway {
 		return slog.LevelDebug
@@ -111,11 +111,11 @@ func newViewer(h *Hub, who auth.Principal, only string) *viewer {
 		slots:  make(chan struct{}, maxReplies),
 		said:   make(chan struct{}),
 	}
-	v.ctx, v.cancel = context.WithCancel(context.Background()) // not the request's: that one is the server's
+	v.ctx, v.cancel = context.WithCancel(context.Background()) // not the request's context, which is the server's
 	return v
 }
 
-// run reads until the connection has ended. Until then the viewer has its place.
+// run reads until the connection has ended. Until then the viewer counts as connected.
 func (v *viewer) run() {
 	defer v.hub.leave(v)
 	v.read()
@@ -125,7 +125,7 @@ func (v *viewer) run() {
 	v.hub.cfg.Log.Log(v.ctx, v.bye.level(), "viewer gone", "remote", v.remote, "why", v.bye.why)
 }
 
-// end begins the connection's end, once, and says goodbye if it can.
+// end starts to close the connection, once, and says goodbye if possible.
 func (v *viewer) end(bye goodbye) {
 	v.ending.Do(func() {
 		v.bye = bye
@@ -136,20 +136,20 @@ func (v *viewer) end(bye goodbye) {
 			cutting := time.AfterFunc(closeTimeout, v.cut)
 			defer cutting.Stop()
 			defer close(v.said)
-			// An error here says that the client did not answer, or had left.
+			// An error here means that the client did not answer, or had left.
 			_ = v.conn.Close(bye.code, bye.text)
 		})
 	})
 }
 
-// cut breaks the connection without goodbye.
+// cut breaks the connection without a goodbye.
 func (v *viewer) cut() { _ = v.wire.Close() } // it may be closed already
 
 // wake gives the viewer a turn.
 func (v *viewer) wake() { v.hub.turns.wake(func(yield func(*viewer) bool) { yield(v) }) }
 
-// serve sends all that the viewer is owed, as far as its connection takes it at once. The rest,
-// what stands in two pieces, and what is made for few, is written by a goroutine of its own, after which it has another turn.
+// serve sends everything the viewer should get, as far as its connection accepts it at once. Another goroutine, after which the viewer has
+// another turn, writes the rest, messages in two pieces, and messages made for few.
 func (v *viewer) serve() {
 	for {
 		if v.mail.forFew() {
@@ -201,11 +201,11 @@ func (v *viewer) serveAlone() {
 	}
 }
 
-// next is what the viewer is owed next: its first message, a ping, or what the mailbox says.
+// next returns the viewer's next message: its first one, a ping, or one from the mailbox.
 func (v *viewer) next() (message, bool) {
 	now := v.hub.now.Load()
-	if greets := v.mail.greets; greets != nil { // who shows a page gets none
-		v.mail.greets = nil // or the viewer would hold all that was new when it came
+	if greets := v.mail.greets; greets != nil { // a viewer that shows a page gets none
+		v.mail.greets = nil // otherwise the viewer would keep that state in memory
 		greeting, err := v.hub.greeting(greets, v.mail.who.Audience, v.mail.only)
 		if err != nil {
 			v.end(failed)
@@ -226,14 +226,14 @@ func (v *viewer) next() (message, bool) {
 	return msg, ok
 }
 
-// finish writes a message or the rest of one, and returns false when the connection has ended.
+// finish writes a message or the rest of one, and returns false once the connection has ended.
 func (v *viewer) finish(head, tail []byte, holds bool) bool {
 	n, err := v.wire.finish(head, tail, holds)
 	v.hub.counts.bytes.Add(uint64(n))
 	return v.sent(err)
 }
 
-// sent counts a message, or ends the connection that did not take it.
+// sent counts a message, or closes a connection that did not accept it.
 func (v *viewer) sent(err error) bool {
 	switch {
 	case err == nil:
@@ -250,8 +250,8 @@ func (v *viewer) sent(err error) bool {
 	return false
 }
 
-// pinged answers a ping in the viewer's next turn; of several, the last one (RFC 6455, 5.5.3). The WebSocket library would
-// end the connection of a viewer that does not take the message before within 5 s.
+// pinged answers a ping in the viewer's next turn; of several pings only the last (RFC 6455, 5.5.3). The WebSocket library would close the
+// connection of a viewer that does not accept the previous message within 5 s.
 func (v *viewer) pinged(_ context.Context, payload []byte) (answer bool) {
 	v.holdBack()
 	own := bytes.Clone(payload)
@@ -260,14 +260,14 @@ func (v *viewer) pinged(_ context.Context, payload []byte) (answer bool) {
 	return false
 }
 
-// ponged notes that the viewer has answered a ping.
+// ponged records that the viewer has answered a ping.
 func (v *viewer) ponged(context.Context, []byte) {
 	v.holdBack()
 	v.unanswered.Store(false)
 }
 
-// holdBack is called by who reads from the viewer. It waits if pings and pongs come faster than they may: nothing more is
-// read meanwhile, and the viewer can't send.
+// holdBack is called by the reading goroutine. It waits if pings and pongs come too fast: meanwhile nothing is read, and the viewer can't
+// send.
 func (v *viewer) holdBack() {
 	wait := v.limits.controls.Reserve().Delay()
 	if wait <= 0 {
@@ -286,7 +286,7 @@ func (v *viewer) pingIsDue() {
 	v.wake()
 }
 
-// ping reports whether a ping is to be sent; its next call checks whether the answer came.
+// ping reports whether to send a ping; its next call checks whether the answer came.
 func (v *viewer) ping() bool {
 	answer := v.hub.cfg.WriteTimeout
 	switch {
@@ -324,14 +324,14 @@ func (v *viewer) read() {
 	}
 }
 
-// largeRead is how long a message is whose memory the viewer does not keep for the next.
+// largeRead is the size above which a message's buffer is not kept for the next one.
 const largeRead = 2 << 10
 
 var errTooBig = errors.New("message too big")
 
 // receive returns the next message, valid until the next call.
 func (v *viewer) receive() (websocket.MessageType, []byte, error) {
-	// A context here would cut the connection without goodbye when it ends.
+	// With a context that ends, the connection would be cut without a goodbye.
 	kind, r, err := v.conn.Reader(context.Background())
 	if err != nil {
 		return 0, nil, err
@@ -363,8 +363,7 @@ func goodbyeFor(err error) goodbye {
 	}
 }
 
-// handle answers one message with exactly one reply, for which the caller has taken
-// a slot; request_gpu_update has one for each node.
+// handle answers one message with exactly one reply, for which the caller has taken a slot; request_gpu_update has one reply per node.
 func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	var req request
 	var err error = &refusal{codeBadJSON, "messages must be JSON in text frames; this one is binary"}
@@ -417,14 +416,14 @@ func (v *viewer) accepts(req *request) error {
 	return nil
 }
 
-// ask is what the viewer asks an act for, with the filter that is in force.
+// ask returns what the viewer asks an act for, with the filter in force.
 func (v *viewer) ask(by *filter, data json.RawMessage) *Ask {
 	return &Ask{Principal: v.mail.who, Node: v.mail.only, Data: data, Wanted: func(node string) bool {
 		return (v.mail.only == "" || node == v.mail.only) && (!v.mail.several() || allows(by.nodes, node))
 	}}
 }
 
-// act does what a message asks for, and replies with what became of it.
+// act performs the act that a message requests, and replies with the result.
 func (v *viewer) act(req *request, by *filter) {
 	trouble, failure := v.hub.acting, "the action failed: see gpuwhy's log"
 	if req.event == eventRequest {

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// In these tests time is the bubble's: it passes when everybody waits.
+// These tests use the bubble's time: it passes when everybody waits.
 
 func TestCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -54,8 +54,7 @@ func TestViewersThatBreakOff(t *testing.T) {
 	})
 }
 
-// follow reads in the background and counts the events until the connection
-// ends.
+// follow reads in the background and counts the events until the connection ends.
 func (c *client) follow() (counts map[string]int, ended chan error) {
 	counts, ended = make(map[string]int), make(chan error, 1)
 	go func() {
@@ -127,7 +126,7 @@ func TestFullEventQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startPiped(t, func(cfg *hub.Config) { cfg.EventQueue = 8 })
 		stuck, other := connect(t, m), connect(t, m)
-		for n := range 10 { // one that is being written, eight that wait, and one more
+		for n := range 10 { // one being written, eight waiting, and one more
 			m.Announce([]hub.Event{alert(n)}, nil)
 			other.want("high_gpu_usage_alert")
 			synctest.Wait()
@@ -143,7 +142,7 @@ func TestFullEventQueue(t *testing.T) {
 	})
 }
 
-// Without reading on, not even a goodbye can be given: the connection is cut.
+// A client that reads nothing can't even be sent a goodbye: the connection is cut.
 func TestFullEventQueueOfOneWhoNeverReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startPiped(t, func(cfg *hub.Config) { cfg.EventQueue = 1 })
@@ -204,7 +203,7 @@ func TestPings(t *testing.T) {
 	})
 }
 
-// A viewer that does not read may ping: the answer comes once it has taken the message before.
+// A viewer that does not read may ping: the answer comes once it has taken the previous message.
 func TestAPingBeforeAMessageIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startPiped(t, nil)
@@ -231,7 +230,7 @@ func TestRateLimits(t *testing.T) {
 			cfg.PingEvery = time.Hour // nobody reads between the steps
 		}, func(context.Context) (*gpu.Snapshot, error) { return snapshot(1), nil })
 		c := connect(t, m)
-		// ask sends n of one message, and returns how many were served.
+		// ask sends n copies of one message, and returns how many were served.
 		ask := func(n int, text, reply string) (served int) {
 			t.Helper()
 			go func() {
@@ -267,7 +266,7 @@ func TestRateLimits(t *testing.T) {
 			n, want int
 		}{
 			{0, others, 50, 50},
-			{0, requests, 12, 5}, // counted alone
+			{0, requests, 12, 5}, // counted separately
 			{0, others, 10, 0},
 			{time.Second, requests, 12, 2},
 			{0, others, 30, 20},
@@ -302,7 +301,7 @@ func TestStormIsCut(t *testing.T) {
 	})
 }
 
-// Pings are read at their rate, however fast they are sent, and all are answered. Others don't notice.
+// Pings are read at their own rate, however fast they are sent, and all are answered. Other viewers are not affected.
 func TestPingsAreRead20ASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startPiped(t, nil)
@@ -326,7 +325,7 @@ func TestPingsAreRead20ASecond(t *testing.T) {
 	})
 }
 
-// A message in empty frames without end is read at the rate of bytes. Others don't notice.
+// An endless message in empty frames is read at the byte rate. Other viewers are not affected.
 func TestEmptyFramesAreReadSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startPiped(t, nil)
@@ -350,7 +349,7 @@ func TestEmptyFramesAreReadSlowly(t *testing.T) {
 	})
 }
 
-// Who does not read its replies is not read from either: nothing piles up.
+// A viewer that does not read its replies is not read from either: nothing piles up.
 func TestRepliesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startPiped(t, nil)
@@ -392,7 +391,7 @@ func TestRefreshEndsWithItsViewer(t *testing.T) {
 func TestGoodbyeThatIsNotAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startPiped(t, nil)
-		connect(t, m) // it reads no more
+		connect(t, m) // it does not read any more
 		began := time.Now()
 		if err := m.Shutdown(context.Background(), "bye"); err != nil {
 			t.Error(err)
@@ -416,12 +415,12 @@ func TestGoodbyeThatIsNotAnswered(t *testing.T) {
 	})
 }
 
-// Who does not answer the goodbye has its place until it is cut: such connections can't pile up.
+// A viewer that does not answer the goodbye keeps its place until it is cut: such connections can't pile up.
 func TestGoodbyeKeepsThePlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startPiped(t, func(cfg *hub.Config) { cfg.MaxViewers = 1 })
 		c := connect(t, m)
-		go func() { // too much, of which the server does not read the rest; and it reads no more itself
+		go func() { // too much: the server does not read the rest, and the client reads nothing either
 			if err := c.conn.Write(context.Background(), websocket.MessageText, make([]byte, 20<<10)); err == nil {
 				t.Error("all of it was read")
 			}
@@ -437,7 +436,7 @@ func TestGoodbyeKeepsThePlace(t *testing.T) {
 	})
 }
 
-// What few share is made beside the turns: everybody else gets theirs meanwhile.
+// What few viewers share is made outside the turns: everybody else gets theirs meanwhile.
 func TestWhatIsMadeForFewHoldsUpNobody(t *testing.T) {
 	release := make(chan struct{})
 	m := start(t, func(cfg *hub.Config) {

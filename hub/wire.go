@@ -17,22 +17,22 @@ import (
 type wire struct {
 	net.Conn
 	timeout time.Duration
-	reads   *rate.Limiter // of bytes
+	reads   *rate.Limiter // in bytes
 
-	writing chan struct{} // has a value while a frame is written, also between offer and finish; capacity 1
+	writing chan struct{} // has a value while a frame is being written, including between offer and finish; capacity 1
 	goodbye bool          // a close frame was written; nothing may follow it
 	attempt attempt
 }
 
 const (
-	// readBuffer is enough for what clients send most.
+	// readBuffer is enough for most messages of clients.
 	readBuffer = 512
 	// controlBuffer has room for the largest control frame.
 	controlBuffer = 256
-	// sendBuffer is how many bytes the kernel keeps for a viewer, which else are megabytes.
+	// sendBuffer is how many bytes the kernel buffers for a viewer; by default it would be megabytes.
 	sendBuffer = 128 << 10
-	// readRate and readBurst are how many bytes a second, and at once, are read from a viewer: as many as [limits] lets it send
-	// in messages. A message may be in any number of empty frames, of which no limit of messages knows.
+	// readRate and readBurst limit the bytes read from a viewer, per second and at once, to what [limits] lets it send in messages. A
+	// message may have any number of empty frames, which limits on messages don't count.
 	readRate, readBurst = 20 * messageLimit, 50 * messageLimit
 )
 
@@ -56,18 +56,17 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes one control frame of the library's.
+// Write writes one of the library's control frames.
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.finish(p, nil, false)
 	if err != nil {
-		_ = w.Close() // its error is of no use beside err
+		_ = w.Close() // err says more than this error
 	}
 	return int(n), err
 }
 
-// offer writes as much of a frame as the connection takes at once, and waits for nothing.
-// The rest is for finish. Where holds is true, a part is written, and the wire belongs to
-// who offered it until finish returns.
+// offer writes as much of a frame as the connection accepts at once, without waiting; finish writes the rest. If holds is true, a part is
+// written, and the wire belongs to the caller until finish returns.
 func (w *wire) offer(frame []byte) (n int, holds bool, err error) {
 	select {
 	case w.writing <- struct{}{}:
@@ -85,8 +84,8 @@ func (w *wire) offer(frame []byte) (n int, holds bool, err error) {
 	return n, false, err
 }
 
-// finish writes a frame, or the rest of one, and waits as long as the timeout. After an error,
-// but errGoodbye, half of it may be written.
+// finish writes a frame, or the rest of one, and waits up to the timeout. After an error other than errGoodbye, a part of it may be
+// written.
 func (w *wire) finish(head, tail []byte, holds bool) (int64, error) {
 	if !holds {
 		w.writing <- struct{}{}
@@ -106,7 +105,7 @@ func (w *wire) finish(head, tail []byte, holds bool) (int64, error) {
 	}
 	n, err := pieces.WriteTo(w.Conn)
 	if err == nil {
-		err = w.SetWriteDeadline(time.Time{}) // attempts obey it, too
+		err = w.SetWriteDeadline(time.Time{}) // attempts obey the deadline, too
 	}
 	return n, err
 }

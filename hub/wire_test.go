@@ -20,8 +20,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// Messages that a connection takes in pieces, pongs and replies never mix: who reads slowly, with little room, asks and pings
-// meanwhile, gets each message whole, and the newest at last; with compressed messages and without.
+// Messages that a connection takes in pieces, pongs and replies never mix: a slow reader with little buffer that sends requests and pings
+// meanwhile gets each message whole, and finally the newest, with and without compression.
 func TestMessagesInPiecesNeverMix(t *testing.T) {
 	t.Parallel()
 	const last = 400
@@ -31,7 +31,7 @@ func TestMessagesInPiecesNeverMix(t *testing.T) {
 			t.Parallel()
 			m := start(t, func(cfg *hub.Config) {
 				cfg.Encode = func(of *insight.Moment, _ auth.Audience, _ func(*gpu.Device) bool) ([]byte, error) {
-					noise := make([]byte, 30_000) // what hardly gets smaller
+					noise := make([]byte, 30_000) // hardly compressible
 					for i := range noise {
 						noise[i] = 'a' + byte(rand.N(26))
 					}
@@ -90,13 +90,13 @@ func TestMessagesInPiecesNeverMix(t *testing.T) {
 				}
 			}
 			cancel()
-			_ = conn.CloseNow() // which ends the ping that waits
+			_ = conn.CloseNow() // this ends the waiting ping
 			others.Wait()
 		})
 	}
 }
 
-// Who takes compressed messages gets the same ones in fewer bytes, made once for all.
+// A viewer that accepts compressed messages gets the same ones in fewer bytes, compressed once for all.
 func TestCompressedMessages(t *testing.T) {
 	t.Parallel()
 	m := start(t, func(cfg *hub.Config) {

@@ -81,8 +81,8 @@ func (r *roster) admit(sources []*source) {
 	}
 }
 
-// withheld is the UUID of a device that has only its place now, as when a driver can't read
-// its number: that of the same product in the same place. It is "" where there is none.
+// withheld returns the UUID of a device that is now known only by its place, as when a driver can't read its UUID: the UUID of the same
+// product in the same place, or "".
 func (r *roster) withheld(d *gpu.Device) string {
 	if d.PCI == "" || d.UUID != gpu.UUIDAt(d.PCI) || r.byUUID[d.UUID] != nil {
 		return ""
@@ -95,8 +95,8 @@ func (r *roster) withheld(d *gpu.Device) string {
 	return ""
 }
 
-// find returns the entry of a device by its UUID, or by the one that it had while it
-// slept or hung: made of its place, or of its index in the driver's list.
+// find returns the entry of a device by its UUID, or by the temporary one that it had while it slept or hung: made from its place, or from
+// its index in the driver's list.
 func (r *roster) find(d *gpu.Device) *entry {
 	e := cmp.Or(r.byUUID[d.UUID], r.byUUID[gpu.UUIDAt(d.PCI)])
 	if i, ok := d.VendorIndex.Get(); ok && e == nil {
@@ -122,5 +122,5 @@ func (e *entry) miss(sources []*source, now time.Time) {
 	e.device.Enter(state, since, reason)
 }
 
-// none reports whether a source has answered, and lists no device.
+// none reports whether a source answered but lists no device.
 func none(err error) bool { return errors.Is(err, gpu.ErrNoDevices) || errors.Is(err, gpu.ErrNoCard) }

@@ -244,8 +244,8 @@ func (s *Sampler) take() *demand {
 	return taken
 }
 
-// wake is when to read again: next, or earlier to retry a source that failed. One that was guessed and
-// has no card here waits for the next reading, which is of all sources.
+// wake returns when to read again: at next, or earlier to retry a failed source. A guessed source without a card here waits for the next
+// reading, which covers all sources.
 func (s *Sampler) wake(next time.Time) time.Time {
 	for _, src := range s.sources {
 		if src.guessed && src.noCard() {
@@ -258,7 +258,7 @@ func (s *Sampler) wake(next time.Time) time.Time {
 	return next
 }
 
-// following is the next time on the grid of the interval that has not passed yet.
+// following returns the next time on the grid of the interval that has not passed yet.
 func following(last time.Time, interval time.Duration, now time.Time) time.Time {
 	passed := int64((now.Sub(last) + interval - 1) / interval) // rounded up
 	return last.Add(time.Duration(max(passed, 1)) * interval)
@@ -430,10 +430,9 @@ type around struct {
 	breaks int                      // that there were then
 }
 
-// describe adds the host and the facts of its processes, unless the source has done so. Where the interval is shorter
-// than hostEvery, readings in between have what was read last, with its time, and facts of new processes. A reading
-// that was asked for, and one without devices, has its own.
-// It works on copies, since reading files of a stuck process can hang too.
+// describe adds the host and the facts of its processes, unless the source has done so. If the interval is shorter than hostEvery, readings
+// in between repeat the last values, with their time, and add the facts of new processes. A requested reading, and one without devices,
+// gets its own values. It works on copies, since reading files of a stuck process can hang too.
 func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot, asked bool) {
 	if s.cfg.Host == nil || snap.Host != nil {
 		return
@@ -494,7 +493,7 @@ func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot, asked bool) 
 	last.describe(snap)
 }
 
-// describe puts what is known of the machine and its processes into a snapshot.
+// describe puts what is known about the machine and its processes into a snapshot.
 func (a *around) describe(snap *gpu.Snapshot) {
 	snap.Host, snap.Devices = a.host, slices.Clone(snap.Devices)
 	for i := range snap.Devices {

@@ -1,7 +1,6 @@
 package catalog
 
-// ofAMD are the files of the amdgpu driver that have a reading, by its ID. Files without a
-// folder are of the PCI device.
+// ofAMD are the files of the amdgpu driver, by the ID of the reading. Files without a folder belong to the PCI device.
 var ofAMD = map[string]string{
 	"identity.name":           "product_name, or AMD's list of products",
 	"identity.uuid":           "unique_id",

@@ -22,7 +22,7 @@ type Ref interface {
 	Quality() gpu.Quality
 }
 
-// A Row is one reading of a device, or of each part of a device such as a fan.
+// A Row describes one reading of a device, or of each part of a device such as a fan.
 type Row struct {
 	ID   string // stable, such as "thermal.gpu"
 	Unit Unit
@@ -120,7 +120,7 @@ func All() iter.Seq[*Row] {
 	}
 }
 
-// Reading returns the row with that ID. It panics where there is none.
+// Reading returns the row with an ID. It panics if there is none.
 func Reading(id string) *Row {
 	for r := range All() {
 		if r.ID == id {
@@ -130,7 +130,7 @@ func Reading(id string) *Row {
 	panic("catalog: there is no reading " + id)
 }
 
-// Visit calls visit for the reading of the device, or for that of each part with the part's name.
+// Visit calls visit for the device's reading or, with the part's name, for each part's.
 func (r *Row) Visit(d *gpu.Device, visit func(part string, r Ref)) {
 	if r.At != nil {
 		visit("", r.At(d))
@@ -139,10 +139,10 @@ func (r *Row) Visit(d *gpu.Device, visit func(part string, r Ref)) {
 	r.each(d, visit)
 }
 
-// Number is the reading of a device as a number, see [Number].
+// Number returns the device's reading as a number; see [Number].
 func (r *Row) Number(d *gpu.Device) gpu.Reading[float64] { return Number(r.At(d)) }
 
-// An option says one more thing of a row.
+// An option sets one more field of a row.
 type option func(*Row)
 
 func of(id string, at func(*gpu.Device) Ref, options ...option) *Row {
@@ -165,11 +165,10 @@ func newRow(r Row, options []option) *Row {
 	return &r
 }
 
-// files are what the sources have that read files of the kernel or the output of a program,
-// by the ID of the row.
+// files are the kernel files or program outputs that a source reads, by source and by the ID of the row.
 var files = map[string]map[string]string{gpu.SourceAMD: ofAMD, gpu.SourceIntel: ofIntel, gpu.SourceNvidiaSMI: ofNvidiaSMI}
 
-// parts makes rows for each element of a list, by its key in the JSON of a device.
+// parts makes rows for each element of a list, given the list's key in the JSON of a device.
 func parts[P any](key string, list func(*gpu.Device) []P, name func(int, *P) string) func(string, func(*P) Ref, ...option) *Row {
 	return func(id string, at func(*P) Ref, options ...option) *Row {
 		each := func(d *gpu.Device, visit func(string, Ref)) {
@@ -195,7 +194,7 @@ var (
 		func(_ int, i *gpu.Instance) string { return i.UUID })
 )
 
-// wire is a fact that the table of facts does not show.
+// wire returns a fact that is not in the table of facts.
 func wire(path string) option { return fact(path, "", "") }
 
 func fact(path, label, means string) option {
@@ -216,10 +215,10 @@ func nvml(call string) option       { return from(Origins{gpu.SourceNVML: call})
 func kubernetes(call string) option { return from(Origins{"": call}) } // whatever the source of the device
 func measured(call string) option   { return func(r *Row) { r.Measured = Origins{gpu.SourceNVML: call} } }
 
-// migGPM is the same of a GPU instance of MIG.
+// migGPM is gpm for a GPU instance in MIG mode.
 func migGPM(name string) option { return nvml("nvmlGpmMigSampleGet (" + name + ")") }
 
-// gpm is one of the metrics of NVML's GPU performance monitoring.
+// gpm names a metric of NVML's GPU performance monitoring.
 func gpm(name string) option { return nvml("nvmlGpmMetricsGet (" + name + ")") }
 
 func always(r *Row) { r.Always = true }
@@ -232,7 +231,7 @@ func moment(t time.Time) Ref {
 	return new(gpu.Of(t))
 }
 
-// text is absent where there is none.
+// text is absent for an empty text.
 func text(s string) Ref {
 	if s == "" {
 		return new(gpu.Reading[string])

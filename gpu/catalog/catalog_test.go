@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
-// whole has one part of each kind.
+// whole returns a device with one part of each kind.
 func whole() *gpu.Device {
 	d := new(gpu.Device)
 	d.Fans.Fans = make([]gpu.Fan, 1)
@@ -110,7 +110,7 @@ func TestRowsAreWhole(t *testing.T) {
 	}
 }
 
-// Every path is one of the JSON of a device.
+// Every path exists in the JSON of a device.
 func TestPathsAreOnTheWire(t *testing.T) {
 	text, err := json.Marshal(contract.NewUpdate(insight.Of(fixture.Server()), nil).GPUs[0])
 	if err != nil {
@@ -152,7 +152,7 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
-// What files have a reading is said of readings that there are.
+// The tables of files only name existing readings.
 func TestFilesAreOfRows(t *testing.T) {
 	ids := map[string]bool{}
 	for r := range catalog.All() {

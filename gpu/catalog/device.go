@@ -4,7 +4,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Why a reading is absent on some products, where several readings share the reason.
+// Why a reading is absent on some products, for reasons that several readings share.
 const (
 	noMemory   = "the driver can't tell, as on products that share the host's memory"
 	noECC      = "the product has no ECC, or it is off"
@@ -24,7 +24,7 @@ const (
 	noFault    = "gpuwhy can't read the kernel log, and the driver does not report what it asks for"
 )
 
-// What tells of errors.
+// The origins of errors.
 var (
 	ofXID    = Origins{gpu.SourceNVML: "nvmlEventTypeXidCriticalError, /dev/kmsg", gpu.SourceNvidiaSMI: "/dev/kmsg"}
 	ofXIDLog = Origins{gpu.SourceNVML: "/dev/kmsg", gpu.SourceNvidiaSMI: "/dev/kmsg"}

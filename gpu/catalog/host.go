@@ -11,11 +11,11 @@ type HostRow struct {
 	Kept  string // the name under which it is kept, with its unit
 	Label string // for people
 	Unit  string // such as "°C"
-	// Number is the reading, absent as its parts are.
+	// Number returns the reading; it is absent if its parts are.
 	Number func(*gpu.Host) gpu.Reading[float64]
 }
 
-// OfHost are the readings that are kept of a machine without a device.
+// OfHost are the readings of a machine, apart from its devices, that are kept.
 var OfHost = []HostRow{
 	{"cpu_percent", "CPU", "%", func(h *gpu.Host) gpu.Reading[float64] { return gpu.Map(h.CPU, toFloat) }},
 	{"host_memory_percent", "Memory", "%", func(h *gpu.Host) gpu.Reading[float64] {
@@ -50,7 +50,7 @@ var OfHost = []HostRow{
 
 func toFloat[T ~float64](v T) float64 { return float64(v) }
 
-// most is the highest of those that count and can be trusted.
+// most returns the highest trusted value that counts.
 func most[T any](list []T, of func(*T) (r gpu.Reading[float64], counts bool)) (out gpu.Reading[float64]) {
 	for i := range list {
 		r, counts := of(&list[i])
@@ -61,7 +61,7 @@ func most[T any](list []T, of func(*T) (r gpu.Reading[float64], counts bool)) (o
 	return out
 }
 
-// sum adds up rates in megabytes a second; absent where none is known.
+// sum adds up rates in megabytes per second; absent if none is known.
 func sum[T any](list []T, of func(*T) []gpu.Reading[gpu.BytesPerSecond]) (out gpu.Reading[float64]) {
 	for i := range list {
 		for _, r := range of(&list[i]) {

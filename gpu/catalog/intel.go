@@ -1,7 +1,6 @@
 package catalog
 
-// ofIntel are the files of the i915 and xe drivers that have a reading, by its ID; the file
-// of i915 stands first.
+// ofIntel are the files of the i915 and xe drivers, by the ID of the reading; i915's file comes first.
 var ofIntel = map[string]string{
 	"identity.name": "device", "identity.uuid": "the PCI address", "identity.pci": "the device's folder",
 	"identity.architecture": "device", "identity.driver_version": "/sys/module/i915/version, or the kernel's version",

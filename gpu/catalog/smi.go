@@ -1,6 +1,6 @@
 package catalog
 
-// ofNvidiaSMI are the fields and columns of nvidia-smi that have a reading, by its ID.
+// ofNvidiaSMI are the fields and columns of nvidia-smi, by the ID of the reading.
 var ofNvidiaSMI = map[string]string{
 	"identity.name":           "--query-gpu=name",
 	"identity.uuid":           "--query-gpu=uuid",

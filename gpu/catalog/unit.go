@@ -29,8 +29,8 @@ const (
 	Switch // 1: on, 0: off
 	Text
 	Reasons   // a set of clock event reasons
-	Errors    // a list of the driver's errors; as a number, how many there were
-	Processes // a list of processes; as a number, how many there are
+	Errors    // a list of the driver's errors; as a number, their count
+	Processes // a list of processes; as a number, their count
 )
 
 // String is the symbol that people write after a number; empty where that is none.

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A fleet that Moments were put into is the one that is made of all at once, and the one before stays as it was.
+// A fleet updated with Moments equals the one made from all at once, and the earlier fleet does not change.
 func TestFleetsAreMerged(t *testing.T) {
 	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-e]{1,2}`), 0, 8, rapid.ID[string])
 	rapid.Check(t, func(t *rapid.T) {

@@ -16,35 +16,33 @@ import (
 
 // A Moment is one node at one time.
 type Moment struct {
-	// Snapshot is what was read, with what was learned of the devices
-	// (IdleFloor) and for whom they are kept (Reservations).
+	// Snapshot is what was read, plus what was learned about the devices (IdleFloor) and who they are reserved for (Reservations).
 	Snapshot *gpu.Snapshot
-	// Attribution says whose memory, work and watts are, in the order of the snapshot's devices.
+	// Attribution says who uses the memory, utilization and power, in the order of the snapshot's devices.
 	Attribution []attribute.Attribution
 	// Answer says why the node's fans run; its Devices are in the same order.
 	Answer explain.Answer
 	Place  Place // where the node is
-	Link   Link  // how its Moments come here
+	Link   Link  // how its Moments arrive
 
 	alone func() *Fleet
-	last  *Moment // as it was when its node fell silent; nil while news come
+	last  *Moment // its last Moment before the node fell silent; nil while updates arrive
 }
 
-// New makes a Moment of a snapshot and the answer about it.
+// New makes a Moment from a snapshot and the answer about it.
 func New(s *gpu.Snapshot, a explain.Answer) *Moment {
 	m := &Moment{Snapshot: s, Attribution: attribute.Snapshot(s), Answer: a}
 	m.alone = sync.OnceValue(func() *Fleet { return NewFleet(m) })
 	return m
 }
 
-// Of makes the Moment of a snapshot without a past. Its answer lacks the causes
-// that need a past, such as work that has ended.
+// Of makes the Moment of a snapshot without a past. Its answer lacks causes that need a past, such as work that has ended.
 func Of(s *gpu.Snapshot) *Moment { return New(s, explain.Explain(s)) }
 
-// Alone is the fleet of this Moment alone, the same each time.
+// Alone returns the fleet of only this Moment, the same each time.
 func (m *Moment) Alone() *Fleet { return m.alone() }
 
-// A Part is one device of a Moment with what the Moment says of it.
+// A Part is one device of a Moment with everything the Moment says about it.
 type Part struct {
 	*Moment
 	Device      *gpu.Device
@@ -56,22 +54,22 @@ func (m *Moment) part(i int) Part {
 	return Part{m, &m.Snapshot.Devices[i], &m.Attribution[i], &m.Answer.Devices[i]}
 }
 
-// A Fleet is the newest Moment of each node, one or many, in the order of the
-// nodes' names. It is never changed. A nil Fleet says that nothing was read yet.
+// A Fleet is the newest Moment of each node, one or many, ordered by the nodes' names. It never changes. A nil Fleet means that nothing has
+// been read yet.
 type Fleet struct {
 	moments []*Moment
 	nodes   gpu.Nodes
 	answer  func() *explain.Answer
 }
 
-// NewFleet puts Moments of different nodes together.
+// NewFleet makes a fleet from Moments of different nodes.
 func NewFleet(moments ...*Moment) *Fleet {
 	sorted := slices.Clone(moments)
 	slices.SortFunc(sorted, compareNodes)
 	return fleetOf(sorted)
 }
 
-// fleetOf is the fleet of Moments in the order of the names of their nodes. It keeps the list.
+// fleetOf makes a fleet from Moments in the order of their nodes' names. It keeps the list.
 func fleetOf(moments []*Moment) *Fleet {
 	f := &Fleet{moments: moments, nodes: make(gpu.Nodes, len(moments))}
 	for i, m := range moments {
@@ -90,16 +88,16 @@ func fleetOf(moments []*Moment) *Fleet {
 
 var nothing = NewFleet()
 
-// Moments are the nodes' newest, by name.
+// Moments returns the nodes' newest Moments, by name.
 func (f *Fleet) Moments() []*Moment { return cmp.Or(f, nothing).moments }
 
-// Nodes are their snapshots.
+// Nodes returns their snapshots.
 func (f *Fleet) Nodes() gpu.Nodes { return cmp.Or(f, nothing).nodes }
 
-// Answer says why the fans of all nodes run. It is made when somebody first asks.
+// Answer says why the fans of all nodes run. It is made on the first call.
 func (f *Fleet) Answer() *explain.Answer { return cmp.Or(f, nothing).answer() }
 
-// Node finds the Moment of a node.
+// Node returns the Moment of a node.
 func (f *Fleet) Node(name string) (*Moment, bool) {
 	moments := f.Moments()
 	i, ok := find(moments, name)
@@ -109,7 +107,7 @@ func (f *Fleet) Node(name string) (*Moment, bool) {
 	return moments[i], true
 }
 
-// find finds the place of a node in a list that has the order of their names.
+// find returns the position of a node in a list ordered by node name.
 func find(moments []*Moment, name string) (at int, found bool) {
 	return slices.BinarySearchFunc(moments, name, func(m *Moment, name string) int { return strings.Compare(m.Snapshot.Node, name) })
 }
@@ -127,7 +125,7 @@ func (f *Fleet) Parts() iter.Seq[Part] {
 	}
 }
 
-// Device finds a device by its node and UUID. An empty node stands for any.
+// Device returns a device by its node and UUID. An empty node means any.
 func (f *Fleet) Device(node, uuid string) (Part, bool) {
 	moments := f.Moments()
 	if node != "" {
@@ -138,7 +136,7 @@ func (f *Fleet) Device(node, uuid string) (Part, bool) {
 		moments = moments[i : i+1]
 	}
 	for _, m := range moments {
-		for i := range m.Snapshot.Devices { // a device is too large to be copied
+		for i := range m.Snapshot.Devices { // a device is too large to copy
 			if m.Snapshot.Devices[i].UUID == uuid {
 				return m.part(i), true
 			}
@@ -147,8 +145,8 @@ func (f *Fleet) Device(node, uuid string) (Part, bool) {
 	return Part{}, false
 }
 
-// Finder returns a function that finds parts by devices of the fleet, as [Fleet.Device] does, without a search where those of a node
-// are asked for one after the other. One goroutine may call it.
+// Finder returns a function that finds parts like [Fleet.Device], for devices of the fleet. It saves the search if a node's devices are
+// requested one after the other. Only one goroutine may call it.
 func (f *Fleet) Finder() func(*gpu.Device) (Part, bool) {
 	var last *Moment
 	return func(d *gpu.Device) (Part, bool) {
@@ -166,8 +164,8 @@ func (f *Fleet) Finder() func(*gpu.Device) (Part, bool) {
 	}
 }
 
-// With returns the fleet with Moments of different nodes, in place of earlier ones of those. What that costs beside
-// copying the list depends on how many they are, and not on how many nodes there are.
+// With returns the fleet with Moments of different nodes, which replace earlier ones of those nodes. Apart from copying the list, the cost
+// depends on the number of these Moments and not on the number of nodes.
 func (f *Fleet) With(moments ...*Moment) *Fleet {
 	fresh := slices.SortedFunc(slices.Values(moments), compareNodes)
 	return fleetOf(Merge(f.Moments(), fresh, func(m *Moment) string { return m.Snapshot.Node }))
@@ -183,8 +181,8 @@ func (f *Fleet) Without(node string) *Fleet {
 	return fleetOf(slices.Concat(moments[:i], moments[i+1:]))
 }
 
-// Merge returns old with what is fresh, in place of what has the same name. Both lists have different names in
-// ascending order, and so has the new one; the old one stays as it is.
+// Merge returns old with the elements of fresh, which replace elements of the same name. Both lists have distinct names in ascending order,
+// and so has the new one; old does not change.
 func Merge[T any](old, fresh []T, name func(T) string) []T {
 	out := make([]T, 0, len(old)+len(fresh))
 	for _, f := range fresh {
@@ -200,13 +198,12 @@ func Merge[T any](old, fresh []T, name func(T) string) []T {
 
 // A Stage makes the Moments of a node. One goroutine at a time may call its methods.
 type Stage struct {
-	// History and Floors remember what the answers need of earlier snapshots. The
-	// Stages of several nodes may share them.
+	// History and Floors remember what the answers need of earlier snapshots. The Stages of several nodes may share them.
 	History *explain.History
 	Floors  *attribute.Floors
-	// Reserve fills in for whom devices are reserved; it may be nil.
+	// Reserve sets who the devices are reserved for; it may be nil.
 	Reserve func([]gpu.Device)
-	// Foresee fills in what comes next of the devices of an answer; it may be nil. It must not wait.
+	// Foresee sets what comes next in an answer's devices; it may be nil. It must not block.
 	Foresee func(*gpu.Snapshot, *explain.Answer)
 }
 
@@ -221,11 +218,10 @@ func (s *Stage) Next(snap *gpu.Snapshot) *Moment {
 	return s.moment(snap, s.History.Add(snap))
 }
 
-// Learn learns from the node's next snapshot as Next does, but which device was told of first.
+// Learn learns from the node's next snapshot as Next does, except which device was named first.
 func (s *Stage) Learn(snap *gpu.Snapshot) { s.History.Learn(s.complete(snap)) }
 
-// Beside makes the Moment of a snapshot that was read on demand, between two
-// periodic ones. It uses the past and does not change it.
+// Beside makes the Moment of a snapshot that was read on demand, between two periodic ones. It uses the past but does not change it.
 func (s *Stage) Beside(snap *gpu.Snapshot) *Moment {
 	snap = s.complete(snap)
 	return s.moment(snap, s.History.Beside(snap))
@@ -238,8 +234,8 @@ func (s *Stage) moment(snap *gpu.Snapshot, a explain.Answer) *Moment {
 	return New(snap, a)
 }
 
-// complete returns a copy of the snapshot with facts of its devices that are not
-// readings: the idle floors, and for whom devices are reserved.
+// complete returns a copy of the snapshot with facts about its devices that are not readings: the idle floors, and who the devices are
+// reserved for.
 func (s *Stage) complete(snap *gpu.Snapshot) *gpu.Snapshot {
 	snap = s.Floors.Note(snap)
 	if s.Reserve != nil {

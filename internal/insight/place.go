@@ -13,16 +13,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// A Place is where a node is among others. It is zero for a machine that is on its own.
+// A Place is where a node is among others. It is zero for a standalone machine.
 type Place struct {
-	// Name is what the node is called in its cluster; empty where that is Snapshot.Node, which no two nodes of a
-	// fleet have.
+	// Name is the node's name in its cluster; empty if that is Snapshot.Node, which is unique in a fleet.
 	Name    string
-	Cluster string            // which cluster it is in; empty for none
-	Labels  map[string]string // that the cluster, or who set the machine up, gave it; never changed
+	Cluster string            // its cluster; empty if none
+	Labels  map[string]string // set by the cluster or by the person who set the machine up; never changed
 }
 
-// Key is the name of a node of a cluster that no other node has: "cluster:node", or "node" where there is no cluster.
+// Key returns the unique name of a cluster's node: "cluster:node", or "node" without a cluster.
 func Key(cluster, node string) string {
 	if cluster == "" {
 		return node
@@ -30,13 +29,13 @@ func Key(cluster, node string) string {
 	return cluster + ":" + node
 }
 
-// Addressable reports whether a node of that key can have a page: in an address, "." and ".." stand for other things.
+// Addressable reports whether a node with this key can have a page: in an address, "." and ".." mean other things.
 func Addressable(key string) bool { return key != "." && key != ".." }
 
-// RackLabels are the labels that say in which rack a machine is; the first that it has counts.
+// RackLabels are the labels that name a machine's rack; the first one present counts.
 var RackLabels = []string{"rack", "topology.kubernetes.io/rack", "topology.gpuwhy.io/rack"}
 
-// Rack is the rack that the labels name; empty for none.
+// Rack returns the rack that the labels name; empty if none.
 func (p *Place) Rack() string {
 	for _, label := range RackLabels {
 		if rack := p.Labels[label]; rack != "" {
@@ -46,29 +45,29 @@ func (p *Place) Rack() string {
 	return ""
 }
 
-// LabelNames are the names of the labels, in order.
+// LabelNames returns the names of the labels, in order.
 func (p *Place) LabelNames() []string { return slices.Sorted(maps.Keys(p.Labels)) }
 
-// A Link is how the Moments of a node come here. It is zero for what this program reads itself.
+// A Link is how a node's Moments arrive. It is zero for nodes that this program reads itself.
 type Link struct {
 	Remote  bool   // another gpuwhy reads the node
-	Version string // of that
-	// Every is the time between its readings, as who reads it says; 0 where that is this program, as often as it reads others.
+	Version string // that gpuwhy's version
+	// Every is the time between its readings, as its reader reports; 0 if this program reads it, as often as its other nodes.
 	Every time.Duration
-	// Sent is when its last message was made, by the node's clock: the same at all who have had that.
+	// Sent is when its last message was made, by the node's clock: the same for everybody who has received that message.
 	Sent time.Time
-	// At is when this program last knew whether news come, by its own clock.
+	// At is when this program last knew whether updates arrive, by its own clock.
 	At time.Time
-	// Silent is since when nothing has come of the node, and the Moment is its last; zero while news come.
-	// Why says what is known of that, and what to do.
+	// Silent is since when nothing has arrived from the node, whose Moment is then its last; zero while updates arrive. Why says what is
+	// known about that, and what to do.
 	Silent time.Time
 	Why    gpu.Advice
-	// Notes are what is wrong with the link while news come, such as a clock that differs.
+	// Notes are problems of the link while updates arrive, such as a clock that differs.
 	Notes []gpu.Advice
 }
 
-// At returns the same Moment of a node in that place, whose Moments come in that way. Of a node that is
-// silent no reading is fresh: see [Moment.Last] for what it last was.
+// At returns the same Moment with the given place and link. If the node is silent, none of its readings is fresh: see [Moment.Last] for its
+// last state.
 func (m *Moment) At(place Place, link Link) *Moment {
 	was := m.Last()
 	moved := func(s *gpu.Snapshot, of []attribute.Attribution, a explain.Answer) *Moment {
@@ -86,13 +85,13 @@ func (m *Moment) At(place Place, link Link) *Moment {
 	return out
 }
 
-// Silent reports whether nothing comes of the node any more.
+// Silent reports whether nothing arrives from the node any more.
 func (m *Moment) Silent() bool { return !m.Link.Silent.IsZero() }
 
-// Last is the Moment as it was when its node fell silent, and the Moment itself while news come.
+// Last returns the Moment as it was when its node fell silent; while updates arrive, the Moment itself.
 func (m *Moment) Last() *Moment { return cmp.Or(m.last, m) }
 
-// Standing is how the node does.
+// Standing returns the node's standing.
 func (m *Moment) Standing() explain.Standing { return m.member().Standing() }
 
 // WorstFirst orders nodes by what people should see first, as [explain.WorstFirst] does.
@@ -102,8 +101,8 @@ func (m *Moment) member() explain.Member {
 	return explain.Member{Node: m.Snapshot.Node, Silent: m.Silent(), Answer: &m.Answer}
 }
 
-// outlived is the last snapshot of a node that is silent: its devices do not answer, and none of their
-// readings is fresh. What was read of the machine is not known any more.
+// outlived returns the last snapshot of a silent node: its devices do not answer, none of their readings is fresh, and the machine's
+// readings are no longer known.
 func outlived(last *gpu.Snapshot, link *Link) *gpu.Snapshot {
 	s := *last
 	s.Host, s.Notes, s.Tried = nil, nil, nil
@@ -121,7 +120,7 @@ func outlived(last *gpu.Snapshot, link *Link) *gpu.Snapshot {
 	return &s
 }
 
-// Name is what the node is called in its cluster.
+// Name returns the node's name in its cluster.
 func (m *Moment) Name() string { return cmp.Or(m.Place.Name, m.Snapshot.Node) }
 
 // compareNodes orders Moments by the names of their nodes.

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
 
-// Faults at random, at each reading another: no reading breaks a promise, each comes back, and when all is
-// well again all cards are there.
+// Random faults, different ones in each reading: no reading breaks a promise, each returns, and once everything works again all cards are
+// there.
 func TestFaultsAtRandom(t *testing.T) {
 	const readings = 400
 	m, f := drmtest.New(t), &faults{}

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
 
-// whenAsleep are the files of a card that may be opened while it sleeps.
+// whenAsleep are the files of a sleeping card that may be opened.
 var whenAsleep = []string{
 	"power/runtime_status", "power/control", "vendor", "device", "revision", "subsystem_vendor", "subsystem_device", "drm",
 }

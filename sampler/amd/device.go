@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	sometimes = 10 * time.Second // for what changes now and then
-	seldom    = time.Minute      // for what hardly ever does
+	sometimes = 10 * time.Second // for readings that change now and then
+	seldom    = time.Minute      // for readings that hardly ever change
 )
 
 // device reads one card. One goroutine at a time calls read.
@@ -32,10 +32,10 @@ type device struct {
 	meter  *drm.Meter
 	slept  atomic.Bool // since the last reading
 	hidden atomic.Bool // processes may not be seen
-	untold atomic.Bool // the driver tells neither its utilization nor the work of a process that computes
+	untold atomic.Bool // the driver reports neither utilization nor the work of compute processes
 
 	mu       sync.Mutex
-	identity gpu.Identity // as the card reported it, or before that as PCI has it
+	identity gpu.Identity // as the card reported it, or until then as PCI has it
 
 	// Only read uses these.
 	files    *tally
@@ -44,29 +44,28 @@ type device struct {
 	due      map[string]time.Time
 	rest     drm.Rest
 	kfd      kfd
-	nodes    []string // of the card and of its partitions
+	nodes    []string // of the card and its partitions
 	counted  []residency
 	computes bool // a process of the compute driver uses it
 	signs    signs
-	format   byte                 // of gpu_metrics, as last read; 0: there was no table
+	format   byte                 // of gpu_metrics, as last read; 0: no table
 	unified  gpu.Reading[bool]    // it works in the machine's memory
-	fastest  gpu.Reading[gpu.RPM] // that its fan turns, as the driver says
-	apu      bool                 // that is known: it is part of a processor
+	fastest  gpu.Reading[gpu.RPM] // the top speed of its fan, as the driver reports it
+	apu      bool                 // known to be part of a processor
 	oneVideo bool                 // one queue encodes and decodes
 	began    time.Time
 	failing  bool
 }
 
-// tally reads the driver's files, and remembers how that went. Its sensors are the files
-// for which the driver asks the card: those fail when the card does, and other files may
-// not.
+// tally reads the driver's files and counts the results. Its sensors are the files for which the driver asks the card: they fail when the
+// card fails, while other files may not.
 type tally struct {
 	read     func(string) ([]byte, error)
 	answered int
 	sensors  int   // that answered
-	gone     error // why a sensor failed: the card is lost
+	gone     error // why a sensor failed, if the card is lost
 	refused  error // the last other failure of a sensor
-	denied   error // the last file that may not be read
+	denied   error // the error of the last file that may not be read
 }
 
 var sensorFile = regexp.MustCompile(`^((gpu|mem|vcn)_busy_percent|gpu_metrics|(temp|power|freq)[0-9]+_(input|average))$`)
@@ -112,7 +111,7 @@ func (d *device) known() gpu.Identity {
 	return d.identity
 }
 
-// asleep reports whether the card is powered down, which wakes nothing.
+// asleep reports whether the card is powered down. Asking wakes nothing.
 func (d *device) asleep() bool {
 	asleep := d.card.Asleep()
 	if asleep {
@@ -121,7 +120,7 @@ func (d *device) asleep() bool {
 	return asleep
 }
 
-// driver is the folder of the card, whose files the driver answers.
+// driver returns the card's folder, whose files the driver answers.
 func (d *device) driver() drm.Folder { return drm.Folder{Path: d.card.Device.Path, Read: d.files.file} }
 
 // read reads all that is due, unless the card is left alone.
@@ -160,7 +159,7 @@ func (d *device) readAll(now time.Time) {
 		*r = gpu.Readings{}
 		gpu.Withdraw(r, gpu.NotSupported)
 	}
-	late := !d.sensors.found // as while the driver is being loaded
+	late := !d.sensors.found // as while the driver is loading
 	due := d.isDue("limits", now, seldom)
 	if due || late {
 		d.sensors = d.findSensors()
@@ -178,7 +177,7 @@ func (d *device) readAll(now time.Time) {
 	d.began = now
 }
 
-// isDue reports whether it is time to read something again, which the caller does then.
+// isDue reports whether to read something again now. The caller then does.
 func (d *device) isDue(what string, now time.Time, every time.Duration) bool {
 	if now.Before(d.due[what]) {
 		return false
@@ -187,7 +186,7 @@ func (d *device) isDue(what string, now time.Time, every time.Duration) bool {
 	return true
 }
 
-// failure is why the card as a whole can't be read, or nil.
+// failure returns why the whole card can't be read, or nil.
 func (d *device) failure() error {
 	_, err := os.Stat(d.card.Device.Path)
 	f := d.files
@@ -221,9 +220,8 @@ func (d *device) failure() error {
 	}
 }
 
-// idle reports whether nothing seems to need the card. The compute driver keeps a card awake
-// for each of its processes, whose share is not known. Who has used the card through fdinfo's
-// engines, and does nothing now, does not keep it awake.
+// idle reports whether nothing seems to need the card. The compute driver keeps a card awake for each of its processes, whose share is not
+// known. A process that has used the card's engines, as its fdinfo shows, but does nothing now does not keep the card awake.
 func idle(r *gpu.Readings) bool {
 	busy, ok := r.Utilization.GPU.Get()
 	return ok && busy == 0 && !r.Modes.DisplayActive.Or(false) &&
@@ -232,7 +230,7 @@ func idle(r *gpu.Readings) bool {
 		})
 }
 
-// identify reads who the card is.
+// identify reads the card's identity.
 func (d *device) identify() {
 	card := d.driver()
 	text := func(name string) gpu.Reading[string] {
@@ -260,7 +258,7 @@ func (d *device) identify() {
 	d.identity = id
 }
 
-// isUnique reports whether a text is a number of a chip, of 64 bits in hexadecimal.
+// isUnique reports whether a text is a chip's serial number: 64 bits in hexadecimal.
 func isUnique(text string) bool {
 	zero := true
 	for _, c := range text {

@@ -16,13 +16,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 )
 
-// bc250 is a BC-250, picasso a Ryzen 7 3700U, strixHalo a Ryzen AI Max+ 395, steamDeck what it says.
+// bc250 is a BC-250, picasso a Ryzen 7 3700U, strixHalo a Ryzen AI Max+ 395, steamDeck a Steam Deck.
 func bc250() map[string]string     { return files("amd-bc-250") }
 func picasso() map[string]string   { return files("radeon-vega-picasso") }
 func strixHalo() map[string]string { return files("radeon-8060s") }
 func steamDeck() map[string]string { return files("steam-deck") }
 
-// rx6400 is a card of a desktop with little memory of its own, in a machine with much.
+// rx6400 is a desktop card with little memory of its own, in a machine with a lot.
 func rx6400() map[string]string {
 	return with(navi31(), map[string]string{
 		"device": "0x743f\n", "revision": "0xc7\n",
@@ -32,23 +32,23 @@ func rx6400() map[string]string {
 	})
 }
 
-// mi300a is an Instinct MI300A: a processor, whose files are those of the card MI300X.
+// mi300a is an Instinct MI300A: a processor with the files of the card MI300X.
 func mi300a() map[string]string { return with(mi300x(), map[string]string{"device": "0x74a0\n"}) }
 
-// raven is a Ryzen 5 2400G: its table is of version 2.1, and the driver has no vddnb of it.
+// raven is a Ryzen 5 2400G: its table has version 2.1, and the driver reports no vddnb for it.
 func raven() map[string]string {
 	table := newTable(2, 1, 120).Word(108, 0)
 	return lacking(with(picasso(), map[string]string{"device": "0x15dd\n", "revision": "0xc6\n", "gpu_metrics": string(table)}), "in0", "in1")
 }
 
-// with are files with others in their place.
+// with returns files, some of them replaced.
 func with(files, more map[string]string) map[string]string {
 	files = maps.Clone(files)
 	maps.Copy(files, more)
 	return files
 }
 
-// lacking are files without those that have one of the parts in their names.
+// lacking returns files without those whose names contain one of the parts.
 func lacking(files map[string]string, parts ...string) map[string]string {
 	files = maps.Clone(files)
 	maps.DeleteFunc(files, func(name, _ string) bool {
@@ -62,12 +62,12 @@ func lacking(files map[string]string, parts ...string) map[string]string {
 	return files
 }
 
-// TestIntegrated: a GPU of a processor is told by any of several signs, and a card is none, however
-// little it has.
+// TestIntegrated checks that each of several signs identifies a processor's GPU, and that a card is never taken for one, however few
+// features it has.
 func TestIntegrated(t *testing.T) {
-	const unknown = "0x2a11\n" // an id of a product to come
+	const unknown = "0x2a11\n" // an id of a future product
 	processor, card, either := gpu.Of(true), gpu.Of(false), gpu.Reading[bool]{}
-	signless := func() map[string]string { // a new processor of which the driver says the least
+	signless := func() map[string]string { // a new processor about which the driver reports the minimum
 		return lacking(with(strixHalo(), map[string]string{"device": unknown}), "gpu_metrics", "in1_", "ip_discovery")
 	}
 	node := func(lines, memory string) func(*drmtest.Machine) {
@@ -133,7 +133,7 @@ func TestIntegrated(t *testing.T) {
 	}
 }
 
-// What was told once stays, though a file fails later.
+// A known result stays, even if a file fails later.
 func TestIntegratedStays(t *testing.T) {
 	m, f := drmtest.New(t), &faults{}
 	files := with(lacking(strixHalo(), "gpu_metrics", "in1_", "ip_discovery"), map[string]string{"device": "0x2a11\n"})
@@ -148,8 +148,7 @@ func TestIntegratedStays(t *testing.T) {
 	}
 }
 
-// What a process has of the machine's memory is memory of a GPU that is part of a processor, and
-// is none of a card's.
+// A process's use of the machine's memory counts for a GPU that is part of a processor, but not for a card.
 func TestProcessesInTheMachinesMemory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files map[string]string
@@ -172,7 +171,7 @@ func TestProcessesInTheMachinesMemory(t *testing.T) {
 	}
 }
 
-// A GPU in no slot has no link, whatever the files say of the bus within the chip.
+// A GPU in no slot has no link, whatever the files say about the bus within the chip.
 func TestNoSlot(t *testing.T) {
 	inChip := map[string]string{
 		"current_link_speed": "2.5 GT/s PCIe\n", "current_link_width": "1\n", "max_link_speed": "2.5 GT/s PCIe\n", "max_link_width": "1\n",
@@ -199,11 +198,11 @@ func TestNoSlot(t *testing.T) {
 	}
 }
 
-// Where the driver does not offer the utilization, it is what the clients had of the engines.
+// If the driver does not report the utilization, it is the clients' share of the engines.
 func TestUtilizationOfClients(t *testing.T) {
 	type machine struct {
 		files map[string]string
-		errno syscall.Errno // of gpu_busy_percent
+		errno syscall.Errno // for gpu_busy_percent
 	}
 	for name, tt := range map[string]machine{
 		"the file is refused":                        {bc250(), syscall.EOPNOTSUPP},
@@ -254,7 +253,7 @@ func TestUtilizationOfClients(t *testing.T) {
 	}
 }
 
-// What the driver offers is not made up from clients.
+// If the driver reports the utilization, it is not derived from clients.
 func TestUtilizationOfTheDriver(t *testing.T) {
 	m, f := drmtest.New(t), &faults{}
 	c := m.Card(0, address, "amdgpu", picasso())
@@ -273,12 +272,12 @@ func TestUtilizationOfTheDriver(t *testing.T) {
 	}
 }
 
-// Beside work that fdinfo does not tell, the utilization is not known.
+// While there is work that fdinfo does not show, the utilization is not known.
 func TestUtilizationBesideCompute(t *testing.T) {
 	const node = "simd_count 80\nsimd_per_cu 2\nvendor_id 4098\nlocation_id 768\ndomain 0\ndrm_render_minor 128\n"
 	for name, tt := range map[string]struct {
 		files map[string]string
-		bytes string // that the process of the compute driver has on the card
+		bytes string // the memory of the compute driver's process on the card
 		want  gpu.Reading[gpu.Percent]
 	}{
 		"with a processor, in the machine's memory": {lacking(bc250(), "gpu_busy_percent"), "0", gpu.Absent[gpu.Percent](gpu.NotSupported)},
@@ -306,7 +305,7 @@ func TestUtilizationBesideCompute(t *testing.T) {
 	}
 }
 
-// Where not all processes may be seen, the utilization is not known, and says why.
+// If some processes are hidden, the utilization is not known, and the reason is given.
 func TestUtilizationOfHiddenClients(t *testing.T) {
 	m, f := drmtest.New(t), &faults{}
 	m.Card(0, address, "amdgpu", lacking(bc250(), "gpu_busy_percent"))
@@ -347,7 +346,7 @@ func TestProductNames(t *testing.T) {
 			t.Errorf("%04x is %q, want %q", chip, got, want)
 		}
 	}
-	for chip, all := range names { // of no two of a chip may a revision be the same
+	for chip, all := range names { // no two entries of a chip may have the same revision
 		seen := map[string]bool{}
 		for _, p := range all {
 			for r := range strings.FieldsSeq(p.revisions) {

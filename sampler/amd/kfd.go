@@ -14,27 +14,26 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 )
 
-// kfd is what the compute driver says of one card, below /sys/class/kfd/kfd. It says so
-// from its own memory, and wakes no card.
+// kfd is what the compute driver reports about one card, below /sys/class/kfd/kfd. It answers from its own memory, and wakes no card.
 type kfd struct {
 	root drm.Folder
-	// parts are the card, or its partitions where it is divided.
+	// parts are the card itself, or its partitions if it is divided.
 	parts []part
 }
 
 // A part is a node of the compute driver's topology.
 type part struct {
-	id       uint64 // the compute driver's, in the names of its files
+	id       uint64 // the compute driver's id, used in file names
 	target   uint64 // the instruction set: 110000 is gfx1100
 	render   uint64 // the minor number of the render node
 	units    int    // compute units; 0: not known
-	engines  int    // chiplets that compute; 0: not known
-	cores    uint64 // of a processor, that the node has beside the GPU
+	engines  int    // compute chiplets; 0: not known
+	cores    uint64 // processor cores in the node beside the GPU
 	memory   gpu.Reading[gpu.Bytes]
 	location uint64
 }
 
-// find looks for the nodes of a card. Partitions of a card differ in the function alone.
+// find looks for the nodes of a card. A card's partitions differ only in the PCI function.
 func (k *kfd) find(card *drm.Card) {
 	k.parts = nil
 	domain, place, ok := placeOf(card.Address)
@@ -50,7 +49,7 @@ func (k *kfd) find(card *drm.Card) {
 		node := nodes.In(e.Name())
 		text, err := node.Bytes("properties")
 		if err != nil {
-			continue // a container sees only its own
+			continue // a container sees only its own nodes
 		}
 		of := properties(text)
 		const busAndDevice = 0xfff8
@@ -76,14 +75,14 @@ func (k *kfd) find(card *drm.Card) {
 	})
 }
 
-// placeOf is where an address is in the topology: its domain, and bus and device as bits.
+// placeOf splits an address as the topology does: its domain, and bus and device as bits.
 func placeOf(address string) (domain, place uint64, ok bool) {
 	var bus, device, function uint64
 	n, err := fmt.Sscanf(address, "%x:%x:%x.%x", &domain, &bus, &device, &function)
 	return domain, bus<<8 | device<<3, n == 4 && err == nil
 }
 
-// properties reads lines of a name and a number.
+// properties parses lines with a name and a number.
 func properties(text []byte) map[string]uint64 {
 	const most = 256
 	all := map[string]uint64{}
@@ -96,9 +95,9 @@ func properties(text []byte) map[string]uint64 {
 	return all
 }
 
-// memoryOf sums up the banks of a node that are the card's own memory.
+// memoryOf adds up the banks of a node that are the card's own memory.
 func memoryOf(node drm.Folder) gpu.Reading[gpu.Bytes] {
-	const private, public = 1, 2 // the card's own, of which the host sees a part or all
+	const private, public = 1, 2 // the card's own memory: hidden from the host, or visible to it
 	banks := node.In("mem_banks")
 	entries, err := os.ReadDir(banks.Path)
 	if err != nil {
@@ -119,7 +118,7 @@ func memoryOf(node drm.Folder) gpu.Reading[gpu.Bytes] {
 	return total
 }
 
-// architectures are AMD's names, by the version of the instruction set.
+// architectures are AMD's names, by instruction set version.
 var architectures = []struct {
 	from, to uint64
 	name     string
@@ -130,7 +129,7 @@ var architectures = []struct {
 	{120000, 120099, "RDNA 4"},
 }
 
-// target is the version of the card's instruction set; 0: not known.
+// target returns the version of the card's instruction set; 0: not known.
 func (k *kfd) target() uint64 {
 	if len(k.parts) == 0 {
 		return 0
@@ -138,7 +137,7 @@ func (k *kfd) target() uint64 {
 	return k.parts[0].target
 }
 
-// architecture is the card's, such as "RDNA 3".
+// architecture returns the card's architecture, such as "RDNA 3".
 func (k *kfd) architecture() gpu.Reading[string] {
 	target := k.target()
 	if target == 0 {
@@ -152,7 +151,7 @@ func (k *kfd) architecture() gpu.Reading[string] {
 	return gpu.Reading[string]{}
 }
 
-// renderNodes are those of the card and its partitions.
+// renderNodes returns the render nodes of the card and its partitions.
 func (k *kfd) renderNodes() (names []string) {
 	const first, last = 128, 1 << 20
 	for _, p := range k.parts {
@@ -163,7 +162,7 @@ func (k *kfd) renderNodes() (names []string) {
 	return names
 }
 
-// instances are the partitions of a card that is divided.
+// instances returns the partitions of a divided card.
 func (k *kfd) instances(of gpu.Identity, mode gpu.Reading[string]) []gpu.Instance {
 	if len(k.parts) < 2 {
 		return nil
@@ -186,18 +185,17 @@ func (k *kfd) instances(of gpu.Identity, mode gpu.Reading[string]) []gpu.Instanc
 	return all
 }
 
-// A user is a process of the compute driver.
+// A user is a process that uses the compute driver.
 type user struct {
 	pid    int
 	memory gpu.Reading[gpu.Bytes] // on this card
 }
 
-// uses reports whether it uses this card: it has a file for each card of the machine, and
-// memory on those that it computes on.
+// uses reports whether the process uses this card: a process has a file for each card of the machine, and memory on those that it computes
+// on.
 func (u *user) uses() bool { return !u.memory.Present() || u.memory.Or(0) > 0 }
 
-// users lists the processes of the compute driver that know the card or a partition, by pid.
-// It is ok where the driver has such a list.
+// users lists the compute driver's processes that know the card or a partition, by pid; ok is false if the driver has no such list.
 func (k *kfd) users() (all []user, ok bool) {
 	if len(k.parts) == 0 {
 		return nil, false
@@ -218,7 +216,7 @@ func (k *kfd) users() (all []user, ok bool) {
 		for _, p := range k.parts {
 			bytes := list.In(e.Name()).Size(fmt.Sprint("vram_", p.id))
 			if bytes.Quality() == gpu.NotSupported {
-				continue // it does not know this one, or has just ended
+				continue // the process does not know this card, or has just ended
 			}
 			listed = true
 			if n, ok := bytes.Get(); ok {

@@ -10,15 +10,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 )
 
-// metrics is what a gpu_metrics table says that is of use here. A field that the table
-// does not have, or that the firmware leaves out (all bits are set), is NotSupported.
+// metrics are the values used from a gpu_metrics table. A field that the table lacks, or that the firmware leaves out (all bits set), is
+// NotSupported.
 type metrics struct {
 	version    string // "1.3"
 	edge       gpu.Reading[gpu.Celsius]
 	hotSpot    gpu.Reading[gpu.Celsius]
 	memory     gpu.Reading[gpu.Celsius]
 	gfx        gpu.Reading[gpu.Percent] // busy
-	controller gpu.Reading[gpu.Percent] // of the memory, busy
+	controller gpu.Reading[gpu.Percent] // of the memory controller, busy
 	power      gpu.Reading[gpu.Watts]
 	energy     gpu.Reading[gpu.Joules]
 	graphics   gpu.Reading[gpu.Megahertz]
@@ -28,23 +28,23 @@ type metrics struct {
 	width      gpu.Reading[int]
 	generation gpu.Reading[int]
 	replays    gpu.Reading[uint64]
-	// reasons are those that hold the clocks, where the table says which hold now. Of
-	// residencies it has how long each has held: see (*device).reasons.
+	// reasons are what holds the clocks down, if the table says so for the present. A table with residencies says how long each reason has
+	// held them: see (*device).reasons.
 	reasons     gpu.Reading[gpu.ClockEventReasons]
 	residencies []residency
 }
 
-// A residency counts for how long a reason has held the clocks.
+// A residency counts how long a reason has held the clocks down.
 type residency struct {
 	reason gpu.ClockEventReasons
 	count  uint32
 }
 
-// errMetrics is wrapped by the error of a table that is cut off or of an unknown version.
+// errMetrics is wrapped by the error of a table that is cut off or has an unknown version.
 var errMetrics = errors.New("unknown gpu_metrics table")
 
-// A layout says where the fields of a version are; 0 stands for nowhere. Offsets are those
-// of the struct gpu_metrics_v… in the kernel's kgd_pp_interface.h, laid out as C does.
+// A layout has the field offsets of a version; 0: the version lacks the field. The offsets follow the struct gpu_metrics_v… in the kernel's
+// kgd_pp_interface.h, as C lays it out.
 type layout struct {
 	size                                  int
 	edge, hotSpot, memory                 int // 16 bits: °C
@@ -56,14 +56,13 @@ type layout struct {
 	width, speed                          int // 16 bits: lanes, 0.1 GT/s
 	replays                               int // 64 bits
 	throttle                              int // 64 bits: the same for every product
-	ofProduct                             int // 32 bits, of which every product has other bits
+	ofProduct                             int // 32 bits that mean something else for each product
 	prochot, powerCap, socket, vr, hbm    int // 32 bits: residencies
-	spl, fppt, sppt, ofCore, ofGFX, ofSoC int // the same, of an APU
+	spl, fppt, sppt, ofCore, ofGFX, ofSoC int // the same, for an APU
 }
 
-// layouts has the versions by format and content. Version 2 has units that differ by
-// product; the files beside it have the same numbers. In 1.4 and 1.5 the driver always
-// writes a throttle_status of 0, which says nothing.
+// layouts are the versions by format and content. Version 2 has units that differ by product; other files have the same numbers. In 1.4 and
+// 1.5 the driver always writes a throttle_status of 0, which says nothing.
 var layouts = map[[2]byte]layout{
 	{1, 0}: {
 		size: 80, edge: 16, hotSpot: 18, memory: 20, gfx: 28, controller: 30, power: 34,
@@ -86,7 +85,7 @@ var layouts = map[[2]byte]layout{
 		width: 60, speed: 62, replays: 104, graphics: 264, video: 288, memClock: 304,
 	},
 	{1, 7}: instinct(2208),
-	{1, 8}: instinct(3360), // later kernels have a longer list of partitions at its end
+	{1, 8}: instinct(3360), // later kernels append to the list of partitions
 	{2, 0}: {size: 120, ofProduct: 112},
 	{2, 1}: {size: 120, ofProduct: 108},
 	{2, 2}: {size: 128, throttle: 120},
@@ -117,11 +116,10 @@ func instinct(size int) layout {
 	}
 }
 
-// shortestTable is the header of a table: its length in 16 bits, its format and its content.
+// shortestTable is the size of a table's header: its length in 16 bits, its format and its content.
 const shortestTable = 4
 
-// formatOf is the format of a table, the number before the point, also where its version is not
-// known here; 0 where it is no whole table.
+// formatOf returns the format of a table, the number before the point, even for unknown versions; 0 if the table is incomplete.
 func formatOf(table []byte) byte {
 	if len(table) < shortestTable || int(binary.LittleEndian.Uint16(table)) != len(table) {
 		return 0
@@ -129,8 +127,8 @@ func formatOf(table []byte) byte {
 	return table[2]
 }
 
-// parseMetrics reads a gpu_metrics table: versions 1.0 to 1.8 of cards, 2.0 to 2.4 and 3.0
-// of APUs. Version 1.9, in which each field says what it is, is not known here.
+// parseMetrics reads a gpu_metrics table: versions 1.0 to 1.8 for cards, 2.0 to 2.4 and 3.0 for APUs. Version 1.9, in which each field
+// describes itself, is not supported.
 func parseMetrics(table []byte) (metrics, error) {
 	if len(table) < shortestTable {
 		return metrics{}, fmt.Errorf("%w: of %d bytes", errMetrics, len(table))
@@ -140,7 +138,7 @@ func parseMetrics(table []byte) (metrics, error) {
 	if !known {
 		return metrics{}, fmt.Errorf("%w: version %d.%d", errMetrics, version[0], version[1])
 	}
-	if size < l.size || len(table) < l.size { // another layout that had the same number for a while is shorter
+	if size < l.size || len(table) < l.size { // a different layout that used this number for a while is shorter
 		return metrics{}, fmt.Errorf("%w: version %d.%d of %d bytes, and says %d", errMetrics, version[0], version[1], len(table), size)
 	}
 	f := fields{table}
@@ -160,7 +158,7 @@ func parseMetrics(table []byte) (metrics, error) {
 	return m, nil
 }
 
-// fields reads the fields of a table that is long enough. All bits set stand for "none".
+// fields reads the fields of a table that is long enough. All bits set means "none".
 type fields struct{ table []byte }
 
 func (f fields) short(at int) gpu.Reading[uint64] {
@@ -172,7 +170,7 @@ func (f fields) word(at int) gpu.Reading[uint64] {
 }
 
 func (f fields) long(at int) gpu.Reading[uint64] {
-	if at == 0 { // the table may be shorter than that
+	if at == 0 { // the table may be shorter
 		return gpu.Absent[uint64](gpu.NotSupported)
 	}
 	return field(at, binary.LittleEndian.Uint64(f.table[at:]), math.MaxUint64)
@@ -216,7 +214,7 @@ func lanes(r gpu.Reading[uint64]) gpu.Reading[int] {
 	return gpu.Of(int(v))
 }
 
-// generation is that of a speed in tenths of GT/s.
+// generation converts a speed in tenths of GT/s to a PCIe generation.
 func generation(r gpu.Reading[uint64]) gpu.Reading[int] {
 	v, ok := r.Get()
 	if !ok {
@@ -225,8 +223,8 @@ func generation(r gpu.Reading[uint64]) gpu.Reading[int] {
 	return drm.Generation(fmt.Sprint(float64(v) / 10))
 }
 
-// throttlers are the bits that are the same for every product (SMU_THROTTLER_… in the
-// kernel's amdgpu_smu.h), from the first to the last of each reason.
+// throttlers are the bits with the same meaning for every product (SMU_THROTTLER_… in the kernel's amdgpu_smu.h), as the first and last bit
+// of each reason.
 var throttlers = []struct {
 	first, last int
 	reason      gpu.ClockEventReasons
@@ -239,8 +237,7 @@ var throttlers = []struct {
 	{57, 57, gpu.ReasonReliability},     // FIT
 }
 
-// reasons are what the table says that holds the clocks now. It is NotReported where bits
-// are set that mean something else on each product.
+// reasons returns what the table says holds the clocks down now. It is NotReported if the set bits mean something else for each product.
 func (l *layout) reasons(f fields) gpu.Reading[gpu.ClockEventReasons] {
 	var set gpu.ClockEventReasons
 	switch {

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// tables has one of each version, with 42 in each field whose place is known: a
-// throttle status of 42 has the bits 1, 3 and 5.
+// tables has one table of each version, with 42 in each known field: a throttle status of 42 has the bits 1, 3 and 5.
 func tables() map[string][]byte {
 	all := map[string][]byte{}
 	for version, l := range layouts {
@@ -55,7 +54,7 @@ func TestParseMetrics(t *testing.T) {
 			t.Errorf("version %s, of unknown units: %+v", version, m)
 		}
 		want := map[string]gpu.Reading[gpu.ClockEventReasons]{
-			"1.0": {}, "1.1": {}, "1.2": {}, "2.0": {}, "2.1": {}, // 42 means something else on each product
+			"1.0": {}, "1.1": {}, "1.2": {}, "2.0": {}, "2.1": {}, // 42 means something else for each product
 			"1.3": gpu.Of(gpu.ReasonPowerCap), "2.2": gpu.Of(gpu.ReasonPowerCap),
 			"2.3": gpu.Of(gpu.ReasonPowerCap), "2.4": gpu.Of(gpu.ReasonPowerCap),
 			"1.4": gpu.Absent[gpu.ClockEventReasons](gpu.NotSupported), // the driver always writes 0
@@ -67,7 +66,7 @@ func TestParseMetrics(t *testing.T) {
 	}
 }
 
-// A table in which the firmware fills nothing in has nothing.
+// A table that the firmware leaves empty has no values.
 func TestEmptyMetrics(t *testing.T) {
 	for version, table := range tables() {
 		for i := range table[4:] {
@@ -85,7 +84,7 @@ func TestEmptyMetrics(t *testing.T) {
 	}
 }
 
-// What is not a whole table of a known version is none at all.
+// Anything that is not a complete table of a known version is rejected.
 func TestBadMetrics(t *testing.T) {
 	whole := tables()["1.3"]
 	for name, table := range map[string][]byte{
@@ -107,8 +106,7 @@ func TestBadMetrics(t *testing.T) {
 	}
 }
 
-// The layouts are those of the kernel's structs, whose sizes are public. That each field is
-// within its table, TestParseMetrics finds.
+// The layouts are those of the kernel's structs, whose sizes are public. TestParseMetrics checks that each field is within its table.
 func TestLayouts(t *testing.T) {
 	sizes := map[[2]byte]int{
 		{1, 0}: 80, {1, 1}: 96, {1, 2}: 104, {1, 3}: 120, {1, 4}: 288, {1, 5}: 360, {1, 6}: 1664, {1, 7}: 2208, {1, 8}: 3360,

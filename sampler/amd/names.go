@@ -12,9 +12,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 )
 
-// names are those of products by the PCI id of their chip, without the "AMD Radeon" before each, and
-// the revisions of the chip that are sold by each. They are what AMD's own list in libdrm
-// (amdgpu.ids) has of products since 2019. The machine's list is asked first, which may be older.
+// names are product names by the PCI id of their chip, without the leading "AMD Radeon", each with the chip's revisions sold under it. They
+// are the products since 2019 in AMD's own list in libdrm (amdgpu.ids). The machine's list, which may be older, is consulted first.
 var names = map[uint32][]product{
 	0x13c0: {{"Graphics (Granite Ridge)", ""}},
 	0x15d8: {{"Vega Graphics (Picasso)", ""}},
@@ -65,13 +64,13 @@ var names = map[uint32][]product{
 	0x7590: {{"RX 9060 XT", "c0"}, {"RX 9060 XT LP", "c1"}, {"RX 9060", "c7"}, {"RX 9050", "cf"}, {"RX 9050 4GB", "df"}},
 }
 
-// A product is a name that a chip is sold by.
+// A product is a name under which a chip is sold.
 type product struct {
 	name      string
-	revisions string // of PCI: "c1 c3"; empty: a name for what AMD's list does not have
+	revisions string // PCI revisions: "c1 c3"; empty: a name for revisions missing from AMD's list
 }
 
-// chips are products of which every revision has one name.
+// chips are products whose revisions all have one name.
 var chips = map[uint32]string{
 	0x13fe: "AMD BC-250",
 	0x1435: "AMD Custom GPU 0932",
@@ -96,10 +95,10 @@ var chips = map[uint32]string{
 	0x75b3: "AMD Instinct MI355X VF",
 }
 
-// listed are where AMD's list may be.
+// listed are the places where AMD's list may be.
 var listed = []string{"/usr/share/libdrm/amdgpu.ids", "/opt/amdgpu/share/libdrm/amdgpu.ids"}
 
-// nameByID is the name of a card that has not answered.
+// nameByID returns the name of a card that has not answered.
 func nameByID(c *drm.Card) string {
 	for _, file := range listed {
 		f, err := os.Open(file)
@@ -124,7 +123,7 @@ func nameByID(c *drm.Card) string {
 	return fmt.Sprintf("AMD GPU %04x:%04x", c.Vendor, c.Product)
 }
 
-// tabled is the name of a product in the tables here; "" where they don't have it.
+// tabled returns the name of a product in the tables here; "" if they lack it.
 func tabled(chip, revision uint32) string {
 	wanted := fmt.Sprintf("%02x", revision)
 	for _, p := range names[chip] {
@@ -135,14 +134,13 @@ func tabled(chip, revision uint32) string {
 	return chips[chip]
 }
 
-// tabledChip is what a chip is sold as in general, for a revision that the tables don't have:
-// "AMD Radeon RX 9070 XT/RX 9070".
+// tabledChip returns the names under which a chip is sold, for a revision that the tables lack: "AMD Radeon RX 9070 XT/RX 9070".
 func tabledChip(chip uint32) string {
 	all := names[chip]
 	if len(all) == 0 {
 		return ""
 	}
-	const most = 3 // of a chip with many names the first are the most common
+	const most = 3 // a chip with many names has the most common ones first
 	sold := make([]string, 0, most)
 	for _, p := range all[:min(len(all), most)] {
 		sold = append(sold, p.name)
@@ -152,7 +150,7 @@ func tabledChip(chip uint32) string {
 
 const radeon = "AMD Radeon "
 
-// branded has the maker's name before that of the product.
+// branded puts the manufacturer's name before the product's.
 func branded(name string) string {
 	if strings.HasPrefix(name, "AMD") {
 		return name

@@ -12,11 +12,11 @@ import (
 
 const (
 	walkFor = 100 * time.Millisecond // how long a reading waits for the list of processes
-	walkOld = 10 * time.Second       // from then on a list is no longer shown
+	walkOld = 10 * time.Second       // after that a list is no longer shown
 )
 
-// readProcesses lists who uses the card: who has it open (fdinfo), and who computes on it
-// (the compute driver's list, which everybody may read).
+// readProcesses lists who uses the card: the processes that have it open (fdinfo), and those that compute on it (the compute driver's list,
+// which everybody may read).
 func (d *device) readProcesses(now time.Time) {
 	r := &d.readings
 	none := func(q gpu.Quality) {
@@ -31,7 +31,7 @@ func (d *device) readProcesses(now time.Time) {
 	}
 	users, computing := d.kfd.users()
 	if !drm.HostPIDs(d.cfg.ProcRoot) {
-		users, computing = nil, false // its pids mean other processes here
+		users, computing = nil, false // in this pid namespace its pids mean other processes
 	}
 	held := d.cfg.Holders.Find(walkFor)
 	switch {
@@ -45,7 +45,7 @@ func (d *device) readProcesses(now time.Time) {
 		none(drm.Quality(held.Err))
 		return
 	}
-	// An APU's compute may be in the host's memory alone.
+	// On an APU, compute memory may be in the host's memory alone.
 	users = slices.DeleteFunc(users, func(u user) bool { return !d.apu && !u.uses() })
 	usage := d.meter.Read(d.card.Address, held.Of(d.nodes...))
 	list := d.merge(usage.Processes, users)
@@ -65,7 +65,7 @@ func (d *device) readProcesses(now time.Time) {
 	}
 	r.Utilization.Encoder = d.engine(usage, partly, "enc", "enc_1")
 	if strings.HasPrefix(d.known().Architecture.Or(""), "CDNA") {
-		r.Utilization.Encoder = gpu.Absent[gpu.Percent](gpu.NotSupported) // it has no encoder
+		r.Utilization.Encoder = gpu.Absent[gpu.Percent](gpu.NotSupported) // the card has no encoder
 	}
 	r.Utilization.Decoder = d.engine(usage, partly, "dec")
 	r.Utilization.JPEG = d.engine(usage, partly, "jpeg")
@@ -73,7 +73,7 @@ func (d *device) readProcesses(now time.Time) {
 	d.busy(d.ofClients(usage, partly, users))
 }
 
-// busy sets the GPU's utilization to what its clients had of it, where the driver does not offer it.
+// busy sets the GPU's utilization to its clients' share, if the driver does not report it.
 func (d *device) busy(byClients gpu.Reading[gpu.Percent]) {
 	u := &d.readings.Utilization
 	asked := u.GPU.Quality() == gpu.NotSupported
@@ -83,10 +83,9 @@ func (d *device) busy(byClients gpu.Reading[gpu.Percent]) {
 	d.untold.Store(asked && d.computes)
 }
 
-// ofClients is the share of the time in which clients drew or computed: that of the busier of the
-// two engines, since both may work at once on one array of units. Of the compute driver's work
-// fdinfo has nothing: with a process of it the utilization is not known. Nor is it in the first
-// reading of a process, which may have all of it.
+// ofClients returns the share of time in which clients drew or computed: the share of the busier of the two engines, since both may use the
+// same units at once. fdinfo lacks the compute driver's work, so with one of its processes the utilization is not known. Nor is it known in
+// the first reading of a process, which may account for all of it.
 func (d *device) ofClients(usage drm.Usage, partly bool, computing []user) gpu.Reading[gpu.Percent] {
 	unmeasured := func(p drm.Process) bool { return len(p.Used) > 0 && !p.Measured }
 	d.computes = len(computing) > 0
@@ -99,8 +98,8 @@ func (d *device) ofClients(usage drm.Usage, partly bool, computing []user) gpu.R
 	return d.engine(usage, partly, "gfx", "compute")
 }
 
-// video sets what is known of video engines: from VCN 4 on they are one, of which the driver
-// also says how busy it is, and before that encoder and decoder are told apart.
+// video sets the utilization of the video engines: from VCN 4 on there is one, whose utilization the driver also reports; before, encoder
+// and decoder are reported separately.
 func (d *device) video(byClients gpu.Reading[gpu.Percent]) {
 	u, none := &d.readings.Utilization, gpu.Absent[gpu.Percent](gpu.NotSupported)
 	if !d.oneVideo {
@@ -113,18 +112,18 @@ func (d *device) video(byClients gpu.Reading[gpu.Percent]) {
 	}
 }
 
-// roomFor is the most that a process can hold: an APU's may have the host's memory, too.
+// roomFor returns the most that a process can hold: on an APU that may include the host's memory.
 func (d *device) roomFor() gpu.Reading[gpu.Bytes] {
 	total, ok := d.readings.Memory.Total.Trusted()
 	if !ok {
 		return gpu.Of(drm.MostMemory)
 	}
-	shared, _ := d.driver().Size("mem_info_gtt_total").Get() // 0 without it
+	shared, _ := d.driver().Size("mem_info_gtt_total").Get() // 0 if missing
 	return gpu.Of(total + shared)
 }
 
-// engine is the share of the time in which an engine worked for any process. That is known
-// where all processes are seen. The driver leaves out an engine that nobody has used.
+// engine returns the share of time in which an engine worked for any process. It is known if all processes are visible. The driver leaves
+// out an engine that nobody has used.
 func (d *device) engine(usage drm.Usage, partly bool, names ...string) gpu.Reading[gpu.Percent] {
 	switch {
 	case usage.Mute:
@@ -142,7 +141,7 @@ func (d *device) engine(usage drm.Usage, partly bool, names ...string) gpu.Readi
 	return gpu.Of(most)
 }
 
-// merge makes a list of both, busiest first.
+// merge merges both lists, busiest first.
 func (d *device) merge(open []drm.Process, computing []user) []gpu.Process {
 	list := make([]gpu.Process, 0, len(open)+len(computing))
 	for _, p := range open {
@@ -172,7 +171,7 @@ func (d *device) merge(open []drm.Process, computing []user) []gpu.Process {
 			p.Memory = u.memory
 		}
 		if share, ok := p.SM.Get(); ok && share == 0 {
-			p.SM = gpu.Absent[gpu.Percent](gpu.NotSupported) // the compute driver's work is in no fdinfo
+			p.SM = gpu.Absent[gpu.Percent](gpu.NotSupported) // fdinfo lacks the compute driver's work
 		}
 	}
 	slices.SortFunc(list, func(a, b gpu.Process) int {
@@ -181,8 +180,8 @@ func (d *device) merge(open []drm.Process, computing []user) []gpu.Process {
 	return list
 }
 
-// processOf is what is known of a process that has the card open, and whether it uses it:
-// a session's manager has a card open and never uses it.
+// processOf returns what is known about a process that has the card open, and whether it uses the card: a session manager has a card open
+// and never uses it.
 func (d *device) processOf(p *drm.Process) (out gpu.Process, uses bool) {
 	out = gpu.Process{PID: p.PID, Type: gpu.TypeUnknown}
 	gpu.Withdraw(&out, gpu.NotSupported)
@@ -206,7 +205,7 @@ func (d *device) processOf(p *drm.Process) (out gpu.Process, uses bool) {
 	case graphics:
 		out.Type = gpu.TypeGraphics
 	}
-	// What is only in the host's memory (gtt, cpu) is none of a card's. An APU has no other.
+	// Memory that is only in the host's memory (gtt, cpu) is not a card's. On an APU all memory is the host's.
 	if bytes, ok := p.Memory["vram"]; ok {
 		if d.apu {
 			bytes += p.Memory["gtt"]

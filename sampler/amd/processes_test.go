@@ -16,8 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 )
 
-// client is the fdinfo of a client of the card at 03:00.0, after what amdgpu of Linux 6.12
-// is known to write.
+// client returns the fdinfo of a client of the card at 03:00.0, as amdgpu of Linux 6.12 is known to write it.
 func client(number int, lines ...string) string {
 	head := fmt.Sprintf("pasid:\t3%d\ndrm-driver:\tamdgpu\ndrm-pdev:\t%s\ndrm-client-id:\t%d\n", number, address, number)
 	return head + strings.Join(lines, "\n") + "\n"
@@ -45,7 +44,7 @@ func TestProcesses(t *testing.T) {
 	t.Run("one video engine", func(t *testing.T) { testProcesses(t, "4", "enc not_supported dec not_supported video %[1]v") })
 }
 
-// testProcesses: vcn is the version of the video engine, and video how its shares are told.
+// In testProcesses, vcn is the version of the video engine, and video how its shares are reported.
 func testProcesses(t *testing.T, vcn, video string) {
 	shares := func(share any) string { return fmt.Sprintf(video, share) }
 	m := drmtest.New(t)
@@ -53,13 +52,13 @@ func testProcesses(t *testing.T, vcn, video string) {
 	files := navi31()
 	files["ip_discovery/die/0/12/0/major"] = vcn + "\n"
 	m.Card(0, address, "amdgpu", files)
-	// holds it for others, and uses nothing
+	// holds the card for others, and uses nothing
 	m.Open(200, 9, "dri/card0", client(1))
 	// a compositor
 	m.Open(201, 10, "dri/renderD128", client(2, vram, ran("gfx", time.Second)))
 	// a recorder
 	m.Open(202, 10, "dri/renderD128", client(3, vram, ran("enc", time.Second)))
-	// computes through the compute driver, and has the render node open as all of ROCm's do
+	// computes through the compute driver, and has the render node open as all ROCm programs do
 	m.Open(203, 4, "dri/renderD128", client(4, "drm-memory-vram:\t1024 KiB"))
 	// on another card
 	other := strings.ReplaceAll(client(5, vram), address, "0000:0c:00.0")
@@ -92,7 +91,7 @@ func testProcesses(t *testing.T, vcn, video string) {
 	}
 
 	clockOf(s).Advance(300 * time.Millisecond)
-	// more than can be
+	// more than possible
 	m.Open(201, 10, "dri/renderD128", client(2, vram, ran("gfx", time.Minute), ran("compute", time.Minute)))
 	m.Open(202, 10, "dri/renderD128", client(3, vram, ran("enc", time.Second)))
 	m.Exit(205)
@@ -109,8 +108,7 @@ func testProcesses(t *testing.T, vcn, video string) {
 	}
 }
 
-// What may not be seen is not permitted, said once for the machine, and no reading claims to
-// know it of all processes.
+// Hidden usage is NotPermitted, noted once for the machine, and no reading claims to cover all processes.
 func TestHiddenProcesses(t *testing.T) {
 	m, f := drmtest.New(t), &faults{}
 	m.Card(0, address, "amdgpu", navi31())
@@ -137,7 +135,7 @@ func TestHiddenProcesses(t *testing.T) {
 	}
 }
 
-// In a container those of others are not there at all.
+// In a container, other containers' processes are not listed at all.
 func TestProcessesOfContainer(t *testing.T) {
 	m := drmtest.New(t)
 	m.Card(0, address, "amdgpu", navi31())
@@ -148,7 +146,7 @@ func TestProcessesOfContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	topology(m)
-	m.Write(m.Sysfs+"/class/kfd/kfd/proc/4242/vram_4711", "2147483648\n") // the machine's pid, which is another one here
+	m.Write(m.Sysfs+"/class/kfd/kfd/proc/4242/vram_4711", "2147483648\n") // the machine's pid, which is another process here
 	s := newSource(t, m, nil)
 	read(t, s)
 	snap := read(t, s)
@@ -161,7 +159,7 @@ func TestProcessesOfContainer(t *testing.T) {
 	}
 }
 
-// Nor are they where procfs hides them.
+// Nor are they if procfs hides them.
 func TestInvisibleProcesses(t *testing.T) {
 	m := drmtest.New(t)
 	m.Card(0, address, "amdgpu", navi31())
@@ -173,8 +171,7 @@ func TestInvisibleProcesses(t *testing.T) {
 	}
 }
 
-// Before Linux 5.19 the driver wrote other lines: nothing is known of who uses the card, which
-// is not that nobody does.
+// Before Linux 5.19 the driver wrote other lines: then it is not known who uses the card, which does not mean that nobody does.
 func TestProcessesOfOldKernel(t *testing.T) {
 	m := drmtest.New(t)
 	m.Card(0, address, "amdgpu", navi31())
@@ -187,7 +184,7 @@ func TestProcessesOfOldKernel(t *testing.T) {
 	}
 }
 
-// The compute driver names the card's own render node, too. A descriptor of it is read once.
+// The compute driver also names the card's own render node. Its descriptor is read only once.
 func TestDescriptorIsReadOnce(t *testing.T) {
 	m := drmtest.New(t)
 	topology(m)
@@ -207,7 +204,7 @@ func TestDescriptorIsReadOnce(t *testing.T) {
 	}
 }
 
-// Without a walk over /proc only those are known who compute.
+// Without a walk over /proc only compute processes are known.
 func TestWithoutProc(t *testing.T) {
 	m := drmtest.New(t)
 	topology(m)
@@ -221,7 +218,7 @@ func TestWithoutProc(t *testing.T) {
 	}
 }
 
-// Numbers of the compute driver that can't be right.
+// Impossible numbers from the compute driver.
 func TestBadTopology(t *testing.T) {
 	m := drmtest.New(t)
 	m.Card(0, address, "amdgpu", navi31())
@@ -248,8 +245,7 @@ func TestBadTopology(t *testing.T) {
 	}
 }
 
-// With an APU what a process has of the host's memory is the GPU's, too. The table of a Ryzen AI
-// Max+ 395 has version 3.0.
+// On an APU, a process's use of the host's memory is the GPU's, too. The table of a Ryzen AI Max+ 395 has version 3.0.
 func TestProcessesOfAPU(t *testing.T) {
 	m := drmtest.New(t)
 	files := phoenix()

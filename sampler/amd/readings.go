@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 )
 
-// sensors are the card's, with the channels that have a label.
+// sensors are the card's sensors, with their labeled channels.
 type sensors struct {
 	*drm.Hwmon
 	found                  bool
@@ -22,7 +22,7 @@ type sensors struct {
 	sclk, mclk             drm.Channel // clocks
 }
 
-// findSensors finds the card's sensors; without any, each of them is absent.
+// findSensors finds the card's sensors; without any, each reading is absent.
 func (d *device) findSensors() sensors {
 	c := d.card
 	c.Device.Read = d.files.file
@@ -38,7 +38,7 @@ func (d *device) findSensors() sensors {
 	}
 }
 
-// sensor is the channel of a label, or where no channel has a label that of a number.
+// sensor returns the channel with a label or, if no channel has a label, the channel with a number.
 func sensor(hw *drm.Hwmon, kind, label string, number int) drm.Channel {
 	if c, ok := hw.Labeled(kind, label); ok {
 		return c
@@ -48,7 +48,7 @@ func sensor(hw *drm.Hwmon, kind, label string, number int) drm.Channel {
 			return c
 		}
 	}
-	return drm.Channel{Number: -1} // of which there is no file
+	return drm.Channel{Number: -1} // no such file exists
 }
 
 // readLimits reads what hardly changes.
@@ -76,7 +76,7 @@ func (d *device) readLimits() {
 	r.Memory.BAR1Total = card.Size("mem_info_vis_vram_total")
 	d.readPages()
 	d.nodes = append(append([]string{}, d.card.Nodes...), d.kfd.renderNodes()...)
-	slices.Sort(d.nodes) // the card's own render node is in both
+	slices.Sort(d.nodes) // both lists have the card's own render node
 	d.nodes = slices.Compact(d.nodes)
 	r.Modes.ComputePartition, r.Modes.MemoryPartition = partitioning(card, "compute"), partitioning(card, "memory")
 	r.Instances = d.kfd.instances(d.known(), r.Modes.ComputePartition)
@@ -85,7 +85,7 @@ func (d *device) readLimits() {
 	d.signs = d.findSigns()
 }
 
-// powerLimit is a limit of the power, 0 of which stands for none.
+// powerLimit reads a power limit; 0 means none.
 func powerLimit(hw *sensors, name string) gpu.Reading[gpu.Watts] {
 	r := hw.Watts(name)
 	if v, ok := r.Get(); ok && v == 0 {
@@ -94,8 +94,7 @@ func powerLimit(hw *sensors, name string) gpu.Reading[gpu.Watts] {
 	return r
 }
 
-// partitioning is how an Instinct is divided: its engines ("SPX" for not at all, "CPX") or
-// its "memory" ("NPS1").
+// partitioning returns how an Instinct is divided: its engines ("SPX" for undivided, "CPX") or its "memory" ("NPS1").
 func partitioning(card drm.Folder, what string) gpu.Reading[string] {
 	const longest = 8
 	switch mode, err := card.Text("current_" + what + "_partition"); {
@@ -108,8 +107,8 @@ func partitioning(card drm.Folder, what string) gpu.Reading[string] {
 	}
 }
 
-// oneVideoEngine reports whether one queue encodes and decodes, as from VCN 4 on: by the
-// version that the chip itself says, which the driver keeps, or else by its architecture.
+// oneVideoEngine reports whether one queue encodes and decodes, as from VCN 4 on: by the version that the chip reports and the driver
+// keeps, otherwise by the card's architecture.
 func (d *device) oneVideoEngine() bool {
 	const vcn, rdna3, cdna3 = "ip_discovery/die/0/12/0", 110000, 90400
 	if major, err := d.driver().In(vcn).Number("major"); err == nil {
@@ -119,8 +118,7 @@ func (d *device) oneVideoEngine() bool {
 	return target >= rdna3 || target >= cdna3 && target < 100000
 }
 
-// fanTarget is the temperature that the fan's control steers towards, on the second line of
-// the file, on products whose overdrive is on.
+// fanTarget returns the temperature that the fan control aims at: the second line of the file, on products with overdrive on.
 func fanTarget(card drm.Folder) gpu.Reading[gpu.Celsius] {
 	text, err := card.Bytes("gpu_od/fan_ctrl/fan_target_temperature")
 	if err != nil {
@@ -134,8 +132,7 @@ func fanTarget(card drm.Folder) gpu.Reading[gpu.Celsius] {
 	return drm.Of(float64(n), err, 1, 1, drm.Hottest)
 }
 
-// A level is one line of a table of clocks: "1: 2304Mhz *", of which the star marks the
-// one that is used now. "S: 19Mhz *" is of a clock that sleeps.
+// A level is one line of a clock table, "1: 2304Mhz *". The star marks the level in use; "S: 19Mhz *" is a sleeping clock.
 type level struct {
 	clock gpu.Megahertz
 	now   bool
@@ -155,7 +152,7 @@ func levels(table []byte) (all []level) {
 	return all
 }
 
-// highest is the highest clock of a table.
+// highest returns the highest clock in a table.
 func highest(card drm.Folder, name string) gpu.Reading[gpu.Megahertz] {
 	table, err := card.Bytes(name)
 	if err != nil {
@@ -171,7 +168,7 @@ func highest(card drm.Folder, name string) gpu.Reading[gpu.Megahertz] {
 	return gpu.Of(most)
 }
 
-// current is the clock of a table that is used now.
+// current returns the clock in use in a table.
 func current(card drm.Folder, name string) gpu.Reading[gpu.Megahertz] {
 	table, err := card.Bytes(name)
 	if err != nil {
@@ -185,14 +182,13 @@ func current(card drm.Folder, name string) gpu.Reading[gpu.Megahertz] {
 	return gpu.Absent[gpu.Megahertz](gpu.NotSupported)
 }
 
-// readState reads what changes now and then: errors of the memory, and displays.
+// readState reads what changes now and then: memory errors and displays.
 func (d *device) readState() {
 	d.readErrors()
 	d.readings.Modes.DisplayActive = d.displays()
 }
 
-// displays reports whether a display server draws on an output of the card. The kernel
-// knows that without asking the card.
+// displays reports whether a display server draws on one of the card's outputs. The kernel knows that without asking the card.
 func (d *device) displays() gpu.Reading[bool] {
 	dir := d.card.DRM()
 	dir.Read = d.cfg.Read
@@ -219,7 +215,7 @@ func (d *device) displays() gpu.Reading[bool] {
 	return outputs
 }
 
-// readErrors sums up the errors of all blocks that have a counter: lines "ue: 0", "ce: 0".
+// readErrors adds up the errors of all blocks with a counter: lines "ue: 0", "ce: 0".
 func (d *device) readErrors() {
 	ras, h := d.driver().In("ras"), &d.readings.Health
 	h.CorrectedVolatile, h.UncorrectedVolatile = gpu.Absent[uint64](gpu.NotSupported), gpu.Absent[uint64](gpu.NotSupported)
@@ -236,7 +232,7 @@ func (d *device) readErrors() {
 		text, err := ras.Bytes(e.Name())
 		q := drm.Quality(err)
 		if err == nil {
-			q = gpu.NotReported // unless the lines are there
+			q = gpu.NotReported // unless the lines exist
 		}
 		corrected, uncorrected := errorCounts(text)
 		h.CorrectedVolatile = sum(h.CorrectedVolatile, corrected, q)
@@ -244,9 +240,9 @@ func (d *device) readErrors() {
 	}
 }
 
-const mostErrors = 1 << 40 // of a counter that can be right
+const mostErrors = 1 << 40 // in a plausible counter
 
-// errorCounts reads a file of RAS.
+// errorCounts parses a RAS file.
 func errorCounts(text []byte) (corrected, uncorrected gpu.Reading[uint64]) {
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		key, value, _ := strings.Cut(lines.Text(), ":")
@@ -264,8 +260,7 @@ func errorCounts(text []byte) (corrected, uncorrected gpu.Reading[uint64]) {
 	return corrected, uncorrected
 }
 
-// sum adds a counter. Where one is missing, for the reason q, what is known of the others
-// is too low.
+// sum adds a counter. If one is missing, for the reason q, the sum of the others would be too low.
 func sum(total, more gpu.Reading[uint64], q gpu.Quality) gpu.Reading[uint64] {
 	v, ok := more.Get()
 	switch before, known := total.Get(); {
@@ -284,8 +279,7 @@ func sum(total, more gpu.Reading[uint64], q gpu.Quality) gpu.Reading[uint64] {
 	}
 }
 
-// readPages counts the pages that are no longer used: lines "0x… : 0x… : R" for those that
-// are reserved, P for those that wait for it, F for those that can't be.
+// readPages counts retired pages: lines "0x… : 0x… : R" for reserved pages, P for pending ones, F for pages that can't be reserved.
 func (d *device) readPages() {
 	h := &d.readings.Health
 	text, err := d.driver().Bytes("ras/gpu_vram_bad_pages")
@@ -314,7 +308,7 @@ func badPages(text []byte) (retired uint64, pending bool) {
 	return retired, pending
 }
 
-// readLive reads what changes from reading to reading.
+// readLive reads what changes between readings.
 func (d *device) readLive() {
 	card, hw, r := d.driver(), &d.sensors, &d.readings
 	m := d.metrics()
@@ -328,7 +322,7 @@ func (d *device) readLive() {
 	r.Shared.Total = card.Size("mem_info_gtt_total")
 	r.Shared.Used = within(card.Size("mem_info_gtt_used"), r.Shared.Total)
 	if is := d.signs.integrated(d.format, r.Memory.Total, r.Shared.Total); is.Present() {
-		d.unified = is // what was told once stays, though a file fails later
+		d.unified = is // once known it stays, even if a file fails later
 	}
 	r.Shared.Unified, d.apu = d.unified, d.unified.Or(false)
 
@@ -345,7 +339,7 @@ func (d *device) readLive() {
 	r.Power.EnforcedLimit = powerLimit(hw, "power1_cap")
 	r.Power.Draw = plausible(either(draw(hw), m.power), r.Power.MaxLimit)
 	if r.Power.Draw == gpu.Of[gpu.Watts](0) && r.Power.EnforcedLimit.Quality() == gpu.NotSupported {
-		r.Power.Draw = gpu.Absent[gpu.Watts](gpu.NotSupported) // the second die of an MI250 says 0 for both
+		r.Power.Draw = gpu.Absent[gpu.Watts](gpu.NotSupported) // the second die of an MI250 reports 0 for both
 	}
 	r.Power.Energy = m.energy
 
@@ -368,8 +362,8 @@ func (d *device) readLive() {
 	}
 }
 
-// busy is how busy the driver says that the GPU is. It is NotSupported where no file has it, and
-// also where one has no number in it: then its clients may tell, see [device.ofClients].
+// busy returns the GPU's utilization as the driver reports it. It is NotSupported if no file has it or the file has no number: then the
+// clients may show it, see [device.ofClients].
 func busy(card drm.Folder, m metrics) gpu.Reading[gpu.Percent] {
 	n, err := card.Number("gpu_busy_percent")
 	if errors.Is(err, drm.ErrMalformed) && !m.gfx.Present() {
@@ -378,8 +372,7 @@ func busy(card drm.Folder, m metrics) gpu.Reading[gpu.Percent] {
 	return either(drm.Share(n, err), m.gfx)
 }
 
-// metrics reads the driver's table. Where it has none, or one that is not known here, all
-// that it has is absent.
+// metrics reads the driver's table. If the table is missing or unknown, all its values are absent.
 func (d *device) metrics() metrics {
 	table, err := d.driver().Bytes("gpu_metrics")
 	var m metrics
@@ -407,8 +400,7 @@ func (d *device) metrics() metrics {
 	return m
 }
 
-// reasons are what holds the clocks: what the table says now, or what has held them since
-// the reading before.
+// reasons returns what holds the clocks down: as the table says now, or what has held them down since the previous reading.
 func (d *device) reasons(m metrics) gpu.Reading[gpu.ClockEventReasons] {
 	before := d.counted
 	d.counted = m.residencies
@@ -427,7 +419,7 @@ func (d *device) reasons(m metrics) gpu.Reading[gpu.ClockEventReasons] {
 	return gpu.Of(set)
 }
 
-// readFan reads the fan, or the mean of all fans of a card, which the driver shows as one.
+// readFan reads the fan, or the average of all of a card's fans, which the driver shows as one.
 func (d *device) readFan(m metrics) {
 	hw, r := &d.sensors, &d.readings
 	if !hw.Has("fan1_input") && !hw.Has("pwm1") {
@@ -450,7 +442,7 @@ func (d *device) readFan(m metrics) {
 		fan.Policy = gpu.Absent[string](drm.Quality(err))
 	case mode == 2:
 		fan.Policy = gpu.Of("automatic")
-	case mode == 0 || mode == 1: // at full speed, or at a speed that somebody set
+	case mode == 0 || mode == 1: // at full speed, or at a speed set by somebody
 		fan.Policy = gpu.Of("manual")
 	default:
 		fan.Policy = gpu.Reading[string]{}
@@ -458,7 +450,7 @@ func (d *device) readFan(m metrics) {
 	r.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{fan}, Combined: gpu.Of(true)}
 }
 
-// upTo doubts a speed well above the most that the driver says of the fan: fans differ by some percent. A most of 0 is none.
+// upTo doubts a speed well above the fan's maximum as the driver reports it: fans differ by some percent. A maximum of 0 is none.
 func upTo(most, speed gpu.Reading[gpu.RPM]) gpu.Reading[gpu.RPM] {
 	const room = 1.1
 	limit, known := most.Trusted()
@@ -468,7 +460,7 @@ func upTo(most, speed gpu.Reading[gpu.RPM]) gpu.Reading[gpu.RPM] {
 	return speed
 }
 
-// either is the first reading, or the second where the first is not offered or has failed.
+// either returns the first reading, or the second if the first is unsupported or failed.
 func either[T any](first, second gpu.Reading[T]) gpu.Reading[T] {
 	if first.Present() || !second.Present() {
 		return first
@@ -476,7 +468,7 @@ func either[T any](first, second gpu.Reading[T]) gpu.Reading[T] {
 	return second
 }
 
-// orCurrent is the reading, or where it is not offered what a table of clocks says.
+// orCurrent returns the reading or, if it is unsupported, the clock in use in a table.
 func orCurrent(r gpu.Reading[gpu.Megahertz], card drm.Folder, name string) gpu.Reading[gpu.Megahertz] {
 	if r.Quality() != gpu.NotSupported {
 		return r
@@ -484,7 +476,7 @@ func orCurrent(r gpu.Reading[gpu.Megahertz], card drm.Folder, name string) gpu.R
 	return current(card, name)
 }
 
-// draw is the mean power of a short time where the product has one, or else the newest.
+// draw returns the average power over a short time or, if the product lacks it, the momentary power.
 func draw(hw *sensors) gpu.Reading[gpu.Watts] {
 	if mean := power(hw, "power1_average"); mean.Quality() != gpu.NotSupported {
 		return mean
@@ -492,8 +484,7 @@ func draw(hw *sensors) gpu.Reading[gpu.Watts] {
 	return power(hw, "power1_input")
 }
 
-// power is NotSupported where the file has an error as a number: Linux 6.5 wrote -22 as
-// 4294967274.
+// power is NotSupported if the file has an error as a number: Linux 6.5 wrote -22 as 4294967274.
 func power(hw *sensors, name string) gpu.Reading[gpu.Watts] {
 	const none, most = 1<<32 - 4096, 1<<32 - 1
 	n, err := hw.Number(name)
@@ -503,7 +494,7 @@ func power(hw *sensors, name string) gpu.Reading[gpu.Watts] {
 	return drm.Of(n, err, 1e6, 0, drm.MostPower)
 }
 
-// within marks an amount as doubtful that is above the whole.
+// within marks an amount above the whole as doubtful.
 func within(r, whole gpu.Reading[gpu.Bytes]) gpu.Reading[gpu.Bytes] {
 	v, ok := r.Get()
 	if total, known := whole.Get(); ok && known && v > total {
@@ -527,7 +518,7 @@ func free(m gpu.Memory) gpu.Reading[gpu.Bytes] {
 	}
 }
 
-// plausible marks a power far above the limit as doubtful. Short peaks above it are real.
+// plausible marks a power draw far above the limit as doubtful. Short peaks above the limit are real.
 func plausible(draw, most gpu.Reading[gpu.Watts]) gpu.Reading[gpu.Watts] {
 	const far = 3
 	v, ok := draw.Get()

@@ -24,8 +24,7 @@ import (
 
 var update = flag.Bool("update", false, "write the files of testdata anew")
 
-// facts has the readings of a device by the catalog, without those that are not supported
-// and those that another part of the program has.
+// facts returns the readings of a device by the catalog, without unsupported ones and without those that another part of the program reads.
 func facts(d *gpu.Device) string {
 	all := map[string]string{}
 	for r := range catalog.All() {
@@ -52,14 +51,14 @@ func facts(d *gpu.Device) string {
 	return out.String()
 }
 
-// Each kind of card has the readings that its files say, and no others.
+// Each kind of card has exactly the readings in its files.
 func TestReadings(t *testing.T) {
 	m := drmtest.New(t)
 	m.Write(m.Proc+"/sys/kernel/osrelease", "6.12.9\n")
 	topology(m)
 	m.Card(0, "0000:03:00.0", "amdgpu", navi31())
 	phoenix := phoenix()
-	phoenix["product_name"] = "AMD Radeon 780M\n" // the lists of names of the machine that tests are none of the test
+	phoenix["product_name"] = "AMD Radeon 780M\n" // the test must not depend on this machine's lists of names
 	m.Card(1, "0000:0c:00.0", "amdgpu", phoenix)
 	m.Card(2, "0000:75:00.0", "amdgpu", mi300x())
 	polaris := polaris()
@@ -92,7 +91,7 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// A laptop's card has no fan and no limit of its power that it says.
+// A laptop's card has no fan and reports no power limit.
 func TestLaptop(t *testing.T) {
 	m := drmtest.New(t)
 	m.Card(1, "0000:03:00.0", "amdgpu", laptop())
@@ -106,13 +105,13 @@ func TestLaptop(t *testing.T) {
 	}
 }
 
-// What one bad file costs: its own reading.
+// A bad file costs only its own reading.
 func TestBadFiles(t *testing.T) {
 	big := "18446744073709551615\n"
 	for _, tt := range []struct {
 		file, text string
 		errno      syscall.Errno
-		want       []string // readings that differ from those of a card that is well
+		want       []string // readings that differ from a healthy card's
 	}{
 		{"gpu_busy_percent", "12345\n", 0, []string{"utilization.gpu: 100 (doubtful)"}},
 		{"gpu_busy_percent", "", 0, nil},       // the table has it
@@ -133,10 +132,10 @@ func TestBadFiles(t *testing.T) {
 		{"hwmon/hwmon4/temp1_input", "300000\n", 0, []string{"thermal.gpu: 300 (doubtful)"}},
 		{"hwmon/hwmon4/power1_average", "4000000000\n", 0, []string{"power.draw: 4000 (doubtful)"}},
 		{"hwmon/hwmon4/power1_average", big, 0, nil},            // the table has it
-		{"hwmon/hwmon4/power1_average", "4294967274\n", 0, nil}, // an error as a number; the table has it
+		{"hwmon/hwmon4/power1_average", "4294967274\n", 0, nil}, // an error as a number; the table has the value
 		{"hwmon/hwmon4/power1_cap", big, 0, []string{"power.enforced_limit: not_reported"}},
 		{"hwmon/hwmon4/power1_cap", "", syscall.EACCES, []string{"power.enforced_limit: not_permitted"}},
-		{"hwmon/hwmon4/fan1_input", "3400\n", 0, []string{"fan.rpm of 0: 3400"}}, // fan1_max has 3300, and fans differ
+		{"hwmon/hwmon4/fan1_input", "3400\n", 0, []string{"fan.rpm of 0: 3400"}}, // fan1_max is 3300, and fans differ
 		{"hwmon/hwmon4/fan1_input", "3700\n", 0, []string{"fan.rpm of 0: 3700 (doubtful)"}},
 		{"hwmon/hwmon4/fan1_input", "200000\n", 0, []string{"fan.rpm of 0: 200000 (doubtful)"}},
 		{"hwmon/hwmon4/pwm1", "999\n", 0, []string{"fan.commanded of 0: 100 (doubtful)", "fans.commanded: 100 (doubtful)"}},
@@ -152,7 +151,7 @@ func TestBadFiles(t *testing.T) {
 		{"unique_id", "0000000000000000\n", 0, []string{"identity.uuid: PCI-0000:03:00.0"}},
 		{"product_name", strings.Repeat("x", 500) + "\n", 0, []string{"identity.name: " + strings.Repeat("x", 128)}},
 		{"product_name", "\n", 0, nil},
-		{"gpu_metrics", "short", 0, []string{"clocks.event_reasons: gone"}}, // the video clock stands in a table of its own, too
+		{"gpu_metrics", "short", 0, []string{"clocks.event_reasons: gone"}}, // the video clock is in another table, too
 		{"gpu_metrics", "", syscall.EIO, []string{
 			"clocks.event_reasons: not_reported", "clocks.video: not_reported", "power.energy: not_reported",
 		}},
@@ -200,8 +199,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// Without any sensor the card is not lost: the driver still says what its memory holds, and its
-// clients what they use.
+// Without any sensor the card is not lost: the driver still reports its memory use, and its clients their usage.
 func TestWithoutSensors(t *testing.T) {
 	m := drmtest.New(t)
 	c := m.Card(0, "0000:03:00.0", "amdgpu", navi31())
@@ -217,7 +215,7 @@ func TestWithoutSensors(t *testing.T) {
 	}
 }
 
-// The reasons that hold the clocks are those whose residency has grown since the reading before.
+// The reasons that hold the clocks down are those whose residency has grown since the previous reading.
 func TestResidencies(t *testing.T) {
 	m := drmtest.New(t)
 	c := m.Card(0, "0000:75:00.0", "amdgpu", mi300x())
@@ -250,7 +248,7 @@ func TestLevels(t *testing.T) {
 		"":                                       nil,
 		"500\n":                                  nil,
 		"0: Mhz\n1: -5Mhz\n2: 99999999999Mhz\n":  nil,
-		"0: 200000Mhz\n":                         nil, // above what can be
+		"0: 200000Mhz\n":                         nil, // above the possible maximum
 		strings.Repeat("0: 1Mhz\n", 1000)[:8*64]: slices.Repeat([]level{{1, false}}, 64),
 		"0: 2.5GT/s, x8 \n1: 16.0GT/s, x16 619Mhz *": nil,
 	} {
@@ -286,7 +284,7 @@ func FuzzTexts(f *testing.F) {
 	})
 }
 
-// Limits are read once a minute, errors every ten seconds, all else each time.
+// Limits are read once a minute, errors every ten seconds, everything else each time.
 func TestDue(t *testing.T) {
 	m, f := drmtest.New(t), &faults{}
 	c := m.Card(0, "0000:75:00.0", "amdgpu", mi300x())
@@ -306,7 +304,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// The second die of an MI250 says 0 for power and its limits; a card that has a limit may draw 0.
+// The second die of an MI250 reports 0 for power and its limits; a card with a limit may draw 0.
 func TestDieWithoutPower(t *testing.T) {
 	files := navi31()
 	files["hwmon/hwmon4/power1_average"] = "0\n"
@@ -322,7 +320,7 @@ func TestDieWithoutPower(t *testing.T) {
 	}
 }
 
-// Version 1.5 has the use of 4 engines for video and of 32 for JPEG before its energy.
+// Version 1.5 has the usage of 4 video engines and of 32 JPEG engines before its energy.
 func TestMetricsOfVideo(t *testing.T) {
 	table := newTable(1, 5, 360).Short(4, 55).Short(12, 97).Long(88, 7<<16).Long(96, 1).Word(104, 0)
 	table = table.Short(112, 16).Short(114, 320).Long(152, 5).Short(312, 2100).Short(336, 1200).Short(352, 1300)
@@ -339,7 +337,7 @@ func TestMetricsOfVideo(t *testing.T) {
 	if m.graphics != gpu.Of[gpu.Megahertz](2100) || m.video != gpu.Of[gpu.Megahertz](1200) || m.memClock != gpu.Of[gpu.Megahertz](1300) {
 		t.Errorf("clocks %v, %v, %v", m.graphics, m.video, m.memClock)
 	}
-	// For some months 1.6 was another table, of 392 bytes.
+	// For some months 1.6 was a different table, of 392 bytes.
 	if _, err := parseMetrics(newTable(1, 6, 392)); !errors.Is(err, errMetrics) {
 		t.Error("a short 1.6 is read:", err)
 	}

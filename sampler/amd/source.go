@@ -22,21 +22,21 @@ import (
 
 const (
 	driver = "amdgpu"
-	vendor = 0x1002 // of PCI
+	vendor = 0x1002 // PCI vendor id
 )
 
-// Config is what a source needs.
+// Config configures a source.
 type Config struct {
-	// SysfsRoot and ProcRoot are where the kernel's files are, such as "/sys" and "/proc". Empty
-	// on systems that have none: there the source finds nothing.
+	// SysfsRoot and ProcRoot are where the kernel's files are, such as "/sys" and "/proc". On systems without them they are empty, and the
+	// source finds nothing.
 	SysfsRoot, ProcRoot string
 	// Deadline is the time after which reading a card counts as hanging.
 	Deadline time.Duration
-	// Holders finds processes for several sources. Nil: the source has its own.
+	// Holders finds the processes; several sources can share it. Nil: the source has its own.
 	Holders *drm.Holders
-	// Read reads a file; nil stands for drm.ReadFile. A recording listens or answers with it.
+	// Read reads a file; nil means drm.ReadFile. A recording uses it to listen or to answer.
 	Read func(file string) ([]byte, error)
-	// Clock is what the source knows the time by. Nil: the machine's clock.
+	// Clock is the source's clock. Nil: the machine's clock.
 	Clock clockwork.Clock
 	Log   *slog.Logger
 }
@@ -49,8 +49,7 @@ type Source struct {
 	devices map[string]*device // by address; only Read uses it
 }
 
-// New returns a source. Read looks for the driver and its cards each time, so both may come
-// and go.
+// New returns a source. Read looks for the driver and its cards each time, so both may come and go.
 func New(cfg Config) *Source {
 	cfg.Clock = cmp.Or(cfg.Clock, clockwork.NewRealClock())
 	if cfg.Holders == nil {
@@ -68,12 +67,10 @@ func New(cfg Config) *Source {
 // Name is the source's name on the wire.
 func (s *Source) Name() string { return gpu.SourceAMD }
 
-// Read reads every card once, and returns when all have answered or soon after ctx ends;
-// see [perdevice.Set.Read] for cards that are slow.
+// Read reads every card once. It returns when all have answered, or soon after ctx ends; see [perdevice.Set.Read] for slow cards.
 //
-// Without a card the error has a *gpu.Advice in it that wraps gpu.ErrNoDriver,
-// gpu.ErrNotPermitted or gpu.ErrNoDevices.
-// Where no card is this driver's business, it wraps gpu.ErrNoCard, too.
+// Without a card, the error wraps a *gpu.Advice, which wraps gpu.ErrNoDriver, gpu.ErrNotPermitted or gpu.ErrNoDevices. If the machine has
+// no card for this driver, it also wraps gpu.ErrNoCard.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	if s.cfg.SysfsRoot == "" {
 		return nil, drm.OnlyOnLinux("AMD")
@@ -116,19 +113,19 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	return snap, nil
 }
 
-// notTold is why a GPU that the driver can't tell the utilization of has none.
+// notTold is why a GPU has no utilization if the driver can't report it.
 var notTold = gpu.Advice{
 	What: "the driver reports neither the utilization of an AMD GPU nor how much of it a ROCm process uses, so both are unknown",
 	Try:  "no action needed: utilization is known again once no ROCm process uses the GPU",
 }
 
-// notAll is what one can do where not all processes may be seen.
+// notAll is what to do if some processes are not visible.
 var notAll = gpu.Advice{
 	What: "gpuwhy is not allowed to see all processes, so it does not know how much of the AMD GPUs some of them use",
 	Try:  "run gpuwhy as root or with the capabilities CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH and, in a container, with the host's process IDs",
 }
 
-// version is that of the driver, if it was built apart from the kernel, or the kernel's.
+// version returns the driver's version if the driver was built separately, otherwise the kernel's.
 func (s *Source) version() gpu.Reading[string] { return versionOf(s.cfg) }
 
 func versionOf(cfg Config) gpu.Reading[string] {
@@ -155,7 +152,7 @@ func (s *Source) noCard(err error) error {
 	var bare, old, others []string
 	for _, d := range s.finder.Displays(vendor) {
 		switch d.Driver {
-		case "", driver: // it has no node yet, or failed to make one
+		case "", driver: // no node yet, or creating one failed
 			bare = append(bare, d.Address)
 		case "radeon":
 			old = append(old, d.Address)
@@ -211,8 +208,7 @@ func (s *Source) noCard(err error) error {
 	}
 }
 
-// Close ends a Read that waits. It does not wait for a card that hangs. Read returns no new
-// readings from then on.
+// Close ends a waiting Read. It does not wait for a hanging card. After Close, Read returns no new readings.
 func (s *Source) Close() error {
 	s.set.Close()
 	return nil

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
 
-// files are those of the card of a capture, without the folder before their names.
+// files returns the files of a capture's card, with names relative to its folder.
 func files(capture string) map[string]string {
 	tree := drmtest.Captured(capture, "sysfs")
 	all := map[string]string{}
@@ -38,7 +38,7 @@ func files(capture string) map[string]string {
 	return all
 }
 
-// card is the folder of the only card.
+// card returns the folder of the only card.
 func card(tree recording.Tree) string {
 	for name, e := range tree {
 		if strings.HasPrefix(name, "bus/pci/drivers/amdgpu/") {
@@ -55,7 +55,7 @@ func newTable(format, content byte, size int) drmtest.Metrics {
 // navi31 is a Radeon RX 7900 XTX, a desktop card.
 func navi31() map[string]string { return files("radeon-rx-7900-xtx") }
 
-// laptop is a Radeon RX 7600S beside an APU: without a fan of its own, and may sleep.
+// laptop is a Radeon RX 7600S beside an APU: it has no fan of its own, and may sleep.
 func laptop() map[string]string {
 	files := navi31()
 	for name := range files {
@@ -72,17 +72,16 @@ func laptop() map[string]string {
 	return files
 }
 
-// phoenix is the Radeon 780M of a Ryzen 7 7840U: its power is that of the package.
+// phoenix is the Radeon 780M of a Ryzen 7 7840U: its power is the package's.
 func phoenix() map[string]string { return files("radeon-780m") }
 
 // mi300x is an Instinct MI300X.
 func mi300x() map[string]string { return files("instinct-mi300x") }
 
-// polaris is a Radeon RX 580: older than gpu_metrics, and with one sensor of heat.
+// polaris is a Radeon RX 580: older than gpu_metrics, with only one temperature sensor.
 func polaris() map[string]string { return files("radeon-rx-580") }
 
-// topology is that of a machine with two of the cards: the MI300X at 75:00.0 in 8 parts,
-// and the RX 7900 XTX at 03:00.0.
+// topology adds the topology of a machine with two of the cards: the MI300X at 75:00.0 in 8 parts, and the RX 7900 XTX at 03:00.0.
 func topology(m *drmtest.Machine) {
 	kfdNode(m, 0, 0, "cpu_cores_count 96\nsimd_count 0\n", "")
 	kfdNode(m, 1, 4711, "simd_count 192\nsimd_per_cu 2\nnum_xcc 1\ngfx_target_version 110000\nvendor_id 4098\ndevice_id 29772\n"+
@@ -98,7 +97,7 @@ func topology(m *drmtest.Machine) {
 	}
 }
 
-// kfdNode is a node of the compute driver's topology.
+// kfdNode adds a node to the compute driver's topology.
 func kfdNode(m *drmtest.Machine, number int, gpuID uint64, properties, memory string) {
 	dir := filepath.Join(m.Sysfs, "class/kfd/kfd/topology/nodes", fmt.Sprint(number))
 	m.Write(filepath.Join(dir, "gpu_id"), fmt.Sprintln(gpuID))
@@ -113,13 +112,13 @@ func kfdUser(m *drmtest.Machine, pid int, gpuID uint64, bytes string) {
 	m.Write(filepath.Join(m.Sysfs, "class/kfd/kfd/proc", fmt.Sprint(pid), fmt.Sprint("vram_", gpuID)), bytes+"\n")
 }
 
-// faults are errors that the files of a folder have, as the kernel would answer them.
+// faults are errors of files in a folder, as the kernel would return them.
 type faults struct {
 	mu  sync.Mutex
 	all map[string]syscall.Errno
 }
 
-// set makes reading what is below a path fail; 0 ends that.
+// set makes every read below a path fail; 0 ends that.
 func (f *faults) set(path string, errno syscall.Errno) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,7 +147,7 @@ func (f *faults) read(file string) ([]byte, error) {
 	}
 }
 
-// newSource returns a source of a machine, closed at the end of the test.
+// newSource returns a source of a machine, which is closed at the end of the test.
 func newSource(t *testing.T, m *drmtest.Machine, f *faults) *Source {
 	return openSource(t, config(t, m, f))
 }
@@ -162,7 +161,7 @@ func openSource(t *testing.T, cfg Config) *Source {
 	return s
 }
 
-// config is of a source whose time passes as the test says.
+// config configures a source whose clock the test moves.
 func config(t *testing.T, m *drmtest.Machine, f *faults) Config {
 	cfg := Config{
 		SysfsRoot: m.Sysfs, ProcRoot: m.Proc, Deadline: 2 * time.Second, Clock: clockwork.NewFakeClock(),
@@ -174,7 +173,7 @@ func config(t *testing.T, m *drmtest.Machine, f *faults) Config {
 	return cfg
 }
 
-// clockOf is the clock of a source.
+// clockOf returns a source's clock.
 func clockOf(s *Source) *clockwork.FakeClock { return s.cfg.Clock.(*clockwork.FakeClock) }
 
 // read reads a source that must answer.

@@ -31,7 +31,7 @@ func first(t *testing.T, s *Source, state gpu.State) *gpu.Device {
 	return d
 }
 
-// A card whose readings all fail says why, and is back when they work again.
+// A card whose readings all fail says why, and returns when they work again.
 func TestCardFails(t *testing.T) {
 	const refuses = "the driver refuses every reading of the GPU, as it does during a reset"
 	for _, tt := range []struct {
@@ -73,7 +73,7 @@ func TestCardFails(t *testing.T) {
 	}
 }
 
-// While one sensor of a card that is reset fails after the other, its memory is still known.
+// While the sensors of a card under reset fail one after the other, its memory is still known.
 func TestSomeSensorsFail(t *testing.T) {
 	m, f := drmtest.New(t), &faults{}
 	c := m.Card(0, address, "amdgpu", navi31())
@@ -90,8 +90,8 @@ func TestSomeSensorsFail(t *testing.T) {
 	}
 }
 
-// Each file of a card may hang: the card alone does not answer, Read does not wait for it,
-// and when the file answers again the card is back.
+// Each file of a card may hang: only that card does not answer, Read does not wait for it, and when the file answers again the card
+// returns.
 func TestEachFileHangs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for each file")
@@ -113,14 +113,14 @@ func TestEachFileHangs(t *testing.T) {
 			if d := &snap.Devices[0]; !errors.Is(&d.Reason, gpu.ErrNotAnswering) {
 				t.Errorf("the reason is %s", d.Reason.Text())
 			}
-			read(t, s) // nobody waits for it any more
+			read(t, s) // it is no longer waited for
 			c.Release(c.File(file), navi31()[file])
 			drmtest.Answers(t, s)
 		})
 	}
 }
 
-// The fdinfo of a process hangs: its card does not answer, the other one does.
+// If the fdinfo of a process hangs, its card does not answer, but the other one does.
 func TestFdinfoHangs(t *testing.T) {
 	m := drmtest.New(t)
 	m.Card(0, address, "amdgpu", navi31())
@@ -234,7 +234,7 @@ func TestNoCard(t *testing.T) {
 	}
 }
 
-// without removes what a card has while a driver serves it, and more.
+// without removes what a card has while a driver serves it, and the given files.
 func without(t *testing.T, c *drmtest.Card, files ...string) {
 	t.Helper()
 	files = append(files, c.File("driver"))
@@ -248,7 +248,7 @@ func without(t *testing.T, c *drmtest.Card, files ...string) {
 	}
 }
 
-// Sixteen cards, two of which have one number: each is there.
+// Sixteen cards, two of them with the same number: all are listed.
 func TestManyCards(t *testing.T) {
 	m := drmtest.New(t)
 	for i := range 16 {
@@ -264,8 +264,7 @@ func TestManyCards(t *testing.T) {
 	}
 }
 
-// A card that sleeps is not touched: neither its files nor what the driver says of its
-// processes, which may wake it.
+// A sleeping card is not touched: neither its files nor the driver's reports about its processes, which may wake it.
 func TestAsleep(t *testing.T) {
 	m := drmtest.New(t)
 	topology(m)
@@ -293,8 +292,8 @@ func TestAsleep(t *testing.T) {
 	}
 }
 
-// An idle card that may sleep is left alone for some time: then nothing of it is opened, its
-// readings are stale, and the reason is said. When it works it is never left alone.
+// An idle card that may sleep is left alone for some time: nothing of it is opened, its readings are stale, and the reason is given. A
+// working card is never left alone.
 func TestIdleIsLeftAlone(t *testing.T) {
 	m := drmtest.New(t)
 	c := m.Card(0, address, "amdgpu", laptop())
@@ -333,8 +332,8 @@ func TestIdleIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A process that has computed on a card some time ago, as programs that draw do, does not
-// keep it from being left alone. One of the compute driver does: with that it never sleeps.
+// A process that computed on a card some time ago, as programs that draw do, does not keep it from being left alone. A process of the
+// compute driver does: a card with one never sleeps.
 func TestWhatNeedsACard(t *testing.T) {
 	for name, tt := range map[string]struct {
 		process gpu.Process
@@ -354,7 +353,7 @@ func TestWhatNeedsACard(t *testing.T) {
 	}
 }
 
-// After it slept, a card is read at once, although a pause had begun before.
+// After a sleep, a card is read at once, even if a pause had begun before.
 func TestWakesInAPause(t *testing.T) {
 	m := drmtest.New(t)
 	c := m.Card(0, address, "amdgpu", laptop())
@@ -373,7 +372,7 @@ func TestWakesInAPause(t *testing.T) {
 	}
 }
 
-// A driver that is still being loaded has its sensors a little later.
+// While a driver is loading, its sensors appear a little later.
 func TestSensorsComeLate(t *testing.T) {
 	m := drmtest.New(t)
 	files := navi31()
@@ -389,7 +388,7 @@ func TestSensorsComeLate(t *testing.T) {
 	}
 }
 
-// A system without sysfs has no card that this source could read.
+// On a system without sysfs this source finds no card.
 func TestElsewhere(t *testing.T) {
 	s := New(Config{Deadline: time.Second})
 	defer s.Close()

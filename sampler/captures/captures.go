@@ -10,7 +10,7 @@ import "embed"
 //go:embed */capture.yaml */raw
 var Files embed.FS
 
-// Names are the captures that there are.
+// Names returns the names of all captures.
 func Names() (names []string) {
 	entries, err := Files.ReadDir(".")
 	if err != nil {

@@ -33,7 +33,7 @@ func open(t *testing.T, name string, clock clockwork.Clock) *replay.Source {
 	return s
 }
 
-// Every capture is a machine that keeps the promises of a source.
+// Every capture's machine keeps the promises of a source.
 func TestConformance(t *testing.T) {
 	for _, name := range captures.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Every capture says what it is, and where it is from.
+// Every capture says what it is, and where it comes from.
 func TestManifests(t *testing.T) {
 	for _, name := range captures.Names() {
 		c, err := recording.Open(name)

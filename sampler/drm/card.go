@@ -12,24 +12,23 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Card is a graphics card on the PCI bus with a driver of the kernel's DRM.
+// A Card is a graphics card on the PCI bus with a kernel DRM driver.
 type Card struct {
 	Address string   // "0000:03:00.0"
-	Driver  string   // of the kernel: "amdgpu", "i915", "xe"
+	Driver  string   // the kernel driver: "amdgpu", "i915", "xe"
 	Nodes   []string // below /dev/dri: "card0", "renderD128"
-	Device  Folder   // of the PCI device
+	Device  Folder   // the PCI device
 
-	Vendor, Product, SubVendor, SubProduct, Revision uint32 // of PCI; 0: not known
+	Vendor, Product, SubVendor, SubProduct, Revision uint32 // PCI ids; 0: not known
 }
 
-// Node is the card's first node, "card0".
+// Node returns the card's first node, "card0".
 func (c *Card) Node() string { return c.Nodes[0] }
 
-// DRM is the folder of the card's first node, in which i915 has its own files.
+// DRM returns the folder of the card's first node, where i915 has its own files.
 func (c *Card) DRM() Folder { return c.Device.In("drm").In(c.Node()) }
 
-// Asleep reports whether the system has powered the card down, or is about to. That
-// wakes nothing.
+// Asleep reports whether the system has powered the card down, or is about to. Asking wakes nothing.
 func (c *Card) Asleep() bool {
 	status, err := c.Device.Text("power/runtime_status")
 	return err == nil && (status == "suspended" || status == "suspending")
@@ -41,7 +40,7 @@ func (c *Card) MayDoze() bool {
 	return err == nil && control == "auto"
 }
 
-// Identity is the identity of a card that has not answered.
+// Identity returns the identity of a card that has not answered.
 func (c *Card) Identity(vendor gpu.Vendor, source, name string) gpu.Identity {
 	return gpu.Identity{UUID: gpu.UUIDAt(c.Address), Vendor: vendor, Source: source, Name: name, PCI: c.Address}
 }
@@ -50,11 +49,10 @@ func (c *Card) Identity(vendor gpu.Vendor, source, name string) gpu.Identity {
 type Finder struct {
 	root  string
 	read  func(string) ([]byte, error)
-	known map[string]Card // by folder: their ids never change
+	known map[string]Card // by folder: ids never change
 }
 
-// NewFinder returns a finder of the cards below the root of sysfs, such as "/sys". What
-// it finds is read by read, see [Folder].
+// NewFinder returns a finder of the cards below the root of sysfs, such as "/sys". It reads files with read; see [Folder].
 func NewFinder(root string, read func(file string) ([]byte, error)) *Finder {
 	return &Finder{root: root, read: read, known: map[string]Card{}}
 }
@@ -65,9 +63,8 @@ var (
 	address  = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 )
 
-// Cards are the cards of the drivers, by address. There are none, and no error, where the
-// kernel has no DRM. It asks no driver and wakes no card: it reads links, and the ids of
-// cards that are new. One goroutine at a time may call it.
+// Cards returns the cards of the given drivers, ordered by address; none, and no error, if the kernel has no DRM. It asks no driver and
+// wakes no card: it reads links, and the ids of new cards. One goroutine at a time may call it.
 func (f *Finder) Cards(drivers ...string) ([]Card, error) {
 	class := filepath.Join(f.root, "class/drm")
 	entries, err := os.ReadDir(class)
@@ -82,7 +79,7 @@ func (f *Finder) Cards(drivers ...string) ([]Card, error) {
 		}
 		dir, err := filepath.EvalSymlinks(filepath.Join(class, e.Name(), "device"))
 		if err != nil || !address.MatchString(filepath.Base(dir)) || listed[dir] {
-			continue // it is about to go, or is no PCI device
+			continue // it is about to disappear, or is not a PCI device
 		}
 		driver := linked(filepath.Join(dir, "driver"))
 		if !slices.Contains(drivers, driver) {
@@ -110,7 +107,7 @@ func (f *Finder) Cards(drivers ...string) ([]Card, error) {
 func (f *Finder) card(dir, driver, node string) Card {
 	device := Folder{dir, f.read}
 	id := func(name string) uint32 {
-		n, _ := device.ID(name) // 0 stands for unknown
+		n, _ := device.ID(name) // 0: unknown
 		return n
 	}
 	c := Card{
@@ -118,7 +115,7 @@ func (f *Finder) card(dir, driver, node string) Card {
 		Vendor: id("vendor"), Product: id("device"), Revision: id("revision"),
 		SubVendor: id("subsystem_vendor"), SubProduct: id("subsystem_device"),
 	}
-	nodes, _ := os.ReadDir(filepath.Join(dir, "drm")) // without it there is one node
+	nodes, _ := os.ReadDir(filepath.Join(dir, "drm")) // on an error there is only one node
 	for _, e := range nodes {
 		if anyNode.MatchString(e.Name()) && e.Name() != node {
 			c.Nodes = append(c.Nodes, e.Name())
@@ -127,7 +124,7 @@ func (f *Finder) card(dir, driver, node string) Card {
 	return c
 }
 
-// linked is the last part of where a link leads; "" for none.
+// linked returns the last part of a link's target; "" if there is no link.
 func linked(file string) string {
 	to, err := os.Readlink(file)
 	if err != nil {
@@ -136,14 +133,13 @@ func linked(file string) string {
 	return filepath.Base(to)
 }
 
-// A Display is a graphics card on the PCI bus, whatever drives it.
+// A Display is a graphics card on the PCI bus, with any driver or none.
 type Display struct {
 	Address string
-	Driver  string // of the kernel: "vfio-pci", "" for none
+	Driver  string // the kernel driver: "vfio-pci"; "" for none
 }
 
-// Displays are the graphics cards of a vendor, by address: also those without a driver,
-// and those that are given to a virtual machine.
+// Displays returns a vendor's graphics cards, ordered by address, including cards without a driver and cards given to a virtual machine.
 func (f *Finder) Displays(vendor uint32) []Display {
 	bus := filepath.Join(f.root, "bus/pci/devices")
 	entries, _ := os.ReadDir(bus) // a machine without PCI has none
@@ -163,9 +159,8 @@ func (f *Finder) Displays(vendor uint32) []Display {
 	return out
 }
 
-// NoDisplay reports whether the machine certainly has no graphics card of a vendor: it lists its
-// PCI devices, and none is one. It is not certain under WSL, where Windows has the card, and on
-// a system on a chip, where the GPU is on no bus.
+// NoDisplay reports whether the machine certainly has no graphics card of a vendor: it lists its PCI devices, and none of them is one. It
+// is not certain under WSL, where Windows has the card, and on a system on a chip, where the GPU is on no bus.
 func (f *Finder) NoDisplay(vendor uint32) bool {
 	entries, err := os.ReadDir(filepath.Join(f.root, "bus/pci/devices"))
 	_, wsl := os.Stat(filepath.Join(f.root, "class/misc/dxg"))
@@ -173,24 +168,22 @@ func (f *Finder) NoDisplay(vendor uint32) bool {
 	return err == nil && len(entries) > 0 && wsl != nil && chip != nil && len(f.Displays(vendor)) == 0
 }
 
-// NoSlot is the link of a GPU that is in no slot, but part of a processor or of a system on a
-// chip. What its driver says of a link is of a bus within the chip, or made up.
+// NoSlot is the link of a GPU in no slot, which is part of a processor or of a system on a chip. The link that its driver reports belongs
+// to a bus within the chip, or is made up.
 var NoSlot = func() (p gpu.PCIe) {
 	gpu.Withdraw(&p, gpu.NotSupported)
 	return p
 }()
 
-// Link is the card's link to the host, which wakes a card that sleeps. A card with a
-// switch of its own has a link within itself, which is always at its best: then it is the
-// link of the switch to the host. Where that switch can't be seen, as in a virtual machine,
+// Link returns the card's link to the host. Reading it wakes a sleeping card. A card with its own switch has an internal link that always
+// runs at full speed; then Link returns the link between the switch and the host. If that switch is not visible, as in a virtual machine,
 // the link is not known.
 //
-// Sources: current_link_speed, current_link_width, max_link_speed and max_link_width of
-// the PCI device or of the bridges above it.
+// Sources: current_link_speed, current_link_width, max_link_speed and max_link_width of the PCI device or of the bridges above it.
 func (c *Card) Link() gpu.PCIe {
 	card := c.Device
 	above := card.above()
-	const bridges = 2 // of a switch on the way to a card; more of one vendor are of the machine
+	const bridges = 2 // in a card's own switch; more bridges of one vendor belong to the machine
 	for range bridges {
 		if above.bridgeOf(c.Vendor) && address.MatchString(filepath.Base(above.above().Path)) {
 			card, above = above, above.above()
@@ -202,7 +195,7 @@ func (c *Card) Link() gpu.PCIe {
 		Replays: gpu.Absent[uint64](gpu.NotSupported),
 	}
 	if p.MaxGeneration == gpu.Of(1) && p.MaxWidth == gpu.Of(1) {
-		return gpu.PCIe{Replays: p.Replays} // no GPU of these drivers is built for such a slot: it is a link within the chip
+		return gpu.PCIe{Replays: p.Replays} // no GPU of these drivers is built for such a slot: the link is internal to the chip
 	}
 	if address.MatchString(filepath.Base(above.Path)) {
 		p.MaxGeneration = lower(p.MaxGeneration, above.generation("max_link_speed"))
@@ -213,7 +206,7 @@ func (c *Card) Link() gpu.PCIe {
 
 func (f Folder) above() Folder { return Folder{filepath.Dir(f.Path), f.Read} }
 
-// bridgeOf reports whether the device is a PCI bridge of a vendor.
+// bridgeOf reports whether the device is a vendor's PCI bridge.
 func (f Folder) bridgeOf(vendor uint32) bool {
 	if !address.MatchString(filepath.Base(f.Path)) {
 		return false
@@ -234,7 +227,7 @@ func (f Folder) generation(name string) gpu.Reading[int] {
 	return Generation(speed)
 }
 
-// lanes is a width, 0 of which stands for "no link".
+// lanes reads a link width; 0 means "no link".
 func (f Folder) lanes(name string) gpu.Reading[int] {
 	const most = 32
 	n, err := f.Number(name)
@@ -244,7 +237,7 @@ func (f Folder) lanes(name string) gpu.Reading[int] {
 	return Of(n, err, 1, 1, most)
 }
 
-// lower is the lower reading of the two ends of a link.
+// lower returns the lower reading of the two ends of a link.
 func lower(card, slot gpu.Reading[int]) gpu.Reading[int] {
 	if v, ok := slot.Get(); ok && v < card.Or(0) {
 		return slot
@@ -252,7 +245,7 @@ func lower(card, slot gpu.Reading[int]) gpu.Reading[int] {
 	return card
 }
 
-// OnlyOnLinux is why no card of a vendor is read on a system without sysfs.
+// OnlyOnLinux says why no card of a vendor is read on a system without sysfs.
 func OnlyOnLinux(vendor string) *gpu.Advice {
 	return &gpu.Advice{
 		What: "gpuwhy reads " + vendor + " GPUs only on Linux",

@@ -37,7 +37,7 @@ func TestCards(t *testing.T) {
 	second := m.Card(1, "0000:0c:00.0", "amdgpu", ids)
 	m.Card(0, "0000:03:00.0", "amdgpu", ids, "0000:00:01.1", "0000:01:00.0", "0000:02:00.0")
 	m.Card(2, "0000:00:02.0", "i915", map[string]string{"vendor": "0x8086\n"})
-	// An output, a card without PCI, and a link that leads nowhere.
+	// An output, a card without PCI, and a dangling link.
 	for name, to := range map[string]string{
 		"card0-DP-1": second.Dir, "card7": filepath.Join(m.Sysfs, "devices/platform/amdgpu_xcp_1/drm/card7"),
 		"card8": "/nowhere", "version": "/dev/null",
@@ -73,7 +73,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// A card that sleeps is found, and is seen to sleep, by its ids and its power state alone.
+// A sleeping card is found, and recognized as asleep, by only its ids and its power state.
 func TestAsleepIsNotTouched(t *testing.T) {
 	m := drmtest.New(t)
 	card := m.Card(0, "0000:03:00.0", "amdgpu", ids)
@@ -138,7 +138,7 @@ func TestHwmon(t *testing.T) {
 	}
 }
 
-// A card with a switch of its own has the link of the switch; the root port is no part of it.
+// A card with its own switch has the switch's link; the root port is not part of it.
 func TestLink(t *testing.T) {
 	m := drmtest.New(t)
 	link := func(speed, width, maxSpeed, maxWidth string) map[string]string {
@@ -174,7 +174,7 @@ func TestLink(t *testing.T) {
 	if got := c.Link(); got != want {
 		t.Errorf("the link is %+v, want %+v", got, want)
 	}
-	// A root port of the card's own vendor is no switch of the card.
+	// A root port of the card's own vendor is not a switch of the card.
 	m.Write(filepath.Join(m.Sysfs, "devices/pci0000:00/0000:00:01.0/vendor"), "0x1002\n")
 	if got := c.Link(); got != want {
 		t.Errorf("below a root port of its vendor the link is %+v", got)
@@ -186,7 +186,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// In a virtual machine the switch of a card is not to be seen, and the chip has the link to it.
+// In a virtual machine a card's switch is not visible, and the chip has the link to it.
 func TestLinkWithinAChip(t *testing.T) {
 	link := func(speed, width, most string) map[string]string {
 		return map[string]string{

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Info is what a driver says of one open descriptor of a card, in the "drm-" lines of its
-// fdinfo. Descriptors with one client (see Client) say the same.
+// Info is what a driver reports about one open descriptor of a card, in the "drm-" lines of its fdinfo. Descriptors of the same client (see
+// Client) report the same.
 type Info struct {
 	Driver  string // "amdgpu"
-	Address string // on the PCI bus; empty where the driver does not say
-	// Client is the number of what was opened: descriptors that were duplicated, inherited
-	// or handed to another process have one. Known is whether the driver says it.
+	Address string // on the PCI bus; empty if the driver does not report it
+	// Client is the number of the open file: duplicated descriptors, inherited ones and those handed to another process share it. Known is
+	// whether the driver reports it.
 	Client  uint64
 	Known   bool
 	Engines map[string]Engine // by the driver's names: "gfx", "render", "rcs"
@@ -22,21 +22,21 @@ type Info struct {
 
 // An Engine is what a client has used of a kind of engine since it was opened.
 type Engine struct {
-	Busy     uint64 // nanoseconds, or of TotalCycles where there are those
+	Busy     uint64 // nanoseconds, or cycles out of Total
 	Cycles   bool   // the driver counts cycles
 	Total    uint64 // cycles in which it could have worked
-	Capacity uint64 // how many engines of the kind there are, 1 or more
+	Capacity uint64 // number of engines of this kind, at least 1
 }
 
-// Memory is what a client holds in a region, in bytes. Which of them a driver says differs.
+// Memory is what a client holds in a region, in bytes. Drivers differ in which of these they report.
 type Memory struct {
-	// Used is what is there now, see Resident. Drivers of before Linux 6.5 say only that.
+	// Used is what is present now, see Resident. Drivers before Linux 6.5 report only Used.
 	Used, Total, Shared, Resident, Purgeable, Active uint64
 	HasUsed, HasTotal, HasShared, HasResident        bool
 }
 
-// Held is what the client has in the region now: what is resident, or what an older
-// driver says is used, or all that was made where the driver says no more.
+// Held returns how many bytes the client holds in the region now: the resident bytes, or the used ones as reported by an older driver, or
+// all allocated bytes if the driver reports nothing else.
 func (m Memory) Held() (bytes uint64, ok bool) {
 	switch {
 	case m.HasResident:
@@ -50,12 +50,11 @@ func (m Memory) Held() (bytes uint64, ok bool) {
 
 const (
 	mostKinds = 64 // of engines, and of regions
-	mostKind  = 32 // bytes of the name of one
+	mostKind  = 32 // bytes in the name of one
 	mostUnit  = 1 << 60
 )
 
-// ParseInfo reads the lines of an fdinfo. It is not ok unless a driver of the DRM wrote
-// them. A line that is not understood counts as not there.
+// ParseInfo reads the lines of an fdinfo; ok is false unless a DRM driver wrote them. It skips lines that it does not understand.
 func ParseInfo(text []byte) (info Info, ok bool) {
 	info.Engines, info.Memory = map[string]Engine{}, map[string]Memory{}
 	for line := range strings.Lines(string(text)) {
@@ -73,7 +72,7 @@ func ParseInfo(text []byte) (info Info, ok bool) {
 	return info, info.Driver != ""
 }
 
-// hasNoBusy marks the capacity of an engine of which no more is known.
+// hasNoBusy marks the capacity of an engine about which nothing else is known yet.
 const hasNoBusy = 1 << 63
 
 func (i *Info) line(name, value string) {
@@ -101,7 +100,7 @@ func (i *Info) line(name, value string) {
 	}
 }
 
-// amount is a number with one of the units, 1 without any.
+// amount parses a number with one of the units; without a unit the factor is 1.
 func amount(value string, units map[string]uint64) (uint64, bool) {
 	number, unit, _ := strings.Cut(value, " ")
 	factor, known := units[strings.TrimSpace(unit)]
@@ -118,7 +117,7 @@ var (
 	inOnes  = map[string]uint64{"": 1}
 )
 
-// kinds are the lines that have a name in their key; a longer prefix stands before a shorter.
+// kinds are the lines with a name in their key. Longer prefixes come before shorter ones.
 var kinds = []struct {
 	prefix string
 	units  map[string]uint64
@@ -164,5 +163,5 @@ func region(set func(*Memory, uint64)) func(*Info, string, uint64) {
 	}
 }
 
-// names are the keys of a map, in order.
+// names returns the keys of a map, in order.
 func names[T any](of map[string]T) []string { return slices.Sorted(maps.Keys(of)) }

@@ -14,20 +14,20 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// ErrMalformed is wrapped by the error of a file whose text is not what it should be.
+// ErrMalformed is wrapped by the error of a file whose text has an unexpected form.
 var ErrMalformed = errors.New("unexpected text")
 
-// mostFile is more than a driver's file can have: a page, of 64 KiB on some machines.
+// mostFile is more than a driver's file can have: one page, of 64 KiB on some machines.
 const mostFile = 64<<10 + 1
 
-// A Folder has small files that the kernel answers, such as those of a card in sysfs.
+// A Folder has small files that the kernel answers, such as a card's folder in sysfs.
 type Folder struct {
 	Path string
-	// Read reads a file; nil stands for [ReadFile].
+	// Read reads a file; nil means [ReadFile].
 	Read func(file string) ([]byte, error)
 }
 
-// In is a folder within the folder, read in the same way.
+// In returns a subfolder, read in the same way.
 func (f Folder) In(name string) Folder { return Folder{filepath.Join(f.Path, name), f.Read} }
 
 // Bytes reads a file as it is.
@@ -39,13 +39,13 @@ func (f Folder) Bytes(name string) ([]byte, error) {
 	return ReadFile(file)
 }
 
-// Text reads a file of one line, which it makes safe to be shown, see [Clean].
+// Text reads a one-line file and makes it safe to show; see [Clean].
 func (f Folder) Text(name string) (string, error) {
 	b, err := f.Bytes(name)
 	return Clean(string(b)), err
 }
 
-// Number reads a file that has a whole number. Numbers above 2^53 lose their last digits.
+// Number reads a file with a whole number. Numbers above 2^53 lose their last digits.
 func (f Folder) Number(name string) (float64, error) {
 	b, err := f.Bytes(name)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f Folder) number(name, text string) (float64, error) {
 	return float64(n), nil
 }
 
-// ID reads a file that has a number of up to 32 bits with "0x" before it, such as a PCI id.
+// ID reads a file with a number of up to 32 bits after "0x", such as a PCI id.
 func (f Folder) ID(name string) (uint32, error) {
 	b, err := f.Bytes(name)
 	if err != nil {
@@ -79,11 +79,11 @@ func (f Folder) ID(name string) (uint32, error) {
 	return uint32(n), nil
 }
 
-// mostText is how long a text of the kernel may be that is shown, in bytes.
+// mostText is the longest text from the kernel that is shown, in bytes.
 const mostText = 128
 
-// Clean makes a text of the kernel or of a card safe to be shown: it is one line of 128
-// bytes at most, without control characters and without white space around it.
+// Clean makes a text from the kernel or a card safe to show: one line of at most 128 bytes, without control characters and without
+// surrounding white space.
 func Clean(text string) string {
 	if len(text) > 4*mostText {
 		text = text[:4*mostText]
@@ -107,15 +107,15 @@ func Clean(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// errNotSupp is the kernel's ENOTSUPP. It has no number for programs, and drivers let it out all the same.
+// errNotSupp is the kernel's internal ENOTSUPP. Programs should never see it, but drivers return it all the same.
 const errNotSupp = syscall.Errno(524)
 
-// Quality is what an error of a file means for the reading:
+// Quality says what a file's error means for the reading:
 //
-//   - [gpu.NotSupported]: there is no such file, or the driver says that it does not offer it.
+//   - [gpu.NotSupported]: the file does not exist, or the driver says that it does not offer it.
 //   - [gpu.NotPermitted]: the file may not be read.
 //   - [gpu.NotReported]: reading failed (EIO), the driver refuses for now, as amdgpu does
-//     with EPERM while the card is reset, or the text is not what it should be.
+//     with EPERM while the card is reset, or the text has an unexpected form.
 func Quality(err error) gpu.Quality {
 	var opened bool
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
@@ -134,8 +134,8 @@ func Quality(err error) gpu.Quality {
 	}
 }
 
-// Gone reports whether an error says that the device is no longer there.
+// Gone reports whether an error means that the device no longer exists.
 func Gone(err error) bool { return errors.Is(err, syscall.ENODEV) || errors.Is(err, syscall.ENXIO) }
 
-// absent is a reading without a value, for an error.
+// absent returns a reading without a value, for an error.
 func absent[T any](err error) gpu.Reading[T] { return gpu.Absent[T](Quality(err)) }

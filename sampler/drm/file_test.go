@@ -25,11 +25,11 @@ func TestQuality(t *testing.T) {
 		{failed("open", syscall.EACCES), gpu.NotPermitted},
 		{failed("open", syscall.EPERM), gpu.NotPermitted},
 		{failed("read", syscall.EACCES), gpu.NotPermitted},
-		{failed("read", syscall.EPERM), gpu.NotReported}, // a card that is being reset
+		{failed("read", syscall.EPERM), gpu.NotReported}, // a card under reset
 		{failed("read", syscall.EIO), gpu.NotReported},
 		{failed("read", syscall.EBUSY), gpu.NotReported},
 		{failed("read", syscall.EOPNOTSUPP), gpu.NotSupported},
-		{failed("read", syscall.Errno(524)), gpu.NotSupported}, // the kernel's own ENOTSUPP
+		{failed("read", syscall.Errno(524)), gpu.NotSupported}, // the kernel's internal ENOTSUPP
 		{failed("read", syscall.EINVAL), gpu.NotSupported},
 		{failed("read", syscall.ENODATA), gpu.NotSupported},
 		{failed("read", syscall.ENODEV), gpu.NotReported},
@@ -45,7 +45,7 @@ func TestQuality(t *testing.T) {
 	}
 }
 
-// one is a folder in which every file has that text.
+// one returns a folder in which every file has the same text.
 func one(text string) Folder {
 	return Folder{"folder", func(string) ([]byte, error) { return []byte(text), nil }}
 }
@@ -129,7 +129,7 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-// A file is read whole, and no more of it than 64 KiB.
+// A file is read completely, but at most 64 KiB of it.
 func TestReadFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	for _, size := range []int{0, 1, 4095, 4096, 4097, 20_000, 65_536, 65_537, 1 << 20} {

@@ -16,53 +16,53 @@ import (
 )
 
 const (
-	walkEvery   = 250 * time.Millisecond // readings that come sooner share a walk
-	lookAgain   = 5 * time.Second        // at a process that has no card open
+	walkEvery   = 250 * time.Millisecond // readings closer together share a walk
+	lookAgain   = 5 * time.Second        // at a process without an open card
 	youngFor    = 10 * time.Second       // a process may be about to open one
-	mostHolding = 256                    // descriptors of cards that a process has open
+	mostHolding = 256                    // open card descriptors of one process
 )
 
-// Holders finds the processes that have cards open. Sources that share one share its walks
-// over /proc. A walk reads folders and links, so it asks no driver and wakes no card.
+// Holders finds the processes that have cards open. Sources that share a Holders share its walks over /proc. A walk reads folders and
+// links, so it asks no driver and wakes no card.
 //
-// Processes without an open card are looked at when they are new, and then every five
-// seconds: a process that opens its first card late is found that much later.
+// A process without an open card is checked when it is new, and then every five seconds: if it opens its first card later, it is found with
+// that delay.
 type Holders struct {
-	// Clock is what it knows the time by: the machine's, unless it is changed before the first Find.
+	// Clock is the machine's clock, unless a test replaces it before the first Find.
 	Clock clockwork.Clock
 
 	proc, sysfs string
 
 	mu   sync.Mutex
-	done chan struct{} // closed when the walk that is under way ends; nil: none is
+	done chan struct{} // closed when the running walk ends; nil: none is running
 	last *Held
 
 	known map[int]*seen // by pid; only a walk uses it
 }
 
-// seen is what is remembered of a process from walk to walk.
+// seen is what is remembered about a process between walks.
 type seen struct {
 	first, looked time.Time
 	holds, hidden bool
 }
 
-// Held is what a walk found. It never changes.
+// Held is the result of a walk. It never changes.
 type Held struct {
 	At time.Time // when the walk began
-	// Hidden is how many processes do not show what they have open, as those of other
-	// users do not: it takes root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH. Those without a card count, too.
+	// Hidden counts the processes that do not show what they have open, such as other users' processes: that takes root, or CAP_SYS_PTRACE
+	// and CAP_DAC_READ_SEARCH. Processes without a card count, too.
 	Hidden int
 	Err    error // why there was no walk
 
 	byNode map[string][]Descriptor
 }
 
-// A Descriptor is an open card of a process.
+// A Descriptor is a process's open card.
 type Descriptor struct {
 	PID, Number int
 }
 
-// Of are the descriptors of a card's nodes.
+// Of returns the open descriptors of a card's nodes.
 func (h *Held) Of(nodes ...string) []Descriptor {
 	var out []Descriptor
 	for _, n := range nodes {
@@ -71,35 +71,32 @@ func (h *Held) Of(nodes ...string) []Descriptor {
 	return out
 }
 
-// initialNamespace is what the kernel calls the first namespace of pids.
+// initialNamespace is the kernel's name for the initial pid namespace.
 const initialNamespace = "pid:[4026531836]"
 
-// SeesAll reports whether a procfs has all processes of the machine, and not those of a
-// container alone: then its first process is in the first namespace of pids. Nor has it all
-// where it was mounted with hidepid=invisible, and does not show the first process.
+// SeesAll reports whether a procfs shows all processes of the machine, not only a container's: then its first process is in the initial pid
+// namespace. A procfs mounted with hidepid=invisible that does not show the first process does not show all either.
 func SeesAll(proc string) bool {
 	if _, err := os.Lstat(filepath.Join(proc, "1")); errors.Is(err, fs.ErrNotExist) {
-		mounts, _ := ReadFile(filepath.Join(proc, "mounts")) // without it nothing is known
+		mounts, _ := ReadFile(filepath.Join(proc, "mounts")) // on an error nothing is known
 		return !strings.Contains(string(mounts), "hidepid=")
 	}
 	return HostPIDs(proc)
 }
 
-// HostPIDs reports whether the pids of a procfs are the machine's own, as the compute driver
-// has them, and not those of a container.
+// HostPIDs reports whether the pids in a procfs are the machine's own, as the compute driver uses them, and not a container's.
 func HostPIDs(proc string) bool {
 	namespace, err := os.Readlink(filepath.Join(proc, "1/ns/pid"))
 	return err != nil || namespace == initialNamespace
 }
 
-// NewHolders returns holders below the roots of procfs and sysfs, such as "/proc" and "/sys".
+// NewHolders returns a Holders below the roots of procfs and sysfs, such as "/proc" and "/sys".
 func NewHolders(proc, sysfs string) *Holders {
 	return &Holders{Clock: clockwork.NewRealClock(), proc: proc, sysfs: sysfs, known: map[int]*seen{}}
 }
 
-// Find walks /proc, unless a walk has just been made or is under way. It waits for that as
-// long as it may, and then returns the walk before, which is nil where there was none.
-// Many goroutines may call it.
+// Find walks /proc, unless a walk has just finished or is running. It waits for the walk for at most wait, and then returns the previous
+// walk, or nil if there was none. Many goroutines may call it.
 func (h *Holders) Find(wait time.Duration) *Held {
 	h.mu.Lock()
 	if h.done == nil && (h.last == nil || h.Clock.Since(h.last.At).Abs() >= walkEvery) {
@@ -203,8 +200,8 @@ func (h *Holders) look(held *Held, pid int, p *seen) {
 	}
 }
 
-// node is the name in sysfs of the card that a descriptor has open; "" for none. A container
-// may have given it another name, so that the number of the device counts where there is one.
+// node returns the sysfs name of the card that a descriptor has open; "" for none. A container may have renamed the node, so the device
+// number decides if there is one.
 func (h *Holders) node(descriptor, to string) string {
 	if major, minor, ok := deviceNumber(descriptor); ok {
 		link := filepath.Join(h.sysfs, "dev/char", fmt.Sprintf("%d:%d", major, minor))

@@ -10,15 +10,13 @@ import (
 	"strconv"
 )
 
-// Hwmon is a card's folder of sensors. Its files are listed, not read: a file that is
-// listed once stays.
+// Hwmon is a card's sensor folder. Its files are listed, not read, and the list never changes.
 type Hwmon struct {
 	Folder
 	files []string
 }
 
-// Hwmon finds the card's sensors by the name of the chip, such as "amdgpu". The error is
-// fs.ErrNotExist where it has none.
+// Hwmon finds the card's sensors by the chip's name, such as "amdgpu". The error is fs.ErrNotExist if the card has none.
 func (c *Card) Hwmon(name string) (*Hwmon, error) {
 	all := c.Device.In("hwmon")
 	entries, err := os.ReadDir(all.Path)
@@ -49,21 +47,21 @@ func (c *Card) Hwmon(name string) (*Hwmon, error) {
 	return nil, failed
 }
 
-// Has reports whether there is such a file.
+// Has reports whether a file exists.
 func (h *Hwmon) Has(name string) bool { return slices.Contains(h.files, name) }
 
 // A Channel is one sensor or limit: the 1 of "temp1_input".
 type Channel struct {
 	Number int
-	Label  string // "junction"; empty where it has none
+	Label  string // "junction"; empty without a label
 }
 
-// File is the name of one of the channel's files: "temp1_crit" of kind "temp" and "crit".
+// File returns the name of one of the channel's files: "temp1_crit" for kind "temp" and what "crit".
 func (c Channel) File(kind, what string) string { return kind + strconv.Itoa(c.Number) + "_" + what }
 
 var channelFile = regexp.MustCompile(`^([a-z]+)([0-9]{1,3})_`)
 
-// Channels are those of a kind such as "temp", by number, with their labels.
+// Channels returns the channels of a kind such as "temp", by number, with their labels.
 func (h *Hwmon) Channels(kind string) []Channel {
 	var out []Channel
 	for _, file := range h.files {
@@ -71,13 +69,13 @@ func (h *Hwmon) Channels(kind string) []Channel {
 		if m == nil || m[1] != kind {
 			continue
 		}
-		number, _ := strconv.Atoi(m[2]) // digits alone
+		number, _ := strconv.Atoi(m[2]) // the pattern has only digits here
 		if slices.ContainsFunc(out, func(c Channel) bool { return c.Number == number }) {
 			continue
 		}
 		c := Channel{Number: number}
 		if label := c.File(kind, "label"); h.Has(label) {
-			c.Label, _ = h.Text(label) // without one it has its number
+			c.Label, _ = h.Text(label) // without a label it has only its number
 		}
 		out = append(out, c)
 	}
@@ -85,7 +83,7 @@ func (h *Hwmon) Channels(kind string) []Channel {
 	return out
 }
 
-// Labeled is the channel of a kind with a label.
+// Labeled returns the channel of a kind with a given label.
 func (h *Hwmon) Labeled(kind, label string) (Channel, bool) {
 	all := h.Channels(kind)
 	i := slices.IndexFunc(all, func(c Channel) bool { return c.Label == label })

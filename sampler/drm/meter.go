@@ -15,8 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Meter measures what processes use of one card, from reading to reading. One goroutine
-// at a time may use it.
+// A Meter measures what processes use of one card between readings. One goroutine at a time may use it.
 type Meter struct {
 	proc    string
 	read    func(string) ([]byte, error)
@@ -24,28 +23,27 @@ type Meter struct {
 	clients map[client]*counts
 }
 
-// A client is what was opened. Where the driver gives it no number it is the descriptor.
+// A client is an open file of the card. If the driver gives it no number, each descriptor is a client.
 type client struct {
 	number uint64
 	Descriptor
 }
 
-// counts are the counters of a client as they were last.
+// counts are a client's counters as last read.
 type counts struct {
 	engines map[string]*count
 	read    time.Time
-	usage   map[string]gpu.Percent // of the engines since the reading before
+	usage   map[string]gpu.Percent // of the engines since the previous reading
 	used    bool                   // in this reading
 }
 
 type count struct {
 	Engine
 	at  time.Time
-	odd time.Time // since when the driver says what can't be right; zero: it does not
+	odd time.Time // since when the driver reports impossible values; zero: it does not
 }
 
-// NewMeter returns a meter of processes below a root of procfs, whose files are read by
-// read, see [Folder].
+// NewMeter returns a meter of processes below a root of procfs. It reads files with read; see [Folder].
 func NewMeter(clock clockwork.Clock, proc string, read func(file string) ([]byte, error)) *Meter {
 	return &Meter{clock: clock, proc: proc, read: read, clients: map[client]*counts{}}
 }
@@ -53,37 +51,34 @@ func NewMeter(clock clockwork.Clock, proc string, read func(file string) ([]byte
 // Usage is what is used of a card.
 type Usage struct {
 	Processes []Process // by pid
-	// Engines are the shares of the time of each kind of engine that all clients had, each
-	// client once, since the reading before. None of an engine that no client has measured
-	// twice: new drivers and old ones leave out engines that a client has never used.
+	// Engines are the shares of time that all clients together used of each kind of engine since the previous reading, each client counted
+	// once. An engine is missing until a client has measured it twice: drivers, new and old, leave out engines that a client has never
+	// used.
 	Engines map[string]gpu.Percent
-	// Memory is what all clients hold, each client once, by region; see [Process.Memory].
+	// Memory is what all clients together hold by region, each client counted once; see [Process.Memory].
 	Memory map[string]gpu.Bytes
-	// Denied is how many of the processes have the card open and may not be read.
+	// Denied counts the processes that have the card open but may not be read.
 	Denied int
-	// Mute: the card is open, and its driver says of nobody what they use, as those of
-	// before Linux 5.19.
+	// Mute means that the card is open, but its driver reports no usage at all, as drivers before Linux 5.19.
 	Mute bool
 }
 
 // A Process is what a process uses of a card.
 type Process struct {
 	PID int
-	// Denied: it has the card open, and no more may be known.
+	// Denied means that it has the card open, and nothing else may be known.
 	Denied bool
-	// Engines are its shares of the time of each kind of engine since the reading before.
-	// Measured is false in the first reading of the process, which has none.
+	// Engines are its shares of the time of each kind of engine since the previous reading. In the process's first reading they are
+	// missing, and Measured is false.
 	Engines  map[string]gpu.Percent
 	Measured bool
 	// Used are the kinds of engines that it has used since it opened the card.
 	Used []string
-	// Memory is by region, and in [Memory.Held] bytes. What is shared by several processes
-	// counts in each.
+	// Memory is the memory that it holds by region, see [Memory.Held]. Memory shared by several processes counts for each.
 	Memory map[string]gpu.Bytes
 }
 
-// Read reads the fdinfo of the descriptors, which asks the driver of the card at the
-// address.
+// Read reads the fdinfo of the descriptors, which asks the driver of the card at the address.
 func (m *Meter) Read(address string, descriptors []Descriptor) Usage {
 	for _, c := range m.clients {
 		c.used = false
@@ -122,7 +117,7 @@ func (m *Meter) Read(address string, descriptors []Descriptor) Usage {
 	return usage
 }
 
-// An open is one client of one process, or that it may not be seen.
+// An open is one client of one process, or a process that may not be read.
 type open struct {
 	pid    int
 	id     client
@@ -130,12 +125,11 @@ type open struct {
 	denied bool
 }
 
-// opened are the clients of the card, for each process once. A client that a session's
-// manager has opened for another process is that one's alone. The driver is mute if it says
-// nothing of any.
+// opened returns the clients of the card, each once per process. A client that a session manager has opened for another process belongs to
+// that process alone. The driver is mute if it reports nothing about any client.
 func (m *Meter) opened(address string, descriptors []Descriptor) (all []open, mute bool) {
 	silent, told := 0, 0
-	holders := map[client]int{} // how many processes have it
+	holders := map[client]int{} // how many processes have it open
 	seen := map[int]map[client]bool{}
 	for _, d := range descriptors {
 		text, err := m.fdinfo(d)
@@ -152,7 +146,7 @@ func (m *Meter) opened(address string, descriptors []Descriptor) (all []open, mu
 			}
 		}
 		if err != nil || !ok || info.Address != "" && info.Address != address {
-			continue // it was closed meanwhile, or is of another card
+			continue // it was closed meanwhile, or belongs to another card
 		}
 		id := client{number: info.Client}
 		if !info.Known {
@@ -177,7 +171,7 @@ func (m *Meter) opened(address string, descriptors []Descriptor) (all []open, mu
 	return all, silent > 0 && told == 0
 }
 
-// openers are the programs that open cards for others, and keep them open.
+// openers are programs that open cards for others, and keep them open.
 var openers = []string{"systemd-logind", "elogind-daemon", "elogind", "seatd"}
 
 func (m *Meter) opensForOthers(pid int) bool {
@@ -190,7 +184,7 @@ func (m *Meter) fdinfo(d Descriptor) ([]byte, error) {
 	return folder.Bytes(strconv.Itoa(d.Number))
 }
 
-// count takes what a client has used, once in a reading.
+// count records what a client has used, once per reading.
 func (m *Meter) count(id client, info Info) *counts {
 	c := m.clients[id]
 	if c == nil {
@@ -207,7 +201,7 @@ func (m *Meter) count(id client, info Info) *counts {
 		if last == nil {
 			c.engines[name] = &count{Engine: e, at: now}
 			if !c.read.IsZero() && !e.Cycles {
-				// Drivers name an engine when the client has used it: it had used nothing before.
+				// Drivers name an engine only once the client has used it, so before that it had used nothing.
 				if share, ok := shareOf(float64(e.Busy), float64(now.Sub(c.read)), e.Capacity); ok {
 					c.usage[name] = share
 				}
@@ -222,21 +216,20 @@ func (m *Meter) count(id client, info Info) *counts {
 	return c
 }
 
-// catchUp is how long a counter may be below what it was, or far above what it can be,
-// before it counts as begun again.
+// catchUp is how long a counter may be below its last value, or far above any possible value, before it counts as restarted.
 const catchUp = 10 * time.Second
 
-// next is the share of the time since the counter was read last.
+// next returns the share of the time since the counter was last read.
 func (l *count) next(e Engine, now time.Time) (gpu.Percent, bool) {
 	whole := float64(now.Sub(l.at))
 	if e.Cycles {
 		whole = float64(e.Total) - float64(l.Total)
 	}
-	lower := e.Busy < l.Busy // the driver may take a moment to catch up with what it has said
+	lower := e.Busy < l.Busy // the driver may take a moment to catch up with an earlier value
 	share, ok := shareOf(float64(e.Busy)-float64(l.Busy), whole, e.Capacity)
 	switch {
 	case whole == 0 && e.Cycles == l.Cycles && !lower:
-		return 0, false // the next reading counts from the last
+		return 0, false // the next reading compares with the last good one
 	case ok && !lower && e.Cycles == l.Cycles:
 		*l = count{Engine: e, at: now}
 		return share, true
@@ -250,8 +243,8 @@ func (l *count) next(e Engine, now time.Time) (gpu.Percent, bool) {
 	return 0, lower
 }
 
-// shareOf is how much of a time engines were busy. Counters are read a little before or
-// after the time is: a little above 100 % is 100 %. It is not ok if it can't be right.
+// shareOf returns the share of a time in which engines were busy. A counter is read slightly before or after the time, so a little above
+// 100 % counts as 100 %; ok is false if the share is impossible.
 func shareOf(busy, whole float64, capacity uint64) (gpu.Percent, bool) {
 	const most = 4
 	share := busy / (whole * float64(capacity))

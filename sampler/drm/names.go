@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// pciIDs are where distributions keep the list of PCI ids.
+// pciIDs are the files where distributions keep the list of PCI ids.
 var pciIDs = []string{"/usr/share/hwdata/pci.ids", "/usr/share/misc/pci.ids", "/usr/share/pci.ids"}
 
-// ListedName is the card's name in the machine's own list of PCI ids, "" where it has no
-// such list or the card is not in it. It reads the list, which takes some milliseconds.
+// ListedName returns the card's name in the machine's own list of PCI ids, "" if the machine has no such list or the list lacks the card.
+// It reads the list each time, which takes some milliseconds.
 func (c *Card) ListedName() string {
 	for _, file := range pciIDs {
 		f, err := os.Open(file)
@@ -28,8 +28,8 @@ func (c *Card) ListedName() string {
 	return ""
 }
 
-// nameIn finds a device in a list of PCI ids. Where a chip is sold under several names,
-// those are in brackets: "Navi 31 [Radeon RX 7900 XT/7900 XTX]".
+// nameIn finds a device in a list of PCI ids. If a chip is sold under several names, they are in brackets: "Navi 31 [Radeon RX 7900 XT/7900
+// XTX]".
 func nameIn(list io.Reader, vendor, product uint32) string {
 	ofVendor, ofProduct := fmt.Sprintf("%04x ", vendor), fmt.Sprintf("\t%04x ", product)
 	found := false

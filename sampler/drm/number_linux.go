@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deviceNumber is the number of a character device of the DRM.
+// deviceNumber returns the number of a DRM character device.
 func deviceNumber(file string) (major, minor uint32, ok bool) {
 	var s syscall.Stat_t
 	if err := syscall.Stat(file, &s); err != nil || s.Mode&syscall.S_IFMT != syscall.S_IFCHR {

@@ -2,5 +2,5 @@
 
 package drm
 
-// deviceNumber: other systems have none that Linux would know.
+// deviceNumber never succeeds: other systems have no Linux device numbers.
 func deviceNumber(string) (major, minor uint32, ok bool) { return 0, 0, false }

@@ -12,8 +12,7 @@ import (
 
 var buffers = sync.Pool{New: func() any { return new([mostFile]byte) }}
 
-// ReadFile reads a small file of the kernel, 64 KiB at most. A driver may answer EAGAIN,
-// after which [os.File.Read] would wait for ever.
+// ReadFile reads a small kernel file, at most 64 KiB. A driver may answer EAGAIN, which would make [os.File.Read] wait forever.
 func ReadFile(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// No device, not even a future one, can report more than this.
+// No device, present or future, can report more than this.
 const (
 	MostMemory   gpu.Bytes     = 1 << 50
 	MostPower    gpu.Watts     = 10_000
@@ -21,14 +21,14 @@ const (
 
 type quantity interface{ ~float64 | ~int | ~uint64 }
 
-// Of is the reading of a number in a unit of which so many make one of ours. A number
-// outside the bounds is doubtful, and one of 2^63-1 and more stands for "not known".
+// Of converts a number to a reading; unit is how many of the file's units make one of ours. A number outside the bounds is doubtful, and
+// 2^63-1 or more means "not known".
 func Of[T quantity](number float64, err error, unit float64, least, most T) gpu.Reading[T] {
 	var zero T
 	switch v := number / unit; {
 	case err != nil:
 		return absent[T](err)
-	case math.IsNaN(v), number >= math.MaxInt64, v < 0 && zero-1 > 0: // T has no numbers below 0
+	case math.IsNaN(v), number >= math.MaxInt64, v < 0 && zero-1 > 0: // T has no negative numbers
 		return gpu.Reading[T]{}
 	case v < float64(least) || v > float64(most):
 		return gpu.DoubtfulOf(T(v))
@@ -37,13 +37,13 @@ func Of[T quantity](number float64, err error, unit float64, least, most T) gpu.
 	}
 }
 
-// Celsius is a temperature of hwmon, in thousandths of a degree. From -60 to 200.
+// Celsius reads an hwmon temperature, in thousandths of a degree. Range -60 to 200 °C.
 func (f Folder) Celsius(name string) gpu.Reading[gpu.Celsius] {
 	n, err := f.Number(name)
 	return Of(n, err, 1000, Coldest, Hottest)
 }
 
-// Limit is a temperature of hwmon that is a limit: 0 stands for none.
+// Limit reads an hwmon temperature limit; 0 means none.
 func (f Folder) Limit(name string) gpu.Reading[gpu.Celsius] {
 	n, err := f.Number(name)
 	if err == nil && n == 0 {
@@ -52,49 +52,49 @@ func (f Folder) Limit(name string) gpu.Reading[gpu.Celsius] {
 	return Of(n, err, 1000, Coldest, Hottest)
 }
 
-// Watts is a power of hwmon, in millionths of a watt. From 0 to 10000.
+// Watts reads an hwmon power, in microwatts. Range 0 to 10000 W.
 func (f Folder) Watts(name string) gpu.Reading[gpu.Watts] {
 	n, err := f.Number(name)
 	return Of(n, err, 1e6, 0, MostPower)
 }
 
-// Joules is an energy of hwmon, in millionths of a joule.
+// Joules reads an hwmon energy counter, in microjoules.
 func (f Folder) Joules(name string) gpu.Reading[gpu.Joules] {
 	n, err := f.Number(name)
 	return Of(n, err, 1e6, 0, MostEnergy)
 }
 
-// Hertz is a clock of hwmon, in hertz.
+// Hertz reads an hwmon clock, in hertz.
 func (f Folder) Hertz(name string) gpu.Reading[gpu.Megahertz] {
 	n, err := f.Number(name)
 	return Of(n, err, 1e6, 0, FastestClock)
 }
 
-// Megahertz is a clock of a driver's own file, in megahertz.
+// Megahertz reads a clock from a driver's own file, in megahertz.
 func (f Folder) Megahertz(name string) gpu.Reading[gpu.Megahertz] {
 	n, err := f.Number(name)
 	return Of(n, err, 1, 0, FastestClock)
 }
 
-// RPM is the speed of a fan of hwmon. From 0 to 100000.
+// RPM reads an hwmon fan speed. Range 0 to 100000 RPM.
 func (f Folder) RPM(name string) gpu.Reading[gpu.RPM] {
 	n, err := f.Number(name)
 	return Of(n, err, 1, 0, FastestFan)
 }
 
-// Size is an amount of memory, in bytes.
+// Size reads an amount of memory, in bytes.
 func (f Folder) Size(name string) gpu.Reading[gpu.Bytes] {
 	n, err := f.Number(name)
 	return Of(n, err, 1, 0, MostMemory)
 }
 
-// Percent is a share; one above 100 becomes a doubtful 100, which misleads no sum.
+// Percent reads a share; a value above 100 becomes a doubtful 100, so that it distorts no sum.
 func (f Folder) Percent(name string) gpu.Reading[gpu.Percent] {
 	n, err := f.Number(name)
 	return Share(n, err)
 }
 
-// Share is the reading of a percentage, see [Folder.Percent].
+// Share converts a percentage; see [Folder.Percent].
 func Share(percent float64, err error) gpu.Reading[gpu.Percent] {
 	r := Of[gpu.Percent](percent, err, 1, 0, 100)
 	if r.Quality() == gpu.Doubtful {
@@ -103,7 +103,7 @@ func Share(percent float64, err error) gpu.Reading[gpu.Percent] {
 	return r
 }
 
-// Generation is the PCIe generation of a link's speed, such as "16.0 GT/s PCIe".
+// Generation returns the PCIe generation of a link speed such as "16.0 GT/s PCIe".
 func Generation(speed string) gpu.Reading[int] {
 	number, _, _ := strings.Cut(speed, " ")
 	v, err := strconv.ParseFloat(number, 64)

@@ -9,13 +9,12 @@ import (
 const (
 	calmReadings = 3
 	calmTime     = 10 * time.Second
-	firstPause   = 20 * time.Second // longer than a driver takes to power an idle card down
+	firstPause   = 20 * time.Second // longer than a driver needs to power down an idle card
 	longestPause = 2 * time.Minute
 )
 
-// A Rest decides when a card is not read, so that it can fall asleep: each reading starts
-// the driver's wait for that anew. A pause begins when the card was idle for some readings.
-// Each pause in which the card did not fall asleep is twice as long as the one before.
+// A Rest decides when a card is not read, so that it can fall asleep: each reading restarts the driver's countdown. A pause begins after
+// some idle readings. If the card did not fall asleep in a pause, the next pause is twice as long.
 type Rest struct {
 	calm  int // idle readings in a row
 	since time.Time
@@ -23,14 +22,13 @@ type Rest struct {
 	pause time.Duration
 }
 
-// Pausing reports whether the card is not to be read now. One that has slept and is awake
-// is read at once: call Awake for it.
+// Pausing reports whether to leave the card alone now. A card that was asleep and is now awake is read at once: call Awake for it.
 func (r *Rest) Pausing(now time.Time) bool { return now.Before(r.until) }
 
-// Awake ends a pause, and forgets the ones before.
+// Awake ends a pause, and forgets earlier ones.
 func (r *Rest) Awake() { *r = Rest{} }
 
-// Note records a reading of a card that may fall asleep, and whether nothing needs it.
+// Note records a reading of a card that may fall asleep; idle means that nothing needs it.
 func (r *Rest) Note(now time.Time, idle bool) {
 	if !idle {
 		r.Awake()
@@ -47,7 +45,7 @@ func (r *Rest) Note(now time.Time, idle bool) {
 	r.until, r.calm = now.Add(r.pause), 0
 }
 
-// LeftAlone is why a card that is awake has no new readings in a pause.
+// LeftAlone is why an awake card has no new readings during a pause.
 var LeftAlone = gpu.Advice{
 	What: "the device is idle, and gpuwhy leaves it alone so that it can go to sleep",
 	Try:  "no action needed: gpuwhy reads it again soon",

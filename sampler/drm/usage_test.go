@@ -20,8 +20,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 )
 
-// The texts are made up after Documentation/gpu/drm-usage-stats.rst and what amdgpu, i915
-// and xe are known to write.
+// The texts follow Documentation/gpu/drm-usage-stats.rst and what amdgpu, i915 and xe are known to write.
 const (
 	amdInfo = "pasid:\t32773\ndrm-driver:\tamdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t7\n" +
 		"drm-total-vram:\t2 MiB\ndrm-shared-vram:\t0\ndrm-resident-vram:\t1024 KiB\ndrm-memory-vram:\t1024 KiB\n" +
@@ -53,7 +52,7 @@ func TestParseInfo(t *testing.T) {
 	if bytes, ok := i915.Memory["system0"].Held(); bytes != 4096 || !ok {
 		t.Errorf("memory %+v", i915.Memory)
 	}
-	// Without the cycles that there were, cycles say nothing.
+	// Without the total cycles, busy cycles say nothing.
 	xe, _ := ParseInfo([]byte(xeInfo))
 	want := map[string]Engine{"rcs": {Busy: 28257900, Cycles: true, Total: 7655183225, Capacity: 1}}
 	if !maps.Equal(xe.Engines, want) {
@@ -107,7 +106,7 @@ func FuzzNameIn(f *testing.F) {
 	})
 }
 
-// clocked are holders and a meter with a clock of their own.
+// clocked are a Holders and a Meter with their own clock.
 type clocked struct {
 	*drmtest.Machine
 	*Holders
@@ -162,7 +161,7 @@ func TestUsage(t *testing.T) {
 		c.Open(100, d, "dri/renderD128", info(1, gfx(10*second+second/2), memory))
 	}
 	c.Open(101, 5, "dri/renderD128", info(1, gfx(10*second+second/2), memory))
-	c.Open(100, 7, "dri/card0", info(2, "drm-engine-dec:\t250000000 ns")) // names it from now on
+	c.Open(100, 7, "dri/card0", info(2, "drm-engine-dec:\t250000000 ns")) // named from now on
 	next := c.after(time.Second)
 	want := map[string]gpu.Percent{"gfx": 50, "dec": 25}
 	if !maps.Equal(next.Engines, want) || !maps.Equal(next.Processes[0].Engines, want) || next.Processes[1].Engines["gfx"] != 50 {
@@ -175,8 +174,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What a session's manager has opened for a compositor is the compositor's; what it holds
-// alone stays its own.
+// What a session manager has opened for a compositor belongs to the compositor; what it alone holds stays its own.
 func TestOpenedForOthers(t *testing.T) {
 	c := newClocked(t)
 	for pid, name := range map[int]string{50: "systemd-logind", 100: "kwin_wayland", 101: "child"} {
@@ -202,7 +200,7 @@ func TestOpenedForOthers(t *testing.T) {
 	}
 }
 
-// What a counter says, second by second, and what is made of it; -1: nothing.
+// What a counter says, second by second, and the resulting share; -1: none.
 func TestCounters(t *testing.T) {
 	const s = int64(time.Second)
 	for name, tt := range map[string]struct {
@@ -238,7 +236,7 @@ func TestCounters(t *testing.T) {
 func TestCycles(t *testing.T) {
 	c := newClocked(t)
 	for i, want := range []gpu.Percent{-1, 20, 0, -1, 25} {
-		busy, total := []int{100, 300, 300, 10, 35}[i], []int{1000, 2000, 3000, 100, 200}[i] // it begins anew
+		busy, total := []int{100, 300, 300, 10, 35}[i], []int{1000, 2000, 3000, 100, 200}[i] // the counter restarts
 		lines := fmt.Sprintf("drm-cycles-rcs:\t%d\ndrm-total-cycles-rcs:\t%d", busy, total)
 		c.Open(100, 5, "dri/card0", info(1, lines))
 		if i == 3 {
@@ -256,7 +254,7 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// Files that vanish, fail, or are not permitted while the list is read cost their process alone.
+// Files that vanish, fail or are not permitted while the list is read cost only their own process.
 func TestProcessesThatChange(t *testing.T) {
 	c := newClocked(t)
 	for pid := range 6 {
@@ -291,7 +289,7 @@ func TestProcessesThatChange(t *testing.T) {
 	}
 }
 
-// A process of which nothing may be seen is counted, and one without cards is not asked each time.
+// A fully hidden process is counted, and one without cards is not checked each time.
 func TestWalk(t *testing.T) {
 	c := newClocked(t)
 	c.Open(100, 5, "dri/renderD128", info(1))
@@ -323,7 +321,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// A descriptor is known by the number of its device: a container may give it another name.
+// A descriptor is identified by its device number: a container may rename the node.
 func TestNodeByNumber(t *testing.T) {
 	c := newClocked(t)
 	node := filepath.Join(t.TempDir(), "renderD128")

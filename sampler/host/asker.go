@@ -15,56 +15,54 @@ import (
 
 const (
 	askFor    = 2 * time.Second // how long a service may take to answer
-	restFor   = time.Minute     // the pause before asking again where there was no answer
+	restFor   = time.Minute     // the pause before asking again after no answer
 	maxAnswer = 4 << 20         // how many bytes of an answer are read
 )
 
-// errUnknown is the answer of a service that does not know what it is asked about.
+// errUnknown means that a service does not know what it was asked about.
 var errUnknown = errors.New("the service knows nothing about that")
 
-// An asker asks services of this machine beside the readings, which wait for no answer, and
-// keeps what they say. One goroutine asks one question at a time: a dead socket costs its
-// deadline once.
+// An asker asks services of this machine in the background, so that readings wait for no answer, and keeps the answers. One goroutine asks
+// one question at a time: a dead socket costs its deadline once.
 type asker[K comparable, V any] struct {
-	what string           // what is asked, for the log
-	ways func(K) []way[V] // the likeliest first
-	keep time.Duration    // an answer
+	what string           // names the question in the log
+	ways func(K) []way[V] // where to ask, likeliest first
+	keep time.Duration    // how long an answer is kept
 	log  *slog.Logger
-	// timeout limits a question.
+	// timeout limits each question.
 	timeout timeout
 	ctx     context.Context // ends with close
 	stop    context.CancelFunc
-	failed  map[string]failure // the ways, until they answer; only the goroutine that works uses it
+	failed  map[string]failure // failed ways, until they answer; only the working goroutine uses it
 
 	mu      sync.Mutex
-	working chan struct{} // closed when the work is done; nil while nobody works
+	working chan struct{} // closed when the work is done; nil while none runs
 	queue   []K
 	known   map[K]*known[V]
 }
 
-// A timeout is context.WithTimeout, or a test's.
+// A timeout is context.WithTimeout, or a test's replacement.
 type timeout func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 
-// A way is one place to ask. Ask returns errUnknown if the service does not know, and
-// fs.ErrNotExist if there is no such service.
+// A way is one place to ask. Ask returns errUnknown if the service does not know, and fs.ErrNotExist if the service does not exist.
 type way[V any] struct {
-	name string // of what is not used for a while after a failure
+	name string // after a failure, all ways of this name are unused for a while
 	path string // of a socket or a file
 	ask  func(ctx context.Context, path string) (V, error)
 }
 
-// known is what is known about one thing.
+// known is what is known about one key.
 type known[V any] struct {
 	value   V
-	at      time.Time   // of value: the reading that asked; zero: there is none
-	quality gpu.Quality // why there is none
+	at      time.Time   // time of the reading that asked for value; zero: there is no value
+	quality gpu.Quality // why there is no value
 	due     time.Time   // when to ask again
 	wanted  time.Time   // when a reading last wanted it
 }
 
 type failure struct {
 	err   error
-	until time.Time // the way is not used until then
+	until time.Time // the way is unused until then
 }
 
 func newAsker[K comparable, V any](what string, keep time.Duration, log *slog.Logger, ways func(K) []way[V]) *asker[K, V] {
@@ -76,7 +74,7 @@ func newAsker[K comparable, V any](what string, keep time.Duration, log *slog.Lo
 	return a
 }
 
-// of returns what is known, and asks again if it is time to.
+// of returns what is known, and asks again if that is due.
 func (a *asker[K, V]) of(key K, now time.Time) known[V] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,7 +85,7 @@ func (a *asker[K, V]) of(key K, now time.Time) known[V] {
 	}
 	k.wanted = now
 	if !now.Before(k.due) && a.ctx.Err() == nil {
-		k.due = now.Add(restFor) // until there is an answer
+		k.due = now.Add(restFor) // unless an answer comes first
 		a.queue = append(a.queue, key)
 		if a.working == nil {
 			a.working = make(chan struct{})
@@ -121,14 +119,14 @@ func (a *asker[K, V]) work(done chan struct{}) {
 			k.at, k.due = time.Time{}, now.Add(max(a.keep, restFor))
 		case errors.Is(err, fs.ErrNotExist):
 			k.due = now.Add(max(a.keep, restFor))
-		default: // the last answer stays while nobody answers
+		default: // the last answer stays until there is a new one
 			k.due = now.Add(restFor)
 		}
 	}
 	a.queue, a.working = nil, nil
 }
 
-// ask tries each way. The error is errUnknown if no service knows, fs.ErrNotExist if there is none.
+// ask tries each way. The error is errUnknown if no service knows the key, and fs.ErrNotExist if no service exists.
 func (a *asker[K, V]) ask(key K, now time.Time) (value V, err error) {
 	var failed, unknown error
 	for _, w := range a.ways(key) {
@@ -153,7 +151,7 @@ func (a *asker[K, V]) ask(key K, now time.Time) (value V, err error) {
 	return value, cmp.Or(failed, unknown, fs.ErrNotExist)
 }
 
-// note remembers a failure of a way, unless it is we who gave up, and logs the first.
+// note remembers a failure of a way, unless we gave up ourselves, and logs the first.
 func (a *asker[K, V]) note(way string, f failure) {
 	if a.ctx.Err() != nil {
 		return
@@ -164,14 +162,14 @@ func (a *asker[K, V]) note(way string, f failure) {
 	a.failed[way] = f
 }
 
-// forget drops what no reading has wanted for as long as an answer is kept.
+// forget drops keys that no reading has wanted for as long as an answer is kept.
 func (a *asker[K, V]) forget(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	maps.DeleteFunc(a.known, func(_ K, k *known[V]) bool { return now.Sub(k.wanted).Abs() > a.keep })
 }
 
-// settle waits until the current work is done. The error is that of ctx.
+// settle waits until the current work is done. The error is ctx's.
 func (a *asker[K, V]) settle(ctx context.Context) error {
 	a.mu.Lock()
 	working := a.working

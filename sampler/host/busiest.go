@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	lookEvery = 2 * time.Second // for the busiest, at most so often
-	lookShare = 500             // and so that a look takes at most 0.2 % of a core
-	described = 64              // as many as are looked at closely
-	mostBusy  = 8               // as many as are told of
+	lookEvery = 2 * time.Second // least time between two looks for the busiest processes
+	lookShare = 500             // a look takes at most 0.2 % of a core
+	described = 64              // processes examined closely
+	mostBusy  = 8               // processes reported at most
 	leastBusy = 1               // percent of one core
 )
 
-// busiest finds who uses the CPU.
+// busiest finds the processes that use the CPU most.
 type busiest struct {
-	at    time.Time // of the last look; zero: there was none
+	at    time.Time // of the last look; zero: none yet
 	took  time.Duration
 	seen  map[int]procStat
 	found gpu.Reading[[]gpu.HostProcess]
 }
 
-// readBusiest finds who uses most of the CPU, from time to time.
+// readBusiest finds the processes that use the CPU most, from time to time.
 func (r *Reader) readBusiest(ctx context.Context, h *gpu.Host) error {
 	b := &r.busiest
 	if !r.hint.IsZero() {
@@ -57,7 +57,7 @@ func (r *Reader) readBusiest(ctx context.Context, h *gpu.Host) error {
 	return nil
 }
 
-// everyStat reads what every process has used.
+// everyStat reads the CPU time of every process.
 func (r *Reader) everyStat(ctx context.Context) (map[int]procStat, error) {
 	dir, err := os.Open(r.path("proc"))
 	if err != nil {
@@ -77,23 +77,23 @@ func (r *Reader) everyStat(ctx context.Context) (map[int]procStat, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if s, err := r.stat(pid); err == nil { // else it has ended
+		if s, err := r.stat(pid); err == nil { // otherwise it has ended
 			out[pid] = s
 		}
 	}
 	return out, nil
 }
 
-// A consumer is a process with what it has used between two looks, in ticks.
+// A consumer is a process with the CPU time that it used between two looks, in ticks.
 type consumer struct {
 	pid   int
 	ticks uint64
 }
 
-// usedSince is what each process has used since the look before, the most first. What
-// children used that ended meanwhile is their parent's, which has waited for them.
+// usedSince returns the CPU time of each process since the previous look, busiest first. CPU time of an ended child is added to the parent
+// that waited for it.
 func usedSince(before, these map[int]procStat) []consumer {
-	// What was used before the last look by those that ended: their parents' sums have it now.
+	// CPU time of ended children from before the previous look: their parents' sums include it now.
 	old := map[int]uint64{}
 	lives := func(pid int) bool { is, there := these[pid]; return there && is.start == before[pid].start }
 	for pid, was := range before {
@@ -101,7 +101,7 @@ func usedSince(before, these map[int]procStat) []consumer {
 			continue
 		}
 		heir := was.parent
-		for range len(before) { // ends where the files tell of a ring
+		for range len(before) { // stops even if the files describe a cycle
 			next, seen := before[heir]
 			if !seen || lives(heir) {
 				break
@@ -112,7 +112,7 @@ func usedSince(before, these map[int]procStat) []consumer {
 	}
 	var out []consumer
 	for pid, is := range these {
-		var was procStat // zero: it is new, and all that it used is of now
+		var was procStat // zero for a new process: all its CPU time is new
 		if lives(pid) {
 			was = before[pid]
 		}
@@ -125,10 +125,10 @@ func usedSince(before, these map[int]procStat) []consumer {
 	return out
 }
 
-// less is a-b, and 0 where that is below it.
+// less returns a-b, or 0 if that would be negative.
 func less(a, b uint64) uint64 { return a - min(a, b) }
 
-// group adds up the processes that a person would call the same.
+// group adds up the processes that a person would call by the same name.
 func (r *Reader) group(all []consumer, passed time.Duration, now time.Time) []gpu.HostProcess {
 	type key struct{ name, user, container string }
 	places := map[key]int{}
@@ -140,7 +140,7 @@ func (r *Reader) group(all []consumer, passed time.Duration, now time.Time) []gp
 		}
 		facts := r.describe(u.pid, now)
 		if !facts.Exists.Or(true) {
-			continue // it ended while gpuwhy looked
+			continue // it ended while being examined
 		}
 		p := gpu.HostProcess{PID: u.pid, Count: 1, CPU: cpu, Facts: facts}
 		k := key{p.Facts.Program.Or(p.Facts.Name.Or("")), p.Facts.User.Or(""), p.Facts.Container.Or(gpu.Container{}).ID}

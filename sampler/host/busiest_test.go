@@ -9,7 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// used writes what a process has used, and its children that ended, in ticks.
+// used writes what a process has used, and its ended children, in ticks.
 func (m *machine) used(pid, parent int, comm string, start, own, waited int, args ...string) {
 	m.process(pid, comm, 1000, start, own, args...)
 	line := fmt.Sprintf("%d (%s) R %d 1 1 0 -1 4194304 100 0 0 0 %d 0 %d 0 20 0 1 0 %d 1000000 300 18446744073709551615 1 1 0\n", pid, comm, parent, own, waited, start)
@@ -24,7 +24,7 @@ func told(h *gpu.Host) string {
 	return strings.Join(out, "; ")
 }
 
-// Where there are many processes, a look takes long: the next comes later.
+// With many processes a look takes long: the next one comes later.
 func TestALongLookIsRare(t *testing.T) {
 	m := newMachine(t)
 	r := m.reader(ShowNames)
@@ -61,14 +61,14 @@ func TestBusiest(t *testing.T) {
 		t.Errorf("got %s, want %s", told(&h), want)
 	}
 
-	// Within two seconds nobody looks again.
+	// No second look within two seconds.
 	m.now = m.now.Add(time.Second)
 	m.end(20)
 	if again := readHost(t, r); told(&again) != told(&h) {
 		t.Errorf("a second later: %s", told(&again))
 	}
 
-	// Who ended has used nothing since: bash has waited for what was seen before.
+	// Ended processes have used nothing since: bash has waited for what was already seen.
 	m.now = m.now.Add(4 * time.Second)
 	m.used(10, 1, "bash", 100, 50, 9000+1500, "bash")
 	if h := readHost(t, r); told(&h) != "" || !h.Busiest.Present() {
@@ -76,7 +76,7 @@ func TestBusiest(t *testing.T) {
 	}
 }
 
-// A build is many processes that end soon: what they use is told of who started them.
+// A build is many short-lived processes: their usage counts for the process that started them.
 func TestBusiestWaitsForChildren(t *testing.T) {
 	m := newMachine(t)
 	r := m.reader(ShowNames)
@@ -87,7 +87,7 @@ func TestBusiestWaitsForChildren(t *testing.T) {
 	m.now = m.now.Add(5 * time.Second)
 	m.end(11)
 	m.end(12)
-	// Of the 1020 ticks of its children 120 are of before.
+	// Of its children's 1020 ticks, 120 are from before.
 	m.used(10, 1, "make", 100, 10, 1020, "make")
 	m.used(15, 10, "cc1", 1200, 100, 0, "cc1")
 	m.used(16, 10, "cc1", 1200, 50, 0, "cc1")
@@ -95,7 +95,7 @@ func TestBusiestWaitsForChildren(t *testing.T) {
 	if want := "10 make (alice) x1 180; 15 cc1 (alice) x2 30"; told(&h) != want {
 		t.Errorf("got %s, want %s", told(&h), want)
 	}
-	// A pid that another process has now is another.
+	// A reused pid is a different process.
 	m.now = m.now.Add(5 * time.Second)
 	m.used(15, 1, "other", 1500, 100, 0, "other")
 	h = readHost(t, r)
@@ -112,7 +112,7 @@ func TestBusiestOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// Names are shown as those of a GPU's processes are.
+// Names are shown under the same rules as for a GPU's processes.
 func TestBusiestShowsNoCommands(t *testing.T) {
 	m := newMachine(t)
 	r := m.reader(ShowNone)
@@ -127,7 +127,7 @@ func TestBusiestShowsNoCommands(t *testing.T) {
 	}
 }
 
-// A folder of processes in which parents go in a ring ends, too.
+// A process table whose parents form a cycle ends, too.
 func TestBusiestOfARing(t *testing.T) {
 	before := map[int]procStat{1: {parent: 2, ticks: 5}, 2: {parent: 1, ticks: 5}}
 	if got := usedSince(before, map[int]procStat{3: {start: 9, ticks: 4}}); len(got) != 1 || got[0] != (consumer{3, 4}) {

@@ -10,35 +10,33 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// A place is what a process belongs to, by its control groups; a zero field: to none.
+// A place is what a process belongs to, by its control groups. A zero field means that it belongs to none.
 type place struct {
 	container gpu.Container
 	pod       gpu.Pod
 	unit      gpu.Unit
 	job       gpu.Job
-	// owner is the user in whose part of the tree (user-<uid>.slice) the process
-	// runs, -1 if in none. The runtime of a rootless container is that user's.
+	// owner is the user in whose part of the tree (user-<uid>.slice) the process runs, -1 if in none. A rootless container's runtime
+	// belongs to that user.
 	owner int
-	// parent is the control group above that of the container. For containerd
-	// without systemd it is the namespace ("default").
+	// parent is the control group above the container's. For containerd without systemd it is the namespace ("default").
 	parent string
 	cut    bool // what is above our own control group is not visible
-	inside bool // a path is our own group or below, where not even the container is visible
+	inside bool // a path is our own group or below it, where not even the container is visible
 }
 
-// parseCgroup reads /proc/<pid>/cgroup, of version 1 (a path for each hierarchy), 2 (one
-// path) or both. If we are in a private namespace, paths begin at our own group: "/" is that
-// group, "/../docker-4f3a….scope" the one beside it.
+// parseCgroup parses /proc/<pid>/cgroup of version 1 (a path for each hierarchy), version 2 (one path) or both. If gpuwhy is in a private
+// namespace, paths begin at its own group: "/" is that group, "/../docker-4f3a….scope" a sibling of it.
 func parseCgroup(text string, private bool) place {
 	out := place{owner: -1}
-	var chosen int // how much the unit's hierarchy is preferred
+	var chosen int // how much the chosen unit's hierarchy is preferred
 	for line := range strings.Lines(text) {
 		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		if len(fields) != 3 {
 			continue
 		}
 		p := parsePath(fields[2], private)
-		// Each hierarchy may know something else: Slurm has no group in that of systemd.
+		// The hierarchies may know different things: Slurm has no group in systemd's hierarchy.
 		if out.container.None() {
 			out.container, out.parent = p.container, p.parent
 		}
@@ -46,7 +44,7 @@ func parseCgroup(text string, private bool) place {
 		if out.owner < 0 {
 			out.owner = p.owner
 		}
-		// Units are systemd's own: in its hierarchy, or the only one.
+		// Units come from systemd: from its own hierarchy, or from the only one.
 		rank := 1
 		if fields[1] == "name=systemd" || fields[1] == "" {
 			rank = 2
@@ -66,10 +64,9 @@ const (
 	podName     = `(?:[a-z-]*-)?kubepods[a-z-]*-pod([0-9A-Fa-f_]{32,36})\.slice`
 )
 
-// containerGroups match the name that a runtime gives to the group of a container, after
-// the group above and a slash, each with the container's id or name. The first that
-// matches counts. Above an id alone, containerd has the name of a namespace. It makes the
-// one with ":cri-containerd:" of systemd's name if it is not configured for systemd.
+// containerGroups match the names that runtimes give to the groups of containers, after the parent group and a slash; each captures the
+// container's id or name. The first match counts. Before a bare id, containerd puts the name of a namespace. If containerd is not
+// configured for systemd, it makes the name with ":cri-containerd:" from systemd's name.
 var containerGroups = []struct {
 	pattern func() *regexp.Regexp
 	runtime string
@@ -100,11 +97,11 @@ var (
 	unitName    = lazy.Pattern(`^[^/]+\.(?:service|scope)$`)
 )
 
-// maxName is how long a name may be, in bytes: as long as the kernel allows for groups.
+// maxName is the longest name, in bytes: as long as the kernel allows for groups.
 const maxName = 255
 
-// parsePath reads one path from the root to the container. Below the container only a
-// pod counts, since a Kubernetes node can itself be a container.
+// parsePath parses one path from the root to the container. Below the container only a pod counts, since a Kubernetes node can itself be a
+// container.
 func parsePath(path string, private bool) place {
 	out := place{owner: -1}
 	path = strings.TrimSuffix(path, " (deleted)")
@@ -147,7 +144,7 @@ func parsePath(path string, private bool) place {
 	return out
 }
 
-// climb records the systemd unit, slice and user that one part of a path names.
+// climb records the systemd unit, slice and user named by one part of a path.
 func (p *place) climb(s string) {
 	if strings.HasSuffix(s, ".slice") {
 		p.unit.Slice = clean(s)
@@ -159,17 +156,17 @@ func (p *place) climb(s string) {
 	if len(s) > maxName || !unitName().MatchString(s) {
 		return
 	}
-	// Below user@1000.service are the units of that user's manager.
+	// Below user@1000.service are the units of that user's service manager.
 	if userManager().MatchString(p.unit.Name) {
 		p.unit.User = true
 	}
 	p.unit.Name = clean(s)
 }
 
-// containerOf returns the container of a group by its name and that of the group above.
+// containerOf returns the container of a group by the group's name and its parent's.
 func containerOf(s, before string, kubernetes bool) gpu.Container {
 	if kubernetes && bareID().MatchString(s) {
-		return gpu.Container{ID: s} // containerd and Docker name such groups alike
+		return gpu.Container{ID: s} // containerd and Docker name such groups in the same way
 	}
 	path := before + "/" + s
 	for _, group := range containerGroups {
@@ -180,8 +177,8 @@ func containerOf(s, before string, kubernetes bool) gpu.Container {
 	return gpu.Container{}
 }
 
-// podUID returns the uid as Kubernetes writes it; the names under systemd have
-// underscores instead of dashes. The uid of a pod from a file on the node is a hash.
+// podUID returns a pod's uid as Kubernetes writes it; the names under systemd have underscores instead of dashes. The uid of a pod from a
+// file on the node is a hash.
 func podUID(s string, kubernetes bool) string {
 	uid := strings.ReplaceAll(submatch(podSlice, s), "_", "-")
 	if uid == "" && kubernetes {
@@ -198,7 +195,7 @@ func submatch(pattern func() *regexp.Regexp, s string) string {
 }
 
 func number(pattern func() *regexp.Regexp, s string) int {
-	n, _ := strconv.Atoi(submatch(pattern, s)) // 0 where there is none
+	n, _ := strconv.Atoi(submatch(pattern, s)) // 0 if missing
 	return n
 }
 
@@ -208,7 +205,7 @@ func (p *place) fill(f *gpu.ProcessFacts) {
 	f.Pod, f.Unit, f.Job = found(p.pod, p.cut), found(p.unit, p.cut), found(p.job, p.cut)
 }
 
-// found is the reading of v, not reported if v is none and may be hidden.
+// found returns a reading of v, or NotReported if v is none but may be hidden.
 func found[T interface{ None() bool }](v T, hidden bool) gpu.Reading[T] {
 	if hidden && v.None() {
 		return gpu.Reading[T]{}

@@ -21,7 +21,7 @@ func container(runtime, id string) gpu.Reading[gpu.Container] {
 	return gpu.Of(gpu.Container{ID: id, Runtime: runtime})
 }
 
-// whereabouts are what a process's facts say of where it runs.
+// whereabouts are the facts about where a process runs.
 type whereabouts struct {
 	container gpu.Reading[gpu.Container]
 	pod       gpu.Reading[gpu.Pod]
@@ -33,7 +33,7 @@ func whereaboutsOf(f *gpu.ProcessFacts) whereabouts {
 	return whereabouts{f.Container, f.Pod, f.Unit, f.Job}
 }
 
-// in makes whereabouts; what is not given is none, and known to be.
+// in makes whereabouts; parts that are not given are known to be none.
 func in(parts ...any) whereabouts {
 	w := whereabouts{gpu.Of(gpu.Container{}), gpu.Of(gpu.Pod{}), gpu.Of(gpu.Unit{}), gpu.Of(gpu.Job{})}
 	for _, part := range parts {
@@ -60,8 +60,7 @@ var (
 	unnamed = container("", anID)
 )
 
-// places has what each file of testdata/cgroup tells, and the user in whose
-// part of the tree it is.
+// places has the result for each file of testdata/cgroup, and the user in whose part of the tree it is.
 var places = map[string]struct {
 	want  whereabouts
 	owner int
@@ -119,8 +118,7 @@ var places = map[string]struct {
 		gpu.Unit{Slice: "kubepods-burstable-pod8d3cf5b1a0e94762b1c7d9e3f5a80624.slice"}), -1},
 	"k8s-kind-v2": {in(container(gpu.RuntimeDocker, anotherID), pod, gpu.Unit{Slice: "system.slice"}), -1},
 
-	// Seen from a namespace of our own: what is above can't be seen, and so
-	// "none" can't be told.
+	// From our own namespace, what is above is not visible, so "none" can't be known.
 	"private-own":        {whereabouts{}, -1},
 	"private-beside":     {whereabouts{container: docker}, -1},
 	"private-pod-beside": {whereabouts{container: crio, pod: gpu.Of(pod), unit: gpu.Of(gpu.Unit{Slice: "kubepods-pod0b5e3a1c_6f2d_4c8e_9a71_2d4f6b8c0e13.slice"})}, -1},
@@ -211,7 +209,7 @@ func TestPlaceIsReadAgain(t *testing.T) {
 	}
 }
 
-// This very process: where it runs can be told, or at least nothing is made up.
+// This very process: its place can be found, or at least nothing is made up.
 func TestOurOwnPlace(t *testing.T) {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -233,8 +231,7 @@ func TestOurOwnPlace(t *testing.T) {
 	}
 }
 
-// Whatever a path says: what is told of it is in it, and is fit to be put into
-// the path of a file or of a request.
+// Whatever a path says: every result is part of the path, and is safe to put into the path of a file or a request.
 func FuzzCgroup(f *testing.F) {
 	files, err := os.ReadDir("testdata/cgroup")
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package host
 
-// gopsutil asks for the times of the CPU and the traffic of disks in C.
+// gopsutil needs C for the CPU times and the disk traffic.
 const countsCPU, countsDisks = false, false

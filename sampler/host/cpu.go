@@ -14,13 +14,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// mostWatts is more than any processor draws: what is above it was not counted right.
+// mostWatts is more than any processor draws: a higher value was counted wrong.
 const mostWatts = 5000
 
-// aPackage finds the energy counters of whole processors, of which others are parts.
+// aPackage matches the energy counters of whole processors; other counters are parts of them.
 var aPackage = lazy.Pattern(`^intel-rapl:[0-9]+$`)
 
-// readPower adds up what the processors draw.
+// readPower adds up the power draw of the processors.
 func (r *Reader) readPower(_ context.Context, h *gpu.Host) error {
 	h.CPUPower = gpu.Absent[gpu.Watts](gpu.NotSupported)
 	zones, err := os.ReadDir(r.sysfs + "/class/powercap")
@@ -35,14 +35,14 @@ func (r *Reader) readPower(_ context.Context, h *gpu.Host) error {
 			continue
 		}
 		if name, err := readOnce(dir + "/name"); err != nil || !strings.HasPrefix(name, "package-") {
-			continue // the whole machine, which has no counter that all boards connect
+			continue // the whole machine's counter, which some boards don't connect
 		}
 		found = true
 		text, err := readOnce(dir + "/energy_uj")
 		if err != nil {
 			h.CPUPower = gpu.Absent[gpu.Watts](absence(err))
 			if errors.Is(err, fs.ErrPermission) {
-				return nil // that is how most systems are
+				return nil // most systems are like that
 			}
 			return fmt.Errorf("%s: %w", z.Name(), err)
 		}
@@ -64,7 +64,7 @@ func (r *Reader) readPower(_ context.Context, h *gpu.Host) error {
 	return err
 }
 
-// readThrottling tells whether a processor slowed itself down for its heat.
+// readThrottling reports whether a processor has slowed itself down because of heat.
 func (r *Reader) readThrottling(_ context.Context, h *gpu.Host) error {
 	if r.packages == nil {
 		r.packages = r.listPackages()
@@ -88,11 +88,10 @@ func (r *Reader) readThrottling(_ context.Context, h *gpu.Host) error {
 	return nil
 }
 
-// listPackages finds the counter of each processor, which each of its cores shows. The list is
-// never nil.
+// listPackages finds the throttle counter of each processor, which each of its cores shows. The list is never nil.
 func (r *Reader) listPackages() []string {
 	found, seen := []string{}, map[string]bool{}
-	files, _ := filepath.Glob(r.sysfs + "/devices/system/cpu/cpu[0-9]*/thermal_throttle/package_throttle_count") // the pattern is right
+	files, _ := filepath.Glob(r.sysfs + "/devices/system/cpu/cpu[0-9]*/thermal_throttle/package_throttle_count") // the pattern is valid
 	for _, file := range files {
 		id, err := readOnce(filepath.Join(filepath.Dir(file), "../topology/physical_package_id"))
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// The processors' energy counters give watts; what has none, or may not be read, says so.
+// The processors' energy counters give watts; a machine without counters, or without access to them, says so.
 func TestPower(t *testing.T) {
 	m := newMachine(t)
 	zone := func(n int, name string, joules float64) {
@@ -56,7 +56,7 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// Most systems let root alone read the energy counters.
+// Most systems let only root read the energy counters.
 func TestPowerOfOthers(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may read every file")
@@ -72,7 +72,7 @@ func TestPowerOfOthers(t *testing.T) {
 	}
 }
 
-// Each processor counts for itself how often it slowed down; each of its cores shows that.
+// Each processor counts how often it slowed down; each of its cores shows that count.
 func TestThrottling(t *testing.T) {
 	m := newMachine(t)
 	count := func(cpu, processor, times int) {
@@ -96,7 +96,7 @@ func TestThrottling(t *testing.T) {
 	}
 }
 
-// Why no fan is shown depends on what kind of machine it is.
+// The reason why no fan is shown depends on the kind of machine.
 func TestNoFans(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -126,7 +126,7 @@ func TestNoFans(t *testing.T) {
 	}
 }
 
-// What kind of machine it is does not change, and the file that says so is long: it is read once for that.
+// The kind of machine never changes, and the file that shows it is long: it is read only once for that.
 func TestWhatNeverChangesIsReadOnce(t *testing.T) {
 	m := newMachine(t)
 	m.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: x\nflags\t\t: fpu hypervisor lm\n")
@@ -139,7 +139,7 @@ func TestWhatNeverChangesIsReadOnce(t *testing.T) {
 	}
 }
 
-// Sensors are read where the machine's sysfs is, which may be elsewhere.
+// Sensors are read in the machine's sysfs, which may be elsewhere.
 func TestSysfsElsewhere(t *testing.T) {
 	m, other := newMachine(t), newMachine(t)
 	m.write("sys/class/hwmon/hwmon0/name", "nct6798\n")

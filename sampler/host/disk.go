@@ -16,7 +16,7 @@ import (
 	"github.com/shirou/gopsutil/v3/disk"
 )
 
-// mountsFor is how long the list of mounts is kept, which is long where many containers are.
+// mountsFor is how long the list of mounts is kept. It is long on machines with many containers.
 const mountsFor = time.Minute
 
 // readDisks lists the file systems on block devices, each device once, and always the root.
@@ -65,12 +65,12 @@ func (r *Reader) listMounts(ctx context.Context) ([]disk.PartitionStat, error) {
 		return nil, err
 	}
 	byDevice := map[string]disk.PartitionStat{}
-	var root *disk.PartitionStat // the visible one, if there are several
+	var root *disk.PartitionStat // the visible one, if several are mounted
 	for _, m := range all {
 		if m.Mountpoint == "/" {
 			root = new(m)
 		}
-		m.Device = strings.TrimPrefix(m.Device, r.root) // of a link that gopsutil followed
+		m.Device = strings.TrimPrefix(m.Device, r.root) // from a link that gopsutil followed
 		if !onBlockDevice(m) || !r.isDirectory(m.Mountpoint) {
 			continue
 		}
@@ -88,7 +88,7 @@ func (r *Reader) listMounts(ctx context.Context) ([]disk.PartitionStat, error) {
 	return list, nil
 }
 
-// onBlockDevice excludes memory, the network and mounted files (snaps, images).
+// onBlockDevice excludes file systems in memory, on the network and in files (snaps, images).
 func onBlockDevice(m disk.PartitionStat) bool {
 	return strings.HasPrefix(m.Device, "/dev/") && !strings.HasPrefix(m.Device, "/dev/loop") &&
 		!slices.Contains([]string{"squashfs", "erofs", "iso9660", "devtmpfs", "tmpfs"}, m.Fstype) &&
@@ -103,15 +103,13 @@ func betterMount(a, b disk.PartitionStat) bool {
 	return len(a.Mountpoint) < len(b.Mountpoint)
 }
 
-// isDirectory excludes single files, such as /etc/hosts in a container. A mount that
-// can't be examined counts as a directory.
+// isDirectory excludes single files, such as /etc/hosts in a container. A mount that can't be examined counts as a directory.
 func (r *Reader) isDirectory(mountpoint string) bool {
 	info, err := os.Stat(r.root + mountpoint)
 	return err != nil || info.IsDir()
 }
 
-// blockName is the kernel's name of a device: "nvme0n1p1" of "/dev/nvme0n1p1", or of a
-// link to it such as "/dev/disk/by-uuid/…".
+// blockName returns the kernel's name of a device: "nvme0n1p1" for "/dev/nvme0n1p1", or for a link to it such as "/dev/disk/by-uuid/…".
 func (r *Reader) blockName(device string) string {
 	if strings.Count(device, "/") > 2 {
 		if target, err := filepath.EvalSymlinks(r.root + device); err == nil {

@@ -7,20 +7,20 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Files are what the /proc of another machine has of a process.
+// Files are a process's files in another machine's /proc.
 type Files struct {
 	Stat, Cgroup string // /proc/<pid>/stat and cgroup
 	UID          string // the effective user's id, from /proc/<pid>/status; empty: not known
-	// Private says that Cgroup was read in a control group namespace of its own.
+	// Private means that Cgroup was read in its own control group namespace.
 	Private bool
-	Boot    time.Time // when the machine was started; zero: not known
+	Boot    time.Time // when the machine booted; zero: not known
 }
 
-// Facts returns what the files say: the name, the user (root, or the id), the start, and what the process belongs to. The
-// names of its pod and container are for the caller to find. The command line and what needs two readings are
-// absent, and so is the resident memory, which is counted in pages of a size that the files don't say.
+// Facts returns what the files say: the name, the user (root, or the id), the start, and what the process belongs to. The caller must look
+// up the names of its pod and container. The command line and everything that needs two readings are absent, and so is the resident memory,
+// which is counted in pages whose size the files don't give.
 //
-// It returns an error where Stat can't be read.
+// It returns an error if Stat can't be parsed.
 func (f *Files) Facts() (gpu.ProcessFacts, error) {
 	stat, err := parseStat([]byte(f.Stat))
 	if err != nil {

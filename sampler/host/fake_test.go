@@ -20,17 +20,17 @@ func TestMain(m *testing.M) {
 	os.Exit(testkit.RunTests(m))
 }
 
-// A machine is a root directory made up for a test, with its clock.
+// A machine is a root directory made for a test, with its clock.
 type machine struct {
 	t    *testing.T
 	root string
 	now  time.Time
-	// giveUp ends what is waited for now: no time passes by itself.
+	// giveUp ends the current wait: no time passes by itself.
 	giveUp atomic.Pointer[context.CancelFunc]
 }
 
-// newMachine makes a machine that has been up for a thousand seconds, in the
-// first pid namespace, with one disk, one interface and no processes.
+// newMachine makes a machine that has been up for a thousand seconds, in the initial pid namespace, with one disk, one interface and no
+// processes.
 func newMachine(t *testing.T) *machine {
 	m := &machine{t: t, root: t.TempDir(), now: time.Date(2026, time.May, 4, 12, 0, 0, 0, time.UTC)}
 	m.link("proc/self/ns/pid", "pid:[4026531836]")
@@ -71,7 +71,7 @@ func (m *machine) timeout(ctx context.Context, _ time.Duration) (context.Context
 	return ctx, cancel
 }
 
-// pass lets the deadline of a question pass that has come to a service.
+// pass lets the deadline of a question pass after it has reached a service.
 func (m *machine) pass(comes <-chan struct{}) {
 	m.t.Helper()
 	testkit.Receive(m.t, "the question comes", comes)
@@ -108,7 +108,7 @@ func (m *machine) remove(name string) {
 	}
 }
 
-// disk says how many sectors were read and written.
+// disk sets how many sectors were read and written.
 func (m *machine) disk(name string, read, written int) {
 	m.write("proc/diskstats", fmt.Sprintf("   8       2 %s 10 0 %d 5 20 0 %d 9 0 8 14\n", name, read, written))
 }
@@ -127,7 +127,7 @@ func (m *machine) iface(name, flags, state string) {
 	m.write("sys/class/net/"+name+"/operstate", state+"\n")
 }
 
-// process starts a process, or changes one: start and cpu are in ticks.
+// process starts or changes a process; start and cpu are in ticks.
 func (m *machine) process(pid int, comm string, uid, start, cpu int, args ...string) {
 	dir := fmt.Sprintf("proc/%d/", pid)
 	m.write(dir+"stat", statLine(pid, comm, cpu, 0, start, 300))

@@ -27,10 +27,9 @@ var quietGRPC = sync.OnceFunc(func() {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 })
 
-// callSocket asks a gRPC service over a unix socket. The connection serves one question,
-// since questions are rare. If the socket can't be opened, the error is the system's. It
-// wraps fs.ErrPermission if the service refuses, and is errUnknown if the service does
-// not know the object or the method.
+// callSocket asks a gRPC service over a unix socket. The connection serves one question, since questions are rare. If the socket can't be
+// opened, the error is the system's. It wraps fs.ErrPermission if the service refuses, and is errUnknown if the service does not know the
+// object or the method.
 func callSocket[V any](ctx context.Context, path string, ask func(grpc.ClientConnInterface) (V, error)) (answer V, err error) {
 	socket, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err != nil {
@@ -38,9 +37,9 @@ func callSocket[V any](ctx context.Context, path string, ask func(grpc.ClientCon
 	}
 	defer socket.Close()
 	conn, err := grpc.NewClient("passthrough:///localhost",
-		// A second try fails: gRPC has closed the socket then.
+		// A second dial fails: gRPC has closed the socket by then.
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return socket, nil }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // the socket's file says who may
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // the socket's file decides who may connect
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithMaxHeaderListSize(64<<10),
 		grpc.WithDisableServiceConfig(),
@@ -63,8 +62,7 @@ func callSocket[V any](ctx context.Context, path string, ask func(grpc.ClientCon
 	return answer, fmt.Errorf("%s: %w", path, err)
 }
 
-// askCRI asks as the kubelet does: RuntimeService/ListContainers, and ListPodSandbox if
-// the container's labels don't name its pod.
+// askCRI asks as the kubelet does: RuntimeService/ListContainers, and ListPodSandbox if the container's labels don't name its pod.
 func askCRI(ctx context.Context, socket string, k *containerKey) (answer, error) {
 	return callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (answer, error) {
 		runtime := runtimev1.NewRuntimeServiceClient(conn)
@@ -88,7 +86,7 @@ func askCRI(ctx context.Context, socket string, k *containerKey) (answer, error)
 	})
 }
 
-// sandboxLabels are the kubelet's labels, made of what the runtime knows about the pod.
+// sandboxLabels returns the kubelet's labels, made from what the runtime knows about the pod.
 func sandboxLabels(ctx context.Context, runtime runtimev1.RuntimeServiceClient, id, member string) (map[string]string, error) {
 	list, err := runtime.ListPodSandbox(ctx, &runtimev1.ListPodSandboxRequest{Filter: &runtimev1.PodSandboxFilter{Id: id}})
 	if err != nil {
@@ -102,7 +100,7 @@ func sandboxLabels(ctx context.Context, runtime runtimev1.RuntimeServiceClient, 
 	return nil, nil
 }
 
-// askContainerd asks containerd's own API about a container that has no pod.
+// askContainerd asks containerd's own API about a container without a pod.
 func askContainerd(ctx context.Context, socket string, k *containerKey) (answer, error) {
 	return callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (answer, error) {
 		containers := containerd.NewContainersClient(conn)
@@ -114,7 +112,7 @@ func askContainerd(ctx context.Context, socket string, k *containerKey) (answer,
 			case status.Code(err) == codes.NotFound:
 			case err != nil:
 				return answer{}, err
-			case c.GetID() == k.id: // and no other
+			case c.GetID() == k.id: // and not another container's
 				return newAnswer(c.GetLabels()["nerdctl/name"], c.GetImage(), c.GetLabels()), nil
 			}
 		}

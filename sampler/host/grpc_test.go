@@ -28,7 +28,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// serveGRPC puts a socket on the machine that speaks gRPC.
+// serveGRPC puts a gRPC socket on the machine.
 func (m *machine) serveGRPC(socket string, register func(*grpc.Server)) {
 	m.t.Helper()
 	server := grpc.NewServer()
@@ -44,17 +44,17 @@ func (m *machine) serveGRPC(socket string, register func(*grpc.Server)) {
 	})
 }
 
-// A criServer is a container runtime as the kubelet knows it.
+// A criServer is a container runtime with the kubelet's interface.
 type criServer struct {
 	runtimev1.UnimplementedRuntimeServiceServer
 	containers []*runtimev1.Container
 	sandboxes  []*runtimev1.PodSandbox
-	// fails is what it says to everything; nil: all is well.
+	// fails is its answer to everything; nil: it works.
 	fails error
-	// hangs: it answers when the one who asks has gone, which is told that the question has come.
+	// hangs: it answers only after the client has gone; the client is told that the question has arrived.
 	hangs atomic.Bool
 	comes chan struct{}
-	// deaf: it lists everything, whatever it is asked for.
+	// deaf: it ignores the filter and lists everything.
 	deaf  bool
 	asked atomic.Int32
 }
@@ -86,12 +86,12 @@ func (s *criServer) ListPodSandbox(_ context.Context, r *runtimev1.ListPodSandbo
 	return &runtimev1.ListPodSandboxResponse{Items: out}, s.fails
 }
 
-// on puts it on a machine.
+// on serves it on a machine.
 func (s *criServer) on(m *machine, socket string) {
 	m.serveGRPC(socket, func(g *grpc.Server) { runtimev1.RegisterRuntimeServiceServer(g, s) })
 }
 
-// criContainer is one as the kubelet makes it.
+// criContainer returns a container as the kubelet makes it.
 func criContainer(id string) *runtimev1.Container {
 	return &runtimev1.Container{
 		Id: id, PodSandboxId: anotherID, Metadata: &runtimev1.ContainerMetadata{Name: "cuda"},
@@ -107,7 +107,7 @@ type containerdServer struct {
 	byNamespace map[string]*containerd.Container
 
 	mu    sync.Mutex
-	asked []string // namespaces
+	asked []string // namespaces of the questions
 }
 
 func (s *containerdServer) Get(ctx context.Context, r *containerd.GetContainerRequest) (*containerd.GetContainerResponse, error) {
@@ -234,8 +234,7 @@ func TestNamesOverGRPC(t *testing.T) {
 	}
 }
 
-// babble puts a socket on the machine that says the same to everybody and hangs
-// up.
+// babble puts a socket on the machine that sends the same text to everybody and hangs up.
 func (m *machine) babble(socket, text string) {
 	ln := m.listen(socket)
 	done := make(chan struct{})
@@ -246,14 +245,14 @@ func (m *machine) babble(socket, text string) {
 			if err != nil {
 				return
 			}
-			_, _ = conn.Write([]byte(text)) // who hangs up first is no matter
+			_, _ = conn.Write([]byte(text)) // it does not matter who hangs up first
 			conn.Close()
 		}
 	}()
 	m.t.Cleanup(func() { ln.Close(); <-done })
 }
 
-// A control group may name containerd's namespace, and then no other is asked.
+// A control group may name containerd's namespace; then no other namespace is asked.
 func TestContainerdNamespaces(t *testing.T) {
 	for _, tt := range []struct {
 		cgroup string
@@ -276,8 +275,7 @@ func TestContainerdNamespaces(t *testing.T) {
 	}
 }
 
-// A runtime that hangs holds no reading up, is given up after its deadline, and
-// is left alone for a while.
+// A hanging runtime holds no reading up, is given up after its deadline, and is left alone for a while.
 func TestHangingGRPC(t *testing.T) {
 	m := newSocketMachine(t, "k8s-guaranteed-systemd-v2")
 	s := &criServer{containers: []*runtimev1.Container{criContainer(anID)}, comes: make(chan struct{}, 1)}
@@ -304,7 +302,7 @@ func TestHangingGRPC(t *testing.T) {
 	}
 }
 
-// A question has a deadline, after which the next is asked.
+// A question has a deadline, after which the next one is asked.
 func TestDeadlineOfQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
@@ -333,8 +331,7 @@ func TestDeadlineOfQuestions(t *testing.T) {
 	})
 }
 
-// A folder that is closed to us is tried once a minute, not once for each
-// container.
+// A folder without access is tried once a minute, not once per container.
 func TestClosedBundlesRest(t *testing.T) {
 	n := New("/sys", ShowNone, slog.New(slog.DiscardHandler)).names
 	defer n.close()
@@ -351,8 +348,7 @@ func TestClosedBundlesRest(t *testing.T) {
 	}
 }
 
-// This very process, as the driver would name its pid, with the name that a
-// runtime gives its container.
+// This very process, with the pid that a driver would report, and the name that a runtime gives its container.
 func TestOurOwnContainer(t *testing.T) {
 	m := newSocketMachine(t, "k8s-burstable-systemd-v1")
 	pid := os.Getpid()

@@ -28,59 +28,60 @@ import (
 	"github.com/shirou/gopsutil/v3/mem"
 )
 
-// ShowCommands says whose command lines are shown, and whose programs' names.
+// ShowCommands says whose command lines and whose program names are shown.
 type ShowCommands string
 
-// The choices. Own processes are those of gpuwhy's effective user, under sudo those of root.
+// The choices. Own processes are those of gpuwhy's effective user, so root's under sudo.
 const (
-	ShowNames ShowCommands = "names" // own command lines, and everybody's programs
-	ShowOwn   ShowCommands = "own"   // own command lines and programs
-	ShowAll   ShowCommands = "all"   // everybody's command lines and programs
+	ShowNames ShowCommands = "names" // own command lines, everybody's program names
+	ShowOwn   ShowCommands = "own"   // own command lines and program names
+	ShowAll   ShowCommands = "all"   // everybody's command lines and program names
 	ShowNone  ShowCommands = "none"  // nobody's
 )
 
-// A Reader reads this machine. Its methods may be called by several goroutines.
+// A Reader reads this machine. Several goroutines may call its methods.
 type Reader struct {
-	root  string // "", but for a test's machine
-	sysfs string // where the machine's sysfs is
+	root  string // "" except for a test's machine
+	sysfs string // path of the machine's sysfs
 	show  ShowCommands
 	uid   int              // our effective user
 	now   func() time.Time // wall clock
 	hint  gpu.Advice       // why processes can't be identified; zero if they can
 	users users
 	names *names
-	// Helpers are the processes that gpuwhy has started and that belong to it: they count as gpuwhy itself. nil: there are none.
+	// Helpers returns the pids of processes that gpuwhy has started and that belong to it: they count as gpuwhy itself. Nil: there are
+	// none.
 	Helpers func() []int
 
 	reservations *reservations // of the kubelet
-	// privateCgroups: we are in a control group namespace of our own.
+	// privateCgroups means that gpuwhy is in its own control group namespace.
 	privateCgroups bool
 	portable       bool // the system is not Linux, or is read as if it were not
 
 	reading  sync.Mutex // held by Read; guards what follows
-	static   *gpu.Host  // once everything in it is known
+	static   *gpu.Host  // set once all of it is known
 	mounts   []disk.PartitionStat
 	mounted  time.Time // when mounts were listed
 	rates    meter
 	sensors  sensors
 	busiest  busiest
 	virtual  func() bool // whether this is a virtual machine
-	packages []string    // a folder of each processor, where it counts that it slowed down
+	packages []string    // for each processor, a folder that counts how often it slowed down
 
 	describing sync.Mutex // held by Describe; guards what follows
 	known      map[int]*process
-	boot       time.Time // since when the kernel counts; zero: not known
+	boot       time.Time // the kernel's boot time; zero: not known
 	swept      time.Time
 	buf        []byte
 }
 
-// New returns a reader of this machine, whose sysfs is at a path: fans, temperatures and what
-// the processors say of themselves are read there. Read reports what can't be read.
+// New returns a reader of this machine. Fans, temperatures and the processors' own values are read below sysfs. Read reports what can't be
+// read.
 func New(sysfs string, show ShowCommands, log *slog.Logger) *Reader {
 	return newReader("", sysfs, show, log)
 }
 
-// NewAt returns a reader of the machine below a folder, which has a /proc and an /etc of its own.
+// NewAt returns a reader of the machine below root, which has its own /proc and /etc.
 func NewAt(root string, show ShowCommands, log *slog.Logger) *Reader {
 	return newReader(root, root+"/sys", show, log)
 }
@@ -116,19 +117,17 @@ func newReader(root, sysfs string, show ShowCommands, log *slog.Logger) *Reader 
 	return r
 }
 
-// Hint says why [Reader.Describe] can't identify processes, and what to do about it:
-// gpuwhy runs in a pid namespace of its own, and a driver reports the pids of the
-// host. It is zero if Describe can.
+// Hint says why [Reader.Describe] can't identify processes, and what to do about it: gpuwhy runs in its own pid namespace, and drivers
+// report the host's pids. It is zero if Describe can identify them.
 func (r *Reader) Hint() gpu.Advice { return r.hint }
 
-// Settle waits until runtimes and the kubelet have answered about the containers of
-// the described processes and about reservations. A program that reads only once calls
-// Describe and Reserve again after that. The error is that of ctx.
+// Settle waits until the runtimes and the kubelet have answered about the described processes' containers and about reservations. A program
+// that reads only once calls Describe and Reserve again after that. The error is ctx's.
 func (r *Reader) Settle(ctx context.Context) error {
 	return errors.Join(r.names.settle(ctx), r.reservations.settle(ctx))
 }
 
-// Close ends the questions to container runtimes and the kubelet.
+// Close ends the requests to container runtimes and the kubelet.
 func (r *Reader) Close() error {
 	r.names.close()
 	r.reservations.close()
@@ -149,17 +148,14 @@ func (r *Reader) gopsutil(ctx context.Context) context.Context {
 	})
 }
 
-// Read returns what can be read about the machine. A part that can't be read is absent
-// and named in the error; the other parts are good. Rates are since the previous call,
-// and absent at the first.
+// Read returns what can be read about the machine. A part that can't be read is absent and named in the error; the other parts are good.
+// Rates are since the previous call, and absent in the first.
 //
-// Fans and temperatures are those of chips that answer in time; of others they are those
-// of the reading before, for half a minute.
+// Fans and temperatures come from chips that answer in time; a chip that does not answer keeps its previous values for half a minute.
 //
-// Sources: /proc/stat, loadavg, meminfo, uptime, mountinfo, diskstats, net/dev
-// and self/stat; statfs of each mounted disk; /sys/class/net, hwmon and powercap, and the
-// thermal_throttle of each processor; stat of each process, every two seconds or
-// less often; once cpuinfo, boot_id and /etc/os-release.
+// Sources: /proc/stat, loadavg, meminfo, uptime, mountinfo, diskstats, net/dev and self/stat; statfs of each mounted disk; /sys/class/net,
+// hwmon and powercap, and the thermal_throttle of each processor; stat of each process, every two seconds or less often; once cpuinfo,
+// boot_id and /etc/os-release.
 func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
@@ -228,7 +224,7 @@ func (r *Reader) readStatic(ctx context.Context, h *gpu.Host) error {
 	return err
 }
 
-// osName is PRETTY_NAME of os-release.
+// osName returns PRETTY_NAME from os-release.
 func (r *Reader) osName() (string, error) {
 	text, err := os.ReadFile(r.path("etc/os-release"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -256,7 +252,7 @@ func (r *Reader) readUptime(_ context.Context, h *gpu.Host) error {
 	return err
 }
 
-// uptime is the time since boot to 10 ms, sleep included.
+// uptime is the time since boot to 10 ms, including sleep.
 func (r *Reader) uptime() (time.Duration, error) {
 	text, err := r.line("proc/uptime")
 	if err != nil {
@@ -275,7 +271,7 @@ func (r *Reader) readCPU(ctx context.Context, h *gpu.Host) error {
 	if len(times) == 0 {
 		return errors.New("no CPU times in " + r.path("proc/stat"))
 	}
-	t := times[0] // guest time is in User already
+	t := times[0] // guest time is already in User
 	busy := t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal
 	all := r.rates.rate("all of the CPU", busy+t.Idle+t.Iowait).Or(0)
 	share := func(busy float64) gpu.Percent { return gpu.Percent(min(100, 100*busy/all)) }
@@ -341,15 +337,14 @@ func (r *Reader) readSelf(_ context.Context, h *gpu.Host) error {
 	return nil
 }
 
-// inOwn reports whether we may be in a namespace of our own, not in the machine's first.
+// inOwn reports whether gpuwhy may be in its own namespace and not in the machine's initial one.
 func (r *Reader) inOwn(kind, first string) bool {
 	namespace, err := os.Readlink(r.path("proc/self/ns/" + kind))
 	return !errors.Is(err, os.ErrNotExist) && namespace != first
 }
 
-// pidsAreOfAnotherNamespace reports whether a pid of the host, which a driver reports,
-// means another process in this /proc, or none. With the proc file system of an outer
-// namespace, NSpid has several numbers.
+// pidsAreOfAnotherNamespace reports whether a pid of the host, as a driver reports it, means another process in this /proc, or none. In the
+// proc file system of an outer namespace, NSpid has several numbers.
 func (r *Reader) pidsAreOfAnotherNamespace() bool {
 	status, err := os.ReadFile(r.path("proc/self/status"))
 	return err == nil && r.inOwn("pid", "pid:[4026531836]") && len(fieldsOf(status, "NSpid:")) < 2

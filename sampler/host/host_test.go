@@ -36,7 +36,7 @@ var readings = cmp.Options{
 	cmp.Comparer(func(a, b gpu.Reading[time.Duration]) bool { return a == b }),
 	cmp.Comparer(func(a, b gpu.Reading[gpu.Watts]) bool { return a == b }),
 	cmp.Comparer(func(a, b gpu.Reading[bool]) bool { return a == b }),
-	cmpopts.IgnoreFields(gpu.Host{}, "Busiest"),       // they have tests of their own
+	cmpopts.IgnoreFields(gpu.Host{}, "Busiest"),       // they have their own tests
 	cmpopts.IgnoreFields(gpu.Disk{}, "Total", "Used"), // of the file system that the test runs on
 }
 
@@ -100,7 +100,7 @@ func TestReadMachine(t *testing.T) {
 	}
 }
 
-// What was gone for a while has no rate over that time.
+// A network that was gone for a while has no rate over that time.
 func TestNetworkThatWasGone(t *testing.T) {
 	m := newMachine(t)
 	r := m.reader(ShowAll)
@@ -116,13 +116,13 @@ func TestNetworkThatWasGone(t *testing.T) {
 		if tt.state == "down" && len(h.Networks) != 0 || tt.state == "up" && h.Networks[0].Received.Present() != tt.rate {
 			t.Errorf("%d: %+v", i, h.Networks)
 		}
-		if n := len(r.rates.these); tt.state == "down" && n != 5 { // of the CPU, the disk and ourselves
+		if n := len(r.rates.these); tt.state == "down" && n != 5 { // of the CPU, the disk and this process
 			t.Errorf("%d counters are kept", n)
 		}
 	}
 }
 
-// A part that can't be read is absent and named, and the rest is there.
+// A part that can't be read is absent and named in the error; the other parts are present.
 func TestPartsFailAlone(t *testing.T) {
 	tests := map[string]struct {
 		damage func(m *machine)
@@ -246,7 +246,7 @@ func TestMountsAreLookedForAgain(t *testing.T) {
 	}
 }
 
-// What gpuwhy's helper processes take is gpuwhy's own. One that has ended takes nothing.
+// The CPU time and memory of gpuwhy's helper processes count as gpuwhy's own. An ended helper counts nothing.
 func TestHelpersCount(t *testing.T) {
 	m := newMachine(t)
 	r := m.reader(ShowOwn)
@@ -272,7 +272,7 @@ func TestReadAfterContextEnds(t *testing.T) {
 	}
 }
 
-// The machine that the test runs on: what must hold anywhere.
+// The machine that runs the test: what must hold anywhere.
 func TestReadThisMachine(t *testing.T) {
 	h, r := readThisMachine(t, thisMachine)
 	if h.CPU.Present() || h.Self.CPU.Present() {
@@ -298,7 +298,7 @@ func TestReadThisMachine(t *testing.T) {
 	readRates(t, r)
 }
 
-// readThisMachine returns a whole first reading: where somebody takes a disk away meanwhile, it is not.
+// readThisMachine returns a complete first reading; a reading is incomplete if somebody removes a disk meanwhile.
 func readThisMachine(t *testing.T, newReader func(ShowCommands) *Reader) (h gpu.Host, r *Reader) {
 	t.Helper()
 	var err error
@@ -310,7 +310,7 @@ func readThisMachine(t *testing.T, newReader func(ShowCommands) *Reader) (h gpu.
 	return h, r
 }
 
-// readRates reads until there are rates, which this process has by its reading.
+// readRates reads until there are rates, which this process causes by reading.
 func readRates(t *testing.T, r *Reader) {
 	t.Helper()
 	now := r.now()

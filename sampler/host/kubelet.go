@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	reservedEvery   = 10 * time.Second // the kubelet is asked
-	reservedFor     = time.Minute      // an answer is valid
-	maxReservations = 4096             // of one answer are kept
+	reservedEvery   = 10 * time.Second // time between two questions to the kubelet
+	reservedFor     = time.Minute      // how long an answer is valid
+	maxReservations = 4096             // reservations kept from one answer
 )
 
-// kubeletSockets are the kubelet's, below the root: the usual one, those of k0s and MicroK8s.
+// kubeletSockets are the kubelet's sockets below the root: the usual one, and those of k0s and MicroK8s.
 var kubeletSockets = []string{
 	"var/lib/kubelet/pod-resources/kubelet.sock",
 	"var/lib/k0s/kubelet/pod-resources/kubelet.sock",
@@ -36,13 +36,11 @@ func kubelets(root string) (ways []way[holders]) {
 	return ways
 }
 
-// Reserve sets for whom the machine's devices are reserved; the caller must not change
-// the lists. The kubelet is asked beside the readings, every ten seconds, so the first
-// call knows nothing yet. An answer is valid for a minute.
+// Reserve sets for whom the devices are reserved; the caller must not change the lists. It asks the kubelet in the background, every ten
+// seconds, so the first call knows nothing yet. An answer is valid for a minute.
 //
-// Source: v1.PodResourcesLister/List on the kubelet's socket
-// (/var/lib/kubelet/pod-resources/kubelet.sock), which root may open. It is of Linux alone:
-// elsewhere Reserve does nothing.
+// Source: v1.PodResourcesLister/List on the kubelet's socket (/var/lib/kubelet/pod-resources/kubelet.sock), which root may open. It only
+// exists on Linux: elsewhere Reserve does nothing.
 func (r *Reader) Reserve(devices []gpu.Device) {
 	if len(devices) == 0 || r.portable {
 		return
@@ -62,16 +60,16 @@ func askKubelet(ctx context.Context, socket string) (holders, error) {
 	list, err := callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (*podresources.ListPodResourcesResponse, error) {
 		return podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
 	})
-	if errors.Is(err, errUnknown) { // a failure: what it said before holds for a while
+	if errors.Is(err, errUnknown) { // a failure: the previous answer holds for a while
 		err = errors.New(socket + ": the kubelet lists no resources of pods")
 	}
 	return newHolders(list.GetPodResources()), err
 }
 
-// holders are who holds which device, by the UUID or PCI address of the device plugin.
+// holders are the holders of each device, by the UUID or PCI address that the device plugin uses.
 type holders struct {
 	byID    map[string][]gpu.Reservation
-	unnamed bool // somebody holds a GPU whose name is not known: it may be any
+	unnamed bool // somebody holds a GPU of unknown name: it may be any
 }
 
 func newHolders(pods []*podresources.PodResources) holders {
@@ -94,7 +92,7 @@ func newHolders(pods []*podresources.PodResources) holders {
 					})
 				}
 			}
-			// A claim (DRA) names a device as only its driver understands.
+			// A claim (DRA) names a device in a way that only its driver understands.
 			for _, claim := range container.GetDynamicResources() {
 				for _, resource := range claim.GetClaimResources() {
 					h.unnamed = h.unnamed || gpuResource().MatchString(resource.GetDriverName()+"/")
@@ -105,13 +103,12 @@ func newHolders(pods []*podresources.PodResources) holders {
 	return h
 }
 
-// gpuResource matches a resource that is a GPU or a part of one: "nvidia.com/gpu",
-// "nvidia.com/mig-1g.10gb", "amd.com/gpu", or named after a driver.
+// gpuResource matches a resource that is a GPU or a part of one: "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "amd.com/gpu", or named after
+// a driver.
 var gpuResource = lazy.Pattern(`^(?:nvidia\.com/|gpu\.(?:nvidia|amd|intel)\.com/|amd\.com/gpu)`)
 
-// add records who holds a device. A shared device (time slices, MPS) has "::" and a
-// number after its UUID, and one container may hold it twice. Old drivers name an
-// instance "MIG-GPU-<uuid>/1/0".
+// add records who holds a device. A shared device (time slices, MPS) has "::" and a number after its UUID, and one container may hold it
+// twice. Old drivers name an instance "MIG-GPU-<uuid>/1/0".
 func (h *holders) add(id string, r gpu.Reservation) {
 	id, _, _ = strings.Cut(id, "::")
 	switch {

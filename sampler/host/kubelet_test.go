@@ -20,15 +20,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// A kubelet lists who holds what.
+// A kubelet lists which container holds which device.
 type kubelet struct {
 	podresources.UnimplementedPodResourcesListerServer
 	pods  []*podresources.PodResources
 	fails error
 	hangs atomic.Bool
-	empty atomic.Bool // it has let everything go
+	empty atomic.Bool // it has released everything
 	asked atomic.Int32
-	comes chan struct{} // told of a question that hangs
+	comes chan struct{} // receives when a question starts to hang
 }
 
 func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
@@ -66,7 +66,7 @@ func claiming(driver string) *podresources.PodResources {
 	}}}
 }
 
-// someDevices are two whole ones and one that is cut into instances.
+// someDevices returns two whole devices and one with MIG instances.
 func someDevices() []gpu.Device {
 	cutUp := gpu.Device{Identity: gpu.Identity{UUID: "GPU-c", PCI: "0000:41:00.0"}, Readings: gpu.Readings{
 		Modes:     gpu.Modes{MIG: gpu.Of(true)},
@@ -75,7 +75,7 @@ func someDevices() []gpu.Device {
 	return []gpu.Device{{Identity: gpu.Identity{UUID: "GPU-a", PCI: "0000:01:00.0"}}, {Identity: gpu.Identity{UUID: "GPU-b", PCI: "0000:02:00.0"}}, cutUp}
 }
 
-// reserved returns the devices' reservations once the kubelet was asked.
+// reserved returns the devices' reservations once the kubelet has answered.
 func (m *machine) reserved(r *Reader, devices []gpu.Device) []gpu.Device {
 	m.t.Helper()
 	r.Reserve(devices)
@@ -150,8 +150,7 @@ func TestReservations(t *testing.T) {
 	}
 }
 
-// A socket that the system closes to us. Root is let in everywhere, so that
-// only others can be refused.
+// A socket without access. Root has access everywhere, so only other users can be refused.
 func TestClosedKubeletSocket(t *testing.T) {
 	r := New("/sys", ShowNone, slog.New(slog.DiscardHandler)).reservations
 	defer r.close()
@@ -173,8 +172,7 @@ func TestClosedKubeletSocket(t *testing.T) {
 	}
 }
 
-// The kubelet is asked now and then, not at each reading; a silent one holds
-// nothing up, and what it said before holds for a while.
+// The kubelet is asked now and then, not at each reading; a silent one holds nothing up, and its previous answer stays valid for a while.
 func TestKubeletIsAskedNowAndThen(t *testing.T) {
 	m := newSocketMachine(t, "root-v2")
 	k := &kubelet{pods: []*podresources.PodResources{holding("train-0", "cuda", "nvidia.com/gpu", "GPU-a")}, comes: make(chan struct{}, 1)}
@@ -218,7 +216,7 @@ func TestKubeletIsAskedNowAndThen(t *testing.T) {
 	}
 }
 
-// What the kubelet said holds for a minute, whatever became of the kubelet.
+// An answer is valid for a minute, whatever happens to the kubelet.
 func TestReservationsOfAKubeletThatIsGone(t *testing.T) {
 	for name, change := range map[string]func(*machine){
 		"removed":            func(*machine) {},
@@ -244,7 +242,7 @@ func TestReservationsOfAKubeletThatIsGone(t *testing.T) {
 	}
 }
 
-// Close ends a question that is under way, and none follows.
+// Close ends the current question, and none follows.
 func TestCloseEndsTheKubeletsQuestion(t *testing.T) {
 	m := newSocketMachine(t, "root-v2")
 	k := &kubelet{comes: make(chan struct{}, 1)}

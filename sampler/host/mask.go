@@ -18,9 +18,8 @@ import (
 // mask replaces a secret.
 const mask = "***"
 
-// commandLine joins arguments to one line that can be shown: without control characters,
-// without values that look like secrets, and not longer than maxCommand. A secret is known
-// by its name (--token X, Authorization: X), its shape (hf_…), the address around it (a
+// commandLine joins arguments into one line that is safe to show: without control characters, without values that look like secrets, and at
+// most maxCommand long. A secret is recognized by its name (--token X, Authorization: X), its shape (hf_…), the address around it (a
 // webhook), or the program that gets it. A plain word for an unknown program stays.
 func commandLine(args []string) string {
 	args = slices.Clone(args)
@@ -31,7 +30,7 @@ func commandLine(args []string) string {
 	return cut(strings.Join(args, " "), maxCommand)
 }
 
-// maskSecrets masks in place.
+// maskSecrets masks secrets in place.
 func maskSecrets(args []string) {
 	maskNamed(args)
 	maskOptions(args)
@@ -43,8 +42,8 @@ func maskSecrets(args []string) {
 	}
 }
 
-// maskNamed masks what the name of a secret is given as a value, by whole arguments:
-// within one, where a value ends depends on what it is part of (see nameValue).
+// maskNamed masks the values given to names of secrets, by whole arguments. Within an argument, the end of a value depends on its context
+// (see nameValue).
 func maskNamed(args []string) {
 	before := ""
 	for i, arg := range args {
@@ -59,8 +58,8 @@ func maskNamed(args []string) {
 	}
 }
 
-// concealedWhole is [concealed] of a value that goes on to the end of an argument. It may begin with a name itself, as that
-// of "--env=HF_TOKEN=…" does.
+// concealedWhole is [concealed] for a value that extends to the end of an argument. The value may begin with a name itself, as in
+// "--env=HF_TOKEN=…".
 func concealedWhole(name, value string) string {
 	if inner, rest, assigns := strings.Cut(value, "="); assigns && inner != "" && plainName(inner) && kindOf(name) != nameOfSecret {
 		return inner + "=" + concealed(inner, rest)
@@ -68,17 +67,16 @@ func concealedWhole(name, value string) string {
 	return concealed(name, value)
 }
 
-// Texts in quotes, which may themselves be in quotes ("\"…\""), as a shell, JSON, Python and SQL write them. A quote that nobody
-// closes goes on to the end.
+// Quoted texts, which may themselves be in quotes ("\"…\""), as shells, JSON, Python and SQL write them. An unclosed quote extends to the
+// end.
 const (
 	escaped = `\\+"(?:[^"\\]|\\{2,}.)*?(?:\\?"|$)|\\+'(?:[^'\\]|\\{2,}.)*?(?:\\?'|$)`
 	quoted  = `"(?:[^"\\]|\\.)*(?:"|\\?$)|'(?:[^'\\]|\\.)*(?:'|\\?$)|` + escaped
-	// inQuotes is a text in quotes with what Python and shells write before it, and with what is glued to it.
+	// inQuotes is a quoted text with the prefix that Python and shells may write, and with whatever is glued to it.
 	inQuotes = `(?:[bBfFrRuU$]{0,2}(?:` + quoted + `)(?:` + quoted + `|[^\s&;"'\\,)\]}]+)*)`
 )
 
-// Patterns of names with values within one argument, which may be a whole command
-// ("sh -c …"), a header, a URL, JSON or Python.
+// Patterns of names with values within one argument, which may be a whole command ("sh -c …"), a header, a URL, JSON or Python.
 var (
 	assignment = nameValue{
 		lazy.Pattern(`([A-Za-z0-9_.-]+)=`),
@@ -104,17 +102,17 @@ var (
 	}
 )
 
-// longestLogin is how much is searched for a name and a password, in bytes.
+// longestLogin is how far the search for a name and a password goes, in bytes.
 const longestLogin = 1 << 10
 
-// A nameValue has the pattern of a name and what follows it, and that of the value, which
-// is searched for after the name of a secret alone: the time grows with the text's length.
+// A nameValue has the pattern of a name and what follows it, and the pattern of the value, which is only searched for after the name of a
+// secret: the time grows with the length of the text.
 type nameValue struct{ name, value func() *regexp.Regexp }
 
 //go:embed secrets.yaml
 var secretsYAML []byte
 
-// secrets is how secrets are recognized; secrets.yaml says what the fields mean.
+// secrets is how secrets are recognized; secrets.yaml explains the fields.
 type secrets struct {
 	Parts   []secretPart
 	Shapes  []string
@@ -125,7 +123,7 @@ type secrets struct {
 	byProgram map[string][]passwordOption
 }
 
-// A secretPart is a place in a text where a secret stands.
+// A secretPart is a place in a text that holds a secret.
 type secretPart struct {
 	Has, Pattern string
 	pattern      *regexp.Regexp
@@ -138,7 +136,7 @@ type secretWords struct {
 	Logins, Addresses                  []string
 }
 
-// A secretEnding is a word that the name of a secret ends in.
+// A secretEnding is a word at the end of a secret's name.
 type secretEnding struct {
 	Word      string
 	But, Only []string
@@ -146,17 +144,17 @@ type secretEnding struct {
 	Whole     bool
 }
 
-// A passwordOption is a short option of a program whose value is a password, or a word that is one.
+// A passwordOption is a program's short option whose value is a password, or a word that is a password itself.
 type passwordOption struct {
 	Programs []string
 	Option   string   // "-p"
 	Apart    bool     // "-p X" too, not only "-pX"
-	After    []string // only after one of these words, commands of the program
-	Word     int      // a word alone of so many bytes is the password; 0: none
+	After    []string // only after one of these words, the program's commands
+	Word     int      // a lone word of at least this many bytes is the password; 0: none
 	Names    bool     // a word after the name of a secret is the password: "password X"
-	Slash    bool     // a word is "name/password"
+	Slash    bool     // the word is "name/password"
 
-	begun bool // in a command line: one of After was there, or there is none
+	begun bool // in this command line: one of After was seen, or After is empty
 }
 
 var knownSecrets = sync.OnceValue(func() *secrets {
@@ -178,7 +176,7 @@ var knownSecrets = sync.OnceValue(func() *secrets {
 	return s
 })
 
-// shortestShape is how long the shortest of Shapes is, in bytes.
+// shortestShape is the length of the shortest of Shapes, in bytes.
 const shortestShape = 9
 
 func maskWithin(text string) string {
@@ -214,8 +212,7 @@ func maskWithin(text string) string {
 	})
 }
 
-// mask masks the values of secrets. The value of another name may contain a name itself:
-// "--env=HF_TOKEN=…", "--verbose --token …".
+// mask masks the values of secrets. The value of another name may itself contain a name: "--env=HF_TOKEN=…", "--verbose --token …".
 func (n nameValue) mask(text string) string {
 	var out strings.Builder
 	for {
@@ -227,11 +224,11 @@ func (n nameValue) mask(text string) string {
 		out.WriteString(text[:at[1]])
 		text = text[at[1]:]
 		kind := kindOf(name)
-		if kind == nameOfOther || strings.HasPrefix(text, "--") { // a value that is an option may be long, and is looked at again
+		if kind == nameOfOther || strings.HasPrefix(text, "--") { // a value that is an option may be long, and is examined again
 			continue
 		}
 		most := len(text)
-		if kind != nameOfSecret { // what is no login may have another name in it, and is looked at again
+		if kind != nameOfSecret { // if it is no login, another name may be in it: it is examined again
 			if most = min(most, longestLogin); !strings.Contains(text[:most], ":") {
 				continue
 			}
@@ -246,16 +243,15 @@ func (n nameValue) mask(text string) string {
 	}
 }
 
-// maskOptions masks passwords, in place: of known programs, of "set NAME X", and what looks
-// like one after "-p" of any other program.
+// maskOptions masks passwords in place: of known programs, of "set NAME X", and what looks like a password after "-p" of any other program.
 func maskOptions(words []string) {
 	var options []passwordOption // of the program
-	phrase := false              // the words of a phrase go on
+	phrase := false              // within a recovery phrase
 	before, setting := "", false
 	for i, word := range words {
 		if known, ok := knownSecrets().byProgram[word[strings.LastIndexByte(word, '/')+1:]]; ok {
 			options, before = slices.Clone(known), word
-			continue // no value, also after "time -p"
+			continue // not a value, not even after "time -p"
 		}
 		phrase = phrase && isPhrase(word) || strings.HasPrefix(before, "-") && kindOf(before) == nameOfSecret && wordOf(before, "mnemonic", "phrase", "words")
 		masked := ""
@@ -268,7 +264,7 @@ func maskOptions(words []string) {
 				continue
 			}
 			if o.Option != "" {
-				options = slices.Delete(options, j, j+1) // given once: sshpass -p X ssh -p 22
+				options = slices.Delete(options, j, j+1) // only one value: sshpass -p X ssh -p 22
 			}
 			break
 		}
@@ -291,7 +287,7 @@ func maskOptions(words []string) {
 	}
 }
 
-// mask is a word as it may be shown; empty where the option is not about it.
+// mask returns a word as it may be shown; empty if the option does not apply to it.
 func (o *passwordOption) mask(before, word string) string {
 	value, attached := strings.CutPrefix(word, o.Option)
 	isOption := strings.HasPrefix(word, "-")
@@ -331,7 +327,7 @@ func maskOption(before, word string) string {
 	return word
 }
 
-// maskLogin masks the password of "name:password" and of "name:password@host", and no "1000:1000" or address.
+// maskLogin masks the password in "name:password" and "name:password@host", but not in "1000:1000" or an address.
 func maskLogin(login string) string {
 	inner, host := strings.Trim(login, `"'`), ""
 	if at := strings.LastIndexByte(inner, '@'); at > strings.IndexByte(inner, ':') {
@@ -345,7 +341,7 @@ func maskLogin(login string) string {
 	return name + ":" + mask + host
 }
 
-// maskAddress masks the password of "name:password@host", without a scheme: [secretPart] knows those with one.
+// maskAddress masks the password in "name:password@host", without a scheme: [secretPart] handles addresses with one.
 func maskAddress(address string) string {
 	colon, at := strings.IndexByte(address, ':'), strings.LastIndexByte(address, '@')
 	if colon < 0 || at < colon || strings.Contains(address, "://") || strings.Contains(address, "@sha256:") {
@@ -354,7 +350,7 @@ func maskAddress(address string) string {
 	return maskLogin(address)
 }
 
-// maskSlash masks the password of "name/password@database".
+// maskSlash masks the password in "name/password@database".
 func maskSlash(login string) string {
 	name, rest, _ := strings.Cut(login, "/")
 	if name == "" || rest == "" {
@@ -366,13 +362,13 @@ func maskSlash(login string) string {
 	return name + "/" + mask
 }
 
-// isPhrase reports whether a word may be one of a recovery phrase.
+// isPhrase reports whether a word may be part of a recovery phrase.
 func isPhrase(word string) bool {
 	return word == mask || word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz\"'") == ""
 }
 
-// passwordLike reports whether a word looks like nothing else that follows "-p": it has
-// letters, digits and a sign of passwords, or small letters, capitals and digits alone.
+// passwordLike reports whether a word looks like nothing else that follows "-p": it has letters, digits and special characters, or consists
+// of small letters, capitals and digits.
 func passwordLike(word string) bool {
 	if len(word) < 8 || strings.ContainsAny(word, " /\\=:") {
 		return false
@@ -397,7 +393,7 @@ func kinds(word string) (small, capital, digit bool) {
 // shellWord matches a word of a command in one argument.
 var shellWord = lazy.Pattern(`(?:"[^"]*"|'[^']*'|[^\s;|&"'])+`)
 
-// maskCommand does what maskOptions does, in a command in one argument.
+// maskCommand is maskOptions for a command in one argument.
 func maskCommand(text string) string {
 	words := shellWord().FindAllString(text, -1)
 	maskOptions(words)
@@ -420,7 +416,7 @@ func isFlag(arg string) bool {
 	return strings.HasPrefix(arg, "--") || len(arg) == 2 && arg[0] == '-'
 }
 
-// A nameKind is what the value of a name is.
+// A nameKind is the kind of a name's value.
 type nameKind int
 
 const (
@@ -430,8 +426,7 @@ const (
 	nameOfAddress          // "--proxy": "name:password@host"
 )
 
-// concealed is the value of a name as it may be shown. It is the one decision about values; kindOf is the one
-// about names.
+// concealed returns the value of a name as it may be shown. Every decision about values is made here; every decision about names in kindOf.
 func concealed(name, value string) string {
 	switch kindOf(name) {
 	case nameOfOther:
@@ -448,9 +443,9 @@ func concealed(name, value string) string {
 	switch {
 	case bare == "", isFlag(value), strings.Contains(value, mask), slices.Contains([]string{"true", "false", "none", "null"}, strings.ToLower(bare)):
 		return value
-	case bare == "lambda": // of Python: "sort(key=lambda …)"
+	case bare == "lambda": // Python: "sort(key=lambda …)"
 		return value
-	case is("pass") && number && len(bare) < 3: // of two passes, the first
+	case is("pass") && number && len(bare) < 3: // the number of a pass
 		return value
 	case is("pin") && number && len(bare) < 3:
 		return value
@@ -468,7 +463,7 @@ func concealed(name, value string) string {
 	return mask
 }
 
-// kindOf is the one decision about names, such as "--hf-token", "apiKey" and "PGPASSWORD".
+// kindOf makes every decision about names, such as "--hf-token", "apiKey" and "PGPASSWORD".
 func kindOf(name string) nameKind {
 	words := wordsOf(name)
 	if len(words) == 0 {
@@ -499,7 +494,7 @@ func kindOf(name string) nameKind {
 	return nameOfOther
 }
 
-// hasStem reports whether a word of a name has a stem of a secret's, and not as part of another word.
+// hasStem reports whether a word of a name contains a secret's stem, and not as part of another word.
 func (k *secretWords) hasStem(word string) bool {
 	return slices.ContainsFunc(k.Stems, func(stem string) bool {
 		_, rest, found := strings.Cut(word, stem)
@@ -507,7 +502,7 @@ func (k *secretWords) hasStem(word string) bool {
 	})
 }
 
-// ends reports whether a name whose last words these are ends so.
+// ends reports whether a name with these last words has this ending.
 func (e *secretEnding) ends(last, before string) bool {
 	front, found := strings.CutSuffix(last, e.Word)
 	switch {
@@ -519,14 +514,13 @@ func (e *secretEnding) ends(last, before string) bool {
 	return (e.Only == nil || slices.Contains(e.Only, front)) && !slices.Contains(e.But, front)
 }
 
-// wordOf reports whether a name's last word ends in one of some.
+// wordOf reports whether a name's last word ends in one of the given words.
 func wordOf(name string, some ...string) bool {
 	words := wordsOf(name)
 	return len(words) > 0 && slices.ContainsFunc(some, func(w string) bool { return strings.HasSuffix(words[len(words)-1], w) })
 }
 
-// wordsOf splits a name at signs, and where a capital follows a small letter. Figures at the end of a word are no part
-// of it.
+// wordsOf splits a name at separators, and where a capital follows a small letter. It drops digits at the end of a word.
 func wordsOf(name string) []string {
 	var spaced strings.Builder
 	var before rune
@@ -547,8 +541,8 @@ func wordsOf(name string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return w == "" })
 }
 
-// clean makes text safe to be shown, without line breaks, invalid UTF-8, control
-// characters, and characters that change the direction of writing or that nobody sees.
+// clean makes text safe to show, without line breaks, invalid UTF-8, control characters, and characters that change the writing direction
+// or are invisible.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -565,10 +559,10 @@ func clean(text string) string {
 	}, strings.ToValidUTF8(text, string(utf8.RuneError)))
 }
 
-// short makes a name safe to be shown.
+// short makes a name safe to show.
 func short(name string) string { return cut(clean(name), maxName) }
 
-// cut shortens text to that many bytes, with "…" at the end.
+// cut shortens text to at most limit bytes, with "…" at the end.
 func cut(text string, limit int) string {
 	const more = "…"
 	if len(text) <= limit {

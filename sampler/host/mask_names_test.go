@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// One row is a command line without a secret, or one whose secrets are marked with « and ». A secret is shown as ***.
+// Each row is a command line without a secret, or one whose secrets are marked with « and ». A secret is shown as ***.
 const maskRows = `
 # A name that is glued, or behind.
 env PGPASSWORD=«hunter2» psql -h db
@@ -266,7 +266,7 @@ func TestMaskTable(t *testing.T) {
 		if got := commandLine(args); got != wanted {
 			t.Errorf("\ngot  %s\nwant %s", got, wanted)
 		}
-		// The same in one argument of a shell, but for a quote in a quote.
+		// The same in one argument of a shell, except for a quote in a quote.
 		if strings.Contains(plain, `"`) {
 			continue
 		}
@@ -279,7 +279,7 @@ func TestMaskTable(t *testing.T) {
 	}
 }
 
-// What is in quotes, or in quotes within quotes, is masked to its end, as shells, JSON, Python and SQL write it.
+// Text in quotes, or in quotes within quotes, is masked to its end, as shells, JSON, Python and SQL write it.
 func TestMaskInQuotes(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{`curl -d "{\"password\":\"hunter2\", \"n\": 1}" http://h`, `curl -d "{\"password\":***, \"n\": 1}" http://h`},
@@ -318,7 +318,7 @@ func TestMaskInQuotes(t *testing.T) {
 	}
 }
 
-// quotedFields splits a command line at spaces, but not between double quotes, which it takes off.
+// quotedFields splits a command line at spaces, except between double quotes, which it removes.
 func quotedFields(line string) (args []string) {
 	for i, part := range strings.Split(line, `"`) {
 		if i%2 == 0 {

@@ -110,8 +110,7 @@ func TestSecretsThatAreNotNamed(t *testing.T) {
 	}
 }
 
-// Signs of a shell in a secret, and what seems to be the value of an option but is the
-// next command, don't keep a secret from being masked.
+// Shell characters in a secret, and a next command that looks like an option's value, don't keep a secret from being masked.
 func TestSecretsAmongCommands(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args []string
@@ -184,8 +183,7 @@ func TestOrdinaryCommandLines(t *testing.T) {
 	}
 }
 
-// As long as a command line is read, of what begins like a secret and never is
-// one: a time that grew with the square of the length would be seen here.
+// The longest command lines, full of text that begins like a secret and never is one: quadratic time would show here.
 func TestLongCommandLines(t *testing.T) {
 	for _, part := range []string{"a:", "a=", "-a ", "x.api=", "token=", "--token ", "http://", "eyJ.", "'", "user=", "--proxy ", "u:p@", "set token ", `token="`, `token='a`, `\"`, `token=\"a`, "('token', '", "set -x ", "token=--", "pwd=/", "wandb a ", "login a "} {
 		got := commandLine([]string{"x", strings.Repeat(part, 64<<10/len(part))})
@@ -200,7 +198,7 @@ func TestCommandLineIsCut(t *testing.T) {
 	if len(got) > maxCommand || len(got) < maxCommand-8 || !utf8.ValidString(got) || !strings.HasSuffix(got, "ä…") {
 		t.Errorf("%d bytes, valid %v, ends in %q", len(got), utf8.ValidString(got), got[len(got)-8:])
 	}
-	// A secret is masked whole, also where its end is cut off.
+	// A secret is masked completely, even if its end is cut off.
 	got = commandLine([]string{"x", strings.Repeat("y", maxCommand-20), "--token", strings.Repeat("s", 99)})
 	if strings.Contains(got, "ss") {
 		t.Errorf("the secret shows: %q", got[maxCommand-30:])

@@ -7,18 +7,17 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// minInterval gives a rate from ticks of 10 ms. Readings closer than that repeat the last rate.
+// minInterval is the least time between two readings of a rate, since ticks are 10 ms long. Closer readings repeat the last rate.
 const minInterval = 200 * time.Millisecond
 
 // A counter calculates the rate of a number that only grows.
 type counter struct {
 	at    time.Time
 	value float64
-	rate  gpu.Reading[float64] // a second
+	rate  gpu.Reading[float64] // per second
 }
 
-// read takes the number and returns its rate, absent if the number was not read twice
-// or was reset, as that of a device that was replaced.
+// read takes the number and returns its rate, which is absent if the number was not read twice or was reset, as when a device was replaced.
 func (c *counter) read(value float64, now time.Time) gpu.Reading[float64] {
 	passed := now.Sub(c.at)
 	switch {
@@ -34,14 +33,14 @@ func (c *counter) read(value float64, now time.Time) gpu.Reading[float64] {
 	return c.rate
 }
 
-// A meter has the counters of one machine by name.
+// A meter has the counters of one machine, by name.
 type meter struct {
-	now           time.Time           // of the reading
-	before, these map[string]*counter // of the reading before, and of this one
+	now           time.Time           // of this reading
+	before, these map[string]*counter // of the previous reading, and of this one
 }
 
-// begin begins a reading. A disk or a network that the last one did not have begins anew:
-// it may be another one, and a rate over the gap would be none of now.
+// begin begins a reading. A disk or network that was missing in the last reading starts over: it may be another one, and a rate over the
+// gap would not be current.
 func (m *meter) begin(now time.Time) {
 	m.now, m.before, m.these = now, m.these, map[string]*counter{}
 }
@@ -52,7 +51,7 @@ func (m *meter) rate(name string, value float64) gpu.Reading[float64] {
 	return c.read(value, m.now)
 }
 
-// bytes is the rate of a counter of bytes.
+// bytes returns the rate of a byte counter.
 func (m *meter) bytes(name string, value uint64) gpu.Reading[gpu.BytesPerSecond] {
 	return gpu.Map(m.rate(name, float64(value)), func(v float64) gpu.BytesPerSecond { return gpu.BytesPerSecond(v) })
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/shirou/gopsutil/v3/net"
 )
 
-// readNetworks lists the interfaces that are up, without the loopback and virtual ones.
+// readNetworks lists the interfaces that are up, except loopback and virtual ones.
 func (r *Reader) readNetworks(ctx context.Context, h *gpu.Host) error {
 	all, err := net.IOCountersByFileWithContext(ctx, true, r.path("proc/net/dev"))
 	if err != nil {
@@ -43,7 +43,7 @@ func (r *Reader) readNetworks(ctx context.Context, h *gpu.Host) error {
 	return errors.Join(errs...)
 }
 
-// virtualPrefixes are of containers and virtual machines. Real interfaces count their traffic too.
+// virtualPrefixes belong to containers and virtual machines. The real interfaces count their traffic too.
 var virtualPrefixes = []string{
 	"veth", "docker", "br-", "virbr", "vnet", "tap", "cni", "cali", "flannel", "cilium", "lxc", "lxdbr",
 	"incusbr", "podman", "kube-ipvs", "nodelocaldns", "dummy", "ifb", "tunl", "sit",
@@ -53,8 +53,8 @@ func virtual(name string) bool {
 	return slices.ContainsFunc(virtualPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// isUp reports whether an interface is up and no loopback, by its flags
-// (/sys/class/net/<name>/flags). A driver without link state reports "unknown".
+// isUp reports whether an interface is up and not loopback, by its flags (/sys/class/net/<name>/flags). A driver without link state reports
+// "unknown".
 func (r *Reader) isUp(name string) (bool, error) {
 	const up, loopback = 0x1, 0x8 // IFF_UP, IFF_LOOPBACK
 	text, err := r.line("sys/class/net/" + name + "/flags")

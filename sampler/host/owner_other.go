@@ -4,5 +4,5 @@ package host
 
 import "io/fs"
 
-// ownerOf returns the owner of a file; here files have none.
+// ownerOf returns the owner of a file; on this system files have none.
 func ownerOf(fs.FileInfo) (uid int, ok bool) { return 0, false }

@@ -27,8 +27,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// This file reads systems other than Linux, as far as gopsutil does. Fans, temperatures,
-// containers and pods are Linux's alone.
+// This file reads systems other than Linux, as far as gopsutil does. Fans, temperatures, containers and pods exist only on Linux.
 
 // readPortable reads the machine. As in Read, a part that can't be read is absent.
 func (r *Reader) readPortable(ctx context.Context) (gpu.Host, error) {
@@ -104,7 +103,7 @@ func (r *Reader) readTimes(ctx context.Context, h *gpu.Host) error {
 	return r.readCPU(ctx, h)
 }
 
-// readAverage reads the load of systems that know one.
+// readAverage reads the load average, on systems that have one.
 func readAverage(ctx context.Context, h *gpu.Host) error {
 	if system.GOOS == "windows" {
 		h.Load1, h.Load5, h.Load15 = gpu.Absent[float64](gpu.NotSupported), gpu.Absent[float64](gpu.NotSupported), gpu.Absent[float64](gpu.NotSupported)
@@ -134,7 +133,7 @@ func readMemories(ctx context.Context, h *gpu.Host) error {
 	return err
 }
 
-// readDrives lists the disks of this machine, without those of the network and removable ones.
+// readDrives lists the disks of this machine, except network and removable ones.
 func (r *Reader) readDrives(ctx context.Context, h *gpu.Host) error {
 	if r.mounts == nil || r.now().Sub(r.mounted) >= mountsFor {
 		list, err := drives(ctx)
@@ -148,7 +147,7 @@ func (r *Reader) readDrives(ctx context.Context, h *gpu.Host) error {
 	if countsDisks {
 		var err error
 		traffic, err = disk.IOCountersWithContext(ctx)
-		if !errors.Is(err, errors.ErrUnsupported) { // as some drives of Windows say
+		if !errors.Is(err, errors.ErrUnsupported) { // some Windows drives don't support it
 			errs = append(errs, err)
 		}
 	}
@@ -168,8 +167,8 @@ func (r *Reader) readDrives(ctx context.Context, h *gpu.Host) error {
 	return errors.Join(errs...)
 }
 
-// readInterfaces lists the interfaces that are up and have had traffic, without the loopback
-// and virtual ones: these systems have many that nobody uses.
+// readInterfaces lists the interfaces that are up and have had traffic, except loopback and virtual ones: these systems have many unused
+// ones.
 func (r *Reader) readInterfaces(ctx context.Context, h *gpu.Host) error {
 	up := map[string]bool{}
 	known, err := stdnet.Interfaces()
@@ -212,10 +211,10 @@ func (r *Reader) readOwn(ctx context.Context, h *gpu.Host) error {
 	return errors.Join(memoryErr, err)
 }
 
-// ofCore is the share of a core of a process that uses so many seconds a second.
+// ofCore returns the share of one core that seconds of CPU time per second are.
 func ofCore(seconds float64) gpu.Percent { return gpu.Percent(100 * seconds) }
 
-// ownName is the user that this program runs as; "" where that is not known.
+// ownName is the user that this program runs as; "" if not known.
 var ownName = sync.OnceValue(func() string {
 	own, err := user.Current()
 	if err != nil {
@@ -224,7 +223,7 @@ var ownName = sync.OnceValue(func() string {
 	return own.Username
 })
 
-// describePortable says what the system knows of a process.
+// describePortable returns what the system knows about a process.
 func (r *Reader) describePortable(ctx context.Context, pid int, now time.Time) (facts gpu.ProcessFacts) {
 	if pid <= 0 || pid > math.MaxInt32 {
 		gpu.Withdraw(&facts, gpu.NotReported)
@@ -240,7 +239,7 @@ func (r *Reader) describePortable(ctx context.Context, pid int, now time.Time) (
 		}
 		return facts
 	}
-	// The handle is made anew, since gopsutil keeps the first start time.
+	// The handle is new each time, since gopsutil keeps the first start time.
 	q := &gopsutil.Process{Pid: int32(pid)}
 	milliseconds, startErr := q.CreateTimeWithContext(ctx)
 	start := uint64(max(milliseconds, 0))
@@ -293,7 +292,7 @@ func (r *Reader) refreshPortable(ctx context.Context, q *gopsutil.Process, p *pr
 	f.Program = readable(r.show.program(own), args, argsErr, func() string { return programOf(unixName(name), unixNames(args)) })
 }
 
-// unixName is the name of a program as Unix has it: with slashes, without ".exe".
+// unixName returns a program's name in Unix form: with slashes, without ".exe".
 func unixName(file string) string {
 	if system.GOOS == "windows" {
 		file = filepath.ToSlash(file)
@@ -304,7 +303,7 @@ func unixName(file string) string {
 	return file
 }
 
-// unixNames are arguments in which the program and the files have names as Unix has them.
+// unixNames returns the arguments with the program's and the files' names in Unix form.
 func unixNames(args []string) []string {
 	out := slices.Clone(args)
 	for i := range out {

@@ -19,20 +19,20 @@ func portable(show ShowCommands) *Reader {
 	return r
 }
 
-// Both ways say the same of this machine.
+// Both ways report the same about this machine.
 func TestReadPortable(t *testing.T) {
 	want, whole := readThisMachine(t, thisMachine)
 	got, r := readThisMachine(t, portable)
 	after, err := whole.Read(t.Context())
 	if err != nil {
-		t.Log(err) // somebody has taken a disk away
+		t.Log(err) // somebody has removed a disk
 	}
 	if diff := cmp.Diff(want, got, readings, cmpopts.IgnoreFields(gpu.Host{},
 		"OS", "Uptime", "Boot", "CPUModel", "Load1", "Load5", "Load15", "MemoryAvailable", "MemoryUsed", "SwapUsed", "Disks", "Networks",
 		"Self", "Fans", "Temperatures", "NoFans", "CPUPower", "CPUThrottled", "Busiest")); diff != "" {
 		t.Errorf("(-whole +portable):\n%s", diff)
 	}
-	// It rounds, and computes that of two clocks.
+	// It rounds, and derives the uptime from two clocks.
 	if up := got.Uptime.Or(0); up < want.Uptime.Or(0)-time.Minute || up > after.Uptime.Or(0)+time.Minute {
 		t.Errorf("up for %v, want between %v and %v", up, want.Uptime, after.Uptime)
 	}
@@ -55,7 +55,7 @@ func TestReadPortable(t *testing.T) {
 	readRates(t, r)
 }
 
-// Both ways say the same of a process.
+// Both ways report the same about a process.
 func TestDescribePortable(t *testing.T) {
 	pid, end := child(t, "--token", "hunter2", "--epochs=3")
 	whole, r := thisMachine(ShowNames), portable(ShowNames)

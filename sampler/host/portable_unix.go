@@ -16,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// cpuModel is the name of the first processor.
+// cpuModel returns the name of the first processor.
 func cpuModel(ctx context.Context) (string, error) {
 	infos, err := cpu.InfoWithContext(ctx)
 	if err != nil || len(infos) == 0 {
@@ -33,7 +33,7 @@ func swap(ctx context.Context) (total, used gpu.Bytes, err error) {
 	return gpu.Bytes(m.Total), gpu.Bytes(m.Used), nil
 }
 
-// drives are the disks, each once. Of macOS's volumes, which share one disk, it is the root.
+// drives returns the disks, each once. Of macOS's volumes, which share one disk, it returns the root.
 func drives(ctx context.Context) (list []disk.PartitionStat, err error) {
 	all, err := disk.PartitionsWithContext(ctx, false)
 	for _, m := range all {
@@ -46,7 +46,7 @@ func drives(ctx context.Context) (list []disk.PartitionStat, err error) {
 	return list, err
 }
 
-// argumentsOf are those of a process.
+// argumentsOf returns a process's arguments.
 func argumentsOf(ctx context.Context, p *gopsutil.Process) ([]string, error) {
 	return p.CmdlineSliceWithContext(ctx)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// cpuModel is the name of the first processor.
+// cpuModel returns the name of the first processor.
 func cpuModel(context.Context) (string, error) {
 	key, err := registry.OpenKey(registry.LOCAL_MACHINE, `HARDWARE\DESCRIPTION\System\CentralProcessor\0`, registry.QUERY_VALUE)
 	if err != nil {
@@ -24,7 +24,7 @@ func cpuModel(context.Context) (string, error) {
 	return strings.Join(strings.Fields(name), " "), err
 }
 
-// swap is that of the page files.
+// swap returns the size and use of the page files.
 func swap(ctx context.Context) (total, used gpu.Bytes, err error) {
 	files, err := mem.SwapDevicesWithContext(ctx)
 	for _, f := range files {
@@ -33,7 +33,7 @@ func swap(ctx context.Context) (total, used gpu.Bytes, err error) {
 	return total, used, err
 }
 
-// drives are the fixed disks: those of the network may not answer, and others come and go.
+// drives returns the fixed disks: network disks may not answer, and others come and go.
 func drives(context.Context) (list []disk.PartitionStat, err error) {
 	mask, err := windows.GetLogicalDrives()
 	if err != nil {
@@ -49,14 +49,14 @@ func drives(context.Context) (list []disk.PartitionStat, err error) {
 			continue
 		}
 		var system [windows.MAX_PATH + 1]uint16
-		// Its kind stays empty where the disk does not say.
+		// The kind stays empty if the disk does not report it.
 		_ = windows.GetVolumeInformation(root, nil, 0, nil, nil, nil, &system[0], uint32(len(system)))
 		list = append(list, disk.PartitionStat{Device: name, Mountpoint: name + `\`, Fstype: windows.UTF16ToString(system[:])})
 	}
 	return list, nil
 }
 
-// argumentsOf are those of a process.
+// argumentsOf returns a process's arguments.
 func argumentsOf(ctx context.Context, p *gopsutil.Process) ([]string, error) {
 	line, err := p.CmdlineWithContext(ctx)
 	if err != nil || strings.TrimSpace(line) == "" {

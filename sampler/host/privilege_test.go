@@ -6,12 +6,11 @@ import (
 	"testing"
 )
 
-// bound is set where the test runs as one whom closed files are closed to.
+// bound is set if the test runs as a user without access to closed files.
 const bound = "GPUWHY_TEST_BOUND_BY_PERMISSIONS"
 
-// boundByPermissions reports whether closed files are closed to who runs the
-// test. To root nothing is: then it runs the test again as a root that has lost
-// that right, and fails as that fails.
+// boundByPermissions reports whether the test's user has no access to closed files. Root always has: then it runs the test again as a root
+// without that right, and fails if that run fails.
 func boundByPermissions(t *testing.T) bool {
 	t.Helper()
 	if os.Geteuid() != 0 || os.Getenv(bound) != "" {

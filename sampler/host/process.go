@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	ticksPerSecond = 100 // USER_HZ on every system that GPUs run in
+	ticksPerSecond = 100 // USER_HZ on every system that has GPUs
 	tick           = time.Second / ticksPerSecond
-	// refreshAfter is how long what rarely changes of a process is kept. Each adds up to as
-	// much again, so that not all are read at the same time.
+	// refreshAfter is how long a process's rarely changing facts are kept. Each process adds up to the same time again, so that not all are
+	// read at once.
 	refreshAfter = 30 * time.Second
 	sweepEvery   = time.Minute
 	maxCommand   = 4 << 10 // bytes
-	commLimit    = 15      // the kernel cuts the name of a process there
+	commLimit    = 15      // the kernel cuts a process's name to this length
 )
 
-// A process is what is known about the process that has a pid since a start time.
+// A process is what is known about a process, identified by its pid and start time.
 type process struct {
 	start uint64 // ticks since boot: with the pid, the process's identity
 	comm  string // as the facts were read
@@ -41,31 +41,29 @@ type process struct {
 	asked bool    // since the last sweep
 }
 
-// Describe sets the Facts of processes of this machine. It may be called several times
-// for one reading, such as once for each device.
+// Describe sets the Facts of this machine's processes. It may be called several times for one reading, for example once per device.
 //
-//   - A new process with the pid of an old one gets facts of its own.
-//   - CPU is since the previous call for the process, and absent at the first.
+//   - A new process with the pid of an old one gets its own facts.
+//   - CPU is since the previous call for the process, and absent in the first.
 //   - Command is NotPermitted unless [ShowCommands] allows it. Values of arguments
 //     that look like secrets are masked, and it has at most 4 KiB.
-//   - Program is NotPermitted unless [ShowCommands] allows it. It has nothing of the
-//     arguments but names of files, modules and classes, and at most 255 bytes.
+//   - Program is NotPermitted unless [ShowCommands] allows it. It contains nothing of
+//     the arguments except names of files, modules and classes, and has at most 255 bytes.
 //   - RSS may lag behind by some hundred KiB, as the kernel's own count does.
-//   - A zombie does not exist any more: it has ended, nobody can end it once more, and its parent has yet to take note. Its
-//     name and user stay known.
-//   - Of another process that has ended the only fact is that it does not exist, the others
-//     are NotReported. Those of a process that the system hides are NotPermitted. Where
-//     the two can't be distinguished, Exists is absent too.
-//   - The names of containers and pods come from their runtime, which is asked beside
-//     the readings, so they are there some readings later.
+//   - A zombie no longer exists: it has ended, nobody can end it again, and its parent has
+//     yet to wait for it. Its name and user stay known.
+//   - For any other ended process the only fact is that it does not exist; the others are
+//     NotReported. The facts of a process that the system hides are NotPermitted. If the
+//     two can't be distinguished, Exists is absent too.
+//   - The names of containers and pods come from their runtime, which is asked in the
+//     background, so they appear some readings later.
 //   - Describe sets nothing if the pids are those of another namespace (see
 //     [Reader.Hint]), and stops when ctx ends.
 //
-// For a user who is not in /etc/passwd it asks the system's name service from time to
-// time, which may be slow.
+// For a user missing from /etc/passwd it asks the system's name service from time to time, which may be slow.
 //
-// Sources: /proc/<pid>/stat at each call; status, cmdline and cgroup from time to time, and
-// environ of a kernel of Jupyter of our own user; the runtimes of containers (see names).
+// Sources: /proc/<pid>/stat at each call; status, cmdline and cgroup from time to time, and environ of our own user's Jupyter kernels; the
+// container runtimes (see names).
 func (r *Reader) Describe(ctx context.Context, ps []gpu.Process) {
 	r.describing.Lock()
 	defer r.describing.Unlock()
@@ -115,11 +113,11 @@ func (r *Reader) describe(pid int, now time.Time) gpu.ProcessFacts {
 	return p.facts
 }
 
-// shareOfCore is that of a process which uses so many ticks a second.
+// shareOfCore returns the share of one core that ticks per second are.
 func shareOfCore(ticks float64) gpu.Percent { return gpu.Percent(100 * ticks / ticksPerSecond) }
 
-// noteBoot calculates the boot time, which changes only when someone sets the clock. It looks
-// again if this program or the machine stood still while it looked at the two clocks.
+// noteBoot calculates the boot time, which changes only when someone sets the clock. It tries again if this program or the machine stood
+// still while it read the two clocks.
 func (r *Reader) noteBoot() {
 	const right, together = time.Second, 100 * time.Millisecond
 	var boot time.Time
@@ -163,7 +161,7 @@ func (r *Reader) refresh(pid int, p *process, comm string, now time.Time) {
 	})
 }
 
-// readable is what is made of the arguments of a process, or why that is absent.
+// readable returns a reading made from a process's arguments, or why it is absent.
 func readable(shown bool, args []string, err error, of func() string) gpu.Reading[string] {
 	switch {
 	case !shown:
@@ -176,16 +174,16 @@ func readable(shown bool, args []string, err error, of func() string) gpu.Readin
 	return gpu.Of(of())
 }
 
-// command reports whether the command line of a process is shown, our own or another's.
+// command reports whether a process's command line is shown; own means our own user's process.
 func (s ShowCommands) command(own bool) bool {
 	return s == ShowAll || own && (s == ShowOwn || s == ShowNames)
 }
 
-// program reports whether the name of a program is shown.
+// program reports whether a program's name is shown.
 func (s ShowCommands) program(own bool) bool { return s == ShowNames || s.command(own) }
 
-// OfUser says what is shown of a process that is known by its user's name alone, such as one of the past: by the names that
-// [Reader.Describe] gives to users.
+// OfUser returns what is shown of a process of which only the user's name is known, such as a past one. Users are named as
+// [Reader.Describe] names them.
 func (s ShowCommands) OfUser() func(user string) (program, command bool) {
 	own := ownName()
 	if system.GOOS == "linux" {
@@ -197,8 +195,8 @@ func (s ShowCommands) OfUser() func(user string) (program, command bool) {
 	}
 }
 
-// kernelOf is what a kernel of Jupyter of our own user is called, by its notebook. Of the
-// environment, which is full of secrets, it keeps no more than the last part of the name.
+// kernelOf returns the name of our own user's Jupyter kernel, by its notebook. Of the environment, which is full of secrets, it keeps only
+// the last part of that name.
 func (r *Reader) kernelOf(pid int) string {
 	environ, err := r.read(pid, "environ")
 	if err != nil {
@@ -219,7 +217,7 @@ func (r *Reader) kernelOf(pid int) string {
 	return jupyterKernel
 }
 
-// fullName is the file name of the program if the kernel has cut its name.
+// fullName returns the program's file name if the kernel has cut the name.
 func fullName(comm string, args []string) string {
 	if len(comm) < commLimit || len(args) == 0 {
 		return comm
@@ -247,8 +245,8 @@ func (r *Reader) locate(pid int, p *process) {
 	p.place.fill(f)
 }
 
-// factsAbsent returns facts that are all absent because stat could not be read. With
-// hidepid=invisible, which hides the first process too, nobody knows whether it exists.
+// factsAbsent returns facts that are all absent because stat could not be read. With hidepid=invisible, which also hides the first process,
+// nobody knows whether the process exists.
 func (r *Reader) factsAbsent(pid int, err error) (facts gpu.ProcessFacts) {
 	gpu.Withdraw(&facts, absence(err))
 	facts.Exists = gpu.Reading[bool]{}
@@ -264,7 +262,7 @@ func (r *Reader) factsAbsent(pid int, err error) (facts gpu.ProcessFacts) {
 	return facts
 }
 
-// absence is why a reading is absent after this error.
+// absence says why a reading is absent after an error.
 func absence(err error) gpu.Quality {
 	if errors.Is(err, os.ErrPermission) {
 		return gpu.NotPermitted
@@ -272,7 +270,7 @@ func absence(err error) gpu.Quality {
 	return gpu.NotReported
 }
 
-// sweep forgets processes that have ended and that nobody asks about.
+// sweep forgets ended processes that nobody asks about.
 func (r *Reader) sweep(now time.Time) {
 	if now.Sub(r.swept).Abs() < sweepEvery {
 		return
@@ -307,13 +305,13 @@ func (r *Reader) stat(pid int) (procStat, error) {
 	return parseStat(text)
 }
 
-// owner is the effective user of a process.
+// owner returns a process's effective user.
 func (r *Reader) owner(pid int) (int, error) {
 	text, err := r.read(pid, "status")
 	if err != nil {
 		return 0, err
 	}
-	const effective = 1 // of: real, effective, saved, file system
+	const effective = 1 // in order: real, effective, saved, file system
 	ids := fieldsOf(text, "Uid:")
 	if len(ids) <= effective {
 		return 0, fmt.Errorf("no Uid in the status of process %d", pid)
@@ -321,7 +319,7 @@ func (r *Reader) owner(pid int) (int, error) {
 	return strconv.Atoi(string(ids[effective]))
 }
 
-// arguments reads the command line of a process, up to 64 KiB.
+// arguments reads a process's command line, up to 64 KiB.
 func (r *Reader) arguments(pid int) ([]string, error) {
 	text, err := r.read(pid, "cmdline")
 	text = bytes.TrimRight(text, "\x00 ")
@@ -331,7 +329,7 @@ func (r *Reader) arguments(pid int) ([]string, error) {
 	return strings.Split(string(text), "\x00"), nil
 }
 
-// read reads a file of a process into r.buf, which the next read overwrites.
+// read reads a process's file into r.buf, which the next read overwrites.
 func (r *Reader) read(pid int, name string) ([]byte, error) {
 	if pid <= 0 {
 		return nil, os.ErrNotExist
@@ -340,19 +338,19 @@ func (r *Reader) read(pid int, name string) ([]byte, error) {
 	return r.buf[:n], err
 }
 
-// procStat is what is used of /proc/<pid>/stat.
+// procStat holds the fields used from /proc/<pid>/stat.
 type procStat struct {
 	comm   string
 	parent int
-	ticks  uint64 // of CPU, user and system
-	waited uint64 // the same of children that ended and were waited for
+	ticks  uint64 // CPU time, user and system
+	waited uint64 // the same of ended children that were waited for
 	start  uint64 // ticks since boot
 	rss    gpu.Bytes
-	ended  bool // a zombie without living threads: nothing of it is left but this entry
+	ended  bool // a zombie without living threads: only this entry is left
 }
 
-// resident is the memory of the process. The kernel adds up the counts of processors
-// late, so that a small process can have 0 at first, which is never true.
+// resident returns the process's memory. The kernel adds up the processors' counts late, so a small process can have 0 at first, which is
+// never true.
 func (s *procStat) resident() gpu.Reading[gpu.Bytes] {
 	if s.rss == 0 {
 		return gpu.Reading[gpu.Bytes]{}
@@ -360,13 +358,13 @@ func (s *procStat) resident() gpu.Reading[gpu.Bytes] {
 	return gpu.Of(s.rss)
 }
 
-// parseStat reads a line whose name may contain spaces and parentheses.
+// parseStat parses a line whose name may contain spaces and parentheses.
 func parseStat(text []byte) (procStat, error) {
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if open < 0 || end < open {
 		return procStat{}, errors.New("no name in a process's stat")
 	}
-	// Numbered as in proc_pid_stat(5); the first after the name is 3.
+	// Numbered as in proc_pid_stat(5); the first field after the name is 3.
 	const state, ppid, utime, stime, cutime, cstime, threads, starttime, rss = 3, 4, 14, 15, 16, 17, 20, 22, 24
 	var v [rss + 1]uint64
 	field, ended := state, false
@@ -376,7 +374,7 @@ func parseStat(text []byte) (procStat, error) {
 			ended = string(word) == "Z" || string(word) == "X"
 		case ppid, utime, stime, cutime, cstime, threads, starttime, rss:
 			var err error
-			if v[field], err = strconv.ParseUint(string(word), 10, 64); err != nil && field != cutime && field != cstime { // which are signed
+			if v[field], err = strconv.ParseUint(string(word), 10, 64); err != nil && field != cutime && field != cstime { // these two are signed
 				return procStat{}, fmt.Errorf("field %d of a process's stat: %w", field, err)
 			}
 		}
@@ -385,7 +383,7 @@ func parseStat(text []byte) (procStat, error) {
 			return procStat{
 				comm: string(text[open+1 : end]), parent: int(v[ppid]),
 				ticks: v[utime] + v[stime], waited: v[cutime] + v[cstime], start: v[starttime], rss: memory,
-				ended: ended && v[threads] <= 1, // the state is that of the first thread; others may live on
+				ended: ended && v[threads] <= 1, // the state is the first thread's; others may live on
 			}, nil
 		}
 	}

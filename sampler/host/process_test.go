@@ -16,16 +16,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// thisMachine reads the real /proc, whatever namespace the tests run in: the
-// pids asked about are those that this process sees.
+// thisMachine reads the real /proc, whatever namespace the tests run in: the tests ask about pids as this process sees them.
 func thisMachine(show ShowCommands) *Reader {
 	r := New("/sys", show, slog.New(slog.DiscardHandler))
 	r.hint = gpu.Advice{}
 	return r
 }
 
-// child starts a shell that waits until the test ends, and returns its pid and
-// a function that ends it.
+// child starts a shell that waits until the test ends, and returns its pid and a function that ends it.
 func child(t testing.TB, args ...string) (pid int, end func()) {
 	t.Helper()
 	cmd := exec.Command("sh", append([]string{"-c", "read line"}, args...)...)
@@ -54,7 +52,7 @@ func TestDescribeRealProcess(t *testing.T) {
 	pid, end := child(t, "--token", "hunter2", "--epochs=3")
 	later, _ := child(t)
 	r := thisMachine(ShowOwn)
-	r.now = func() time.Time { return before } // so that all have one time of boot
+	r.now = func() time.Time { return before } // so that all have the same boot time
 	f := facts(t, r, pid)
 
 	if f.Name != gpu.Of("sh") {
@@ -91,7 +89,7 @@ func TestDescribeWork(t *testing.T) {
 	now := r.now()
 	r.now = func() time.Time { now = now.Add(time.Second); return now }
 	testkit.Until(t, "a process that works uses CPU", func() (uses bool) {
-		for range 100 { // that is its work
+		for range 100 { // the CPU time it uses
 			uses = uses || facts(t, r, os.Getpid()).CPU.Or(0) > 0
 		}
 		return uses
@@ -176,7 +174,7 @@ func TestStartTime(t *testing.T) {
 	if got, want := facts(t, r, 10).Started, gpu.Of(m.now.Add(-1119430*time.Millisecond+999500*time.Millisecond)); got != want {
 		t.Errorf("with another clock: started %v, want %v", got, want)
 	}
-	r.now = func() time.Time { // the machine stands still between a look at the clock and one at the time since boot
+	r.now = func() time.Time { // the machine stands still between reading the clock and the time since boot
 		now := m.now
 		m.now = m.now.Add(time.Hour)
 		m.write("proc/uptime", "4719.43 1.0\n")
@@ -203,7 +201,7 @@ func TestProcessCPU(t *testing.T) {
 	}{
 		{0, 1000, gpu.Reading[gpu.Percent]{}},
 		{2 * time.Second, 1100, gpu.Of[gpu.Percent](50)},
-		{time.Millisecond, 1101, gpu.Of[gpu.Percent](50)}, // too soon to tell
+		{time.Millisecond, 1101, gpu.Of[gpu.Percent](50)}, // too soon to know
 		{999 * time.Millisecond, 1500, gpu.Of[gpu.Percent](400)},
 		{time.Second, 1500, gpu.Of[gpu.Percent](0)},
 		{-time.Minute, 1600, gpu.Of[gpu.Percent](0)}, // the clock was set back
@@ -227,7 +225,7 @@ func TestProgramChanges(t *testing.T) {
 	if f := facts(t, r, 10); f.Name != gpu.Of("python") || f.Command != gpu.Of("python train.py") {
 		t.Errorf("after exec: %+v", f)
 	}
-	m.process(10, "python", 1000, 100, 0, "my title") // gives up root's rights, sets a title
+	m.process(10, "python", 1000, 100, 0, "my title") // drops root's rights, sets a title
 	if f := facts(t, r, 10); f.User != gpu.Of("root") {
 		t.Errorf("read anew at once: %+v", f)
 	}
@@ -283,8 +281,7 @@ func TestAbsentProcesses(t *testing.T) {
 	}
 }
 
-// Where the system shows no process of others, one that is not shown may well
-// be there.
+// If the system shows no processes of other users, a process that is not shown may well exist.
 func TestHiddenProcessesMayExist(t *testing.T) {
 	m := newMachine(t)
 	m.remove("proc/1")
@@ -322,7 +319,7 @@ func TestForgetsProcessesThatEnded(t *testing.T) {
 		facts(t, r, pid)
 	}
 	m.end(10)                                   // ends; the driver never mentions it again
-	m.process(11, "b", 0, 90_000, 0, "b")       // another takes its pid, without a GPU
+	m.process(11, "b", 0, 90_000, 0, "b")       // another process takes its pid, without a GPU
 	for _, pid := range []int{12, 13, 12, 13} { // two sweeps: asked about before the first
 		m.now = m.now.Add(sweepEvery)
 		facts(t, r, pid)
@@ -423,7 +420,7 @@ func BenchmarkDescribe200(b *testing.B) {
 	}
 }
 
-// The same where nothing is known yet.
+// The same with nothing known yet.
 func BenchmarkDescribe200Cold(b *testing.B) {
 	pid, _ := child(b)
 	ps := make([]gpu.Process, 200)
@@ -439,7 +436,7 @@ func BenchmarkDescribe200Cold(b *testing.B) {
 	}
 }
 
-// A zombie has ended: its name stays known, and nobody is told that it could be ended.
+// A zombie has ended: its name stays known, and nobody is told to end it.
 func TestAZombieHasEnded(t *testing.T) {
 	m := newMachine(t)
 	m.process(10, "python3", 0, 100, 50, "python3", "train.py")

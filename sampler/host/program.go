@@ -13,17 +13,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// jupyterKernel is what a kernel of a notebook is called.
+// jupyterKernel is the name shown for a notebook's kernel.
 const jupyterKernel = "jupyter kernel"
 
-// programOf returns what a person would call what a process runs: a script, a module, a
-// class, the file of a program. An interpreter, or what runs another program, is named
-// only where what it runs has no name, or can't be told for certain. comm is the kernel's
-// name of the process; args are not empty.
+// programOf returns what a person would call the thing that a process runs: a script, a module, a class, a program's file. An interpreter,
+// or a program that runs another one, is named only if the thing it runs has no name, or can't be determined. comm is the kernel's name of
+// the process; args are not empty.
 //
-// Of arguments it takes the last part of a file's name, the name of a module or a class,
-// and words that it knows. Nothing else of them is in the result: no folder, no option, no
-// value, and nothing that looks like a secret.
+// From the arguments it takes the last part of a file's name, the name of a module or a class, and known words. The result contains nothing
+// else of them: no folder, no option, no value, and nothing that looks like a secret.
 func programOf(comm string, args []string) string {
 	name, args := titleOf(comm, args)
 	if name == "" {
@@ -32,20 +30,20 @@ func programOf(comm string, args []string) string {
 	if name = short(name); name == "" || maskWithin(name) != name {
 		name = short(baseName(comm))
 	}
-	if name == "" { // the kernel's name is no file's
+	if name == "" { // the kernel's name is not a file name
 		before, _, _ := strings.Cut(comm, ":")
 		name = short(strings.TrimSpace(before[strings.LastIndexByte(before, '/')+1:]))
 	}
 	return name
 }
 
-// mostRunners is how many programs are followed that run another.
+// mostRunners is the longest chain of programs that run another one.
 const mostRunners = 16
 
 //go:embed programs.yaml
 var programsYAML []byte
 
-// programs is what is known of programs by name; programs.yaml says what the fields mean.
+// programs is what is known about programs by name; programs.yaml explains the fields.
 type programs struct {
 	Runners  []*runner
 	Modules  map[string][]string
@@ -55,7 +53,7 @@ type programs struct {
 	runners map[string]*runner
 }
 
-// A runner is a program that runs another.
+// A runner is a program that runs another one.
 type runner struct {
 	Names []string
 
@@ -95,8 +93,7 @@ var (
 	javaProgram = lazy.Pattern(`^javaw?$`)
 )
 
-// of returns the name of the program with these arguments, or of what it runs. It is empty
-// if they have none.
+// of returns the name of the program with these arguments, or of what it runs. It is empty if they have none.
 func (p *programs) of(args []string, most int) string {
 	if len(args) == 0 || most == 0 {
 		return ""
@@ -132,11 +129,11 @@ func (p *programs) of(args []string, most int) string {
 	return what
 }
 
-// run returns what a program runs that runs another; empty if that has no name or can't be
-// told: an option that is not known may have a value, which then stands where the name would.
+// run returns the name of what a runner runs; empty if that has no name or can't be determined: an unknown option may have a value, which
+// then stands where the name would be.
 func (p *programs) run(r *runner, args []string, most int) string {
 	after, skip := len(r.After) == 0, r.Skip
-	var options, module, command bool // options: there are no more
+	var options, module, command bool // no more of these follow
 	for len(args) > 0 {
 		word := args[0]
 		switch {
@@ -186,24 +183,24 @@ func (r *runner) isScript(word string) bool {
 	return slices.Contains(r.Script, path.Ext(word))
 }
 
-// An option is what one means, and how many words it and its value are.
+// An option is the meaning of an option, and how many words it and its value take.
 type option struct {
 	kind  optionKind
 	words int
-	value string // of optionModule and optionFile, where it is there
+	value string // for optionModule and optionFile, if present
 }
 
 type optionKind int
 
 const (
 	optionOther optionKind = iota
-	optionEnds             // nothing with a name is run, or it can't be told
+	optionEnds             // nothing with a name is run, or it can't be determined
 	optionModule
 	optionFile
 	optionCommand
 )
 
-// option reads the option that args begin with.
+// option parses the option at the start of args.
 func (r *runner) option(args []string) option {
 	word := args[0]
 	name, value, joined := strings.Cut(word, "=")
@@ -248,9 +245,8 @@ func (r *runner) option(args []string) option {
 	return option{words: 1}
 }
 
-// unknown guesses whether an option has a value. Before another option and before a script
-// it has none; before anything else that can't be told, but where a script must have its
-// ending.
+// unknown guesses whether an option has a value. It has none before another option and before a script. Otherwise that can't be determined,
+// unless scripts must have their file ending.
 func (r *runner) unknown(args []string) option {
 	switch {
 	case len(args) == 1, isOption(args[1]), r.isScript(args[1]):
@@ -263,7 +259,7 @@ func (r *runner) unknown(args []string) option {
 
 var moduleName = lazy.Pattern(`^[\pL_][\pL\pN_]*(?:\.[\pL_][\pL\pN_]*)*$`)
 
-// module is the name of a module of Python, which args begin with; its own arguments follow.
+// module returns the name of the Python module at the start of args; the module's own arguments follow.
 func (p *programs) module(args []string, most int) string {
 	if len(args) == 0 || !moduleName().MatchString(args[0]) {
 		return ""
@@ -274,7 +270,7 @@ func (p *programs) module(args []string, most int) string {
 	return p.called(args[0])
 }
 
-// called is what people call a module or a class, or its own name.
+// called returns what people call a module or a class, or its own name.
 func (p *programs) called(name string) string {
 	for part := name; part != ""; {
 		if called, ok := p.Called[part]; ok {
@@ -285,7 +281,7 @@ func (p *programs) called(name string) string {
 	return name
 }
 
-// javaValued are the options of java with a value in the next word.
+// javaValued are the options of java whose value is the next word.
 var javaValued = []string{
 	"-cp", "-classpath", "--class-path", "-p", "--module-path", "--upgrade-module-path", "--add-modules", "--limit-modules",
 	"--add-opens", "--add-exports", "--add-reads", "--patch-module", "--enable-native-access", "--source",
@@ -293,17 +289,17 @@ var javaValued = []string{
 
 var className = lazy.Pattern(`^[\pL_$][\pL\pN_$]*(?:[./][\pL_$][\pL\pN_$]*)*$`)
 
-// knows reports whether a program is one of those that it knows.
+// knows reports whether a program is known.
 func (p *programs) knows(name string) bool {
 	return p.runners[name] != nil || p.Commands[name] != nil || versioned().MatchString(name)
 }
 
-// isCalled reports whether the kernel calls a program so, which cuts names.
+// isCalled reports whether the kernel, which cuts names, uses this name for a program.
 func isCalled(name, comm string) bool {
 	return comm != "" && (name == comm || len(comm) == commLimit && strings.HasPrefix(name, comm))
 }
 
-// class is what java runs: a jar, or the last part of the main class.
+// class returns what java runs: a jar, or the last part of the main class.
 func (p *programs) class(args []string) string {
 	for i := 0; i < len(args); i++ {
 		word := args[i]
@@ -328,7 +324,7 @@ func (p *programs) class(args []string) string {
 	return ""
 }
 
-// lastOf is the last part of a class's name.
+// lastOf returns the last part of a class's name.
 func (p *programs) lastOf(class string) string {
 	if !className().MatchString(class) {
 		return ""
@@ -340,7 +336,7 @@ func (p *programs) lastOf(class string) string {
 	return class[strings.LastIndexByte(class, '.')+1:]
 }
 
-// windowsProgram is the first file of a Windows program.
+// windowsProgram returns the first file of a Windows program.
 func windowsProgram(args []string) string {
 	for _, arg := range args {
 		if isWindows(arg) {
@@ -354,7 +350,7 @@ func isWindows(file string) bool { return strings.EqualFold(path.Ext(file), ".ex
 
 var packageSpec = lazy.Pattern(`^(?:npm|jsr):/?(?:@[\w.-]+/)?([\w.-]+)`)
 
-// packageName is the name of a package, as deno takes one instead of a script.
+// packageName returns the name of a package, which deno accepts in place of a script.
 func packageName(spec string) string {
 	if m := packageSpec().FindStringSubmatch(spec); m != nil {
 		return m[1]
@@ -364,9 +360,8 @@ func packageName(spec string) string {
 
 var drive = lazy.Pattern(`^[A-Za-z]:\\`)
 
-// baseName is the last part of a file's name, of a URL's too. Of a file in a package of
-// node it is the name of the package. It is empty where a text can't be a name, may have a
-// password ("user:password@host"), or is the number of an open file.
+// baseName returns the last part of a file's name or URL. For a file in a node package it is the package's name. It is empty if a text
+// can't be a name, may contain a password ("user:password@host"), or is the number of an open file.
 func baseName(file string) string {
 	if strings.HasPrefix(file, "/proc/") || strings.HasPrefix(file, "/dev/fd/") {
 		return ""
@@ -392,29 +387,29 @@ func baseName(file string) string {
 	}
 	file = strings.TrimRight(file, "/")
 	file = file[strings.LastIndexByte(file, '/')+1:]
-	file, _, _ = strings.Cut(file, " -")                  // of a title: the program's arguments
-	file = strings.TrimSpace(strings.TrimLeft(file, "-")) // a shell that somebody has signed in to is "-bash"
+	file, _, _ = strings.Cut(file, " -")                  // the program's arguments in a title
+	file = strings.TrimSpace(strings.TrimLeft(file, "-")) // a login shell is "-bash"
 	if strings.Trim(file, ".") == "" || strings.ContainsAny(file, "=:") {
 		return ""
 	}
 	return file
 }
 
-// What programs write over their arguments: "VLLM::EngineCore", "postgres: alice db".
+// Titles that programs write over their arguments: "VLLM::EngineCore", "postgres: alice db".
 var (
 	partTitle  = lazy.Pattern(`^[A-Za-z]\w*::[\pL\pN_.:]*[\pL\pN_]`)
 	colonTitle = lazy.Pattern(`^[\[(]?([\pL_][\pL\pN_.+-]*):(?:\s|$)`)
 )
 
-// titleOf returns the name of a program that has written a title over its arguments. If it
-// has written them as one text, or has written nothing, it returns the arguments.
+// titleOf returns the name of a program that has written a title over its arguments. If the program wrote its arguments as one text, or
+// wrote nothing, it returns the arguments.
 func titleOf(comm string, args []string) (title string, words []string) {
 	if len(args) > 1 {
 		return "", args
 	}
 	text := strings.TrimSpace(args[0])
 	if text == "["+comm+"]" || text == comm && strings.ContainsAny(comm, "()[]") {
-		return comm, nil // no words, but a name that looks like some
+		return comm, nil // not arguments, but a name that looks like some
 	}
 	if m := partTitle().FindString(text); m != "" {
 		return m, nil
@@ -428,7 +423,7 @@ func titleOf(comm string, args []string) (title string, words []string) {
 	}
 	words = strings.Fields(text)
 	first := baseName(words[0])
-	// A title may be the kernel's name too: "npm exec x".
+	// A title may also start with the kernel's name: "npm exec x".
 	if strings.Contains(words[0], "/") || isCalled(first, comm) || first != "" && strings.HasPrefix(comm, first) || knownPrograms().knows(first) {
 		return "", words
 	}

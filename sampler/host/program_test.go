@@ -9,7 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Command lines as programs have them, a word for each argument.
+// Command lines as programs have them, one word per argument.
 func TestProgram(t *testing.T) {
 	for line, want := range map[string]string{
 		// Python.
@@ -40,7 +40,7 @@ func TestProgram(t *testing.T) {
 		"python -m ipykernel -f k.json":                                                  "jupyter kernel",
 		"python -c from_multiprocessing.spawn_import_spawn_main --multiprocessing-fork":  "python",
 
-		// Servers of models.
+		// Model servers.
 		"python -m vllm.entrypoints.openai.api_server --model meta-llama/Llama-3.1-8B":                "vllm serve",
 		"python3 /usr/local/bin/vllm serve meta-llama/Llama-3.1-8B --api-key abc":                     "vllm serve",
 		"vllm bench throughput --model m":                                                             "vllm bench",
@@ -55,7 +55,7 @@ func TestProgram(t *testing.T) {
 		"/opt/venv/bin/python /opt/venv/bin/uvicorn app.main:app --workers 4":                         "uvicorn",
 		"python /venv/bin/streamlit run /srv/dash.py --server.port 80":                                "dash.py",
 
-		// What starts Python on several GPUs.
+		// Launchers of Python on several GPUs.
 		"python /venv/bin/torchrun --nproc_per_node=8 --rdzv_endpoint 10.0.0.1:29500 train.py --lr 1":                             "train.py",
 		"torchrun --standalone --nproc-per-node 8 -m my.train --x y":                                                              "my.train",
 		"torchrun --nnodes 2 --no-python ./launch.sh a":                                                                           "launch.sh",
@@ -83,7 +83,7 @@ func TestProgram(t *testing.T) {
 		"python -m cProfile -o out.prof train.py":                                                           "train.py",
 		"nsys profile -o report --trace=cuda python train.py":                                               "train.py",
 
-		// Environments, entry points and what changes how a program runs.
+		// Environments, entry points and wrappers that change how a program runs.
 		"/opt/conda/bin/python /opt/conda/bin/conda run -n ml --no-capture-output python train.py": "train.py",
 		"conda install pytorch":                                            "conda",
 		"poetry run python -m app.worker":                                  "app.worker",
@@ -307,8 +307,7 @@ func TestNotebooks(t *testing.T) {
 	}
 }
 
-// The result is fit to be shown, and of the arguments it has nothing but the last part of
-// one's name, a module, a class, or words that are known.
+// The result is safe to show, and contains nothing of the arguments except the last part of a name, a module, a class, or known words.
 func FuzzProgram(f *testing.F) {
 	f.Add("python", "-u", "train.py", "python")
 	f.Add("sudo", "-u", "--weird", "env")
@@ -335,8 +334,7 @@ func FuzzProgram(f *testing.F) {
 	})
 }
 
-// nameFrom reports whether a name is a known one, or in an argument with nothing but the
-// end, a path or signs around it.
+// nameFrom reports whether a name is a known one, or is in an argument with only the end, a path or punctuation around it.
 func nameFrom(name string, args []string) bool {
 	known := knownPrograms()
 	for _, called := range known.Called {

@@ -15,7 +15,7 @@ func readOnce(file string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// readInto reads a file into buf, as much as has room there.
+// readInto reads as much of a file as fits into buf.
 func readInto(file string, buf []byte, _ int) (int, error) {
 	f, err := os.Open(file)
 	if err != nil {

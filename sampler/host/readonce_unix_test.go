@@ -32,7 +32,7 @@ func TestReadInto(t *testing.T) {
 	}
 }
 
-// Many files of /proc are read at each reading. [os.Open] makes an object for each, which is to be collected.
+// Each reading reads many files of /proc. [os.Open] allocates an object for each, which the garbage collector must free.
 func TestReadIntoAllocatesNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stat")
 	if err := os.WriteFile(file, []byte("1 (x) S"), 0o600); err != nil {
@@ -43,7 +43,7 @@ func TestReadIntoAllocatesNothing(t *testing.T) {
 		if _, err := readInto(file, buf, 2); err != nil {
 			t.Error(err)
 		}
-	}); n > 2 { // the name for the system, and what the closures share
+	}); n > 2 { // the file name for the system call, and what the closures share
 		t.Errorf("%v allocations", n)
 	}
 }

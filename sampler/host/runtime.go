@@ -19,12 +19,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// namesFor is how long an answer is kept: a container may get another name.
+// namesFor is how long an answer is kept: a container may be renamed.
 const namesFor = 10 * time.Minute
 
-// A names knows the names of containers, by asking their runtimes over unix sockets: with
-// GET from Docker's API, which Podman has too; with gRPC from the container runtime interface
-// (CRI) of containerd and CRI-O and from containerd's own API. It reads containerd's files, too.
+// A names knows the names of containers, by asking their runtimes over unix sockets: with GET Docker's API, which Podman also has; with
+// gRPC the container runtime interface (CRI) of containerd and CRI-O, and containerd's own API. It also reads containerd's files.
 type names = asker[containerKey, answer]
 
 // A containerKey is what a control group says about a container.
@@ -40,7 +39,7 @@ type answer struct {
 	podNamespace, podName, podMember gpu.Reading[string]
 }
 
-// nameContainer sets the names of the container and the pod, as far as they are known.
+// nameContainer sets the names of the container and the pod, as far as known.
 func (r *Reader) nameContainer(f *gpu.ProcessFacts, p *place, now time.Time) {
 	c := p.container
 	if c.None() {
@@ -65,8 +64,7 @@ func (r *Reader) nameContainer(f *gpu.ProcessFacts, p *place, now time.Time) {
 	}
 }
 
-// Where the machine's runtimes listen, below the root. K3s, RKE2, k0s and MicroK8s have
-// a containerd of their own.
+// The sockets of the machine's runtimes, below the root. K3s, RKE2, k0s and MicroK8s have their own containerd.
 var (
 	dockerSockets     = []string{"run/docker.sock", "var/run/docker.sock"}
 	podmanSockets     = []string{"run/podman/podman.sock"}
@@ -87,7 +85,7 @@ func (c *containerKey) ways(root string) []way[answer] {
 				if err == nil {
 					a, err = ask(ctx, path, c)
 				}
-				if errors.Is(err, fs.ErrNotExist) { // gone, and its containers with it
+				if errors.Is(err, fs.ErrNotExist) { // gone, with its containers
 					err = errUnknown
 				}
 				return a, err
@@ -95,8 +93,7 @@ func (c *containerKey) ways(root string) []way[answer] {
 		}
 	}
 	is := func(runtime string) bool { return c.runtime == runtime || c.runtime == "" }
-	// The machine's runtimes are not asked: users can give their control groups the
-	// name of somebody else's container.
+	// The machine's runtimes are not asked: users can give their control groups the name of somebody else's container.
 	if c.owner >= 0 {
 		own := "run/user/" + strconv.Itoa(c.owner)
 		if c.runtime != gpu.RuntimePodman {
@@ -112,7 +109,7 @@ func (c *containerKey) ways(root string) []way[answer] {
 			add("containerd's API", askContainerd, containerdSockets...)
 		}
 		for _, state := range []string{"/run/containerd", "/run/k3s/containerd"} {
-			for _, namespace := range c.namespaces() { // where containerd keeps the files of containers
+			for _, namespace := range c.namespaces() { // the folder with containerd's files of containers
 				folder := root + state + "/io.containerd.runtime.v2.task/" + namespace
 				out = append(out, way[answer]{"bundles in " + folder, folder + "/" + c.id + "/config.json", readBundle})
 			}
@@ -138,8 +135,7 @@ const (
 
 var namespaceName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,75}$`)
 
-// namespaces are those of containerd that the container may be in: the one that its
-// control group names, or else the usual ones.
+// namespaces returns the containerd namespaces that may have the container: the one that its control group names, otherwise the usual ones.
 func (c *containerKey) namespaces() []string {
 	switch {
 	case c.pod:
@@ -151,8 +147,7 @@ func (c *containerKey) namespaces() []string {
 	}
 }
 
-// ownSocket checks that a path is a socket of the user's own, and no link to another. It
-// accepts everything for a uid below 0.
+// ownSocket checks that a path is the user's own socket, and not a link to another. It accepts everything for a negative uid.
 func ownSocket(path string, uid int) error {
 	if uid < 0 {
 		return nil
@@ -182,7 +177,7 @@ func askDocker(ctx context.Context, socket string, c *containerKey) (answer, err
 	return newAnswer(strings.TrimPrefix(got.Name, "/"), got.Config.Image, got.Config.Labels), nil
 }
 
-// readBundle reads the annotations that containerd gave the container, and no more.
+// readBundle reads only the annotations that containerd gave the container.
 func readBundle(_ context.Context, path string) (answer, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -204,7 +199,7 @@ func readBundle(_ context.Context, path string) (answer, error) {
 	}), nil
 }
 
-// decode reads JSON that came from a path.
+// decode reads JSON; path is where it came from.
 func decode(from io.Reader, path string, into any) error {
 	if err := json.NewDecoder(io.LimitReader(from, maxAnswer)).Decode(into); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -212,15 +207,14 @@ func decode(from io.Reader, path string, into any) error {
 	return nil
 }
 
-// The labels that the kubelet gives its containers.
+// The labels that the kubelet puts on its containers.
 const (
 	podNamespaceLabel = "io.kubernetes.pod.namespace"
 	podNameLabel      = "io.kubernetes.pod.name"
 	podMemberLabel    = "io.kubernetes.container.name"
 )
 
-// newAnswer returns an answer with the kubelet's name for the container if it has one,
-// since that is shorter than the name that the runtime knows.
+// newAnswer returns an answer with the kubelet's name for the container if it has one, since that is shorter than the runtime's name.
 func newAnswer(name, image string, labels map[string]string) answer {
 	return answer{
 		name: said(cmp.Or(labels[podMemberLabel], name)), image: said(image),

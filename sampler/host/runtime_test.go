@@ -18,7 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// inspected is what Docker answers about a container, shortened.
+// inspected is Docker's answer about a container, shortened.
 const inspected = `{
   "Id": "` + anID + `",
   "Name": "/vllm",
@@ -37,12 +37,12 @@ const inspectedPod = `{
     "io.kubernetes.container.name": "cuda", "io.kubernetes.pod.name": "train-0", "io.kubernetes.pod.namespace": "ml"}}
 }`
 
-// A runtime is a container runtime's socket on a made-up machine.
+// A runtime is a container runtime's socket on a fake machine.
 type runtime struct {
 	asked atomic.Int32
 }
 
-// serve puts a socket on the machine that answers as handler does.
+// serve puts a socket on the machine that answers with handler.
 func (m *machine) serve(socket string, handler http.HandlerFunc) *runtime {
 	m.t.Helper()
 	rt := &runtime{}
@@ -78,8 +78,7 @@ func (m *machine) listen(socket string) net.Listener {
 	return ln
 }
 
-// newSocketMachine is a machine whose root has a path short enough for the
-// name of a socket, with process 10 in a container.
+// newSocketMachine makes a machine whose root path is short enough for socket names, with process 10 in a container.
 func newSocketMachine(t *testing.T, cgroup string) *machine {
 	t.Helper()
 	m := newMachine(t)
@@ -203,10 +202,9 @@ func podNamed(namespace, name, member string) gpu.Pod {
 	return gpu.Pod{UID: aPod, Namespace: gpu.Of(namespace), Name: gpu.Of(name), Container: gpu.Of(member)}
 }
 
-// A rootless container's runtime is its user's, and nobody else's socket is
-// asked in its place.
+// A rootless container's runtime belongs to its user, and nobody else's socket is asked instead.
 func TestRootlessRuntimes(t *testing.T) {
-	// Only root may make a file that is another's; others play user 1000.
+	// Only root may create a file of another user; otherwise the test plays user 1000.
 	uid, other := 1000, "1001"
 	text := recordedCgroup(t, "podman-rootless-v2")
 	m := newSocketMachine(t, "podman-rootless-v2")
@@ -237,7 +235,7 @@ func TestRootlessRuntimes(t *testing.T) {
 		t.Errorf("container = %+v", f.Container)
 	}
 
-	// A link to another's socket.
+	// A link to another user's socket.
 	other = "1002"
 	m.write("proc/10/cgroup", strings.ReplaceAll(recordedCgroup(t, "podman-rootless-v2"), "1000", other))
 	m.link("run/user/"+other+"/podman/podman.sock", m.root+"/run/podman/podman.sock")
@@ -250,8 +248,7 @@ func TestRootlessRuntimes(t *testing.T) {
 	}
 }
 
-// A runtime that does not answer holds no reading up, and is not asked again
-// at each.
+// A runtime that does not answer holds no reading up, and is not asked again at each reading.
 func TestSilentRuntime(t *testing.T) {
 	m := newSocketMachine(t, "docker-systemd-v2")
 	ln := m.listen("run/docker.sock")
@@ -264,11 +261,11 @@ func TestSilentRuntime(t *testing.T) {
 			if err != nil {
 				return
 			}
-			connected <- conn // and never a word
+			connected <- conn // and never answers
 		}
 	}()
 	r := m.reader(ShowAll)
-	f := facts(t, r, 10) // returns although nobody answers: the test would hang here
+	f := facts(t, r, 10) // returns although nobody answers; otherwise the test would hang here
 	if f.Container != gpu.Of(gpu.Container{ID: anID, Runtime: "docker"}) {
 		t.Errorf("container = %+v", f.Container)
 	}
@@ -323,7 +320,7 @@ func TestDeadSocketsRest(t *testing.T) {
 		t.Errorf("asked %d times, container %+v", rt.asked.Load(), f.Container)
 	}
 
-	// An answer is kept, then asked for again; it stays while nobody answers.
+	// An answer is kept, then requested again; it stays while nobody answers.
 	m.now = m.now.Add(namesFor - time.Second)
 	m.described(r)
 	if n := rt.asked.Load(); n != 2 {
@@ -346,8 +343,7 @@ func TestDeadSocketsRest(t *testing.T) {
 	}
 }
 
-// A runtime that was removed has no containers. One that is gone for a moment was not
-// asked meanwhile, since an answer is kept.
+// A removed runtime has no containers. A runtime that is gone for a moment was not asked meanwhile, since an answer is kept.
 func TestRuntimeThatIsGone(t *testing.T) {
 	m := newSocketMachine(t, "docker-systemd-v2")
 	m.serve("run/docker.sock", answers(inspected))

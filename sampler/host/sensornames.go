@@ -13,10 +13,10 @@ import (
 // cpuChips measure the processor itself.
 var cpuChips = []string{"coretemp", "k10temp", "k8temp", "zenpower", "via_cputemp", "cpu_thermal", "cpu-thermal", "cpu0_thermal"}
 
-// named gives the sensors of one chip names for people. Of a processor it keeps the whole
-// one: the cores follow it, and asking each wakes it.
+// named gives the sensors of one chip names for people. Of a processor it keeps only the sensor of the whole: the cores follow it, and
+// reading a core's sensor wakes the core.
 func named(chip string, inputs []input) []sensor {
-	// What the chip of a board asks of the chipset is 0 on most of them.
+	// The board chip's reading of the chipset is 0 on most boards.
 	inputs = slices.DeleteFunc(inputs, func(in input) bool { return strings.HasPrefix(in.label, "PCH_") })
 	inputs = wholeCPU(inputs)
 	sensors := make([]sensor, len(inputs))
@@ -34,7 +34,7 @@ func named(chip string, inputs []input) []sensor {
 	return sensors
 }
 
-// wholeCPU keeps of a processor's sensors the one of the whole, if there is one.
+// wholeCPU keeps only the sensor of the whole processor, if there is one.
 func wholeCPU(inputs []input) []input {
 	for _, whole := range []string{"Package id ", "Tdie", "Tctl"} {
 		of := func(in input) bool { return !in.fan && strings.HasPrefix(in.label, whole) }
@@ -87,7 +87,7 @@ func temperatureName(chip string, number int, label string) string {
 	return label + " of " + chip
 }
 
-// spoken are the words of labels that people say in another way.
+// spoken maps words of labels to the words that people use.
 var spoken = map[string]string{
 	"cpu": "CPU", "processor": "CPU", "gpu": "GPU", "video": "graphics", "soc": "SoC", "cha": "case", "chassis": "case", "sys": "case",
 	"system": "case", "case": "case", "mb": "motherboard", "mobo": "motherboard", "mainboard": "motherboard", "motherboard": "motherboard",
@@ -98,8 +98,7 @@ var spoken = map[string]string{
 
 var ending = lazy.Pattern(`^([A-Za-z]+?)([0-9]+)$`)
 
-// people writes a label as people would: "CPU fan" for "CPU_FAN" or "Processor Fan",
-// "case fan 2" for "CHA_FAN2".
+// people writes a label as people would: "CPU fan" for "CPU_FAN" or "Processor Fan", "case fan 2" for "CHA_FAN2".
 func people(label string) string {
 	var words []string
 	for word := range strings.FieldsSeq(strings.ReplaceAll(label, "_", " ")) {
@@ -120,7 +119,7 @@ func people(label string) string {
 	return strings.Join(words, " ")
 }
 
-// speaks reports whether a label says what is measured without the name of the chip.
+// speaks reports whether a label says what is measured even without the name of the chip.
 func speaks(label string) bool {
 	for word := range strings.FieldsSeq(label) {
 		for _, as := range spoken {
@@ -129,11 +128,11 @@ func speaks(label string) bool {
 			}
 		}
 	}
-	// A word, and no short mark of a maker.
+	// A word, not a manufacturer's short mark.
 	return len(label) > 3 && strings.IndexFunc(label, func(r rune) bool { return !unicode.IsLower(r) && r != ' ' }) < 0
 }
 
-// unique makes the names differ: by the chip, then by a number. Those that had a name keep it.
+// unique makes the names distinct: by the chip, then by a number. Sensors that already had a name keep it.
 func unique(chips []*chip, had map[label]string) {
 	for _, fan := range []bool{true, false} {
 		type named struct {
@@ -168,7 +167,7 @@ func unique(chips []*chip, had map[label]string) {
 			main := all[0].chip
 			for _, s := range all {
 				if slices.Contains(cpuChips, s.chip) {
-					main = s.chip // knows the processor best
+					main = s.chip // the chip that knows the processor best
 				}
 			}
 			for _, s := range all {

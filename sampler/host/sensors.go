@@ -20,29 +20,28 @@ import (
 
 const (
 	sensorsFor      = time.Minute            // how long the list of sensors is kept
-	sensorsEvery    = time.Second            // between two readings of a chip: few measure oftener
+	sensorsEvery    = time.Second            // least time between two readings of a chip: few measure more often
 	sensorsPatience = 100 * time.Millisecond // how long a reading waits for all chips
-	sensorsLast     = 30 * time.Second       // how long a value counts while its chip does not answer
+	sensorsLast     = 30 * time.Second       // how long a value is valid while its chip does not answer
 	maxFans         = 32
 	maxTemperatures = 64
 )
 
-// sensors reads the fans and temperatures that the kernel's hwmon drivers report. Some
-// drivers ask slow firmware, and one may hang: each chip is read beside the readings. A
-// reading waits a little for those chips that it has asked itself. Not even a chip that
-// never answers holds up another reading, or another chip.
+// sensors reads the fans and temperatures that the kernel's hwmon drivers report. Some drivers ask slow firmware, and one may hang, so each
+// chip is read in the background. A reading waits briefly for the chips whose reads it has started itself. A chip that never answers holds
+// up no later reading and no other chip.
 type sensors struct {
 	sysfs   string // where it is
 	timeout timeout
 	list    task[listed]
-	adopted time.Time // which list the chips are of
-	err     error     // of that list
-	chips   []*chip   // that have sensors, without those that slept
+	adopted time.Time // the list that the chips come from
+	err     error     // from that list
+	chips   []*chip   // chips with sensors, except those that slept
 	known   []*chip   // the whole list
 	names   map[label]string
 }
 
-// A label is what a sensor's own chip calls it, which may be what another calls one of its own.
+// A label is the name that a sensor's own chip uses; another chip may use the same name.
 type label struct{ file, name string }
 
 type listed struct {
@@ -53,19 +52,19 @@ type listed struct {
 // A chip is one hwmon device.
 type chip struct {
 	dir, name string
-	power     []string // files that say whether a device above it sleeps
-	slept     bool     // as it was listed: its sensors are without labels
+	power     []string // files that say whether a parent device sleeps
+	slept     bool     // when listed: its sensors have no labels
 	sensors   []sensor
-	values    task[[]gpu.Reading[float64]] // of the sensors; nil: it sleeps
+	values    task[[]gpu.Reading[float64]] // values of the sensors; nil: it sleeps
 }
 
 // A sensor is one fan or one temperature of a chip.
 type sensor struct {
 	fan   bool
 	name  string // for people
-	label string // the same without regard to other chips
+	label string // the same, without regard to other chips
 	file  string
-	fault string // the file that says whether it is broken; empty: there is none
+	fault string // the file that says whether it is broken; empty: none
 }
 
 // readSensors reads the machine's own fans and temperatures.
@@ -82,7 +81,7 @@ func (r *Reader) readSensors(ctx context.Context, h *gpu.Host) error {
 	return err
 }
 
-// noFans says why there is no fan.
+// noFans says why no fan was found.
 func (r *Reader) noFans() gpu.Advice {
 	_, noSensors := os.Stat(r.sysfs + "/class/hwmon")
 	switch {
@@ -103,7 +102,7 @@ func (r *Reader) noFans() gpu.Advice {
 	}
 }
 
-// isVirtual reports whether the processors say that a hypervisor is below them. The file is long where they are many.
+// isVirtual reports whether the processors report a hypervisor. Reading the file is slow on machines with many processors.
 func (r *Reader) isVirtual() bool {
 	cpuinfo, err := os.ReadFile(r.path("proc/cpuinfo"))
 	return err == nil && slices.ContainsFunc(fieldsOf(cpuinfo, "flags"), func(f []byte) bool { return string(f) == "hypervisor" })
@@ -123,7 +122,7 @@ func (s *sensors) look(ctx context.Context, now time.Time) error {
 	s.known = slices.Clone(found.chips)
 	found.chips = slices.DeleteFunc(found.chips, func(c *chip) bool { return c.slept || len(c.sensors) == 0 })
 	for i, c := range found.chips {
-		// The same chip goes on. One that hangs does, too: it gets no second goroutine.
+		// A known chip keeps its reads, even if one hangs: it gets no second goroutine.
 		was := slices.IndexFunc(s.chips, func(old *chip) bool { return old.dir == c.dir })
 		if was < 0 {
 			continue
@@ -137,9 +136,8 @@ func (s *sensors) look(ctx context.Context, now time.Time) error {
 	return s.err
 }
 
-// name gives the sensors of a list names that differ. Those that sleep have theirs too, and
-// those that had one keep it: a name must not change as another chip falls asleep, or wakes
-// and tells its labels.
+// name gives the sensors of a list distinct names. Sleeping sensors keep theirs too, and so do sensors that already had one: a name must
+// not change when another chip falls asleep, or wakes and reports its labels.
 func (s *sensors) name(chips []*chip) {
 	for _, c := range chips {
 		was := slices.IndexFunc(s.known, func(old *chip) bool { return old.dir == c.dir && old.name == c.name })
@@ -160,7 +158,7 @@ func (s *sensors) name(chips []*chip) {
 	}
 }
 
-// ask begins to read all chips, and waits until they are read or ctx ends.
+// ask starts reading all chips, and waits until they are read or ctx ends.
 func (s *sensors) ask(ctx context.Context, now time.Time) {
 	var asked []<-chan struct{}
 	for _, c := range s.chips {
@@ -173,7 +171,7 @@ func (s *sensors) ask(ctx context.Context, now time.Time) {
 	}
 }
 
-// wait waits until something is done, unless done is nil, or ctx ends.
+// wait waits until done is closed or ctx ends; not at all if done is nil.
 func wait(ctx context.Context, done <-chan struct{}) {
 	if done == nil {
 		return
@@ -184,7 +182,7 @@ func wait(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// readings are the newest of all chips.
+// readings returns the newest readings of all chips.
 func (s *sensors) readings(now time.Time) (fans []gpu.HostFan, temperatures []gpu.HostTemperature) {
 	for _, c := range s.chips {
 		values, at, busy := c.values.last()
@@ -223,7 +221,7 @@ func ofCPUFirst(a, b string) int {
 	return rank(a) - rank(b)
 }
 
-// read reads all sensors of a chip; none if a device above it sleeps, which reading would wake.
+// read reads all sensors of a chip; none if a parent device sleeps, which reading would wake.
 func (c *chip) read() []gpu.Reading[float64] {
 	if asleep(c.power) {
 		return nil
@@ -235,7 +233,7 @@ func (c *chip) read() []gpu.Reading[float64] {
 	return values
 }
 
-// read reads revolutions a minute, or degrees.
+// read returns a fan's RPM, or a temperature in °C.
 func (s *sensor) read() gpu.Reading[float64] {
 	if s.fault != "" {
 		if fault, err := readOnce(s.fault); err == nil && fault == "1" {
@@ -255,12 +253,12 @@ func (s *sensor) read() gpu.Reading[float64] {
 		value, low, high = value/1000, -40, 150
 	}
 	if err != nil || value < low || value > high {
-		return gpu.Reading[float64]{} // of an input to which nothing is connected
+		return gpu.Reading[float64]{} // an input without a connected sensor
 	}
 	return gpu.Of(value)
 }
 
-// asleep reports whether one of the devices sleeps. Reading what is below it would wake it.
+// asleep reports whether one of the devices sleeps. Reading anything below it would wake it.
 func asleep(power []string) bool {
 	return slices.ContainsFunc(power, func(file string) bool {
 		status, err := readOnce(file)
@@ -268,15 +266,15 @@ func asleep(power []string) bool {
 	})
 }
 
-// notOurs begin the names of the chips that are left out: those of GPUs, which their own
-// source reads, and of drives and wireless networks, which asking keeps awake.
+// notOurs are name prefixes of chips that are left out: of GPUs, which their own source reads, and of drives and wireless networks, which
+// reading keeps awake.
 var notOurs = []string{
 	"amdgpu", "radeon", "i915", "xe", "nouveau", "nvidia", "drivetemp", "nvme", "iwlwifi", "mt7", "ath10k", "ath11k", "ath12k", "rtw8",
 }
 
 var sensorFile = lazy.Pattern(`^(fan|temp)([0-9]{1,3})_input$`)
 
-// An input is a file of a sensor, before it has a name.
+// An input is a sensor's file, before the sensor has a name.
 type input struct {
 	sensor
 	number int
@@ -294,14 +292,14 @@ func listChips(sysfs string) listed {
 	var all []*chip
 	for _, entry := range entries {
 		c, err := listChip(filepath.Join(class, entry.Name()))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // one may go while it is listed
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a chip may disappear while it is listed
 			errs = append(errs, fmt.Errorf("%s: %w", entry.Name(), err))
 		}
 		if c != nil {
 			all = append(all, c)
 		}
 	}
-	// By chip, and chips of one kind by the device that they are part of: "coretemp.0".
+	// By chip; chips of the same kind by the device that they are part of: "coretemp.0".
 	slices.SortFunc(all, func(a, b *chip) int {
 		on := func(c *chip) string { return filepath.Dir(filepath.Dir(c.dir)) }
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(len(on(a)), len(on(b))), cmp.Compare(on(a), on(b)), cmp.Compare(a.dir, b.dir))
@@ -309,14 +307,14 @@ func listChips(sysfs string) listed {
 	return listed{all, errors.Join(errs...)}
 }
 
-// listChip lists the sensors of a chip. It is nil if the chip is none of ours.
+// listChip lists the sensors of a chip. It returns nil for a chip that is left out.
 func listChip(link string) (*chip, error) {
 	dir, err := filepath.EvalSymlinks(link)
 	if err != nil {
 		return nil, err
 	}
 	name, err := readOnce(dir + "/name")
-	if errors.Is(err, fs.ErrNotExist) { // an old driver has its files in the device
+	if errors.Is(err, fs.ErrNotExist) { // an old driver has its files in the device folder
 		dir += "/device"
 		name, err = readOnce(dir + "/name")
 	}
@@ -343,9 +341,9 @@ func listChip(link string) (*chip, error) {
 			continue
 		}
 		in := input{sensor: sensor{fan: m[1] == "fan", file: dir + "/" + f.Name()}}
-		in.number, _ = strconv.Atoi(m[2]) // digits alone
+		in.number, _ = strconv.Atoi(m[2]) // the pattern has only digits here
 		if label := m[1] + m[2] + "_label"; has[label] && !c.slept {
-			text, _ := readOnce(dir + "/" + label) // without one it has a number
+			text, _ := readOnce(dir + "/" + label) // without a label it has a number
 			in.label = cleanLabel(text)
 		}
 		if fault := m[1] + m[2] + "_fault"; has[fault] {
@@ -360,12 +358,12 @@ func listChip(link string) (*chip, error) {
 
 var markup = lazy.Pattern("<[^<>]*>|[<>`]")
 
-// cleanLabel is a label as text, in one line.
+// cleanLabel returns a label as one line of text.
 func cleanLabel(text string) string {
 	return strings.Join(strings.Fields(markup().ReplaceAllString(clean(text), " ")), " ")
 }
 
-// most drops the sensors that are too many.
+// most drops sensors beyond the maximum.
 func most(chips []*chip) {
 	fans, temperatures := 0, 0
 	for _, c := range chips {
@@ -380,16 +378,16 @@ func most(chips []*chip) {
 	}
 }
 
-// A task is work that may hang, as reading a driver's file may. It has a goroutine of its
-// own, and does not begin again before it has ended. Its value is what it gave last.
+// A task is work that may hang, such as reading a driver's file. It runs on its own goroutine, and starts again only after it has ended.
+// Its value is the last result.
 type task[T any] struct {
 	mu    sync.Mutex
-	done  chan struct{} // closed at the end of the work; nil while none is under way
+	done  chan struct{} // closed when the work ends; nil while none runs
 	value T
-	at    time.Time // when the work began that gave the value; zero: none has ended
+	at    time.Time // when the work that returned the value began; zero: none has ended
 }
 
-// start begins the work, and returns what is closed at its end: nil if it is under way already.
+// start starts the work, and returns a channel that is closed when it ends: nil if the work is already running.
 func (k *task[T]) start(now time.Time, work func() T) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// hwmon makes a chip below a device, such as "pci0000:00/0000:00:18.3", with its files.
+// hwmon adds a chip below a device, such as "pci0000:00/0000:00:18.3", with its files.
 func (m *machine) hwmon(number int, device, name string, files map[string]string) (dir string) {
 	m.t.Helper()
 	dir = fmt.Sprintf("sys/devices/%s/hwmon/hwmon%d/", device, number)
@@ -27,7 +27,7 @@ func (m *machine) hwmon(number int, device, name string, files map[string]string
 	return dir
 }
 
-// sensed is what a machine's sensors say, as text.
+// sensed returns the values of a machine's sensors, as text.
 func sensed(t *testing.T, r *Reader) map[string]string {
 	t.Helper()
 	h := readHost(t, r)
@@ -176,7 +176,7 @@ func TestTooManySensors(t *testing.T) {
 	}
 }
 
-// The list is of the last minute, the values are of now.
+// The list is up to a minute old, but the values are current.
 func TestSensorsAreReadAgain(t *testing.T) {
 	m := newMachine(t)
 	dir := m.hwmon(0, "platform/x", "x", map[string]string{"fan1_input": "1000"})
@@ -185,7 +185,7 @@ func TestSensorsAreReadAgain(t *testing.T) {
 	m.write(dir+"fan1_input", "1100\n")
 	m.write(dir+"fan2_input", "500\n")
 	m.now = m.now.Add(sensorsEvery - time.Millisecond)
-	check(t, r, map[string]string{"fan 1 of x": "1000 RPM"}) // no chip is asked so often
+	check(t, r, map[string]string{"fan 1 of x": "1000 RPM"}) // no chip is read so often
 	m.now = m.now.Add(time.Millisecond)
 	check(t, r, map[string]string{"fan 1 of x": "1100 RPM"})
 	m.now = m.now.Add(sensorsFor)
@@ -205,7 +205,7 @@ func TestSensorsAreReadAgain(t *testing.T) {
 	check(t, r, map[string]string{})
 }
 
-// A name stays as other chips fall asleep and wake, and as one that slept from the first tells its labels.
+// A name stays the same when other chips fall asleep and wake, and when one that slept from the start reports its labels.
 func TestNamesOfSensorsStay(t *testing.T) {
 	m := newMachine(t)
 	power := func(device, status string) { m.write("sys/devices/"+device+"/power/runtime_status", status+"\n") }
@@ -234,7 +234,7 @@ func TestNamesOfSensorsStay(t *testing.T) {
 	again(map[string]string{"CPU fan of b": "701 RPM", "CPU fan of c": "702 RPM", "CPU fan of b 1": "703 RPM"})
 }
 
-// A chip of whose sensors none is kept is not asked.
+// A chip without any kept sensor is not read.
 func TestChipsWithoutSensors(t *testing.T) {
 	m := newMachine(t)
 	for i := range 2 * maxTemperatures {
@@ -319,7 +319,7 @@ func TestSensorThatHangs(t *testing.T) {
 	m.now = m.now.Add(time.Second)
 	second := checked(map[string]string{"fan 1 of x": "1010 RPM", "fan 1 of y": "2000 RPM", "fan 2 of y": "3000 RPM"})
 	testkit.Receive(t, "the second reading comes back, without a wait for the chip that hangs", second)
-	m.now = m.now.Add(sensorsFor) // listed anew: it is the same chip, and nobody asks it again
+	m.now = m.now.Add(sensorsFor) // listed again: it is the same chip, and is not read again
 	hung := r.sensors.chips[1]
 	check(t, r, map[string]string{"fan 1 of x": "1010 RPM", "fan 1 of y": "stale RPM", "fan 2 of y": "stale RPM"})
 	if r.sensors.chips[1] != hung {
@@ -329,7 +329,7 @@ func TestSensorThatHangs(t *testing.T) {
 	check(t, r, map[string]string{"fan 1 of x": "1010 RPM", "fan 1 of y": "2000 RPM", "fan 2 of y": "3400 RPM"})
 }
 
-// Names are fit to be shown, whatever firmware calls its sensors.
+// Names are safe to show, whatever firmware calls its sensors.
 func FuzzSensorNames(f *testing.F) {
 	f.Add("nct6798", "CPU_FAN1")
 	f.Add("x\xff", "\x1bSystem  Fan 2 speed")

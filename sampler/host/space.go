@@ -6,7 +6,7 @@ import (
 	"github.com/shirou/gopsutil/v3/disk"
 )
 
-// FreeSpace is how many bytes a program may still write to the disk of a folder, from statfs(2) or GetDiskFreeSpaceEx.
+// FreeSpace returns how many bytes a program may still write to a folder's disk, from statfs(2) or GetDiskFreeSpaceEx.
 func FreeSpace(dir string) (uint64, error) {
 	use, err := disk.Usage(dir)
 	if err != nil {

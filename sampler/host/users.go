@@ -18,7 +18,7 @@ type users struct {
 	since  time.Time // of names
 }
 
-// name returns a user's name, or the number where there is none.
+// name returns a user's name, or the number if there is none.
 func (u *users) name(uid int, now time.Time) string {
 	if now.Sub(u.since).Abs() >= userFor {
 		u.names, u.since = map[int]string{}, now
@@ -31,7 +31,7 @@ func (u *users) name(uid int, now time.Time) string {
 	return name
 }
 
-// lookUp looks in the file first, which is cheap, then asks the system.
+// lookUp searches the file first, which is cheap, then asks the system.
 func (u *users) lookUp(uid string) string {
 	if text, err := os.ReadFile(u.passwd); err == nil {
 		for line := range strings.Lines(string(text)) {

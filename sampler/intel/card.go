@@ -22,8 +22,7 @@ const (
 	seldom    = time.Minute
 )
 
-// A card is one GPU, also one that is part of a processor. One goroutine at a time calls
-// its read.
+// A card is one GPU, even if it is part of a processor. One goroutine at a time calls its read.
 type card struct {
 	drm.Card
 	key        string
@@ -32,16 +31,16 @@ type card struct {
 	identity   gpu.Identity
 	integrated bool
 
-	gone  bool        // the kernel does not list it; read does not look at it
+	gone  bool        // the kernel does not list it; read does not use this
 	slept atomic.Bool // since the last reading
-	// What may not be read, for the notes of the snapshot.
+	// What may not be read, for the snapshot's notes.
 	hidesProcesses, hidesPower atomic.Bool
 
 	rest     drm.Rest
 	due      map[string]time.Time // when to read again what is not read each time
-	last     time.Time            // the reading before; zero: nothing is to be compared with it
+	last     time.Time            // the previous reading; zero: there is nothing to compare with
 	readings gpu.Readings
-	memory   gpu.Reading[gpu.Bytes] // the card's own, once its driver was asked
+	memory   gpu.Reading[gpu.Bytes] // the card's own, once the driver has been asked
 	parts    []gt
 	sensors  sensors
 	domain   drm.Folder
@@ -50,7 +49,7 @@ type card struct {
 	idling   idling
 	use      use
 	files    answers
-	failing  string // what the log said last
+	failing  string // what was last logged
 }
 
 func newCard(found drm.Card, cfg *Config) *card {
@@ -67,8 +66,7 @@ func newCard(found drm.Card, cfg *Config) *card {
 	return c
 }
 
-// driverVersion is that of the module where it has one of its own, as Intel's own builds
-// do, and otherwise the kernel's.
+// driverVersion returns the module's own version, as Intel's own builds have, otherwise the kernel's.
 func driverVersion(cfg *Config, driver string) gpu.Reading[string] {
 	version, _ := drm.Folder{Path: filepath.Join(cfg.SysfsRoot, "module", driver)}.Text("version")
 	if version == "" {
@@ -126,11 +124,11 @@ func (c *card) read() (gpu.Device, error) {
 	switch {
 	case !c.MayDoze():
 		c.rest.Awake()
-	case c.readings.Utilization.GPU.Quality() != gpu.NotReported: // the first reading says nothing
+	case c.readings.Utilization.GPU.Quality() != gpu.NotReported: // in the first reading it is not known yet
 		c.rest.Note(now, c.idle())
 	}
 	if c.rest.Pausing(now) {
-		c.forget() // what is counted over a pause says nothing of now
+		c.forget() // counters over a pause say nothing about now
 	}
 	return gpu.Device{Identity: c.identity, Readings: c.readings}, nil
 }
@@ -156,8 +154,7 @@ func (c *card) idle() bool {
 	return ok && busy < nothing && !r.Modes.DisplayActive.Or(false)
 }
 
-// failure is why the reading as a whole failed: the card or its driver is gone, or no file
-// of the driver can be read.
+// failure returns why the whole reading failed: the card or its driver is gone, or none of the driver's files can be read.
 func (c *card) failure() error {
 	driver, err := os.Readlink(filepath.Join(c.Device.Path, "driver"))
 	switch {
@@ -181,7 +178,7 @@ func (c *card) failure() error {
 	}
 }
 
-// report logs when the card begins to fail, and when it is well again.
+// report logs when the card begins to fail, and when it works again.
 func (c *card) report(err error) {
 	why := ""
 	if err != nil {
@@ -198,13 +195,13 @@ func (c *card) report(err error) {
 	c.failing = why
 }
 
-// answers are what the driver said when its files were read in one reading.
+// answers are the results of reading the driver's files in one reading.
 type answers struct {
 	good   int
-	failed error // of the first file that is there, is permitted and can't be read
+	failed error // error of the first file that exists, is permitted and can't be read
 }
 
-// own are the files of the PCI core, which answers without the driver.
+// own are files of the PCI core, which answers without the driver.
 var own = []string{"/vendor", "/class", "_link_speed", "_link_width", "/power/control", "/power/runtime_status",
 	"/resource", "/name", "/enabled", "/dpms", "/comm"}
 

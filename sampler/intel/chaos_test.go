@@ -22,10 +22,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
 
-// faults make files answer with an error of the kernel.
+// faults make files return a kernel error.
 type faults struct {
 	mu  sync.Mutex
-	all map[string]syscall.Errno // by file, or by folder for all below it
+	all map[string]syscall.Errno // by file, or by folder for everything below it
 }
 
 func (f *faults) set(file string, err syscall.Errno) {
@@ -50,8 +50,7 @@ func faulty(t *testing.T, m *drmtest.Machine, f *faults) *Source {
 	return source(t, m, func(c *Config) { c.Log, c.Read = slog.New(slog.DiscardHandler), f.read })
 }
 
-// TestErrorsOfTheKernel: what each error of all files means for the card, and of one file
-// for its reading.
+// TestErrorsOfTheKernel checks what each error means: of all files for the card, and of one file for its reading.
 func TestErrorsOfTheKernel(t *testing.T) {
 	for errno, want := range map[syscall.Errno]struct {
 		state   gpu.State
@@ -87,7 +86,7 @@ func TestErrorsOfTheKernel(t *testing.T) {
 	}
 }
 
-// TestVanishesWhileRead: a card that is taken out in the middle of a reading is lost.
+// TestVanishesWhileRead checks that a card removed in the middle of a reading is lost.
 func TestVanishesWhileRead(t *testing.T) {
 	m := drmtest.New(t)
 	c := arcB580(m)
@@ -121,8 +120,8 @@ func TestSixteenCards(t *testing.T) {
 	}
 }
 
-// TestFaultsAtRandom: whatever goes wrong, no reading breaks a promise, each comes back,
-// and all cards are there when all is well again.
+// TestFaultsAtRandom checks that, whatever goes wrong, no reading breaks a promise, each returns, and all cards are there once everything
+// works again.
 func TestFaultsAtRandom(t *testing.T) {
 	const readings = 300
 	m, f := drmtest.New(t), &faults{}

@@ -12,17 +12,17 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 )
 
-// A gt is a part of a GPU with clocks and an idle state of its own: all of a small GPU, a
-// tile of a large one, or the media engines of a newer one.
+// A gt is a part of a GPU with its own clocks and idle state: all of a small GPU, a tile of a large one, or the media engines of a newer
+// one.
 type gt struct {
 	media    bool
-	clock    file // now, in MHz; 0 while the gt is in its idle state
+	clock    file // now, in MHz; 0 while the gt is idle
 	maxClock file
 	idle     file // time in the idle state, in ms
 	throttle throttle
 }
 
-// A file is a file of a folder.
+// A file is a file in a folder.
 type file struct {
 	drm.Folder
 	name string
@@ -43,11 +43,11 @@ func gts(c *drm.Card, integrated bool) []gt {
 	return i915GTs(c, integrated)
 }
 
-// xeGTs are the folders tile0/gt0 and so on of the device.
+// xeGTs returns the device's folders tile0/gt0 and so on.
 func xeGTs(c *drm.Card) (all []gt) {
 	for _, tile := range folders(c.Device, tileFolder) {
 		for _, f := range folders(tile, gtFolder) {
-			name, _ := f.Text("gtidle/name") // "gt1-mc"; one without a name is no media gt
+			name, _ := f.Text("gtidle/name") // "gt1-mc"; without a name it is not a media gt
 			freq := f.In("freq0")
 			all = append(all, gt{
 				media:    strings.HasSuffix(name, "-mc"),
@@ -61,12 +61,11 @@ func xeGTs(c *drm.Card) (all []gt) {
 	return all
 }
 
-// i915GTs are the folders gt/gt0 and so on of the card's node. Kernels before 5.19 have
-// the files of the only gt in the folder of the node.
+// i915GTs returns the folders gt/gt0 and so on of the card's node. Kernels before 5.19 have the files of the only gt in the node's folder.
 func i915GTs(c *drm.Card, integrated bool) (all []gt) {
 	for i, f := range folders(c.DRM().In("gt"), gtFolder) {
 		all = append(all, gt{
-			media:    integrated && i > 0, // of Meteor Lake; in a card it is a tile
+			media:    integrated && i > 0, // as in Meteor Lake; in a card it is a tile
 			clock:    file{f, "rps_act_freq_mhz"},
 			maxClock: file{f, "rps_RP0_freq_mhz"},
 			idle:     file{f, "rc6_residency_ms"},
@@ -84,9 +83,9 @@ func i915GTs(c *drm.Card, integrated bool) (all []gt) {
 	return all
 }
 
-// folders are the folders in a folder with a name of a form, by their numbers.
+// folders returns the subfolders whose names match, by their numbers.
 func folders(in drm.Folder, name *regexp.Regexp) (all []drm.Folder) {
-	entries, _ := os.ReadDir(in.Path) // without it there are none
+	entries, _ := os.ReadDir(in.Path) // on an error there are none
 	for _, e := range entries {
 		if name.MatchString(e.Name()) {
 			all = append(all, in.In(e.Name()))
@@ -98,8 +97,7 @@ func folders(in drm.Folder, name *regexp.Regexp) (all []drm.Folder) {
 	return all
 }
 
-// clocks are the highest clocks of the parts. All engines of a gt but those for media run
-// at its clock.
+// clocks returns the highest clocks of the parts. All engines of a gt except media run at its clock.
 func clocks(all []gt) gpu.Clocks {
 	highest := func(media bool, of func(*gt) file) gpu.Reading[gpu.Megahertz] {
 		r := gpu.Absent[gpu.Megahertz](gpu.NotSupported)
@@ -133,18 +131,16 @@ func fast(clock, most gpu.Reading[gpu.Megahertz]) gpu.Reading[gpu.Megahertz] {
 	return clock
 }
 
-// A throttle has the files that say what holds the clocks of a gt down: each has 0 or 1.
+// A throttle has the files that say what holds the clocks of a gt down: each contains 0 or 1.
 type throttle struct {
-	folder drm.Folder // without a path: there are none
+	folder drm.Folder // without a path there are none
 	status string     // the file that says whether anything does
-	reason string     // what the other files' names begin with
+	reason string     // prefix of the other files' names
 }
 
-// throttleReasons are the kernel's names. PL1, PL2 and PL4 are power limits, over seconds,
-// over milliseconds and at once. PSYS is the power of the whole machine, RATL the limit of
-// a mean temperature. PROCHOT is a signal from outside, for heat or for power. VR is the
-// voltage regulator, and TDC the current that it is made for. P0 is the highest clock,
-// which is no reason to us.
+// throttleReasons are the kernel's names. PL1, PL2 and PL4 are power limits: over seconds, over milliseconds, and instantaneous. PSYS is
+// the power of the whole machine, RATL the limit of an average temperature. PROCHOT is a signal from outside, for heat or for power. VR is
+// the voltage regulator, and TDC its current limit. P0 is the highest clock, which is not a reason for gpuwhy.
 var throttleReasons = map[string]gpu.ClockEventReasons{
 	"pl1": gpu.ReasonPowerCap, "pl2": gpu.ReasonPowerCap, "pl4": gpu.ReasonPowerCap,
 	"psys_pl1": gpu.ReasonPowerCap, "psys_pl2": gpu.ReasonPowerCap,
@@ -157,9 +153,8 @@ var throttleReasons = map[string]gpu.ClockEventReasons{
 	"p0_freq":   0,
 }
 
-// reasons is empty where nothing holds the clocks down, and NotReported where only a
-// reason does that we don't know. All reasons at once are doubtful: a GPU that has fallen
-// off the bus reads as ones.
+// reasons is empty if nothing holds the clocks down, and NotReported if only unknown reasons do. All reasons at once are doubtful: a GPU
+// that has fallen off the bus reads as ones.
 func (t throttle) reasons() gpu.Reading[gpu.ClockEventReasons] {
 	status, err := t.folder.Number(t.status)
 	switch {
@@ -171,7 +166,7 @@ func (t throttle) reasons() gpu.Reading[gpu.ClockEventReasons] {
 	const many = 8
 	var set gpu.ClockEventReasons
 	files, active, unknown := 0, 0, false
-	entries, _ := os.ReadDir(t.folder.Path) // without it there is no reason
+	entries, _ := os.ReadDir(t.folder.Path) // on an error there is no reason
 	for _, e := range entries {
 		name, is := strings.CutPrefix(e.Name(), t.reason)
 		if !is || e.Name() == t.status {
@@ -195,8 +190,7 @@ func (t throttle) reasons() gpu.Reading[gpu.ClockEventReasons] {
 	}
 }
 
-// throttled are the reasons of all parts. They are NotReported where no part says any and
-// those of one are not known.
+// throttled returns the reasons of all parts. It is NotReported if no part has any and the reasons of one are not known.
 func throttled(all []gt) gpu.Reading[gpu.ClockEventReasons] {
 	r := gpu.Absent[gpu.ClockEventReasons](gpu.NotSupported)
 	var unknown, doubtful bool
@@ -224,15 +218,14 @@ func throttled(all []gt) gpu.Reading[gpu.ClockEventReasons] {
 	}
 }
 
-// idling watches the idle states of a card's parts.
+// idling tracks the idle states of a card's parts.
 type idling struct {
-	before []float64 // ms in the idle state, by part; nil: there is no reading to compare with
+	before []float64 // ms in the idle state, by part; nil: nothing to compare with
 	at     time.Time
 }
 
-// busy is the largest share of the time since the reading before in which a part was not
-// in its idle state. No engine can have worked for longer, but a part stays awake for
-// some time after each piece of work: it is a bound, not a utilization.
+// busy returns the largest share of time since the previous reading in which a part was not idle. No engine can have worked longer, but a
+// part stays awake for a while after each piece of work: this is an upper bound, not a utilization.
 func (i *idling) busy(all []gt, now time.Time) (bound gpu.Percent, known bool) {
 	idle := make([]float64, len(all))
 	for n := range all {
@@ -248,10 +241,10 @@ func (i *idling) busy(all []gt, now time.Time) (bound gpu.Percent, known bool) {
 	if len(all) == 0 || len(before) != len(all) || passed < float64(soonest/time.Millisecond) {
 		return 0, false
 	}
-	const grain = 0.05 // of the counter and the clock
+	const grain = 0.05 // precision of the counter and the clock
 	for n := range all {
 		share := (idle[n] - before[n]) / passed
-		if share < 0 || share > 1+grain { // it began anew, or counts in another unit
+		if share < 0 || share > 1+grain { // it restarted, or counts in another unit
 			return 0, false
 		}
 		bound = max(bound, gpu.Percent(100*(1-share)))

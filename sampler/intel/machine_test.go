@@ -20,61 +20,58 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
 
-// The cards below are those of the captures, and some that are made of the same files.
+// The cards below come from the captures; some are made from the same files.
 
-// kernel gives the machine a version of the kernel.
+// kernel sets the machine's kernel version.
 func kernel(m *drmtest.Machine, version string) {
 	m.Write(filepath.Join(m.Proc, "sys/kernel/osrelease"), version+"\n")
 }
 
 var xeGT, merge, ids = drmtest.XeGT, drmtest.Merge, drmtest.IntelIDs
 
-// uhd770 is the integrated GPU of an Alder Lake desktop under i915 (Linux 6.8), with a
-// display: no sensors of its own.
+// uhd770 is the integrated GPU of an Alder Lake desktop with i915 (Linux 6.8), with a display, but no sensors of its own.
 func uhd770(m *drmtest.Machine) *drmtest.Card { return m.Load("uhd-770") }
 
-// hd530 is the integrated GPU of a Skylake desktop under i915 of Linux 5.10, which has the
-// files of its only gt in the folder of the node.
+// hd530 is the integrated GPU of a Skylake desktop with i915 of Linux 5.10, which has the files of its only gt in the node's folder.
 func hd530(m *drmtest.Machine) *drmtest.Card { return m.Load("hd-530") }
 
-// arcA380 is a card under i915 of Linux 6.2: no temperature, no fan.
+// arcA380 is a card with i915 of Linux 6.2: no temperature, no fan.
 func arcA380(m *drmtest.Machine) *drmtest.Card { return m.Load("arc-a380") }
 
-// alchemistOnXe is an Arc A750 that was given to xe (Linux 6.12): sensors of the chip alone.
+// alchemistOnXe is an Arc A750 with xe (Linux 6.12): only the chip's sensors.
 func alchemistOnXe(m *drmtest.Machine) *drmtest.Card { return m.Load("arc-a750-xe") }
 
-// unknown is a card of a product that is in no list yet, under a driver that says little.
+// unknown is a product that is in no list yet, with a driver that reports little.
 func unknown(m *drmtest.Machine) *drmtest.Card {
 	return m.Card(0, "0000:03:00.0", "xe", ids("0xe2ff"))
 }
 
-// meteorLake is the integrated GPU of a laptop under i915 (Linux 6.8): its media engines
-// have a clock of their own, and its processor has no domain "uncore".
+// meteorLake is the integrated GPU of a laptop with i915 (Linux 6.8): its media engines have their own clock, and its processor has no
+// domain "uncore".
 func meteorLake(m *drmtest.Machine) *drmtest.Card { return m.Load("meteor-lake") }
 
-// lunarLake is the integrated GPU of a laptop under xe (Linux 6.12).
+// lunarLake is the integrated GPU of a laptop with xe (Linux 6.12).
 func lunarLake(m *drmtest.Machine) *drmtest.Card { return m.Load("lunar-lake") }
 
-// slowLink is the link of a card of Arc within itself: it reads as the slowest.
+// slowLink is the internal link of an Arc card, which reads as the slowest.
 var slowLink = map[string]string{
 	"current_link_speed": "2.5 GT/s PCIe\n", "max_link_speed": "2.5 GT/s PCIe\n",
 	"current_link_width": "1\n", "max_link_width": "1\n",
 }
 
-// arcA770 is a card under i915 (Linux 6.14).
+// arcA770 is a card with i915 (Linux 6.14).
 func arcA770(m *drmtest.Machine) *drmtest.Card { return m.Load("arc-a770") }
 
-// arcB580 is a card under xe (Linux 7.0).
+// arcB580 is a card with xe (Linux 7.0).
 func arcB580(m *drmtest.Machine) *drmtest.Card { return m.Load("arc-b580") }
 
-// flex170 is a card of the data center under Intel's own build of i915, cooled by the
-// chassis.
+// flex170 is a data center card with Intel's own build of i915, cooled by the chassis.
 func flex170(m *drmtest.Machine) *drmtest.Card { return m.Load("flex-170") }
 
-// max1550 is a module of the data center under xe (Linux 6.12), with two tiles.
+// max1550 is a data center module with xe (Linux 6.12), with two tiles.
 func max1550(m *drmtest.Machine) *drmtest.Card { return m.Load("max-1550") }
 
-// i915Client is the fdinfo of a client of i915 since Linux 6.8, without regions before.
+// i915Client returns a client's fdinfo in i915, with regions as from Linux 6.8 on.
 func i915Client(address string, id, render, video uint64, memory string) string {
 	return fmt.Sprintf("drm-driver:\ti915\ndrm-client-id:\t%d\ndrm-pdev:\t%s\n%s"+
 		"drm-engine-render:\t%d ns\ndrm-engine-copy:\t0 ns\n"+
@@ -82,7 +79,7 @@ func i915Client(address string, id, render, video uint64, memory string) string 
 		memory, render, video)
 }
 
-// xeClient is the fdinfo of a client of xe since Linux 6.11.
+// xeClient returns a client's fdinfo in xe, as from Linux 6.11 on.
 func xeClient(address string, id, rcs, ccs, vcs, total uint64, memory string) string {
 	return fmt.Sprintf("drm-driver:\txe\ndrm-client-id:\t%d\ndrm-pdev:\t%s\n%sdrm-cycles-rcs:\t%d\ndrm-total-cycles-rcs:\t%d\n"+
 		"drm-cycles-ccs:\t%d\ndrm-total-cycles-ccs:\t%[5]d\ndrm-engine-capacity-ccs:\t4\n"+
@@ -90,10 +87,10 @@ func xeClient(address string, id, rcs, ccs, vcs, total uint64, memory string) st
 		id, address, memory, rcs, total, ccs, vcs)
 }
 
-// deadline is that of a card. It passes when a test says so.
+// deadline is a card's deadline. It passes when a test moves the clock.
 const deadline = 2 * time.Second
 
-// source is a source of a machine, which the test closes. Its time passes as the test says.
+// source returns a source of a machine, which is closed at the end of the test. The test moves its clock.
 func source(t *testing.T, m *drmtest.Machine, change ...func(*Config)) *Source {
 	t.Helper()
 	cfg := Config{
@@ -111,7 +108,7 @@ func source(t *testing.T, m *drmtest.Machine, change ...func(*Config)) *Source {
 	return s
 }
 
-// clockOf is the clock of a source.
+// clockOf returns a source's clock.
 func clockOf(s *Source) *clockwork.FakeClock { return s.cfg.Clock.(*clockwork.FakeClock) }
 
 // read reads the only card.
@@ -134,7 +131,7 @@ func cards(t *testing.T, m *drmtest.Machine) []drm.Card {
 	return all
 }
 
-// after reads the only card once some time has passed, in which there is a new walk over /proc.
+// after reads the only card after some time, with a new walk over /proc.
 func after(t *testing.T, s *Source, d time.Duration) gpu.Device {
 	t.Helper()
 	clockOf(s).Advance(d)

@@ -8,11 +8,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 )
 
-// A product is what the PCI id says of a GPU: no file of the drivers has its name.
+// A product is what the PCI id says about a GPU: no driver file has its name.
 type product struct{ name, architecture string }
 
-// productName is the name of a GPU: from the machine's own list of PCI ids where the table
-// does not have it, or else with its id.
+// productName returns a GPU's name from the table, otherwise from the machine's own list of PCI ids, otherwise a name with its id.
 func productName(c *drm.Card) string {
 	name := products[c.Product].name
 	if name == "" {
@@ -31,13 +30,11 @@ func architecture(id uint32) gpu.Reading[string] {
 	return gpu.Reading[string]{}
 }
 
-// discrete are the ids, from and to, of GPUs with memory of their own: DG1, the products
-// of Xe-HP, Ponte Vecchio, Alchemist and Battlemage.
+// discrete are the id ranges of GPUs with their own memory: DG1, the products of Xe-HP, Ponte Vecchio, Alchemist and Battlemage.
 var discrete = [][2]uint32{{0x0201, 0x0210}, {0x0b69, 0x0b6e}, {0x0bd0, 0x0be5}, {0x4905, 0x4909}, {0x4f80, 0x4f88},
 	{0x5690, 0x56c2}, {0xe200, 0xe2ff}}
 
-// integrated reports whether a GPU is part of a processor. One of an unknown id is where
-// it has the address that all of them have.
+// integrated reports whether a GPU is part of a processor. A GPU with an unknown id is if it has the address that all integrated GPUs have.
 func integrated(id uint32, address string) bool {
 	for _, ids := range discrete {
 		if id >= ids[0] && id <= ids[1] {
@@ -48,7 +45,7 @@ func integrated(id uint32, address string) bool {
 	return known || address == "0000:00:02.0"
 }
 
-// The architectures, as Intel calls them.
+// The architectures, by Intel's names.
 const (
 	gen9  = "Gen9"
 	gen11 = "Gen11"
@@ -60,7 +57,7 @@ const (
 	xeHPC = "Xe-HPC"
 )
 
-// products are the names by the id of the PCI device, from public lists of ids.
+// products are names by PCI device id, from public lists of ids.
 var products = map[uint32]product{
 	0x1902: {"HD Graphics 510", gen9},
 	0x1906: {"HD Graphics 510", gen9},

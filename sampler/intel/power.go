@@ -10,23 +10,22 @@ import (
 )
 
 const (
-	// soonest is between two readings of a counter that are compared.
+	// soonest is the least time between two counter readings that are compared.
 	soonest = 100 * time.Millisecond
-	// latest is when two readings of a counter are too far apart: the hardware's counter
-	// of energy has 32 bits, which the driver extends only when it is read, and which
-	// 1000 W fill in 4.4 minutes.
+	// latest is the longest time between two counter readings that are compared: the hardware's energy counter has 32 bits, which the
+	// driver extends only when it is read. At 1000 W the counter wraps after 4.4 minutes.
 	latest = 4 * time.Minute
 )
 
-// A draw is the power between two readings of a counter of energy.
+// A draw is the power between two readings of an energy counter.
 type draw struct {
 	before gpu.Joules
-	at     time.Time // zero: there is no reading to compare with
+	at     time.Time // zero: nothing to compare with
 	watts  gpu.Reading[gpu.Watts]
 }
 
-// of is the mean power since the reading before; NotReported at the first one, and when
-// the counter went back or stood still. wrap is where the counter begins anew, 0 where it does not.
+// of returns the average power since the previous reading; NotReported for the first reading, and if the counter went back or did not move.
+// wrap is the value at which the counter restarts from 0, or 0 if it does not.
 func (d *draw) of(energy gpu.Reading[gpu.Joules], wrap gpu.Joules, now time.Time) gpu.Reading[gpu.Watts] {
 	e, ok := energy.Trusted()
 	if !ok {
@@ -44,7 +43,7 @@ func (d *draw) of(energy gpu.Reading[gpu.Joules], wrap gpu.Joules, now time.Time
 	if used < 0 {
 		used += wrap
 	}
-	stands := used == 0 && wrap == 0 // a card that is awake draws something; an integrated GPU may be off
+	stands := used == 0 && wrap == 0 // an awake card always draws power; an integrated GPU may be off
 	known := !d.at.IsZero() && passed > 0 && passed <= latest && used >= 0 && !stands
 	*d = draw{before: e, at: now}
 	if known {
@@ -53,21 +52,20 @@ func (d *draw) of(energy gpu.Reading[gpu.Joules], wrap gpu.Joules, now time.Time
 	return d.watts
 }
 
-// sensors are those of a card that are read. The numbers in their names differ by driver
-// and kernel, and what their labels say is looked up once.
+// sensors are the sensors of a card that are read. The numbers in their names differ by driver and kernel; their labels are looked up once.
 type sensors struct {
 	*drm.Hwmon          // nil: the card has none
-	energy     string   // the file of the counter; empty: there is none
-	chipEnergy string   // that of the chip alone, where energy is that of the whole card; empty: there is none
-	limits     []string // files that are there
-	rated      string   // empty: there is none
+	energy     string   // the counter's file; empty: none
+	chipEnergy string   // the counter of the chip alone, if energy is the whole card's; empty: none
+	limits     []string // existing files
+	rated      string   // empty: none
 	chip       drm.Channel
-	memory     drm.Channel // number 0: there is none
+	memory     drm.Channel // number 0: none
 	fans       []string
 }
 
-// newSensors chooses the counter of the whole card, or else of its chip: the only one of
-// Alchemist under xe. The limits have to be those of the same part.
+// newSensors chooses the counter of the whole card, otherwise of its chip, the only one of Alchemist under xe. The limits must belong to
+// the same part.
 func newSensors(h *drm.Hwmon) sensors {
 	s := sensors{Hwmon: h}
 	if h == nil {
@@ -97,8 +95,7 @@ func newSensors(h *drm.Hwmon) sensors {
 			s.rated = rated
 		}
 	}
-	// i915 gives its only sensor no label. The sensors of the channels of the memory, which
-	// xe has too, take long to answer.
+	// i915 gives its only sensor no label. The sensors of the memory channels, which xe also has, take long to answer.
 	temperatures := h.Channels("temp")
 	for _, c := range temperatures {
 		switch {
@@ -117,7 +114,7 @@ func newSensors(h *drm.Hwmon) sensors {
 	return s
 }
 
-// temperature is that of a channel of which there may be none.
+// temperature returns the temperature of a channel that may not exist.
 func (s *sensors) temperature(c drm.Channel) gpu.Reading[gpu.Celsius] {
 	if c.Number == 0 {
 		return gpu.Absent[gpu.Celsius](gpu.NotSupported)
@@ -132,7 +129,7 @@ func (s *sensors) temperatureLimit(c drm.Channel, what string) gpu.Reading[gpu.C
 	return gpu.Absent[gpu.Celsius](gpu.NotSupported)
 }
 
-// limit is the lowest of the limits, where 0 stands for one that is off.
+// limit returns the lowest limit; a limit of 0 is off.
 func (s *sensors) limit() gpu.Reading[gpu.Watts] {
 	lowest := gpu.Absent[gpu.Watts](gpu.NotSupported)
 	for _, name := range s.limits {
@@ -162,10 +159,9 @@ func (s *sensors) joules() gpu.Reading[gpu.Joules] {
 	return s.Joules(s.energy)
 }
 
-// lessThanChip reports whether the card's counter is below that of its own chip, both of which count from the start of the
-// driver, and does not grow as one beside such a chip does: the card's can't be right then, and neither can a power that is made
-// of it. The totals alone say little: the driver extends a register of 32 bits only when it reads it, so that the faster one
-// loses more.
+// lessThanChip reports whether the card's counter can't be right: it is below the counter of its own chip, although both count from the
+// start of the driver, and it does not grow as a card's counter does beside its chip. The power computed from it can't be right either. The
+// totals alone prove little: the driver extends a 32-bit register only when it reads it, so that the faster counter loses more.
 func (s *sensors) lessThanChip(card gpu.Reading[gpu.Joules], g *growth, now time.Time) bool {
 	e, ok := card.Trusted()
 	if !ok || s.chipEnergy == "" {
@@ -183,12 +179,12 @@ func (s *sensors) lessThanChip(card gpu.Reading[gpu.Joules], g *growth, now time
 // A growth compares the counters of a card and of its chip over some seconds.
 type growth struct {
 	card, chip gpu.Joules
-	at         time.Time // of both; zero: there is nothing to compare with
-	together   bool      // when they were compared last
+	at         time.Time // of both; zero: nothing to compare with
+	together   bool      // when they were last compared
 }
 
-// goTogether reports whether the card's counter grows as much as the chip's, and at most as a board does beside its chip: the
-// memory, the fans and what is lost on the way take about as much as the chip, and some watts at rest.
+// goTogether reports whether the card's counter grows at least as much as the chip's, and no more than a board's can: the memory, the fans
+// and the losses take about as much as the chip, and some watts at rest.
 func (g *growth) goTogether(card, chip gpu.Joules, now time.Time) bool {
 	const (
 		over  = 3 * time.Second
@@ -206,14 +202,13 @@ func (g *growth) goTogether(card, chip gpu.Joules, now time.Time) bool {
 	return g.together
 }
 
-// What a GPU may draw at most where there is no limit that says so: that of Ponte Vecchio,
-// and of an integrated GPU.
+// The highest possible power draw if no limit is known: of Ponte Vecchio, and of an integrated GPU.
 const (
 	cardPower       gpu.Watts = 600
 	integratedPower gpu.Watts = 100
 )
 
-// plausible marks a power far above the limit as doubtful. Short peaks above it are real.
+// plausible marks a power draw far above the limit as doubtful. Short peaks above the limit are real.
 func plausible(watts, limit gpu.Reading[gpu.Watts]) gpu.Reading[gpu.Watts] {
 	const far = 3
 	if w, ok := watts.Trusted(); ok && limit.Or(0) > 0 && w > far*limit.Or(0) {
@@ -224,9 +219,8 @@ func plausible(watts, limit gpu.Reading[gpu.Watts]) gpu.Reading[gpu.Watts] {
 
 var domain = regexp.MustCompile(`^intel-rapl:[0-9]{1,3}:[0-9]{1,3}$`)
 
-// graphicsDomain finds the domain of the processor's power that its GPU is, which the
-// kernel calls "uncore". It belongs to the processor: reading it wakes no GPU. Its path
-// is empty where the processor has none, as from Meteor Lake on.
+// graphicsDomain finds the power domain of the processor that covers its GPU, which the kernel calls "uncore". It belongs to the processor:
+// reading it wakes no GPU. Its path is empty if the processor has none, as from Meteor Lake on.
 func graphicsDomain(sysfs string) drm.Folder {
 	class := drm.Folder{Path: filepath.Join(sysfs, "class/powercap")}
 	for _, f := range folders(class, domain) {
@@ -237,8 +231,7 @@ func graphicsDomain(sysfs string) drm.Folder {
 	return drm.Folder{}
 }
 
-// domainJoules is the counter of a domain, and where it begins anew. A counter that
-// stands at 0 is none.
+// domainJoules reads the counter of a domain, and the value at which it wraps. A counter that stays at 0 does not count.
 func domainJoules(f drm.Folder) (energy gpu.Reading[gpu.Joules], wrap gpu.Joules) {
 	if f.Path == "" {
 		return gpu.Absent[gpu.Joules](gpu.NotSupported), 0

@@ -16,10 +16,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 )
 
-// The questions of the drivers' interfaces: i915_drm.h and xe_drm.h of the kernel.
+// The driver queries, from the kernel's i915_drm.h and xe_drm.h.
 const (
 	i915QueryCall  = 0xc0106479
-	i915QueryWhich = 4 // the regions of memory
+	i915QueryWhich = 4 // the memory regions
 	xeQueryCall    = 0xc0286440
 	xeQueryWhich   = 1
 	mostAnswer     = 64 << 10
@@ -27,7 +27,7 @@ const (
 
 type i915Query struct {
 	items, flags uint32
-	item         uint64 // where the item is
+	item         uint64 // address of the item
 }
 
 type i915Item struct {
@@ -44,8 +44,7 @@ type xeQuery struct {
 	_           [2]uint64
 }
 
-// askMemory asks the driver for the size of the card's own memory, through its node for
-// programs that compute. Any user whom the system lets use the GPU may ask.
+// askMemory asks the driver for the size of the card's own memory, through its render node. Any user who may use the GPU may ask.
 func askMemory(devices, driver string, nodes []string) gpu.Reading[gpu.Bytes] {
 	for _, node := range nodes {
 		if !strings.HasPrefix(node, "renderD") {
@@ -64,9 +63,9 @@ func askMemory(devices, driver string, nodes []string) gpu.Reading[gpu.Bytes] {
 	return gpu.Absent[gpu.Bytes](gpu.NotSupported)
 }
 
-// openNode opens a card's node if it is that of its name: nothing else gets a question.
+// openNode opens a card's node if the file is the node of that name: nothing else gets a query.
 func openNode(file, name string) (*os.File, error) {
-	const major = 226 // of the DRM
+	const major = 226 // of DRM devices
 	minor, err := strconv.ParseUint(strings.TrimPrefix(name, "renderD"), 10, 32)
 	if err != nil {
 		return nil, err
@@ -92,7 +91,7 @@ func askI915(fd uintptr) gpu.Reading[gpu.Bytes] {
 	if err := ask(); err != nil {
 		return gpu.Absent[gpu.Bytes](drm.Quality(err))
 	}
-	if item.length <= 0 || item.length > mostAnswer { // below 0 it is an error
+	if item.length <= 0 || item.length > mostAnswer { // negative values are errors
 		return gpu.Absent[gpu.Bytes](gpu.NotSupported)
 	}
 	answer := make([]byte, item.length)
@@ -128,7 +127,7 @@ func askXe(fd uintptr) gpu.Reading[gpu.Bytes] {
 	return localMemory(answer, xeRegions)
 }
 
-// address is what the kernel takes for a pointer; what it points to must be pinned.
+// address returns what the kernel takes for a pointer; its target must be pinned.
 func address(p unsafe.Pointer) uint64 { return uint64(uintptr(p)) }
 
 func call(fd uintptr, number uintptr, argument unsafe.Pointer) error {

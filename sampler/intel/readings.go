@@ -17,7 +17,7 @@ func (c *card) readLimits() {
 	c.parts = gts(&c.Card, c.integrated)
 	h, err := c.Hwmon(c.Driver)
 	if err != nil {
-		h = nil // an integrated GPU has none, and a card none on an old kernel
+		h = nil // an integrated GPU has none, nor does a card on an old kernel
 	}
 	c.sensors = newSensors(h)
 	c.domain = drm.Folder{}
@@ -78,9 +78,8 @@ func (c *card) readLive(now time.Time) {
 	c.readUse(now)
 }
 
-// fans are the speeds that the card's tachometers count. The drivers don't say what they
-// ask of a fan. A card without such files may have a fan that an older kernel does not
-// show, or be cooled by the chassis: its count is not known.
+// fans returns the speeds that the card's tachometers count. The drivers don't report a fan's commanded speed. A card without such files
+// may have a fan that an older kernel does not show, or be cooled by the chassis: its number of fans is not known.
 func (c *card) fans() gpu.Fans {
 	if c.integrated {
 		return gpu.Fans{Count: gpu.Of(0), Combined: gpu.Of(false)}
@@ -92,7 +91,7 @@ func (c *card) fans() gpu.Fans {
 	for _, name := range c.sensors.fans {
 		fan := gpu.Fan{RPM: c.sensors.RPM(name)}
 		if c.last.IsZero() && fan.RPM.Present() {
-			fan.RPM = gpu.Reading[gpu.RPM]{} // a mean since anybody read it last
+			fan.RPM = gpu.Reading[gpu.RPM]{} // an average since anybody last read it
 		}
 		fan.Commanded, fan.Target = gpu.Absent[gpu.Percent](gpu.NotSupported), gpu.Absent[gpu.Percent](gpu.NotSupported)
 		fan.Policy = gpu.Absent[string](gpu.NotSupported)
@@ -101,7 +100,7 @@ func (c *card) fans() gpu.Fans {
 	return f
 }
 
-// memoryTotal is the card's own memory, from a file or else from its driver's answer.
+// memoryTotal returns the size of the card's own memory, from a file or else from the driver's answer.
 func (c *card) memoryTotal() gpu.Reading[gpu.Bytes] {
 	total := c.memoryFile()
 	if total.Quality() == gpu.NotSupported && c.cfg.DevicesRoot != "" {
@@ -113,8 +112,7 @@ func (c *card) memoryTotal() gpu.Reading[gpu.Bytes] {
 	return total
 }
 
-// memoryFile is the card's own memory, where the driver has a file for it: xe for each
-// tile, and Intel's own builds of i915.
+// memoryFile returns the size of the card's own memory if the driver has a file for it: xe for each tile, and Intel's own builds of i915.
 func (c *card) memoryFile() gpu.Reading[gpu.Bytes] {
 	if total := c.DRM().Size("lmem_total_bytes"); total.Quality() != gpu.NotSupported {
 		return total
@@ -133,7 +131,7 @@ func (c *card) memoryFile() gpu.Reading[gpu.Bytes] {
 	return sum
 }
 
-// memoryClock is the highest clock of the memory, which xe says of Ponte Vecchio.
+// memoryClock returns the highest memory clock, which xe reports for Ponte Vecchio.
 func (c *card) memoryClock() gpu.Reading[gpu.Megahertz] {
 	highest := gpu.Absent[gpu.Megahertz](gpu.NotSupported)
 	for _, tile := range folders(c.Device, tileFolder) {
@@ -144,8 +142,7 @@ func (c *card) memoryClock() gpu.Reading[gpu.Megahertz] {
 	return highest
 }
 
-// window is the size of BAR 2, through which the processor reaches the card's memory:
-// 256 MiB where the machine does not let it be larger.
+// window returns the size of BAR 2, through which the processor accesses the card's memory: 256 MiB if the machine does not allow more.
 func (c *card) window() gpu.Reading[gpu.Bytes] {
 	const bar = 2
 	text, err := c.Device.Bytes("resource")
@@ -155,8 +152,7 @@ func (c *card) window() gpu.Reading[gpu.Bytes] {
 	return windowSize(string(text), bar)
 }
 
-// windowSize reads one line of a PCI device's resources: its first address, its last and
-// flags, all hexadecimal.
+// windowSize parses one line of a PCI device's resources: its first address, its last and flags, all hexadecimal.
 func windowSize(resources string, bar int) gpu.Reading[gpu.Bytes] {
 	lines := strings.Split(resources, "\n")
 	if bar >= len(lines) {
@@ -179,8 +175,8 @@ func windowSize(resources string, bar int) gpu.Reading[gpu.Bytes] {
 
 var output = regexp.MustCompile(`^card[0-9]{1,6}-`)
 
-// displayActive reports whether one of the card's outputs shows a picture. The kernel
-// keeps what these files say: they ask no display.
+// displayActive reports whether one of the card's outputs shows a picture. The kernel has the content of these files in memory: reading
+// them asks no display.
 func (c *card) displayActive() gpu.Reading[bool] {
 	entries, err := os.ReadDir(c.DRM().Path)
 	if err != nil {

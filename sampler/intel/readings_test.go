@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
 
-// shown are the readings of a device as text, by the ID of their row; absent ones as why.
+// shown returns a device's readings as text, by the ID of their row; absent ones as the reason.
 func shown(d *gpu.Device) map[string]string {
 	out := map[string]string{}
 	for r := range catalog.All() {
@@ -28,7 +28,7 @@ func shown(d *gpu.Device) map[string]string {
 	return out
 }
 
-// TestLinkInABox: the bridges of a box at a Thunderbolt cable are no part of the card.
+// TestLinkInABox checks that the bridges of an external Thunderbolt box are not taken for part of the card.
 func TestLinkInABox(t *testing.T) {
 	m := drmtest.New(t)
 	bridges := []string{"0000:00:07.0", "0000:04:00.0", "0000:05:01.0", "0000:06:00.0", "0000:07:01.0"}
@@ -54,12 +54,11 @@ func TestLinkInABox(t *testing.T) {
 	}
 }
 
-// TestCards: what each kind of card reports in the second reading, ten seconds after the
-// first, in which its counters moved.
+// TestCards checks what each kind of card reports in the second reading, ten seconds after the first, when its counters have moved.
 func TestCards(t *testing.T) {
 	tests := map[string]struct {
 		card func(*drmtest.Machine) *drmtest.Card
-		then map[string]string // the files that are others in the second reading
+		then map[string]string // files that differ in the second reading
 		want map[string]string
 	}{
 		"UHD 770, i915": {uhd770, nil, map[string]string{

@@ -7,20 +7,19 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 )
 
-// Both drivers answer the question for their regions of memory in the same form: their
-// number in 32 bits, then other bytes, then regions of 88 bytes. Each begins with its class
-// in 16 bits, and has its size in the 64 bits at 8.
+// Both drivers describe their memory regions in the same form: the number of regions in 32 bits, other bytes, then regions of 88 bytes.
+// Each begins with its class in 16 bits, and has its size in 64 bits at offset 8.
 const (
 	i915Regions = 16 // bytes before the first region
 	xeRegions   = 8
 
 	regionBytes = 88
-	classLocal  = 1 // of the card's own memory
+	classLocal  = 1 // the card's own memory
 	mostRegions = 64
 )
 
-// localMemory is the size of the regions of the card's own memory. NotSupported where
-// there is none, as on integrated GPUs; NotReported where the answer makes no sense.
+// localMemory returns the total size of the card's own memory regions. NotSupported if there are none, as on integrated GPUs; NotReported
+// if the answer makes no sense.
 func localMemory(answer []byte, before int) gpu.Reading[gpu.Bytes] {
 	if len(answer) < before || len(answer) < 4 {
 		return gpu.Reading[gpu.Bytes]{}

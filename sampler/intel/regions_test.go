@@ -12,8 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// answer is what a driver says of regions, made up from the kernel's header: pairs of class
-// and size.
+// answer returns a driver's answer about regions, following the kernel's header, from pairs of class and size.
 func answer(before int, regions ...uint64) []byte {
 	out := make([]byte, before+len(regions)/2*regionBytes)
 	binary.NativeEndian.PutUint32(out, uint32(len(regions)/2))
@@ -49,7 +48,7 @@ func TestLocalMemory(t *testing.T) {
 	}
 }
 
-// TestAskOnlyCards: what is no node of a card gets no question.
+// TestAskOnlyCards checks that only nodes of cards get queries.
 func TestAskOnlyCards(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "dri"), 0o755); err != nil {
@@ -70,7 +69,7 @@ func TestAskOnlyCards(t *testing.T) {
 				t.Errorf("%s: %v", name, got)
 			}
 		}
-		_ = os.Remove(file) // there may be none
+		_ = os.Remove(file) // it may not exist
 	}
 	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 )
 
-// TestAsleep: of a card that sleeps from the start nothing is opened but its power state
-// and its PCI ids, and of the processes that have it open nothing that asks the driver.
+// TestAsleep checks that, for a card that sleeps from the start, only its power state and its PCI ids are opened and, for the processes
+// that have it open, nothing that asks the driver.
 func TestAsleep(t *testing.T) {
 	m := drmtest.New(t)
 	c := arcB580(m)
@@ -44,8 +44,8 @@ func TestAsleep(t *testing.T) {
 	}
 }
 
-// TestOneAsleep: a card that sleeps keeps nobody else from being read, nor does the walk
-// over /proc for that one wake it.
+// TestOneAsleep checks that a sleeping card keeps no other card from being read, and that the walk over /proc for the other card does not
+// wake it.
 func TestOneAsleep(t *testing.T) {
 	m := drmtest.New(t)
 	uhd770(m)
@@ -67,7 +67,7 @@ func TestOneAsleep(t *testing.T) {
 	}
 }
 
-// laptop has a card that may fall asleep and is idle, and has been read once.
+// laptop returns a card that may fall asleep and is idle, and that has been read once.
 func laptop(t *testing.T) (*drmtest.Card, *Source) {
 	m := drmtest.New(t)
 	c := arcB580(m)
@@ -108,7 +108,7 @@ func TestLeftAlone(t *testing.T) {
 	if d := read(t, s); d.State != gpu.StateAsleep {
 		t.Errorf("asleep it is %s", d.State)
 	}
-	// Somebody uses it: it is read at once, and nothing is compared with before.
+	// Somebody uses it: it is read at once, and nothing is compared with earlier values.
 	c.Wake()
 	c.Set(map[string]string{"hwmon/hwmon3/energy1_input": "9000000000\n"})
 	d = read(t, s)
@@ -118,12 +118,12 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// TestLeftAloneInVain: a card that stays awake, and that nobody has open, is read once
-// after a pause, and left alone for longer then.
+// TestLeftAloneInVain checks that a card that stays awake, and that nobody has open, is read once after a pause, and then left alone for
+// longer.
 func TestLeftAloneInVain(t *testing.T) {
 	_, s := laptop(t)
 	calm(t, s)
-	passed := 5 * time.Second // since the pause began
+	passed := 5 * time.Second // since the start of the pause
 	for _, pause := range []time.Duration{20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute,
 		2 * time.Minute} {
 		if d := after(t, s, pause-passed-time.Second); d.Reason != drm.LeftAlone {
@@ -136,7 +136,7 @@ func TestLeftAloneInVain(t *testing.T) {
 	}
 }
 
-// TestNotLeftAlone: a card that works, shows a picture or may not sleep is read each time.
+// TestNotLeftAlone checks that a card that works, shows a picture or may not sleep is read each time.
 func TestNotLeftAlone(t *testing.T) {
 	tests := map[string]map[string]string{
 		"may not sleep": {"power/control": "on\n"},

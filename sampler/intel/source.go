@@ -27,22 +27,20 @@ const (
 
 const vendorID = 0x8086
 
-// Config is what a source needs.
+// Config configures a source.
 type Config struct {
-	// SysfsRoot and ProcRoot are where the kernel has its files, such as "/sys" and "/proc".
+	// SysfsRoot and ProcRoot are where the kernel's files are, such as "/sys" and "/proc".
 	SysfsRoot, ProcRoot string
-	// DevicesRoot is where the device files are, such as "/dev". They are opened to ask the
-	// drivers for the size of a card's memory, of which there is mostly no file. Empty: the
-	// drivers are not asked.
+	// DevicesRoot is where the device files are, such as "/dev". They are opened to ask the drivers for the size of a card's memory, which
+	// mostly no file has. Empty: the drivers are not asked.
 	DevicesRoot string
 	// Deadline is the time after which reading a card counts as hanging.
 	Deadline time.Duration
-	// Holders find the processes; sources that share them share their walks over /proc.
-	// Nil: the source has its own.
+	// Holders finds the processes; sources that share it share its walks over /proc. Nil: the source has its own.
 	Holders *drm.Holders
-	// Read reads a file; nil stands for drm.ReadFile. A recording listens or answers with it.
+	// Read reads a file; nil means drm.ReadFile. A recording uses it to listen or to answer.
 	Read func(file string) ([]byte, error)
-	// Clock is what the source knows the time by. Nil: the machine's clock.
+	// Clock is the source's clock. Nil: the machine's clock.
 	Clock clockwork.Clock
 	Log   *slog.Logger
 }
@@ -52,7 +50,7 @@ type Source struct {
 	cfg    Config
 	finder *drm.Finder
 	set    *perdevice.Set
-	cards  map[string]*card // by address: also those that are gone. Only Read uses it.
+	cards  map[string]*card // by address, including gone ones. Only Read uses it.
 }
 
 // New returns a source. It looks for GPUs at each reading.
@@ -76,13 +74,11 @@ func New(cfg Config) *Source {
 // Name is the source's name on the wire.
 func (s *Source) Name() string { return gpu.SourceIntel }
 
-// Read reads every GPU once, and returns when all have answered or soon after ctx ends;
-// see [perdevice.Set.Read] for those that are slow. A card that was there and is gone stays
-// in the snapshot as lost.
+// Read reads every GPU once. It returns when all have answered, or soon after ctx ends; see [perdevice.Set.Read] for slow ones. A card that
+// has gone stays in the snapshot as lost.
 //
-// Without a GPU that can be read the error has a *gpu.Advice in it that wraps
-// gpu.ErrNoDriver or gpu.ErrNoDevices.
-// Where no card is this driver's business, it wraps gpu.ErrNoCard, too.
+// Without a readable GPU, the error wraps a *gpu.Advice, which wraps gpu.ErrNoDriver or gpu.ErrNoDevices. If the machine has no card for
+// these drivers, it also wraps gpu.ErrNoCard.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	if s.cfg.SysfsRoot == "" {
 		return nil, drm.OnlyOnLinux("Intel")
@@ -125,7 +121,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	}, nil
 }
 
-// notes say what may not be read, and which right would change that.
+// notes returns what may not be read, and which right would change that.
 func notes(cards []*card) (all []gpu.Advice) {
 	if slices.ContainsFunc(cards, func(c *card) bool { return c.hidesProcesses.Load() }) {
 		all = append(all, gpu.Advice{
@@ -142,8 +138,7 @@ func notes(cards []*card) (all []gpu.Advice) {
 	return all
 }
 
-// adopt takes the cards that the kernel lists. Those that it no longer lists are gone, or
-// forgotten when both drivers are unloaded.
+// adopt takes the cards that the kernel lists. Cards that it no longer lists are gone, or forgotten once both drivers are unloaded.
 func (s *Source) adopt(found []drm.Card) {
 	listed := map[string]bool{}
 	for _, c := range found {
@@ -164,7 +159,7 @@ func (s *Source) adopt(found []drm.Card) {
 	}
 }
 
-// loaded reports whether one of the drivers is there.
+// loaded reports whether one of the drivers is loaded.
 func (s *Source) loaded() bool {
 	return slices.ContainsFunc([]string{driverI915, driverXe}, func(driver string) bool {
 		_, err := os.Stat(filepath.Join(s.cfg.SysfsRoot, "bus/pci/drivers", driver))
@@ -210,7 +205,7 @@ func (s *Source) nothing() *gpu.Advice {
 	}
 }
 
-// Close ends a Read that waits. It does not wait for a card whose driver hangs.
+// Close ends a waiting Read. It does not wait for a card whose driver hangs.
 func (s *Source) Close() error {
 	s.set.Close()
 	return nil

@@ -23,7 +23,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
 
-// TestNoGPU: each way to have none says what it is and what to do.
+// TestNoGPU checks that each way to have no GPU says what it is and what to do.
 func TestNoGPU(t *testing.T) {
 	tests := map[string]struct {
 		make func(*drmtest.Machine)
@@ -58,7 +58,7 @@ func TestNoGPU(t *testing.T) {
 	}
 }
 
-// TestVirtualFunction: what a card offers to virtual machines is no card of its own.
+// TestVirtualFunction checks that a card's functions for virtual machines are not listed as cards.
 func TestVirtualFunction(t *testing.T) {
 	m := drmtest.New(t)
 	c := flex170(m)
@@ -71,8 +71,8 @@ func TestVirtualFunction(t *testing.T) {
 	}
 }
 
-// Each file of a card, with each thing that can be wrong with it, costs what it says and
-// nothing else: no crash, no wrong value that counts as good, and the card goes on.
+// Each thing that can be wrong with each file of a card costs exactly what it should: no crash, no wrong value that counts as good, and the
+// card continues.
 func TestEachFile(t *testing.T) {
 	cards := map[string]func(*drmtest.Machine) *drmtest.Card{
 		"UHD 770": uhd770, "Meteor Lake": meteorLake, "Lunar Lake": lunarLake, "A770": arcA770, "B580": arcB580,
@@ -106,7 +106,7 @@ func TestEachFile(t *testing.T) {
 				read(t, s)
 				return read(t, s)
 			}
-			lasting := func() string { // what does not depend on the time
+			lasting := func() string { // readings that don't depend on the time
 				all := shown(new(fresh()))
 				delete(all, "identity.state_since")
 				delete(all, "identity.sampled_at")
@@ -147,7 +147,7 @@ func TestEachFile(t *testing.T) {
 	}
 }
 
-// TestAllFilesFail: where no file of the driver can be read, the card does not answer.
+// TestAllFilesFail checks that the card does not answer if none of the driver's files can be read.
 func TestAllFilesFail(t *testing.T) {
 	m := drmtest.New(t)
 	card := lunarLake(m)
@@ -189,8 +189,7 @@ func TestAllFilesFail(t *testing.T) {
 	}
 }
 
-// TestEachFileHangs: whichever file hangs, the other card is read, and the card is back
-// when the file lets go.
+// TestEachFileHangs checks that, whichever file hangs, the other card is read, and that the card returns when the file no longer hangs.
 func TestEachFileHangs(t *testing.T) {
 	files := []string{
 		"tile0/gt0/freq0/act_freq", "tile0/gt0/freq0/throttle/status", "tile0/gt1/gtidle/idle_residency_ms",
@@ -215,7 +214,7 @@ func TestEachFileHangs(t *testing.T) {
 	}
 }
 
-// TestProcfsHangs: an fdinfo that hangs makes its card hang, and not the other one.
+// TestProcfsHangs checks that a hanging fdinfo makes its own card hang, and not the other one.
 func TestProcfsHangs(t *testing.T) {
 	m := drmtest.New(t)
 	uhd770(m)
@@ -231,8 +230,8 @@ func TestProcfsHangs(t *testing.T) {
 	drmtest.Answers(t, s)
 }
 
-// TestVanishes: a card that is taken out is lost, stays so, and is new when it is put back;
-// one that another driver takes is another.
+// TestVanishes checks that a removed card is lost, stays lost, and is new when it is plugged in again; a card taken by another driver is
+// another card.
 func TestVanishes(t *testing.T) {
 	m := drmtest.New(t)
 	c := arcB580(m)
@@ -259,8 +258,7 @@ func TestVanishes(t *testing.T) {
 	}
 }
 
-// TestProcessesComeAndGo: a list of processes that changes while it is read costs nobody
-// anything.
+// TestProcessesComeAndGo checks that processes that change while their list is read cost nothing else.
 func TestProcessesComeAndGo(t *testing.T) {
 	m := drmtest.New(t)
 	arcB580(m)
@@ -375,7 +373,7 @@ func FuzzWindowSize(f *testing.F) {
 	})
 }
 
-// FuzzFile: whatever a file says, no reading is out of bounds and good.
+// FuzzFile checks that, whatever a file says, no good reading is out of bounds.
 func FuzzFile(f *testing.F) {
 	names := []string{"hwmon/hwmon3/temp2_input", "hwmon/hwmon3/energy1_input", "hwmon/hwmon3/power1_max",
 		"hwmon/hwmon3/fan1_input", "tile0/gt0/freq0/act_freq", "tile0/gt0/gtidle/idle_residency_ms",
@@ -411,7 +409,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// TestLimitOfAnotherPart: the limit of the chip is none of the card.
+// TestLimitOfAnotherPart checks that the chip's limit is not taken for the card's.
 func TestLimitOfAnotherPart(t *testing.T) {
 	m := drmtest.New(t)
 	c := arcB580(m)
@@ -420,14 +418,14 @@ func TestLimitOfAnotherPart(t *testing.T) {
 		m)); d.Power.EnforcedLimit.Quality() != gpu.NotSupported || d.Power.Energy != gpu.Of[gpu.Joules](5000) {
 		t.Errorf("the limit is %v, the energy %v", d.Power.EnforcedLimit, d.Power.Energy)
 	}
-	// Alchemist under xe has the sensors of the chip alone.
+	// Alchemist with xe has only the chip's sensors.
 	c.Remove("hwmon/hwmon3/energy1_input", "hwmon/hwmon3/energy1_label")
 	if d := read(t, source(t, m)); d.Power.EnforcedLimit != gpu.Of[gpu.Watts](150) || d.Power.Energy != gpu.Of[gpu.Joules](3000) {
 		t.Errorf("the limit is %v, the energy %v", d.Power.EnforcedLimit, d.Power.Energy)
 	}
 }
 
-// TestIdleState: a bound is known only where the counters of all parts can be right.
+// TestIdleState checks that the upper bound is known only if the counters of all parts are plausible.
 func TestIdleState(t *testing.T) {
 	m := drmtest.New(t)
 	c := lunarLake(m)
@@ -462,7 +460,7 @@ func TestIdleState(t *testing.T) {
 	}
 }
 
-// TestBeyondSense: what no GPU of the kind can do is doubtful.
+// TestBeyondSense checks that impossible values for this kind of GPU are doubtful.
 func TestBeyondSense(t *testing.T) {
 	m := drmtest.New(t)
 	c := arcB580(m)
@@ -480,7 +478,7 @@ func TestBeyondSense(t *testing.T) {
 	}
 }
 
-// TestNotPermitted: what may not be read says so, and is not missing.
+// TestNotPermitted checks that readings without permission say so instead of being missing.
 func TestNotPermitted(t *testing.T) {
 	m := drmtest.New(t)
 	uhd770(m)
@@ -490,7 +488,7 @@ func TestNotPermitted(t *testing.T) {
 	}
 	var energy gpu.Reading[gpu.Joules]
 	done := make(chan struct{})
-	go func() { // on a thread that ends with it, and is nobody's until then
+	go func() { // on a thread that ends with it and is not shared
 		defer close(done)
 		runtime.LockOSThread()
 		_ = unix.Setfsuid(65534)
@@ -507,7 +505,7 @@ func TestNotPermitted(t *testing.T) {
 	}
 }
 
-// A system without sysfs has no card that this source could read.
+// On a system without sysfs this source finds no card.
 func TestElsewhere(t *testing.T) {
 	s := New(Config{Deadline: time.Second})
 	defer s.Close()

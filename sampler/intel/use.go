@@ -13,11 +13,11 @@ import (
 // use measures who uses a card.
 type use struct {
 	meter    *drm.Meter
-	readings int  // of the meter
-	measured bool // an engine of a client was measured
+	readings int  // by the meter
+	measured bool // a client's engine has been measured
 }
 
-// readUse reads the processes, and the utilization from what they use.
+// readUse reads the processes, and derives the utilization from what they use.
 func (c *card) readUse(now time.Time) {
 	r := &c.readings
 	bound, bounded := c.idling.busy(c.parts, now)
@@ -56,7 +56,7 @@ func (c *card) readUse(now time.Time) {
 	}
 }
 
-// unread: it is not known who uses the card.
+// unread marks the card's usage as not known.
 func (c *card) unread(q gpu.Quality) {
 	r := &c.readings
 	r.Processes, r.ProcessesPartial = gpu.Absent[[]gpu.Process](q), gpu.Absent[bool](q)
@@ -64,8 +64,7 @@ func (c *card) unread(q gpu.Quality) {
 	r.Shared.Used = gpu.Absent[gpu.Bytes](q)
 }
 
-// patience is how long the walk over /proc is waited for: the one before will do, but for
-// the first reading.
+// patience is how long to wait for the walk over /proc: the previous walk is good enough, except for the first reading.
 func (c *card) patience() time.Duration {
 	const short = 50 * time.Millisecond
 	if c.use.meter == nil {
@@ -74,13 +73,13 @@ func (c *card) patience() time.Duration {
 	return min(short, c.cfg.Deadline/4)
 }
 
-// utilization is a share of engines, where it is known.
+// utilization returns a share of engines, if it is known.
 func (c *card) utilization(share gpu.Percent, usage *drm.Usage, open, whole bool) gpu.Reading[gpu.Percent] {
 	switch {
 	case !whole:
 		return gpu.Absent[gpu.Percent](gpu.NotPermitted)
 	case slices.ContainsFunc(usage.Processes, func(p drm.Process) bool { return len(p.Used) > 0 && !p.Measured }):
-		return gpu.Absent[gpu.Percent](c.unmeasured()) // the others' share is not all
+		return gpu.Absent[gpu.Percent](c.unmeasured()) // the share of the visible processes is not all
 	case len(usage.Engines) > 0:
 		return gpu.Of(share)
 	case !open: // nobody can give it work
@@ -90,9 +89,8 @@ func (c *card) utilization(share gpu.Percent, usage *drm.Usage, open, whole bool
 	}
 }
 
-// unmeasured is why no engine was measured: clients have to be read twice. Kernels before
-// 5.19 (i915) and 6.11 (xe) don't say what a client uses, nor does i915 of a GPU that is
-// older than Broadwell.
+// unmeasured returns why no engine was measured: clients have to be read twice. Kernels before 5.19 (i915) and 6.11 (xe) don't report what
+// a client uses, and i915 never does for a GPU older than Broadwell.
 func (c *card) unmeasured() gpu.Quality {
 	const enough = 3
 	if c.use.measured || c.use.readings < enough {
@@ -108,11 +106,11 @@ func busiest(engines map[string]gpu.Percent) (most gpu.Percent) {
 	return most
 }
 
-// video is the share of the engines that decode and encode: "video" of i915, "vcs" of xe.
+// video returns the share of the engines that decode and encode: "video" in i915, "vcs" in xe.
 func video(engines map[string]gpu.Percent) gpu.Percent { return max(engines["video"], engines["vcs"]) }
 
-// processes lists those that hold something of the card, busiest first. Display managers
-// and their like have it open, and neither work nor memory on it.
+// processes lists the processes that hold something of the card, busiest first. Display managers and similar programs have it open without
+// work or memory on it.
 func (c *card) processes(usage *drm.Usage, whole bool) gpu.Reading[[]gpu.Process] {
 	list := []gpu.Process{}
 	for i := range usage.Processes {
@@ -155,8 +153,8 @@ func (c *card) processes(usage *drm.Usage, whole bool) gpu.Reading[[]gpu.Process
 	return gpu.Of(list)
 }
 
-// typeOf goes by the engines that a process has used. Those for 3D also compute, where a
-// GPU has no engines for that alone: there a program that computes counts as graphics.
+// typeOf derives the type from the engines that a process has used. 3D engines also compute if a GPU has no compute engines: there a
+// program that computes counts as graphics.
 func typeOf(used []string) gpu.ProcessType {
 	draws := slices.Contains(used, "render") || slices.Contains(used, "rcs")
 	computes := slices.Contains(used, "compute") || slices.Contains(used, "ccs")
@@ -172,8 +170,8 @@ func typeOf(used []string) gpu.ProcessType {
 	}
 }
 
-// memoryOf is what is held of the card's own memory, or with an integrated GPU of the
-// machine's. It is not known where the driver does not say.
+// memoryOf returns what is held of the card's own memory or, for an integrated GPU, of the machine's. It is not known if the driver does
+// not report it.
 func (c *card) memoryOf(regions map[string]gpu.Bytes) (bytes gpu.Bytes, known bool) {
 	for region, held := range regions {
 		if c.integrated || local(region) {
@@ -183,15 +181,14 @@ func (c *card) memoryOf(regions map[string]gpu.Bytes) (bytes gpu.Bytes, known bo
 	return bytes, len(regions) > 0
 }
 
-// local reports whether a region is of the card's own memory: "local0" and "stolen-local0"
-// of i915, "vram0" and "stolen" of xe.
+// local reports whether a region belongs to the card's own memory: "local0" and "stolen-local0" in i915, "vram0" and "stolen" in xe.
 func local(region string) bool {
 	region = strings.TrimPrefix(region, "stolen-")
 	return strings.HasPrefix(region, "local") || strings.HasPrefix(region, "vram") || region == "stolen"
 }
 
-// sharedUsed is what all clients hold of the machine's memory, each once, if all may be read
-// and the driver says it (i915 from Linux 6.8 on).
+// sharedUsed returns what all clients hold of the machine's memory, each counted once, if all may be read and the driver reports it (i915
+// from Linux 6.8 on).
 func (c *card) sharedUsed(usage *drm.Usage, whole bool) gpu.Reading[gpu.Bytes] {
 	var sum gpu.Bytes
 	for region, held := range usage.Memory {
@@ -209,9 +206,8 @@ func (c *card) sharedUsed(usage *drm.Usage, whole bool) gpu.Reading[gpu.Bytes] {
 	}
 }
 
-// memoryUsed is what is in use of the card's own memory and what is free: as Intel's own
-// builds of i915 say it, or else what all clients hold, if all may be read. What several of
-// them share counts in each then, and what the kernel holds in none.
+// memoryUsed returns the used and free parts of the card's own memory: as Intel's own builds of i915 report them, or else from what all
+// clients hold, if all may be read. Memory that several clients share then counts for each, and the kernel's own is missing.
 func (c *card) memoryUsed(usage *drm.Usage, whole bool) (used, free gpu.Reading[gpu.Bytes]) {
 	total := c.readings.Memory.Total
 	if free = c.DRM().Size("lmem_avail_bytes"); free.Present() {

@@ -117,8 +117,7 @@ func TestProcessesOfI915(t *testing.T) {
 	}
 }
 
-// TestOldKernels: a driver that does not say what clients use leaves the utilization out,
-// and does not make it 0.
+// TestOldKernels checks that the utilization is absent, not 0, if a driver does not report what clients use.
 func TestOldKernels(t *testing.T) {
 	tests := map[string]string{
 		"i915 before 5.19": "pos:\t0\nflags:\t02100002\nmnt_id:\t24\n",
@@ -141,8 +140,7 @@ func TestOldKernels(t *testing.T) {
 	}
 }
 
-// TestNotAllMayBeRead: where some processes may not be read, the utilization is known only
-// of a GPU that was in its idle state all the time.
+// TestNotAllMayBeRead checks that, if some processes may not be read, the utilization is known only for a GPU that was idle all the time.
 func TestNotAllMayBeRead(t *testing.T) {
 	m := drmtest.New(t)
 	c := uhd770(m)

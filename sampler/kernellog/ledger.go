@@ -9,30 +9,29 @@ import (
 )
 
 const (
-	// slack is by how much the log's time of an event and the time at which a source
-	// heard of it may differ beyond the time between two readings of the source.
+	// slack is how much the log's time of an event and the time when a source learned of it may differ, beyond the time between two
+	// readings of the source.
 	slack = 5 * time.Second
-	// together is how long after a line that does not say which device it is about the
-	// driver may say so, and after an event at whose work it was.
+	// together is how long after a line without a device the driver may name the device, and how long after an event it may name the
+	// process.
 	together = 10 * time.Second
-	// follows is how long after a line of NVIDIA's driver that names a device lines without a name are about it.
+	// follows is how long lines of NVIDIA's driver without a device are taken to be about the device that it last named.
 	follows = time.Second
 
-	mostDevices = 64   // of which only lines of the log tell
-	mostCodes   = 64   // of a device, likewise
-	mostOpen    = 1024 // events of a code that wait for their counterpart
+	mostDevices = 64   // devices known only from log lines
+	mostCodes   = 64   // codes of a device, likewise
+	mostOpen    = 1024 // events of a code waiting for their counterpart
 	mostPending = 64   // events whose device is not known yet
 	mostEarlier = 1000 // events of a code from before gpuwhy began
 )
 
-// incident is how long after a line another of its kind is about the same: one fault
-// writes several.
+// incident is how long after a line another line of the same kind is about the same fault: one fault writes several lines.
 var incident = map[gpu.FaultKind]time.Duration{
 	gpu.FaultPage: time.Second, gpu.FaultResetFailed: together, gpu.FaultWedged: together, gpu.FaultOffBus: together,
 	gpu.FaultInitFailed: together,
 }
 
-// fallenOff is the XID that says what [gpu.FaultOffBus] says; of both together the XID is told.
+// fallenOff is the XID with the same meaning as [gpu.FaultOffBus]; if both are logged, the XID is reported.
 const fallenOff = 79
 
 // code is an XID or a kind of fault.
@@ -47,21 +46,21 @@ type tally struct {
 	last           time.Time
 	engine         string
 	culprit        gpu.Culprit
-	line           time.Time // of the newest line, counted or not
+	line           time.Time // time of the newest line, counted or not
 
-	// An XID can come from both the log and the source, in any order.
+	// An XID can come from both the log and the source, in either order.
 	heard uint64      // what the source has counted so far
-	open  []time.Time // events of the log of which the source has not told
-	owed  []span      // events of the source that the log has not shown
+	open  []time.Time // events in the log that the source has not reported
+	owed  []span      // events from the source that the log has not shown
 }
 
-// A span is within what times an event was of which a source told, and when the source says.
+// A span is the time in which an event that a source reported must have happened, and the time that the source gives for it.
 type span struct{ from, to, last time.Time }
 
 type device struct {
 	tallies map[code]*tally
-	sampled time.Time // as the source said at the last reading in which the device answered
-	heard   time.Time // when that reading was
+	sampled time.Time // as reported by the source in the last reading in which the device answered
+	heard   time.Time // time of that reading
 }
 
 type pending struct {
@@ -74,9 +73,9 @@ type ledger struct {
 	began   time.Time
 	devices map[string]*device // by PCI address
 	pending []*pending
-	// newest is where to write at whose work the newest event of a driver was.
+	// newest is where to record the process of a driver's newest event.
 	newest map[string]newest
-	named  newest // the device that NVIDIA's driver named last
+	named  newest // the device that NVIDIA's driver last named
 }
 
 type newest struct {
@@ -95,7 +94,7 @@ func (l *ledger) begin(now time.Time) {
 	}
 }
 
-// device returns what is known of one, which may be nothing yet.
+// device returns what is known about a device, which may be nothing yet.
 func (l *ledger) device(pci string) *device {
 	d := l.devices[pci]
 	if d == nil {
@@ -114,13 +113,13 @@ func (d *device) tally(c code) *tally {
 	return t
 }
 
-// full reports whether a line would make too many devices or codes: lines can be anything.
+// full reports whether a line would add too many devices or codes: lines can contain anything.
 func (l *ledger) full(pci string, c code) bool {
 	d := l.devices[pci]
 	return d == nil && len(l.devices) >= mostDevices || d != nil && d.tallies[c] == nil && len(d.tallies) >= mostCodes
 }
 
-// hear takes an event of the log.
+// hear takes an event from the log.
 func (l *ledger) hear(e event, at time.Time) {
 	if e.driver == "nvidia" && e.pci == "" && at.Sub(l.named.at).Abs() <= follows {
 		e.pci = l.named.pci
@@ -148,7 +147,7 @@ func (l *ledger) hear(e event, at time.Time) {
 	}
 }
 
-// settle counts the events of a driver that fit for a device.
+// settle counts a driver's events that fit a device.
 func (l *ledger) settle(driver, pci string, fits func(*pending) bool) {
 	l.pending = slices.DeleteFunc(l.pending, func(p *pending) bool {
 		if p.driver != driver || !fits(p) {
@@ -192,8 +191,8 @@ func (l *ledger) count(e event, at time.Time) {
 	}
 }
 
-// sameTrouble reports whether an event is told of already, in other words: NVIDIA's driver writes both XID 79 and that
-// the device has fallen off the bus. Where the words came first, the XID takes their place.
+// sameTrouble reports whether an event has already been reported in other words: NVIDIA's driver logs both XID 79 and that the device has
+// fallen off the bus. If the words came first, the XID replaces them.
 func (l *ledger) sameTrouble(e event, at time.Time) bool {
 	d := l.device(e.pci)
 	near := func(c code) bool {
@@ -216,7 +215,7 @@ func (l *ledger) sameTrouble(e event, at time.Time) bool {
 	return false
 }
 
-// Suspects are the devices of which the log says that they are off the bus, or could not be started, by address.
+// Suspects returns, by address, the devices that the log reports as off the bus or as impossible to start.
 func (l *Log) Suspects() (out []gpu.Suspect) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,8 +238,8 @@ func (l *Log) Suspects() (out []gpu.Suspect) {
 	return out
 }
 
-// settles reports whether a source has told of an event that the log shows only now. The
-// log knows better when it was: the source knows only when it was asked.
+// settles reports whether a source has already reported an event that only now appears in the log. The log's time is better: the source
+// only knows when it was asked.
 func (t *tally) settles(e event, at time.Time) bool {
 	i := slices.IndexFunc(t.owed, func(s span) bool { return !at.Before(s.from.Add(-slack)) && !at.After(s.to.Add(slack)) })
 	if i < 0 {
@@ -253,10 +252,10 @@ func (t *tally) settles(e event, at time.Time) bool {
 	return true
 }
 
-// tell takes what a source has counted, told between two of its readings.
+// tell takes what a source has counted, as reported between two of its readings.
 func (t *tally) tell(x gpu.XID, told span) {
 	news := x.Count - t.heard
-	if x.Count < t.heard { // the source began anew
+	if x.Count < t.heard { // the source restarted
 		news = x.Count
 	}
 	t.heard = x.Count
@@ -282,11 +281,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// vendors are whose devices a driver drives.
+// vendors are the vendors of each driver's devices.
 var vendors = map[string]gpu.Vendor{"nvidia": gpu.NVIDIA, "amdgpu": gpu.AMD, "i915": gpu.Intel, "xe": gpu.Intel}
 
-// Describe writes into each device, in place, what the log and its source say of errors,
-// each once. It returns what this monitor can't see of them. now is that of the reading.
+// Describe writes into each device, in place, the errors that the log and its source report, each once. It returns notes about errors that
+// gpuwhy can't see. now is the time of the reading.
 func (l *Log) Describe(now time.Time, devices []gpu.Device) (notes []gpu.Advice) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -306,8 +305,7 @@ func (l *Log) Describe(now time.Time, devices []gpu.Device) (notes []gpu.Advice)
 	return notes
 }
 
-// place finds the device of events whose line did not name it: it is the only one of its
-// vendor, or the event is dropped after a while.
+// place finds the device of events whose line did not name it: the only device of its vendor. Otherwise the event is dropped after a while.
 func (l *ledger) place(now time.Time, devices []gpu.Device) {
 	for driver, vendor := range vendors {
 		of := func(d gpu.Device) bool { return d.Vendor == vendor && d.PCI != "" }
@@ -318,7 +316,7 @@ func (l *ledger) place(now time.Time, devices []gpu.Device) {
 	l.pending = slices.DeleteFunc(l.pending, func(p *pending) bool { return now.Sub(p.at) > together })
 }
 
-// tell takes what the source counted of a device.
+// tell takes what the source counted for a device.
 func (l *ledger) tell(d *gpu.Device, now time.Time) {
 	list, ok := d.Health.XIDs.Get()
 	if !ok || d.PCI == "" {
@@ -356,7 +354,7 @@ func (l *Log) write(d *gpu.Device) (missing bool) {
 	case d.Vendor == gpu.NVIDIA:
 		slices.SortFunc(xids, func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) })
 		d.Health.XIDs = list(l.state, d.Health.XIDs, xids)
-		faults = append(faults, d.Health.Standing()...) // of which the source tells
+		faults = append(faults, d.Health.Standing()...) // reported by the source
 		slices.SortFunc(faults, func(a, b gpu.Fault) int { return cmp.Compare(a.Kind, b.Kind) })
 		d.Health.Faults = list(l.state, d.Health.Faults, faults)
 		return d.State == gpu.StateOK && !d.Health.XIDs.Present() // its driver may not have been asked yet
@@ -367,7 +365,7 @@ func (l *Log) write(d *gpu.Device) (missing bool) {
 	}
 }
 
-// list is what there is; where it can't be known, why.
+// list returns the errors or, if they can't be known, why.
 func list[T any](s state, source gpu.Reading[[]T], all []T) gpu.Reading[[]T] {
 	switch {
 	case s.ok || source.Present() || len(all) > 0:

@@ -12,26 +12,26 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// An event is what one line says of a device.
+// An event is what one line says about a device.
 type event struct {
 	driver string // "nvidia", "amdgpu", "i915" or "xe"
-	pci    string // as in gpu.Identity; empty: the line does not say which device
-	// Of these one is set; neither: the line only says at whose work the event before it was.
+	pci    string // as in gpu.Identity; empty: the line does not say
+	// One of these is set. If neither is, the line only names the process of the previous event.
 	xid  int
 	kind gpu.FaultKind
 
 	engine  string
 	culprit gpu.Culprit
 
-	// names says that the line only says which device the lines after it are about.
+	// names means that the line only says which device the next lines are about.
 	names bool
 
-	earlier bool // it was in the log before gpuwhy began
+	earlier bool // already in the log when gpuwhy began
 }
 
 const (
 	address = `([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})`
-	// who is at whose work it was: the group is the name, and the pid follows it.
+	// These match the process: its name is the group, and its pid follows.
 	ofAMD   = `(?:Process information: process|[Pp]rocess|in process|for process) (.*?) pid (\d+)`
 	ofIntel = ` in (.+) \[(\d+)\]`
 )
@@ -40,22 +40,22 @@ var (
 	xidLine = lazy.Pattern(`^NVRM: Xid \((?:PCI:)?` + address + `(?:\.[0-7])?(?: [^()]*)?\): (\d{1,4})(?:,\s*(.*))?$`)
 	xidWho  = lazy.Pattern(`^pid='?(\d+|<unknown>)'?(?:, name=(.*?))?(?:,|$)`)
 
-	// What NVIDIA's driver writes without an XID. The address is in the same message, or in one before it.
+	// What NVIDIA's driver writes without an XID. The address is in the same message, or in an earlier one.
 	ofNVIDIA = lazy.Pattern(`^NVRM: `)
 	anywhere = lazy.Pattern(`(?:^|[\s:(])` + address + `(\.[0-7])?(?:[\s:,)]|$)`)
 	fallen   = lazy.Pattern(`(?i)fallen off the bus`)
-	// nv_open_device, nvidia_open and nvidia_frontend_open are how a program opens a card, which starts it.
+	// nv_open_device, nvidia_open and nvidia_frontend_open are called when a program opens a card, which starts it.
 	unstarted = lazy.Pattern(`(?i)\bRmInitAdapter\b[^:]* failed|\brm_init_adapter\b[^:]* failed|\b(?:nv|nvidia)_(?:\w+_)?open(?:_\w+)?\b.*\bfailed`)
 	named     = lazy.Pattern(`^NVRM: (?:The NVIDIA )?GPU (?:at )?(?:PCI:)?` + address)
 
 	addressed = lazy.Pattern(`^(amdgpu|i915|xe) ` + address + `(\.[0-7]): (.*)$`)
-	// Older kernels don't say which device: the function that wrote the line says which driver.
+	// Older kernels don't name the device: the function that wrote the line shows which driver.
 	unaddressed = lazy.Pattern(`^(?:\[drm:\S+ \[(amdgpu|i915|xe)\]\] |(amdgpu): |\[(drm)\] (?:GPU HANG)|drm/(i915): )`)
-	// what kernels have put before a message over the years
+	// prefixes that kernels have put before a message over the years
 	before = lazy.Pattern(`^(?:amdgpu: +|\[drm(?::[^\]]*(?:\[\w+\])?)?\] +|\*ERROR\* |Tile\d+: |GT\d+: |GUC: |drm/i915: )+`)
 )
 
-// A rule says what messages of a driver tell. Its first group is the engine, if it has one.
+// A rule says what a driver's messages mean. Its first group, if any, is the engine.
 type rule struct {
 	driver string // empty: any
 	kind   gpu.FaultKind
@@ -99,10 +99,10 @@ var rules = []rule{
 	newRule("", gpu.FaultWedged, `^device wedged, needs recovery`, ""),
 }
 
-// parse returns what a message of the kernel says of a device, if it says anything.
+// parse returns what a kernel message says about a device, if anything.
 func parse(text string) (e event, ok bool) {
 	whole := text
-	text, _, _ = strings.Cut(text, "\n") // what follows explains it
+	text, _, _ = strings.Cut(text, "\n") // the rest only explains it
 	text = strings.TrimSpace(text)
 	if m := xidLine().FindStringSubmatch(text); m != nil {
 		return parseXID(m[1], m[2], m[3])
@@ -149,7 +149,7 @@ func parseXID(pci, code, rest string) (e event, ok bool) {
 	return e, e.xid > 0
 }
 
-// parseNVRM reads a message of NVIDIA's driver without an XID, which can have several lines.
+// parseNVRM parses a message of NVIDIA's driver without an XID, which can have several lines.
 func parseNVRM(text string) (e event, ok bool) {
 	e.driver = "nvidia"
 	if m := anywhere().FindStringSubmatch(text); m != nil {
@@ -173,7 +173,7 @@ const (
 	mostEngine = 32
 )
 
-// culprit is who is named; the zero where the kernel knows nobody.
+// culprit returns the named process; zero if the kernel does not know it.
 func culprit(name, pid string) gpu.Culprit {
 	n, err := strconv.ParseInt(pid, 10, 32)
 	if err != nil || n <= 0 {
@@ -190,7 +190,7 @@ func culprit(name, pid string) gpu.Culprit {
 	return gpu.Culprit{PID: int(n), Name: clean(name, mostName)}
 }
 
-// clean makes text from elsewhere short and fit to be shown.
+// clean makes foreign text short and safe to show.
 func clean(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {

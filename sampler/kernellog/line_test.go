@@ -8,10 +8,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Lines as people have published them, of many years of drivers.
+// Lines that people have published, from many years of drivers.
 var lineTests = []struct {
 	line string
-	want event // its zero: the line says nothing
+	want event // zero: the line says nothing
 }{
 	{
 		"NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
@@ -223,7 +223,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A name is text from elsewhere.
+// A name is foreign text.
 func TestNamesAreBounded(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -265,7 +265,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// FuzzKernelLogLine: whatever a line says, an event is of a known kind, and what it names is bounded.
+// FuzzKernelLogLine checks that, whatever a line says, an event has a known kind, and names are bounded.
 func FuzzKernelLogLine(f *testing.F) {
 	for _, tt := range lineTests {
 		f.Add("3,1,1,-;" + tt.line)

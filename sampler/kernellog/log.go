@@ -20,52 +20,51 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Config is what a log needs. Path and Log have no defaults.
+// Config configures a log. Path and Log have no defaults.
 type Config struct {
-	// Path is /dev/kmsg, or a regular file or named pipe with records as there.
+	// Path is /dev/kmsg, or a regular file or named pipe with the same records.
 	Path string
 	Log  *slog.Logger
 
-	// In tests alone they are not the machine's.
+	// Tests replace the machine's own.
 	uptime func() time.Duration // the clock of the records
 	open   func(path string) (reader, error)
 }
 
-// A reader is the open log. read never waits for what is not there yet: it returns io.EOF
-// where there is nothing more now, and errGap where records are gone.
+// A reader is the open log. read never waits for more: it returns io.EOF if there is nothing more now, and errGap if records were lost.
 type reader interface {
 	read(buf []byte) (int, error)
 	close() error
 }
 
-// Log is the kernel's log. One goroutine at a time may call Read, and another Describe.
+// Log is the kernel log. One goroutine at a time may call Read, and another Describe.
 type Log struct {
 	cfg Config
 
 	reading sync.Mutex // over the reading of the file
 	file    reader
 	lines   lines
-	buf     []byte        // for a call to read
+	buf     []byte        // for one call of read
 	last    *uint64       // the number of the newest record
-	caught  time.Duration // by the clock of the records, when everything had been read; 0 before that
-	gap     bool          // records were gone at the newest call
+	caught  time.Duration // by the records' clock, when everything was last read; 0 before that
+	gap     bool          // records were lost before the newest call
 
 	mu    sync.Mutex
 	state state
 	ledger
 }
 
-// state is whether the log can be read: its zero, before the first try, and ok.
+// state is whether the log can be read. The zero state, before the first attempt, is not ok.
 type state struct {
 	tried  bool
-	why    gpu.Quality // NotPermitted or NotSupported; NotReported: it is ok, or can't be read for another reason
+	why    gpu.Quality // NotPermitted or NotSupported; NotReported: it is ok, or fails for another reason
 	ok     bool
 	advice gpu.Advice
 }
 
 var errGap = errors.New("records are gone")
 
-// New returns a log that is opened by the first Read.
+// New returns a log that the first Read opens.
 func New(cfg Config) *Log {
 	if cfg.uptime == nil {
 		cfg.uptime = uptime
@@ -76,9 +75,8 @@ func New(cfg Config) *Log {
 	return &Log{cfg: cfg, ledger: newLedger()}
 }
 
-// Read takes in what the kernel has written since the last call, by the clock that shows
-// now. It returns when there is nothing more, or ctx has ended; the next call goes on. What
-// can't be opened is tried again by each call.
+// Read takes in what the kernel has written since the last call; now is the clock's time. It returns when there is nothing more, or ctx has
+// ended; the next call continues. If the log can't be opened, each call tries again.
 func (l *Log) Read(ctx context.Context, now time.Time) {
 	l.reading.Lock()
 	defer l.reading.Unlock()
@@ -117,7 +115,7 @@ func (l *Log) drain(ctx context.Context, now time.Time) error {
 			l.caught = up
 			return nil
 		case errors.Is(err, errGap):
-			if l.caught == 0 { // what was before gpuwhy began is there or not
+			if l.caught == 0 { // lines from before gpuwhy began may be missing anyway
 				continue
 			}
 			if !before && !l.gap {
@@ -136,7 +134,7 @@ func (l *Log) drain(ctx context.Context, now time.Time) error {
 // take reads a line of the log.
 func (l *Log) take(line string, now time.Time, up time.Duration) {
 	r, ok := parseRecord(line)
-	if !ok || l.last != nil && r.seq <= *l.last { // read before the file was opened anew
+	if !ok || l.last != nil && r.seq <= *l.last { // already read before the file was reopened
 		return
 	}
 	l.last = &r.seq
@@ -144,8 +142,7 @@ func (l *Log) take(line string, now time.Time, up time.Duration) {
 	if !ok {
 		return
 	}
-	// The clock of the records and the machine's drift apart: what was not there when
-	// everything had been read is newer than that.
+	// The records' clock and the machine's drift apart. A record that was missing when everything had been read is newer than that.
 	ago := max(up-r.at, 0)
 	if l.caught != 0 {
 		ago = min(ago, up-l.caught)
@@ -195,7 +192,7 @@ func (l *Log) set(s state) {
 	l.state = s
 }
 
-// Close closes the file. It does not wait for a call that hangs.
+// Close closes the file. It does not wait for a hanging call.
 func (l *Log) Close() error {
 	if !l.reading.TryLock() {
 		return nil

@@ -25,24 +25,24 @@ var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 const (
 	card0 = "0000:01:00.0"
 	card1 = "0000:02:00.0"
-	// booted is how long before noon the machine started.
+	// booted is how long before noon the machine booted.
 	booted = 100 * time.Second
 )
 
-// A machine has a log, and devices whose sources tell of XIDs.
+// A machine has a log, and devices whose sources report XIDs.
 type machine struct {
 	t       *testing.T
 	log     *Log
 	written *scripted
 	records int           // so far
 	at      time.Duration // since noon
-	late    time.Duration // by which the uptime is read after the wall clock
+	late    time.Duration // how long after the wall clock the uptime is read
 	devices []gpu.Device
 	notes   []gpu.Advice
 	said    strings.Builder
 }
 
-// scripted is a log whose every read is told. It is empty at its end.
+// scripted is a log with a scripted result for each read. It is empty at the end of the script.
 type scripted struct {
 	reads []any // string: records; error: that error
 	open  error
@@ -81,13 +81,13 @@ func card(vendor gpu.Vendor, pci string) gpu.Device {
 	return d
 }
 
-// write puts a line into the log that the kernel wrote so long after noon.
+// write adds a kernel line to the log, at a time after noon.
 func (m *machine) write(at time.Duration, text string) {
 	m.records++
 	m.written.reads = append(m.written.reads, fmt.Sprintf("3,%d,%d,-;%s\n SUBSYSTEM=pci\n", m.records, (booted+at).Microseconds(), text))
 }
 
-// look makes a reading so long after noon, in which the source tells what the devices have.
+// look makes a reading at a time after noon; the source reports the devices' XIDs.
 func (m *machine) look(at time.Duration) []gpu.Device {
 	m.t.Helper()
 	m.at = at
@@ -103,14 +103,14 @@ func (m *machine) look(at time.Duration) []gpu.Device {
 	return seen
 }
 
-// tell makes the source of the first device say how often it has heard of the XID 31, as of then.
+// tell makes the source of the first device report how often it has seen XID 31, as of a time.
 func (m *machine) tell(count uint64, at time.Duration) {
 	m.devices[0].Health.XIDs = gpu.Of([]gpu.XID{{Code: 31, Count: count, Last: noon.Add(at)}})
 }
 
 const xid31 = "NVRM: Xid (PCI:0000:01:00): 31, pid=7, name=python3, Ch 1"
 
-// An XID that both the driver's events and the log tell of counts once.
+// An XID that both the driver's events and the log report counts once.
 func TestEachErrorCountsOnce(t *testing.T) {
 	t.Parallel()
 	const second = time.Second
@@ -165,7 +165,7 @@ func TestEachErrorCountsOnce(t *testing.T) {
 		"two events, of which each told one": {
 			func(m *machine) {
 				m.write(2*second, xid31)
-				for at := 5 * second; at < 25*second; at += 5 * second { // the driver answers, and tells of nothing
+				for at := 5 * second; at < 25*second; at += 5 * second { // the driver answers, but reports nothing
 					m.look(at)
 				}
 				m.tell(1, 40*second)
@@ -211,7 +211,7 @@ func TestEachErrorCountsOnce(t *testing.T) {
 	}
 }
 
-// What the log has from before gpuwhy began counts with its own time, and says so.
+// Lines from before gpuwhy began count with their own time, and are marked as earlier.
 func TestWhatWasBefore(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, card(gpu.NVIDIA, card0), card(gpu.AMD, card1))
@@ -238,13 +238,13 @@ func TestWhatWasBefore(t *testing.T) {
 	}
 }
 
-// The clock of the log drifts: what comes after everything was read is new.
+// The log's clock drifts: whatever appears after everything was read is new.
 func TestADriftingClock(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, card(gpu.NVIDIA, card0))
 	m.look(0)
 	m.look(60 * time.Second)
-	m.write(10*time.Second, xid31) // it was not there a minute after noon
+	m.write(10*time.Second, xid31) // it was missing a minute after noon
 	m.write(1000*time.Second, "NVRM: Xid (PCI:0000:01:00): 45, pid=7, name=python3, Ch 1")
 	x := m.look(65 * time.Second)[0].Health.XIDs.Or(nil)
 	if len(x) != 2 || !x[0].Last.Equal(noon.Add(60*time.Second)) || !x[1].Last.Equal(noon.Add(65*time.Second)) || x[0].Earlier != 0 {
@@ -254,7 +254,7 @@ func TestADriftingClock(t *testing.T) {
 	m = newMachine(t, card(gpu.NVIDIA, card0))
 	m.look(0)
 	m.write(-50*time.Second, xid31)
-	m.late = time.Millisecond // between the two clocks
+	m.late = time.Millisecond // between reading the two clocks
 	if x := m.look(5 * time.Second)[0].Health.XIDs.Or(nil); len(x) != 1 || x[0].Count != 1 || x[0].Earlier != 0 {
 		t.Errorf("by a clock that was read later than the other: %+v", x)
 	}
@@ -350,7 +350,7 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// A line that does not say which device it is about is of the only one, or of nobody.
+// A line without a device is about the only device, or is dropped.
 func TestLinesWithoutADevice(t *testing.T) {
 	t.Parallel()
 	const line = "[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx timeout, but soft recovered"
@@ -362,7 +362,7 @@ func TestLinesWithoutADevice(t *testing.T) {
 	two := newMachine(t, card(gpu.AMD, card0), card(gpu.AMD, card1))
 	two.write(0, line)
 	two.look(time.Second)
-	two.write(time.Minute, "amdgpu 0000:02:00.0: amdgpu: GPU reset begin!") // a minute later, it is another matter
+	two.write(time.Minute, "amdgpu 0000:02:00.0: amdgpu: GPU reset begin!") // a minute later it is a different event
 	seen := two.look(time.Minute)
 	if a, b := seen[0].Health.Faults.Or(nil), seen[1].Health.Faults.Or(nil); len(a) != 0 || len(b) != 1 || b[0].Kind != gpu.FaultDeviceReset {
 		t.Errorf("of two: %v, %v", a, b)
@@ -384,7 +384,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	if len(x) != mostCodes || len(m.log.devices) > mostDevices || len(m.log.pending) > mostPending {
 		t.Errorf("%d codes, %d devices, %d that wait", len(x), len(m.log.devices), len(m.log.pending))
 	}
-	m.tell(7, 8*time.Second) // what a source tells has its place all the same
+	m.tell(7, 8*time.Second) // the source's own reports still have room
 	m.devices[0].PCI = "0000:ff:00.0"
 	if x := m.look(10 * time.Second)[0].Health.XIDs.Or(nil); len(x) != 1 || x[0].Count != 7 {
 		t.Errorf("a device of a source has %v", x)
@@ -394,7 +394,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	}
 }
 
-// Records that the kernel has overwritten are said, and those after them are read.
+// Records that the kernel has overwritten are reported, and the records after them are read.
 func TestLostRecords(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, card(gpu.NVIDIA, card0))
@@ -416,7 +416,7 @@ func TestLostRecords(t *testing.T) {
 	}
 }
 
-// A log that can't be read is not one without errors.
+// A log that can't be read is not the same as one without errors.
 func TestALogThatCantBeRead(t *testing.T) {
 	t.Parallel()
 	deaf := card(gpu.NVIDIA, card0)
@@ -432,7 +432,7 @@ func TestALogThatCantBeRead(t *testing.T) {
 		"the file's mode":          {syscall.EACCES, gpu.NotPermitted, "CAP_SYSLOG"},
 		"a service manager's node": {syscall.ENXIO, gpu.NotPermitted, "CAP_SYSLOG"},
 		"a container":              {fs.ErrNotExist, gpu.NotSupported, "--device /dev/kmsg"},
-		"anything else":            {syscall.EIO, gpu.NotSupported, "input/output error"}, // as the sources say
+		"anything else":            {syscall.EIO, gpu.NotSupported, "input/output error"}, // as the source says
 	} {
 		m := newMachine(t, deaf, other)
 		m.written.open = tt.err
@@ -454,7 +454,7 @@ func TestALogThatCantBeRead(t *testing.T) {
 		}
 	}
 
-	// A device whose driver tells by itself lacks nothing.
+	// A device whose driver reports errors itself lacks nothing.
 	m := newMachine(t, card(gpu.NVIDIA, card0))
 	m.written.open = syscall.EPERM
 	m.tell(2, 0)
@@ -463,7 +463,7 @@ func TestALogThatCantBeRead(t *testing.T) {
 	}
 }
 
-// After an error the log is opened anew, and begins with what was read already.
+// After an error the log is reopened, and begins with records that were already read.
 func TestALogThatIsOpenedAnew(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, card(gpu.NVIDIA, card0))
@@ -481,7 +481,7 @@ func TestALogThatIsOpenedAnew(t *testing.T) {
 	}
 }
 
-// Why a device is lost, where only the log knows.
+// The reason why a device is lost, known only from the log.
 func TestWhyADeviceIsLost(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -565,7 +565,7 @@ func TestFilesAndPipes(t *testing.T) {
 	}
 }
 
-// A reading ends with its context, and the next one goes on.
+// A read ends with its context, and the next one continues.
 func TestAReadingEnds(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, card(gpu.NVIDIA, card0))
@@ -581,7 +581,7 @@ func TestAReadingEnds(t *testing.T) {
 	}
 }
 
-// The machine's own log, where this test may read it: it ends, and is not waited for.
+// The machine's own log, if this test may read it: it ends, and is not waited for.
 func TestTheMachinesLog(t *testing.T) {
 	t.Parallel()
 	log := New(Config{Path: "/dev/kmsg", Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
@@ -600,7 +600,7 @@ func TestTheMachinesLog(t *testing.T) {
 	}
 }
 
-// What NVIDIA's driver writes without an XID is a fault of the card that it names, and one trouble counts once.
+// What NVIDIA's driver writes without an XID is a fault of the card that it names, and one problem counts once.
 func TestNVIDIAWithoutAnXID(t *testing.T) {
 	t.Parallel()
 	const fell, xid79 = "NVRM: GPU 0000:01:00.0: GPU has fallen off the bus.", "NVRM: Xid (PCI:0000:01:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
@@ -659,7 +659,7 @@ func TestNVIDIAWithoutAnXID(t *testing.T) {
 	}
 }
 
-// What the source itself tells of a card that stands stays beside what the log has.
+// A current fault reported by the source itself is kept beside those in the log.
 func TestStandingFaultsStay(t *testing.T) {
 	t.Parallel()
 	asks := card(gpu.NVIDIA, card0)

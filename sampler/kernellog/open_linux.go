@@ -35,7 +35,7 @@ func (f *file) read(buf []byte) (int, error) {
 
 func (f *file) close() error { return unix.Close(f.fd) }
 
-// uptime is the clock of the log: the time since the machine started, without sleep.
+// uptime returns the log's clock: the time since the machine booted, without sleep.
 func uptime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
@@ -44,8 +44,7 @@ func uptime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// refused reports whether the file is there, and may not be read. A service manager can
-// put a node of no device in its place (ENXIO).
+// refused reports whether the file exists but may not be read. A service manager can replace it with a node without a device (ENXIO).
 func refused(err error) bool {
 	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENXIO)
 }

@@ -10,12 +10,12 @@ import (
 // A record is one message of the kernel.
 type record struct {
 	seq  uint64
-	at   time.Duration // since the machine started, without the time that it slept
+	at   time.Duration // since the machine booted, without sleep
 	text string        // with its line breaks; may be any bytes
 }
 
-// parseRecord reads "3,1234,5678901,-;text" (Documentation/ABI/testing/dev-kmsg). It is
-// not ok for what programs wrote into the log, which could otherwise claim anything.
+// parseRecord parses "3,1234,5678901,-;text" (Documentation/ABI/testing/dev-kmsg); ok is false for records that programs wrote to the log,
+// since they could claim anything.
 func parseRecord(line string) (r record, ok bool) {
 	head, text, ok := strings.Cut(line, ";")
 	fields := strings.Split(head, ",")
@@ -25,7 +25,7 @@ func parseRecord(line string) (r record, ok bool) {
 	priority, err := strconv.ParseUint(fields[0], 10, 32)
 	seq, err2 := strconv.ParseUint(fields[1], 10, 64)
 	micros, err3 := strconv.ParseInt(fields[2], 10, 64)
-	const levels = 8 // what is below is of the kernel; a program's has a facility above
+	const levels = 8 // lower numbers are the kernel's; a program's record has a facility above
 	if err != nil || err2 != nil || err3 != nil || priority >= levels || micros < 0 || micros > int64(maxUptime/time.Microsecond) {
 		return r, false
 	}
@@ -34,7 +34,7 @@ func parseRecord(line string) (r record, ok bool) {
 
 const maxUptime = 100 * 365 * 24 * time.Hour
 
-// unescape undoes the log's \xNN for what can't be printed.
+// unescape undoes the log's \xNN for unprintable characters.
 func unescape(text string) string {
 	if !strings.Contains(text, `\x`) {
 		return text
@@ -59,7 +59,7 @@ func unescape(text string) string {
 	}
 }
 
-// lines cuts what is read into lines. /dev/kmsg returns whole records; a file or a pipe may not.
+// lines splits input into lines. /dev/kmsg returns complete records; a file or a pipe may not.
 type lines struct{ rest []byte }
 
 // mostLine is longer than any record of the kernel (8 KiB).

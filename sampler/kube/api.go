@@ -20,18 +20,18 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// An api is the API server of a cluster.
+// An api is a cluster's API server.
 type api struct {
 	cfg  *rest.Config
 	http *http.Client
 	base string // without a slash at its end
-	// clock says when something is asked, and how long a node may take. Requests to the server itself have the system's time.
+	// clock dates requests to nodes, and limits how long a node may take. Requests to the server itself use the system's time.
 	clock clockwork.Clock
 }
 
 const userAgent = "gpuwhy"
 
-// restConfig is what client-go needs of a cluster. The token of a file is read again as it changes.
+// restConfig returns what client-go needs for a cluster. A token file is read again when it changes.
 func restConfig(c *Cluster) (*rest.Config, error) {
 	switch {
 	case c.InCluster:
@@ -54,7 +54,7 @@ func newAPI(c *Cluster) (*api, error) {
 	}
 	cfg.UserAgent = userAgent
 	if cfg.BearerTokenFile != "" {
-		// By itself client-go reads the file once in a minute. So it does as well where a token is refused.
+		// By itself client-go reads the file once a minute. This makes it also read the file when a token is refused.
 		cfg.Wrap(transport.ResettableTokenSourceWrapTransport(transport.NewCachedFileTokenSource(cfg.BearerTokenFile)))
 		cfg.BearerToken, cfg.BearerTokenFile = "", ""
 	}
@@ -69,10 +69,10 @@ func newAPI(c *Cluster) (*api, error) {
 	return &api{cfg: cfg, http: client, base: strings.TrimSuffix(base.String(), "/"), clock: clockwork.NewRealClock()}, nil
 }
 
-// close ends the connections that nobody uses.
+// close closes idle connections.
 func (a *api) close() { a.http.CloseIdleConnections() }
 
-// A refusal is an answer of the API server that is an error.
+// A refusal is an error response of the API server.
 type refusal struct {
 	Code    int    `json:"code"`
 	Reason  string `json:"reason"`
@@ -81,7 +81,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.Code, r.Reason, clean(r.Message)) }
 
-// errGone is of a version that the server no longer has: all is to be listed anew.
+// errGone means that the server no longer has a version: everything must be listed again.
 var errGone = errors.New("the server no longer has that version")
 
 const (
@@ -89,10 +89,10 @@ const (
 	longestEvent = 4 << 20  // of a watch; etcd takes 1.5 MiB
 	pageSize     = "500"
 	listDeadline = time.Minute
-	watchFor     = 5 * time.Minute // and up to as much again
+	watchFor     = 5 * time.Minute // plus up to as much again
 )
 
-// do asks the API server. The caller closes the body.
+// do sends a request to the API server. The caller closes the body.
 func (a *api) do(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
 	var content io.Reader
 	if body != nil {
@@ -195,15 +195,15 @@ func cloned(query url.Values) url.Values {
 	return out
 }
 
-// A collection is what is watched: the nodes, or pods of a namespace.
+// A collection is what is watched: the nodes, or the pods of a namespace.
 type collection[T any] struct {
 	path   string
 	query  url.Values
 	most   int
 	meta   func(*T) *meta
-	set    func(all []T)   // what a list had
-	put    func(T)         // one that is new or has changed
-	remove func(T)         // one that is gone
+	set    func(all []T)   // the content of a list
+	put    func(T)         // an object that is new or has changed
+	remove func(T)         // an object that is gone
 	state  func(err error) // whether it can be read now; nil: it can
 }
 
@@ -240,7 +240,7 @@ func (c *collection[T]) follow(ctx context.Context, a *api) {
 		case err != nil:
 			c.state(err)
 		}
-		// One that ended as it should goes on at once, unless it does so at once.
+		// After a normal end it continues at once, unless watches end immediately.
 		pause = min(max(2*pause, firstPause), lastPause)
 		if !a.sleep(ctx, jitter(pause)) {
 			return
@@ -248,12 +248,12 @@ func (c *collection[T]) follow(ctx context.Context, a *api) {
 	}
 }
 
-// jitter is up to a quarter more or less, so that not all come back at once.
+// jitter varies a time by up to a quarter, so that clients don't all come back at once.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(rand.Int64N(int64(d/2)+1)) //nolint:gosec // it spreads load
 }
 
-// sleep reports whether the time has passed before ctx ended.
+// sleep reports whether the time passed before ctx ended.
 func (a *api) sleep(ctx context.Context, d time.Duration) bool {
 	t := a.clock.NewTimer(d)
 	defer t.Stop()
@@ -265,8 +265,8 @@ func (a *api) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// watch takes changes from a version on, until the server ends that, as it does after some minutes. It returns the
-// version up to which all are taken.
+// watch takes changes after a version, until the server ends the watch, as it does after some minutes. It returns the version up to which
+// it has taken all changes.
 func (c *collection[T]) watch(ctx context.Context, a *api, version string) (string, error) {
 	lasts := watchFor + jitter(watchFor/2)
 	ctx, cancel := context.WithTimeout(ctx, lasts+30*time.Second)
@@ -320,7 +320,7 @@ func (c *collection[T]) watch(ctx context.Context, a *api, version string) (stri
 	}
 }
 
-// limitedReader fails after so many bytes.
+// limitedReader fails after its limit of bytes.
 type limitedReader struct {
 	r    io.Reader
 	left int

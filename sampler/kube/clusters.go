@@ -21,8 +21,8 @@ type Clusters struct {
 	all []*cluster
 }
 
-// New returns the clusters of a file. Nothing is asked until Run is called. It returns an error where the file names
-// others that can't be read, such as a kubeconfig.
+// New returns the clusters of a file. It sends no request before Run. The error says which file named by the clusters file, such as a
+// kubeconfig, can't be read.
 func New(file *File, log *slog.Logger) (*Clusters, error) {
 	return newClusters(file, log, clockwork.NewRealClock())
 }
@@ -41,7 +41,7 @@ func newClusters(file *File, log *slog.Logger, clock clockwork.Clock) (*Clusters
 	return c, nil
 }
 
-// IDs are those of the clusters, in the order of the file.
+// IDs returns the clusters' ids, in the order of the file.
 func (c *Clusters) IDs() (ids []string) {
 	for _, one := range c.all {
 		ids = append(ids, one.cfg.ID)
@@ -49,9 +49,9 @@ func (c *Clusters) IDs() (ids []string) {
 	return ids
 }
 
-// Run watches the clusters until ctx ends. It calls join for each node that comes, and what that returned when the node goes or
-// ctx ends; before join of a node of the same name is called again. It closes the node's source after that. Several
-// clusters call at the same time. The calls must not block for long.
+// Run watches the clusters until ctx ends. It calls join for each new node, and the returned leave when the node goes or ctx ends, and
+// before it calls join for another node of the same name. After leave it closes the node's source. Several clusters make these calls
+// concurrently. The calls must not block for long.
 func (c *Clusters) Run(ctx context.Context, join func(Node) (leave func())) error {
 	var all sync.WaitGroup
 	for _, one := range c.all {
@@ -61,7 +61,7 @@ func (c *Clusters) Run(ctx context.Context, join func(Node) (leave func())) erro
 	return nil
 }
 
-// State says how each cluster is, in the order of the file.
+// State returns the state of each cluster, in the order of the file.
 func (c *Clusters) State() []State {
 	out := make([]State, len(c.all))
 	for i, one := range c.all {
@@ -70,14 +70,14 @@ func (c *Clusters) State() []State {
 	return out
 }
 
-// A State is how a cluster is.
+// A State is the state of a cluster.
 type State struct {
 	Cluster string
 	Is      Condition
 	Since   time.Time
-	Nodes   int        // that have GPUs
-	Failing int        // of those, that can't be read now
-	Advice  gpu.Advice // zero where it is OK
+	Nodes   int        // nodes with GPUs
+	Failing int        // of those, unreadable now
+	Advice  gpu.Advice // zero if the cluster is OK
 }
 
 // A Condition is what is right or wrong with a cluster.
@@ -87,8 +87,8 @@ type Condition string
 const (
 	OK              Condition = "ok"
 	Starting        Condition = "starting"     // it has not answered yet
-	NoGPUNodes      Condition = "no_gpu_nodes" // none offers a GPU
-	NoOperator      Condition = "no_operator"  // nodes offer GPUs, and no pod has nvidia-smi
+	NoGPUNodes      Condition = "no_gpu_nodes" // no node offers a GPU
+	NoOperator      Condition = "no_operator"  // nodes offer GPUs, but no pod has nvidia-smi
 	Forbidden       Condition = "forbidden"
 	Unauthenticated Condition = "unauthenticated"
 	Unreachable     Condition = "unreachable"
@@ -104,14 +104,14 @@ type cluster struct {
 	mu      sync.Mutex
 	nodes   map[string]*node
 	pods    map[string]map[string]*pod // by namespace and UID
-	errs    map[string]error           // of what is watched now: "nodes" or a namespace
-	listed  map[string]bool            // what has been listed once
+	errs    map[string]error           // by what is watched now: "nodes" or a namespace
+	listed  map[string]bool            // what has been listed at least once
 	lacking map[target]bool            // containers without nvidia-smi
 	joined  map[string]*member
 	is      Condition
 	since   time.Time
 	advice  gpu.Advice
-	rights  map[string]*right // to execute, by namespace
+	rights  map[string]*right // the right to execute, by namespace
 }
 
 // A member is a node that has joined.
@@ -202,14 +202,14 @@ func (c *cluster) run(ctx context.Context, join func(Node) (leave func())) {
 		case <-c.dirty:
 		}
 		c.reconcile(ctx, join)
-		if !c.api.sleep(ctx, collecting) { // changes come together
+		if !c.api.sleep(ctx, collecting) { // collects changes that come together
 			c.leaveAll()
 			return
 		}
 	}
 }
 
-// change changes what is known of the cluster.
+// change changes what is known about the cluster.
 func (c *cluster) change(do func()) {
 	c.mu.Lock()
 	do()
@@ -234,12 +234,12 @@ func (c *cluster) watching(what string) func(error) {
 	}
 }
 
-// kind is the place of a pod's kind in the list, -1 for one that is of none.
+// kind returns the index of a pod's kind in the list, -1 if it has none.
 func (c *cluster) kind(p *pod) int {
 	return slices.IndexFunc(c.cfg.Pods, func(k Pods) bool { return k.matches(p) })
 }
 
-// reconcile lets nodes join and leave, and tells each where nvidia-smi is.
+// reconcile lets nodes join and leave, and tells each node where nvidia-smi is.
 func (c *cluster) reconcile(ctx context.Context, join func(Node) (leave func())) {
 	c.mu.Lock()
 	byNode := map[string][]*pod{}
@@ -256,7 +256,7 @@ func (c *cluster) reconcile(ctx context.Context, join func(Node) (leave func()))
 		}
 	}
 	for name, m := range c.joined {
-		// A node whose plugin is away for a moment goes on.
+		// A node whose plugin is briefly missing stays.
 		if n := c.nodes[name]; n == nil || !n.offersGPUs() && len(byNode[name]) == 0 {
 			gone = append(gone, m)
 			delete(c.joined, name)
@@ -287,7 +287,7 @@ func (c *cluster) reconcile(ctx context.Context, join func(Node) (leave func()))
 		c.admit(ctx, name, byNode[name], join)
 	}
 	if len(come) > 0 {
-		c.touch() // the state counts them
+		c.touch() // State counts them
 	}
 }
 
@@ -364,7 +364,7 @@ func (m *member) set(at target, no *gpu.Advice) {
 	m.at, m.no = at, no
 }
 
-// choose finds the container in which nvidia-smi is, or says why there is none. The caller holds the lock.
+// choose finds the container with nvidia-smi, or says why there is none. The caller holds the lock.
 func (c *cluster) choose(name string, pods []*pod, used map[target]bool) (target, *gpu.Advice) {
 	slices.SortFunc(pods, func(a, b *pod) int {
 		return cmp.Or(cmp.Compare(c.kind(a), c.kind(b)), strings.Compare(a.Metadata.Name, b.Metadata.Name))
@@ -418,13 +418,13 @@ func (c *cluster) unready(name, why string) *gpu.Advice {
 	return &gpu.Advice{What: what, Try: "check the machine and its kubelet: kubectl describe node " + name, Err: gpu.ErrNotAnswering}
 }
 
-// judge decides how the cluster is. The caller holds the lock.
+// judge decides the cluster's state. The caller holds the lock.
 func (c *cluster) judge(pods int) {
 	is, advice := OK, gpu.Advice{}
 	var failed error
 	what := ""
 	for name, err := range c.errs {
-		// That it has no nodes says most; a namespace may be forbidden that is not there either.
+		// An error about the nodes says most; a forbidden namespace may not even exist.
 		if failed == nil || name == allNodes {
 			failed, what = err, name
 		}
@@ -455,7 +455,7 @@ func (c *cluster) judge(pods int) {
 			Try:  "install the operator, or name the pods that have nvidia-smi, with pods in the clusters file",
 		}
 	case pods == 0:
-		is, advice = c.is, c.advice // not all is listed yet
+		is, advice = c.is, c.advice // not everything has been listed yet
 	}
 	if is != c.is {
 		c.since = c.api.clock.Now()

@@ -18,27 +18,27 @@ import (
 )
 
 const (
-	collecting = 20 * time.Millisecond // commands that come together are executed together
-	onceFor    = 10 * time.Minute      // until a stream is tried again that did not hold
-	holds      = 3                     // rounds after which a stream has held
+	collecting = 20 * time.Millisecond // commands that arrive this close together share a round
+	onceFor    = 10 * time.Minute      // until a stream that did not hold is tried again
+	holds      = 3                     // rounds after which a stream counts as stable
 	longPause  = time.Minute
 	mostKept   = 32        // answers
-	oftenAsked = time.Hour // a stream is renewed, with the rights of then
+	oftenAsked = time.Hour // a stream is renewed, with current rights
 )
 
-// A console executes commands on a node: in rounds, each in one exec, or all in one.
+// A console executes commands on a node in rounds: each round in its own exec, or all rounds in one.
 type console struct {
 	cfg   *Cluster
 	api   *api
 	slots chan struct{} // of the cluster
 	log   *slog.Logger
-	// where is the container to use now, or why there is none.
+	// where returns the container to use now, or why there is none.
 	where func() (target, *gpu.Advice)
-	// lacks is told that nvidia-smi is not in the container.
+	// lacks is called if the container has no nvidia-smi.
 	lacks func(target)
 	// explain says what an error of exec means.
 	explain func(context.Context, target, error) *gpu.Advice
-	// processes are those to be told of in a round that may ask; told takes what was printed.
+	// processes returns the pids to ask about in this round, none unless it may ask; told receives the output.
 	processes func(may bool) []string
 	told      func(text []byte, err error)
 
@@ -51,17 +51,17 @@ type console struct {
 	failure *gpu.Advice
 	retry   time.Time
 
-	// Of run alone.
+	// Only run uses this.
 	failures int
 	s        *session
 	broken   int // streams in a row that did not hold
 	onceTill time.Time
 	noShell  bool
-	late     map[string]bool // commands that did not end in time come last
+	late     map[string]bool // commands that did not end in time are executed last
 	was      target
 }
 
-// A job waits for what a command prints.
+// A job waits for the output of a command.
 type job struct {
 	key     string
 	args    []string
@@ -89,7 +89,7 @@ func (j *job) end(err error) {
 	}
 }
 
-// An answer is what a command printed that ends by itself.
+// An answer is the output of a command that ends by itself.
 type answer struct {
 	args   []string
 	text   []byte
@@ -99,10 +99,10 @@ type answer struct {
 	wanted bool
 }
 
-// processList is the word for processes in the script.
+// processList is the script's word for listing processes.
 const processList = "processes"
 
-// single is the command that prints once what the arguments print again and again.
+// single returns the command that prints once what the arguments would print repeatedly.
 func single(args []string) (out []string, repeats bool) {
 	pmon := len(args) > 0 && args[0] == "pmon"
 	for i := 0; i < len(args); i++ {
@@ -119,7 +119,7 @@ func single(args []string) (out []string, repeats bool) {
 	return out, repeats
 }
 
-// Run fits smi.Run. What the command prints while it is repeated comes at the console's pace.
+// Run implements smi.Run. The output of a repeating command comes at the console's pace.
 func (c *console) Run(ctx context.Context, stdout, _ io.Writer, args ...string) error {
 	j := &job{out: stdout, done: make(chan error, 1)}
 	j.args, j.repeats = single(args)
@@ -137,7 +137,7 @@ func (c *console) Run(ctx context.Context, stdout, _ io.Writer, args ...string) 
 	}
 }
 
-// enter queues a job, or answers it with what was printed a little while ago.
+// enter queues a job, or answers it with recent output.
 func (c *console) enter(j *job) (answered bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,14 +184,14 @@ func (c *console) paceNow() time.Duration { return time.Duration(c.pace.Load()) 
 
 func (c *console) now() time.Time { return c.api.clock.Now() }
 
-// untilDeadline is ctx that is also canceled when a node must have answered.
+// untilDeadline returns a context that is also canceled when a node must have answered.
 func (c *console) untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := c.api.clock.AfterFunc(c.cfg.Deadline, cancel)
 	return ctx, func() { t.Stop(); cancel() }
 }
 
-// advice is why nothing can be executed now; nil: it can, or is worth a try.
+// advice says why nothing can be executed now; nil: it can, or is worth a try.
 func (c *console) advice(now time.Time) *gpu.Advice {
 	if _, no := c.where(); no != nil {
 		return no
@@ -204,7 +204,7 @@ func (c *console) advice(now time.Time) *gpu.Advice {
 	return nil
 }
 
-// due are the commands of a round. A round of the grid has all that repeat, and what will soon be asked for again.
+// due returns the commands of a round. A round on the grid has all repeating commands, and those that will soon be needed again.
 func (c *console) due(now time.Time, grid bool) (all []command) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -301,7 +301,7 @@ func (c *console) run(ctx context.Context) {
 	}
 }
 
-// setPace sets the pace of the way in which commands are executed now.
+// setPace sets the pace for the current way of executing commands.
 func (c *console) setPace() time.Duration {
 	pace := c.cfg.Interval
 	if !c.loops(c.now()) {
@@ -316,10 +316,10 @@ func (c *console) loops(now time.Time) bool {
 	return c.cfg.Mode != Once && !c.noShell && (c.cfg.Mode != Auto || !now.Before(c.onceTill))
 }
 
-// errLacks is of a container without nvidia-smi.
+// errLacks means a container without nvidia-smi.
 var errLacks = errors.New("nvidia-smi is not in the container")
 
-// judge notes how a round went.
+// judge records how a round went.
 func (c *console) judge(ctx context.Context, at target, err error) {
 	if err == nil {
 		c.mu.Lock()
@@ -368,7 +368,7 @@ func (c *console) refuse(why *gpu.Advice) {
 	}
 }
 
-// round executes commands. The error says why not even one of them began.
+// round executes commands. The error says why none of them began.
 func (c *console) round(ctx context.Context, at target, commands []command) error {
 	r := &round{c: c, commands: commands, left: len(commands), finished: make(chan struct{})}
 	switch {
@@ -393,7 +393,7 @@ func (c *console) take(ctx context.Context) bool {
 
 func (c *console) give() { <-c.slots }
 
-// once executes the round in an exec of its own.
+// once executes the round in its own exec.
 func (c *console) once(ctx context.Context, at target, r *round) error {
 	if !c.take(ctx) {
 		return ctx.Err()
@@ -464,7 +464,7 @@ func (c *console) each(ctx context.Context, at target, r *round) error {
 	return r.close(nil, nil)
 }
 
-// A round is commands that are being executed.
+// A round is a set of commands being executed.
 type round struct {
 	c        *console
 	commands []command
@@ -481,7 +481,7 @@ func (r *round) output(mark string) *output {
 	return &output{mark: []byte(mark), print: r.print, ended: r.ended}
 }
 
-// waiting are the jobs of a command, and whether it repeats.
+// waiting returns the jobs of a command, and whether it repeats.
 func (c *console) waiting(key string) (all []*job, repeats bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -529,15 +529,15 @@ func (r *round) grow() {
 	}
 }
 
-// An exit is a command that ended with a code.
+// An exit is a command's exit code.
 type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// ExitCode is the code.
+// ExitCode returns the code.
 func (e exit) ExitCode() int { return int(e) }
 
-// Codes of a shell: the command is not there, and it was ended for its time (by timeout, and by a signal).
+// Exit codes of a shell: command not found, and ended on time limit (by timeout, and by a signal).
 const (
 	notThere = 127
 	tooLong  = 124
@@ -576,7 +576,7 @@ func (r *round) ended(id, code int) {
 	r.mu.Unlock()
 }
 
-// finish takes the end of a command.
+// finish records the end of a command.
 func (c *console) finish(key string, text []byte, err error, late bool) {
 	now := c.now()
 	c.mu.Lock()
@@ -597,13 +597,13 @@ func (c *console) finish(key string, text []byte, err error, late bool) {
 		if !j.repeats {
 			j.write(text)
 		}
-		if !j.repeats || err != nil && !late { // what is late is silent until the next round
+		if !j.repeats || err != nil && !late { // a late command is silent until the next round
 			j.end(err)
 		}
 	}
 }
 
-// close ends a round. The error is why nothing was executed; what was, and has not ended, is late.
+// close ends a round. The error says why nothing was executed; commands that were executed and have not ended are late.
 func (r *round) close(err error, out *output) error {
 	r.mu.Lock()
 	r.grow()
@@ -629,7 +629,7 @@ func (r *round) close(err error, out *output) error {
 	for _, key := range open {
 		r.c.finish(key, nil, context.DeadlineExceeded, true)
 	}
-	if all && err != nil { // it began, and nothing ended
+	if all && err != nil { // it began, and no command ended
 		return err
 	}
 	return nil

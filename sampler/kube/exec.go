@@ -19,16 +19,15 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 )
 
-// exec runs a command in a container, and ends with it or with ctx. It closes stdin, if there is one. The command may live on
-// for a while once ctx has ended: it finds its input at an end. What it still prints is lost: the writers must not
-// block, and must bear calls that come late.
+// exec runs a command in a container, until the command or ctx ends. It closes stdin, if there is one. The command may live on for a while
+// after ctx has ended: it reaches the end of its input. Its later output is lost: the writers must not block, and must tolerate late calls.
 func (a *api) exec(ctx context.Context, t target, command []string, stdin *io.PipeReader, stdout, stderr io.Writer) error {
 	query := url.Values{"container": {t.container}, "command": command, "stdout": {"true"}, "stderr": {"true"}}
 	options := remotecommand.StreamOptions{Stdout: stdout, Stderr: stderr}
 	if stdin != nil {
 		query.Set("stdin", "true")
 		options.Stdin = stdin
-		defer stdin.Close() // whoever copies from it must end
+		defer stdin.Close() // a goroutine that copies from it must end
 	}
 	at, err := url.Parse(a.base + "/api/v1/namespaces/" + url.PathEscape(t.namespace) + "/pods/" + url.PathEscape(t.pod) + "/exec")
 	if err != nil {
@@ -55,15 +54,15 @@ func (a *api) exec(ctx context.Context, t target, command []string, stdin *io.Pi
 	return err
 }
 
-// A webSocket executes over a WebSocket, by client-go. That leaves four goroutines and their buffers behind for good when its context ends
-// in the moment in which the stream begins: what reads the connection finds it closed, and tells nobody. So the end of
-// a context only makes the connection unreadable, which is told.
+// A webSocket executes over a WebSocket with client-go. If its context ends at the moment the stream begins, client-go leaks four
+// goroutines and their buffers: the connection's reader finds it closed, and tells nobody. So the end of a context only makes the
+// connection unreadable, which client-go reports.
 type webSocket struct {
 	cfg *rest.Config
 	at  string
 }
 
-// Stream is StreamWithContext, without an end.
+// Stream is StreamWithContext without an end.
 func (w *webSocket) Stream(options remotecommand.StreamOptions) error {
 	return w.StreamWithContext(context.Background(), options)
 }
@@ -90,14 +89,14 @@ func (w *webSocket) StreamWithContext(ctx context.Context, options remotecommand
 	return cmp.Or(ctx.Err(), err)
 }
 
-// A connection is made unreadable this often before it is closed. A stream has long begun then, also where the machine
-// stood still meanwhile: that is no tick.
+// A connection is made unreadable this many times before it is closed. By then a stream has long begun, even if the machine stood still
+// meanwhile, since no tick passes then.
 const (
 	mostCuts  = 100
 	cutPeriod = 10 * time.Millisecond
 )
 
-// cutOff lets a connection be read until ctx ends. Its reader sets deadlines as well, at the beginning and with each pong.
+// cutOff makes a connection unreadable once ctx ends. The connection's reader sets deadlines as well, at the start and with each pong.
 func cutOff(ctx context.Context, over <-chan struct{}, conn net.Conn) {
 	select {
 	case <-over:
@@ -107,7 +106,7 @@ func cutOff(ctx context.Context, over <-chan struct{}, conn net.Conn) {
 	again := time.NewTicker(cutPeriod)
 	defer again.Stop()
 	for range mostCuts {
-		_ = conn.SetReadDeadline(time.Unix(1, 0)) // it fails where the connection is closed
+		_ = conn.SetReadDeadline(time.Unix(1, 0)) // it fails if the connection is closed
 		select {
 		case <-over:
 			return

@@ -15,14 +15,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// An exec ends with its context, whatever the server does. That nothing is left is seen at the end of all tests.
+// An exec ends with its context, whatever the server does. The end of all tests shows that nothing is left.
 func TestExecEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	pong, data := []byte{0x8a, 0}, []byte{0x82, 2, 1, 'x'}
 	for name, sends := range map[string][]byte{"never answers": nil, "sends pongs": pong, "sends data": data, "sends both": append(data, pong...)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			come := make(chan struct{}) // closed when the client has had much
+			come := make(chan struct{}) // closed when the client has received a lot
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				c, _, err := http.NewResponseController(w).Hijack()
 				if err != nil {
@@ -42,7 +42,7 @@ func TestExecEndsWithItsContext(t *testing.T) {
 				go func() { _, _ = io.Copy(io.Discard, c) }()
 				many := bytes.Repeat(sends, 32<<10/len(sends))
 				for i := 0; err == nil; i++ {
-					if _, err = c.Write(many); i == 12 { // more than fits in between
+					if _, err = c.Write(many); i == 12 { // more than fits into the buffers
 						close(come)
 					}
 				}
@@ -66,7 +66,7 @@ func TestExecEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// upgrade answers as a server that speaks what kubelets do.
+// upgrade answers as a server that speaks the kubelet's protocol.
 func upgrade(c net.Conn, r *http.Request) {
 	sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // WebSocket has it
 	_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+

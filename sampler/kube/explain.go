@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// codeOf is the status with which the API server refused something; 0: it did not.
+// codeOf returns the status with which the API server refused something; 0: it did not.
 func codeOf(err error) int {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r.Code
@@ -35,7 +35,7 @@ func conditionOf(err error) Condition {
 	}
 }
 
-// whyNot says what an error of the API server means for what was asked for.
+// whyNot says what an error of the API server means for a request; what names the request.
 func (c *cluster) whyNot(err error, what string) *gpu.Advice {
 	switch conditionOf(err) {
 	case Forbidden:
@@ -62,7 +62,7 @@ func (c *cluster) whyNot(err error, what string) *gpu.Advice {
 	}
 }
 
-// A right is which verbs on pods/exec are missing in a namespace.
+// A right lists the verbs on pods/exec that are missing in a namespace.
 type right struct {
 	missing []string
 	at      time.Time
@@ -110,7 +110,7 @@ func (c *cluster) explain(ctx context.Context, t target, err error) *gpu.Advice 
 	}
 }
 
-// missing are the verbs on pods/exec that the account does not have. It is empty where it has them, or nobody knows.
+// missing returns the verbs on pods/exec that the account lacks. It is empty if nothing is missing, or if that can't be found out.
 func (c *cluster) missing(ctx context.Context, namespace string) (verbs []string) {
 	c.mu.Lock()
 	known := c.rights[namespace]

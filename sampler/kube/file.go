@@ -21,36 +21,36 @@ type File struct {
 	Clusters []Cluster `yaml:"clusters"`
 }
 
-// A Cluster says how its API is reached, and what of it is read. Exactly one of Kubeconfig, URL and InCluster is set.
+// A Cluster says how to reach a cluster's API, and what to read. Exactly one of Kubeconfig, URL and InCluster is set.
 type Cluster struct {
 	ID string `yaml:"id"` // letters, digits, "-", "_" and "."
 
 	Kubeconfig string `yaml:"kubeconfig"` // a file
-	Context    string `yaml:"context"`    // of the file; empty: its current one
+	Context    string `yaml:"context"`    // a context in the file; empty: the current one
 
 	URL           string `yaml:"url"` // https://HOST:PORT
 	TokenFile     string `yaml:"token_file"`
-	CAFile        string `yaml:"ca_file"` // empty: the system's authorities
+	CAFile        string `yaml:"ca_file"` // empty: the system's certificate authorities
 	SkipTLSVerify bool   `yaml:"skip_tls_verify"`
 
-	InCluster bool `yaml:"in_cluster"` // gpuwhy itself is a pod of the cluster
+	InCluster bool `yaml:"in_cluster"` // gpuwhy itself runs in a pod of the cluster
 
-	NodeSelector string `yaml:"node_selector"` // of labels, as kubectl takes it; empty: all nodes
-	// Pods are those with nvidia-smi. The first that a node has counts. Empty: [DefaultPods].
+	NodeSelector string `yaml:"node_selector"` // a label selector, as in kubectl; empty: all nodes
+	// Pods are the pods with nvidia-smi. The first match on a node is used. Empty: [DefaultPods].
 	Pods []Pods `yaml:"pods"`
 
 	Mode         Mode          `yaml:"mode"`          // empty: auto
-	Interval     time.Duration `yaml:"interval"`      // between two readings through one stream; 0: 5 s
-	ExecInterval time.Duration `yaml:"exec_interval"` // between two execs where each reading is one; 0: 30 s
-	MaxExecs     int           `yaml:"max_execs"`     // that begin or read once at the same time; 0: 16
-	Deadline     time.Duration `yaml:"deadline"`      // of an answer; 0: 20 s
+	Interval     time.Duration `yaml:"interval"`      // time between readings over one stream; 0: 5 s
+	ExecInterval time.Duration `yaml:"exec_interval"` // time between execs if each reading is an exec; 0: 30 s
+	MaxExecs     int           `yaml:"max_execs"`     // concurrent execs that begin or that read once; 0: 16
+	Deadline     time.Duration `yaml:"deadline"`      // for an answer; 0: 20 s
 }
 
-// Pods are those of one kind.
+// Pods selects one kind of pods.
 type Pods struct {
 	Namespaces []string          `yaml:"namespaces"`
-	Labels     map[string]string `yaml:"labels"`    // all of them; a value that ends in * stands for all that begin so
-	Container  string            `yaml:"container"` // in which nvidia-smi is; empty: the first
+	Labels     map[string]string `yaml:"labels"`    // all must match; a value that ends in * matches every value with that beginning
+	Container  string            `yaml:"container"` // the container with nvidia-smi; empty: the first
 }
 
 // A Mode is how nvidia-smi is executed.
@@ -58,15 +58,15 @@ type Mode string
 
 // The modes.
 const (
-	Auto Mode = "auto" // Loop, and Once for a while where that does not hold
-	Loop Mode = "loop" // one stream a node, as long as it lasts
-	Once Mode = "once" // one exec for each reading
+	Auto Mode = "auto" // Loop, or Once for a while if streams don't hold
+	Loop Mode = "loop" // one stream per node, for as long as it lasts
+	Once Mode = "once" // one exec per reading
 )
 
 var operator = []string{"gpu-operator", "nvidia-gpu-operator"}
 
-// DefaultPods are the pods of NVIDIA's operator, of its device plugin and exporter where the driver belongs to the machine,
-// and of GKE. OpenShift appends a version to the names.
+// DefaultPods are the pods of NVIDIA's operator, of its device plugin and exporter if the driver belongs to the machine, and of GKE.
+// OpenShift appends a version to the names.
 var DefaultPods = []Pods{
 	{operator, map[string]string{"app": "nvidia-driver-daemonset*"}, "nvidia-driver-ctr"},
 	{operator, map[string]string{"app.kubernetes.io/component": "nvidia-driver"}, "nvidia-driver-ctr"},
@@ -93,8 +93,7 @@ var (
 	linePattern = lazy.Pattern(`^(?:yaml: )?line (\d+): (.*)$`)
 )
 
-// Parse reads a file of clusters. The error has a line for each thing that is wrong, with its line in the file:
-// "line 3: …".
+// Parse parses a clusters file. The error has one line for each mistake, with its line in the file: "line 3: …".
 func Parse(text []byte) (*File, error) {
 	var file File
 	var root yaml.Node
@@ -135,7 +134,7 @@ func Parse(text []byte) (*File, error) {
 	return &file, nil
 }
 
-// place finds the lines of the keys of a cluster; that of the cluster for a key that is not there.
+// place returns a function that finds the line of a cluster's key; for a missing key it is the cluster's line.
 func place(root *yaml.Node, i int) func(key string) int {
 	value := func(of *yaml.Node, key string) (k, v *yaml.Node) {
 		for of.Kind == yaml.AliasNode {
@@ -163,7 +162,7 @@ func place(root *yaml.Node, i int) func(key string) int {
 
 type wrong struct{ key, what string }
 
-// wrong is what is wrong with a cluster, by key.
+// wrong returns the mistakes in a cluster, by key.
 func (c *Cluster) wrong() (all []wrong) {
 	say := func(is bool, key, what string) {
 		if is {
@@ -223,7 +222,7 @@ func (c *Cluster) setDefaults() {
 	}
 }
 
-// inWords are the errors of the YAML package without Go's types.
+// inWords returns an error of the YAML package without Go's types.
 func inWords(err error) error {
 	texts := []string{err.Error()}
 	if many, ok := errors.AsType[*yaml.TypeError](err); ok {

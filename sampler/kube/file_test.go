@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A file is read strictly, and each mistake is told with its line.
+// A file is parsed strictly, and each mistake is reported with its line.
 func TestParse(t *testing.T) {
 	file, err := Parse([]byte(`
 clusters:
@@ -69,7 +69,7 @@ clusters:
 	}
 }
 
-// Whatever a file has, it is refused or good; nothing else.
+// Whatever a file contains, it is either rejected or valid.
 func FuzzParse(f *testing.F) {
 	f.Add("clusters:\n- id: a\n  url: https://a\n")
 	f.Add("clusters: &a [*a]")
@@ -91,7 +91,7 @@ func FuzzParse(f *testing.F) {
 
 const uid = "0aaf0d6e-0b0d-4ef9-8d0a-3f9b0a7c2d11"
 
-// printed is what the script prints of a process, in a container with the pids of the machine.
+// printed returns the script's output about a process, in a container with the machine's pids.
 func printed(pid int, container string) string {
 	return fmt.Sprintf(`n pid:[4026531836] cgroup:[4026532999]
 b 1700000000
@@ -103,7 +103,7 @@ p 8
 `, pid, pid, strings.ReplaceAll(uid, "-", "_"), container)
 }
 
-// The pod of a process is in its control group, as it is seen from another container.
+// The pod of a process is in its control group, even seen from another container.
 func TestParseProcesses(t *testing.T) {
 	id := strings.Repeat("ab", 32)
 	all, foreign := parseProcesses(printed(7, id))

@@ -15,14 +15,14 @@ var (
 	zeroContainer gpu.Container
 )
 
-// A process of a pod has the names that the API knows. What stands in the container's /proc is played by the commands that read it.
+// A process of a pod has the names that the API knows. The commands that read the container's /proc are faked.
 func TestPodsOfProcesses(t *testing.T) {
 	s, m := lab(t)
 	folder, id := filepath.Dir(m.Program()), strings.Repeat("ab", 32)
 	write(t, filepath.Join(folder, "printed"), strings.ReplaceAll(printed(0, id), "p 8\n", ""))
 	for name, text := range map[string]string{
 		"readlink": "case $1 in */pid) echo 'pid:[4026531836]';; *) echo 'cgroup:[4026532999]';; esac",
-		// sed PROGRAM FILE prints those lines of the recording that have its letter.
+		// sed PROGRAM FILE prints the lines of the recording with its letter.
 		"sed": `case "$1$2$3" in *btime*) l=b;; */stat) l=s;; */status) l=u;; *) l=c;; esac
 while IFS= read -r line; do case "$line" in "$l "*) printf '%s\n' "$line";; esac; done <` + folder + "/printed",
 	} {

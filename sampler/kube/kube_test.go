@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/kube/fakekube"
 )
 
-// A node is read as its nvidia-smi would be on the machine, through one stream or with an exec for each reading.
+// A node is read as its nvidia-smi would be on the machine, through one stream or with an exec per reading.
 func TestModes(t *testing.T) {
 	for _, mode := range []Mode{Loop, Once, Auto} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// What is wrong with a node is said, and is over when it is.
+// A node's problem is reported, and ends when it is over.
 func TestTrouble(t *testing.T) {
 	s, m := lab(t)
 	folder := filepath.Dir(m.Program())
@@ -109,7 +109,7 @@ func TestConditions(t *testing.T) {
 	f.is(NoGPUNodes)
 }
 
-// An API server that goes away and comes back is told, and reading goes on by itself.
+// An API server that goes away and returns is reported, and reading continues by itself.
 func TestServerAway(t *testing.T) {
 	s, _ := lab(t)
 	f := watch(t, parsed(t, s.URL, ""))
@@ -125,7 +125,7 @@ func TestServerAway(t *testing.T) {
 	f.well("gpu-1")
 }
 
-// A token of a file may change: the new one is used, for watches and for exec.
+// A token file may change: the new token is used, for watches and for exec.
 func TestTokenRotates(t *testing.T) {
 	s, _ := lab(t)
 	token := filepath.Join(t.TempDir(), "token")
@@ -141,7 +141,7 @@ func TestTokenRotates(t *testing.T) {
 	f.well("gpu-1")
 }
 
-// A token that is refused is read again at the next request, not after a while.
+// A refused token is read again for the next request, not after a while.
 func TestTokenRefused(t *testing.T) {
 	s, _ := lab(t)
 	token := filepath.Join(t.TempDir(), "token")
@@ -160,20 +160,20 @@ func TestTokenRefused(t *testing.T) {
 		t.Errorf("a wrong token: %v", err)
 	}
 	write(t, token, "second")
-	_ = ask() // it may have the first one still
+	_ = ask() // it may still use the first one
 	if err := ask(); err != nil {
 		t.Errorf("the right token: %v", err)
 	}
 }
 
-// A pod that went before its watch said so is told as such.
+// A pod that is gone before its watch reports that is described as gone.
 func TestGonePod(t *testing.T) {
 	s, _ := lab(t)
 	cfg := &parsed(t, s.URL, "").Clusters[0]
 	goneAdvice(t, cfg, target{namespace: "gpu-operator", pod: "driver-2", container: "nvidia-driver-ctr"})
 }
 
-// goneAdvice executes in a pod or container that there is not, and reads what is said about that.
+// goneAdvice executes in a pod or container that does not exist, and returns the advice about that.
 func goneAdvice(t *testing.T, cfg *Cluster, at target) {
 	t.Helper()
 	a, err := newAPI(cfg)
@@ -190,7 +190,7 @@ func goneAdvice(t *testing.T, cfg *Cluster, at target) {
 	}
 }
 
-// What the server has forgotten is listed anew, and what went meanwhile leaves.
+// When the server has forgotten changes, everything is listed again, and nodes that went meanwhile leave.
 func TestGone(t *testing.T) {
 	s, _ := lab(t)
 	_, folder := machine(t, "rtx4090-550")
@@ -211,7 +211,7 @@ func TestGone(t *testing.T) {
 	f.well("gpu-1")
 }
 
-// Where streams are of no use each reading is an exec of its own.
+// If streams don't hold, each reading is its own exec.
 func TestFallsBack(t *testing.T) {
 	for name, spoil := range map[string]func(*fakekube.Server){
 		"no input":        func(s *fakekube.Server) { s.NoInput(true) },
@@ -226,7 +226,7 @@ func TestFallsBack(t *testing.T) {
 	}
 }
 
-// A stream that opens and says nothing is given up after the deadline, and an exec that says nothing is told.
+// A stream that opens and prints nothing is given up after the deadline, and an exec that prints nothing is reported.
 func TestMute(t *testing.T) {
 	s, _ := lab(t)
 	s.Mute(true)
@@ -270,7 +270,7 @@ func TestGivenUpAsItBegins(t *testing.T) {
 	testkit.Until(t, "nothing is left", func() bool { return goleak.Find(before) == nil }, func() any { return goleak.Find(before) })
 }
 
-// Clouds without a pod of the driver have others that can run nvidia-smi, by the order of the list.
+// Clouds without a driver pod have other pods that can run nvidia-smi, in the order of the list.
 func TestOtherPods(t *testing.T) {
 	s := fakekube.New(t)
 	_, folder := machine(t, "rtx4090-550")
@@ -283,7 +283,7 @@ func TestOtherPods(t *testing.T) {
 	f.well("gpu-1")
 }
 
-// An agent in a pod asks for the labels of its own node, and needs the right to.
+// An agent in a pod requests the labels of its own node, and needs the right to.
 func TestLabelsOfANode(t *testing.T) {
 	s := fakekube.New(t)
 	s.Node("gpu-1", func(node map[string]any) {

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
 
-// A fleet collects the nodes that join. While a test waits, their clock moves, by a step between two looks.
+// A fleet collects the nodes that join. While a test waits, it moves their clock by one step between two looks.
 type fleet struct {
 	tb    testing.TB
 	clock clockwork.Clock
@@ -36,10 +36,10 @@ type fleet struct {
 	nodes map[string]Node
 }
 
-// deadline is that of a node in a test: longer than the steps of a whole wait, so that no node that answers meets it.
+// deadline is a node's deadline in tests: longer than the steps of a whole wait, so that no answering node reaches it.
 const deadline = 24 * time.Hour
 
-// parsed is a file with a cluster at the server.
+// parsed returns a file with one cluster at the server.
 func parsed(tb testing.TB, server, more string) *File {
 	tb.Helper()
 	text := "clusters:\n- id: lab\n  url: " + server + "\n  interval: 1s\n  exec_interval: 1s\n"
@@ -130,7 +130,7 @@ func (f *fleet) until(what string, holds func() bool) {
 	}, func() any { return f.last }, func() any { return f.all.State() })
 }
 
-// reads waits until a reading of a node is as the test wants it.
+// reads waits until a reading of a node satisfies the test.
 func (f *fleet) reads(name, what string, holds func(*gpu.Snapshot, error) bool) *gpu.Snapshot {
 	f.tb.Helper()
 	f.until(name+": "+what, func() bool {
@@ -140,14 +140,14 @@ func (f *fleet) reads(name, what string, holds func(*gpu.Snapshot, error) bool) 
 	return f.last[name].snap
 }
 
-// canceled is a context with which a source returns what it has, without a wait.
+// canceled returns a context with which a source returns what it has, without waiting.
 func canceled(tb testing.TB) context.Context {
 	ctx, cancel := context.WithCancel(tb.Context())
 	cancel()
 	return ctx
 }
 
-// well reads a node until all its devices are read, with their processes.
+// well reads a node until all its devices, with their processes, have been read.
 func (f *fleet) well(name string) *gpu.Snapshot {
 	f.tb.Helper()
 	return f.reads(name, "a whole reading", func(snap *gpu.Snapshot, err error) bool {
@@ -163,7 +163,7 @@ func (f *fleet) well(name string) *gpu.Snapshot {
 	})
 }
 
-// says reads a node until its error says something.
+// says reads a node until its error contains a text.
 func (f *fleet) says(name, what string) *gpu.Advice {
 	f.tb.Helper()
 	var a *gpu.Advice
@@ -191,14 +191,14 @@ func (f *fleet) is(want Condition) State {
 	return s
 }
 
-// machine is a fake nvidia-smi of a capture, and the folder it is in.
+// machine returns a capture's fake nvidia-smi, and its folder.
 func machine(tb testing.TB, name string) (*fakesmi.Machine, string) {
 	tb.Helper()
 	m := fakesmi.New(tb, name)
 	return m, filepath.Dir(m.Program())
 }
 
-// lab is a cluster of one node with a driver's pod.
+// lab returns a cluster of one node with a driver pod.
 func lab(tb testing.TB) (*fakekube.Server, *fakesmi.Machine) {
 	tb.Helper()
 	s := fakekube.New(tb)

@@ -2,5 +2,5 @@
 
 package kube
 
-// Here some are enough; make test-kube has as many as a large cluster.
+// This many are enough here; make test-kube uses as many as a large cluster has.
 const manyPods = 48

@@ -19,10 +19,10 @@ import (
 type Node struct {
 	Cluster string
 	Name    string            // in the cluster
-	Labels  map[string]string // that the cluster gives it, as they were when it came; never changed
-	// Source reads its GPUs, as sampler.Source. Its errors say what is wrong with the node. The name is gpu.SourceKubernetes.
+	Labels  map[string]string // the cluster's labels as of when the node joined; never changed
+	// Source reads its GPUs, as a sampler.Source. Its errors say what is wrong with the node. Its name is gpu.SourceKubernetes.
 	Source *Source
-	// Host knows what the API says of the machine, and its processes, as sampler.Host.
+	// Host knows what the API says about the machine, and its processes, as a sampler.Host.
 	Host *Host
 }
 
@@ -31,10 +31,10 @@ type Source struct {
 	console *console
 	smi     *smi.Source
 	cancel  context.CancelFunc
-	ended   chan struct{} // closed when the console has
+	ended   chan struct{} // closed when the console has ended
 }
 
-// Pace is the time between two readings now: longer where each is an exec of its own.
+// Pace returns the current time between two readings: longer if each reading is its own exec.
 func (s *Source) Pace() time.Duration { return s.console.paceNow() }
 
 func newSource(ctx context.Context, c *console, log *slog.Logger) *Source {
@@ -59,7 +59,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	}
 	snap, err := s.smi.Read(ctx)
 	if err != nil {
-		if why := s.console.advice(s.console.now()); why != nil { // what began the failure says more
+		if why := s.console.advice(s.console.now()); why != nil { // the first cause says more
 			err = why
 		}
 	}
@@ -76,7 +76,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	return snap, err
 }
 
-// Close ends what is executed.
+// Close ends everything that runs on the node for this source.
 func (s *Source) Close() error {
 	err := s.smi.Close()
 	s.cancel()
@@ -87,19 +87,19 @@ func (s *Source) Close() error {
 // A Host is the machine of a node.
 type Host struct {
 	node func() *node // nil: it is gone
-	// pods asks for the pods of the node, beside the readings.
+	// pods looks up the node's pods, in the background of the readings.
 	pods *podNames
 	now  func() time.Time
 
 	mu      sync.Mutex
 	known   map[int]*process
-	foreign bool // the container has pids of its own
+	foreign bool // the container has its own pids
 	err     error
 }
 
 type process struct {
 	asked time.Time
-	at    time.Time // of the facts; zero: there are none
+	at    time.Time // of the facts; zero: none
 	facts gpu.ProcessFacts
 }
 
@@ -110,7 +110,7 @@ const (
 	factsFor  = 3 * time.Minute
 )
 
-// Read returns what the API says of the machine. CPU, memory, fans and the rest are absent.
+// Read returns what the API says about the machine. CPU, memory, fans and the rest are absent.
 func (h *Host) Read(context.Context) (gpu.Host, error) {
 	var out gpu.Host
 	if n := h.node(); n != nil {
@@ -124,8 +124,8 @@ func (h *Host) Read(context.Context) (gpu.Host, error) {
 	return out, nil
 }
 
-// Describe fills in the facts of processes of the node, as they were read in the latest round. Those of a process that is
-// new come some readings later. All are absent where the container has pids of its own, or no shell.
+// Describe fills in the facts of the node's processes, as of the latest round. The facts of a new process come some readings later. All
+// facts are absent if the container has its own pids, or no shell.
 func (h *Host) Describe(_ context.Context, processes []gpu.Process) {
 	now := h.now()
 	h.mu.Lock()
@@ -152,7 +152,7 @@ func (h *Host) Describe(_ context.Context, processes []gpu.Process) {
 	}
 }
 
-// next are the pids to ask for: those with the oldest facts.
+// next returns the pids to ask about: those with the oldest facts.
 func (h *Host) next(may bool) (pids []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -174,13 +174,13 @@ func (h *Host) next(may bool) (pids []string) {
 	return pids
 }
 
-// initial are the numbers of the kernel's first namespaces (proc_ns.h).
+// The numbers of the kernel's initial namespaces (proc_ns.h).
 const (
 	initialPID    = "pid:[4026531836]"
 	initialCgroup = "cgroup:[4026531835]"
 )
 
-// take reads what the script prints of processes.
+// take parses the script's output about processes.
 func (h *Host) take(text []byte, err error) {
 	now := h.now()
 	all, foreign := parseProcesses(string(text))
@@ -194,7 +194,7 @@ func (h *Host) take(text []byte, err error) {
 	}
 }
 
-// parseProcesses reads what the script prints. It is foreign where the pids are those of a namespace of the container.
+// parseProcesses parses the script's output; foreign means that the pids belong to a namespace of the container.
 func parseProcesses(text string) (all map[int]gpu.ProcessFacts, foreign bool) {
 	all = map[int]gpu.ProcessFacts{}
 	var files host.Files
@@ -203,7 +203,7 @@ func parseProcesses(text string) (all map[int]gpu.ProcessFacts, foreign bool) {
 		if pid <= 0 {
 			return
 		}
-		if files.Stat == "" { // it is visible to the driver, and gone here
+		if files.Stat == "" { // visible to the driver, but gone here
 			all[pid] = gpu.ProcessFacts{Exists: gpu.Of(false)}
 		} else if facts, err := files.Facts(); err == nil {
 			all[pid] = facts
@@ -245,9 +245,9 @@ func parseProcesses(text string) (all map[int]gpu.ProcessFacts, foreign bool) {
 	return all, false
 }
 
-// podNames names the pods of a node.
+// podNames looks up the names of a node's pods.
 type podNames struct {
-	list func(ctx context.Context) ([]pod, error) // the pods of the node
+	list func(ctx context.Context) ([]pod, error) // lists the node's pods
 	ctx  context.Context                          //nolint:containedctx // of the node: asking goes on beside the readings
 	wait *sync.WaitGroup
 
@@ -260,7 +260,7 @@ type podNames struct {
 
 const podsEvery = 10 * time.Second
 
-// name sets the names of the pod and container of a process. Of one that is not known the pods are listed again.
+// name sets the names of a process's pod and container. For an unknown pod the pods are listed again.
 func (n *podNames) name(f *gpu.ProcessFacts, now time.Time) {
 	at, ok := f.Pod.Get()
 	if !ok || at.None() {
@@ -293,7 +293,7 @@ func (n *podNames) name(f *gpu.ProcessFacts, now time.Time) {
 	f.Pod = gpu.Of(at)
 }
 
-// ask lists the pods of the node, unless that was a little while ago. The caller holds the lock.
+// ask lists the node's pods, unless that was done a short while ago. The caller holds the lock.
 func (n *podNames) ask(now time.Time) {
 	if n.asking || now.Sub(n.asked) < podsEvery || n.ctx.Err() != nil {
 		return
@@ -314,7 +314,7 @@ func (n *podNames) ask(now time.Time) {
 	})
 }
 
-// oldest are the pids with the oldest facts, as many as are asked for in a round.
+// oldest returns the pids with the oldest facts, as many as one round asks about.
 func oldest(pids []int, known map[int]*process) []int {
 	slices.SortFunc(pids, func(a, b int) int { return known[a].at.Compare(known[b].at) })
 	return pids[:mostAsked]

@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// A node is what is read of a Node.
+// A node holds the fields read of a Node.
 type node struct {
 	Metadata meta `json:"metadata"`
 	Spec     struct {
@@ -31,7 +31,7 @@ type node struct {
 	} `json:"status"`
 }
 
-// offersGPUs reports whether the node has GPUs, whole ones or parts.
+// offersGPUs reports whether the node has GPUs, whole or partial.
 func (n *node) offersGPUs() bool {
 	for name, count := range n.Status.Capacity {
 		if name == "nvidia.com/gpu" || name == "nvidia.com/gpu.shared" || strings.HasPrefix(name, "nvidia.com/mig-") {
@@ -43,7 +43,7 @@ func (n *node) offersGPUs() bool {
 	return false
 }
 
-// unready says why the node is not ready; it is so where why is not empty, or the condition is unknown.
+// unready reports whether the node is not ready and, unless its condition is unknown, why.
 func (n *node) unready() (why string, is bool) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == "Ready" && c.Status != "True" {
@@ -53,7 +53,7 @@ func (n *node) unready() (why string, is bool) {
 	return "", false
 }
 
-// labels are those of the node, bounded in number and size.
+// labels returns the node's labels, bounded in number and size.
 func (n *node) labels() map[string]string {
 	const most, longest = 128, 317
 	out := map[string]string{}
@@ -65,7 +65,7 @@ func (n *node) labels() map[string]string {
 	return out
 }
 
-// A pod is what is read of a Pod.
+// A pod holds the fields read of a Pod.
 type pod struct {
 	Metadata meta `json:"metadata"`
 	Spec     struct {
@@ -97,19 +97,19 @@ type container struct {
 	} `json:"state"`
 }
 
-// A target is a container in which nvidia-smi is.
+// A target is a container with nvidia-smi.
 type target struct {
 	namespace, pod, uid, container string
-	restarts                       int // another count is another run of the container
+	restarts                       int // a different count is another run of the container
 }
 
-// trouble is why a pod can't be used now; zero: it can.
+// trouble says why a pod can't be used now; zero: it can.
 type trouble struct {
 	what string // "is restarting"
 	try  string
 }
 
-// in is the container of that name, or the first.
+// in returns the container with a name, or the first one.
 func (p *pod) in(name string) (target, trouble) {
 	if name == "" && len(p.Spec.Containers) > 0 {
 		name = p.Spec.Containers[0].Name
@@ -147,7 +147,7 @@ func (p *pod) in(name string) (target, trouble) {
 	return t, trouble{}
 }
 
-// matches reports whether the pods are of this kind.
+// matches reports whether a pod is of this kind.
 func (k *Pods) matches(p *pod) bool {
 	if !slices.Contains(k.Namespaces, p.Metadata.Namespace) {
 		return false
@@ -162,7 +162,7 @@ func (k *Pods) matches(p *pod) bool {
 	return true
 }
 
-// watched are the pods to watch in each namespace: those with labels that a selector can name, or all.
+// watched returns the pods to watch in each namespace: those with labels that a selector can name, or all.
 func watched(kinds []Pods) map[string]url.Values {
 	type need struct {
 		key    string
@@ -177,7 +177,7 @@ func watched(kinds []Pods) map[string]url.Values {
 				n = &need{}
 				needs[namespace] = n
 			}
-			for key, value := range k.Labels { // one of them is enough to find them
+			for key, value := range k.Labels { // one of them is enough to find the pods
 				n.all = n.all || len(k.Labels) > 1 || strings.HasSuffix(value, "*") || n.key != "" && n.key != key
 				n.key = key
 				n.values = append(n.values, value)
@@ -195,7 +195,7 @@ func watched(kinds []Pods) map[string]url.Values {
 	return out
 }
 
-// clean is text of others for people and the log: printable, of bounded length.
+// clean makes others' text fit for people and the log: printable, of bounded length.
 func clean(s string) string {
 	const longest = 300
 	s = strings.Map(func(r rune) rune {

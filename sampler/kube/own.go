@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// OwnLabels are the labels of the node of that name in the cluster of which this program is a pod; nil where it is in none. It
-// needs the right to get nodes.
+// OwnLabels returns the labels of the node with that name in the cluster that this program runs in; nil outside a cluster. It needs the
+// right to get nodes.
 func OwnLabels(ctx context.Context, name string) (map[string]string, error) {
 	a, err := newAPI(&Cluster{InCluster: true})
 	if errors.Is(err, rest.ErrNotInCluster) {

@@ -51,7 +51,7 @@ type realServer struct {
 	signer *ecdsa.PrivateKey
 }
 
-// startServer starts all three. What the API server was asked for on pods/exec is in the file audit.
+// startServer starts all three. The API server's audit file records the requests for pods/exec.
 func startServer(t *testing.T) *realServer {
 	t.Helper()
 	if *programs == "" {
@@ -116,7 +116,7 @@ func (s *realServer) serve() {
 
 func (s *realServer) file(name string) string { return filepath.Join(s.dir, name) }
 
-// run starts a program that ends with the test, the last one first, or before. It returns what the program prints.
+// run starts a program that ends with the test, or earlier; the last one ends first. It returns the program's output.
 func (s *realServer) run(name string, args ...string) (out io.Reader, end func()) {
 	s.t.Helper()
 	cmd := exec.Command(filepath.Join(*programs, name), args...) //nolint:gosec // a program of the test
@@ -167,7 +167,7 @@ func (s *realServer) authority() {
 	s.sign("ca", s.ca, key)
 }
 
-// certificate makes one for both sides of a connection on this machine.
+// certificate makes a certificate for both sides of a connection on this machine.
 func (s *realServer) certificate(name string) {
 	s.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -204,7 +204,7 @@ func (e entry) at(field, of string) string {
 	return text
 }
 
-// path is where the API server has the object.
+// path returns the object's path on the API server.
 func (e entry) path() string {
 	version, _ := e["apiVersion"].(string)
 	kind, _ := e["kind"].(string)
@@ -222,7 +222,7 @@ func (e entry) path() string {
 	return path + "/" + plural + "/" + e.at("metadata", "name")
 }
 
-// apply is what kubectl apply --server-side does. The last part of the path may be "status".
+// apply does what kubectl apply --server-side does. part, the last part of the path, may be "status".
 func (s *realServer) apply(e entry, dry bool, part string) error {
 	s.t.Helper()
 	text, err := json.Marshal(e)
@@ -268,7 +268,7 @@ func (s *realServer) remove(path string) {
 	}
 }
 
-// manifest are the objects of a file.
+// manifest returns the objects in a file.
 func manifest(t *testing.T, file string) (all []entry) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "kubernetes", file))
@@ -277,7 +277,7 @@ func manifest(t *testing.T, file string) (all []entry) {
 	}
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	for {
-		var e map[string]any // an entry in here would be one at each depth
+		var e map[string]any // an entry here would decode as one at each depth
 		if err := documents.Decode(&e); errors.Is(err, io.EOF) {
 			return all
 		} else if err != nil {
@@ -294,7 +294,7 @@ func (s *realServer) namespace(name string) {
 	s.put(entry{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}, "")
 }
 
-// node puts one with eight GPUs.
+// node adds a node with eight GPUs.
 func (s *realServer) node(name string) {
 	s.t.Helper()
 	of := entry{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name}}
@@ -310,7 +310,7 @@ func (s *realServer) node(name string) {
 
 const podPath = "/api/v1/namespaces/gpu-operator/pods/"
 
-// pod puts a running one of the driver. What is executed in it finds programs in the folder.
+// pod adds a running driver pod. Commands executed in it find programs in the folder.
 func (s *realServer) pod(name, node, folder string) {
 	s.t.Helper()
 	container := s.file(filepath.Join("containers", "gpu-operator", name, "nvidia-driver-ctr"))
@@ -334,7 +334,7 @@ func (s *realServer) pod(name, node, folder string) {
 	s.put(of, "/status")
 }
 
-// verbs sets which an account has on pods/exec, in the role of the manifest.
+// verbs sets which verbs on pods/exec an account has, in the manifest's role.
 func (s *realServer) verbs(role entry, verbs ...any) {
 	s.t.Helper()
 	changed := false
@@ -349,7 +349,7 @@ func (s *realServer) verbs(role entry, verbs ...any) {
 	s.put(role, "")
 }
 
-// token is one of the account in the manifest, in a file.
+// token returns a file with a token of the manifest's account.
 func (s *realServer) token() string {
 	s.t.Helper()
 	var said struct {
@@ -366,7 +366,7 @@ func (s *realServer) token() string {
 	return file
 }
 
-// streams are how many execs were let through with a method, as the API server has noted: "get" is a WebSocket, "create" SPDY.
+// streams returns how many execs were allowed with a method, as the API server has audited: "get" is a WebSocket, "create" SPDY.
 func (s *realServer) streams(verb string) (n int) {
 	s.t.Helper()
 	text, err := os.ReadFile(s.file("audit"))
@@ -390,7 +390,7 @@ func (s *realServer) watch(t *testing.T, token, more string) *fleet {
 	return watch(t, parsed(t, s.url, "ca_file: "+s.file("ca.crt")+"\ntoken_file: "+token+"\n"+more))
 }
 
-// What fakekube plays is as a real API server does it: who may do what, watches, and exec through its translator of streams.
+// fakekube behaves as a real API server does: who may do what, watches, and exec through its stream translator.
 func TestRealServer(t *testing.T) {
 	s := startServer(t)
 	s.namespace("gpu-operator")
@@ -493,7 +493,7 @@ func TestRealServer(t *testing.T) {
 	t.Run("gone", func(t *testing.T) {
 		cfg := &parsed(t, s.url, "ca_file: "+s.file("ca.crt")+"\ntoken_file: "+token+"\n").Clusters[0]
 		goneAdvice(t, cfg, target{namespace: "gpu-operator", pod: "driver-2", container: "nvidia-driver-ctr"})
-		// The pod is there, and its container not.
+		// The pod exists, but its container does not.
 		container := s.file(filepath.Join("containers", "gpu-operator", "driver-1", "nvidia-driver-ctr"))
 		if err := os.Remove(container); err != nil {
 			t.Fatal(err)
@@ -542,7 +542,7 @@ func TestRealServer(t *testing.T) {
 	})
 }
 
-// reads reads the node twice, through streams that were opened with a verb alone.
+// reads reads the node twice, through streams that were opened with only one verb.
 func (s *realServer) reads(t *testing.T, m *fakesmi.Machine, token string, mode Mode, verb string) {
 	t.Helper()
 	other := map[string]string{"get": "create", "create": "get"}[verb]

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-// fleetOf is a cluster of many nodes, each with a pod that has the same nvidia-smi.
+// fleetOf returns a cluster of many nodes, each with a pod that has the same nvidia-smi.
 func fleetOf(tb testing.TB, nodes int) (*fakekube.Server, *quickSMI) {
 	tb.Helper()
 	s := fakekube.New(tb)
@@ -35,8 +35,8 @@ func fleetOf(tb testing.TB, nodes int) (*fakekube.Server, *quickSMI) {
 type quickSMI struct {
 	tb      testing.TB
 	dir     string
-	machine *fakesmi.Machine  // the fake nvidia-smi that has printed what this one prints
-	files   map[string]string // with what is printed, by arguments
+	machine *fakesmi.Machine  // the fake nvidia-smi whose output this one prints
+	files   map[string]string // files with the output, by arguments
 }
 
 func newQuickSMI(tb testing.TB) *quickSMI {
@@ -63,7 +63,7 @@ func newQuickSMI(tb testing.TB) *quickSMI {
 	return q
 }
 
-// update lets it print what the machine's prints now.
+// update makes it print the machine's current output.
 func (q *quickSMI) update() {
 	q.tb.Helper()
 	for args, file := range q.files {
@@ -75,7 +75,7 @@ func (q *quickSMI) update() {
 	}
 }
 
-// Many nodes are all read, once in an interval, with as many execs at once as allowed: counted by the server.
+// Many nodes are all read, once per interval, with as many concurrent execs as allowed: counted by the server.
 func TestManyPods(t *testing.T) {
 	const most, interval = 16, time.Minute
 	s, smi := fleetOf(t, manyPods)
@@ -91,7 +91,7 @@ func TestManyPods(t *testing.T) {
 		t.Errorf("%d execs at once, want %d", counts.Most, most)
 	}
 
-	// Then each is read once in an interval, with one exec: what is repeated comes in the rounds of the interval.
+	// Then each is read once per interval, with one exec: repeating commands come in the rounds of the interval.
 	smi.machine.Set(smi.machine.Addresses()[0], "temperature.gpu", "83")
 	smi.update()
 	s.Forget()
@@ -104,7 +104,7 @@ func TestManyPods(t *testing.T) {
 	}
 	f.step = step
 	f.readAll(manyPods, func(d *gpu.Device) bool { return d.Thermal.GPU.Or(0) == 83 })
-	rounds := 2 + int(clock.Since(began)/interval) // with those that have begun before, and those at the end
+	rounds := 2 + int(clock.Since(began)/interval) // plus those that have begun before, and those at the end
 	counts := s.Counts()
 	t.Logf("%d nodes again in %v: %d execs, %d at once", manyPods, clock.Since(began), counts.Execs, counts.Most)
 	if counts.Most > most || counts.Execs > rounds*manyPods {
@@ -112,7 +112,7 @@ func TestManyPods(t *testing.T) {
 	}
 }
 
-// readAll waits until the newest reading of each node has a device of which something holds.
+// readAll waits until the newest reading of each node has a device for which holds is true.
 func (f *fleet) readAll(nodes int, holds func(*gpu.Device) bool) {
 	f.tb.Helper()
 	f.until(fmt.Sprintf("%d nodes are read", nodes), func() bool {
@@ -125,7 +125,7 @@ func (f *fleet) readAll(nodes int, holds func(*gpu.Device) bool) {
 	})
 }
 
-// What a node costs: CPU of this process (with the fake API server, which is in it) for a round, and memory.
+// The cost of a node: CPU of this process (including the fake API server) for a round, and memory.
 func BenchmarkNodes(b *testing.B) {
 	for _, mode := range []Mode{Loop, Once} {
 		b.Run(string(mode), func(b *testing.B) {
@@ -157,7 +157,7 @@ func BenchmarkNodes(b *testing.B) {
 	}
 }
 
-// cpu is what this process has used, without its children.
+// cpu returns the CPU time of this process, without its children.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// The script runs commands in the container: "7 --query-gpu=… …" runs nvidia-smi and prints its output between two lines
-// with a mark that nobody else knows. "7 processes 12 34" prints what /proc has of these processes, each line of
-// a file with a letter before it. Commands come from the arguments or, without any, on standard input.
+// The script runs commands in the container: "7 --query-gpu=… …" runs nvidia-smi and prints its output between two lines with a secret
+// mark. "7 processes 12 34" prints what /proc has about these processes, each line of a file after a letter. Commands come from the
+// arguments or, without any, from standard input.
 //
-// Clouds have nvidia-smi outside of PATH. timeout(1) is not everywhere.
+// Cloud machines have nvidia-smi outside PATH. Not every container has timeout(1).
 const script = `export LC_ALL=C LANG=C NVSMI_SHOW_ALL_DEVICES=1
 export PATH="$PATH:/usr/local/nvidia/bin:/run/nvidia/driver/usr/bin:/usr/lib/wsl/lib"
 [ -d /usr/local/nvidia/lib64 ] && export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64"
@@ -57,7 +57,7 @@ else
 fi
 `
 
-// newScript returns a script whose commands may take that long, and its mark.
+// newScript returns a script whose commands may take up to limit, and its mark.
 func newScript(limit time.Duration) (text, mark string) {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // it never fails
@@ -73,19 +73,19 @@ type command struct {
 
 func (c *command) String() string { return fmt.Sprint(c.id) + " " + strings.Join(c.args, " ") }
 
-// output divides what the script prints by command. It may be written to once nobody reads it any more.
+// output splits the script's output by command. It tolerates writes after nobody reads it any more.
 type output struct {
 	mark  []byte
-	print func(id int, text []byte) // of a command: whole lines
+	print func(id int, text []byte) // of a command: complete lines
 	ended func(id, code int)
 
 	mu    sync.Mutex
 	over  bool
-	begun bool // the script has said something
-	id    int  // of the command that prints; 0: none
+	begun bool // the script has printed something
+	id    int  // the command that prints now; 0: none
 	rest  []byte
 	cut   bool
-	noise []byte // what was printed outside of commands
+	noise []byte // output outside of commands
 	total int    // bytes of this command
 }
 
@@ -135,14 +135,14 @@ func (o *output) line(line []byte) {
 	}
 }
 
-// end lets nothing through any more.
+// end drops all later output.
 func (o *output) end() {
 	o.mu.Lock()
 	o.over = true
 	o.mu.Unlock()
 }
 
-// said is what was printed outside of commands.
+// said returns the output outside of commands.
 func (o *output) said() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -19,10 +19,10 @@ type session struct {
 	cancel context.CancelFunc
 	out    *output
 	done   chan struct{} // closed when the stream has ended
-	err    error         // why; to be read after done
+	err    error         // why; read only after done
 
 	mu    sync.Mutex
-	round *round // that is executed now
+	round *round // being executed now
 }
 
 func (s *session) current() *round {
@@ -66,7 +66,7 @@ func (c *console) open(ctx context.Context, at target) *session {
 	return s
 }
 
-// ended reports whether the stream has.
+// ended reports whether the stream has ended.
 func (s *session) ended() bool {
 	select {
 	case <-s.done:
@@ -76,7 +76,7 @@ func (s *session) ended() bool {
 	}
 }
 
-// hangUp ends the session, if there is one. The shell finds its input at an end.
+// hangUp ends the session, if there is one. The shell reaches the end of its input.
 func (c *console) hangUp() {
 	if c.s == nil {
 		return
@@ -89,7 +89,7 @@ func (c *console) hangUp() {
 	s.end()
 }
 
-// farewell is how long the shell may take to end by itself. Then nothing of the stream is left on either side.
+// farewell is how long the shell may take to end by itself. After that nothing of the stream is left on either side.
 const farewell = time.Second
 
 func (s *session) end() {
@@ -108,7 +108,7 @@ func (s *session) end() {
 // errMute is of a stream that opens and says nothing.
 var errMute = errors.New("the stream is silent")
 
-// through executes a round in the session, or in a new one where that has ended.
+// through executes a round in the session, or in a new one if that has ended.
 func (c *console) through(ctx context.Context, at target, r *round) error {
 	if c.s != nil && c.now().Sub(c.s.began) > c.s.lasts {
 		c.hangUp()
@@ -137,7 +137,7 @@ func (c *console) through(ctx context.Context, at target, r *round) error {
 		case fresh || attempt > 1:
 			return err
 		}
-		// It has held until now, as one that a server ends which is restarted.
+		// It held until now, and ended for example because its server restarted.
 	}
 }
 
@@ -153,7 +153,7 @@ func (c *console) note(s *session) {
 	}
 }
 
-// send executes a round in the session, which it opens if it is fresh. That takes one of the execs that may begin at once.
+// send executes a round in the session, and opens the session first if it is fresh, which takes one of the execs that may begin at once.
 func (c *console) send(ctx context.Context, at target, r *round, fresh bool) error {
 	if fresh {
 		if !c.take(ctx) {
@@ -174,7 +174,7 @@ func (c *console) send(ctx context.Context, at target, r *round, fresh bool) err
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		_, _ = s.stdin.Write(lines) // an end of the stream is told by done
+		_, _ = s.stdin.Write(lines) // done reports an end of the stream
 	}()
 	var err error
 	select {
@@ -195,7 +195,7 @@ func (c *console) send(ctx context.Context, at target, r *round, fresh bool) err
 		return r.close(nil, nil)
 	}
 	ended := s.ended()
-	if !ended { // it is stuck, or we end
+	if !ended { // it is stuck, or we are ending
 		s.cut = true
 		s.end()
 	}
@@ -212,7 +212,7 @@ func (c *console) send(ctx context.Context, at target, r *round, fresh bool) err
 	return r.close(err, s.out)
 }
 
-// untouched reports whether no command has ended. Then the round can begin once more.
+// untouched reports whether no command has ended. Then the round can be repeated.
 func (r *round) untouched() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -223,5 +223,5 @@ func (r *round) untouched() bool {
 	return true
 }
 
-// errEnded is of a stream that ended without an error.
+// errEnded means a stream that ended without an error.
 var errEnded = errors.New("the stream has ended")

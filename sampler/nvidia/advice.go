@@ -2,8 +2,7 @@ package nvidia
 
 import "github.com/gpuwhy/gpuwhy/gpu"
 
-// What the driver's errors mean for people, whichever way it is asked. A source adds the
-// cause: see [gpu.Advice.Err].
+// What the driver's errors mean for people, whether the library or nvidia-smi reported them. A source adds the cause; see [gpu.Advice.Err].
 var (
 	Lost = gpu.Advice{
 		What: "the device has fallen off the bus",

@@ -9,35 +9,35 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Kernel reads what the system knows about PCI devices, which wakes no GPU.
+// A Kernel reads what the system knows about PCI devices. Reading it wakes no GPU.
 type Kernel struct {
-	// Suspects are the cards that the kernel's log calls broken. Nil: nobody has read it.
+	// Suspects returns the cards that the kernel log reports as broken. Nil: nobody reads the log.
 	Suspects func() []gpu.Suspect
-	// Devices is where the device nodes are: "/dev".
+	// Devices is the folder of the device nodes: "/dev".
 	Devices string
 
 	sysfs, proc string
 	mayOpen     func(node string) error
-	ours        map[string]bool      // by address: whether it is a GPU that is visible here
+	ours        map[string]bool      // by address: whether it is a GPU visible here
 	missing     map[string]unlisted  // by address, at the last reading
 	answered    map[string]time.Time // by address: when the driver last listed it, and it answered
 	had         map[string]bool      // by address: whether the driver ever had it
 	looks       looks
 }
 
-// NewKernel returns one that reads below the folders where /sys and /proc are.
+// NewKernel returns a Kernel that reads below the given mount points of sysfs and procfs.
 func NewKernel(sysfs, proc string) *Kernel {
 	return &Kernel{sysfs: sysfs, proc: proc, Devices: "/dev", mayOpen: mayOpen, ours: map[string]bool{}, answered: map[string]time.Time{}, had: map[string]bool{}}
 }
 
-// A Card is a GPU that the NVIDIA driver serves, as the kernel lists it.
+// A Card is a GPU that the kernel lists and the NVIDIA driver serves.
 type Card struct {
 	Address string // "0000:01:00.0"
 	dir     string
 }
 
-// Cards are the GPUs that the NVIDIA driver serves and that are visible here, by
-// address. There are none without that driver or without PCI, as under WSL.
+// Cards returns the GPUs that the NVIDIA driver serves and that are visible here, ordered by address. It finds none without that driver, or
+// without PCI, as under WSL.
 func (k *Kernel) Cards() []Card {
 	if k.sysfs == "" {
 		return nil
@@ -55,7 +55,7 @@ func (k *Kernel) Cards() []Card {
 		}
 		ours, known := k.ours[c.Address]
 		if !known {
-			// Class 03 is a display controller; the driver serves switches and bridges too.
+			// Class 03 is a display controller; the driver also serves switches and bridges.
 			ours = c.read("vendor") == "0x10de" && strings.HasPrefix(c.read("class"), "0x03") && k.visible(c.Address)
 			k.ours[c.Address] = ours
 		}
@@ -66,9 +66,8 @@ func (k *Kernel) Cards() []Card {
 	return out
 }
 
-// visible reports whether the driver shows the card here: a container sees all cards
-// of the machine in /sys, but only its own in /proc. Listing that folder wakes
-// nothing; reading the information file in it would wake the card.
+// visible reports whether the driver shows the card here: a container sees all cards of the machine in /sys, but only its own in /proc.
+// Listing that folder wakes nothing; reading the information file in it would wake the card.
 func (k *Kernel) visible(address string) bool {
 	gpus := filepath.Join(k.proc, "driver/nvidia/gpus")
 	if _, err := os.Stat(gpus); err != nil {
@@ -78,7 +77,7 @@ func (k *Kernel) visible(address string) bool {
 	return err == nil
 }
 
-// Asleep reports whether the card is powered down, or on its way there.
+// Asleep reports whether the card is powered down or powering down.
 func (c Card) Asleep() bool {
 	status := c.read("power/runtime_status")
 	return status == "suspended" || status == "suspending"
@@ -87,13 +86,13 @@ func (c Card) Asleep() bool {
 // MayDoze reports whether the system powers the card down when it is idle.
 func (c Card) MayDoze() bool { return c.read("power/control") == "auto" }
 
-// read returns a file of the card's folder, "" if there is none.
+// read returns the content of a file in the card's folder, "" if the file is missing.
 func (c Card) read(name string) string {
 	b, _ := os.ReadFile(filepath.Join(c.dir, name))
 	return strings.TrimSpace(string(b))
 }
 
-// Identity is the identity of a card that has never answered a source.
+// Identity returns the identity of a card that has never answered a source.
 func (c Card) Identity(source string) gpu.Identity {
 	id := func(name string) string { return strings.TrimPrefix(c.read(name), "0x") }
 	return gpu.Identity{
@@ -105,7 +104,7 @@ func (c Card) Identity(source string) gpu.Identity {
 	}
 }
 
-// Addresses are the cards' addresses.
+// Addresses returns the addresses of the cards.
 func Addresses(cards []Card) []string {
 	out := make([]string, len(cards))
 	for i, c := range cards {

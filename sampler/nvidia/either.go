@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 )
 
-// lookAgain is how often the library is tried while the program is read.
+// lookAgain is how often the library is tried while nvidia-smi is read.
 const lookAgain = 30 * time.Second
 
 // A Source is one way to read the devices, such as package nvml.
@@ -21,22 +21,19 @@ type Source interface {
 	Close() error
 }
 
-// Either reads the driver's library, or the program nvidia-smi as long as the library can't be
-// loaded. Both name devices by the same UUIDs. One of them may be all that there is.
+// Either reads the driver's library or, as long as the library can't be loaded, the program nvidia-smi. Both name devices by the same
+// UUIDs. One of the two may be missing.
 type Either struct {
-	// On systems where gpuwhy can't read the library, the program stands in its place.
+	// Library is the driver's library; on systems where gpuwhy can't load it, the program takes its place.
 	Library Source
-	// Program makes the other way when it is needed. Nil: there is none.
+	// Program returns the source for nvidia-smi when it is needed. Nil: nvidia-smi is not used.
 	Program func() Source
-	// SysfsRoot is where the kernel lists PCI devices, such as "/sys". Empty on systems that
-	// have no such files.
+	// SysfsRoot is where the kernel lists PCI devices, such as "/sys"; empty on systems without such files.
 	SysfsRoot string
-	// Named is whether somebody asked for this source by its name: then there should be a card, and
-	// its error stays what it is where the bus has none.
+	// Named means that somebody asked for this source by name. Then a card is expected, and a bus without one doesn't change the error.
 	Named bool
 
-	// Only Read uses these: when the library was tried, why it can't be loaded, and whether
-	// there was ever a device.
+	// Only Read uses these: when the library was last tried, why it can't be loaded, and whether a device was ever found.
 	looked time.Time
 	why    gpu.Advice
 	seen   bool
@@ -46,7 +43,7 @@ type Either struct {
 	closed  bool
 }
 
-// Name is that of the way in use.
+// Name returns the name of the source in use.
 func (e *Either) Name() string {
 	if p := e.used(); p != nil {
 		return p.Name()
@@ -60,7 +57,7 @@ func (e *Either) used() Source {
 	return e.program
 }
 
-// Costs are what the calls of both ways took so far, where a way knows it.
+// Costs returns how long the calls of both sources took so far, for each source that measures them.
 func (e *Either) Costs() (all []gpu.Cost) {
 	for _, way := range []Source{e.Library, e.used()} {
 		if of, ok := way.(interface{ Costs() []gpu.Cost }); ok {
@@ -70,9 +67,8 @@ func (e *Either) Costs() (all []gpu.Cost) {
 	return all
 }
 
-// Read reads the way in use. Its errors are those of that way. Where another driver of the kernel
-// has the cards, the error says which. Where the machine has no NVIDIA GPU and nobody asked for one, or
-// has given them all away, the error wraps gpu.ErrNoCard, too.
+// Read reads the source in use and returns its errors. If another kernel driver has the cards, the error names it. If the machine has no
+// NVIDIA GPU and nobody asked for one, or has given them all away, the error also wraps gpu.ErrNoCard.
 func (e *Either) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	program := e.used()
 	if program != nil && time.Since(e.looked) < lookAgain {
@@ -93,7 +89,7 @@ func (e *Either) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	return e.explained(snap, errors.Join(err, e.leave(false)))
 }
 
-// readProgram reads the program, and notes that and why.
+// readProgram reads the program, and adds a note that says why.
 func (e *Either) readProgram(ctx context.Context, program Source) (*gpu.Snapshot, error) {
 	snap, err := e.explained(program.Read(ctx))
 	if snap != nil && len(snap.Devices) > 0 {
@@ -115,7 +111,7 @@ func (e *Either) begin() Source {
 	return e.program
 }
 
-// leave ends the program, if it is used.
+// leave stops using the program, if it is in use.
 func (e *Either) leave(closed bool) error {
 	e.mu.Lock()
 	program := e.program
@@ -127,8 +123,7 @@ func (e *Either) leave(closed bool) error {
 	return program.Close()
 }
 
-// explained says of an error what stands behind it: another driver has the cards, or there can be
-// no device.
+// explained adds the underlying reason to an error: another driver has the cards, or there can be no device.
 func (e *Either) explained(snap *gpu.Snapshot, err error) (*gpu.Snapshot, error) {
 	e.seen = e.seen || snap != nil && len(snap.Devices) > 0
 	if err == nil {
@@ -163,5 +158,5 @@ func (e *Either) explained(snap *gpu.Snapshot, err error) (*gpu.Snapshot, error)
 	return snap, err
 }
 
-// Close closes both ways. It does not wait for a Read that hangs.
+// Close closes both sources. It does not wait for a hanging Read.
 func (e *Either) Close() error { return errors.Join(e.Library.Close(), e.leave(true)) }

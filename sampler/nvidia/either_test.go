@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A way is a way to read devices that answers as it is told.
+// A way is a source with scripted answers.
 type way struct {
 	name   string
 	err    error
@@ -73,7 +73,7 @@ func TestEitherSaysWhyTheLibraryFailsWhereThereIsNoProgram(t *testing.T) {
 	}
 }
 
-// A library that is there and fails is not replaced: the program has the same library.
+// A library that exists but fails is not replaced: the program uses the same library.
 func TestEitherKeepsALibraryThatFails(t *testing.T) {
 	library := &way{name: "nvml", err: &gpu.Advice{What: "the driver is not loaded", Err: gpu.ErrNoDriver}}
 	e := &Either{Library: library, Program: func() Source { t.Error("the program is made"); return nil }, SysfsRoot: t.TempDir()}
@@ -121,7 +121,7 @@ func TestEitherKnowsThatThereIsNoCard(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(sysfs, "class")); err != nil {
 		t.Fatal(err)
 	}
-	// A card that was there, and a driver that went away: the card has not gone.
+	// A card that was found, and then a driver that went away: the card has not gone.
 	library.snap, library.err = one, nil
 	if _, err := e.Read(t.Context()); err != nil {
 		t.Error(err)
@@ -146,7 +146,7 @@ func TestEitherAfterClose(t *testing.T) {
 	}
 }
 
-// Without a second way, and without files that list the bus, there is only the error.
+// With only one source, and without files that list the bus, there is only the error.
 func TestEitherOfOneWay(t *testing.T) {
 	e := &Either{Library: &way{name: "nvidia-smi", err: missing}}
 	if _, err := e.Read(t.Context()); gpu.AsAdvice(err).What != missing.What || errors.Is(err, gpu.ErrNoCard) || e.Name() != "nvidia-smi" {

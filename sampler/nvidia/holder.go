@@ -10,16 +10,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 )
 
-// vendor is NVIDIA's id on the PCI bus.
+// vendor is NVIDIA's PCI vendor id.
 const vendor = 0x10de
 
-// driver is the name of NVIDIA's own driver in the kernel, also of its open one.
+// driver is the name of NVIDIA's own kernel driver, proprietary or open.
 const driver = "nvidia"
 
-// Held is why NVIDIA's driver has no card, where another driver of the kernel has them, such as
-// nouveau. It is nil where NVIDIA's has a card, where no driver has one, and where there is none.
-// It wraps gpu.ErrNoCard, too, where the cards were given away, as to a virtual machine. It reads
-// files of the PCI core, which wakes no card.
+// Held returns why NVIDIA's driver has no card when another kernel driver, such as nouveau, has them. It returns nil if NVIDIA's driver has
+// a card, if no driver has one, and if the machine has no card. The advice also wraps gpu.ErrNoCard if the cards were given away, for
+// example to a virtual machine. Held reads files of the PCI core, which wakes no card.
 func Held(sysfs string) *gpu.Advice {
 	if sysfs == "" {
 		return nil
@@ -39,7 +38,7 @@ func Held(sysfs string) *gpu.Advice {
 	if len(holders) == 0 {
 		return nil
 	}
-	// What was given away is what somebody wanted: it is said where there is nothing else to say.
+	// Somebody gave these cards away on purpose, so they are only mentioned if nothing else is.
 	maps.DeleteFunc(holders, func(by string, _ []string) bool { return kept && givesAway(by) })
 	var parts []string
 	for _, by := range slices.Sorted(maps.Keys(holders)) {
@@ -61,8 +60,7 @@ func Held(sysfs string) *gpu.Advice {
 	}
 }
 
-// givesAway reports whether a driver only keeps a card for somebody else: "vfio-pci",
-// "nvgrace-gpu-vfio-pci", "pci-stub", "xen-pciback".
+// givesAway reports whether a driver only reserves a card for somebody else: "vfio-pci", "nvgrace-gpu-vfio-pci", "pci-stub", "xen-pciback".
 func givesAway(driver string) bool {
 	return strings.Contains(driver, "vfio") || driver == "pci-stub" || strings.Contains(driver, "pciback")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// plug puts a card of NVIDIA's into a machine; of no driver where that is empty.
+// plug adds an NVIDIA card to a machine; an empty driver means none.
 func plug(t *testing.T, sysfs, address, driver string) {
 	t.Helper()
 	device := filepath.Join(sysfs, "bus/pci/devices", address)
@@ -25,12 +25,12 @@ func plug(t *testing.T, sysfs, address, driver string) {
 	}
 }
 
-// TestAnotherDriverHasTheCard: whichever it is, it is named, and one learns what to do.
+// TestAnotherDriverHasTheCard checks that the other driver is named, whichever it is, with advice.
 func TestAnotherDriverHasTheCard(t *testing.T) {
 	noDriver := &gpu.Advice{What: "the driver is not loaded", Try: "load it", Err: gpu.ErrNoDriver}
 	for name, tt := range map[string]struct {
 		drivers []string
-		what    string // in place of the error; empty: it stays
+		what    string // replaces the error; empty: the error stays
 		is, not error
 	}{
 		"nouveau":                     {[]string{"nouveau"}, "the driver nouveau has the NVIDIA GPU at 0000:01:00.0, and", gpu.ErrNoDriver, gpu.ErrNoCard},

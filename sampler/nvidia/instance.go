@@ -6,8 +6,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Profile is how a MIG instance was cut, from its name: "1c.3g.40gb" of "NVIDIA H100 80GB HBM3
-// MIG 1c.3g.40gb".
+// Profile returns the profile of a MIG instance from its name: "1c.3g.40gb" from "NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb".
 func Profile(name gpu.Reading[string]) gpu.Reading[string] {
 	text, ok := name.Get()
 	if !ok {

@@ -9,19 +9,16 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 )
 
-// chips are NVIDIA's systems on a chip, by a word of the GPU's name: "NVIDIA GB10", "Orin
-// (nvgpu)", "NVIDIA Thor".
+// chips are words in the GPU names of NVIDIA's systems on a chip: "NVIDIA GB10", "Orin (nvgpu)", "NVIDIA Thor".
 var chips = []string{"gb10", "n1x", "thor", "orin", "xavier", "tegra", "jetson", "nvgpu"}
 
-// Unified reports whether a device works in the machine's memory and has none of its own. That
-// the driver does not offer its memory is not enough: nor does it always of a card that is divided
-// into MIG instances or into virtual GPUs. It takes another sign that it is part of a system on a
-// chip: its name, that it is on no bus, or a link that can be no better than one lane of the first
-// generation, which is what the driver says where there is none. A device that answers nothing is
-// not known by those.
+// Unified reports whether a device has no memory of its own and works in the machine's memory. A missing memory reading is not enough: the
+// driver may also omit it for a card divided into MIG instances or virtual GPUs. Another sign of a system on a chip is needed: the name,
+// the absence of a bus, or a PCIe link of at most one lane of generation 1, which the driver reports if there is no link. The last two
+// signs don't count for a device that answers nothing.
 //
-// All other readings of the device must be there. NotReported where nothing is known, or why the
-// memory is absent.
+// All other readings of the device must be filled in already. The result is NotReported if nothing is known, or has the quality of the
+// absent memory reading.
 func Unified(id *gpu.Identity, r *gpu.Readings) gpu.Reading[bool] {
 	answers := r.Utilization.GPU.Present() || r.Thermal.GPU.Present() || r.Power.Draw.Present()
 	virtual := strings.Contains(r.Modes.Virtualization.Or(""), "vgpu")
@@ -39,14 +36,13 @@ func Unified(id *gpu.Identity, r *gpu.Readings) gpu.Reading[bool] {
 	}
 }
 
-// least reports whether a link can be no better than one lane of the first generation.
+// least reports whether one lane of generation 1 is the best that a link can do.
 func least(p *gpu.PCIe) bool {
 	best := func(now, most gpu.Reading[int]) int { return max(now.Or(0), most.Or(0)) }
 	return best(p.Generation, p.MaxGeneration) == 1 && best(p.Width, p.MaxWidth) == 1
 }
 
-// Link is the device's link as the driver says it, or that it has none: a GPU in a system on a
-// chip is in no slot.
+// Link returns the device's link as the driver reports it, or that there is none: a GPU in a system on a chip is in no slot.
 func Link(said gpu.PCIe, unified gpu.Reading[bool]) gpu.PCIe {
 	if unified.Or(false) {
 		return drm.NoSlot
@@ -54,7 +50,7 @@ func Link(said gpu.PCIe, unified gpu.Reading[bool]) gpu.PCIe {
 	return said
 }
 
-// chip reports whether a name is of a system on a chip. It is asked at each reading.
+// chip reports whether a name belongs to a system on a chip. It is called at each reading.
 func chip(name string) bool {
 	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 		if slices.ContainsFunc(chips, func(c string) bool { return strings.EqualFold(word, c) }) {

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 )
 
-// TestUnified: that the memory is not on offer is not enough for a system on a chip.
+// TestUnified checks that a missing memory reading alone does not make a system on a chip.
 func TestUnified(t *testing.T) {
 	none, unknown := gpu.Absent[gpu.Bytes](gpu.NotSupported), gpu.Reading[bool]{}
 	slot := gpu.PCIe{Generation: gpu.Of(1), MaxGeneration: gpu.Of(4), Width: gpu.Of(16), MaxWidth: gpu.Of(16)}

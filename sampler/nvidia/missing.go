@@ -15,32 +15,32 @@ import (
 )
 
 const (
-	// settles is how long a card must be missing from the driver's list: when a card comes, the kernel lists it first.
+	// settles is how long a card must be missing from the driver's list: the kernel lists a new card before the driver does.
 	settles = 3 * time.Second
-	// looksAgain is how often the files about a missing card are read.
+	// looksAgain is the time between two looks at the files about a missing card.
 	looksAgain = 30 * time.Second
-	// goesOn is how long a card may still answer after the log has said that it is broken.
+	// goesOn is how long a card may still answer after the log has reported it as broken.
 	goesOn = 10 * time.Second
-	// recent is how old the word that a card could not be started may be where no driver has the card.
+	// recent is how old a log line that says a card could not be started may be if no driver has the card.
 	recent = 24 * time.Hour
 )
 
-// An unlisted card is one that the driver should list.
+// An unlisted card is one that the driver should list but does not.
 type unlisted struct {
 	since time.Time
-	kind  gpu.FaultKind // what the kernel's log says of it; empty: nothing
-	last  time.Time     // when it said so
+	kind  gpu.FaultKind // what the kernel log reports about it; empty: nothing
+	last  time.Time     // when it was logged
 }
 
-// facts are what files say of a missing card.
+// facts are what files say about a missing card.
 type facts struct {
-	broken bool // it is this machine's, or given to this container
+	broken bool // it belongs to this machine, or was given to this container
 	model  string
 	uuid   string
 }
 
-// looks are what is known of missing cards. Reading the files can wake a card and can hang, so it has a goroutine of
-// its own, one at a time.
+// looks holds what is known about missing cards. Reading the files can wake a card and can hang, so each look runs on its own goroutine,
+// one at a time.
 type looks struct {
 	mu    sync.Mutex
 	busy  bool
@@ -49,18 +49,18 @@ type looks struct {
 	found map[string]facts // by address
 }
 
-// Missing are the cards that the driver should list and does not, as lost devices: what the kernel has bound to the driver and
-// does not sleep, and what the suspects of the kernel's log say is broken. devices are those that the driver lists, and known is who a
-// card was when it last answered, if it has. It reads no file unless a card is missing, and then every half minute.
+// Missing returns the cards that the driver should list but does not, as lost devices: cards that the kernel has bound to the driver and
+// that are awake, and cards that the kernel log reports as broken. devices are the devices that the driver lists; known is the card's
+// identity when it last answered, if it ever did. Missing reads no file unless a card is missing, and then once every half minute.
 //
-// A container or a job may see all cards of the machine in /sys, and be given one of them. There a card counts only if this
-// process may open its device node. A card without a driver counts only by the log's word, and only if it has not answered since. That
-// it could not be started is old after a day, or once the driver had the card: then somebody has taken the driver away.
+// A container or a job may see all cards of the machine in /sys although only some were given to it. There a card counts only if this
+// process may open its device node. A card without a driver counts only if the log reports it, and only if it has not answered since. A log
+// line that says a card could not be started expires after a day, or once the driver has had the card: then somebody removed the driver.
 func (k *Kernel) Missing(now time.Time, cards []Card, devices []gpu.Device, known func(Card) gpu.Identity) []gpu.Device {
 	listed := map[string]bool{}
 	for i := range devices {
 		if devices[i].PCI == "" {
-			return nil // which card it is, is not known yet
+			return nil // it is not yet known which card it is
 		}
 		listed[devices[i].PCI] = true
 		if devices[i].State == gpu.StateOK {
@@ -126,7 +126,7 @@ func (k *Kernel) Missing(now time.Time, cards []Card, devices []gpu.Device, know
 	return out
 }
 
-// reason is why a missing card is lost.
+// reason says why a missing card is lost.
 func (m *unlisted) reason(address string) gpu.Advice {
 	if m.kind != "" {
 		what, try := m.kind.Meaning()
@@ -139,7 +139,7 @@ func (m *unlisted) reason(address string) gpu.Advice {
 	}
 }
 
-// look returns what is known of the cards, and finds it out beside the reading.
+// look returns what is known about the cards, and starts a new look in the background.
 func (k *Kernel) look(now time.Time, addresses []string) map[string]facts {
 	l := &k.looks
 	l.mu.Lock()
@@ -162,17 +162,17 @@ func (k *Kernel) look(now time.Time, addresses []string) map[string]facts {
 
 var informs = lazy.Pattern(`(?m)^(Model|GPU UUID|Device Minor|GPU Excluded):[ \t]*(.*?)[ \t]*$`)
 
-// examine reads what there is to know of a card that is missing.
+// examine reads everything about a missing card.
 func (k *Kernel) examine(address string) (f facts) {
 	c := Card{Address: address, dir: filepath.Join(k.sysfs, "bus/pci/devices", address)}
 	if c.read("vendor") != "0x10de" || !strings.HasPrefix(c.read("class"), "0x03") {
-		return facts{} // it is not there any more, or no GPU
+		return facts{} // it is gone, or not a GPU
 	}
-	driver, _ := os.Readlink(filepath.Join(c.dir, "driver")) // none: it leads nowhere
+	driver, _ := os.Readlink(filepath.Join(c.dir, "driver")) // on an error there is no driver
 	if driver = filepath.Base(driver); driver != "nvidia" && driver != "." {
-		return facts{} // somebody else has it, such as a virtual machine
+		return facts{} // somebody else has it, for example a virtual machine
 	}
-	text, _ := os.ReadFile(filepath.Join(k.proc, "driver/nvidia/gpus", address, "information")) // none where the driver has no place for it
+	text, _ := os.ReadFile(filepath.Join(k.proc, "driver/nvidia/gpus", address, "information")) // missing if the driver has no folder for it
 	minor, excluded := "", false
 	for _, m := range informs().FindAllStringSubmatch(string(text), -1) {
 		switch m[1] {
@@ -194,30 +194,30 @@ func (k *Kernel) examine(address string) (f facts) {
 	return f
 }
 
-// given reports whether a card is for us: we may open its device node, or this is the machine itself. Where we may not, it
-// is another job's, or for other users.
+// given reports whether a card was given to this process: the process may open its device node, or is not in a container. Otherwise the
+// card belongs to another job or to other users.
 func (k *Kernel) given(minor string) bool {
 	if minor != "" {
 		switch err := k.mayOpen(filepath.Join(k.Devices, "nvidia"+minor)); {
 		case err == nil:
 			return true
-		case errors.Is(err, fs.ErrPermission): // EPERM of the control group, EACCES of the file's mode
+		case errors.Is(err, fs.ErrPermission): // EPERM: the control group; EACCES: the file mode
 			return false
 		}
 	}
 	if k.contained() {
 		return false
 	}
-	// With the /proc of the machine in a container, nodes of others alone say that this one is not given.
+	// A container with the machine's /proc: only the nodes of other cards show that this card was not given to it.
 	nodes, _ := filepath.Glob(filepath.Join(k.Devices, "nvidia[0-9]*"))
 	return k.proc == "/proc" || len(nodes) == 0
 }
 
-const firstPIDs = "pid:[4026531836]" // the kernel's name of the first namespace of pids
+const firstPIDs = "pid:[4026531836]" // the kernel's name for the initial pid namespace
 
 var ofContainers = lazy.Pattern(`(?m)^\d+:[^:]*:(?:/\.\.|.*(?:kubepods|docker[-/]|containerd|libpod|crio-|/lxc|garden|machine\.slice|/slurm|/job_\d))`)
 
-// contained reports whether this is a container or a job of a batch system, as far as its /proc tells.
+// contained reports whether this is a container or a batch job, as far as its /proc shows.
 func (k *Kernel) contained() bool {
 	for _, process := range []string{"1", "self"} {
 		dir := filepath.Join(k.proc, process)

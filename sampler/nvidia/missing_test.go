@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// A box is a made-up machine, or what a container sees of one.
+// A box is a fake machine, or what a container sees of one.
 type box struct {
 	t                *testing.T
 	sysfs, proc, dev string
@@ -47,7 +47,7 @@ func (b *box) write(root, name, text string) {
 func (b *box) link(to, root, name string) {
 	b.t.Helper()
 	path := filepath.Join(root, name)
-	_ = os.Remove(path) // the one before, if there was one
+	_ = os.Remove(path) // removes the previous one, if any
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		b.t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func (b *box) link(to, root, name string) {
 	}
 }
 
-// machine makes it the machine itself.
+// machine makes it the machine itself, not a container.
 func (b *box) machine() {
 	b.link(firstPIDs, b.proc, "1/ns/pid")
 	b.write(b.proc, "1/cgroup", "0::/init.scope\n")
@@ -74,12 +74,12 @@ func (b *box) card(address, driver string) {
 	}
 }
 
-// inform writes what the driver says of a card in /proc.
+// inform writes the driver's information about a card to /proc.
 func (b *box) inform(address string, minor int, more string) {
 	b.write(b.proc, "driver/nvidia/gpus/"+address+"/information", fmt.Sprintf("Model: \t\t NVIDIA L40\nGPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: \t %d\n%s", minor, more))
 }
 
-// lacks are the cards that are missing when the driver lists the first one alone, after a while.
+// lacks returns the cards that are missing after a while in which the driver lists only the first one.
 func (b *box) lacks() []gpu.Device {
 	b.t.Helper()
 	listed := []gpu.Device{{Identity: gpu.Identity{PCI: here}}}
@@ -96,7 +96,7 @@ func (b *box) lacks() []gpu.Device {
 	return out
 }
 
-// A card that the driver should list and does not is lost, and said to be so; one that is another's is nobody's business.
+// A card that the driver should list but does not is lost, and says so; another job's card is ignored.
 func TestMissingCards(t *testing.T) {
 	forbid := func(b *box, err error) {
 		b.kernel.mayOpen = func(node string) error {
@@ -238,7 +238,7 @@ func TestMissingCards(t *testing.T) {
 	}
 }
 
-// A card that has just come is not missing: the kernel lists it first.
+// A new card is not missing: the kernel lists it before the driver does.
 func TestACardThatComes(t *testing.T) {
 	b := newBox(t)
 	if out := b.lacks(); len(out) != 0 {
@@ -258,7 +258,7 @@ func TestACardThatComes(t *testing.T) {
 	}
 }
 
-// Text of the driver that is none reaches nobody.
+// Invalid text from the driver reaches nobody.
 func TestTexts(t *testing.T) {
 	for in, want := range map[string]string{
 		"NVIDIA L40": "NVIDIA L40", "  NVIDIA\tL40 ": "NVIDIA L40", "\xf8\x95\xa0\x81\x12\x7f\xef\xbf": "", "NVIDIA\x00\x07 H100\xff": "NVIDIA H100",

@@ -4,7 +4,7 @@ package nvidia
 
 import "os"
 
-// mayOpen reports whether a device node is there: control groups are Linux's.
+// mayOpen returns nil if a device node exists: only Linux has control groups.
 func mayOpen(path string) error {
 	_, err := os.Stat(path)
 	return err

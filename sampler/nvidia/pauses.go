@@ -9,17 +9,16 @@ import (
 
 // When a machine is left alone.
 const (
-	// A pause begins when the machine was idle for so many readings, over so
-	// long a time.
+	// A pause begins after this many idle readings in a row, over at least this time.
 	CalmReadings = 3
 	CalmTime     = 10 * time.Second
-	// FirstPause is longer than a driver takes to power an idle card down.
+	// FirstPause is longer than a driver needs to power down an idle card.
 	FirstPause   = 20 * time.Second
 	LongestPause = 2 * time.Minute
 )
 
-// Pauses decides when a machine is not read, so that its cards can fall asleep. Each
-// pause in which no card did is twice as long as the one before.
+// Pauses decides when a machine is not read, so that its cards can fall asleep. If no card fell asleep in a pause, the next pause is twice
+// as long.
 type Pauses struct {
 	calm      int // idle readings in a row
 	calmSince time.Time
@@ -47,7 +46,7 @@ func (r *Pauses) Note(now time.Time, idle bool) (letGo bool) {
 	return true
 }
 
-// Pausing reports whether there is a pause, which ends when a sleeping card wakes.
+// Pausing reports whether a pause is running. A sleeping card that wakes ends the pause.
 func (r *Pauses) Pausing(now time.Time, cards []Card) bool {
 	if !now.Before(r.until) {
 		return false
@@ -70,7 +69,7 @@ func Idle(d *gpu.Device) bool {
 		return true
 	}
 	if len(d.Health.Standing()) > 0 {
-		return false // whoever looks must be able to see that it is over
+		return false // people must be able to see that it is over
 	}
 	busy, ok := d.Utilization.GPU.Get()
 	processes, listed := d.Processes.Get()
@@ -78,7 +77,7 @@ func Idle(d *gpu.Device) bool {
 		!slices.ContainsFunc(processes, func(p gpu.Process) bool { return p.Type != gpu.TypeGraphics })
 }
 
-// LeftAlone is why a device that is awake has no readings in a pause.
+// LeftAlone is why an awake device has no readings during a pause.
 var LeftAlone = gpu.Advice{
 	What: "the device is idle, and gpuwhy leaves it alone so that it can go to sleep",
 	Try:  "no action needed: gpuwhy reads it again soon",

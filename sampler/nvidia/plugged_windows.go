@@ -2,8 +2,8 @@ package nvidia
 
 import "golang.org/x/sys/windows/registry"
 
-// neverPluggedIn reports whether Windows certainly has no NVIDIA device on PCI. It lists all
-// that it has ever found there.
+// neverPluggedIn reports whether Windows has certainly never had an NVIDIA device on PCI. Windows lists every device it has ever found
+// there.
 func neverPluggedIn() bool {
 	key, err := registry.OpenKey(registry.LOCAL_MACHINE, `SYSTEM\CurrentControlSet\Enum\PCI`, registry.ENUMERATE_SUB_KEYS)
 	if err != nil {

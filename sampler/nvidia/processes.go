@@ -6,7 +6,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Combine is the type of a process that is in lists of both types.
+// Combine returns the type of a process that appears in the lists of both types.
 func Combine(a, b gpu.ProcessType) gpu.ProcessType {
 	switch {
 	case a == b:
@@ -18,7 +18,7 @@ func Combine(a, b gpu.ProcessType) gpu.ProcessType {
 	}
 }
 
-// Busiest is the order of a device's processes: by their share of its time, then by memory.
+// Busiest orders a device's processes by their share of its time, then by memory.
 func Busiest(a, b gpu.Process) int {
 	return cmp.Or(
 		cmp.Compare(trusted(b.SM), trusted(a.SM)),
@@ -29,7 +29,7 @@ func Busiest(a, b gpu.Process) int {
 	)
 }
 
-// trusted is the value of a reading for sorting: a doubtful one sorts last.
+// trusted is the value to sort by: doubtful readings sort last.
 func trusted[T gpu.Percent | gpu.Bytes](r gpu.Reading[T]) T {
 	v, ok := r.Trusted()
 	if !ok {

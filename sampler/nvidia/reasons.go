@@ -2,8 +2,7 @@ package nvidia
 
 import "github.com/gpuwhy/gpuwhy/gpu"
 
-// EventReasons translates the driver's set of clock event reasons. Bits that are not
-// known are left out.
+// EventReasons translates the driver's bit set of clock event reasons. It leaves out unknown bits.
 func EventReasons(bits uint64) (set gpu.ClockEventReasons) {
 	for _, r := range reasons {
 		if bits&r.bit != 0 {
@@ -13,7 +12,7 @@ func EventReasons(bits uint64) (set gpu.ClockEventReasons) {
 	return set
 }
 
-// reasons are the bits as nvml.h has them (nvmlClocksEventReason…).
+// reasons maps the bits of nvml.h (nvmlClocksEventReason…).
 var reasons = []struct {
 	bit    uint64
 	reason gpu.ClockEventReasons

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// No device, not even a future one, can report more than this.
+// No device, present or future, can report more than this.
 const (
 	MostMemory     gpu.Bytes           = 1 << 50
 	MostPower      gpu.Watts           = 10_000
@@ -20,7 +20,7 @@ const (
 	FastestBus     gpu.BytesPerSecond  = 1e12 // PCIe
 )
 
-// Within marks a reading as doubtful that is above its maximum, if that is known.
+// Within marks a reading above its maximum as doubtful, if the maximum is known.
 func Within[T cmp.Ordered](r, most gpu.Reading[T]) gpu.Reading[T] {
 	v, ok := r.Get()
 	limit, known := most.Get()
@@ -30,7 +30,7 @@ func Within[T cmp.Ordered](r, most gpu.Reading[T]) gpu.Reading[T] {
 	return r
 }
 
-// Degrees marks a temperature as doubtful that no chip survives.
+// Degrees marks as doubtful a temperature that no chip survives.
 func Degrees(v gpu.Celsius) gpu.Reading[gpu.Celsius] {
 	const coldest, hottest = -60, 200
 	if v < coldest || v > hottest {
@@ -39,7 +39,7 @@ func Degrees(v gpu.Celsius) gpu.Reading[gpu.Celsius] {
 	return gpu.Of(v)
 }
 
-// Share is a percentage. One above 100 becomes a doubtful 100, which misleads no sum.
+// Share returns a percentage. A value above 100 becomes a doubtful 100, so that it distorts no sum.
 func Share(v gpu.Percent) gpu.Reading[gpu.Percent] {
 	if v > 100 {
 		return gpu.DoubtfulOf[gpu.Percent](100)
@@ -47,7 +47,7 @@ func Share(v gpu.Percent) gpu.Reading[gpu.Percent] {
 	return gpu.Of(v)
 }
 
-// Plausible marks a power far above the limit as doubtful. Short peaks above it are real.
+// Plausible marks a power draw far above the limit as doubtful. Short peaks above the limit are real.
 func Plausible(draw, most gpu.Reading[gpu.Watts]) gpu.Reading[gpu.Watts] {
 	const far = 2
 	if most.Or(0) <= 0 {

@@ -8,11 +8,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// longestText is how much of a name or a sentence of the driver is kept, in bytes.
+// longestText is how many bytes of a name or a sentence from the driver are kept.
 const longestText = 128
 
-// Clean is a text of the driver for people: printable and of bounded length. What can't be printed, and what is no
-// UTF-8, is left out.
+// Clean returns a text from the driver fit for people: printable and of bounded length. It removes unprintable characters and invalid
+// UTF-8.
 func Clean(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
@@ -29,8 +29,8 @@ func Clean(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// Text is a name, a number or a version that the driver gives; not ok where nothing of it can be used: it is empty, a
-// word for "none", or mostly bytes that are no text.
+// Text returns a name, a number or a version from the driver; ok is false if none of it is usable: it is empty, a word for "none", or
+// mostly bytes that are not text.
 func Text(s string) (text string, ok bool) {
 	text = Clean(s)
 	const mark = "N/A"
@@ -39,13 +39,13 @@ func Text(s string) (text string, ok bool) {
 	return text, useful && whole && !strings.EqualFold(text, mark)
 }
 
-// key is what a UUID has: it is part of addresses and of labels. Orin and Thor have no "GPU-" before the digits.
+// key matches a UUID, which becomes part of addresses and labels. On Orin and Thor it has no "GPU-" prefix.
 var (
 	key     = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,95}$`)
 	hexUUID = lazy.Pattern(`^(?:[A-Za-z]{2,8}-)?[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 )
 
-// UUID is the key of a device or a MIG instance; not ok where the driver gives one that can't be used as a key.
+// UUID returns the key of a device or a MIG instance; ok is false if the driver's text can't be a key.
 func UUID(s string) (uuid string, ok bool) {
 	uuid, ok = Text(s)
 	return uuid, ok && uuid == strings.TrimSpace(s) && key().MatchString(uuid)
@@ -56,7 +56,7 @@ func IsUUID(s string) bool {
 	return hexUUID().MatchString(s) || strings.HasPrefix(s, "GPU-") && key().MatchString(s)
 }
 
-// Version is the version in a text of the driver, which newer drivers write more into: "610.47 [Deprecated; …]".
+// Version returns the version in a text from the driver; newer drivers add to it: "610.47 [Deprecated; …]".
 func Version(s string) (version string, ok bool) {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), " ")
 	s, _, _ = strings.Cut(s, "[")

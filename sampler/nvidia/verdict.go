@@ -9,7 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// NeedsByNumber is what a number of nvmlDeviceGpuRecoveryAction_t asks for; empty for 0, nothing.
+// NeedsByNumber returns the recovery that a value of nvmlDeviceGpuRecoveryAction_t asks for; empty for 0, none.
 func NeedsByNumber(action uint32) gpu.FaultKind {
 	switch action {
 	case 0:
@@ -27,11 +27,11 @@ func NeedsByNumber(action uint32) gpu.FaultKind {
 	}
 }
 
-// repairs are parts of words for what a driver can ask for that gpuwhy has no kind for, such as "Recover IMEX Domain".
+// repairs are parts of recovery actions that gpuwhy has no kind for, such as "Recover IMEX Domain".
 var repairs = []string{"recover", "repair", "replace", "reload", "power cycle"}
 
-// NeedsByWords is the same from nvidia-smi's "GPU Recovery Action"; known is false where the text is no such action:
-// "N/A", an error, or a word that asks for nothing.
+// NeedsByWords returns the recovery that nvidia-smi's "GPU Recovery Action" asks for; known is false if the text is no such action: "N/A",
+// an error, or a word that asks for nothing.
 func NeedsByWords(text string) (kind gpu.FaultKind, known bool) {
 	w := strings.ToLower(strings.TrimSpace(text))
 	has := func(part string) bool { return strings.Contains(w, part) }
@@ -60,30 +60,30 @@ func NeedsByWords(text string) (kind gpu.FaultKind, known bool) {
 	}
 }
 
-// RequiresReset reports whether a value is the driver's sentence in place of one: "[GPU requires reset]".
+// RequiresReset reports whether the driver wrote "[GPU requires reset]" in place of a value.
 func RequiresReset(value string) bool {
 	w := strings.ToLower(value)
 	return strings.Contains(w, "requires reset") || strings.Contains(w, "reset required")
 }
 
-// Verdicts are what the driver says of one device that stands: what it asks for, and what it fails to read. They
-// know since when. Their zero is ready.
+// Verdicts are the driver's persistent complaints about one device: the recovery it asks for, and what it fails to read. They record since
+// when. The zero value is ready to use.
 type Verdicts struct {
-	known bool // the driver can say what it asks for
+	known bool // the driver can report which recovery it asks for
 	all   map[gpu.FaultKind]verdict
 }
 
 type verdict struct {
-	said   time.Time // since when it is said in each reading; zero: it is not said now
+	said   time.Time // since when each reading has it; zero: not in the last reading
 	since  time.Time
-	times  uint64 // it began
+	times  uint64 // how often it began
 	stands bool
 }
 
-// lasts is how long the driver must fail to read a fan: a single error can be chance. What it asks for it knows.
+// lasts is how long the driver must fail to read a fan, since a single error can be chance. A request for recovery counts at once.
 const lasts = 2 * time.Second
 
-// Note takes what the driver says in a reading that was taken then: known is whether it can say that nothing is asked for.
+// Note records what the driver says in a reading taken at now; known is whether the driver can also say that it asks for nothing.
 func (v *Verdicts) Note(now time.Time, known bool, says ...gpu.FaultKind) {
 	v.known = v.known || known
 	if v.all == nil && len(says) > 0 {
@@ -107,7 +107,7 @@ func (v *Verdicts) Note(now time.Time, known bool, says ...gpu.FaultKind) {
 	}
 }
 
-// Describe writes what stands into a device that answers: its faults, and its reason.
+// Describe writes the verdicts into a device that answers: into its faults, and into its reason.
 func (v *Verdicts) Describe(d *gpu.Device) {
 	var faults []gpu.Fault
 	for kind, is := range v.all {
@@ -134,7 +134,7 @@ func (v *Verdicts) Describe(d *gpu.Device) {
 	d.Reason = gpu.Advice{What: strings.Join(whats, "; "), Try: strings.ToLower(try[:1]) + strings.TrimSuffix(try[1:], "."), Err: gpu.ErrNeedsAction}
 }
 
-// urgency orders what stands, what comes first at the top.
+// urgency orders verdicts; the most urgent comes first.
 func urgency(k gpu.FaultKind) int {
 	return slices.Index([]gpu.FaultKind{
 		gpu.FaultNeedsRestart, gpu.FaultNeedsReset, gpu.FaultNeedsDrain, gpu.FaultNeedsAction, gpu.FaultNeedsLaterReset, gpu.FaultFanUnreadable,

@@ -15,32 +15,32 @@ import (
 )
 
 const (
-	toldFor      = time.Minute // how long a process is in the snapshots
-	accountEvery = time.Second // how often the driver looks what the processes do
+	toldFor      = time.Minute // how long an ended process stays in the snapshots
+	accountEvery = time.Second // how often the driver checks what the processes use
 	longestRun   = 10 * 365 * 24 * time.Hour
 )
 
-// accounting is what the driver's accounting mode tells of processes that came and went between two readings. It costs one
-// call a reading at most: the mode each minute, and where that is on, for how many there is room, the list of pids each ten
-// seconds, and then one pid of those that are new in it after the other.
+// accounting reads the driver's accounting mode, which remembers processes that started and ended between two readings. It makes at most
+// one call per reading: the mode once a minute and, while it is on, how many processes the driver remembers, the list of pids every ten
+// seconds, and then each new pid of the list, one after the other.
 //
-// A pid may be used again while the list has it. So where nothing is new, one pid is asked at a time that was asked before.
+// A pid may be reused while it is in the list. So if nothing is new, the pids already asked are asked again, one at a time.
 type accounting struct {
 	mode  gpu.Reading[bool]
-	room  int                    // for pids in a list; 0: not known
-	since time.Time              // of the first list: what ended before is not told; zero before it
-	known map[uint32]uint64      // those in the list of which all is known: when they started, 0 where they were not asked
-	lived map[uint32]lifetime    // those that were in the device's processes
-	ask   []uint32               // what to ask next
-	next  int                    // which known one of the list to ask again
-	told  []gpu.AccountedProcess // the oldest first; never changed in place
-	at    []time.Time            // when each was told
+	room  int                    // how many pids the list may have; 0: not known
+	since time.Time              // when the first list came; earlier processes are not reported. Zero before the first list
+	known map[uint32]uint64      // pids in the list that are fully known: when they started, 0 if not asked
+	lived map[uint32]lifetime    // pids seen among the device's processes
+	ask   []uint32               // pids to ask next
+	next  int                    // the known pid to ask again next
+	told  []gpu.AccountedProcess // oldest first; never changed in place
+	at    []time.Time            // when each was added to told
 }
 
-// lifetime is from when to when processes of a pid were seen: the first and the last, if it was used again.
+// lifetime spans all processes seen with one pid: from the first to the last, if the pid was reused.
 type lifetime struct{ from, to time.Time }
 
-// reading is what is told now.
+// reading returns the ended processes to report now.
 func (a *accounting) reading(now time.Time) gpu.Reading[[]gpu.AccountedProcess] {
 	for len(a.at) > 0 && now.Sub(a.at[0]) > toldFor {
 		a.at, a.told = a.at[1:], a.told[1:]
@@ -56,13 +56,13 @@ func (a *accounting) reading(now time.Time) gpu.Reading[[]gpu.AccountedProcess] 
 	return gpu.Of(append([]gpu.AccountedProcess{}, a.told...))
 }
 
-// readAccounting makes one call at most.
+// readAccounting makes at most one call.
 func (d *device) readAccounting() {
 	a, h := &d.accounting, &d.handle
 	if h.fatal != success {
 		return
 	}
-	defer func() { h.fatal = success }() // something else is asked each time: a device that is lost says so to others, too
+	defer func() { h.fatal = success }() // each call is about another pid; other readings notice a lost device
 	on := a.mode.Or(false)
 	if on {
 		a.see(d.readings.Processes.Or(nil), d.began)
@@ -99,7 +99,7 @@ func (d *device) readAccounting() {
 	}
 }
 
-// see takes note of processes that run.
+// see records running processes.
 func (a *accounting) see(running []gpu.Process, now time.Time) {
 	if a.lived == nil {
 		a.lived = map[uint32]lifetime{}
@@ -115,7 +115,7 @@ func (a *accounting) see(running []gpu.Process, now time.Time) {
 	}
 }
 
-// list takes in for which pids the driver accounts now, and decides what to ask.
+// list takes the pids that the driver accounts for now, and decides which to ask next.
 func (a *accounting) list(pids []uint32, now time.Time) {
 	first := a.since.IsZero()
 	if first {
@@ -127,7 +127,7 @@ func (a *accounting) list(pids []uint32, now time.Time) {
 		life, seen := a.lived[pid]
 		switch {
 		case listed[pid], pid == 0, pid > mostPID:
-		case seen && life.to.Equal(now): // it runs
+		case seen && life.to.Equal(now): // still running
 		case known:
 		case first || seen:
 			a.known[pid] = 0
@@ -148,11 +148,11 @@ func (a *accounting) list(pids []uint32, now time.Time) {
 	}
 }
 
-// take takes in what the driver says of a pid.
+// take records the driver's answer about a pid.
 func (a *accounting) take(pid uint32, s *nvml.AccountingStats, memory gpu.Reading[gpu.Bytes], now time.Time) {
 	started, ran := time.UnixMicro(int64(min(s.StartTime, 1<<62))).UTC(), time.Duration(min(s.Time, uint64(longestRun/time.Millisecond)+1))*time.Millisecond
 	switch {
-	case s.IsRunning != 0, s.Time == 0: // it is asked again once it has ended
+	case s.IsRunning != 0, s.Time == 0: // ask again once it has ended
 		return
 	case s.StartTime == a.known[pid] && s.StartTime != 0:
 		return
@@ -161,7 +161,7 @@ func (a *accounting) take(pid uint32, s *nvml.AccountingStats, memory gpu.Readin
 	p := gpu.AccountedProcess{PID: int(pid), Started: started, Ran: ran}
 	life, seen := a.lived[pid]
 	switch {
-	case s.StartTime == 0, ran > longestRun, p.Ended().After(now.Add(time.Minute)): // can't be right
+	case s.StartTime == 0, ran > longestRun, p.Ended().After(now.Add(time.Minute)): // impossible
 		return
 	case p.Ended().Before(a.since), seen && !p.Ended().Before(life.from) && !started.After(life.to):
 		return

@@ -20,8 +20,7 @@ var accountingCalls = []string{
 	modeCall, "nvmlDeviceGetAccountingBufferSize", "nvmlDeviceGetAccountingPids", "nvmlDeviceGetAccountingStats",
 }
 
-// accounted reads, each time with a list that is due, and returns what is told in the end. A reading makes one call of the
-// accounting at most.
+// accounted reads several times, each time with a due list, and returns the last result. A reading makes at most one accounting call.
 func accounted(t *testing.T, m *fakenvml.Machine, s *Source, readings int) (d *gpu.Device) {
 	t.Helper()
 	for range readings {
@@ -38,13 +37,13 @@ func accounted(t *testing.T, m *fakenvml.Machine, s *Source, readings int) (d *g
 	return d
 }
 
-// ran is a process that the driver accounted for.
+// ran returns a process that the driver accounted for.
 func ran(pid uint32, started time.Time, d time.Duration) fakenvml.Accounted {
 	return fakenvml.Accounted{PID: pid, Utilization: 60, Memory: 3 << 30, Started: started, Ran: d}
 }
 
-// TestAccounting: what came and went between two readings is told once with what the driver knows; what ended before, what
-// runs and what was seen to run is not.
+// TestAccounting checks that a process that started and ended between two readings is reported once, with what the driver knows. Processes
+// that ended before, that are running, or that were seen running are not reported.
 func TestAccounting(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090().With(fakenvml.Accounting, 1))
 	s := source(t, m)
@@ -79,7 +78,7 @@ func TestAccounting(t *testing.T) {
 	}
 	check("two came and went", want)
 
-	// The pids are used again: of one that was told, and of one that had ended before.
+	// Two pids are used again: of a reported process, and of one that had ended before.
 	now = clockOf(s).Now().Truncate(time.Microsecond)
 	again, again100 := ran(300, now.Add(-time.Millisecond), time.Millisecond), ran(100, now.Add(-time.Millisecond), time.Millisecond)
 	m.GPU(0).SetAccounted(again100, seen, again, short)
@@ -92,7 +91,7 @@ func TestAccounting(t *testing.T) {
 		t.Errorf("pids used again (-want +got):\n%s\n%+v", diff, got)
 	}
 
-	// After its minute nothing is told again, though the driver still has it.
+	// After its minute nothing is reported again, although the driver still has it.
 	a := &s.session.devices[0].accounting
 	for i := range a.at {
 		a.at[i] = a.at[i].Add(-2 * toldFor)
@@ -100,7 +99,7 @@ func TestAccounting(t *testing.T) {
 	check("a minute later", []gpu.AccountedProcess{})
 }
 
-// TestAccountingOff: nothing but the mode is asked while it is off, and what the driver lacks or forbids is said.
+// TestAccountingOff checks that only the mode is read while it is off, and that missing or forbidden functions are reported.
 func TestAccountingOff(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -130,7 +129,7 @@ func TestAccountingOff(t *testing.T) {
 	}
 }
 
-// TestAccountingMany: there are more pids than the driver said that there is room for, and the list holds what can't be right.
+// TestAccountingMany checks a list with more pids than the driver announced, and with impossible values.
 func TestAccountingMany(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090().With(fakenvml.Accounting, 1).Without(fakenvml.AccountingSize))
 	s := source(t, m)
@@ -157,7 +156,7 @@ func TestAccountingMany(t *testing.T) {
 	}
 }
 
-// TestAccountingTurnedOff: what was known is forgotten, since the driver forgets it, too.
+// TestAccountingTurnedOff checks that everything is forgotten, since the driver forgets it, too.
 func TestAccountingTurnedOff(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090().With(fakenvml.Accounting, 1))
 	s := source(t, m)
@@ -173,14 +172,14 @@ func TestAccountingTurnedOff(t *testing.T) {
 	}
 }
 
-// TestAccountingIsTrue: of processes that come and go at any time, with few pids, each that was in no list of processes is told
-// once, and no other. One whose pid is used again before it was told may be missed: the driver knows the newest alone.
+// TestAccountingIsTrue checks, with processes that come and go at any time and with few pids, that each process that was in no process list
+// is reported once, and no other. A process whose pid is reused before it was reported may be missed: the driver only knows the newest.
 func TestAccountingIsTrue(t *testing.T) {
 	type process struct {
 		pid        uint32
-		began, end time.Duration // in true time
+		began, end time.Duration // true times
 		seen, told bool
-		newest     bool // of its pid
+		newest     bool // the newest process of its pid
 	}
 	const ticks, patience = 120, 400 // readings, a second apart
 	epoch := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -214,7 +213,7 @@ func TestAccountingIsTrue(t *testing.T) {
 					ended[p.pid] = p
 				}
 			}
-			for _, p := range all { // each pid once, whether it runs or has ended
+			for _, p := range all { // each pid once, running or ended
 				if p.began <= at && p.newest || ended[p.pid] == p {
 					listed = append(listed, p.pid)
 				}

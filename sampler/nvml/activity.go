@@ -13,28 +13,28 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
-// activity compares a device's counters with those of the reading before.
+// activity compares a device's hardware counters with those of the previous reading.
 type activity struct {
-	support code                   // whether the device has counters, as last asked
-	metrics nvml.GpmMetricsGetType // for a comparison: 19 kB
+	support code                   // whether the device has counters, as of the last call
+	metrics nvml.GpmMetricsGetType // for one comparison: 19 kB
 	whole   counters               // of the device, outside MIG mode
 	parts   map[int]*counters      // of each GPU instance, by its number
 }
 
-// counters are two samples of the counters of a device or a GPU instance, and what they said when they were compared.
+// counters are two samples of the counters of a device or a GPU instance, and the result of the last comparison.
 type counters struct {
-	buffers [2]nvml.GpmSample // the driver's, for the last sample and the next; nil while there are none
-	taken   time.Time         // the last sample; zero if there is none
+	buffers [2]nvml.GpmSample // of the driver, for the last sample and the next; nil if not allocated
+	taken   time.Time         // the last sample; zero if none
 	said    gpu.Activity
 }
 
-// soonest is between two samples: the hardware renews its counters each 100 ms.
+// soonest is the least time between two samples: the hardware updates its counters every 100 ms.
 const soonest = 150 * time.Millisecond
 
-// readActivity compares a new sample with the last one, unless that is too old.
+// readActivity compares a new sample with the last one, unless the last one is too old.
 func (d *device) readActivity() {
 	r := &d.readings
-	c := notSupported // with MIG, each instance has counters of its own
+	c := notSupported // with MIG, each instance has its own counters
 	if !r.Modes.MIG.Or(false) {
 		c = d.counts()
 	}
@@ -49,7 +49,7 @@ func (d *device) readActivity() {
 	})
 }
 
-// compared takes a sample, and compares it with the last one.
+// compared takes a sample and compares it with the last one.
 func (d *device) compared(p *counters, take func(buffer nvml.GpmSample) code) gpu.Activity {
 	c := d.allocate(p)
 	if c != success {
@@ -59,7 +59,7 @@ func (d *device) compared(p *counters, take func(buffer nvml.GpmSample) code) gp
 	last, next := p.buffers[0], p.buffers[1]
 	now := d.cfg.Clock.Now()
 	age := now.Sub(p.taken)
-	if age < soonest { // what the last comparison said stands
+	if age < soonest { // the last result still holds
 		return p.said
 	}
 	c = take(next)
@@ -89,7 +89,7 @@ func (d *device) counts() code {
 	return a.support
 }
 
-// allocate makes sure of two buffers.
+// allocate makes sure that two buffers exist.
 func (d *device) allocate(p *counters) code {
 	for i, buffer := range p.buffers {
 		if buffer != nil {
@@ -106,7 +106,7 @@ func (d *device) allocate(p *counters) code {
 	return success
 }
 
-// stopComparing frees the buffers. The next reading has nothing to compare with.
+// stopComparing frees the buffers. The next reading then has nothing to compare with.
 func (d *device) stopComparing() {
 	d.free(&d.activity.whole)
 	for _, p := range d.activity.parts {
@@ -115,7 +115,6 @@ func (d *device) stopComparing() {
 	clear(d.activity.parts)
 }
 
-// free frees the buffers.
 func (d *device) free(p *counters) {
 	for _, buffer := range p.buffers {
 		if buffer == nil {
@@ -169,7 +168,7 @@ func (a *activity) compare(h *handle, before, after nvml.GpmSample) gpu.Activity
 	return to
 }
 
-// activePart is a share in percent, which may be slightly above 100.
+// activePart converts a share in percent, which may be slightly above 100.
 func activePart(v float64) gpu.Reading[gpu.Percent] {
 	const most, grain = 100, 1
 	if counted(v) && v > most+grain {
@@ -178,17 +177,16 @@ func activePart(v float64) gpu.Reading[gpu.Percent] {
 	return reported(counted(v), gpu.Percent(min(v, most)))
 }
 
-// traffic is given in MiB a second.
+// traffic converts MiB per second.
 func traffic(v float64) gpu.Reading[gpu.BytesPerSecond] {
 	return nvidia.Within(reported(counted(v), gpu.BytesPerSecond(v*(1<<20))), gpu.Of(nvidia.FastestLink))
 }
 
-// counted reports whether counters can give such a number.
+// counted reports whether a counter can have this value.
 func counted(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }
 
-// readTraffic measures the traffic over PCIe if that is wanted and the counters don't
-// give it. Since that blocks for 20 ms in each direction, readings in between repeat
-// the last values with their time.
+// readTraffic measures the PCIe traffic if that is turned on and the counters don't report it. A measurement blocks for 20 ms in each
+// direction, so readings in between repeat the last values with their time.
 func (d *device) readTraffic() {
 	t, a := &d.traffic, &d.readings.Activity
 	if !d.cfg.PCIeThroughput || byCounters(a.PCIeSent) || byCounters(a.PCIeReceived) {
@@ -200,7 +198,7 @@ func (d *device) readTraffic() {
 	a.PCIeSent, a.PCIeReceived, a.PCIeMeasuredAt = t.PCIeSent, t.PCIeReceived, t.PCIeMeasuredAt
 }
 
-// byCounters reports whether the counters give a reading, or will at the next reading.
+// byCounters reports whether the counters report a reading, now or from the next reading on.
 func byCounters(r gpu.Reading[gpu.BytesPerSecond]) bool {
 	return r.Quality() != gpu.NotSupported && r.Quality() != gpu.NotPermitted
 }
@@ -219,8 +217,8 @@ func (d *device) measureTraffic() {
 	}
 }
 
-// kilobytes is a rate in KB a second, of 1000 bytes each: NVML's documentation does
-// not say, but writes KiB and MiB where it means powers of 2.
+// kilobytes converts KB per second, taken as 1000 bytes each: NVML's documentation does not say, but writes KiB and MiB where it means
+// powers of 2.
 func kilobytes(v uint32) gpu.Reading[gpu.BytesPerSecond] {
 	return nvidia.Within(reported(known(v), 1000*gpu.BytesPerSecond(v)), gpu.Of(nvidia.FastestBus))
 }

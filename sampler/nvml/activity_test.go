@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// later is a reading that is compared with the one before.
+// later returns a reading that is compared with the previous one.
 func later(t *testing.T, s *Source) *gpu.Device {
 	t.Helper()
 	pass(s, soonest)
@@ -56,7 +56,7 @@ func TestActivity(t *testing.T) {
 	}
 }
 
-// TestActivityValues: what a counter says wrong reaches nobody as a good number.
+// TestActivityValues checks that wrong counter values never become good readings.
 func TestActivityValues(t *testing.T) {
 	tensor := func(a *gpu.Activity) string { return a.Tensor.String() }
 	nvlink := func(a *gpu.Activity) string { return a.NVLinkSent.String() }
@@ -89,14 +89,13 @@ func TestActivityValues(t *testing.T) {
 	}
 }
 
-// TestActivityAbsent: where there are no counters, nothing is asked for them, and
-// the reason is said.
+// TestActivityAbsent checks that a device without counters gets no calls for them, and gives the reason.
 func TestActivityAbsent(t *testing.T) {
 	for name, tt := range map[string]struct {
 		gpu    fakenvml.GPU
 		change func(*fakenvml.Machine)
 		want   gpu.Quality
-		calls  int // of nvmlGpmSampleGet, in two readings
+		calls  int // calls of nvmlGpmSampleGet in two readings
 	}{
 		"older product": {fakenvml.RTX4090(), func(*fakenvml.Machine) {}, gpu.NotSupported, 0},
 		"MIG mode": {fakenvml.H100(), func(m *fakenvml.Machine) {
@@ -131,8 +130,8 @@ func TestActivityAbsent(t *testing.T) {
 	}
 }
 
-// TestActivityIsOfThePresent: a sample from before a long pause is not compared
-// with, and a device that answered no more begins anew.
+// TestActivityIsOfThePresent checks that a sample from before a long pause is not used for comparison, and that a device that stopped
+// answering starts over.
 func TestActivityIsOfThePresent(t *testing.T) {
 	m := machine(t, fakenvml.H100())
 	s := source(t, m, func(c *Config) { c.Window = soonest / 3 })
@@ -150,8 +149,7 @@ func TestActivityIsOfThePresent(t *testing.T) {
 	}
 }
 
-// TestActivityOfInstances: each GPU instance has counters of its own, which its compute
-// instances share.
+// TestActivityOfInstances checks that each GPU instance has its own counters, which its compute instances share.
 func TestActivityOfInstances(t *testing.T) {
 	in := func(uuid string, gi, ci uint32) migInstance {
 		return migInstance{UUID: uuid, Name: "MIG", GPUInstance: gi, ComputeInstance: ci, MemoryTotal: mib}
@@ -193,8 +191,7 @@ func TestInstancesWithoutCounters(t *testing.T) {
 	}
 }
 
-// TestActivityInMIGMode: the buffers are those of the instances while MIG mode is on,
-// and made anew when it is over.
+// TestActivityInMIGMode checks that the buffers belong to the instances while MIG mode is on, and are allocated again when it ends.
 func TestActivityInMIGMode(t *testing.T) {
 	m := machine(t, fakenvml.H100())
 	s := source(t, m)
@@ -216,8 +213,8 @@ func TestActivityInMIGMode(t *testing.T) {
 	}
 }
 
-// TestActivityHangs: a call for the counters that hangs holds its own device up
-// alone, and what comes of it is not compared with what is new.
+// TestActivityHangs checks that a hanging call for the counters only holds up its own device, and that its late result is not compared with
+// new samples.
 func TestActivityHangs(t *testing.T) {
 	m := machine(t, fakenvml.H100(), fakenvml.H100().At(0x2a))
 	s := source(t, m)
@@ -237,8 +234,7 @@ func TestActivityHangs(t *testing.T) {
 	})
 }
 
-// TestActivityAfterReload: what the old session's driver gave is not handed to
-// the new one.
+// TestActivityAfterReload checks that buffers from the old session's driver are not passed to the new one.
 func TestActivityAfterReload(t *testing.T) {
 	m := machine(t, fakenvml.H100())
 	s := source(t, m)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// rack is a server with eight cards, and four processes on each.
+// rack returns a server with eight cards, and four processes on each.
 func rack(tb testing.TB) *fakenvml.Machine {
 	var gpus []fakenvml.GPU
 	for i := range 8 {
@@ -28,7 +28,7 @@ func rack(tb testing.TB) *fakenvml.Machine {
 	return m
 }
 
-// BenchmarkRead8 is a reading of eight cards as the sampler gets it.
+// BenchmarkRead8 reads eight cards as the sampler does.
 func BenchmarkRead8(b *testing.B) {
 	m := rack(b)
 	s := source(b, m)
@@ -43,8 +43,7 @@ func BenchmarkRead8(b *testing.B) {
 	b.ReportMetric(float64(m.Calls()-calls)/float64(b.N), "calls/op")
 }
 
-// BenchmarkBareCalls8 makes the same calls one after the other, and nothing of
-// what they tell: what a reading can cost at least.
+// BenchmarkBareCalls8 makes the same calls one after the other, and ignores the results: the minimum cost of a reading.
 func BenchmarkBareCalls8(b *testing.B) {
 	m := rack(b)
 	s := source(b, m)
@@ -59,8 +58,8 @@ func BenchmarkBareCalls8(b *testing.B) {
 	b.ReportMetric(float64(m.Calls()-calls)/float64(b.N), "calls/op")
 }
 
-// BenchmarkDriversPart is what reading eight cards costs on the driver's side of the sampler, to the same
-// calls bare, made in turn: x-bare is how many times as long it takes.
+// BenchmarkDriversPart compares the driver's side of reading eight cards with the same bare calls, made in turn: x-bare is how many times
+// as long it takes.
 func BenchmarkDriversPart(b *testing.B) {
 	s := source(b, rack(b))
 	read(b, s)
@@ -78,7 +77,7 @@ func BenchmarkDriversPart(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // of both
 }
 
-// part is the driver's part of a reading.
+// part runs the driver's part of a reading.
 func part(tb testing.TB, devices []*device) {
 	for _, d := range devices {
 		if _, err := d.read(); err != nil {
@@ -87,8 +86,7 @@ func part(tb testing.TB, devices []*device) {
 	}
 }
 
-// TestTheDriversPartAllocatesNothing: beyond what the binding does for the calls, and the list of
-// processes, which who gets a reading keeps.
+// TestTheDriversPartAllocatesNothing allows what the binding allocates for the calls, and the list of processes, which readings keep.
 func TestTheDriversPartAllocatesNothing(t *testing.T) {
 	s := source(t, rack(t))
 	for range 4 { // as in TestCallsOfAReading
@@ -136,8 +134,7 @@ func bare(devices []*device) {
 	}
 }
 
-// BenchmarkActivity is what the counters add to a reading of one device: a sample,
-// and its comparison with one that is old enough.
+// BenchmarkActivity measures what the counters add to a reading of one device: a sample, and its comparison with an old enough one.
 func BenchmarkActivity(b *testing.B) {
 	m := machine(b, fakenvml.H100())
 	s := source(b, m)
@@ -153,17 +150,17 @@ func BenchmarkActivity(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		d.dev.GpmSampleGet(spare)
-		if got := d.activity.compare(&d.handle, d.activity.whole.buffers[1], d.activity.whole.buffers[0]); !got.Tensor.Present() { // they have changed places
+		if got := d.activity.compare(&d.handle, d.activity.whole.buffers[1], d.activity.whole.buffers[0]); !got.Tensor.Present() { // they have swapped places
 			b.Fatalf("%+v", got)
 		}
 	}
 }
 
-// TestCallsOfAReading: a reading makes the calls that the benchmarks compare.
+// TestCallsOfAReading checks that a reading makes the calls that the benchmarks compare.
 func TestCallsOfAReading(t *testing.T) {
 	m := rack(t)
 	s := source(t, m)
-	for range 4 { // the accounting asks one thing a reading: the mode, the room, the list, a process
+	for range 4 { // the accounting makes one call per reading: the mode, the room, the list, a process
 		read(t, s)
 	}
 	pass(s, soonest)
@@ -174,15 +171,14 @@ func TestCallsOfAReading(t *testing.T) {
 	for _, d := range s.session.devices {
 		bare([]*device{d})
 	}
-	const counters = 8 * 2 // which a benchmark's readings leave out: they come too soon
+	const counters = 8 * 2 // which a benchmark's readings leave out, since they are too close together
 	if bare := m.Calls() - before; of != bare+counters || of != 8*30 {
 		t.Errorf("%d calls of a reading and %d bare ones for eight cards, want %d and %d less", of, bare, 8*30, counters)
 	}
 }
 
-// BenchmarkThroughput is what measuring the traffic over PCIe adds to the reading
-// of one device in which it is due: two calls, which a real driver answers after
-// 20 ms each and the fake one at once.
+// BenchmarkThroughput measures what the PCIe traffic adds to a reading of one device in which it is due: two calls, which a real driver
+// answers after 20 ms each and the fake one at once.
 func BenchmarkThroughput(b *testing.B) {
 	m := machine(b, fakenvml.RTX4090())
 	s := source(b, m, measured)

@@ -19,9 +19,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// A process is bound to its first library, so tests of other libraries run this
-// test binary again: it reads once for each line that it is told, and says what
-// it got.
+// A process is bound to its first library, so tests of other libraries run this test binary again: it reads once for each line on its
+// input, and prints the result.
 
 const childScenario, childLibrary = "GPUWHY_TEST_CHILD", "GPUWHY_TEST_LIBRARY"
 
@@ -98,7 +97,7 @@ func (p *process) read(t *testing.T) string {
 	return p.out.Text()
 }
 
-// afterR450 are the functions that drivers of the 450 series lack.
+// afterR450 are functions that drivers of the 450 series lack.
 var afterR450 = []string{
 	"nvmlDeviceGetJpgUtilization", "nvmlDeviceGetOfaUtilization", "nvmlDeviceGetMemoryInfo_v2",
 	"nvmlDeviceGetTemperatureV", "nvmlDeviceGetMarginTemperature",
@@ -133,8 +132,7 @@ func TestOldDriver(t *testing.T) {
 	}
 }
 
-// TestOldDriverFails: functions that an old driver lacks say nothing about a device
-// that fails.
+// TestOldDriverFails checks that functions that an old driver lacks don't make a device look failed.
 func TestOldDriverFails(t *testing.T) {
 	old := fakenvml.Build(t, afterR450...)
 	m := old.Machine(t, fakenvml.RTX4090())
@@ -164,7 +162,7 @@ func TestUnusableLibrary(t *testing.T) {
 	}
 }
 
-// TestLibraryAppears: gpuwhy is there before the driver is installed.
+// TestLibraryAppears starts gpuwhy before the driver is installed.
 func TestLibraryAppears(t *testing.T) {
 	later := fakenvml.Build(t)
 	later.Machine(t, fakenvml.RTX4090())
@@ -185,8 +183,7 @@ func TestLibraryAppears(t *testing.T) {
 	}
 }
 
-// TestUsualName: without a path the library is found by the name that every
-// driver installs.
+// TestUsualName checks that without a path the library is found by the name that every driver installs.
 func TestUsualName(t *testing.T) {
 	usual := fakenvml.Build(t)
 	usual.Machine(t, fakenvml.H100())

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
-// code is what a call returned (nvmlReturn_t). The binding's own type asks the
-// library for a text whenever it is printed; this one does not.
+// code is the result of a call (nvmlReturn_t). The binding's own type calls the library for a text whenever it is printed; this one does
+// not.
 type code int
 
 const (
@@ -36,12 +36,11 @@ const (
 	unknown          = code(nvml.ERROR_UNKNOWN)
 )
 
-// codes are the codes that gpuwhy knows: their names, and for codes that concern the
-// driver or a whole device the advice for people.
+// codes are the codes that gpuwhy knows: their names and, for codes about the driver or a whole device, the advice for people.
 var codes = map[code]struct {
 	gpu.Advice
 	name string
-	err  error // gpu.ErrNoDriver where nil
+	err  error // nil: gpu.ErrNoDriver
 }{
 	success:                            {name: "success"},
 	invalidArgument:                    {name: "invalid argument"},
@@ -73,12 +72,12 @@ func (c code) String() string {
 // Error makes a code an error, for logs.
 func (c code) Error() string { return fmt.Sprintf("%s (NVML code %d)", c.String(), int(c)) }
 
-// older reports whether an older function may answer after this code.
+// older reports whether an older function may succeed after this code.
 func (c code) older() bool {
 	return c == notSupported || c == functionNotFound || c == argumentVersion || c == invalidArgument
 }
 
-// quality is why a reading is absent if its call returned this code.
+// quality says why a reading is absent if its call returned this code.
 func (c code) quality() gpu.Quality {
 	switch {
 	case c.older(): // our arguments are always valid for a driver that knows them
@@ -95,18 +94,18 @@ func (c code) answered() bool {
 	return c == success || c.quality() != gpu.NotReported || c == notFound || c == insufficientSize
 }
 
-// failure reports whether a device whose calls all return this code fails. One that the
-// driver does not know or permit is not ours.
+// failure reports whether a device whose calls all return this code has failed. A device that the driver does not know or does not permit
+// is not ours.
 func (c code) failure() bool {
 	return c != success && c != notFound && c != invalidArgument && c != noPermission
 }
 
-// ofDriver reports whether the driver as a whole may be gone.
+// ofDriver reports whether the code may mean that the whole driver is gone.
 func (c code) ofDriver() bool {
 	return c == uninitialized || c == driverNotLoaded || c == versionMismatch || c == unknown
 }
 
-// advice says what a code means that concerns the driver or a whole device.
+// advice returns the text for people for a code about the driver or a whole device.
 func (c code) advice() *gpu.Advice {
 	m := codes[c]
 	return &gpu.Advice{

@@ -33,7 +33,7 @@ func conformance(t *testing.T, sysfs bool, change func(*Config)) {
 		t.Fatalf("no device %s", uuid)
 		return nil
 	}
-	asleep := 0 // the calls of the device when it fell asleep
+	asleep := 0 // number of the device's calls when it fell asleep
 	f := sourcetest.Fixture{
 		New: func(t *testing.T, clock *clockwork.FakeClock) sampler.Source {
 			m = machine(t, fakenvml.RTX4090(), fakenvml.H100())

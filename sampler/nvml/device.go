@@ -28,19 +28,19 @@ type device struct {
 	failed bool      // whole readings fail
 	again  time.Time // when to attach the device again then
 
-	before    gpu.Identity // until the device has reported its own
+	before    gpu.Identity // used until the device has reported its own
 	identity  gpu.Identity
 	readings  gpu.Readings
-	due       map[string]time.Time  // when to ask again for what is not asked at each reading
+	due       map[string]time.Time  // when to ask again for readings that are not asked every time
 	policies  []gpu.Reading[string] // of the fans
 	asks      asks
-	fanFails  bool // the driver fails to read a fan that it has
+	fanFails  bool // the driver fails to read a fan that exists
 	instances []*instance
 	table     processTable
 	samples   samples
 	activity  activity
 	traffic   gpu.Activity  // over PCIe, as last measured
-	events    nvml.EventSet // nil while not listening, for the reason deaf
+	events    nvml.EventSet // nil while not listening; deaf says why
 	deaf      code
 	*record
 	peers *peers
@@ -48,7 +48,7 @@ type device struct {
 	log   *slog.Logger
 }
 
-// record is what is kept of a device from one session to the next.
+// record is what is kept of a device between sessions.
 type record struct {
 	logged     []string // the failing functions of the last log message
 	verdicts   nvidia.Verdicts
@@ -79,9 +79,9 @@ func (d *device) read() (gpu.Device, error) {
 	if c != success {
 		clear(d.due) // ask everything again
 		heard := gpu.Device{}
-		heard.Health.XIDs = d.readings.Health.XIDs // they may be the cause
+		heard.Health.XIDs = d.readings.Health.XIDs // XIDs may be the cause
 		why := c.advice()
-		if !foreign && !c.failure() { // it is ours, and refuses all
+		if !foreign && !c.failure() { // it is ours, but refuses every call
 			why.Err = fmt.Errorf("%w: %s", gpu.ErrNotAnswering, c.Error())
 		}
 		return heard, why
@@ -92,18 +92,18 @@ func (d *device) read() (gpu.Device, error) {
 	return out, nil
 }
 
-// asks is what the driver asks for, as it said last.
+// asks is the recovery that the driver asked for last.
 type asks struct {
-	known bool // it can say that it asks for nothing
+	known bool // the driver can say that it asks for nothing
 	kind  gpu.FaultKind
 }
 
-// says is what the driver says of the device that stands.
+// says returns the driver's persistent complaints about the device.
 func (d *device) says() (kinds []gpu.FaultKind) {
 	if d.asks.kind != "" {
 		kinds = append(kinds, d.asks.kind)
 	}
-	for _, f := range d.failing { // as their last calls said, which need not be of this reading
+	for _, f := range d.failing { // from their last calls, maybe in an earlier reading
 		if f.code == resetRequired && !slices.Contains(kinds, gpu.FaultNeedsReset) {
 			kinds = append(kinds, gpu.FaultNeedsReset)
 		}
@@ -114,8 +114,8 @@ func (d *device) says() (kinds []gpu.FaultKind) {
 	return kinds
 }
 
-// readAsks asks which recovery the driver asks for. Drivers before the 570 series say whether a reset is needed, or needed
-// once the work has ended; those before the 535 series say nothing.
+// readAsks asks which recovery the driver wants. Drivers before the 570 series say whether a reset is needed now, or once the work has
+// ended; drivers before the 535 series say nothing.
 func (d *device) readAsks() {
 	d.asks = asks{}
 	field := func(id uint32) (n uint64, c code) {
@@ -171,7 +171,7 @@ var all = []string{"all"} // functions
 func (d *device) report(c code) {
 	failing := all
 	if c == success {
-		// Some functions are only called where another one fails.
+		// Some functions are only called when another one fails.
 		old := d.began.Add(-2 * seldom)
 		maps.DeleteFunc(d.failing, func(_ string, f failure) bool { return f.at.Before(old) })
 		failing = nil
@@ -193,7 +193,7 @@ func (d *device) report(c code) {
 	d.logged = failing
 }
 
-// isDue reports whether it is time to ask for something again, which the caller does then.
+// isDue reports whether to ask for something again now. The caller then does.
 func (d *device) isDue(what string, every time.Duration) bool {
 	if d.began.Before(d.due[what]) {
 		return false
@@ -202,7 +202,7 @@ func (d *device) isDue(what string, every time.Duration) bool {
 	return true
 }
 
-// attached makes sure that there is a handle: a new one each minute while it fails.
+// attached makes sure that there is a handle: a new one each minute while the device fails.
 func (d *device) attached() code {
 	if d.dev != nil && (!d.failed || d.began.Before(d.again)) {
 		return success
@@ -269,7 +269,7 @@ var architecture = named(map[nvml.DeviceArchitecture]string{
 	nvml.DEVICE_ARCH_RUBIN:     "Rubin",
 })
 
-// codeOf is the driver's code because of which a device is not read, success if none is.
+// codeOf returns the driver's code that prevents reading a device, or success.
 func codeOf(d *gpu.Device) code {
 	c, _ := errors.AsType[code](d.Reason.Err)
 	return c

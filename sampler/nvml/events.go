@@ -14,8 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// readXIDs adds the errors that were reported since the last reading. Each device has a
-// set of events of its own, so that a device that hangs blocks no other.
+// readXIDs adds the errors reported since the last reading. Each device has its own event set, so that a hanging device blocks no other.
 func (d *device) readXIDs() {
 	d.readings.Health.Faults = gpu.Absent[[]gpu.Fault](gpu.NotSupported) // the driver has codes
 	to := &d.readings.Health.XIDs
@@ -25,10 +24,10 @@ func (d *device) readXIDs() {
 			return
 		}
 	}
-	const most = 256 // in one reading; the next one reads the others
+	const most = 256 // per reading; the next reading takes the rest
 	for range most {
 		event, c := invoke(d.lib, "nvmlEventSetWait_v2", d.events, at(uint32(0), nvml.EventSet.Wait))
-		if c != success { // a timeout: there are no more
+		if c != success { // a timeout: no more events
 			break
 		}
 		if event.EventType&nvml.EventTypeXidCriticalError != 0 {
@@ -45,7 +44,7 @@ func (r *record) hear(xid int, now time.Time) {
 	r.xids[xid] = gpu.XID{Code: xid, Count: r.xids[xid].Count + 1, Last: now.UTC()}
 }
 
-// heard are all errors so far, by code; not nil.
+// heard returns all errors so far, by code; never nil.
 func (r *record) heard() []gpu.XID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +56,7 @@ func (r *record) heard() []gpu.XID {
 	return all
 }
 
-// peers are a session's records by handle: whoever asks first may get another's event.
+// peers maps a session's handles to records: a device may receive the event of another.
 type peers struct {
 	mu      sync.Mutex
 	records map[unsafe.Pointer]*record
@@ -69,7 +68,7 @@ func (p *peers) add(dev nvml.Device, r *record) {
 	p.records[pointerOf(dev)] = r
 }
 
-// of returns the record of an event's device; that of who asked where it is unknown.
+// of returns the record of an event's device, or asked if that device is unknown.
 func (p *peers) of(dev nvml.Device, asked *record) *record {
 	if dev == nil {
 		return asked
@@ -79,7 +78,7 @@ func (p *peers) of(dev nvml.Device, asked *record) *record {
 	return cmp.Or(p.records[pointerOf(dev)], asked)
 }
 
-// listen makes the driver keep the device's errors. It asks once a minute.
+// listen makes the driver queue the device's errors. It tries once a minute.
 func (d *device) listen() code {
 	switch {
 	case d.fatal != success:

@@ -16,10 +16,8 @@ import (
 	"testing"
 )
 
-// The binding ends the process when it calls a function that the library lacks.
-// TestCallsAreGuarded reads the binding's source and ours, and holds each use of
-// a method of the binding against the name that stands beside it: it has to be
-// that of the function which the method calls in the end.
+// The binding ends the process when it calls a function that the library lacks. TestCallsAreGuarded reads the binding's source and ours,
+// and compares each use of a binding method with the function name beside it: that must be the function which the method finally calls.
 func TestCallsAreGuarded(t *testing.T) {
 	b := readBinding(t)
 	uses := 0
@@ -57,7 +55,7 @@ func TestCallsAreGuarded(t *testing.T) {
 	}
 }
 
-// symbols are the functions of the library that our code names.
+// symbols returns the library functions that our code names.
 func symbols(t *testing.T) map[string]bool {
 	named := map[string]bool{}
 	for _, file := range ourFiles(t) {
@@ -76,8 +74,8 @@ func symbols(t *testing.T) map[string]bool {
 	return named
 }
 
-// isMethod tells the use of a method from a field of the same name, such as the
-// free memory: it is called, or named as nvml.Device.GetUUID, or a getter.
+// isMethod tells the use of a method from a field of the same name, such as the free memory: it is called, or named as nvml.Device.GetUUID,
+// or a getter.
 func isMethod(sel *ast.SelectorExpr, stack []ast.Node) bool {
 	if call, ok := stack[len(stack)-1].(*ast.CallExpr); ok && call.Fun == sel {
 		return true
@@ -88,7 +86,7 @@ func isMethod(sel *ast.SelectorExpr, stack []ast.Node) bool {
 	return expression && !assigned || strings.HasPrefix(sel.Sel.Name, "Get")
 }
 
-// guardOf is the function's name in the innermost call around a use.
+// guardOf returns the function name in the innermost call around a use.
 func guardOf(stack []ast.Node) string {
 	for _, n := range slices.Backward(stack) {
 		call, ok := n.(*ast.CallExpr)
@@ -116,13 +114,12 @@ func literal(n ast.Node) (string, bool) {
 // binding is what go-nvml's methods call.
 type binding struct {
 	calls     map[string][]string // by method: the library's functions
-	functions map[string]bool     // the package's own, that are exported
+	functions map[string]bool     // the package's own exported functions
 	header    string              // NVML's, in C
 }
 
-// readBinding reads go-nvml's source. A function with versions goes through a
-// variable that is set to the newest one the library has: where that is there,
-// as our guard demands, it is the one that is called.
+// readBinding reads go-nvml's source. A function with versions goes through a variable that is set to the newest version in the library: if
+// the library has it, as our guard requires, that version is called.
 func readBinding(t *testing.T) binding {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml/pkg/nvml").Output()
@@ -136,10 +133,10 @@ func readBinding(t *testing.T) binding {
 	}
 	newest := map[string]string{}
 	b := binding{calls: map[string][]string{}, functions: map[string]bool{}, header: strings.ReplaceAll(string(header), " (", "(")}
-	byType := map[string][]string{} // of all methods of a handler
-	returns := map[string]string{}  // handlers, by the method that gives one
+	byType := map[string][]string{} // of all methods of a handler type
+	returns := map[string]string{}  // handler types, by the method that returns one
 	files := parse(t, dir, "lib.go", "device.go", "system.go", "init.go", "return.go", "event_set.go", "gpm.go", "const_static.go")
-	within := map[string][]string{} // calls of functions and samples' methods that others go through
+	within := map[string][]string{} // calls of functions and sample methods that others go through
 	for _, f := range files {
 		for _, decl := range f.Decls {
 			addStandIns(newest, decl)
@@ -184,7 +181,7 @@ func readBinding(t *testing.T) binding {
 	return b
 }
 
-// handlerOf is the type of what a method returns that leaves the call to it.
+// handlerOf returns the type of a method's result that makes the call in the method's place.
 func handlerOf(fn *ast.FuncDecl) string {
 	if fn.Type.Results == nil {
 		return ""
@@ -195,7 +192,7 @@ func handlerOf(fn *ast.FuncDecl) string {
 	return ""
 }
 
-// functionsOf walks the functions and methods of some files.
+// functionsOf iterates over the functions and methods in some files.
 func functionsOf(files []*ast.File) iter.Seq[*ast.FuncDecl] {
 	return func(yield func(*ast.FuncDecl) bool) {
 		for _, f := range files {
@@ -208,8 +205,8 @@ func functionsOf(files []*ast.File) iter.Seq[*ast.FuncDecl] {
 	}
 }
 
-// addStandIns adds variables that stand for one of the library's functions, such
-// as nvmlGpmMetricsGetStub, which the binding has for its own tests.
+// addStandIns adds variables that stand for one of the library's functions, such as nvmlGpmMetricsGetStub, which the binding has for its
+// own tests.
 func addStandIns(newest map[string]string, decl ast.Decl) {
 	variables, ok := decl.(*ast.GenDecl)
 	if !ok {
@@ -226,8 +223,7 @@ func addStandIns(newest map[string]string, decl ast.Decl) {
 	}
 }
 
-// callsOf lists the library's functions that a method calls, itself or through
-// what within knows.
+// callsOf lists the library functions that a method calls, directly or through the functions in within.
 func callsOf(fn *ast.FuncDecl, newest map[string]string, within map[string][]string) (out []string) {
 	ast.Inspect(fn.Body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -300,8 +296,7 @@ func parse(t *testing.T, dir string, names ...string) (files []*ast.File) {
 	return files
 }
 
-// TestGuardSeesTheBinding: what the guard takes from the binding's source is
-// what is known of a few of its methods.
+// TestGuardSeesTheBinding checks what the guard finds in the binding's source against a few known methods.
 func TestGuardSeesTheBinding(t *testing.T) {
 	b := readBinding(t)
 	for method, want := range map[string]string{

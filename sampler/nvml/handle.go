@@ -17,15 +17,15 @@ type handle struct {
 	lib *library
 	dev nvml.Device
 
-	began    time.Time // of this reading, as are the next three
-	fatal    code      // that ended it, since the device is lost or the driver gone
+	began    time.Time // this reading, like the next three fields
+	fatal    code      // the code that ended it: the device is lost or the driver gone
 	answered int       // calls that show that the device works
-	refused  code      // of the last other call
-	core     code      // of the last core reading that failed
+	refused  code      // the result of the last other call
+	core     code      // the result of the last core reading that failed
 	worked   bool      // a core reading has succeeded
 
-	// failing are the functions whose last call failed, also those of the device's
-	// instances. Each name begins with who: "" for the device, "MIG 0 " for an instance.
+	// failing are the functions whose last call failed, including calls for the device's instances. Each name has a prefix: "" for the
+	// device, "MIG 0 " for an instance.
 	failing map[string]failure
 	who     string
 }
@@ -36,7 +36,7 @@ func (h *handle) begin(now time.Time) {
 	h.core, h.worked = success, false
 }
 
-// core are the functions of which a device that works answers one.
+// core are functions of which a working device answers at least one.
 var core = map[string]bool{
 	"nvmlDeviceGetUtilizationRates": true, "nvmlDeviceGetPowerUsage": true,
 	"nvmlDeviceGetMemoryInfo_v2": true, "nvmlDeviceGetMemoryInfo": true,
@@ -55,7 +55,7 @@ func ask[T any](h *handle, symbol string, method func(nvml.Device) (T, nvml.Retu
 	return v, c
 }
 
-// askRaw makes one of the calls that don't use the binding.
+// askRaw makes a call that bypasses the binding.
 func askRaw[T any](h *handle, symbol string, call func(function, device unsafe.Pointer) (T, code)) (T, code) {
 	return ask(h, symbol, func(dev nvml.Device) (T, nvml.Return) {
 		v, c := call(h.lib.function(symbol), pointerOf(dev))
@@ -86,7 +86,7 @@ func (h *handle) note(f *function, symbol string, c code) {
 	}
 }
 
-// failure is why the reading as a whole failed, or success.
+// failure returns why the reading as a whole failed, or success.
 func (h *handle) failure() code {
 	switch {
 	case h.fatal != success:
@@ -94,7 +94,7 @@ func (h *handle) failure() code {
 	case h.answered == 0:
 		return h.refused
 	case !h.worked:
-		return h.core // success where the device offers none of these readings
+		return h.core // success if the device offers none of these readings
 	default:
 		return success
 	}
@@ -116,7 +116,7 @@ type integer interface {
 	~int | ~int32 | ~uint32 | ~uint64
 }
 
-// known reports whether a number is not NVML's mark for an unknown one.
+// known reports whether a number differs from NVML's mark for an unknown one.
 func known[T integer](v T) bool {
 	if n, wide := any(v).(int); wide && n == blank { // the binding's int for 32 bits
 		return false
@@ -124,7 +124,7 @@ func known[T integer](v T) bool {
 	return v != ^T(0)
 }
 
-// reported is the reading of a value, not reported unless ok.
+// reported returns a reading of a value, or NotReported unless ok.
 func reported[U any](ok bool, v U) gpu.Reading[U] {
 	if !ok {
 		return gpu.Reading[U]{}
@@ -136,7 +136,7 @@ func plain[U gpu.Megahertz | gpu.RPM | gpu.Bytes | gpu.FramesPerSecond | gpu.Mic
 	return reported(known(v), U(v))
 }
 
-// share is a percentage. One above 100 becomes a doubtful 100, which misleads no sum.
+// share converts a percentage. A value above 100 becomes a doubtful 100, so that it distorts no sum.
 func share[T integer](v T) gpu.Reading[gpu.Percent] {
 	if !known(v) {
 		return gpu.Reading[gpu.Percent]{}
@@ -144,7 +144,7 @@ func share[T integer](v T) gpu.Reading[gpu.Percent] {
 	return nvidia.Share(gpu.Percent(v))
 }
 
-// speed is a fan's percentage of its noise limit, which it may pass.
+// speed converts a fan's percentage of its noise limit, which it may exceed.
 func speed[T integer](v T) gpu.Reading[gpu.Percent] {
 	return nvidia.Within(reported(known(v), gpu.Percent(v)), gpu.Of(nvidia.LoudestFan))
 }
@@ -153,7 +153,7 @@ func clockRate(v uint32) gpu.Reading[gpu.Megahertz] {
 	return nvidia.Within(plain[gpu.Megahertz](v), gpu.Of(nvidia.FastestClock))
 }
 
-// degrees is a temperature. The largest numbers of 32 bits mean "not known".
+// degrees converts a temperature. The largest 32-bit numbers mean "not known".
 func degrees[T int32 | uint32](bits T) gpu.Reading[gpu.Celsius] {
 	const marks = 0x7ffffff0
 	v := int32(bits)
@@ -180,7 +180,7 @@ func enabled(v nvml.EnableState) gpu.Reading[bool] {
 	return reported(on || v == nvml.FEATURE_DISABLED, on)
 }
 
-// named converts numbers of the driver to names.
+// named returns a function that converts the driver's numbers to names.
 func named[T comparable](names map[T]string) func(T) gpu.Reading[string] {
 	return func(v T) gpu.Reading[string] {
 		name, ok := names[v]

@@ -13,13 +13,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
-// instance is a MIG instance. Its handle has failures of its own.
+// instance is a MIG instance. Its handle records its own failures.
 type instance struct {
 	handle
 	facts gpu.Instance
 }
 
-// instancePrefix begins the names of functions that are called for an instance.
+// instancePrefix begins the names of functions called for an instance.
 const instancePrefix = "MIG "
 
 // listInstances lists the MIG instances, with everything that never changes.
@@ -35,7 +35,7 @@ func (d *device) listInstances() {
 	for i := range most {
 		dev, c := ask(&d.handle, "nvmlDeviceGetMigDeviceHandleByIndex", at(i, nvml.Device.GetMigDeviceHandleByIndex))
 		if c != success {
-			if c != notFound && c != invalidArgument { // those say that there is no instance of that index
+			if c != notFound && c != invalidArgument { // these mean that no instance has this index
 				refused = c
 			}
 			continue
@@ -51,7 +51,7 @@ func (d *device) listInstances() {
 	}
 }
 
-// identify reads who the instance is; false if it no longer exists.
+// identify reads the instance's identity; false if it no longer exists.
 func (in *instance) identify(device string) bool {
 	h := &in.handle
 	text, c := ask(h, "nvmlDeviceGetUUID", nvml.Device.GetUUID)
@@ -71,7 +71,7 @@ func (in *instance) identify(device string) bool {
 		MemorySlices:      converted(attributes.GpuInstanceSliceCount, c, plain[int]),
 		ComputeSliceCount: converted(attributes.ComputeInstanceSliceCount, c, plain[int]),
 	}
-	if !usable { // as drivers before the 470 series made it
+	if !usable { // as drivers before the 470 series named it
 		in.facts.UUID = fmt.Sprintf("MIG-%s/%d/%d", device, in.facts.GPUInstance.Or(0), in.facts.ComputeInstance.Or(0))
 	}
 	return true
@@ -89,8 +89,7 @@ func (d *device) readInstances() {
 	}
 }
 
-// compareInstances compares the counters of each GPU instance with those of the reading
-// before. Compute instances of one share them.
+// compareInstances compares the counters of each GPU instance with those of the previous reading. Its compute instances share them.
 func (d *device) compareInstances() func(instance gpu.Reading[int]) gpu.Activity {
 	if len(d.instances) == 0 && len(d.activity.parts) == 0 {
 		return nil // nobody asks

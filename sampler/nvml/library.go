@@ -16,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
-// libraryPaths: first what the system's loader finds, then containers, WSL and NixOS.
+// libraryPaths are tried in order: the system's loader, then containers, WSL and NixOS.
 var libraryPaths = []string{
 	"libnvidia-ml.so.1",
 	"/usr/local/nvidia/lib64/libnvidia-ml.so.1",
@@ -25,7 +25,7 @@ var libraryPaths = []string{
 	"/run/opengl-driver/lib/libnvidia-ml.so.1",
 }
 
-// required are the functions that every driver since 319 has.
+// required are functions that every driver since 319 has.
 var required = []string{
 	"nvmlInit_v2",
 	"nvmlShutdown",
@@ -36,21 +36,21 @@ var required = []string{
 	"nvmlDeviceGetName",
 }
 
-// library is the loaded library. It stays loaded as long as the process lives.
+// library is the loaded library. It stays loaded for the life of the process.
 type library struct {
 	path   string
 	api    nvml.Interface
 	handle unsafe.Pointer
 	log    *slog.Logger
-	stuck  code // that the last shutdown returned
+	stuck  code // result of the last shutdown, if it failed
 
-	functions sync.Map // those looked up so far: string, *function
+	functions sync.Map // looked up so far: string, *function
 }
 
-// A function is one of the library, with what its calls took.
+// A function is a function of the library, and how long its calls took.
 type function struct {
-	address unsafe.Pointer // nil: there is none
-	core    bool           // a device that works answers one of these
+	address unsafe.Pointer // nil: the library lacks it
+	core    bool           // a working device answers one of these
 	meter   gpu.Meter
 }
 
@@ -93,7 +93,7 @@ func (l *library) check() error {
 	return nil
 }
 
-// function is the address of a function; nil if there is none.
+// function returns the address of a function; nil if the library lacks it.
 func (l *library) function(symbol string) unsafe.Pointer { return l.lookUp(symbol).address }
 
 // lookUp finds a function, once.
@@ -108,7 +108,7 @@ func (l *library) lookUp(symbol string) *function {
 	return f.(*function)
 }
 
-// costs are what the functions took that were called.
+// costs returns how long the calls took, for each function that was called.
 func (l *library) costs() (all []gpu.Cost) {
 	l.functions.Range(func(name, f any) bool {
 		if c := f.(*function).meter.Cost(gpu.SourceNVML, name.(string)); c.Count > 0 {
@@ -135,7 +135,7 @@ func timed[R, T any](f *function, on R, call func(R) (T, nvml.Return)) (T, code)
 	return v, code(ret)
 }
 
-// turn is held while the library, one for the process, is initialized or shut down.
+// turn is held while the library, one per process, is initialized or shut down.
 var turn sync.Mutex
 
 func (l *library) initialize() code {
@@ -145,7 +145,7 @@ func (l *library) initialize() code {
 	return c
 }
 
-// shutdown undoes one initialize. Its failure is only logged, and not repeated.
+// shutdown undoes one initialize. A failure is only logged, and not repeated.
 func (l *library) shutdown() {
 	turn.Lock()
 	defer turn.Unlock()
@@ -171,31 +171,31 @@ func (l *library) driver() gpu.Driver {
 	}
 }
 
-// textOf is a text that the driver gives, fit for people: some give bytes that are none.
+// textOf converts a text from the driver for people, since some texts aren't valid.
 func textOf(s string, c code) gpu.Reading[string] {
 	text, ok := nvidia.Text(s)
 	return converted(text, c, func(s string) gpu.Reading[string] { return reported(ok, s) })
 }
 
-// versionOf is a version without what some drivers write behind it.
+// versionOf converts a version, without what some drivers append to it.
 func versionOf(s string, c code) gpu.Reading[string] {
 	version, ok := nvidia.Version(s)
 	return converted(version, c, func(s string) gpu.Reading[string] { return reported(ok, s) })
 }
 
-// The adapters below give the binding's methods the shape that invoke needs.
+// The adapters below give the binding's methods the signature that invoke needs.
 
-// alone is for a method that returns only its code.
+// alone adapts a method that returns only its code.
 func alone[R any](f func(R) nvml.Return) func(R) (struct{}, nvml.Return) {
 	return func(on R) (struct{}, nvml.Return) { return struct{}{}, f(on) }
 }
 
-// at is for a method with an argument.
+// at adapts a method with an argument.
 func at[R, A, T any](a A, f func(R, A) (T, nvml.Return)) func(R) (T, nvml.Return) {
 	return func(on R) (T, nvml.Return) { return f(on, a) }
 }
 
-// first is for a method with two results of which the second is not needed.
+// first adapts a method with two results whose second is not needed.
 func first[R, T, U any](f func(R) (T, U, nvml.Return)) func(R) (T, nvml.Return) {
 	return func(on R) (T, nvml.Return) { v, _, ret := f(on); return v, ret }
 }
@@ -206,7 +206,7 @@ type pair[T, U any] struct {
 	b U
 }
 
-// both is for a method with two results.
+// both adapts a method with two results.
 func both[R, T, U any](f func(R) (T, U, nvml.Return)) func(R) (pair[T, U], nvml.Return) {
 	return func(on R) (pair[T, U], nvml.Return) { a, b, ret := f(on); return pair[T, U]{a, b}, ret }
 }

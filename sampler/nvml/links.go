@@ -13,8 +13,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
-// readLinks reads the NVLinks: a card of today has 18 of them, and each call is one more. Where
-// the calls are slow, the links that a deadline is not enough for are not reported.
+// readLinks reads the NVLinks. A recent card has 18 of them, with a call for each. If the calls are slow, links that don't fit into the
+// deadline are not reported.
 func (d *device) readLinks() {
 	r, whole := &d.readings.NVLink, d.isDue("NVLinks", seldom)
 	if whole {
@@ -49,8 +49,8 @@ func linkCount(h *handle) gpu.Reading[int] {
 	})
 }
 
-// readLink reads one link: whole with what hardly changes, or else its state and errors.
-// Of a link that is not active nothing more is asked: drivers answer that with odd codes.
+// readLink reads one link: all of it including what hardly changes (whole), or only its state and errors. If the link is not active,
+// nothing more is asked: drivers answer with odd codes.
 func (d *device) readLink(l *gpu.Link, i int, whole bool) {
 	h := &d.handle
 	was := l.Active.Or(false)
@@ -79,13 +79,13 @@ func (d *device) readLink(l *gpu.Link, i int, whole bool) {
 	l.Replays, l.Recoveries = errors(nvml.NVLINK_ERROR_DL_REPLAY), errors(nvml.NVLINK_ERROR_DL_RECOVERY)
 }
 
-// withdraw makes all of a link absent.
+// withdraw makes everything about a link absent.
 func withdraw(l *gpu.Link, i int, why gpu.Quality) {
 	*l = gpu.Link{Index: i}
 	gpu.Withdraw(l, why)
 }
 
-// oldSpeeds are the fields of the first links' speeds on drivers that don't know the field of any link.
+// oldSpeeds are the per-link speed fields, for drivers without the common field.
 var oldSpeeds = [...]uint32{
 	nvml.FI_DEV_NVLINK_SPEED_MBPS_L0, nvml.FI_DEV_NVLINK_SPEED_MBPS_L1, nvml.FI_DEV_NVLINK_SPEED_MBPS_L2,
 	nvml.FI_DEV_NVLINK_SPEED_MBPS_L3, nvml.FI_DEV_NVLINK_SPEED_MBPS_L4, nvml.FI_DEV_NVLINK_SPEED_MBPS_L5,
@@ -93,7 +93,7 @@ var oldSpeeds = [...]uint32{
 	nvml.FI_DEV_NVLINK_SPEED_MBPS_L9, nvml.FI_DEV_NVLINK_SPEED_MBPS_L10, nvml.FI_DEV_NVLINK_SPEED_MBPS_L11,
 }
 
-// readSpeeds asks for the speeds of all active links in one call.
+// readSpeeds reads the speeds of all active links in one call.
 func (d *device) readSpeeds(links []gpu.Link) {
 	var fields []nvml.FieldValue
 	var of []*gpu.Link
@@ -113,13 +113,13 @@ func (d *device) readSpeeds(links []gpu.Link) {
 	}
 }
 
-// linkSpeed is given in MB a second.
+// linkSpeed converts MB per second.
 func linkSpeed(v nvml.FieldValue) gpu.Reading[gpu.BytesPerSecond] {
 	n, ok := fieldNumber(v)
 	return nvidia.Within(reported(ok && known(n), 1e6*gpu.BytesPerSecond(n)), gpu.Of(nvidia.FastestLink))
 }
 
-// linkVersion names NVML_NVLINK_VERSION_…
+// linkVersion names the values of NVML_NVLINK_VERSION_…
 var linkVersion = named(map[uint32]string{1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"})
 
 var linkPeer = named(map[nvml.IntNvLinkDeviceType]string{
@@ -130,14 +130,14 @@ func linkAddress(p nvml.PciInfo) gpu.Reading[string] {
 	return gpu.Of(fmt.Sprintf("%04x:%02x:%02x.0", p.Domain, p.Bus, p.Device))
 }
 
-// fieldValue asks for one field of the device.
+// fieldValue reads one field of the device.
 func fieldValue(h *handle, field uint32) (nvml.FieldValue, code) {
 	one := []nvml.FieldValue{{FieldId: field}}
 	_, c := ask(h, "nvmlDeviceGetFieldValues", alone(func(dev nvml.Device) nvml.Return { return dev.GetFieldValues(one) }))
 	return one[0], fieldCode(c, one[0])
 }
 
-// fieldValues fills fields in, if there are any.
+// fieldValues fills in the fields, if there are any.
 func (d *device) fieldValues(fields []nvml.FieldValue) code {
 	if len(fields) == 0 {
 		return success
@@ -146,7 +146,7 @@ func (d *device) fieldValues(fields []nvml.FieldValue) code {
 	return c
 }
 
-// fieldCode is the code of the call or, where that has worked, of the field.
+// fieldCode returns the code of the call or, if the call succeeded, of the field.
 func fieldCode(c code, v nvml.FieldValue) code {
 	if c != success {
 		return c
@@ -154,7 +154,7 @@ func fieldCode(c code, v nvml.FieldValue) code {
 	return code(v.NvmlReturn)
 }
 
-// fieldNumber is the number of a field; not ok where it has an unexpected type.
+// fieldNumber returns the number in a field; ok is false if it has an unexpected type.
 func fieldNumber(v nvml.FieldValue) (n uint32, ok bool) {
 	switch nvml.ValueType(v.ValueType) {
 	case nvml.VALUE_TYPE_UNSIGNED_INT, nvml.VALUE_TYPE_SIGNED_INT:
@@ -164,7 +164,7 @@ func fieldNumber(v nvml.FieldValue) (n uint32, ok bool) {
 	}
 }
 
-// fieldInteger is the number of a field that may have 64 bits; not ok where it is less than 0 or no whole number.
+// fieldInteger returns the number in a field that may have 64 bits; ok is false if it is negative or no whole number.
 func fieldInteger(v nvml.FieldValue) (n uint64, ok bool) {
 	switch nvml.ValueType(v.ValueType) {
 	case nvml.VALUE_TYPE_UNSIGNED_LONG, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG, nvml.VALUE_TYPE_SIGNED_LONG_LONG:

@@ -46,7 +46,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestLinksAreAskedSeldom: each link is one call more, so they have a table of their own.
+// TestLinksAreAskedSeldom has its own table, since each link is one more call.
 func TestLinksAreAskedSeldom(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	s := source(t, m)
@@ -76,8 +76,7 @@ func TestLinksAreAskedSeldom(t *testing.T) {
 	}
 }
 
-// A dawdling clock is a fifth of the test's deadline later whenever somebody asks how long
-// something has taken.
+// A dawdling clock advances by a fifth of the test's deadline whenever somebody asks how long something has taken.
 type dawdling struct{ fakeClock }
 
 func (c dawdling) Since(t time.Time) time.Duration {
@@ -85,8 +84,7 @@ func (c dawdling) Since(t time.Time) time.Duration {
 	return c.fakeClock.Since(t)
 }
 
-// TestSlowLinks: 72 calls, of which the four for a link take a fifth of the deadline, end after
-// a deadline.
+// TestSlowLinks checks that 72 calls, of which the four for one link take a fifth of the deadline, end after one deadline.
 func TestSlowLinks(t *testing.T) {
 	const call = "nvmlDeviceGetNvLinkErrorCounter"
 	m := machine(t, fakenvml.H100())
@@ -114,7 +112,7 @@ func TestSlowLinks(t *testing.T) {
 	}
 }
 
-// TestLinkTrainsLater: a link that becomes active says at once which it is.
+// TestLinkTrainsLater checks that a link reports its properties as soon as it becomes active.
 func TestLinkTrainsLater(t *testing.T) {
 	m := machine(t, fakenvml.H100().With(fakenvml.Link(0, "state"), 0))
 	s := source(t, m)
@@ -145,7 +143,7 @@ func TestNoLinks(t *testing.T) {
 	}
 }
 
-// TestSpeedsOfOlderDrivers have a field for each of the first links.
+// TestSpeedsOfOlderDrivers checks drivers with a field for each of the first links.
 func TestSpeedsOfOlderDrivers(t *testing.T) {
 	g := fakenvml.RTX4090().WithNVLinks(2).Without(fakenvml.Link(0, "speed"), fakenvml.Link(1, "speed")).With("field84", 25781)
 	links := readOne(t, source(t, machine(t, g))).NVLink.Links

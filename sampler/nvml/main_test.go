@@ -17,8 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// lib is the one library that this process uses. Tests of another one run in a
-// process of their own, see child_test.go.
+// lib is the only library that this process uses. Tests of another library run in their own process; see child_test.go.
 var lib *fakenvml.Library
 
 func TestMain(m *testing.M) {
@@ -46,7 +45,7 @@ func run(m *testing.M) (code int, err error) {
 	return testkit.RunTests(m), nil
 }
 
-// The readings of the fake library that only these tests change, in NVML's own units.
+// Readings of the fake library that only these tests change, in NVML's own units.
 const (
 	keySerial            fakenvml.Key = "serial"
 	keyEncoder           fakenvml.Key = "encoder"
@@ -73,18 +72,17 @@ const (
 	keyMIG               fakenvml.Key = "mig"
 	keyVirtualization    fakenvml.Key = "virtualization"
 	keyProcessLists      fakenvml.Key = "processes"     // any value: the device supports them
-	keyXIDsHeardBy       fakenvml.Key = "xids_heard_by" // the GPU to whose set the driver gives this one's events
+	keyXIDsHeardBy       fakenvml.Key = "xids_heard_by" // the GPU whose event set the driver gives this one's events
 	keyProcessSamples    fakenvml.Key = "samples"       // the same
 )
 
-// testDeadline is after how long a call hangs in these tests.
+// testDeadline is the time after which a call hangs in these tests.
 const testDeadline = 500 * time.Millisecond
 
-// testWindow is how long a sample of a process is current in these tests.
+// testWindow is how long a process's sample is current in these tests.
 const testWindow = 5 * time.Second
 
-// machine describes the process's library anew. When the test ends, the library
-// must have been shut down.
+// machine gives the process's library a new machine. When the test ends, the library must have been shut down.
 func machine(tb testing.TB, gpus ...fakenvml.GPU) *fakenvml.Machine {
 	tb.Helper()
 	m := lib.Machine(tb, gpus...)
@@ -98,7 +96,7 @@ func machine(tb testing.TB, gpus ...fakenvml.GPU) *fakenvml.Machine {
 	return m
 }
 
-// awaitInitialized waits until the library is initialized n times.
+// awaitInitialized waits until the library has n initializations.
 func awaitInitialized(m *fakenvml.Machine, n int64) {
 	m.Await(fmt.Sprintf("the library to be initialized %d times", n), func() bool { return m.Counters().Initialized == n })
 }
@@ -110,7 +108,7 @@ type migInstance struct {
 	Multiprocessors, MemorySlices, ComputeSlices uint32
 }
 
-// setInstances turns MIG mode on with these instances, or off for none.
+// setInstances turns MIG mode on with these instances, or off if there are none.
 func setInstances(d *fakenvml.Device, instances ...migInstance) {
 	values := map[fakenvml.Key]any{keyMIG: min(len(instances), 1)}
 	for i, in := range instances {
@@ -125,8 +123,8 @@ func setInstances(d *fakenvml.Device, instances ...migInstance) {
 	d.SetAll(values)
 }
 
-// source is a source of the machine, closed when the test ends. Time stands still for it and
-// for the driver until the test lets it pass, so a device that is well is never late.
+// source returns a source of the machine, closed when the test ends. Its clock and the driver's stand still until the test moves them, so a
+// healthy device is never late.
 func source(tb testing.TB, m *fakenvml.Machine, change ...func(*Config)) *Source {
 	tb.Helper()
 	cfg := Config{
@@ -154,8 +152,8 @@ func source(tb testing.TB, m *fakenvml.Machine, change ...func(*Config)) *Source
 // drivers are the machines of the sources.
 var drivers = map[*Source]*fakenvml.Machine{}
 
-// pass lets time pass for a source and its driver, once all calls have ended but for those that hang: an answer that is still on
-// its way must not miss its deadline by that.
+// pass advances the clocks of a source and its driver, once all calls except hanging ones have ended: otherwise an answer on its way could
+// miss its deadline.
 func pass(s *Source, d time.Duration) {
 	drivers[s].Await("calls to end or hang", func() bool { return inFlight(s) == drivers[s].Counters().Held })
 	clockOf(s).Advance(d)
@@ -173,8 +171,8 @@ func clockOf(s *Source) fakeClock { return s.cfg.Clock.(fakeClock) }
 // withoutSysfs makes the kernel show no PCI devices, as under WSL.
 func withoutSysfs(c *Config) { c.SysfsRoot = c.SysfsRoot + "/none" }
 
-// waits waits until something is done that waits on the clock of a source. Time passes while it
-// does, and all calls of the driver that run hang. It returns how much passed.
+// waits runs something that waits on a source's clock, until it is done. Whenever it waits and all running driver calls hang, the clock
+// advances. It returns by how much.
 func waits(tb testing.TB, s *Source, what string, do func()) time.Duration {
 	tb.Helper()
 	begun, done, ended := clockOf(s).Now(), make(chan struct{}), make(chan struct{})
@@ -202,13 +200,13 @@ func waits(tb testing.TB, s *Source, what string, do func()) time.Duration {
 	return clockOf(s).Now().Sub(begun)
 }
 
-// allHang reports whether calls of the driver run, and all of them hang.
+// allHang reports whether driver calls are running, and all of them hang.
 func allHang(s *Source) bool {
 	calls := inFlight(s)
 	return calls > 0 && drivers[s].Counters().Held == calls
 }
 
-// inFlight is how many calls of the library have not returned.
+// inFlight returns how many library calls have not returned.
 func inFlight(s *Source) int64 {
 	calls := s.set.Flying()
 	s.locked(func() {
@@ -219,7 +217,7 @@ func inFlight(s *Source) int64 {
 	return int64(calls)
 }
 
-// closes returns for how long Close waits.
+// closes returns how long Close waits.
 func closes(tb testing.TB, s *Source) time.Duration {
 	tb.Helper()
 	return waits(tb, s, "Close", func() {
@@ -229,14 +227,14 @@ func closes(tb testing.TB, s *Source) time.Duration {
 	})
 }
 
-// try reads, and waits for what hangs for as long as Read does.
+// try reads, and waits for hanging calls as long as Read does.
 func try(tb testing.TB, s *Source) (snap *gpu.Snapshot, err error) {
 	tb.Helper()
 	waits(tb, s, "Read", func() { snap, err = s.Read(tb.Context()) })
 	return snap, err
 }
 
-// read is a reading that has to succeed.
+// read returns a reading that must succeed.
 func read(tb testing.TB, s *Source) *gpu.Snapshot {
 	tb.Helper()
 	snap, err := try(tb, s)
@@ -246,7 +244,7 @@ func read(tb testing.TB, s *Source) *gpu.Snapshot {
 	return snap
 }
 
-// readOne is the only device of a reading that has to succeed.
+// readOne returns the only device of a reading that must succeed.
 func readOne(tb testing.TB, s *Source) *gpu.Device {
 	tb.Helper()
 	snap := read(tb, s)
@@ -256,7 +254,7 @@ func readOne(tb testing.TB, s *Source) *gpu.Device {
 	return &snap.Devices[0]
 }
 
-// until reads until the condition holds. Time passes between the readings.
+// until reads until the condition holds. The clock advances between the readings.
 func until(tb testing.TB, s *Source, what string, holds func(*gpu.Snapshot, error) bool) (snap *gpu.Snapshot) {
 	tb.Helper()
 	var err error

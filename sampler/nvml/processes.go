@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
-// processLists are the driver's lists of processes, with their newest function first.
+// processLists are the driver's process lists, each with its newest function first.
 var processLists = []struct {
 	kind    gpu.ProcessType
 	symbols [3]string
@@ -50,7 +50,7 @@ func (d *device) readProcesses() {
 	r.Processes, r.ProcessesPartial = gpu.Of(table.list), gpu.Of(partial)
 }
 
-// takeSamples asks what processes used since the last question, or says why nothing came.
+// takeSamples reads what processes used since the last call, or says why no sample came.
 func (d *device) takeSamples(now time.Time) gpu.Quality {
 	since := d.samples.since(now)
 	rows, c := askRaw(&d.handle, "nvmlDeviceGetProcessUtilization", func(function, device unsafe.Pointer) ([]rawSample, code) {
@@ -65,17 +65,17 @@ func (d *device) takeSamples(now time.Time) gpu.Quality {
 	}
 }
 
-// mostPID is the largest that the kernel gives.
+// mostPID is the largest pid that the kernel assigns.
 const mostPID = 1 << 22
 
-// processTable has each process once that the lists have.
+// processTable holds each listed process once.
 type processTable struct {
 	buffers
-	list   []gpu.Process      // not nil; who gets a reading keeps it
-	places map[rawProcess]int // in the list, by the row without its memory
+	list   []gpu.Process      // not nil; readings keep it, so it is never reused
+	places map[rawProcess]int // index in list, by the row without its memory
 }
 
-// begin begins a new list, which is likely to get as long as the last.
+// begin starts a new list, likely as long as the last one.
 func (t *processTable) begin() {
 	t.list = make([]gpu.Process, 0, len(t.list))
 	if t.places == nil {
@@ -84,8 +84,8 @@ func (t *processTable) begin() {
 	clear(t.places)
 }
 
-// ask adds the rows of every list, by the newest function that the driver has. The code
-// is success if one of the lists was there, otherwise that of the first.
+// ask adds the rows of every list, with the newest function that the driver has. The code is success if one of the lists succeeded,
+// otherwise the first list's code.
 func (t *processTable) ask(h *handle) (result code) {
 	for i, list := range processLists {
 		rows, c := []rawProcess(nil), functionNotFound
@@ -102,8 +102,7 @@ func (t *processTable) ask(h *handle) (result code) {
 	return result
 }
 
-// add adds the rows of a list, without rows that can't be right. Several lists repeat
-// the memory of a process, they don't split it.
+// add adds the rows of a list, except impossible ones. Several lists repeat the memory of a process; they don't split it.
 func (t *processTable) add(kind gpu.ProcessType, rows []rawProcess) {
 	for _, row := range rows {
 		if row.pid == 0 || row.pid > mostPID {

@@ -107,7 +107,7 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
-// TestRowWidths: drivers have written rows of other widths than documented.
+// TestRowWidths checks rows of undocumented widths that drivers have written.
 func TestRowWidths(t *testing.T) {
 	for _, width := range []int{16, 24, 32} {
 		for _, n := range []uint32{1, 2, 3, 70} {
@@ -265,9 +265,8 @@ func TestSamples(t *testing.T) {
 	})
 }
 
-// samplesOfAClockSetBack: what was kept is of a time that is still to come, and
-// so are stamps that the driver remembers. Neither stands for the present, and no
-// sample is not a 0 either, until a window has passed.
+// samplesOfAClockSetBack checks samples after the clock is set back: kept samples, and stamps that the driver remembers, then lie in the
+// future. Neither is current, and until a window has passed, a missing sample does not mean 0 either.
 func samplesOfAClockSetBack(t *testing.T, before time.Time, by time.Duration) {
 	const window = 5 * time.Second
 	sample := func(pid uint32, at time.Time, sm uint32) rawSample {
@@ -304,13 +303,12 @@ func samplesOfAClockSetBack(t *testing.T, before time.Time, by time.Duration) {
 	check("after two,", "0", "0")
 }
 
-// TestSamplesAcrossReadings: the driver gives a sample out once, and readings
-// can be close together.
+// TestSamplesAcrossReadings checks close readings: the driver returns each sample only once.
 func TestSamplesAcrossReadings(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
 	m.GPU(0).SetProcesses(fakenvml.Process{PID: 7, Type: "compute", Memory: 1, SM: 42, Sampled: clockOf(s).Now().Add(-time.Second)})
-	m.GPU(0).Set("sample001", fmt.Sprint(8, clockOf(s).Now().Add(-time.Hour).UnixMicro(), 99, 0, 0, 0)) // of a process that has ended
+	m.GPU(0).Set("sample001", fmt.Sprint(8, clockOf(s).Now().Add(-time.Hour).UnixMicro(), 99, 0, 0, 0)) // of an ended process
 	for range 2 {
 		p := readOne(t, s).Processes.Or(nil)
 		if len(p) != 1 || p[0].SM != gpu.Of(gpu.Percent(42)) {

@@ -34,7 +34,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// These calls don't use the binding; doc.go says why.
+// These calls bypass the binding; doc.go says why.
 
 // open loads a library as the binding does, and keeps it loaded.
 func open(path string) (unsafe.Pointer, error) {
@@ -55,27 +55,26 @@ func find(library unsafe.Pointer, symbol string) unsafe.Pointer {
 	return C.dlsym(library, name)
 }
 
-// pointerOf is the handle that the driver itself uses for a device.
+// pointerOf returns the driver's own handle of a device.
 func pointerOf(d nvml.Device) unsafe.Pointer {
 	return reflect.ValueOf(d).FieldByName("Handle").UnsafePointer()
 }
 
 const (
-	firstRows = 64      // one call is enough for so many processes
+	firstRows = 64      // one call is enough for this many processes
 	mostRows  = 1 << 16 // a larger count is wrong
 	widest    = 32      // bytes of the widest row
 	unwritten = 0xa5    // marks bytes that the driver has not written
 )
 
-// rawProcess is a row of a process list. Fields that the row lacks are all ones.
+// rawProcess is a row of a process list. Missing fields are all ones.
 type rawProcess struct {
 	pid                          uint32
 	memory                       uint64
 	gpuInstance, computeInstance uint32
 }
 
-// buffers are for the rows of one device, whose calls come one after the other. What a call
-// returns is in them until the next.
+// buffers hold the rows of one device, whose calls come one after the other. They keep the result of a call until the next call.
 type buffers struct {
 	written []byte // rows of a process list
 	rows    []rawProcess
@@ -83,8 +82,8 @@ type buffers struct {
 	count   C.uint
 }
 
-// grow repeats a call with larger buffers until all rows have room. It begins with the buffer
-// that was enough before, and leaves the one that is enough now.
+// grow repeats a call with larger buffers until all rows fit. It starts with the size that was enough before, and keeps the size that is
+// enough now.
 func grow[T any](b *buffers, buf *[]T, size int, call func(buf []T) C.int) (count int, c code) {
 	for room := max(firstRows, len(*buf)/size); room <= mostRows; room = max(2*room, count+firstRows) {
 		if len(*buf) < room*size {
@@ -101,8 +100,7 @@ func grow[T any](b *buffers, buf *[]T, size int, call func(buf []T) C.int) (coun
 	return 0, insufficientSize
 }
 
-// processes calls a process list. The buffer has room for the widest rows; how far
-// the driver has written tells how wide the rows are.
+// processes calls a process list. The buffer has room for the widest rows; how much the driver wrote shows how wide the rows are.
 func (b *buffers) processes(function, device unsafe.Pointer) ([]rawProcess, code) {
 	count, c := grow(b, &b.written, widest, func(buf []byte) C.int {
 		mark(buf)
@@ -118,7 +116,7 @@ func (b *buffers) processes(function, device unsafe.Pointer) ([]rawProcess, code
 	return b.rows, success
 }
 
-// mark marks all bytes as unwritten. Copying what is marked is some times as fast as a loop.
+// mark marks all bytes as unwritten. Copying marked bytes is several times as fast as a loop.
 func mark(buf []byte) {
 	buf[0] = unwritten
 	for done := 1; done < len(buf); done *= 2 {
@@ -126,8 +124,8 @@ func mark(buf []byte) {
 	}
 }
 
-// splitRows reads the rows of a buffer that was all unwritten before. The last byte of
-// a row is never the mark: it is the high end of a size or an instance.
+// splitRows reads the rows of a buffer whose bytes were all marked as unwritten. The last byte of a row never equals the mark: it is the
+// high end of a size or an instance.
 func splitRows(buf []byte, count int, rows []rawProcess) []rawProcess {
 	written := min(len(buf), count*widest)
 	for written > 0 && buf[written-1] == unwritten {
@@ -157,7 +155,7 @@ func splitRows(buf []byte, count int, rows []rawProcess) []rawProcess {
 // usage returns what processes used after since, in microseconds.
 func (b *buffers) usage(function, device unsafe.Pointer, since uint64) ([]rawSample, code) {
 	count, c := grow(b, &b.samples, 1, func(buf []rawSample) C.int {
-		clear(buf) // a row that the driver leaves out has no pid
+		clear(buf) // a row that the driver skips has no pid
 		return C.samples(function, device, unsafe.Pointer(&buf[0]), &b.count, C.ulonglong(since))
 	})
 	if c != success {
@@ -166,7 +164,7 @@ func (b *buffers) usage(function, device unsafe.Pointer, since uint64) ([]rawSam
 	return b.samples[:min(count, len(b.samples))], success
 }
 
-// rawPIDs returns the pids that the driver accounts for: insufficientSize where there are more than room.
+// rawPIDs returns the pids that the driver accounts for; insufficientSize if there are more than room.
 func rawPIDs(function, device unsafe.Pointer, room int) ([]uint32, code) {
 	buf, rows := make([]uint32, room), C.uint(room)
 	c := code(C.processes(function, device, &rows, unsafe.Pointer(&buf[0])))

@@ -17,7 +17,7 @@ const (
 	seldom    = time.Minute
 )
 
-// readLimits reads what hardly changes, and what other readings are compared with.
+// readLimits reads what hardly changes, and limits that other readings are compared with.
 func (d *device) readLimits() {
 	h, r := &d.handle, &d.readings
 	r.Power.DefaultLimit = reading(h, "nvmlDeviceGetPowerManagementDefaultLimit", nvml.Device.GetPowerManagementDefaultLimit, watts)
@@ -60,7 +60,7 @@ func (d *device) readLimits() {
 	r.Health.RetirementPending = reading(h, "nvmlDeviceGetRetiredPagesPendingStatus", nvml.Device.GetRetiredPagesPendingStatus, enabled)
 }
 
-// readState reads modes and counts of errors, which change now and then.
+// readState reads modes and error counts, which change now and then.
 func (d *device) readState() {
 	h, r := &d.handle, &d.readings
 	ecc, c := ask(h, "nvmlDeviceGetEccMode", both(nvml.Device.GetEccMode))
@@ -87,7 +87,7 @@ func (d *device) readState() {
 
 	d.listInstances()
 	d.readAsks()
-	d.policies = nil // readFans asks for them again
+	d.policies = nil // readFans reads them again
 }
 
 func (d *device) readLive() {
@@ -99,7 +99,7 @@ func (d *device) readLive() {
 	r.Utilization.Decoder = reading(h, "nvmlDeviceGetDecoderUtilization", first(nvml.Device.GetDecoderUtilization), share)
 	r.Utilization.JPEG = reading(h, "nvmlDeviceGetJpgUtilization", first(nvml.Device.GetJpgUtilization), share)
 	r.Utilization.OFA = reading(h, "nvmlDeviceGetOfaUtilization", first(nvml.Device.GetOfaUtilization), share)
-	r.Utilization.Video = gpu.Absent[gpu.Percent](gpu.NotSupported) // encoder and decoder are told apart
+	r.Utilization.Video = gpu.Absent[gpu.Percent](gpu.NotSupported) // NVML reports encoder and decoder separately
 	r.Encoding = encoding(h)
 	d.readActivity()
 	d.readTraffic()
@@ -156,8 +156,7 @@ func encoding(h *handle) gpu.Encoding {
 	}
 }
 
-// readMemory asks the function that does not count the driver's own reserve as used. The
-// readings say how that went.
+// readMemory prefers the function that does not count the driver's own reserve as used. The readings show which one succeeded.
 func readMemory(h *handle, to *gpu.Memory) {
 	m, c := ask(h, "nvmlDeviceGetMemoryInfo_v2", nvml.Device.GetMemoryInfo_v2)
 	to.Reserved = converted(m.Reserved, c, memorySize)
@@ -187,7 +186,7 @@ func memoryTemperature(h *handle) gpu.Reading[gpu.Celsius] {
 	return converted(v, c, fieldDegrees)
 }
 
-// fieldDegrees is not reported where the field has an unexpected type.
+// fieldDegrees converts a field; NotReported if it has an unexpected type.
 func fieldDegrees(v nvml.FieldValue) gpu.Reading[gpu.Celsius] {
 	n, ok := fieldNumber(v)
 	if !ok {
@@ -196,7 +195,7 @@ func fieldDegrees(v nvml.FieldValue) gpu.Reading[gpu.Celsius] {
 	return degrees(n)
 }
 
-// marginDegrees may be -1, unlike other temperatures.
+// marginDegrees converts a margin, which may be -1, unlike other temperatures.
 func marginDegrees(m nvml.MarginTemperature) gpu.Reading[gpu.Celsius] {
 	if m.MarginTemperature == -1 {
 		return gpu.Of(gpu.Celsius(-1))
@@ -204,7 +203,7 @@ func marginDegrees(m nvml.MarginTemperature) gpu.Reading[gpu.Celsius] {
 	return degrees(m.MarginTemperature)
 }
 
-// limitDegrees is a limit: 0 stands for none.
+// limitDegrees converts a limit; 0 means none.
 func limitDegrees(v uint32) gpu.Reading[gpu.Celsius] {
 	if v == 0 {
 		return gpu.Absent[gpu.Celsius](gpu.NotSupported)
@@ -212,7 +211,7 @@ func limitDegrees(v uint32) gpu.Reading[gpu.Celsius] {
 	return degrees(v)
 }
 
-// readFans reads the speeds of each fan, and the policies that are not known.
+// readFans reads the speed of each fan, and the policies that are not known yet.
 func (d *device) readFans() {
 	h := &d.handle
 	count, one := fanCount(h)
@@ -240,8 +239,8 @@ func (d *device) readFans() {
 	}
 }
 
-// fanCount is 1 where a driver that can't count fans reports the speed of one, which then
-// stands for all.
+// fanCount returns the number of fans. It is 1, with one set, if the driver can't count fans but reports one speed, which then stands for
+// all.
 func fanCount(h *handle) (count gpu.Reading[int], one bool) {
 	const most = 16
 	n, c := ask(h, "nvmlDeviceGetNumFans", nvml.Device.GetNumFans)

@@ -22,7 +22,7 @@ import (
 
 var everything = cmp.Exporter(func(reflect.Type) bool { return true })
 
-// unnamed makes the readings of a device that a test does not name what they are on a card without them: not supported.
+// unnamed makes readings that a test does not mention unsupported, as on a card without them.
 func unnamed(r *gpu.Readings) {
 	d := gpu.Device{Readings: *r}
 	for row := range catalog.All() {
@@ -39,8 +39,7 @@ func no[T any](q gpu.Quality) gpu.Reading[T] { return gpu.Absent[T](q) }
 
 const mib = 1 << 20
 
-// TestIdleCard: a card whose fans stand still and that does nothing reports
-// zeros, which are readings.
+// TestIdleCard checks that a card that does nothing, with fans that stand still, reports zeros, which are readings.
 func TestIdleCard(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	d := readOne(t, source(t, m))
@@ -124,8 +123,7 @@ func TestServerCard(t *testing.T) {
 	}
 }
 
-// TestValues: what the driver writes where it does not know, and what can't be
-// right, reaches nobody as a good number.
+// TestValues checks that the driver's marks for unknown values, and impossible values, never become good readings.
 func TestValues(t *testing.T) {
 	const blank32, blank64 = uint32(math.MaxUint32), uint64(math.MaxUint64)
 	percent := func(get func(*gpu.Device) gpu.Reading[gpu.Percent]) func(*gpu.Device) string {
@@ -226,8 +224,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestNewerCallsFallBack: a newer function that is there and does not work is
-// as good as none.
+// TestNewerCallsFallBack checks that a newer function that exists but does not work counts as missing.
 func TestNewerCallsFallBack(t *testing.T) {
 	for _, c := range []int{int(notSupported), int(functionNotFound), int(argumentVersion)} {
 		t.Run(code(c).String(), func(t *testing.T) {
@@ -248,7 +245,7 @@ func TestNewerCallsFallBack(t *testing.T) {
 	}
 }
 
-// TestForbiddenIsNotOlder: an older function is no way around a refusal.
+// TestForbiddenIsNotOlder checks that a refusal does not lead to the older function.
 func TestForbiddenIsNotOlder(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	m.Answer(int(noPermission), "nvmlDeviceGetMemoryInfo_v2")
@@ -258,8 +255,7 @@ func TestForbiddenIsNotOlder(t *testing.T) {
 	}
 }
 
-// TestOneCallFails: a reading that fails takes no other with it, and the log
-// tells once.
+// TestOneCallFails checks that a failing reading affects no other, and is logged once.
 func TestOneCallFails(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	log := &recorder{}
@@ -283,8 +279,7 @@ func TestOneCallFails(t *testing.T) {
 	}
 }
 
-// TestSeldomReadings: what hardly changes is not asked at each reading, and
-// stays.
+// TestSeldomReadings checks that what hardly changes is not read each time, and stays.
 func TestSeldomReadings(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
@@ -332,7 +327,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestNoInstance: not offered, not permitted and none are three answers.
+// TestNoInstance tells apart: not supported, not permitted and none.
 func TestNoInstance(t *testing.T) {
 	for name, tt := range map[string]struct {
 		gpu    fakenvml.GPU
@@ -357,8 +352,8 @@ func TestNoInstance(t *testing.T) {
 	}
 }
 
-// TestUnifiedMemory: a device that refuses the question for its memory is a system on a chip if
-// another sign says so, too. One of those has no link, whatever the driver makes up.
+// TestUnifiedMemory checks that a device that refuses to report its memory is a system on a chip if another sign agrees. Such a device has
+// no link, whatever the driver makes up.
 func TestUnifiedMemory(t *testing.T) {
 	const window fakenvml.Key = "bar1_total"
 	card := func(without ...fakenvml.Key) fakenvml.GPU {
@@ -414,8 +409,7 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestStale: whatever had a value has none any more, and says why; the rest
-// stays as it is.
+// TestStale checks that everything with a value becomes absent, with the reason; the rest stays as it is.
 func TestStale(t *testing.T) {
 	m := machine(t, fakenvml.H100().With(keyFans, 1).With(fakenvml.Fan(0, "speed"), 30))
 	setInstances(m.GPU(0), migInstance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
@@ -463,7 +457,7 @@ func TestFieldTypes(t *testing.T) {
 	}
 }
 
-// TestSampledAt: a reading is as old as its beginning.
+// TestSampledAt checks that a reading is as old as its start.
 func TestSampledAt(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)

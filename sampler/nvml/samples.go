@@ -13,27 +13,26 @@ import (
 
 type rawSample = nvml.ProcessUtilizationSample
 
-// samples keeps the newest sample of each process until it is too old: the driver
-// returns each sample only once, and readings can be closer together than samples.
+// samples keeps the newest sample of each process until it is too old: the driver returns each sample only once, and readings can be closer
+// together than samples.
 //
-// The driver stamps samples by the machine's clock. When that is set back, the samples
-// that the driver returns next can be from before and after that: they are ignored. Until
-// a window has passed, a process without a sample may have used something.
+// The driver stamps samples with the machine's clock. After that clock is set back, the next samples can be from before and after: they are
+// ignored. Until a window has passed, a process without a sample may still have used something.
 type samples struct {
 	window time.Duration
 	seen   uint64 // the newest stamp, in microseconds since 1970
 	newest map[uint32]rawSample
 
-	last     time.Time       // when samples were added last, by the clock
+	last     time.Time       // when samples were last added, by the clock
 	ignored  map[uint64]bool // stamps of samples that came after the clock was set back
-	complete time.Time       // from then on, no sample means that nothing was used
+	complete time.Time       // from then on, no sample means no usage
 }
 
 func newSamples(window time.Duration) samples {
 	return samples{window: window, newest: map[uint32]rawSample{}}
 }
 
-// since is the stamp from which samples are asked for; 0 would ask for all.
+// since is the stamp from which samples are requested; 0 would request all.
 func (s *samples) since(now time.Time) uint64 {
 	if s.setBack(now) {
 		return s.oldest(now)
@@ -45,10 +44,10 @@ func (s *samples) oldest(now time.Time) uint64 {
 	return uint64(max(now.Add(-s.window).UnixMicro(), 1))
 }
 
-// setBack reports whether the clock was set back since samples were added last.
+// setBack reports whether the clock was set back since samples were last added.
 func (s *samples) setBack(now time.Time) bool { return now.Before(s.last) }
 
-// add leaves out stamps that are far ahead of our clock, and drops old samples.
+// add ignores stamps far ahead of our clock, and drops old samples.
 func (s *samples) add(now time.Time, rows []rawSample) {
 	if s.setBack(now) {
 		s.restart(now, rows)
@@ -78,8 +77,8 @@ func (s *samples) restart(now time.Time, rows []rawSample) {
 	}
 }
 
-// fill sets what a process uses: a reported 0 without a sample; nothing if the device
-// takes no samples, or if the missing sample may have been ignored.
+// fill sets what a process uses: a reported 0 without a sample; nothing if the device takes no samples, or if the missing sample may have
+// been ignored.
 func (s *samples) fill(p *gpu.Process, quality gpu.Quality) {
 	row, sampled := s.newest[uint32(p.PID)]
 	if quality == gpu.Good && !sampled && s.last.Before(s.complete) {

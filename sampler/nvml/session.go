@@ -15,7 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
-// A session is the library while it is initialized, and the devices that it lists.
+// A session is an initialized library, and the devices that it lists.
 type session struct {
 	lib       *library
 	driver    gpu.Driver
@@ -23,14 +23,14 @@ type session struct {
 	byAddress bool
 	devices   []*device
 	peers     *peers
-	calls     []perdevice.Device // that read the devices, in the same order
+	calls     []perdevice.Device // read the devices, in the same order
 
 	began    time.Time // by the source's clock
 	answered bool      // a device has been read
 }
 
-// begin initializes the library and lists the devices. It attaches none: the first
-// read of each device does, since that can take long or hang.
+// begin initializes the library and lists the devices. It attaches none: the first read of each device does, since that can take long or
+// hang.
 func (s *Source) begin(l *library, cards []nvidia.Card, byIndex, proven bool) (*session, error) {
 	if c := l.initialize(); c != success {
 		return nil, c.advice()
@@ -55,14 +55,13 @@ func (s *Source) begin(l *library, cards []nvidia.Card, byIndex, proven bool) (*
 	return nil, &none
 }
 
-// addressable reports whether to attach devices by their address on the bus: if the
-// kernel and the driver list the same number, so that each device is known before it
-// has answered, and always if one sleeps, since the driver's list would wake it.
+// addressable reports whether to attach devices by PCI address: if the kernel and the driver list the same number of devices, so that each
+// device is known before it answers, and always if one sleeps, since the driver's list would wake it.
 func addressable(cards []nvidia.Card, count int) bool {
 	return len(cards) > 0 && (len(cards) == count || slices.ContainsFunc(cards, nvidia.Card.Asleep))
 }
 
-// list adds the cards or, without addresses, count devices by index. That wakes them.
+// list adds the cards or, without addresses, count devices by index, which wakes them.
 func (s *Source) list(sess *session, cards []nvidia.Card, count int) {
 	lib := sess.lib
 	if sess.byAddress {
@@ -107,13 +106,13 @@ func (s *Source) add(sess *session, call perdevice.Device, attach func() (nvml.D
 	return d
 }
 
-// outdated reports whether a card came or went since the session began: only a new
-// session reads one that came, and the driver may keep answering for one that is gone.
+// outdated reports whether a card came or went since the session began: only a new session reads a new card, and the driver may keep
+// answering for one that is gone.
 func (s *session) outdated(cards []nvidia.Card) bool {
 	return !slices.Equal(nvidia.Addresses(cards), s.cards)
 }
 
-// end shuts the library down. No call may run.
+// end shuts the library down. No call may be running.
 func (s *session) end() {
 	for _, d := range s.devices {
 		d.release()

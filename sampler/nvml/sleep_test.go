@@ -31,7 +31,7 @@ func TestAllAsleep(t *testing.T) {
 	if d := readOne(t, s); d.State != gpu.StateOK || d.UUID != m.GPU(0).UUID {
 		t.Errorf("awake, %s is %s", d.UUID, d.State)
 	}
-	// Asleep again, it is still known by name.
+	// Asleep again, it keeps its name.
 	m.GPU(0).Sleep()
 	before = m.Calls()
 	if d := readOne(t, s); d.State != gpu.StateAsleep || d.UUID != m.GPU(0).UUID || d.Name != "NVIDIA GeForce RTX 4090" {
@@ -42,8 +42,7 @@ func TestAllAsleep(t *testing.T) {
 	}
 }
 
-// TestSomeAsleep: the library is initialized for the card that is awake, and
-// the other is not touched.
+// TestSomeAsleep checks that the library is initialized for the awake card, and the other is not touched.
 func TestSomeAsleep(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	m.GPU(0).Sleep()
@@ -64,8 +63,7 @@ func TestSomeAsleep(t *testing.T) {
 	}
 }
 
-// TestSomeAsleepAndFewerListed: where a card sleeps, the driver's own list is
-// not gone through, also if it is another one than the kernel's.
+// TestSomeAsleepAndFewerListed checks that, while a card sleeps, the driver's own list is not walked, even if it differs from the kernel's.
 func TestSomeAsleepAndFewerListed(t *testing.T) {
 	whole := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	whole.GPU(0).Sleep()
@@ -80,8 +78,7 @@ func TestSomeAsleepAndFewerListed(t *testing.T) {
 	}
 }
 
-// TestDriverFailsBesideSleeper: a card that sleeps is no less there where the
-// driver fails.
+// TestDriverFailsBesideSleeper checks that a sleeping card stays listed while the driver fails.
 func TestDriverFailsBesideSleeper(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	m.GPU(0).Sleep()
@@ -92,8 +89,8 @@ func TestDriverFailsBesideSleeper(t *testing.T) {
 	}
 }
 
-// TestKnownWhileItHangs: a device that has told its UUID keeps it, also where
-// the driver was gone in between and the device hangs when it is attached again.
+// TestKnownWhileItHangs checks that a device that has reported its UUID keeps it, even if the driver was gone in between and the device
+// hangs when it is attached again.
 func TestKnownWhileItHangs(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	m.GPU(0).Sleep()
@@ -109,8 +106,8 @@ func TestKnownWhileItHangs(t *testing.T) {
 	}
 }
 
-// TestAllLostAreLookedForAgain: a library that found a device lost has to be
-// initialized anew to find it again, and is where no other device answers.
+// TestAllLostAreLookedForAgain checks that a library that found a device lost is initialized again, which it needs to find the device, if
+// no other device answers.
 func TestAllLostAreLookedForAgain(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	s := source(t, m)
@@ -135,9 +132,8 @@ func TestAllLostAreLookedForAgain(t *testing.T) {
 	}
 }
 
-// TestFailingHoldsUpNobody: a device that is lost or fails takes the library
-// from no device that answers. Its own handle is tried at each reading, and taken
-// anew once a minute.
+// TestFailingHoldsUpNobody checks that a lost or failing device takes the library from no answering device. Its own handle is tried at each
+// reading, and renewed once a minute.
 func TestFailingHoldsUpNobody(t *testing.T) {
 	for name, change := range map[string]func(*Config){"by address": func(*Config) {}, "by index": withoutSysfs} {
 		for _, answer := range []int{int(gpuIsLost), int(timeout), int(unknown)} {
@@ -183,14 +179,14 @@ func TestFailingHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// laptop is a machine whose only card may fall asleep, idle, with a source.
+// laptop returns a machine whose only card may fall asleep and is idle, with a source.
 func laptop(t *testing.T) (*fakenvml.Machine, *Source) {
 	m := machine(t, fakenvml.RTX4090().With(keyDisplayActive, 0))
 	m.GPU(0).AllowSleep(true)
 	return m, source(t, m)
 }
 
-// calm reads until the source lets go of the machine.
+// calm reads until the source leaves the machine alone.
 func calm(t *testing.T, m *fakenvml.Machine, s *Source) {
 	t.Helper()
 	for range nvidia.CalmReadings {
@@ -235,8 +231,7 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// TestLeftAloneInVain: a card that stays awake is read again, and left alone
-// for longer next time.
+// TestLeftAloneInVain checks that a card that stays awake is read again, and left alone for longer next time.
 func TestLeftAloneInVain(t *testing.T) {
 	m, s := laptop(t)
 	calm(t, m, s)
@@ -258,8 +253,7 @@ func TestLeftAloneInVain(t *testing.T) {
 	}
 }
 
-// TestNotLeftAlone: a card that works, shows a picture or may not sleep is read
-// at each reading.
+// TestNotLeftAlone checks that a card that works, shows a picture or may not sleep is read at each reading.
 func TestNotLeftAlone(t *testing.T) {
 	tests := map[string]func(*fakenvml.Machine){
 		"may not sleep": func(m *fakenvml.Machine) { m.GPU(0).AllowSleep(false) },
@@ -285,7 +279,7 @@ func TestNotLeftAlone(t *testing.T) {
 	}
 }
 
-// TestOtherCardWakes: a pause ends when one of several cards is used again.
+// TestOtherCardWakes checks that a pause ends when one of several cards is used again.
 func TestOtherCardWakes(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090().With(keyDisplayActive, 0), fakenvml.H100().With(fakenvml.Utilization, 0))
 	m.GPU(1).SetProcesses()

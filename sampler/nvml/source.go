@@ -21,36 +21,34 @@ import (
 // Built reports whether this build can load the library.
 const Built = true
 
-// A Source reads all NVIDIA GPUs of this machine. A process can use only one at a
-// time, since it has only one library.
+// A Source reads all NVIDIA GPUs of this machine. A process can use only one Source at a time, since it has only one library.
 type Source struct {
 	cfg    Config
 	kernel *nvidia.Kernel
 	set    *perdevice.Set
 
-	// Only Read changes these. A job that begins a session reads last, which changes
-	// only while there is a session.
+	// Only Read changes these. A job that begins a session reads last, which changes only during a session.
 	pauses nvidia.Pauses
 	driver gpu.Driver
 	last   map[string]gpu.Device // as last read, by key
 
 	// Only a job uses these.
 	records   map[string]*record // by key
-	announced string             // the driver in the last log message
+	announced string             // the driver named in the last log message
 
 	mu      sync.Mutex
 	lib     *library  // nil until it is loaded
 	session *session  // nil while the library is not initialized
-	reading bool      // a Read uses the session
-	ending  bool      // the session ends when no call runs
+	reading bool      // a Read is using the session
+	ending  bool      // the session ends once no call runs
 	held    time.Time // until then an ending session starts no calls
 	job     *job      // nil while nothing changes the library's state
 	byIndex bool      // the driver knows none of the kernel's addresses
-	proven  bool      // it knows them: a device was read by its address
+	proven  bool      // it does know them: a device was read by address
 	closed  bool
 }
 
-// job changes the library's state, on a goroutine of its own.
+// job changes the library's state, on its own goroutine.
 type job struct {
 	what  string // "being initialized"
 	began time.Time
@@ -58,8 +56,7 @@ type job struct {
 	err   error // once done is closed
 }
 
-// New returns a source. Read loads the library, and looks for it again if it was not
-// there.
+// New returns a source. Read loads the library, and looks for it again if it was missing.
 func New(cfg Config) *Source {
 	cfg.Clock = cmp.Or(cfg.Clock, clockwork.NewRealClock())
 	s := &Source{
@@ -73,7 +70,7 @@ func New(cfg Config) *Source {
 	return s
 }
 
-// Costs are what the calls of each function of the library took so far, in no order.
+// Costs returns how long the calls of each library function took so far, in no order.
 func (s *Source) Costs() (all []gpu.Cost) {
 	var lib *library
 	s.locked(func() { lib = s.lib })
@@ -86,13 +83,11 @@ func (s *Source) Costs() (all []gpu.Cost) {
 // Name is the source's name on the wire.
 func (s *Source) Name() string { return gpu.SourceNVML }
 
-// Read reads every device once, and returns when all have answered or soon after ctx
-// ends; see [perdevice.Set.Read] for devices that are slow. It waits up to the
-// deadline for the library to be loaded and initialized.
+// Read reads every device once. It returns when all have answered, or soon after ctx ends; see [perdevice.Set.Read] for slow devices. It
+// waits up to the deadline for the library to be loaded and initialized.
 //
-// Without a driver the error has a *gpu.Advice in it that wraps gpu.ErrNoLibrary,
-// gpu.ErrNoDriver, gpu.ErrVersionMismatch, gpu.ErrNotPermitted, gpu.ErrNotAnswering or
-// gpu.ErrNoDevices. Devices that sleep are returned beside the error.
+// Without a driver, the error wraps a *gpu.Advice, which wraps gpu.ErrNoLibrary, gpu.ErrNoDriver, gpu.ErrVersionMismatch,
+// gpu.ErrNotPermitted, gpu.ErrNotAnswering or gpu.ErrNoDevices. Sleeping devices are returned together with the error.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	cards := s.kernel.Cards()
 	awake := func(c nvidia.Card) bool { return !c.Asleep() }
@@ -120,8 +115,8 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	return nil, err
 }
 
-// complete adds the cards that the driver should list and does not. Where there is nothing but those, the driver's list
-// is empty, and they are why.
+// complete adds the cards that the driver should list but does not. If they are the only cards, they explain why the driver's list is
+// empty.
 func (s *Source) complete(snap *gpu.Snapshot, err error, cards []nvidia.Card) (*gpu.Snapshot, error) {
 	if err != nil && !errors.Is(err, gpu.ErrNoDevices) {
 		return snap, err
@@ -137,7 +132,7 @@ func (s *Source) complete(snap *gpu.Snapshot, err error, cards []nvidia.Card) (*
 	return s.snapshot(append(devices, missing...)), nil
 }
 
-// identity is what the card reported of itself, or what the kernel knows of it.
+// identity returns what the card reported about itself, or what the kernel knows about it.
 func (s *Source) identity(c nvidia.Card) gpu.Identity {
 	for _, d := range s.last {
 		if d.PCI == c.Address {
@@ -147,7 +142,7 @@ func (s *Source) identity(c nvidia.Card) gpu.Identity {
 	return c.Identity(gpu.SourceNVML)
 }
 
-// leaveAlone makes no driver call: the devices are as they were last.
+// leaveAlone makes no driver call: the devices are as last read.
 func (s *Source) leaveAlone(ctx context.Context, cards []nvidia.Card) *gpu.Snapshot {
 	devices := make([]perdevice.Device, len(cards))
 	for i, c := range cards {
@@ -168,7 +163,7 @@ func (s *Source) leaveAlone(ctx context.Context, cards []nvidia.Card) *gpu.Snaps
 	return s.snapshot(out)
 }
 
-// calls read the devices, unless the session waits for calls that run, to end then.
+// calls returns the devices to read. While an ending session waits for running calls, none of them is called.
 func (s *Source) calls(sess *session) []perdevice.Device {
 	var held bool
 	s.locked(func() { held = s.ending && s.cfg.Clock.Now().Before(s.held) })
@@ -182,7 +177,7 @@ func (s *Source) calls(sess *session) []perdevice.Device {
 	return none
 }
 
-// judge decides whether the session goes on after a reading, and returns the snapshot.
+// judge decides whether the session continues after a reading, and returns the snapshot.
 func (s *Source) judge(sess *session, cards []nvidia.Card, devices []gpu.Device) (*gpu.Snapshot, error) {
 	for i := range devices {
 		if d := &devices[i]; d.State == gpu.StateOK {
@@ -236,7 +231,7 @@ func (s *session) mayDoze(cards []nvidia.Card, devices []gpu.Device) bool {
 		!slices.ContainsFunc(devices, func(d gpu.Device) bool { return !nvidia.Idle(&d) })
 }
 
-// driverGone reports whether every device that is awake fails as if the driver were gone.
+// driverGone reports whether every awake device fails as if the driver were gone.
 func driverGone(devices []gpu.Device) bool {
 	gone := false
 	for i := range devices {
@@ -250,8 +245,8 @@ func driverGone(devices []gpu.Device) bool {
 	return gone
 }
 
-// tellApart: a device that has not answered has the identity that was at its index
-// before. It loses that identity if another device turns out to have it.
+// tellApart removes wrong identities: a device that has not answered has the identity last seen at its index. It loses that identity if
+// another device turns out to have it.
 func tellApart(byAddress bool, devices []gpu.Device) {
 	claimed := map[string]bool{}
 	for _, d := range devices {
@@ -269,9 +264,8 @@ func tellApart(byAddress bool, devices []gpu.Device) {
 	}
 }
 
-// ours are the devices that the driver knows and permits; in a container the kernel lists
-// others too. If the driver knows none of the kernel's addresses, the next session uses
-// the driver's own list.
+// ours returns the devices that the driver knows and permits; in a container the kernel lists others too. If the driver knows none of the
+// kernel's addresses, the next session uses the driver's own list.
 func (s *Source) ours(sess *session, devices []gpu.Device) ([]gpu.Device, error) {
 	var refused code
 	out := slices.DeleteFunc(devices, func(d gpu.Device) bool {
@@ -306,8 +300,7 @@ func (s *Source) snapshot(devices []gpu.Device) *gpu.Snapshot {
 	return snap
 }
 
-// attach returns the session, and begins one if there is none. It waits beyond the
-// deadline of ctx, since nothing can be read before.
+// attach returns the session, and begins one if there is none. It waits beyond the deadline of ctx, since nothing can be read before.
 func (s *Source) attach(ctx context.Context, cards []nvidia.Card) (*session, error) {
 	for {
 		sess, j, err := s.next(cards)
@@ -331,7 +324,7 @@ func (s *Source) attach(ctx context.Context, cards []nvidia.Card) (*session, err
 	}
 }
 
-// next returns the session, or the job that must end before there is one.
+// next returns the session, or the job that must end first.
 func (s *Source) next(cards []nvidia.Card) (*session, *job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -364,7 +357,7 @@ func (s *Source) startBegin(cards []nvidia.Card) {
 		}
 		sess, err := s.begin(lib, cards, byIndex, proven)
 		s.locked(func() { s.session = sess })
-		// A library that was there before may be that of the driver before an update.
+		// A library that was loaded before may belong to the driver before an update.
 		if a, ok := errors.AsType[*gpu.Advice](err); ok && before != nil && errors.Is(err, gpu.ErrVersionMismatch) {
 			a.Try = "restart gpuwhy, which still uses the library it started with; " +
 				"if that does not help, restart the machine"
@@ -401,9 +394,8 @@ func (s *Source) start(what string, work func() error) {
 	}()
 }
 
-// finish ends the session, or lets it end when no call runs. Calls that overlap would never
-// leave such a moment, so none begins for a while: that of a device that hangs holds up the
-// others no longer.
+// finish ends the session now, or once no call runs. Overlapping calls would never leave such a moment, so no call begins for a while;
+// after hold, a hanging device no longer holds up the others.
 func (s *Source) finish(hold time.Duration) {
 	s.locked(func() {
 		if s.session != nil && !s.ending {
@@ -413,7 +405,7 @@ func (s *Source) finish(hold time.Duration) {
 	s.letGo()
 }
 
-// settle ends a session that was to end while a job or a call ran.
+// settle ends a session whose end was waiting for a job or a call.
 func (s *Source) settle() {
 	var due bool
 	s.locked(func() { due = (s.closed || s.ending) && !s.reading })
@@ -431,8 +423,8 @@ func (s *Source) letGo() {
 	}
 }
 
-// Close releases the driver. It waits up to a second for the library to be shut down,
-// but not for a call that hangs. Read returns an error from then on.
+// Close releases the driver. It waits up to a second for the library to shut down, but not for a hanging call. After Close, Read returns an
+// error.
 func (s *Source) Close() error {
 	s.locked(func() { s.closed = true })
 	s.set.Close()

@@ -14,18 +14,18 @@ import (
 
 const throughputCall = "nvmlDeviceGetPcieThroughput"
 
-// measured asks for traffic over PCIe.
+// measured turns on measuring the PCIe traffic.
 func measured(c *Config) { c.PCIeThroughput = true }
 
-// due makes the traffic be measured at the next reading.
+// due makes the next reading measure the traffic.
 func due(s *Source) {
 	for _, d := range s.session.devices {
 		delete(d.due, "PCIe throughput")
 	}
 }
 
-// TestThroughput: both directions once, then not again until it is due, and what
-// lies between has the last values with their time.
+// TestThroughput checks that both directions are measured once, then not again until due; readings in between have the last values with
+// their time.
 func TestThroughput(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m, measured)
@@ -61,8 +61,8 @@ func TestThroughput(t *testing.T) {
 	}
 }
 
-// TestThroughputIsAskedFor: without the setting it is not measured, nor where the
-// hardware counts, not even at a first reading, which has nothing to compare with.
+// TestThroughputIsAskedFor checks that traffic is not measured without the setting, nor if the hardware counts it, not even in a first
+// reading, which has nothing to compare with.
 func TestThroughputIsAskedFor(t *testing.T) {
 	for name, tt := range map[string]struct {
 		gpu    fakenvml.GPU
@@ -86,8 +86,7 @@ func TestThroughputIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestThroughputInMIGMode: the counters are the instances' then, and the link is
-// the device's.
+// TestThroughputInMIGMode checks the mode in which the counters belong to the instances, and the link to the device.
 func TestThroughputInMIGMode(t *testing.T) {
 	m := machine(t, fakenvml.H100())
 	setInstances(m.GPU(0), migInstance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
@@ -103,8 +102,7 @@ func TestThroughputInMIGMode(t *testing.T) {
 	}
 }
 
-// TestThroughputValues: what a device can't tell has a reason, and one direction
-// alone is no less there.
+// TestThroughputValues checks that a missing value has a reason, and that one direction alone is reported.
 func TestThroughputValues(t *testing.T) {
 	for name, tt := range map[string]struct {
 		set  any
@@ -135,8 +133,7 @@ func TestThroughputValues(t *testing.T) {
 	}
 }
 
-// TestThroughputHangs: the call holds up its own device alone, within the
-// deadline, and is not made again meanwhile.
+// TestThroughputHangs checks that a hanging call holds up only its own device, within the deadline, and is not repeated meanwhile.
 func TestThroughputHangs(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
 	s := source(t, m, measured)
@@ -157,7 +154,7 @@ func TestThroughputHangs(t *testing.T) {
 	})
 }
 
-// TestNothingIsMeasuredAsleep: a card that sleeps is left asleep.
+// TestNothingIsMeasuredAsleep checks that a sleeping card stays asleep.
 func TestNothingIsMeasuredAsleep(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
 	s := source(t, m, measured)
@@ -177,8 +174,7 @@ func TestNothingIsMeasuredAsleep(t *testing.T) {
 	}
 }
 
-// TestThroughputLeftAlone: what was measured before a device is left alone to
-// fall asleep is stale, and so is its time.
+// TestThroughputLeftAlone checks that values measured before a device is left alone become stale, with their time.
 func TestThroughputLeftAlone(t *testing.T) {
 	d := readOne(t, source(t, machine(t, fakenvml.RTX4090()), measured))
 	a := d.Stale().Activity
@@ -213,7 +209,7 @@ func TestEncoding(t *testing.T) {
 	}
 }
 
-// TestEncodingAtEachReading: it is a cheap call, and says what is now.
+// TestEncodingAtEachReading checks that the encoder is read each time: the call is cheap, and the value is current.
 func TestEncodingAtEachReading(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// recorder is a log that a test can look into.
+// recorder is a log that a test can read.
 type recorder struct {
 	mu      sync.Mutex
 	records []slog.Record
@@ -50,7 +50,7 @@ func (r *recorder) count(message string) (n int) {
 	return n
 }
 
-// loud counts what an operator sees at the usual level, from the warnings on.
+// loud counts the messages that an operator sees at the usual level: warnings and above.
 func (r *recorder) loud() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,9 +62,8 @@ func (r *recorder) loud() (n int) {
 	return n
 }
 
-// TestOneLinePerDevice: however many functions fail, the log has one line for
-// each device when that begins and one when it is over, and initializing the
-// library again repeats none.
+// TestOneLinePerDevice checks that, however many functions fail, the log has one line per device when that begins and one when it is over,
+// and that initializing the library again repeats none.
 func TestOneLinePerDevice(t *testing.T) {
 	four := func() (gpus []fakenvml.GPU) {
 		for i := range 4 {
@@ -140,8 +139,7 @@ func TestOneLinePerDevice(t *testing.T) {
 	})
 }
 
-// TestFallbackIsForgotten: a function that is asked only where another fails is
-// no failure for good.
+// TestFallbackIsForgotten checks that a function that is only called when another fails does not stay failed forever.
 func TestFallbackIsForgotten(t *testing.T) {
 	const call = "nvmlDeviceGetFanSpeed"
 	now := time.Now()
@@ -194,8 +192,7 @@ func TestNoDevices(t *testing.T) {
 	}
 }
 
-// TestUpdate: after a driver update the process still has the old library, and
-// only a restart helps.
+// TestUpdate checks that after a driver update the process still has the old library, and only a restart helps.
 func TestUpdate(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
@@ -233,8 +230,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestReloadWhileCallsOverlap: the library is initialized anew although at no reading all calls
-// have come back.
+// TestReloadWhileCallsOverlap checks that the library is initialized again although some call is running at every reading.
 func TestReloadWhileCallsOverlap(t *testing.T) {
 	const call = "nvmlDeviceGetPowerUsage"
 	m := machine(t, fakenvml.RTX4090().At(1), fakenvml.RTX4090().At(2))
@@ -287,8 +283,7 @@ func TestUnload(t *testing.T) {
 	until(t, s, "it answers again", allOK)
 }
 
-// TestBadFromTheStart: a driver that can't attach its only device is not
-// initialized anew at each reading.
+// TestBadFromTheStart checks that a driver that can't attach its only device is not initialized again at each reading.
 func TestBadFromTheStart(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
@@ -307,7 +302,7 @@ func TestBadFromTheStart(t *testing.T) {
 	}
 }
 
-// TestNoLibrary: what is not there is not loaded.
+// TestNoLibrary checks that a missing library is reported.
 func TestNoLibrary(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m, func(c *Config) { c.LibraryPath = "/nonexistent/libnvidia-ml.so.1" })
@@ -353,8 +348,7 @@ func TestInitHangsAndNobodyWaits(t *testing.T) {
 	}
 }
 
-// TestHangAtAttach: a card that hangs when it is first touched holds up no
-// other, and is known by its address.
+// TestHangAtAttach checks that a card that hangs at its first call holds up no other, and is identified by its address.
 func TestHangAtAttach(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	s := source(t, m)
@@ -376,8 +370,7 @@ func TestHangAtAttach(t *testing.T) {
 	until(t, s, "both answer", allOK)
 }
 
-// TestHangAtAttachByIndex: a device that is no more than a number is listed as
-// one, until it says who it is.
+// TestHangAtAttachByIndex checks that a device known only by its index is listed by it, until it reports its identity.
 func TestHangAtAttachByIndex(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	s := source(t, m, withoutSysfs)
@@ -407,7 +400,7 @@ func TestHangAtAttachByIndex(t *testing.T) {
 	if d := snap.Devices[1]; len(snap.Devices) != 2 || d.UUID != m.GPU(1).UUID || d.VendorIndex != gpu.Of(1) {
 		t.Errorf("then it is %+v", d.Identity)
 	}
-	// Known once, it keeps its name, also where it hangs in a new session.
+	// Once known it keeps its name, even if it hangs in a new session.
 	m.Unload()
 	until(t, s, "an error", func(_ *gpu.Snapshot, err error) bool { return err != nil })
 	m.GPU(1).Hang()
@@ -418,8 +411,8 @@ func TestHangAtAttachByIndex(t *testing.T) {
 	}
 }
 
-// TestTellApart: a driver that was loaded again may list its devices in another
-// order, and one that hangs is not taken for one that answers.
+// TestTellApart checks that a reloaded driver may list its devices in another order, and that a hanging device is not mistaken for an
+// answering one.
 func TestTellApart(t *testing.T) {
 	is := func(state gpu.State, uuid string) gpu.Device {
 		return gpu.Device{State: state, Identity: gpu.Identity{UUID: uuid}}
@@ -451,7 +444,7 @@ func TestSlowCard(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m, func(c *Config) { c.Deadline = time.Minute })
 	first := readOne(t, s)
-	m.GPU(0).Hang("nvmlDeviceGetPowerUsage") // as one that takes longer than who reads may wait
+	m.GPU(0).Hang("nvmlDeviceGetPowerUsage") // as a call that takes longer than a reader may wait
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	snap, err := s.Read(ctx)
@@ -498,8 +491,7 @@ func TestPermissions(t *testing.T) {
 	})
 }
 
-// TestStrangeAddresses: the kernel lists cards that the driver does not know by
-// their address.
+// TestStrangeAddresses checks cards whose addresses in the kernel's list the driver does not know.
 func TestStrangeAddresses(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
@@ -513,7 +505,7 @@ func TestStrangeAddresses(t *testing.T) {
 	}
 }
 
-// TestFewerThanTheKernel: a container sees all cards in /sys, and is given some.
+// TestFewerThanTheKernel checks a container that sees all cards in /sys, but was given only some.
 func TestFewerThanTheKernel(t *testing.T) {
 	whole := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	kernel := func(c *Config) { c.SysfsRoot, c.ProcRoot = whole.SysfsRoot, whole.ProcRoot }
@@ -545,7 +537,7 @@ func TestFailingCard(t *testing.T) {
 	}
 }
 
-// TestLostHalfway: a device can fall off the bus in the middle of a reading.
+// TestLostHalfway checks a device that falls off the bus in the middle of a reading.
 func TestLostHalfway(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
@@ -556,8 +548,7 @@ func TestLostHalfway(t *testing.T) {
 	}
 }
 
-// TestNoShutdownUnderACall: while one device hangs, nothing that happens to the
-// others takes the library away below it.
+// TestNoShutdownUnderACall checks that, while one device hangs, nothing that happens to the others shuts the library down.
 func TestNoShutdownUnderACall(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	s := source(t, m)
@@ -579,7 +570,7 @@ func TestNoShutdownUnderACall(t *testing.T) {
 	})
 }
 
-// TestCardAppears: the driver takes another card over while gpuwhy runs.
+// TestCardAppears checks that the driver can take over another card while gpuwhy runs.
 func TestCardAppears(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	bound := filepath.Join(m.SysfsRoot, "bus/pci/drivers/nvidia", m.GPU(1).PCI)
@@ -603,8 +594,8 @@ func TestCardAppears(t *testing.T) {
 	}
 }
 
-// TestCardVanishes: the library is initialized anew when the kernel takes a card away,
-// and when it comes back; the other card is read all the time.
+// TestCardVanishes checks that the library is initialized again when the kernel loses a card, and when the card returns; the other card is
+// read all the time.
 func TestCardVanishes(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	bound := filepath.Join(m.SysfsRoot, "bus/pci/drivers/nvidia", m.GPU(1).PCI)
@@ -678,8 +669,8 @@ func TestXIDs(t *testing.T) {
 	}
 }
 
-// TestXIDsOfAnotherDevice: an event is about the device that it names, whoever is given
-// it, and says why that one is lost.
+// TestXIDsOfAnotherDevice checks that an event counts for the device that it names, whichever device receives it, and explains why that one
+// is lost.
 func TestXIDsOfAnotherDevice(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	m.GPU(1).Set(keyXIDsHeardBy, 0)
@@ -698,8 +689,8 @@ func TestXIDsOfAnotherDevice(t *testing.T) {
 	}
 }
 
-// TestCoreReadingsDecide: a device whose utilization, memory, temperature and power all
-// fail does not work, though it answers other calls, or refuses all.
+// TestCoreReadingsDecide checks that a device whose utilization, memory, temperature and power all fail counts as failed, even if it
+// answers other calls.
 func TestCoreReadingsDecide(t *testing.T) {
 	functions := slices.Collect(maps.Keys(core))
 	for _, c := range []int{999, 16, 10, 17, 23, 2, 4, 6} {

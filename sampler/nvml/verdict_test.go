@@ -29,7 +29,7 @@ func standing(d *gpu.Device) string {
 	return strings.Join(all, " ")
 }
 
-// What the driver asks for is a fault that stands, and the device's reason.
+// A recovery that the driver asks for is a current fault, and the device's reason.
 func TestWhatTheDriverAsksFor(t *testing.T) {
 	card := fakenvml.RTX4090()
 	reset := fakenvml.Error(int(resetRequired))
@@ -77,7 +77,7 @@ func TestWhatTheDriverAsksFor(t *testing.T) {
 	}
 }
 
-// It ends when the driver says so no more, and counts when it begins again.
+// It ends when the driver stops asking, and counts again when it begins again.
 func TestWhatTheDriverAsksForEnds(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090().With(keyRecovery, 0))
 	s := source(t, m)
@@ -103,7 +103,7 @@ func TestWhatTheDriverAsksForEnds(t *testing.T) {
 	}
 }
 
-// Bytes that are no text become a name, a key and a version that can be used.
+// Invalid bytes become a usable name, key and version.
 func TestGarbageTexts(t *testing.T) {
 	const garbage = "\xf8\x95\xa0\x81\x12\x7f\xef\xbf\x02"
 	for what, c := range map[string]struct {
@@ -138,7 +138,7 @@ func TestGarbageTexts(t *testing.T) {
 	}
 }
 
-// A card that the kernel has bound and the driver does not list is lost, and the others are read.
+// A card that is bound in the kernel but missing from the driver's list is lost, and the others are read.
 func TestACardThatTheDriverDoesNotList(t *testing.T) {
 	for _, listed := range []int{1, 0} {
 		m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
@@ -157,7 +157,7 @@ func TestACardThatTheDriverDoesNotList(t *testing.T) {
 	}
 }
 
-// What the kernel's log says of a card that has no driver any more.
+// What the kernel log says about a card that has lost its driver.
 func TestACardOffTheBus(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
 	m.Count(1)
@@ -172,8 +172,7 @@ func TestACardOffTheBus(t *testing.T) {
 	}
 }
 
-// A GPU of which the driver offers nothing but who it is, or its memory, is read all the same: Orin, and a part of a GPU in a
-// virtual machine.
+// A GPU for which the driver only reports an identity, or its memory, is still read: Orin, and a part of a GPU in a virtual machine.
 func TestADriverThatOffersNothing(t *testing.T) {
 	bare := fakenvml.GPU{fakenvml.UUID: "11112222-3333-4444-8555-666677778888", fakenvml.Name: "Orin (nvgpu)", fakenvml.PCI: "0000:00:00.0"}
 	part := bare.With("memory_total", 24<<30).With("memory_used", 1204<<20)

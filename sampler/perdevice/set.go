@@ -14,20 +14,17 @@ import (
 
 // A Device is what a [Set] reads.
 type Device struct {
-	// Key identifies the device and never changes: a PCI address, a UUID.
+	// Key identifies the device and never changes: a PCI address or a UUID.
 	Key string
 	// Identity is what is known of the device before it has answered.
 	Identity gpu.Identity
-	// Asleep reports whether the system has powered the device down; then
-	// the device is not read. Asleep must be quick and must wake nothing: it
-	// reads one file of sysfs. Nil stands for never.
+	// Asleep reports whether the system has powered the device down; then the device is not read. Asleep must be quick and must wake
+	// nothing: it reads one sysfs file. Nil means never.
 	Asleep func() bool
-	// Read asks the driver, and may hang. It returns the identity, the readings
-	// and the reason, see [gpu.Device.Reason], and SampledAt where the readings did
-	// not begin with the call. An error has a *gpu.Advice in it
-	// for people; one that wraps [ErrLost] makes the device lost, any other makes
-	// it not answering. Beside an error, only the events among the readings count.
-	// Nil makes no call: the device keeps what is known of it.
+	// Read asks the driver, and may hang. It returns the identity, the readings and the reason (see [gpu.Device.Reason]), and SampledAt if
+	// the readings did not begin with the call. Its error wraps a *gpu.Advice for people. An error that also wraps [ErrLost] makes the
+	// device lost, any other makes it not answering. With an error, only the events among the readings count. If Read is nil, no call is
+	// made and the device keeps what is known about it.
 	Read func() (gpu.Device, error)
 }
 
@@ -44,33 +41,33 @@ type Set struct {
 	flying int
 }
 
-// New returns a set that has read nothing. All times and waits are the clock's. Whenever the
-// last running call has ended, idle is called on its goroutine.
+// New returns a set that has read nothing. All times and waits use the given clock. Whenever the last running call has ended, its goroutine
+// calls idle.
 func New(clock clockwork.Clock, deadline time.Duration, idle func()) *Set {
 	return &Set{clock: clock, deadline: deadline, idle: idle, closing: make(chan struct{}), slots: map[string]*slot{}}
 }
 
-// Read starts a call for each device that has none running, and returns all
-// devices in their order when every call has answered, or ctx ends:
+// Read starts a call for each device without a running call, and returns all devices, in the given order, once every call has answered or
+// ctx ends:
 //
 //   - A device that answered is in StateOK with its new readings.
-//   - A device whose call runs for less than the deadline keeps its state and its
+//   - A device whose call has run for less than the deadline keeps its state and its
 //     last readings, with their older SampledAt. Read waits up to the deadline for
-//     a device that has never answered, even where ctx has an earlier deadline,
-//     but not after ctx is canceled.
-//   - A device whose call runs for longer is slow, which its Reason says; it keeps its
-//     readings for a deadline more. A device that was slow before has a deadline more
-//     than its last call took.
-//   - A device whose call runs for longer still is in StateNotAnswering since the call
-//     began and has no readings. Read does not wait for it. Its late result is dropped, and the
-//     next Read after it starts another call. If that is late, too, the device is slow:
+//     a device that has never answered, even if ctx has an earlier deadline, but not
+//     after ctx is canceled.
+//   - A device whose call has run for longer is slow, as its Reason says; it keeps its
+//     readings for one more deadline. A device that was slow before keeps them for one
+//     deadline more than its last call took.
+//   - A device whose call has run for even longer is in StateNotAnswering since the call
+//     began, and has no readings. Read does not wait for it. Its late result is dropped,
+//     and the next Read starts another call. If that call is late too, the device is slow:
 //     its results count unless they took ten deadlines.
 //   - A device whose call failed is in StateNotAnswering or StateLost. The next
 //     Read calls it again.
 //   - A device that sleeps is in StateAsleep, and is not called.
 //
-// One goroutine at a time may call Read. A device that is no longer given is
-// forgotten once no call for it runs. After Close, Read starts no calls.
+// One goroutine at a time may call Read. A device that is no longer passed is forgotten once no call for it runs. After Close, Read starts
+// no calls.
 func (s *Set) Read(ctx context.Context, devices []Device) []gpu.Device {
 	for _, d := range devices {
 		s.start(d)
@@ -115,7 +112,7 @@ func (s *Set) call(place *slot, read func() (gpu.Device, error)) {
 	}
 }
 
-// wait waits for the device's call, as Read promises.
+// wait waits for the device's call, as documented at Read.
 func (s *Set) wait(ctx context.Context, key string) {
 	s.mu.Lock()
 	place := s.slots[key]
@@ -126,9 +123,8 @@ func (s *Set) wait(ctx context.Context, key string) {
 	}
 }
 
-// Await waits until done is closed, and reports whether it is. It gives up when stop is
-// closed, when ctx is canceled and at the clock's time until. Unless it is patient, it also gives
-// up at the deadline of ctx.
+// Await waits until done is closed, and reports whether it is. It gives up when stop is closed, when ctx is canceled, and at the time until
+// on the clock. Unless it is patient, it also gives up at the deadline of ctx.
 func Await(ctx context.Context, clock clockwork.Clock, done, stop <-chan struct{}, until time.Time, patient bool) bool {
 	overdue := clock.NewTimer(clock.Until(until))
 	defer overdue.Stop()
@@ -150,8 +146,8 @@ func Await(ctx context.Context, clock clockwork.Clock, done, stop <-chan struct{
 	}
 }
 
-// WithTimeout is [context.WithTimeout] by a clock. Unlike those of package clockwork, its
-// contexts say at any time whether they have ended, also on a fake clock.
+// WithTimeout is [context.WithTimeout] with a clock. Unlike package clockwork's contexts, it always reports whether it has ended, even with
+// a fake clock.
 func WithTimeout(parent context.Context, clock clockwork.Clock, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	late := clock.AfterFunc(d, func() { cancel(context.DeadlineExceeded) })
@@ -166,7 +162,7 @@ type timedContext struct {
 	deadline time.Time
 }
 
-// Deadline is on the clock of the set, not on that of the machine.
+// Deadline is on the set's clock, not the machine's.
 func (c *timedContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
 // Err is [context.DeadlineExceeded] once the deadline has passed on that clock.
@@ -178,7 +174,7 @@ func (c *timedContext) Err() error {
 	return err
 }
 
-// collect returns what is known of the devices now, and forgets all others.
+// collect returns what is known about the devices now, and forgets all others.
 func (s *Set) collect(devices []Device) []gpu.Device {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,8 +189,8 @@ func (s *Set) collect(devices []Device) []gpu.Device {
 	return out
 }
 
-// Forget forgets what the devices reported: nobody read them for a while. Without it, what
-// they reported before would be there until they answer again.
+// Forget drops what the devices reported, after a time in which nobody read them. Otherwise old reports would stay until the devices answer
+// again.
 func (s *Set) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,16 +199,15 @@ func (s *Set) Forget() {
 	}
 }
 
-// Flying is the number of calls that run.
+// Flying returns the number of running calls.
 func (s *Set) Flying() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.flying
 }
 
-// Close ends a Read that waits, and later ones start no calls. Close does not
-// wait: a goroutine whose driver call hangs stays until that call returns. A second
-// Close does nothing.
+// Close ends a waiting Read; later Reads start no calls. Close does not wait: a goroutine whose driver call hangs stays until that call
+// returns. A second Close does nothing.
 func (s *Set) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

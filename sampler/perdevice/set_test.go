@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
 
-// card is a device whose driver call can be made to take its time.
+// card is a device whose driver call can be made slow.
 type card struct {
 	mu     sync.Mutex
 	takes  time.Duration
@@ -66,7 +66,7 @@ func (c *card) set(change func(*card)) {
 	change(c)
 }
 
-// newSet returns a set whose calls the test waits for at its end.
+// newSet returns a set; at its end the test waits for its calls.
 func newSet(t *testing.T, deadline time.Duration) *Set {
 	s := New(clockwork.NewRealClock(), deadline, func() {})
 	t.Cleanup(func() {
@@ -77,7 +77,7 @@ func newSet(t *testing.T, deadline time.Duration) *Set {
 	return s
 }
 
-// read reads with a patience and returns the devices and how long it took.
+// read reads with a patience, and returns the devices and how long it took.
 func read(t *testing.T, s *Set, patience time.Duration, devices ...Device) ([]gpu.Device, time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -119,7 +119,7 @@ func TestSlowDeviceHoldsNobodyUp(t *testing.T) {
 			t.Errorf("%d calls of the hanging device, want 2: the good one and the one that hangs", slow.calls)
 		}
 
-		// It lets go: what it returns is dropped, and the next reading is live.
+		// It stops hanging: its result is dropped, and the next reading is live.
 		slow.set(func(c *card) { c.takes = 0 })
 		time.Sleep(2 * time.Hour)
 		got, _ = read(t, s, 250*time.Millisecond, devices...)
@@ -196,7 +196,7 @@ func TestAsleepIsNotCalled(t *testing.T) {
 	})
 }
 
-// TestFallsAsleepDuringACall: what fails since the device sleeps now is not a fault.
+// TestFallsAsleepDuringACall checks that a failure because the device fell asleep is not a fault.
 func TestFallsAsleepDuringACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := &card{takes: time.Second, err: errors.New("no line came")}, newSet(t, testDeadline)
@@ -235,7 +235,7 @@ func TestForgetsWhatIsNotListed(t *testing.T) {
 		if len(s.slots) != 1 || s.Flying() != 1 {
 			t.Errorf("%d slots and %d calls, want those of the stuck device alone", len(s.slots), s.Flying())
 		}
-		// The same device again: its call is still the only one.
+		// The same device again: it still has only one call.
 		read(t, s, time.Second, stuck.device("stuck"))
 		if stuck.calls != 1 {
 			t.Errorf("%d calls of the stuck device, want 1", stuck.calls)
@@ -243,7 +243,7 @@ func TestForgetsWhatIsNotListed(t *testing.T) {
 	})
 }
 
-// TestForget: what was reported before nobody read is not there when it is read again.
+// TestForget checks that old reports are gone when devices are read again after a time without readers.
 func TestForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := &card{}, newSet(t, testDeadline)

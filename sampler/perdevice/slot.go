@@ -12,26 +12,25 @@ import (
 // ErrLost is wrapped by the error of a read whose device is gone from the bus.
 var ErrLost = errors.New("the device is gone from the bus")
 
-// slot holds what is known of one device, and decides its state.
+// slot holds what is known about one device, and decides its state.
 type slot struct {
 	gpu.Device                        // its state is "" before anything is known
 	xids       gpu.Reading[[]gpu.XID] // events: they stay known in every state
 
 	began  time.Time
 	done   chan struct{} // closed when the call has ended; nil while none runs
-	asleep bool          // when it was last to be read
+	asleep bool          // when it was last due to be read
 
-	slow time.Time     // since when its calls pass the deadline and answer; zero: they don't
-	took time.Duration // by the last of them; 0: none did
+	slow time.Time     // since when its calls answer after the deadline; zero: they don't
+	took time.Duration // how long the last such call took; 0: none did
 }
 
-// MostDeadlines is after how many deadlines an answer is too old to count. One that comes
-// after the deadline and before that makes the device slow.
+// MostDeadlines is how many deadlines after its start an answer is too old to count. An answer between one deadline and that makes the
+// device slow.
 const MostDeadlines = 10
 
-// firstDeadlines are given to a call of a device that has answered in time, before it
-// counts as one that does not come back. The first answer after that is dropped: what it
-// tells may be from before the call hung.
+// firstDeadlines is how many deadlines a call gets, on a device that has answered in time, before it counts as hanging. The first answer
+// after that is dropped: it may date from before the hang.
 const firstDeadlines = 2
 
 func (s *slot) begin(now time.Time) { s.began, s.done = now, make(chan struct{}) }
@@ -42,7 +41,7 @@ func (s *slot) sleep(now time.Time) {
 	})
 }
 
-// forget leaves only who it is. A call that runs goes on.
+// forget keeps only the identity. A running call continues.
 func (s *slot) forget() {
 	s.Device = gpu.Device{Identity: s.Identity}
 	s.slow, s.took = time.Time{}, 0
@@ -69,7 +68,7 @@ func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err e
 	case err != nil:
 		s.enter(gpu.StateNotAnswering, s.began, gpu.AsAdvice(err))
 	case took >= deadline && s.State == gpu.StateNotAnswering && s.took == 0:
-		s.took = took // it hung, or it is slow: the next call tells
+		s.took = took // hanging or slow: the next call shows which
 	default:
 		slow := s.slow
 		s.enter(gpu.StateOK, s.began, d.Reason)
@@ -85,10 +84,10 @@ func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err e
 	}
 }
 
-// slowly is how exactly is said how slow a device is.
+// slowly is the precision with which a device's slowness is reported.
 const slowly = 100 * time.Millisecond
 
-// isSlow says that the device answers, and is slow since this call, or longer.
+// isSlow records that the device answers slowly, since this call or longer.
 func (s *slot) isSlow(how string) {
 	if s.slow.IsZero() {
 		s.slow = s.began
@@ -100,7 +99,7 @@ func (s *slot) isSlow(how string) {
 	}
 }
 
-// patience is how long a call may run before it counts as one that does not come back.
+// patience is how long a call may run before it counts as hanging.
 func (s *slot) patience(deadline time.Duration) time.Duration {
 	if s.State != gpu.StateOK {
 		return deadline
@@ -117,7 +116,7 @@ func (s *slot) enter(state gpu.State, since time.Time, reason gpu.Advice) {
 	s.Enter(state, since.UTC(), reason)
 }
 
-// device is a copy of what is known of the device now.
+// device returns a copy of what is known about the device now.
 func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 	switch waited := now.Sub(s.began); {
 	case s.done == nil || waited < deadline:

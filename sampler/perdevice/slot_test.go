@@ -10,7 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// step is something that happens to a slot, so many seconds after the start.
+// step is an event of a slot, in seconds after the start.
 type step struct {
 	at int
 	do func(s *slot, now time.Time)
@@ -131,7 +131,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestAdviceNamesTheVendorsDriver: what to look for in the kernel's log are the lines of the device's own driver.
+// TestAdviceNamesTheVendorsDriver checks that the advice names the kernel log lines of the device's own driver.
 func TestAdviceNamesTheVendorsDriver(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for vendor, lines := range map[gpu.Vendor]string{gpu.NVIDIA: "NVRM and Xid lines", gpu.AMD: "lines of amdgpu", gpu.Intel: "lines of i915 and xe", "": "lines of its driver"} {
@@ -151,7 +151,7 @@ func TestAdviceNamesTheVendorsDriver(t *testing.T) {
 	}
 }
 
-// TestSlow: a slow device says how slow it is, and since when, until it is not.
+// TestSlow checks that a slow device says how slow it is, and since when, until it no longer is.
 func TestSlow(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var s slot
@@ -180,7 +180,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestOlderReadings: a call can return what was read before it.
+// TestOlderReadings checks calls that return readings from before the call.
 func TestOlderReadings(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var s slot
@@ -191,8 +191,8 @@ func TestOlderReadings(t *testing.T) {
 	}
 }
 
-// TestReadingsAreTheCallers: what was returned once must not change when the
-// same readings are returned again and changed by whoever got them.
+// TestReadingsAreTheCallers checks that returned readings don't change when the same readings are returned again and changed by their
+// receiver.
 func TestReadingsAreTheCallers(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var s slot

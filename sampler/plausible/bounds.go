@@ -6,17 +6,17 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// What no device is, whatever its limits. Silicon does not work at more than about 150 °C, and no sensor of a card is made for
-// less than -60. One package draws 1 to 2 kW today. The fans of servers reach 30,000 turns a minute.
+// Values that no device has, whatever its limits. Silicon does not work above about 150 °C, and no card's sensor is made for less than -60
+// °C. One package draws 1 to 2 kW today. Server fans reach 30,000 RPM.
 const (
 	coldest, hottest                  = -60, 150
-	coldestLimit, hottestLimit        = 20, 200 // of a limit: there are none for cold
+	coldestLimit, hottestLimit        = 20, 200 // for limits: there are none for cold
 	mostWatts                         = 10_000
 	mostJoules                        = 1e15
 	mostMegahertz                     = 10_000
-	mostMemoryMegahertz               = 40_000 // effective rates of memory are told, too
+	mostMemoryMegahertz               = 40_000 // drivers may report the effective rate of the memory
 	mostRPM                           = 30_000
-	mostFan                           = 300 // percent of a noise limit
+	mostFan                           = 300 // percent of the noise limit
 	mostMemory                        = 1 << 50
 	mostGeneration, mostLanes         = 9, 32
 	mostState                         = 15
@@ -28,16 +28,16 @@ const (
 	mostErrors                 uint64 = 1 << 60
 )
 
-// What a card may be for all that is known, and hardly is.
+// Values that a card may have, as far as is known, but hardly ever does.
 const (
 	cold         = -20    // °C
 	pastShutdown = 10     // °C above the temperature at which it would switch itself off
-	fastFan      = 12_000 // RPM; of a card's own fan
+	fastFan      = 12_000 // RPM, for a card's own fan
 	loudFan      = 150    // percent
 	fastClock    = 2      // times the highest
 )
 
-// bounds judges each reading by itself, and those that have a limit by that.
+// bounds judges each reading by itself, and readings with a limit by their limit.
 func bounds(d *gpu.Device) {
 	t := &d.Thermal
 	for _, r := range []*gpu.Reading[gpu.Celsius]{&t.GPU, &t.HotSpot, &t.Memory} {
@@ -88,14 +88,14 @@ func bounds(d *gpu.Device) {
 	d.Processes = bounded(d.Processes)
 }
 
-// within takes out what is not between two bounds, and no number.
+// within removes a value outside two bounds, or one that is not a number.
 func within[T ~float64 | ~int | ~uint64](r *gpu.Reading[T], least, most float64) {
 	if v, ok := r.Get(); ok && !(float64(v) >= least && float64(v) <= most) {
 		impossible(r)
 	}
 }
 
-// times doubts what is above so many times its highest.
+// times doubts a value above n times its highest.
 func times[T ~float64 | ~uint64](r *gpu.Reading[T], most gpu.Reading[T], n T) {
 	limit, known := most.Trusted()
 	if v, ok := r.Get(); ok && known && limit > 0 && v > n*limit {
@@ -103,7 +103,7 @@ func times[T ~float64 | ~uint64](r *gpu.Reading[T], most gpu.Reading[T], n T) {
 	}
 }
 
-// allOnes reports whether a counter has all bits of a word set: so reads a register that is not there.
+// allOnes reports whether a counter has all bits of a word set, as a missing register reads.
 func allOnes(v float64) bool { return v == 1<<32-1 || v >= 1<<64-1 }
 
 func shares(d *gpu.Device) []*gpu.Reading[gpu.Percent] {
@@ -163,7 +163,7 @@ func fanBounds(f *gpu.Fan) {
 	}
 }
 
-// bounded are the processes without what none of them can hold or use; the same list where there is no such thing.
+// bounded returns the processes without values that no process can hold or use; it returns the same list if there are none.
 func bounded(r gpu.Reading[[]gpu.Process]) gpu.Reading[[]gpu.Process] {
 	wrong := func(p gpu.Process) bool {
 		ofShare := func(s gpu.Reading[gpu.Percent]) bool { v := s.Or(0); return !(v >= 0 && v <= 100) }

@@ -12,14 +12,15 @@ const (
 	later        = 10 * time.Second
 	littleUsed   = 10   // percent, of all clients together
 	lowClock     = 0.5  // of the highest
-	lowestClock  = 0.25 // of the highest: the governor of a busy chip goes up within a second, unless somebody has set its clocks
+	lowestClock  = 0.25 // of the highest: the governor of a busy chip raises the clock within a second, unless somebody has set the clocks
 	cool         = 60   // °C
-	cooler       = 50   // °C, where nobody can say who works
+	cooler       = 50   // °C, if nobody can say which client works
 )
 
-// busy doubts a busy counter of a device that does not say what it draws: one that is stuck high while the clocks are low, the
-// clients do hardly anything and the chip is cool, and one that stays at 0 while clients work. A flag of throttling
-// explains something here only where no client is listed: it is judged later, by what is left. Where the draw is known, package explain knows better what rest is.
+// busy doubts the utilization of a device without a power reading: a counter stuck high while the clocks are low, the clients do hardly
+// anything and the chip is cool, and a counter that stays at 0 while clients work. A flag of throttling explains something here only if no
+// client is listed; the flag is judged later, by the readings that are left. If the power draw is known, package explain knows better what
+// a device at rest looks like.
 func (m *memory) busy(d *gpu.Device) {
 	counter := trusted(d.Utilization.GPU)
 	if counter != m.counter {
@@ -31,7 +32,7 @@ func (m *memory) busy(d *gpu.Device) {
 	if list := clients(d); low || !reported(list) {
 		lasts = later
 	}
-	// It must be so for a time, or from the first reading on: then nobody has seen the device at work.
+	// It must be so for a while, or since the first reading: then nobody has seen the device at work.
 	if m.wrong.IsZero() || m.since(m.wrong) < lasts && (!high || !m.wrong.Equal(m.first)) {
 		return
 	}
@@ -49,7 +50,7 @@ func (m *memory) stuckHigh(d *gpu.Device, counter float64) bool {
 	slow, isCool := v.speed() <= lowClock, v.hottest() < cool
 	switch used := v.clients; {
 	case used > littleUsed, v.speed() > lowClock, v.hottest() >= cool:
-		return false // one of them bears it out
+		return false // one client confirms it
 	case reported(used) && !v.maybeHeld():
 		return slow || isCool
 	default:
@@ -57,16 +58,16 @@ func (m *memory) stuckHigh(d *gpu.Device, counter float64) bool {
 	}
 }
 
-// held reports whether the driver says that heat, a brake or the hardware holds the clocks: low clocks are no rest then.
+// held reports whether the driver says that heat, a brake or the hardware holds the clocks down: then low clocks don't mean rest.
 func (v *view) held() bool { return v.reasons&(masks[byHeat]|masks[byBrake]|masks[byHardware]) != 0 }
 
-// maybeHeld reports whether that may be so of work that nobody sees: no client is listed that would be idle.
+// maybeHeld reports whether the clocks may be held down for work that nobody sees: no client is listed that would be idle.
 func (v *view) maybeHeld() bool {
 	list, _ := v.AllProcesses()
 	return v.held() && len(list) == 0
 }
 
-// stuckLow: clients use most of a device that says it is idle, with its clocks up.
+// stuckLow reports whether clients use most of a device that claims to be idle while its clocks are up.
 func (m *memory) stuckLow(d *gpu.Device, counter float64) bool {
 	v := see(d)
 	return counter == 0 && v.clients >= 50 && v.speed() >= 0.6 && !d.Modes.MIG.Or(false)

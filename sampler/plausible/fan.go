@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	asks      = 20 // percent, that every fan follows: some start no lower
-	hotDie    = 65 // °C, at which a card at work has its fan on
-	warmDie   = 60 // °C; below it a fan that stands, whatever it is asked for, and a tachometer that does not count look alike
-	neverOff  = 75 // °C, at which no driver has the fan off
+	asks      = 20 // percent; every fan turns at this command: some don't start lower
+	hotDie    = 65 // °C; a working card has its fan on
+	warmDie   = 60 // °C; below it, a fan that stands still whatever the command and a tachometer that does not count look alike
+	neverOff  = 75 // °C; no driver turns the fan off
 	hotSpot   = 75
 	worksHard = 0.3 // of the limit
-	somePower = 40  // W, where there is no limit
+	somePower = 40  // W, without a limit
 )
 
-// fans judges tachometers that say 0. One that has never counted a turn may have no wire, and the fan turns: its 0 means
-// something only where another sign of the fan agrees.
+// fans judges tachometers that report 0. A tachometer that has never counted may be unconnected while the fan turns: its 0 means something
+// only if another sign of the fan agrees.
 func (m *memory) fans(d *gpu.Device) {
 	for len(m.turned) < len(d.Fans.Fans) {
 		m.turned = append(m.turned, false)
@@ -42,7 +42,7 @@ func (m *memory) fans(d *gpu.Device) {
 		}
 		if !reported(trusted(f.Commanded)) && othersTurn(d, i) {
 			if !m.turned[i] {
-				f.RPM = gpu.Reading[gpu.RPM]{} // nobody knows whether there is such a fan, and another cools the device
+				f.RPM = gpu.Reading[gpu.RPM]{} // nobody knows whether this fan exists, and another one cools the device
 			}
 			continue
 		}
@@ -57,8 +57,8 @@ func (m *memory) fans(d *gpu.Device) {
 	}
 }
 
-// notOff doubts a command of 0 % of a fan without a tachometer that says otherwise, where something cools the device at a
-// temperature at which no driver has its fan off. So reads a product whose driver shows no command.
+// notOff doubts a command of 0 % for a fan without a tachometer to confirm it, if something cools the device at a temperature at which no
+// driver turns the fan off. Products whose driver reports no command read like that.
 func (m *memory) notOff(v *view, f *gpu.Fan) {
 	if trusted(f.Commanded) != 0 || trusted(f.RPM) > 0 || f.Policy.Or("") == "manual" {
 		return
@@ -69,8 +69,8 @@ func (m *memory) notOff(v *view, f *gpu.Fan) {
 	}
 }
 
-// besides reports whether another fan of the device counts turns, and the driver commands this one, too: it is there, and the
-// card's tachometers work. What cools the card then says nothing about this one.
+// besides reports whether another fan of the device turns and the driver commands this one, too: then this fan exists, the card's
+// tachometers work, and the cooling of the card says nothing about this fan.
 func besides(d *gpu.Device, i int) bool {
 	if !(trusted(d.Fans.Fans[i].Commanded) >= asks) {
 		return false
@@ -83,7 +83,7 @@ func besides(d *gpu.Device, i int) bool {
 	return false
 }
 
-// othersTurn reports whether another fan of the device counts turns.
+// othersTurn reports whether another fan of the device turns.
 func othersTurn(d *gpu.Device, i int) bool {
 	for k := range d.Fans.Fans {
 		if k != i && trusted(d.Fans.Fans[k].RPM) > 0 {
@@ -93,7 +93,7 @@ func othersTurn(d *gpu.Device, i int) bool {
 	return false
 }
 
-// hotAtWork reports whether the device is as warm, and draws as much, as only with its fan on.
+// hotAtWork reports whether the device is so warm and draws so much that its fan must be on.
 func (v *view) hotAtWork() bool {
 	hot := v.temp >= hotDie || v.hotSpot >= hotSpot
 	switch {
@@ -111,7 +111,7 @@ const (
 	warmsBy = 3.0 // °C in that time
 )
 
-// warms reports whether the device gets warmer.
+// warms reports whether the device is getting warmer.
 func (m *memory) warms() bool {
 	points, covered := m.within(warmsIn)
 	return covered && points[len(points)-1].temp-points[0].temp >= warmsBy
@@ -119,13 +119,14 @@ func (m *memory) warms() bool {
 
 const (
 	coolsFor   = 20 * time.Second
-	coolsAt    = 50  // °C at least: a cooler one may be in its zero-RPM mode
+	coolsAt    = 50  // °C, at least: a cooler device may be in its zero-RPM mode
 	coolsBelow = 85  // °C: above it the chip itself may hold the temperature
-	manyWatts  = 60  // that no cooler gives off at such a temperature without moving air
+	manyWatts  = 60  // no cooler dissipates this at such a temperature without moving air
 	ofLimit    = 0.5 // the same for a small card
 )
 
-// holdsItself reports whether the device itself may hold its temperature, by its clocks: a steady temperature shows no fan then.
+// holdsItself reports whether the device itself may hold its temperature by lowering its clocks: then a steady temperature does not prove a
+// fan.
 func (v *view) holdsItself() bool {
 	switch {
 	case v.temp >= coolsBelow, v.temp >= v.slowdown-nearSlowdown, v.hotSpot >= hotJunction, v.memTemp >= or(v.memLimit-nearMemory, hotMem), v.margin <= nearMargin:
@@ -137,8 +138,7 @@ func (v *view) holdsItself() bool {
 	}
 }
 
-// isCooled reports whether something cools the device as only a fan does: at a high power that stays, its temperature stays
-// for so long, too.
+// isCooled reports whether the device is cooled as only a fan does: its power stays high, and its temperature stays the same for as long.
 func (m *memory) isCooled(v *view) bool {
 	points, covered := m.within(coolsFor)
 	if !covered || !(v.temp >= coolsAt) || v.holdsItself() {
@@ -151,21 +151,21 @@ func (m *memory) isCooled(v *view) bool {
 }
 
 const (
-	cooksFrom = 80 // °C, well past where every fan is on
+	cooksFrom = 80 // °C, well above the point where every fan is on
 	cooksIn   = 30 * time.Second
 	cooksBy   = 4.0 // °C in that time
-	goesOn    = 0.8 // of what it was in the same time before: with a fan it gets less and less
+	goesOn    = 0.8 // of the rise in the same time before: with a fan each rise is smaller
 )
 
 const (
-	asksMuch   = 80 // percent, at which a fan cools as well as it can, or nearly so
+	asksMuch   = 80 // percent; a fan cools as well as it can, or nearly so
 	uncooledIn = 10 * time.Second
 	muchWorse  = 1.25
-	air        = 30.0 // °C, about
+	air        = 30.0 // °C, roughly
 )
 
-// isUncooled reports whether the device is much hotter than its cooler would let it be at this power with the fan as fast as
-// it is told to be: a cooler is made so that a device at its power limit stays below its limit of heat.
+// isUncooled reports whether the device is much hotter than its cooler would let it get at this power with the fan at its commanded speed:
+// coolers are made to keep a device at its power limit below its temperature limit.
 func (m *memory) isUncooled(v *view, f *gpu.Fan) bool {
 	points, _ := m.within(uncooledIn)
 	coldest, _ := span(points, temp)
@@ -173,12 +173,12 @@ func (m *memory) isUncooled(v *view, f *gpu.Fan) bool {
 		return false
 	}
 	_, most := span(points, power)
-	made := (or(v.slowdown, 95) - air) / or(v.limit, trusted(v.Power.MaxLimit)) // °C for each watt, with the fan
+	made := (or(v.slowdown, 95) - air) / or(v.limit, trusted(v.Power.MaxLimit)) // °C per watt, with the fan on
 	return coldest-air >= muchWorse*made*most
 }
 
-// cooks reports whether the device gets hotter as only one whose fan stands: on and on at the same power, well past where its
-// fan starts.
+// cooks reports whether the device heats up as only one with a stopped fan does: steadily at the same power, well above the temperature at
+// which its fan starts.
 func (m *memory) cooks(v *view) bool {
 	points, covered := m.within(2 * cooksIn)
 	if !covered || !(v.temp >= cooksFrom) {

@@ -16,7 +16,7 @@ func TestTachometers(t *testing.T) {
 		temp    func(second int) float64
 		draw    float64
 		fans    func(second int) []gpu.Fan
-		want    gpu.Quality // of the last fan's speed
+		want    gpu.Quality // of the last fan's RPM
 	}{
 		"never counts, and the card is cooled": {45, steady, 125, func(int) []gpu.Fan { return []gpu.Fan{asked(44, 0)} }, gpu.Implausible},
 		"another card of the kind":             {30, func(int) float64 { return 66 }, 210, func(int) []gpu.Fan { return []gpu.Fan{asked(58, 0)} }, gpu.Implausible},
@@ -79,7 +79,7 @@ func TestTachometers(t *testing.T) {
 	}
 }
 
-// A steady temperature is no sign of a fan while the chip holds it by its clocks.
+// A steady temperature does not prove a fan while the chip holds it by lowering its clocks.
 func TestAChipThatHoldsItself(t *testing.T) {
 	const heat, hard = gpu.ReasonThermalSlowdown, gpu.ReasonHardwareSlowdown
 	for name, tt := range map[string]struct {
@@ -119,7 +119,7 @@ func TestAChipThatHoldsItself(t *testing.T) {
 	}
 }
 
-// A busy counter is judged by what else there is, where there is no draw.
+// A busy counter is judged by the other readings, if there is no power reading.
 func TestBusyCounters(t *testing.T) {
 	apu := func(util, clock, top, temp float64) func(d *gpu.Device) {
 		return func(d *gpu.Device) {
@@ -144,7 +144,7 @@ func TestBusyCounters(t *testing.T) {
 		"clocks are up, and it is warm": {by(apu(100, 1200, 1200, 74), uses(1)), 30, gpu.Good},
 		"warm, though nobody uses it":   {by(apu(100, 200, 1200, 78), uses(1)), 30, gpu.Good},
 		"with a draw": {by(func(d *gpu.Device) { apu(100, 200, 1200, 44)(d); d.Power.Draw = watts(9) }, uses(1)), 30,
-			gpu.Good}, // the answer's rules know what it draws at rest
+			gpu.Good}, // the rules of the answer know its power at rest
 		"stands at 0":                      {by(apu(0, 1150, 1200, 70), uses(91)), 15, gpu.Doubtful},
 		"clocks that somebody has set low": {apu(100, 350, 1200, 48), 30, gpu.Good},
 		"held at 300 MHz":                  {apu(100, 300, 2100, 55), 30, gpu.Good},

@@ -16,16 +16,16 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Judge remembers of each device what it needs of earlier readings. One goroutine uses it.
+// A Judge remembers what it needs of each device's earlier readings. One goroutine uses it.
 type Judge struct {
-	devices map[int]*memory // by the device's index, which stays
+	devices map[int]*memory // by the device's index, which never changes
 }
 
 // New returns a judge that has seen nothing.
 func New() *Judge { return &Judge{map[int]*memory{}} }
 
-// Judge judges the readings of devices in place. breaks is how often the readings were interrupted so far, see
-// [gpu.Snapshot]: what is compared over time begins anew then. Lists that it changes it copies before.
+// Judge judges the readings of devices in place. breaks counts the interruptions between readings so far, see [gpu.Snapshot]: after one,
+// comparisons over time start again. Judge copies a list before it changes it.
 func (j *Judge) Judge(devices []gpu.Device, breaks int) {
 	listed := map[int]bool{}
 	for i := range devices {
@@ -44,7 +44,7 @@ func (j *Judge) Judge(devices []gpu.Device, breaks int) {
 	maps.DeleteFunc(j.devices, func(index int, _ *memory) bool { return !listed[index] })
 }
 
-// judge goes from what needs nothing else to what needs the most: each step trusts only what the steps before left as good.
+// judge runs the rules in order of what they depend on: each rule trusts only readings that the rules before left as good.
 func (m *memory) judge(d *gpu.Device, breaks int) {
 	d.Fans.Fans = slices.Clone(d.Fans.Fans)
 	bounds(d)
@@ -61,29 +61,29 @@ func (m *memory) judge(d *gpu.Device, breaks int) {
 	d.Clocks.EventReasons = m.reasons(see(d))
 }
 
-// A memory is what is known of one device from before its newest reading.
+// A memory is what is known about a device from before its newest reading.
 type memory struct {
 	at     time.Time // of the newest reading; zero: none
 	breaks int
-	first  time.Time // of the readings without an interruption before it
+	first  time.Time // the first reading since the last interruption
 	trail  []point
 
-	temp     float64 // as read last, believed or not
-	jumped   bool    // the newest temperature is too far from the one before
+	temp     float64 // as last read, believed or not
+	jumped   bool    // the newest temperature is too far from the previous one
 	joules   float64
-	leapt    bool      // the newest energy is too far from the one before
+	leapt    bool      // the newest energy is too far from the previous one
 	busySame time.Time // since when the busy counter has its value
 	counter  float64   // that value
 	wrong    time.Time // since when everything else contradicts the busy counter; zero: nothing does
-	watts    float64   // as read last
+	watts    float64   // as last read
 	wattsAs  time.Time // since when
-	turned   []bool    // by fan: its tachometer has counted something since the program began
-	stopped  []bool    // the same order: it was asked to turn and did not while the device was warm or got warmer
+	turned   []bool    // by fan: its tachometer has counted since the program began
+	stopped  []bool    // by fan: it was told to turn and did not while the device was warm or warming up
 	still    []time.Time
 	flags    [classes]flag
 }
 
-// A point is one reading of the trail. NaN stands for what is absent or not believed.
+// A point is one reading of the trail. NaN means absent or not believed.
 type point struct {
 	at                       time.Time
 	temp, power, busy, clock float64
@@ -91,11 +91,11 @@ type point struct {
 
 const (
 	trailed = 3 * time.Minute
-	apart   = time.Second      // two points of the trail, at least
+	apart   = time.Second      // least time between two points of the trail
 	longest = 30 * time.Second // between two readings that are compared
 )
 
-// meet takes the reading in, and reports whether it is one that was not seen before.
+// meet takes the reading in, and reports whether it is new.
 func (m *memory) meet(d *gpu.Device, breaks int) (newer bool) {
 	at := d.SampledAt
 	if at.Equal(m.at) && !m.at.IsZero() && breaks == m.breaks {
@@ -111,7 +111,7 @@ func (m *memory) meet(d *gpu.Device, breaks int) (newer bool) {
 	return true
 }
 
-// leave adds a reading to the trail once it is judged.
+// leave adds a judged reading to the trail.
 func (m *memory) leave(v *view) {
 	p := point{m.at, v.temp, v.power, v.busy, v.clock}
 	switch n := len(m.trail); {
@@ -125,7 +125,7 @@ func (m *memory) leave(v *view) {
 	}
 }
 
-// within are the points of the last while, and whether they cover it.
+// within returns the points of the last while, and whether they cover all of it.
 func (m *memory) within(last time.Duration) (points []point, covered bool) {
 	from := m.at.Add(-last)
 	i := slices.IndexFunc(m.trail, func(p point) bool { return !p.at.Before(from) })
@@ -136,7 +136,7 @@ func (m *memory) within(last time.Duration) (points []point, covered bool) {
 	return points, len(points) >= 4 && points[0].at.Sub(from) <= last/5
 }
 
-// span is the least and the most of a reading over points; NaN where one of them has none.
+// span returns the lowest and highest value of a reading over points; NaN if one of them lacks it.
 func span(points []point, of func(*point) float64) (least, most float64) {
 	least, most = math.Inf(1), math.Inf(-1)
 	for i := range points {
@@ -158,7 +158,7 @@ var none = math.NaN()
 
 func reported(v float64) bool { return !math.IsNaN(v) }
 
-// or is the first number that there is.
+// or returns the first number that is not NaN.
 func or(numbers ...float64) float64 {
 	for _, v := range numbers {
 		if reported(v) {
@@ -168,7 +168,7 @@ func or(numbers ...float64) float64 {
 	return none
 }
 
-// highest is the highest of the numbers that there are.
+// highest returns the highest number that is not NaN.
 func highest(numbers ...float64) float64 {
 	most := none
 	for _, v := range numbers {
@@ -179,7 +179,7 @@ func highest(numbers ...float64) float64 {
 	return most
 }
 
-// trusted is the number of a good reading.
+// trusted returns the number in a good reading, otherwise NaN.
 func trusted[T ~float64 | ~int](r gpu.Reading[T]) float64 {
 	if v, ok := r.Trusted(); ok {
 		return float64(v)
@@ -195,7 +195,7 @@ func doubt[T any](r *gpu.Reading[T]) {
 	}
 }
 
-// since is how long something has been so; 0 where it is not.
+// since returns how long something has lasted; 0 if it is not so.
 func (m *memory) since(t time.Time) time.Duration {
 	if t.IsZero() {
 		return 0
@@ -203,7 +203,7 @@ func (m *memory) since(t time.Time) time.Duration {
 	return m.at.Sub(t)
 }
 
-// note keeps since when something is so.
+// note records since when something is so.
 func (m *memory) note(t *time.Time, so bool) {
 	switch {
 	case !so:
@@ -213,13 +213,13 @@ func (m *memory) note(t *time.Time, so bool) {
 	}
 }
 
-// A view is a device as the rules see it: numbers that are good so far, and NaN for all others.
+// A view is a device as the rules see it: readings that are good so far, and NaN for all others.
 type view struct {
 	*gpu.Device
 	temp, hotSpot, memTemp     float64 // °C
 	power, limit               float64 // W
-	clock, top                 float64 // MHz, of the SMs or the whole graphics part
-	busy, clients              float64 // percent: of the device, and of all that use it, where they are known
+	clock, top                 float64 // MHz, of the SMs or of the whole graphics part
+	busy, clients              float64 // percent: of the device, and of all its clients together, if known
 	slowdown, target, memLimit float64 // °C
 	margin                     float64 // °C
 	state                      float64 // the performance state
@@ -249,12 +249,12 @@ func see(d *gpu.Device) *view {
 		warm = cooler
 	}
 	if v.busy >= nearlyAlways && v.clients <= littleUsed && !(v.load() >= 0.35) && !(v.hottest() >= float64(warm)) {
-		v.busy = v.clients // a counter that is stuck: what it says explains nothing
+		v.busy = v.clients // a stuck counter explains nothing
 	}
 	return v
 }
 
-// limit is the power limit in force, or the one that the product has. What a limit may be set to at most says nothing.
+// limit returns the power limit in force, or the product's own. The highest settable limit says nothing.
 func limit(d *gpu.Device) float64 {
 	for _, r := range []gpu.Reading[gpu.Watts]{d.Power.EnforcedLimit, d.Power.DefaultLimit} {
 		if v := trusted(r); v > 0 {
@@ -264,10 +264,10 @@ func limit(d *gpu.Device) float64 {
 	return none
 }
 
-// load is the draw as a part of the limit.
+// load is the power draw as a part of the limit.
 func (v *view) load() float64 { return v.power / v.limit }
 
-// speed is the clock as a part of the highest.
+// speed is the clock as a part of the highest clock.
 func (v *view) speed() float64 {
 	if !(v.top > 0) {
 		return none
@@ -278,11 +278,10 @@ func (v *view) speed() float64 {
 // hottest is the highest of the device's temperatures.
 func (v *view) hottest() float64 { return highest(v.temp, v.hotSpot, v.memTemp) }
 
-// clients is what all processes use together of the busiest engine; NaN where one may use the device of which nobody knows
-// how much.
+// clients returns what all processes together use of the busiest engine; NaN if the usage of one of them is not known.
 func clients(d *gpu.Device) float64 {
 	list, ok := d.AllProcesses()
-	if !ok || d.Processes.Quality() != gpu.Good || d.Modes.MIG.Or(false) { // of its instances nobody says how much they do
+	if !ok || d.Processes.Quality() != gpu.Good || d.Modes.MIG.Or(false) { // nobody reports the work of its instances
 		return none
 	}
 	sum := 0.0

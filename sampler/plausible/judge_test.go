@@ -10,7 +10,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// played judges a reading a second of a device that of makes, and returns the last.
+// played judges one reading per second of a device made by of, and returns the last.
 func played(seconds int, of func(second int, d *gpu.Device)) gpu.Device {
 	j := plausible.New()
 	var out gpu.Device
@@ -32,7 +32,7 @@ func percent(v float64) gpu.Reading[gpu.Percent] { return gpu.Of(gpu.Percent(v))
 func mhz(v float64) gpu.Reading[gpu.Megahertz]   { return gpu.Of(gpu.Megahertz(v)) }
 func rpm(v float64) gpu.Reading[gpu.RPM]         { return gpu.Of(gpu.RPM(v)) }
 
-// asked is a fan that the driver tells to turn, and what its tachometer says.
+// asked returns a fan with a command and a tachometer value.
 func asked(p, turns float64) gpu.Fan {
 	return gpu.Fan{Commanded: percent(p), RPM: rpm(turns), Policy: gpu.Of("automatic")}
 }
@@ -45,7 +45,7 @@ func uses(shares ...float64) gpu.Reading[[]gpu.Process] {
 	return gpu.Of(list)
 }
 
-// What no device can be is no reading; what may be wrong is one that is marked.
+// Impossible values become absent; values that may be wrong are marked.
 func TestBounds(t *testing.T) {
 	const good, doubtful, implausible = gpu.Good, gpu.Doubtful, gpu.Implausible
 	type quality interface{ Quality() gpu.Quality }
@@ -142,7 +142,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A sensor that says 0 °C is one that is not there, where anything else shows that the chip is warm.
+// A sensor that reads 0 °C counts as missing if anything else shows that the chip is warm.
 func TestZero(t *testing.T) {
 	for name, tt := range map[string]struct {
 		set         func(d *gpu.Device)
@@ -204,7 +204,7 @@ func TestJumps(t *testing.T) {
 	}
 }
 
-// A draw that does not move while the work does is no measurement.
+// A power draw that stays the same while the work changes is not a measurement.
 func TestAPowerThatStands(t *testing.T) {
 	work := func(s int) float64 { return float64(s / 20 % 2 * 95) }
 	same := played(90, func(s int, d *gpu.Device) { d.Power.Draw, d.Utilization.GPU = watts(121.5), percent(work(s)) })
@@ -215,7 +215,7 @@ func TestAPowerThatStands(t *testing.T) {
 	}
 }
 
-// At rest, and at its limit, a device may draw the same whole watts for long.
+// At rest, and at its limit, a device may draw the same whole watts for a long time.
 func TestAPowerThatMayStand(t *testing.T) {
 	for name, tt := range map[string]struct {
 		set  func(s int, d *gpu.Device)
@@ -240,7 +240,7 @@ func TestAPowerThatMayStand(t *testing.T) {
 	}
 }
 
-// A device that is no longer listed is forgotten: another may get its number.
+// A device that is no longer listed is forgotten: another one may get its index.
 func TestADeviceThatLeaves(t *testing.T) {
 	j, fan := plausible.New(), gpu.Quality(0)
 	for s := range 40 {
@@ -264,7 +264,7 @@ func TestADeviceThatLeaves(t *testing.T) {
 	}
 }
 
-// A reading that is looked at twice is judged the same, and counts once.
+// Judging the same reading twice gives the same result, and counts it once.
 func TestTheSameReadingTwice(t *testing.T) {
 	j := plausible.New()
 	for _, at := range []int{0, 1, 2, 2, 2} {
@@ -277,7 +277,7 @@ func TestTheSameReadingTwice(t *testing.T) {
 	}
 }
 
-// What the source returned stays as it is: it may be looked at elsewhere.
+// The source's own result does not change: others may use it.
 func TestListsAreCopied(t *testing.T) {
 	fans := []gpu.Fan{{RPM: rpm(65535)}}
 	processes := []gpu.Process{{Memory: gpu.Of[gpu.Bytes](1 << 61)}}

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// The classes of reasons that are judged, each by what it must show in.
+// The classes of reasons that are judged, each by the readings in which it must show.
 const (
 	byHeat = iota
 	byPower
@@ -26,32 +26,32 @@ var masks = [classes]gpu.ClockEventReasons{
 	byBoard:    gpu.ReasonBoardLimit | gpu.ReasonReliability,
 }
 
-// A verdict is what the readings say of a reason.
+// A verdict is what the readings say about a reason.
 type verdict uint8
 
 const (
-	untold  verdict = iota // those that would show it are absent
-	against                // they show the contrary
-	borneBy                // at least one of them bears it out
+	untold  verdict = iota // the readings that would show it are absent
+	against                // the readings contradict it
+	borneBy                // at least one reading confirms it
 )
 
-// A flag is what is known of one class of reasons of a device.
+// A flag is what is known about one class of reasons of a device.
 type flag struct {
-	since  time.Time // since when it is set though the readings contradict it
-	stuck  bool      // it was so for a while, and has never been clear since
+	since  time.Time // since when it is set although the readings contradict it
+	stuck  bool      // it was so for a while, and the flag has never been clear since
 	clears bool      // it was seen clear while the device worked
-	borne  time.Time // of the newest reading that bore it out
+	borne  time.Time // when a reading last confirmed it
 }
 
-// sticksAfter so long against the readings a flag is taken to be stuck: then weak signs bear it out no more.
+// sticksAfter is how long a flag must contradict the readings before it counts as stuck: then weak signs no longer confirm it.
 const sticksAfter = 10 * time.Second
 
-// goesOnFor so long a reason that was borne out is believed while the device works: a flag is of a moment, and a draw the mean
-// of another.
+// goesOnFor is how long a confirmed reason is believed while the device works: the flag is a momentary value, and the power draw may be
+// averaged over another moment.
 const goesOnFor = 5 * time.Second
 
-// reasons are those reasons of the driver's that the readings bear out. The set is absent where none is left, and one of
-// them can't be judged. Where neither temperature nor power nor clocks can be read, the driver's word stands.
+// reasons returns those of the driver's reasons that the readings confirm. The set is absent if none is left and one of them can't be
+// judged. If neither temperature nor power nor clocks can be read, the driver's reasons are returned unchanged.
 func (m *memory) reasons(v *view) gpu.Reading[gpu.ClockEventReasons] {
 	set, ok := v.Clocks.EventReasons.Trusted()
 	if !ok {
@@ -70,7 +70,7 @@ func (m *memory) reasons(v *view) gpu.Reading[gpu.ClockEventReasons] {
 		}
 		said, strong := v.verdict(class, f)
 		if class == byHardware && kept&(masks[byHeat]|masks[byBrake]) != 0 {
-			said, strong = borneBy, true // it is set with each of them
+			said, strong = borneBy, true // it is set together with each of them
 		}
 		if said == borneBy && f.stuck && !strong && v.couldBeSure(class) {
 			said = against
@@ -81,7 +81,7 @@ func (m *memory) reasons(v *view) gpu.Reading[gpu.ClockEventReasons] {
 		case !f.borne.IsZero() && m.since(f.borne) <= goesOnFor && !v.rests():
 			said = borneBy
 		}
-		// A flag of a device that is held down is not stuck, though its sensors are cold: they may not be where the heat is.
+		// A flag is not stuck if its device is held down, even if its sensors are cold: the heat may be elsewhere.
 		m.note(&f.since, said == against && !(class == byHeat && v.heldDown(0.85)))
 		f.stuck = f.stuck && !strong || m.since(f.since) >= sticksAfter
 		switch said {
@@ -98,38 +98,38 @@ func (m *memory) reasons(v *view) gpu.Reading[gpu.ClockEventReasons] {
 	return gpu.Of(kept)
 }
 
-// shows reports whether the device has a temperature, a power or a clock that is good, or had one of late.
+// shows reports whether the device has a good temperature, power or clock reading, or had one recently.
 func (m *memory) shows(v *view) bool {
 	had := func(p point) bool { return reported(p.temp) || reported(p.power) || reported(p.clock) }
 	return reported(v.hottest()) || reported(v.power) || reported(v.clock) || reported(v.margin) || slices.ContainsFunc(m.trail, had)
 }
 
-// How near to a limit of heat a sensor must be, in °C, and where there is no limit how hot.
+// How close to a temperature limit a sensor must be, in °C, and how hot if there is no limit.
 const (
 	nearSlowdown, hotGPU = 15, 80
 	nearTarget           = 3
 	nearMargin           = 10
 	hotJunction          = 95
 	nearMemory, hotMem   = 12, 90
-	nearSure             = 6  // of a flag that is stuck
-	warmAnyway           = 65 // °C: a part without a sensor can be much hotter than the others, and not while they are cold
+	nearSure             = 6  // for a stuck flag
+	warmAnyway           = 65 // °C: a part without a sensor can be much hotter than the others, but not while they are cold
 )
 
 // Parts of the power limit and of the highest clock.
 const (
 	atLimit    = 0.8
-	hardlyMore = 0.92 // a device at its power limit, whose clocks that explains
+	hardlyMore = 0.92 // at its power limit, which explains the device's clocks
 	farBelow   = 0.6
 	fullSpeed  = 0.95
-	heldBack   = 0.8 // of a laptop's clock: its machine moves the limit
+	heldBack   = 0.8 // of a laptop's clock: the laptop moves the limit
 	littleWork = 5   // percent: more than a device at rest has
-	fullyBusy  = 85  // percent: what is held back has work left to do
+	fullyBusy  = 85  // percent: a device that is held back has work left to do
 )
 
-// heldDown reports whether the device has all the work that it can do, at clocks of this part of the highest at most.
+// heldDown reports whether the device is fully busy with clocks of at most this part of the highest clock.
 func (v *view) heldDown(part float64) bool { return v.busy >= fullyBusy && v.speed() <= part }
 
-// rests reports whether the device has hardly any work, which nothing can hold back.
+// rests reports whether the device has hardly any work, so that nothing can hold it back.
 func (v *view) rests() bool {
 	switch {
 	case reported(v.busy):
@@ -145,7 +145,7 @@ func (v *view) rests() bool {
 	}
 }
 
-// verdict judges one class of reasons, and says whether what bears it out is the strongest that there is.
+// verdict judges one class of reasons, and says whether the strongest possible evidence confirms it.
 func (v *view) verdict(class int, f *flag) (said verdict, strong bool) {
 	switch class {
 	case byHeat:
@@ -164,7 +164,7 @@ func (v *view) verdict(class int, f *flag) (said verdict, strong bool) {
 	}
 }
 
-// couldBeSure reports whether the device has the readings that bear a class of reasons out most strongly.
+// couldBeSure reports whether the device has the readings that would confirm a class of reasons most strongly.
 func (v *view) couldBeSure(class int) bool {
 	switch class {
 	case byHeat:
@@ -176,7 +176,7 @@ func (v *view) couldBeSure(class int) bool {
 	}
 }
 
-// nearHeat reports whether a sensor is near its limit, and whether it is at it.
+// nearHeat reports whether a sensor is close to its limit, and whether it is at its limit.
 func (v *view) nearHeat() (near, sure bool) {
 	is := func(t, limit, by, instead float64) {
 		if reported(limit) {
@@ -188,18 +188,18 @@ func (v *view) nearHeat() (near, sure bool) {
 	is(v.temp, v.slowdown, nearSlowdown, hotGPU)
 	is(v.hotSpot, none, 0, hotJunction)
 	is(v.memTemp, v.memLimit, nearMemory, hotMem)
-	if v.Vendor == gpu.NVIDIA && reported(v.target) { // elsewhere it is what the fan steers towards
+	if v.Vendor == gpu.NVIDIA && reported(v.target) { // for other vendors it is the temperature that the fan aims at
 		is(v.temp, v.target, nearTarget, hotGPU)
 	}
 	if reported(v.margin) {
 		near, sure = near || v.margin <= nearMargin, sure || v.margin <= nearSure
 	}
-	// What is not at its limit does not slow a device whose clocks are at their highest.
+	// A device whose clocks are at their highest is only slowed by a sensor at its limit.
 	return near && (sure || !(v.speed() > fullSpeed)), sure
 }
 
-// heat is borne out by a sensor near its limit; or by clocks that are held down though the power limit leaves room, where the
-// device is warm or the clocks are far down: a part without a sensor may be hot.
+// heat is confirmed by a sensor close to its limit, or by clocks that are held down although the power limit leaves room, if the device is
+// warm or the clocks are far down: a part without a sensor may be hot.
 func (v *view) heat() (verdict, bool) {
 	if near, sure := v.nearHeat(); near {
 		return borneBy, sure
@@ -220,9 +220,9 @@ func (v *view) heat() (verdict, bool) {
 	}
 }
 
-// powerCap is borne out by a draw at the limit. A draw far below it contradicts it: the limit lowers the clocks until the draw
-// is just below it. Only a limit that nobody shows, as of a laptop on its battery, holds a busy device down there: then the
-// clocks are low, and the flag has been seen to come and go. Without a limit, full work at many watts bears it out.
+// powerCap is confirmed by a power draw at the limit. A draw far below the limit contradicts it: the limit lowers the clocks until the draw
+// is just below it. Only a limit that is not reported, such as a laptop's on battery, holds a busy device lower: then the clocks are low,
+// and the flag has been seen to come and go. Without a limit, full work at many watts confirms it.
 func (v *view) powerCap(f *flag) (verdict, bool) {
 	load := v.load()
 	switch {
@@ -244,7 +244,7 @@ func (v *view) powerCap(f *flag) (verdict, bool) {
 	}
 }
 
-// brake is a signal from outside, which shows in clocks that are low though the device has work.
+// brake is a signal from outside, which shows in low clocks although the device has work.
 func (v *view) brake() verdict {
 	awake := v.state <= 3 && v.busy >= littleWork && v.speed() <= 0.5
 	switch {
@@ -259,7 +259,7 @@ func (v *view) brake() verdict {
 	}
 }
 
-// board is a limit of currents or of the chip's life, which only much power meets.
+// board is a limit for currents or for the chip's lifetime, which only high power reaches.
 func (v *view) board() verdict {
 	switch {
 	case v.rests(), v.load() < 0.4:
@@ -273,8 +273,8 @@ func (v *view) board() verdict {
 	}
 }
 
-// mobile is the end of the number of a product for laptops: GTX 960M, RX 6800M, RX 7700S, MX450, RTX 3000 with Max-Q.
+// mobile matches product names for laptops: GTX 960M, RX 6800M, RX 7700S, MX450, RTX 3000 with Max-Q.
 var mobile = regexp.MustCompile(`\b(Laptop|Max-Q|Mobile|Notebook|MX\d{3}|[A-Z]?\d{3,4}(M|S|MX|XM))\b`)
 
-// laptop reports whether a product's name is that of one for laptops, whose power limit the machine moves.
+// laptop reports whether a product's name is a laptop product's. Laptops move the power limit.
 func laptop(name string) bool { return mobile.MatchString(name) }

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A made-up card, by what it says now.
+// card returns a fake card with these readings.
 func card(vendor gpu.Vendor, temp, draw, limit, util, clock, top float64) func(d *gpu.Device) {
 	return func(d *gpu.Device) {
 		d.Vendor = vendor
@@ -16,7 +16,7 @@ func card(vendor gpu.Vendor, temp, draw, limit, util, clock, top float64) func(d
 	}
 }
 
-// A reason counts where the readings bear it out, and not where they say the contrary.
+// A reason counts if the readings confirm it, and not if they contradict it.
 func TestReasons(t *testing.T) {
 	const (
 		heat, hardHeat, powerCap   = gpu.ReasonThermalSlowdown, gpu.ReasonHardwareThermal, gpu.ReasonPowerCap
@@ -129,7 +129,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// A flag that is set for ever is not believed again at the first work, and still where a sensor is at its limit.
+// A flag that is always set is not believed again at the first work, but still if a sensor is at its limit.
 func TestAFlagThatIsStuck(t *testing.T) {
 	busy := func(temp float64) gpu.Device {
 		return played(90, func(s int, d *gpu.Device) {
@@ -160,7 +160,7 @@ func TestAFlagOfACardThatWarms(t *testing.T) {
 	}
 }
 
-// A limit that nobody shows, of a card whose flag comes and goes.
+// A limit that is not reported, on a card whose flag comes and goes.
 func TestAFlagThatLives(t *testing.T) {
 	d := played(60, func(s int, d *gpu.Device) {
 		card(gpu.NVIDIA, 66, 280, 350, 99, 1850, 1900)(d)

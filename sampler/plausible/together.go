@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	works     = 15 // percent busy: engines draw power and make heat then
+	works     = 15 // percent busy: working engines draw power and make heat
 	drawsSome = 10 // W
-	warmer    = 10 // °C: what one sensor must say for 0 °C of another to be none
+	warmer    = 10 // °C that one sensor must read to rule out another's 0 °C
 )
 
-// temperatures judges exact zeros: so reads a sensor that is not there, and no chip that works. A chip is some degrees warmer than
-// the air, so that 0 °C to the digit is next to never true.
+// temperatures judges exact zeros: a missing sensor reads like that, and no working chip does. A chip is some degrees warmer than the air,
+// so exactly 0 °C is practically never true.
 func temperatures(d *gpu.Device) {
 	t := &d.Thermal
 	all := []*gpu.Reading[gpu.Celsius]{&t.GPU, &t.HotSpot, &t.Memory}
@@ -31,7 +31,7 @@ func temperatures(d *gpu.Device) {
 	}
 }
 
-// noPower judges a draw of exactly 0 W: nothing that works draws none.
+// noPower judges a power draw of exactly 0 W: everything that works draws some.
 func noPower(d *gpu.Device) {
 	v := see(d)
 	if v.power == 0 && (v.busy >= works || v.clients >= works || v.temp >= 50 && v.speed() >= 0.5) {
@@ -39,14 +39,15 @@ func noPower(d *gpu.Device) {
 	}
 }
 
-// How fast a temperature can change: between two readings, and for each second between them. The die of a big card takes its
-// power up in a second or two, and cools no faster.
+// How fast a temperature can change: between two readings, and per second between them. The die of a big card reaches its power within a
+// second or two, and cools no faster.
 const (
 	mostRise, mostFall = 35.0, 45.0
 	perSecond          = 1.0
 )
 
-// jumps doubts a single temperature that is far from the one before. The next one is believed, so that a second one like it is, and so is one that is back.
+// jumps doubts a single temperature far from the previous one. A second reading at the new temperature is believed, and so is one back at
+// the old temperature.
 func (m *memory) jumps(d *gpu.Device, newer bool) {
 	now := trusted(d.Thermal.GPU)
 	if newer {
@@ -64,17 +65,17 @@ func (m *memory) jumps(d *gpu.Device, newer bool) {
 	}
 }
 
-// How far a draw may be above the limit in force. Drivers tell means of some milliseconds to a second, in which a board
-// passes its limit by a tenth, and an overclocked laptop by three.
+// How far a power draw may exceed the limit in force. Drivers report averages over some milliseconds to a second; in such a time a board
+// exceeds its limit by a tenth, and an overclocked laptop by three tenths.
 const (
 	aboveBy = 1.4
 	beyond  = 10       // times the limit: no board survives that
 	ofCard  = 1.9e3    // W, without a limit: the biggest package draws 1.4 kW
-	ofChip  = 350      // W, of a processor with a GPU, without a limit
-	ofBig   = 64 << 30 // bytes of memory, with which such a processor is one for data centers, and draws what a card does
+	ofChip  = 350      // W, for a processor with a GPU, without a limit
+	ofBig   = 64 << 30 // bytes of memory: such a processor is made for data centers, and draws as much as a card
 )
 
-// aboveLimit judges the draw by the limits, and without one by what there is.
+// aboveLimit judges the power draw by the limits or, without one, by the kind of device.
 func aboveLimit(d *gpu.Device) {
 	draw := float64(d.Power.Draw.Or(gpu.Watts(none)))
 	most, settable := highest(trusted(d.Power.EnforcedLimit), trusted(d.Power.DefaultLimit)), trusted(d.Power.MaxLimit)
@@ -85,18 +86,18 @@ func aboveLimit(d *gpu.Device) {
 	switch {
 	case most > 0 && draw > beyond*highest(most, settable):
 		impossible(&d.Power.Draw)
-	case most > 0 && draw > aboveBy*most && !(draw <= settable), // a laptop's limit moves up to what it may be set to
+	case most > 0 && draw > aboveBy*most && !(draw <= settable), // a laptop's limit moves up to the highest settable one
 		!(most > 0) && draw > ofCard,
 		!(most > 0) && d.Shared.Unified.Or(false) && !big && draw > ofChip:
 		doubt(&d.Power.Draw)
 	}
 }
 
-// stands is for how long a draw must be the same to the digit where the sensor beside it is dead.
+// stands is for how long a power draw must be exactly the same if the sensor beside it is dead.
 const stands = 2 * time.Second
 
-// deadSensors judges the draw of a device whose temperature is exactly 0: both are of one table of the firmware, which it has
-// not filled in. A draw that a limit bears out and that moves may be right.
+// deadSensors judges the power draw of a device whose temperature is exactly 0: both come from one firmware table, which the firmware has
+// not filled in. A draw that a limit confirms, or one that changes, may be right.
 func (m *memory) deadSensors(d *gpu.Device) {
 	raw := float64(d.Power.Draw.Or(gpu.Watts(none)))
 	if !(raw == m.watts) {
@@ -115,7 +116,7 @@ func (m *memory) deadSensors(d *gpu.Device) {
 	}
 }
 
-// energy doubts a counter that grows faster than the device can draw.
+// energy doubts a counter that grows faster than the device can draw power.
 func (m *memory) energy(d *gpu.Device, newer bool) {
 	now := trusted(d.Power.Energy)
 	if newer {
@@ -132,20 +133,20 @@ func (m *memory) energy(d *gpu.Device, newer bool) {
 	}
 }
 
-// What must move a draw for one that stands still to the digit to be none. It must last: each of the lowest and the highest
-// fifth of a minute must be so far from the other.
+// Changes that must show in the power draw: if it stays exactly the same through one of these, it is doubtful. A change must last: the
+// lowest and the highest fifth of a minute must be this far apart.
 const (
 	standsLong = time.Minute
-	tail       = 5    // one such part of a minute
-	justAt     = 0.98 // of the limit: a draw there stands still for as long as the device works
+	tail       = 5    // such parts in a minute
+	justAt     = 0.98 // of the limit: a power draw there stays the same for as long as the device works
 	busyMoves  = 40.0 // percent
 	clockMoves = 0.4  // of the highest clock
-	tempMoves  = 12.0 // °C, upwards: a device that cools rests
+	tempMoves  = 12.0 // °C, rising: a cooling device is at rest
 )
 
-// standing doubts a draw that stays the same to the digit for a minute in which work changes, or in which clocks or heat change
-// at work. A device at rest draws the same few watts for hours, though it wakes for a moment now and then. It is the last to look
-// at what goes into the trail.
+// standing doubts a power draw that stays exactly the same for a minute in which the work changes, or in which clocks or heat change at
+// work. A device at rest draws the same few watts for hours, though it wakes for a moment now and then. This is the last rule before the
+// reading goes into the trail.
 func (m *memory) standing(d *gpu.Device) {
 	v := see(d)
 	still := v.power > 0 && m.at.Sub(m.wattsAs) >= standsLong
@@ -165,7 +166,7 @@ func (m *memory) standing(d *gpu.Device) {
 	}
 }
 
-// tails are what a fifth of the points are at most, and what a fifth of them are at least; NaN where one has none.
+// tails returns the upper bound of the lowest fifth of the points, and the lower bound of the highest fifth; NaN if one lacks the reading.
 func tails(points []point, of func(*point) float64) (low, high float64) {
 	all := make([]float64, len(points))
 	for i := range points {

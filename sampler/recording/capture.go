@@ -30,7 +30,7 @@ const (
 // Format is the version of the format that this package writes.
 const Format = 1
 
-// How large a capture may be.
+// The maximum sizes of a capture.
 const (
 	MaxReadings = 64 << 20 // bytes of readings.jsonl
 	MaxRaw      = 16 << 20 // bytes of a raw file
@@ -38,29 +38,29 @@ const (
 	maxManifest = 64 << 10
 )
 
-// ByMachine is how a capture was made that gpuwhy has recorded.
+// ByMachine is how gpuwhy's own recordings were made.
 const ByMachine = "recorded"
 
-// A Manifest says what a capture is.
+// A Manifest describes a capture.
 type Manifest struct {
 	Format int `yaml:"format"`
-	// Made is ByMachine, or "from public facts" for one that nobody has measured.
+	// Made is ByMachine, or "from public facts" for a capture that nobody has measured.
 	Made     string    `yaml:"made"`
-	Title    string    `yaml:"title,omitempty"` // what machine it is, in a line
-	Facts    []string  `yaml:"facts,omitempty"` // where public facts are from
+	Title    string    `yaml:"title,omitempty"` // the machine, in one line
+	Facts    []string  `yaml:"facts,omitempty"` // sources of the public facts
 	Gpuwhy   string    `yaml:"gpuwhy,omitempty"`
 	Began    time.Time `yaml:"began,omitempty"`
 	Ended    time.Time `yaml:"ended,omitempty"`
 	Every    string    `yaml:"every,omitempty"`    // the time between two readings: "1s"
-	Readings int       `yaml:"readings,omitempty"` // lines of readings.jsonl
+	Readings int       `yaml:"readings,omitempty"` // number of lines of readings.jsonl
 	System   string    `yaml:"system,omitempty"`
 	Kernel   string    `yaml:"kernel,omitempty"`
-	Sources  []string  `yaml:"sources,omitempty"` // what was asked to read
-	Masked   []string  `yaml:"masked,omitempty"`  // what was replaced; none: nothing was
-	Missing  []string  `yaml:"missing,omitempty"` // what should be in it and is not, and why
+	Sources  []string  `yaml:"sources,omitempty"` // the sources that were requested
+	Masked   []string  `yaml:"masked,omitempty"`  // what was replaced; empty: nothing
+	Missing  []string  `yaml:"missing,omitempty"` // what should be in it but is not, and why
 }
 
-// Bytes is the manifest as it is written.
+// Bytes returns the manifest as YAML.
 func (m *Manifest) Bytes() ([]byte, error) {
 	var out bytes.Buffer
 	e := yaml.NewEncoder(&out)
@@ -69,18 +69,18 @@ func (m *Manifest) Bytes() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// A Capture is a folder that was opened.
+// A Capture is an opened folder.
 type Capture struct {
 	Manifest
 	Dir string
-	// Unread are the lines of readings.jsonl that can't be read, as sentences.
+	// Unread describes the lines of readings.jsonl that can't be read, as sentences.
 	Unread []string
 
 	lines [][]byte
-	times []time.Time // of lines
+	times []time.Time // of the lines
 }
 
-// Open reads a capture. The error has a [gpu.Advice] in it.
+// Open reads a capture. The error wraps a [gpu.Advice].
 func Open(dir string) (*Capture, error) {
 	c := &Capture{Dir: dir}
 	text, err := c.file(ManifestFile, maxManifest)
@@ -178,13 +178,13 @@ func (c *Capture) readReadings() error {
 	return lines.Err()
 }
 
-// Len is how many readings there are.
+// Len returns the number of readings.
 func (c *Capture) Len() int { return len(c.lines) }
 
-// Time is when a reading began.
+// Time returns when a reading began.
 func (c *Capture) Time(i int) time.Time { return c.times[i] }
 
-// Reading is one of the readings, the caller's own.
+// Reading returns one of the readings, which the caller owns.
 func (c *Capture) Reading(i int) *gpu.Snapshot {
 	s, err := gpu.UnmarshalRecord(c.lines[i])
 	if err != nil {
@@ -193,10 +193,10 @@ func (c *Capture) Reading(i int) *gpu.Snapshot {
 	return s
 }
 
-// HasRaw reports whether there are raw files of a device.
+// HasRaw reports whether the capture has raw files of a device.
 func (c *Capture) HasRaw() bool { return c.has(SysfsFile) || c.HasSMI() }
 
-// HasSMI reports whether there is what nvidia-smi printed.
+// HasSMI reports whether the capture has output of nvidia-smi.
 func (c *Capture) HasSMI() bool { return c.has(SMIFolder + "/query-gpu") }
 
 func (c *Capture) has(name string) bool {
@@ -204,7 +204,7 @@ func (c *Capture) has(name string) bool {
 	return err == nil
 }
 
-// Tree reads SysfsFile or ProcFile; one that is not there is empty.
+// Tree reads SysfsFile or ProcFile; a missing one is an empty tree.
 func (c *Capture) Tree(name string) (Tree, error) {
 	text, err := c.file(name, MaxRaw)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -220,5 +220,5 @@ func (c *Capture) Tree(name string) (Tree, error) {
 	return t, nil
 }
 
-// Public reports whether it was made from public facts and not recorded.
+// Public reports whether the capture was made from public facts and not recorded.
 func (m *Manifest) Public() bool { return !strings.HasPrefix(m.Made, ByMachine) }

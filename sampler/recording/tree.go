@@ -17,8 +17,8 @@ import (
 	"unicode/utf8"
 )
 
-// A Tree is the files below a folder, such as /sys, as one text. Names of such files can't
-// lie on every disk ("0000:03:00.0"), and links neither. Each file begins with a line:
+// A Tree is the files below a folder, such as /sys, as one text. Not every disk can store such file names ("0000:03:00.0"), or links. Each
+// file begins with a line:
 //
 //	== class/drm/card0 -> ../../devices/pci0000:00/0000:03:00.0/drm/card0
 //	== devices/pci0000:00/0000:03:00.0/vendor
@@ -27,16 +27,15 @@ import (
 //	78000103
 //	== devices/pci0000:00/0000:03:00.0/unique_id (open: EACCES)
 //
-// The lines after it are the file, as they are; "(hex)" stands for what is no text. A file
-// that could not be read has the call that failed and its error. Lines before the first
-// file are remarks.
+// The lines after it are the file's content; "(hex)" marks content that is not text. A file that could not be read has the failed call and
+// its error. Lines before the first file are comments.
 type Tree map[string]Entry
 
 // An Entry is one file of a [Tree].
 type Entry struct {
-	Link  string // where it leads, from its own folder; empty for a file
+	Link  string // its target, relative to its own folder; empty for a file
 	Text  []byte
-	Error error // an [fs.PathError] without a path, where it can't be read
+	Error error // an [fs.PathError] without a path, if the file can't be read
 }
 
 const mark = "== "
@@ -46,11 +45,10 @@ var errnos = map[string]syscall.Errno{
 	"EINVAL": syscall.EINVAL, "EOPNOTSUPP": syscall.EOPNOTSUPP, "EAGAIN": syscall.EAGAIN, "EBUSY": syscall.EBUSY,
 	"ETIMEDOUT": syscall.ETIMEDOUT, "ENODATA": syscall.ENODATA, "ENOMEM": syscall.ENOMEM, "ENOENT": syscall.ENOENT,
 	"EISDIR": syscall.EISDIR, "ESRCH": syscall.ESRCH,
-	"ENOTSUPP": syscall.Errno(524), // the kernel's own, which it should keep to itself
+	"ENOTSUPP": syscall.Errno(524), // internal to the kernel, which should never return it
 }
 
-// Failed is the entry of a file that can't be read. An error that the format has no name for
-// is an EIO.
+// Failed returns the entry of a file that can't be read. An error without a name in the format becomes EIO.
 func Failed(err error) Entry {
 	failed := &fs.PathError{Op: "read", Err: syscall.EIO}
 	if e, ok := errors.AsType[*fs.PathError](err); ok && e.Op == "open" {
@@ -62,7 +60,7 @@ func Failed(err error) Entry {
 	return Entry{Error: failed}
 }
 
-// Bytes is the tree as it is written, in the order of the names.
+// Bytes returns the tree as text, in the order of the names.
 func (t Tree) Bytes() []byte {
 	var out bytes.Buffer
 	names := make([]string, 0, len(t))
@@ -102,8 +100,7 @@ func failure(err error) string {
 	return op + ": EIO"
 }
 
-// plain reports whether a text is written as it is: whole lines of it that can't be taken
-// for another file.
+// plain reports whether a text can be written as it is: complete lines, none of which looks like the start of a file.
 func plain(text []byte) bool {
 	if len(text) == 0 {
 		return true
@@ -113,7 +110,7 @@ func plain(text []byte) bool {
 		!bytes.HasPrefix(text, []byte(mark)) && !bytes.Contains(text, []byte("\n"+mark))
 }
 
-// ParseTree reads what Bytes has written, or a person.
+// ParseTree parses a tree that Bytes, or a person, has written.
 func ParseTree(text []byte) (Tree, error) {
 	t := Tree{}
 	name, isHex := "", false
@@ -170,7 +167,7 @@ func ParseTree(text []byte) (Tree, error) {
 	return t, nil
 }
 
-// Name reports whether a file can be in a tree by that name. The kernel gives no other names.
+// Name reports whether a tree can have a file of that name. The kernel uses no other names.
 func Name(name string) bool {
 	odd := func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || r == utf8.RuneError || strings.ContainsRune(`()\`, r)
@@ -178,8 +175,8 @@ func Name(name string) bool {
 	return filepath.IsLocal(name) && name == path.Clean(name) && name != "." && !strings.ContainsFunc(name, odd)
 }
 
-// inside reports whether a link stays below the root. One that names a device ("/dev/dri/card0")
-// is the text of a descriptor, and is never followed.
+// inside reports whether a link stays below the root. A link to a device ("/dev/dri/card0") is the text of a descriptor, and is never
+// followed.
 func inside(name, to string) bool {
 	if strings.HasPrefix(to, "/dev/") {
 		return true
@@ -187,8 +184,7 @@ func inside(name, to string) bool {
 	return !path.IsAbs(to) && filepath.IsLocal(path.Join(path.Dir(name), to))
 }
 
-// Unpack writes the tree below a folder, with its links. Files that can't be read are
-// empty: see Reader.
+// Unpack writes the tree, with its links, below a folder. Unreadable files are empty; see Reader.
 func (t Tree) Unpack(root string) error {
 	for name, e := range t {
 		file := filepath.Join(root, filepath.FromSlash(name))
@@ -202,7 +198,7 @@ func (t Tree) Unpack(root string) error {
 			return err
 		}
 	}
-	for name, e := range t { // after the files: none is written through a link
+	for name, e := range t { // after the files, so that none is written through a link
 		if e.Link == "" {
 			continue
 		}
@@ -217,8 +213,7 @@ func (t Tree) Unpack(root string) error {
 	return nil
 }
 
-// Reader returns a function that reads the files of a tree that was unpacked, as read does,
-// and fails for those that could not be read.
+// Reader returns a function that reads the files of an unpacked tree with read, and fails for files that could not be read.
 func (t Tree) Reader(root string, read func(string) ([]byte, error)) func(string) ([]byte, error) {
 	return func(file string) ([]byte, error) {
 		if name, err := filepath.Rel(root, file); err == nil {

@@ -15,7 +15,7 @@ import (
 
 func failed(op string, err error) error { return &fs.PathError{Op: op, Path: "x", Err: err} }
 
-// What is written is read back, whatever the files say.
+// Trees are read back exactly as written, whatever the files contain.
 func TestTreesAreExact(t *testing.T) {
 	tree := Tree{
 		"class/drm/card0":             {Link: "../../devices/pci0000:00/0000:03:00.0/drm/card0"},
@@ -50,7 +50,7 @@ func TestTreesAreExact(t *testing.T) {
 	}
 }
 
-// Nothing in a tree leads out of the folder that it is unpacked to.
+// Nothing in a tree leads out of the folder where it is unpacked.
 func TestHostileTrees(t *testing.T) {
 	for _, text := range []string{
 		"== ../x\na\n", "== /etc/x\na\n", "== a/../../x\na\n", "== a -> ../x\n", "== a -> /etc\n", "== a/b -> ../../x\n", "== \na\n", "== a b\nx\n", "== a -> b c\n", "== a(b\nx\n", "== .\na\n",

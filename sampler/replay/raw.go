@@ -21,7 +21,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/smi"
 )
 
-// reader is a source of package sampler.
+// reader is a sampler.Source.
 type reader interface {
 	Name() string
 	Read(ctx context.Context) (*gpu.Snapshot, error)
@@ -31,7 +31,7 @@ type reader interface {
 // raw are the sources that read a capture's raw files.
 type raw struct {
 	sources []reader
-	dir     string // the files as they would lie in /sys and /proc; empty: there are none
+	dir     string // the files as in /sys and /proc; empty: none
 	proc    recording.Tree
 }
 
@@ -42,7 +42,7 @@ func openRaw(c *recording.Capture, cfg Config) (_ *raw, err error) {
 			err = &gpu.Advice{
 				What: "the raw files of " + c.Dir + " can't be read: " + err.Error(), Try: "check the files named there", Err: err,
 			}
-			_ = r.close() // the error says enough
+			_ = r.close() // the returned error says enough
 		}
 	}()
 	if c.HasSMI() {
@@ -65,7 +65,7 @@ func openRaw(c *recording.Capture, cfg Config) (_ *raw, err error) {
 	if r.dir, err = os.MkdirTemp("", "gpuwhy-replay-"); err != nil {
 		return r, err
 	}
-	// The kernel's links are resolved below the root, which must not have any itself.
+	// The kernel's links are resolved below the root, which must not contain links itself.
 	if r.dir, err = filepath.EvalSymlinks(r.dir); err != nil {
 		return r, err
 	}
@@ -104,10 +104,10 @@ func has(t recording.Tree, prefix string) bool {
 	return false
 }
 
-// quiet is a log without what is about a machine that is not here.
+// quiet returns a log that marks messages about a machine that is not here.
 func quiet(log *slog.Logger) *slog.Logger { return log.With("replayed", true) }
 
-// read reads all sources at once. Failures of one leave the others.
+// read reads all sources at once. A failure of one does not affect the others.
 func (r *raw) read(ctx context.Context) (*gpu.Snapshot, error) {
 	snaps, errs := make([]*gpu.Snapshot, len(r.sources)), make([]error, len(r.sources))
 	var wg sync.WaitGroup
@@ -125,7 +125,7 @@ func (r *raw) read(ctx context.Context) (*gpu.Snapshot, error) {
 	}
 	for i := range all.Devices {
 		d := &all.Devices[i]
-		d.Processes = gpu.Map(d.Processes, slices.Clone) // the source may keep its own
+		d.Processes = gpu.Map(d.Processes, slices.Clone) // the source may keep using its own
 		processes := d.Processes.Or(nil)
 		for k := range processes {
 			if comm := clean(string(r.proc[fmt.Sprintf("%d/comm", processes[k].PID)].Text)); comm != "" {
@@ -147,7 +147,7 @@ func (r *raw) close() error {
 	return errors.Join(errs...)
 }
 
-// clean is text of a capture for people: one line, of bounded length, without control characters.
+// clean makes a capture's text fit for people: one line, of bounded length, without control characters.
 func clean(text string) string {
 	const most = 200
 	text = strings.Map(func(r rune) rune {

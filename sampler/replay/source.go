@@ -15,9 +15,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/recording"
 )
 
-// Config is what a source needs.
+// Config configures a source.
 type Config struct {
-	// Clock names the time of readings. Nil: the machine's clock.
+	// Clock dates readings. Nil: the machine's clock.
 	Clock clockwork.Clock
 	// Interval and Deadline are for the sources that read raw files.
 	Interval, Deadline time.Duration
@@ -30,19 +30,19 @@ type Source struct {
 	clock   clockwork.Clock
 	node    string
 	note    gpu.Advice
-	raw     *raw // nil where there are readings
+	raw     *raw // nil if the capture has readings
 
 	mu     sync.Mutex
-	began  time.Time // the first reading's, here
+	began  time.Time // when the first reading was played
 	closed bool
-	// What the counters of each device gain in one round, in the order of counters.
+	// How much each device's counters gain in one round, in the order of counters.
 	gains map[string][]float64
 }
 
-// errClosed is what Read returns after Close.
+// errClosed is returned by Read after Close.
 var errClosed = errors.New("the recording is closed")
 
-// Open opens a capture, and checks it. The error has a [gpu.Advice] in it.
+// Open opens a capture, and checks it. The error wraps a [gpu.Advice].
 func Open(dir string, cfg Config) (*Source, error) {
 	c, err := recording.Open(dir)
 	if err != nil {
@@ -96,10 +96,10 @@ func (s *Source) about() gpu.Advice {
 // Name is the source's name on the wire.
 func (s *Source) Name() string { return gpu.SourceRecorded }
 
-// Node is the name of the machine that was recorded, shown in place of this one's.
+// Node returns the name of the recorded machine, shown in place of this one's.
 func (s *Source) Node() string { return s.node }
 
-// Close ends the sources that read raw files, and removes what they needed.
+// Close ends the sources that read raw files, and removes their files.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	closed := s.closed
@@ -111,8 +111,8 @@ func (s *Source) Close() error {
 	return s.raw.close()
 }
 
-// Read returns what the recording says of now: devices, drivers, host and failures. Where
-// the machine had no device, the error is what was said of that.
+// Read returns the recording's current reading: devices, drivers, host and failures. If the machine had no device, Read returns the
+// recorded error.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -132,13 +132,13 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	if len(snap.Devices) > 0 || len(snap.Failures) == 0 {
 		return snap, nil
 	}
-	last := len(snap.Failures) - 1 // it is told after the others, so their order stays
+	last := len(snap.Failures) - 1 // reported after the others, so that their order stays
 	why := snap.Failures[last]
 	snap.Failures = snap.Failures[:last]
 	return snap, &why.Advice
 }
 
-// mark makes a snapshot say that it is recorded.
+// mark marks a snapshot as recorded.
 func (s *Source) mark(snap *gpu.Snapshot) {
 	for i := range snap.Devices {
 		d := &snap.Devices[i]
@@ -151,7 +151,7 @@ func (s *Source) mark(snap *gpu.Snapshot) {
 	snap.Notes = append([]gpu.Advice{s.note}, snap.Notes...)
 }
 
-// spacing is the time after the last reading, as long as that before it.
+// spacing is the time after the last reading, taken to be as long as the time before it.
 func (s *Source) spacing() time.Duration {
 	c := s.capture
 	if c.Len() < 2 {
@@ -160,12 +160,12 @@ func (s *Source) spacing() time.Duration {
 	return min(c.Time(c.Len()-1).Sub(c.Time(c.Len()-2)), time.Minute)
 }
 
-// lasts is how long one round is.
+// lasts returns the length of one round.
 func (s *Source) lasts() time.Duration {
 	return s.capture.Time(s.capture.Len()-1).Sub(s.capture.Time(0)) + s.spacing()
 }
 
-// play is the newest reading at a time. The caller holds the lock.
+// play returns the newest reading at a time. The caller holds the lock.
 func (s *Source) play(now time.Time) *gpu.Snapshot {
 	c := s.capture
 	if s.began.IsZero() || now.Before(s.began) { // the clock was set back
@@ -185,7 +185,7 @@ func (s *Source) play(now time.Time) *gpu.Snapshot {
 	return snap
 }
 
-// counters are the readings of a device that only grow.
+// counters returns the device's readings that only grow.
 func counters(d *gpu.Device) []count {
 	h := &d.Health
 	all := []count{countOf(&d.Power.Energy), countOf(&d.PCIe.Replays)}
@@ -208,7 +208,7 @@ func countOf[T gpu.Joules | uint64](r *gpu.Reading[T]) count {
 	}
 }
 
-// measure notes what the counters gain in one round.
+// measure records how much the counters gain in one round.
 func (s *Source) measure(first, last *gpu.Snapshot) {
 	for i := range last.Devices {
 		d := &last.Devices[i]
@@ -229,7 +229,7 @@ func (s *Source) measure(first, last *gpu.Snapshot) {
 	}
 }
 
-// advance adds what the counters have gained in the rounds before.
+// advance adds the gains of the earlier rounds to the counters.
 func (s *Source) advance(snap *gpu.Snapshot, rounds int) {
 	if rounds == 0 {
 		return

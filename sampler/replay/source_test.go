@@ -20,7 +20,7 @@ import (
 
 var then = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
-// reading is what a machine reports so long after the first reading.
+// reading returns a machine's report at a time after the first reading.
 func reading(after time.Duration) *gpu.Snapshot {
 	at := then.Add(after)
 	d := gpu.Device{
@@ -40,7 +40,7 @@ func reading(after time.Duration) *gpu.Snapshot {
 	}
 }
 
-// write makes a capture of lines.
+// write makes a capture from lines.
 func write(t *testing.T, lines ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -85,7 +85,7 @@ func tenSeconds(t *testing.T) string {
 	return write(t, lines...)
 }
 
-// The readings come at the pace at which they were recorded, with their times moved to now.
+// The readings come at their recorded pace, with their times moved to now.
 func TestPace(t *testing.T) {
 	clock := clockwork.NewFakeClockAt(time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC))
 	s, began := open(t, tenSeconds(t), clock), clock.Now()
@@ -94,7 +94,7 @@ func TestPace(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		after  time.Duration
-		second float64 // of the recording
+		second float64 // in the recording
 		round  int
 	}{
 		{0, 0, 0}, {900 * time.Millisecond, 0, 0}, {3500 * time.Millisecond, 3, 0}, {9900 * time.Millisecond, 9, 0},
@@ -118,7 +118,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// What only grows does not run backwards when the recording begins anew.
+// Counters don't run backwards when the recording starts over.
 func TestCountersGrow(t *testing.T) {
 	clock := clockwork.NewFakeClock()
 	s := open(t, tenSeconds(t), clock)
@@ -142,7 +142,7 @@ func TestCountersGrow(t *testing.T) {
 	}
 }
 
-// Every snapshot says that it is recorded, and is else as it was.
+// Every snapshot is marked as recorded, and otherwise unchanged.
 func TestLabels(t *testing.T) {
 	snap, err := open(t, tenSeconds(t), clockwork.NewFakeClock()).Read(t.Context())
 	if err != nil {
@@ -163,7 +163,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// A machine without a GPU is played with the reason.
+// A machine without a GPU is played with its reason.
 func TestNoDevice(t *testing.T) {
 	r := reading(0)
 	r.Devices = nil
@@ -174,7 +174,7 @@ func TestNoDevice(t *testing.T) {
 	}
 }
 
-// A line that can't be read costs itself.
+// An unreadable line costs only itself.
 func TestBadLines(t *testing.T) {
 	lines := []string{
 		"not JSON", line(t, reading(0)), line(t, reading(0)), `{"Seq":7}`, line(t, reading(time.Second)), line(t, reading(2*time.Second))[:200],
@@ -224,7 +224,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// What was said of several sources where there was no device comes in the order in which it was said.
+// Without a device, the failures of several sources come in their recorded order.
 func TestFailuresKeepTheirOrder(t *testing.T) {
 	r := reading(0)
 	r.Devices, r.Failures = nil, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// What gpuwhy says about each simulated device in its first ten minutes is what the simulator plays,
-// from the second reading on, whenever one starts to look.
+// In the first ten minutes, from the second reading on, gpuwhy's answer about each simulated device is what the simulator plays, whenever
+// one starts to watch.
 func TestAnswersNameTheJob(t *testing.T) {
 	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:64"} {
 		for from := time.Duration(0); from < cycle; from += 7*time.Minute + 20*time.Second {
@@ -31,7 +31,7 @@ func TestAnswersNameTheJob(t *testing.T) {
 	}
 }
 
-// A reading is what a device did at one of the looks.
+// A reading is what a device did at one look.
 type reading struct{ works, shown bool }
 
 func checkAnswers(t *testing.T, s *Source, c *clock) {
@@ -59,7 +59,7 @@ func checkAnswers(t *testing.T, s *Source, c *clock) {
 	}
 }
 
-// contradicts says what an answer should be and is not; empty where it is right.
+// contradicts says what is wrong with an answer; empty if it is right.
 func (d *device) contradicts(a *explain.DeviceAnswer, m *moment, past []reading) string {
 	if len(past) == 0 {
 		f, _ := d.fault(m)
@@ -71,7 +71,7 @@ func (d *device) contradicts(a *explain.DeviceAnswer, m *moment, past []reading)
 			program = cmp.Or(program, p.Facts.Program.Or(""))
 		}
 	}
-	// A change needs three readings, unless there were fewer.
+	// A change needs three readings, or all of them if there were fewer.
 	last := func(n int) []reading { return past[max(len(past)-n, 0):] }
 	none := func(of []reading, is func(reading) bool) bool { return !slices.ContainsFunc(of, is) }
 	missed := 0
@@ -83,11 +83,11 @@ func (d *device) contradicts(a *explain.DeviceAnswer, m *moment, past []reading)
 	rests := func(r reading) bool { return !r.works }
 	pause := 5
 	if slices.ContainsFunc(a.Causes, func(c explain.Cause) bool { return c.Case == "bursts" }) {
-		pause = 7 // another burst may follow a pause as long as those before
+		pause = 7 // another burst may follow a pause as long as earlier ones
 	}
 	switch {
 	case none(last(3), func(r reading) bool { return !r.shown }),
-		len(past) > 7 && none(last(7), rests) && missed < 2 && past[len(past)-8].works: // one that does not count it is nothing
+		len(past) > 7 && none(last(7), rests) && missed < 2 && past[len(past)-8].works: // a reading that does not count it has no effect
 		if !strings.Contains(a.Sentence, program) {
 			return "does not name " + program
 		}

@@ -2,7 +2,7 @@ package sim
 
 import "testing"
 
-// Every card names a product, a site and jobs that there are.
+// Every card names an existing product, site and jobs.
 func TestStockIsComplete(t *testing.T) {
 	s := inStock()
 	for profile, plan := range s.Machines {

@@ -10,15 +10,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// epoch is where the cycles are counted from.
+// epoch is the start of cycle 0.
 var epoch = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // A device is one simulated GPU. It never changes once its source is made.
 type device struct {
 	identity gpu.Identity
-	fixed    gpu.Readings // what always reads the same, or is not reported
+	fixed    gpu.Readings // readings that never change, or are not reported
 	product  *product
-	slot     int // in its node: keeps pids apart
+	slot     int // index in its node: keeps pids apart
 
 	seed   uint64 // of its schedule
 	offset time.Duration
@@ -30,10 +30,10 @@ type device struct {
 	instances []gpu.Instance
 
 	started, booted time.Time
-	spent           float64 // J: by the tapes, from epoch until the machine was booted
+	spent           float64 // J: by the tapes, from epoch until the machine booted
 }
 
-// newDevice makes a device of a card, with its numbers in the profile and in its machine.
+// newDevice makes a device from a card; index is its number in the profile, slot in its machine.
 func newDevice(profile string, index, slot, grain int, c *card, recorded tapes) *device {
 	p := inStock().Products[c.Product]
 	seed := mix(seedOf(profile), uint64(index))
@@ -65,7 +65,7 @@ func newDevice(profile string, index, slot, grain int, c *card, recorded tapes) 
 	return d
 }
 
-// add adds a job to the roster, in smaller batches where it does not fit into the memory.
+// add adds a job to the roster, in smaller batches if it does not fit into the memory.
 func (d *device) add(j job, c *card, grain int, recorded tapes) {
 	key := tapeKey{c.Product, c.Site, j.name, grain}
 	if recorded[key] == nil {
@@ -86,7 +86,7 @@ func (d *device) add(j job, c *card, grain int, recorded tapes) {
 	d.fails = d.fails || len(j.Faults) > 0
 }
 
-// A moment is where a device is in its schedule.
+// A moment is a device's position in its schedule.
 type moment struct {
 	number int64   // of the cycle, counted from epoch
 	round  int64   // of the roster
@@ -106,7 +106,7 @@ func (d *device) moment(t time.Time) moment {
 	return m
 }
 
-// energyBefore is the energy that the device would have used from epoch until its cycle.
+// energyBefore returns the energy that the device would have used between epoch and the start of its cycle.
 func (d *device) energyBefore(m *moment) float64 {
 	sum := float64(m.round) * d.round
 	for _, j := range m.order[:m.place] {
@@ -115,7 +115,7 @@ func (d *device) energyBefore(m *moment) float64 {
 	return sum
 }
 
-// fault returns the device's fault and its beginning, or when the last one ended lately.
+// fault returns the device's fault and its beginning, or when the last one ended recently.
 func (d *device) fault(m *moment) (f *fault, since time.Time) {
 	if !d.fails {
 		return nil, since
@@ -140,7 +140,7 @@ func (d *device) fault(m *moment) (f *fault, since time.Time) {
 	return nil, since
 }
 
-// read sets a zero device.
+// read fills in a zero device.
 func (d *device) read(dev *gpu.Device, m *moment, now time.Time) {
 	f, since := d.fault(m)
 	dev.Identity = d.identity
@@ -159,7 +159,7 @@ func (d *device) read(dev *gpu.Device, m *moment, now time.Time) {
 	}
 	dev.State, dev.Since, dev.SampledAt, dev.Readings = gpu.StateOK, since, now, d.fixed
 	s := m.tape.at(m.second)
-	if d.instances == nil { // the classic calls know no MIG instances
+	if d.instances == nil { // the classic calls don't know MIG instances
 		d.readWork(dev, &s)
 	}
 	d.readHeat(dev, &s)
@@ -180,7 +180,7 @@ func (d *device) read(dev *gpu.Device, m *moment, now time.Time) {
 	dev.CountProcesses()
 }
 
-// supported returns the value of a reading, not supported unless ok.
+// supported returns a reading of a value, NotSupported unless ok.
 func supported[T any](ok bool, v T) gpu.Reading[T] {
 	if !ok {
 		return gpu.Absent[T](gpu.NotSupported)
@@ -197,7 +197,7 @@ func megahertz(v float64) gpu.Reading[gpu.Megahertz] { return gpu.Of(gpu.Megaher
 // milli rounds to thousandths: drivers report mW and mJ.
 func milli(v float64) float64 { return math.Round(v*1000) / 1000 }
 
-// happened is how often something has happened since the machine was booted; every 0: never.
+// happened returns how often something has happened since the machine booted; every 0: never.
 func (d *device) happened(every time.Duration, now time.Time) uint64 {
 	if every == 0 {
 		return 0
@@ -205,7 +205,7 @@ func (d *device) happened(every time.Duration, now time.Time) uint64 {
 	return uint64(max(0, now.Sub(d.booted)/every))
 }
 
-// fixedReadings has limits, modes and what the device does not report.
+// fixedReadings returns limits, modes and what the device does not report.
 func (d *device) fixedReadings() gpu.Readings {
 	r := d.product.Always
 	if r.Health.ECCMode.Present() {
@@ -222,7 +222,7 @@ func (d *device) fixedReadings() gpu.Readings {
 	return r
 }
 
-// read are the links, which carry data and have no errors.
+// read returns the links, which are active and have no errors.
 func (l *links) read() gpu.NVLink {
 	out := gpu.NVLink{Count: supported(l.Count > 0, l.Count)}
 	for i := range l.Count {
@@ -276,7 +276,7 @@ func (d *device) activity(s *sample) gpu.Activity {
 	}
 }
 
-// occupied is the memory of a device, or of an instance, with that of its processes.
+// occupied returns the memory of a device or instance including its processes.
 func occupied(m gpu.Memory, processes []gpu.Process, own func(*gpu.Process) bool) gpu.Memory {
 	used := m.Used.Or(0)
 	for i := range processes {
@@ -301,7 +301,7 @@ func (d *device) readHeat(dev *gpu.Device, s *sample) {
 		t.Memory = celsius(math.Floor(float64(s.memTemp)))
 	}
 	for i := range p.fans() {
-		// Each fan turns half a percent slower than the one before.
+		// Each fan turns half a percent slower than the previous one.
 		rpm := math.Round(float64(s.rpm) * (1 - 0.005*float64(i)))
 		dev.Fans.Fans = append(dev.Fans.Fans, gpu.Fan{
 			Commanded: percent(s.fan), RPM: gpu.Of(gpu.RPM(rpm)), Target: percent(s.fanTarget), Policy: gpu.Of("automatic"),
@@ -309,7 +309,7 @@ func (d *device) readHeat(dev *gpu.Device, s *sample) {
 	}
 }
 
-// readClocks sets the clocks and the generation of the link, which saves power too.
+// readClocks sets the clocks and the PCIe generation, which is lowered to save power too.
 func (d *device) readClocks(dev *gpu.Device, s *sample) {
 	p, c := d.product, &dev.Clocks
 	memory, video := float64(c.MaxMemory.Or(0)), float64(c.MaxVideo.Or(0))*float64(s.clock)/p.Graphics.Boost
@@ -357,7 +357,7 @@ func (d *device) processes(m *moment, s *sample) []gpu.Process {
 	return out
 }
 
-// run sets what changes of a process.
+// run sets the changing facts of a process.
 func (d *device) run(out *gpu.Process, p *process, i int, m *moment, s *sample, share float64) {
 	part := func(v float32) gpu.Reading[gpu.Percent] {
 		return supported(d.instances == nil, gpu.Percent(math.Floor(float64(v)*share)))
@@ -377,12 +377,12 @@ func (d *device) run(out *gpu.Process, p *process, i int, m *moment, s *sample, 
 	}
 }
 
-// cpuOf is what the process uses of one core, in percent, to a tenth.
+// cpuOf returns the process's usage of one core, in percent, rounded to a tenth.
 func cpuOf(p *process, s *sample) float64 {
 	return tenth(p.CPU.Idle + (p.CPU.Busy-p.CPU.Idle)*float64(s.gpu)/100)
 }
 
-// pid never changes while the process lives, and no other process of its node has it.
+// pid never changes during the process's life, and no other process of its node has it.
 func (d *device) pid(p *process, i int, m *moment) int {
 	slot := int64(d.slot%8*8 + i)
 	if p.service() {
@@ -392,7 +392,7 @@ func (d *device) pid(p *process, i int, m *moment) int {
 	return int(4000 + 64*generation + slot)
 }
 
-// slurmJob is the number of the Slurm job on all devices with the same schedule.
+// slurmJob returns the number of the Slurm job on all devices with the same schedule.
 func (d *device) slurmJob(p *process, m *moment) int {
 	number := uint64(m.number)
 	if p.service() {
@@ -401,13 +401,13 @@ func (d *device) slurmJob(p *process, m *moment) int {
 	return 100_000 + int(mix(d.seed, number)%900_000)
 }
 
-// startOf is in clock ticks of 10 ms, as the kernel counts.
+// startOf returns the start in clock ticks of 10 ms, as the kernel counts.
 func (d *device) startOf(p *process, i int, m *moment) time.Time {
 	late := time.Duration(mix(d.seed, uint64(i))%100) * 10 * time.Millisecond
 	if p.service() {
 		return d.booted.Add(9*time.Second + time.Duration(i)*3*time.Second + late)
 	}
-	// The first second of its life is not full: it starts a little earlier.
+	// Its first second is not complete: it starts a little earlier.
 	return m.begin.Add(time.Duration(p.From)*time.Second - late).Truncate(10 * time.Millisecond)
 }
 
@@ -426,13 +426,13 @@ func (p *product) divide(parent string) []gpu.Instance {
 	return out
 }
 
-// usedInstances returns the instances with what processes use of each.
+// usedInstances returns the instances with the processes' usage of each.
 func (d *device) usedInstances(processes []gpu.Process, s *sample) []gpu.Instance {
 	out := slices.Clone(d.instances)
 	for i := range out {
 		in := &out[i]
 		if d.product.Has.Counters {
-			var a gpu.Activity // of an instance in which nothing runs
+			var a gpu.Activity // of an instance without processes
 			for _, r := range []*gpu.Reading[gpu.Percent]{&a.Engine, &a.SM, &a.Tensor, &a.MemoryBandwidth} {
 				*r = percent(0.0)
 			}

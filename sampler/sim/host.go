@@ -9,7 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// nodeHost is a node of a fleet: built like all, and used in its own way.
+// nodeHost returns a node of a fleet: built like all others, and used in its own way.
 func nodeHost(h host, number int) host {
 	h.Hostname = fmt.Sprintf("%s-%03d", h.Hostname, number)
 	seed := seedOf(h.Hostname)
@@ -31,7 +31,7 @@ func scaled[T ~float64 | ~uint64](r gpu.Reading[T], by float64) gpu.Reading[T] {
 	return gpu.Map(r, func(v T) T { return T(float64(v) * by) })
 }
 
-// readHost reads the machine with the devices that were read at those moments.
+// readHost reads the machine; moments and devices are those of the same reading.
 func (s *Source) readHost(now time.Time, moments []moment, devices []gpu.Device) *gpu.Host {
 	h, cards := s.host.Host, len(s.devices)
 	up := max(0, now.Sub(s.booted))
@@ -64,10 +64,10 @@ func (s *Source) readHost(now time.Time, moments []moment, devices []gpu.Device)
 	return &h
 }
 
-// looks are the seconds before a reading from which the averages of the load are made.
+// looks are the seconds before a reading from which the load averages are computed.
 var looks = [...]int{0, 12, 24, 36, 48, 60, 120, 180, 240, 360, 540, 720}
 
-// busyCores is the number of cores with work at each of the looks.
+// busyCores returns the number of busy cores at each of the looks.
 func (s *Source) busyCores(now time.Time, moments []moment) (busy [len(looks)]float64) {
 	for k, ago := range looks {
 		_, second := floorDiv(now.Unix()-int64(ago), cycleSeconds)
@@ -77,7 +77,7 @@ func (s *Source) busyCores(now time.Time, moments []moment) (busy [len(looks)]fl
 		m := moments[i]
 		end := int(m.second)
 		for k, ago := range looks {
-			if end < ago { // in the cycle before
+			if end < ago { // in the previous cycle
 				m = d.moment(m.begin.Add(-1))
 				end += cycleSeconds
 			}
@@ -98,14 +98,14 @@ func average(looks ...float64) gpu.Reading[float64] {
 	return gpu.Of(math.Round(sum/float64(len(looks))*100) / 100)
 }
 
-// Traffic swings around its mean; the total is the integral of the rate.
+// Traffic varies around its average; the total is the integral of the rate.
 const (
 	swing  = 0.35
 	period = 340 // seconds
 )
 
-// flow is the part of its mean that any traffic has now, and the seconds in which the mean
-// would have brought as much as there was.
+// flow returns the current rate of any traffic as a part of its average, and in how many seconds the average rate would have given the
+// total.
 func flow(up time.Duration) (part, seconds float64) {
 	t := up.Seconds()
 	angle := 2 * math.Pi * t / period

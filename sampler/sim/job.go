@@ -14,17 +14,17 @@ const (
 	cycleSeconds = 1800
 	cycle        = cycleSeconds * time.Second
 	maxRoster    = 8
-	blinks       = 97 // seconds of steady work, on average, from one in which it is not counted to the next
+	blinks       = 97 // average seconds of steady work between two seconds that the utilization counter misses
 )
 
 func (p *process) service() bool { return p.To == 0 }
 
-// at reports whether the process exists in that second of the cycle.
+// at reports whether the process exists in a second of the cycle.
 func (p *process) at(second float64) bool {
 	return p.service() || second >= float64(p.From) && second < float64(p.To)
 }
 
-// holds is the device memory that the process has in that second.
+// holds returns the device memory that the process has in a second.
 func (p *process) holds(second float64) gpu.Bytes {
 	if p.service() || p.Ramp == 0 {
 		return p.Memory.Or(0)
@@ -38,10 +38,10 @@ type load struct {
 	gpu, memory, enc, dec, intensity float64
 	noise                            float64 // of the power, −1 … 1
 	held, compute                    bool
-	blink                            bool // the counter of the utilization misses the work
+	blink                            bool // the utilization counter misses the work
 }
 
-// at returns the load in that second, for one of several devices that share the job.
+// at returns the load in a second, for one of several devices that share the job.
 func (j *job) at(second, grain int) load {
 	seed := mix(seedOf(j.name), uint64(grain))
 	noise := signed(mix(seed+4, uint64(second)))
@@ -67,14 +67,14 @@ func (j *job) at(second, grain int) load {
 	return l
 }
 
-// computes reports whether a compute context is open in that second.
+// computes reports whether a compute context is open in a second.
 func (j *job) computes(second int) bool {
 	return slices.ContainsFunc(j.Processes, func(p process) bool {
 		return p.Type == gpu.TypeCompute && p.at(float64(second))
 	})
 }
 
-// cores is how many cores of the host the processes keep busy, as far as the device can be read.
+// cores returns how many host cores the processes keep busy, as far as the device can be read.
 func (j *job) cores(second int, s *sample) (busy float32) {
 	if slices.ContainsFunc(j.Faults, func(f fault) bool { return second >= f.From && second < f.To }) {
 		return 0

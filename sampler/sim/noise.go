@@ -30,10 +30,10 @@ func wobble(seed uint64, second int) float64 {
 	return 0.8*smooth + 0.2*signed(mix(seed^1, uint64(second)))
 }
 
-// An order is that of the jobs of a roster, by their places there.
+// An order is the order of a roster's jobs, by index.
 type order [maxRoster]uint8
 
-// shuffled has the numbers 0 … n−1, shuffled by the seed and the round.
+// shuffled returns the numbers 0 … n−1, shuffled by the seed and the round.
 func shuffled(n int, seed uint64, round int64) (o order) {
 	for i := range n {
 		o[i] = uint8(i)
@@ -46,7 +46,7 @@ func shuffled(n int, seed uint64, round int64) (o order) {
 	return o
 }
 
-// floorDiv divides and rounds down, also below zero; rest is never negative.
+// floorDiv divides and rounds down, even for negative numbers; rest is never negative.
 func floorDiv(a, b int64) (quotient, rest int64) {
 	quotient, rest = a/b, a%b
 	if rest < 0 {

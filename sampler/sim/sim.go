@@ -1,19 +1,16 @@
-// Package sim simulates machines with GPUs, for demonstrations, for tests and for work on
-// gpuwhy without a GPU. They must be asked for by name and never replace a source that
-// failed, and every device says [gpu.SourceSimulated]. A device reports what the real
-// product reports: an H100 has no fan, a GeForce no ECC.
+// Package sim simulates machines with GPUs, for demonstrations, for tests and for work on gpuwhy without a GPU. A simulation must be
+// requested by name and never replaces a failed source, and every device has the source [gpu.SourceSimulated]. A device reports what the
+// real product reports: an H100 has no fan, a GeForce no ECC.
 //
-// A reading is a function of the profile, the day on which [Nodes] was called and the
-// clock that it was given: a test may set the clock to any time, and back.
+// A reading depends only on the profile, the day on which [Nodes] was called, and the given clock: a test may set the clock to any time,
+// and back.
 //
-// Time is divided into cycles of half an hour. In each a device plays one job of its
-// roster; each round of the roster shuffles its jobs. What the hardware makes of a job is
-// calculated once, second by second, and kept as a tape: power follows work, the die follows
-// power within seconds and the cooler within minutes, the fan follows the die late, its
-// tachometer follows the fan, and limits of power and heat reduce the clocks. All tapes of a
-// roster begin and end alike, so they join in any order, a moment after a year costs as much
-// as the next one, and the energy of years is a multiplication and not a sum. A job that never
-// ends is warm from its first second on. Machines and jobs are in machines.yaml.
+// Time is divided into cycles of half an hour. In each cycle a device plays one job of its roster; each round of the roster shuffles its
+// jobs. The hardware's response to a job is calculated once, second by second, and kept as a tape: power follows work, the die follows
+// power within seconds and the cooler within minutes, the fan follows the die with a delay, its tachometer follows the fan, and limits of
+// power and heat reduce the clocks. All tapes of a roster begin and end in the same state, so they join in any order: a moment a year later
+// costs as much as the next one, and the energy of years is a multiplication and not a sum. A job that never ends is warm from its first
+// second on. Machines and jobs are in machines.yaml.
 package sim
 
 import (
@@ -27,11 +24,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// MaxFleet is the most GPUs that the profile "fleet:N" has.
+// MaxFleet is the maximum number of GPUs in the profile "fleet:N".
 const MaxFleet = 4096
 
-// A Source simulates one machine: a node of a profile. Its methods may be called
-// from several goroutines at once.
+// A Source simulates one machine: a node of a profile. Several goroutines may call its methods at once.
 type Source struct {
 	now     func() time.Time
 	booted  time.Time // some days before the source was made
@@ -42,8 +38,7 @@ type Source struct {
 	seed    uint64 // of the host's own work
 }
 
-// Nodes returns a simulation of each machine of a profile, at the time that now
-// gives. The names of the nodes are in ascending order.
+// Nodes returns a simulation of each machine of a profile, with the time that now returns. Their node names are in ascending order.
 //
 //   - "rtx-4090": a desktop with one card, where a game, a chat with a language
 //     model, a training run, a render and a film encode take turns. The fans
@@ -51,13 +46,13 @@ type Source struct {
 //     job, at 35 °C.
 //   - "dgx-h100": one machine with eight passive H100: training that comes and
 //     goes on four, an inference service, three MIG instances, one card behind
-//     a blocked filter that slows down for heat, and one that is in every
+//     a blocked filter that slows down for heat, and one that goes through every
 //     [gpu.State] within each half hour. The machine shows everything else that
-//     it has to show within an hour and a half.
+//     it can show within an hour and a half.
 //   - "fleet:N": 1 to [MaxFleet] GPUs of several products on nodes of eight,
-//     "node-001" and on, in racks of four; of each hundred devices about one fails at times.
+//     "node-001" and on, in racks of four; about one in a hundred devices fails at times.
 //
-// Any other profile is a [gpu.Advice] that lists these.
+// For any other profile the error is a [gpu.Advice] that lists these.
 func Nodes(profile string, now func() time.Time) ([]*Source, error) {
 	var nodes []*Source
 	kind, count, _ := strings.Cut(profile, ":")
@@ -91,12 +86,12 @@ func Nodes(profile string, now func() time.Time) ([]*Source, error) {
 	return nodes, nil
 }
 
-// bootBefore is when the machines were booted: a morning some weeks before.
+// bootBefore returns when the machines booted: a morning some weeks before.
 func bootBefore(start time.Time) time.Time {
 	return start.Truncate(24 * time.Hour).Add(-17*24*time.Hour + 6*time.Hour + 12*time.Minute)
 }
 
-// install adds a device. Together, those with as many jobs as the first share its schedule.
+// install adds a device. If together, devices with as many jobs as the first share its schedule.
 func (s *Source) install(d *device, together bool) {
 	s.devices = append(s.devices, d)
 	if first := s.devices[0]; together && len(d.roster) == len(first.roster) {
@@ -107,20 +102,19 @@ func (s *Source) install(d *device, together bool) {
 // Name returns "simulated".
 func (s *Source) Name() string { return gpu.SourceSimulated }
 
-// Node is the name of the simulated machine, shown in place of the real one's.
+// Node returns the simulated machine's name, shown in place of the real one's.
 func (s *Source) Node() string { return s.host.Hostname }
 
-// Labels say where a machine of a fleet is; nil for others.
+// Labels says where a machine of a fleet is; nil for others.
 func (s *Source) Labels() map[string]string { return s.labels }
 
 // Close does nothing: a simulation holds nothing open.
 func (s *Source) Close() error { return nil }
 
-// Read returns what the machine reports now: Devices, Drivers, Host and the
-// processes' facts. The sampler sets Index and Node. The only error is that of
-// ctx.
+// Read returns what the machine reports now: Devices, Drivers, Host and the processes' facts. The sampler sets Index and Node. The only
+// error is ctx's.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
-	if err := ctx.Err(); errors.Is(err, context.Canceled) { // past a deadline, as on a busy machine, it is read at once even so
+	if err := ctx.Err(); errors.Is(err, context.Canceled) { // past a deadline, as on a busy machine, it is still read at once
 		return nil, err
 	}
 	now := s.now().UTC()
@@ -147,15 +141,15 @@ type tapeKey struct {
 	grain              int
 }
 
-// perNode is how many GPUs a node of a fleet has.
+// The size of a fleet's nodes and racks.
 const (
 	perNode = 8 // devices
 	perRack = 4 // nodes
 )
 
-// fleet spreads products over nodes. On every other node the devices train together.
+// fleet distributes products over nodes. On every other node the devices train together.
 func fleet(n int) []*Source {
-	const grains = 3 // more would be more tapes
+	const grains = 3 // more would mean more tapes
 	plan := inStock().Machines["fleet"]
 	products := [...]string{"h100", "a100", "l40s", "a6000"}
 	sites := [...]string{"front", "rear"}

@@ -84,7 +84,7 @@ func TestReadAfterContextEnds(t *testing.T) {
 	}
 }
 
-// What the products are known to report, and to leave out.
+// What the products are known to report, and not to report.
 func TestReadingsOfProducts(t *testing.T) {
 	type quality = gpu.Quality
 	readings := func(d *gpu.Device) map[string]quality {
@@ -138,7 +138,7 @@ func TestReadingsOfProducts(t *testing.T) {
 	}
 }
 
-// checkDevice looks for what no device of that product can report.
+// checkDevice checks for values that no device of that product can report.
 func checkDevice(t *testing.T, d *gpu.Device, p *product, now time.Time) {
 	t.Helper()
 	if d.Source != gpu.SourceSimulated || !strings.HasPrefix(d.UUID, "GPU-") || d.Name != p.Name || d.PCI == "" {
@@ -208,7 +208,7 @@ func checkProcesses(t *testing.T, d *gpu.Device, now time.Time) {
 			t.Fatalf("not busiest first: %+v", processes)
 		}
 		f := p.Facts
-		if f.Exists == gpu.Of(false) { // of a dead one its pid alone is known
+		if f.Exists == gpu.Of(false) { // of a dead process only the pid is known
 			if f != (gpu.ProcessFacts{Exists: gpu.Of(false)}) || p.Memory.Or(0) == 0 || p.SM.Or(0) > 0 {
 				t.Fatalf("dead: %+v", p)
 			}
@@ -255,8 +255,7 @@ func TestDaysStayWithinBounds(t *testing.T) {
 	}
 }
 
-// checkNode reads a node and looks for what it can't report. The counters of
-// energy only grow.
+// checkNode reads a node and checks for impossible values. Energy counters only grow.
 func checkNode(t *testing.T, s *Source, now time.Time, energy map[string]gpu.Joules) {
 	t.Helper()
 	snap := read(t, s)
@@ -286,8 +285,7 @@ func checkNode(t *testing.T, s *Source, now time.Time, energy map[string]gpu.Jou
 	checkHost(t, snap.Host, s)
 }
 
-// TestEncoderSessions: one session while the encoder works, with a pace and a
-// delay, and zeros at rest; none of a GPU in MIG mode.
+// TestEncoderSessions expects one session while the encoder works, with a rate and a latency, and zeros at rest; none on a GPU in MIG mode.
 func TestEncoderSessions(t *testing.T) {
 	s, c := newSource(t, "rtx-4090")
 	seen := map[int]int{}
@@ -352,7 +350,7 @@ func TestSameTimeSameReadings(t *testing.T) {
 	}
 }
 
-// Cards that share a job work together, and yet none is another's copy.
+// Cards that share a job work together, but none is a copy of another.
 func TestCardsDiffer(t *testing.T) {
 	s, c := newSource(t, "dgx-h100")
 	c.t = c.t.Add(8*time.Minute + 20*time.Second)
@@ -422,8 +420,7 @@ func TestUUIDsAreStable(t *testing.T) {
 	}
 }
 
-// Every state that a page can show comes up on the last card of the DGX within
-// half an hour, whenever one starts to look.
+// Every state that a page can show comes up on the DGX's last card within half an hour, whenever one starts to watch.
 func TestDGXShowsEveryState(t *testing.T) {
 	for offset := time.Duration(0); offset < cycle; offset += 7 * time.Minute {
 		s, c := newSource(t, "dgx-h100")
@@ -446,8 +443,7 @@ func TestDGXShowsEveryState(t *testing.T) {
 	}
 }
 
-// Within 90 minutes everything else has been seen: a roster of two jobs plays
-// each of them in any three cycles.
+// Within 90 minutes everything else has been seen: a roster of two jobs plays each of them in any three cycles.
 func TestDGXShowsEverythingElse(t *testing.T) {
 	for hour := range 6 {
 		t.Run(fmt.Sprint("from hour ", hour), func(t *testing.T) { showsEverything(t, time.Duration(hour)*time.Hour) })
@@ -486,8 +482,7 @@ func showsEverything(t *testing.T, offset time.Duration) {
 	}
 }
 
-// Cards that share a Slurm job are in the same one, and the next has a number
-// of its own.
+// Cards that share a Slurm job are in the same one, and the next job has its own number.
 func TestSlurmJobs(t *testing.T) {
 	s, c := newSource(t, "dgx-h100")
 	jobs := map[int]bool{}
@@ -555,8 +550,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// A process keeps its pid, start and command while it lives, and no other
-// process takes that pid on the same day.
+// A process keeps its pid, start and command while it lives, and no other process gets that pid on the same day.
 func TestProcessesKeepTheirIdentity(t *testing.T) {
 	for _, profile := range []string{"rtx-4090", "dgx-h100"} {
 		s, c := newSource(t, profile)

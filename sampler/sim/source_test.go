@@ -11,8 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
 
-// A stage is a simulated machine whose schedule is moved to where a test wants
-// it.
+// A stage is a simulated machine whose schedule a test can move.
 type stage struct {
 	*Source
 	clock clockwork.Clock
@@ -38,7 +37,7 @@ func (s *stage) device(t *testing.T, uuid string) *device {
 	return nil
 }
 
-// move makes it that second of the device's cycle.
+// move sets the second of the device's cycle.
 func (s *stage) move(d *device, second int) {
 	d.offset += time.Duration(float64(second)*float64(time.Second)) - time.Duration(d.moment(s.clock.Now()).second*float64(time.Second))
 }
@@ -68,7 +67,7 @@ func TestFailingCardKeepsTheSourcesPromises(t *testing.T) {
 	sourcetest.Run(t, sourcetest.Fixture{
 		New: func(t *testing.T, clock *clockwork.FakeClock) sampler.Source {
 			s.open(t, "dgx-h100", clock)
-			// The failing card comes first, as it works.
+			// The failing card comes first, while it works.
 			s.devices[0], s.devices[7] = s.devices[7], s.devices[0]
 			s.move(s.devices[0], 100)
 			return s

@@ -18,17 +18,17 @@ type sample struct {
 	pstate                uint8
 }
 
-// A tape is what one product at one site makes of one job.
+// A tape is a product's response to a job at one site.
 type tape struct {
 	job     *job
 	samples [cycleSeconds + 1]sample // at each second, and at the end of the cycle
-	cores   [cycleSeconds]float32    // of the host, that the job's processes keep busy
+	cores   [cycleSeconds]float32    // of the host, kept busy by the job's processes
 }
 
-// appetite is the power of the chip under work relative to its product's, within 2 %.
+// appetite is the chip's power under work relative to its product's, within 2 %.
 func (s site) appetite() float64 { return 1 + 0.02*signed(mix(seedOf("chip"), uint64(s.grain))) }
 
-// record plays a job twice, so that work without an end begins as it ends.
+// record plays a job twice, so that endless work begins as it ends.
 func record(p *product, s site, j *job) *tape {
 	m, t := newMachine(p, s), &tape{job: j}
 	loads := make([]load, cycleSeconds)
@@ -58,7 +58,7 @@ func (t *tape) at(second float64) sample {
 	return s
 }
 
-// energy is the energy of the whole cycle.
+// energy returns the energy of the whole cycle.
 func (t *tape) energy() float64 { return t.samples[cycleSeconds].energy }
 
 // A machine integrates a device's physics in steps of a second.
@@ -74,14 +74,14 @@ type machine struct {
 	turning       bool
 	turns         int     // seconds since the fans started or stopped
 	rpm           float64 // what the tachometer counts
-	heat          float64 // the part of full speed that the heat limit allows, 0.4 … 1
-	capped        float64 // the part that the power limit allows
+	heat          float64 // part of full speed that the heat limit allows, 0.4 … 1
+	capped        float64 // part that the power limit allows
 	quiet         int     // seconds without work or a context that keeps the clocks high
 
 	coolerStays, dieStays float64
 }
 
-// What stays of a difference after a second, of every product.
+// What remains of a difference after a second, for every product.
 var (
 	powerStays  = stays(0.7) // drivers average over about a second
 	feltStays   = stays(6)   // the delay of the fan's controller
@@ -91,11 +91,11 @@ var (
 
 // Constants of every product.
 const (
-	unrest     = 0.015 // of the power, that comes and goes
+	unrest     = 0.015 // of the power, as random variation
 	fanUp      = 3.0   // percent a second
 	fanDown    = 0.4   // percent a second
-	kick       = 3     // seconds: a fan that starts gets more for a moment
-	uncounted  = 3     // seconds until the tachometer of a fan that starts counts
+	kick       = 3     // seconds: a starting fan gets more for a moment
+	uncounted  = 3     // seconds until the tachometer of a starting fan counts
 	lowerAfter = 6     // seconds of quiet until P5
 	restAfter  = 18    // seconds of quiet until P8
 )
@@ -113,7 +113,7 @@ func newMachine(p *product, s site) *machine {
 	return m
 }
 
-// settlesAt is where the present power and fan lead the cooler.
+// settlesAt returns the temperature that the cooler approaches at the present power and fan speed.
 func (m *machine) settlesAt() float64 {
 	return m.s.Inlet + m.power/(m.s.Airflow*(m.p.Cooling.Still+m.p.Cooling.Blowing*m.fan/100))
 }
@@ -142,14 +142,14 @@ func (m *machine) step(l load) {
 	m.turnFan()
 }
 
-// work is the part of the full dynamic power that a load needs.
+// work returns the part of the full dynamic power that a load needs.
 func work(l load) float64 { return math.Pow(l.gpu/100, 0.85) + 0.0011*(l.enc+l.dec) }
 
-// A depth is how deep a device rests.
+// A depth is how deeply a device rests.
 type depth int
 
 const (
-	awake depth = iota // P0, also for some seconds after work
+	awake depth = iota // P0, including some seconds after work
 	light              // P5
 	deep               // P8, or P0 for products without P8
 )
@@ -181,8 +181,8 @@ func (m *machine) slowDownWhenHot() {
 	}
 }
 
-// turnFan follows the felt temperature: fast up, slowly down. A fan that may stand still starts with
-// a kick, and turns for a while even if it is cool again.
+// turnFan follows the felt temperature: fast up, slowly down. A fan that may stand still starts with a kick, and keeps turning for a while
+// after the card has cooled.
 func (m *machine) turnFan() {
 	f := &m.p.Fans
 	if m.p.fans() == 0 {
@@ -213,7 +213,7 @@ func (m *machine) turnFan() {
 	}
 }
 
-// sample is the state after a second of that load.
+// sample returns the state after a second of a load.
 func (m *machine) sample(l load) sample {
 	s := sample{
 		gpu: float32(l.gpu), memory: float32(l.memory), enc: float32(l.enc), dec: float32(l.dec),
@@ -234,7 +234,7 @@ func (m *machine) sample(l load) sample {
 		s.pstate, s.clock = 5, float32((m.p.Graphics.Idle+m.p.Graphics.Boost)/3)
 	default:
 		if l.compute && m.p.MemoryClock.Compute < float64(m.p.Always.Clocks.MaxMemory.Or(0)) {
-			s.pstate = 2 // GeForce and its kin compute there
+			s.pstate = 2 // GeForce and similar products compute there
 		}
 		speed := m.p.Graphics.Boost * math.Sqrt(m.capped*m.heat)
 		s.clock = float32(math.Floor(speed/15) * 15) // clocks come in steps of 15 MHz
@@ -251,5 +251,5 @@ func (m *machine) sample(l load) sample {
 // toward moves a value toward its goal for a second.
 func toward(v, to, stays float64) float64 { return to + (v-to)*stays }
 
-// stays is what is left of a difference after a second, with that time constant.
+// stays returns what remains of a difference after a second, for a time constant.
 func stays(constant float64) float64 { return math.Exp(-1 / constant) }

@@ -17,10 +17,10 @@ var (
 	front   = inStock().Sites["front"]
 )
 
-// drawn is how busy a desktop at rest may be, in percent.
+// drawn is how busy a desktop at rest may be, in percent, since it draws windows.
 const drawn = 8
 
-// desktopJobs are those that take turns on the desktop.
+// desktopJobs are the jobs that take turns on the desktop.
 var desktopJobs = func() (jobs []job) {
 	for _, name := range inStock().Machines["rtx-4090"].Cards[0].Jobs {
 		jobs = append(jobs, inStock().Jobs[name])
@@ -28,7 +28,7 @@ var desktopJobs = func() (jobs []job) {
 	return jobs
 }()
 
-// devicesOf goes through the devices of all nodes of a profile.
+// devicesOf iterates over the devices of all nodes of a profile.
 func devicesOf(t *testing.T, profile string) iter.Seq[*device] {
 	nodes, _ := newNodes(t, profile)
 	return func(yield func(*device) bool) {
@@ -42,7 +42,7 @@ func devicesOf(t *testing.T, profile string) iter.Seq[*device] {
 	}
 }
 
-// recordings are all tapes of the profiles, each once.
+// recordings calls f for each tape of the profiles once.
 func recordings(t *testing.T, f func(t *testing.T, p *product, j *job, tp *tape)) {
 	seen := map[*tape]bool{}
 	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:100"} {
@@ -62,8 +62,7 @@ func recordings(t *testing.T, f func(t *testing.T, p *product, j *job, tp *tape)
 	}
 }
 
-// Tapes of one roster follow each other in any order, so nothing may jump
-// where they meet.
+// Tapes of one roster follow each other in any order, so nothing may jump where they meet.
 func TestTapesJoin(t *testing.T) {
 	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:100"} {
 		for d := range devicesOf(t, profile) {
@@ -99,7 +98,7 @@ func TestPowerFollowsWork(t *testing.T) {
 	})
 }
 
-// Under constant work the die is warm within seconds, and the cooler within minutes; it never cools.
+// Under constant work the die is warm within seconds, and the cooler within minutes; neither cools down.
 func TestTemperatureFollowsPower(t *testing.T) {
 	for name, p := range inStock().Products {
 		m := newMachine(p, front)
@@ -119,7 +118,7 @@ func TestTemperatureFollowsPower(t *testing.T) {
 		if quick < 3 || slow < 5 && p.fans() == 0 || p.Die.Inertia < 5 || p.Die.Inertia > 10 || p.Cooling.Inertia < 60 || p.Cooling.Inertia > 150 {
 			t.Errorf("%s: %.1f K quickly, %.1f K slowly: %+v, %+v", name, quick, slow, p.Die, p.Cooling)
 		}
-		soon := after[int(3*p.Die.Inertia)] - cold // by then the die is 95 % of its way
+		soon := after[int(3*p.Die.Inertia)] - cold // by then the die has risen by 95 %
 		if want := 0.9 * p.Die.Above * (m.power - p.Power.Rest); soon < want || p.fans() == 0 && after[int(p.Cooling.Inertia)]-cold > 0.85*(m.temp-cold) {
 			t.Errorf("%s: %.1f K in the first seconds, want %.1f", name, soon, want)
 		}
@@ -159,9 +158,8 @@ func TestFansOutlastTheWork(t *testing.T) {
 	}
 }
 
-// Fans start and stop at different temperatures, with a kick, lag behind the die and a least time
-// on. They are never below their floor, the tachometer follows them late, and only some products may
-// stand still.
+// Fans start and stop at different temperatures, with a kick, a delay after the die, and a minimum time on. They are never below their
+// minimum, the tachometer follows them with a delay, and only some products' fans may stand still.
 func TestFansHaveHysteresis(t *testing.T) {
 	recordings(t, func(t *testing.T, p *product, _ *job, tp *tape) {
 		f, started, stopped := p.Fans, -cycleSeconds, -cycleSeconds
@@ -202,7 +200,7 @@ func TestFansHaveHysteresis(t *testing.T) {
 	})
 }
 
-// Nothing jumps, the counter of the energy grows as the watts, and states of power fit the product.
+// Nothing jumps, the energy counter grows with the power, and performance states fit the product.
 func TestAnHourIsPhysical(t *testing.T) {
 	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:32"} {
 		for d := range devicesOf(t, profile) {
@@ -231,7 +229,7 @@ func (d *device) spentUntil(t time.Time) float64 {
 	return d.energyBefore(&m) + m.tape.at(m.second).energy
 }
 
-// At time 0 a device is as its past made it: one that has worked for hours is warm, one that rests is cool.
+// At time 0 a device has a past: one that has worked for hours is warm, one that rests is cool.
 func TestTheFirstSecondHasAPast(t *testing.T) {
 	s, c := newSource(t, "dgx-h100")
 	for k := range 12 {

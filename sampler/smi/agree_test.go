@@ -22,7 +22,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-// differs are the readings that nvidia-smi does not have as the library does, and why.
+// differs are the readings that nvidia-smi does not report as the library does, and why.
 var differs = map[string]string{
 	"identity.source":      "it is the name of the source",
 	"identity.state_since": "each source has its own",
@@ -41,10 +41,10 @@ var differs = map[string]string{
 	"memory.share":         "it follows from memory, which is rounded",
 }
 
-// rounding is by how much a reading may differ because nvidia-smi rounds it.
+// rounding is how much a reading may differ because nvidia-smi rounds it.
 var rounding = map[catalog.Unit]float64{catalog.Bytes: 1<<20 - 1, catalog.Watts: 0.005}
 
-// sharedLibrary is the one library that a process can use.
+// sharedLibrary is the only library that a process can use.
 var sharedLibrary = sync.OnceValues(func() (*fakenvml.Library, error) {
 	dir, err := os.MkdirTemp("", "fakenvml-")
 	if err != nil {
@@ -54,17 +54,16 @@ var sharedLibrary = sync.OnceValues(func() (*fakenvml.Library, error) {
 	return fakenvml.New(dir)
 })
 
-// TestAgreement: the library and the program describe one machine, and both sources say the
-// same of it, field by field.
+// TestAgreement checks that, if the library and the program describe one machine, both sources report the same, field by field.
 func TestAgreement(t *testing.T) {
 	gpus := []fakenvml.GPU{
 		fakenvml.RTX4090(), fakenvml.H100(),
-		// One that does not offer much, refuses some, and has odd values.
+		// A device that does not support much, refuses some calls, and has odd values.
 		fakenvml.RTX4090().At(0x41).Without("power_limit", "power_max_limit", "power_min_limit", "margin", "fans", "encoder", "threshold5").
 			With("serial", fakenvml.Error(4)).With("memory_used", 12345678901).With("power", 61_234).With("event_reasons", 0x64).
 			With("memory_utilization", 117).With("temperature", 0).With("persistence", 1).With("display_active", 0).With("compute_mode", 3).
 			With("name", "NVIDIA Test, with a comma").With("virtualization", 1),
-		// One that uses the machine's memory.
+		// A device that uses the machine's memory.
 		fakenvml.RTX4090().At(0x61).Without("memory_total", "memory_used", "memory_reserved", "bar1_total", "bar1_used"),
 	}
 	lib, err := sharedLibrary()
@@ -155,7 +154,7 @@ func compareProcesses(t *testing.T, device string, got, want []gpu.Process) {
 	}
 }
 
-// printed is what nvidia-smi 550 prints of devices that the library describes.
+// printed returns the output of nvidia-smi 550 for devices that the library describes.
 func printed(gpus []fakenvml.GPU) map[string][]byte {
 	text := func(format string, scale float64) func(fakenvml.GPU, string) string {
 		return func(g fakenvml.GPU, key string) string {
@@ -290,7 +289,7 @@ func printed(gpus []fakenvml.GPU) map[string][]byte {
 	return map[string][]byte{"query-gpu": []byte(fields.String()), "pmon": []byte(pmon), "query.xml": []byte(xml + "</nvidia_smi_log>\n")}
 }
 
-// processLine is pmon's line of the one process that the models have.
+// processLine returns pmon's line for the models' only process.
 func processLine(i int, g fakenvml.GPU) string {
 	var kind, gi, ci string
 	var pid, bytes uint64

@@ -13,22 +13,22 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
-// What runs beside the loops: pmon for the processes, and the XML.
+// Commands that run beside the loops: pmon for the processes, and the XML.
 
-// A monitor is pmon while it runs.
+// A monitor is a running pmon.
 type monitor struct {
 	rounds
-	ids     string // what it was told to read
+	ids     string // the devices it was told to read
 	stop    context.CancelFunc
 	running bool
 	began   time.Time
 	next    time.Time
 	barren  int
-	off     bool // the devices or the version do not have it
+	off     bool // the devices or this version don't support it
 	lines   int
 }
 
-// seconds is pmon's own interval, in whole seconds, and up to ten where it keeps it.
+// seconds is pmon's own interval in whole seconds: at most ten, or the Pace of Run if it is set.
 func (s *Source) seconds() int {
 	if s.cfg.Pace != nil {
 		return int(max((s.cfg.Pace()+time.Second-1)/time.Second, 1))
@@ -41,7 +41,7 @@ func (s *Source) patience() time.Duration {
 	return time.Duration(2*s.seconds())*time.Second + s.cfg.Deadline
 }
 
-// only is the argument that names the devices to read, where it is not all.
+// only is the argument that names the devices to read; empty for all.
 func (s *Source) only() string {
 	var keys []string
 	for _, l := range s.loops {
@@ -101,8 +101,7 @@ func (s *Source) watch(now time.Time) {
 	})
 }
 
-// beyond reports whether pmon leaves out a device that answers: it has 16 of them at most,
-// and 4 in older versions.
+// beyond reports whether pmon leaves out a device that answers: it lists at most 16 devices, older versions 4.
 func (s *Source) beyond(now time.Time) bool {
 	round, _ := s.pmon.newest(now)
 	for _, h := range s.rows {
@@ -114,7 +113,7 @@ func (s *Source) beyond(now time.Time) bool {
 	return false
 }
 
-// detail asks for the XML if it is due. The caller holds the lock.
+// detail runs the XML query if it is due. The caller holds the lock.
 func (s *Source) detail(now time.Time) {
 	if s.detailsDue.Sub(now) > sometimes && s.beyond(now) {
 		s.detailsDue = now.Add(sometimes)
@@ -170,7 +169,7 @@ func (s *Source) detail(now time.Time) {
 	}()
 }
 
-// takeDetails keeps what the XML said, and decides when to ask for it again.
+// takeDetails stores the XML's answer, and decides when to run it again.
 func (s *Source) takeDetails(all map[string]*details, cuda string, at time.Time) {
 	s.detailed = true
 	pause := seldom
@@ -182,7 +181,7 @@ func (s *Source) takeDetails(all map[string]*details, cuda string, at time.Time)
 		if h := s.rows[key]; flag(x.MIG).Or(false) || h != nil && h.unread != "" {
 			pause = sometimes
 		}
-		if s.rows[key] == nil && s.trouble[key] == nil && !s.asleep[key] && !s.unlisted[key] && key != "" { // it came
+		if s.rows[key] == nil && s.trouble[key] == nil && !s.asleep[key] && !s.unlisted[key] && key != "" { // a new device
 			for _, l := range s.loops {
 				if l.keys == nil && l.running && l.whole(s.count) {
 					l.stop()
@@ -199,8 +198,7 @@ func (s *Source) takeDetails(all map[string]*details, cuda string, at time.Time)
 	s.detailsDue = at.Add(pause)
 }
 
-// compose makes a device of its newest line, the XML and the processes. The caller holds
-// the lock.
+// compose builds a device from its newest line, the XML and the processes. The caller holds the lock.
 func (s *Source) compose(h *heard, now time.Time) gpu.Device {
 	d := s.joined(h, now)
 	d.Shared.Unified = nvidia.Unified(&d.Identity, &d.Readings)
@@ -208,14 +206,14 @@ func (s *Source) compose(h *heard, now time.Time) gpu.Device {
 	return d
 }
 
-// joined is the device without what follows from all of that together.
+// joined builds the device without the conclusions from all of these together.
 func (s *Source) joined(h *heard, now time.Time) gpu.Device {
 	r, x := h.row, s.detailsOf(h)
 	r.says = slices.Clone(r.says)
 	d := &r.device
 	d.SampledAt = h.at
 	d.Fans.Fans = slices.Clone(d.Fans.Fans)
-	if x != nil && h.unread != "" { // the line can't be read, and the document can
+	if x != nil && h.unread != "" { // the line is unreadable, but the document is not
 		x.row(&r)
 		d.SampledAt, d.DriverVersion = x.at, s.driver.Version
 	}
@@ -239,7 +237,7 @@ func (s *Source) joined(h *heard, now time.Time) gpu.Device {
 	return *d
 }
 
-// detailsOf is what the XML said of the device; nil where there has been none, or it was of a card that was there before.
+// detailsOf returns what the XML said about the device; nil if there has been none, or if it was about an earlier card at that address.
 func (s *Source) detailsOf(h *heard) *details {
 	x := s.details[h.key]
 	if x != nil && x.UUID != "" && h.device.UUID != gpu.UUIDAt(h.device.PCI) && strings.TrimSpace(x.UUID) != h.device.UUID {
@@ -248,7 +246,7 @@ func (s *Source) detailsOf(h *heard) *details {
 	return x
 }
 
-// judgeDevice writes into a device what the driver says of it that stands.
+// judgeDevice adds the driver's persistent complaints to a device.
 func (s *Source) judgeDevice(r *row, x *details, now time.Time) {
 	says, known := r.says, r.known
 	if x != nil && !known && now.Sub(x.at) <= 3*seldom {
@@ -269,15 +267,14 @@ func (s *Source) judgeDevice(r *row, x *details, now time.Time) {
 	v.Describe(&r.device)
 }
 
-// setProcesses sets the processes, which are all that there are.
+// setProcesses sets the device's complete list of processes.
 func setProcesses(d *gpu.Device, all gpu.Reading[[]gpu.Process]) {
 	d.Processes = all
 	d.ProcessesPartial = gpu.Map(d.Processes, func([]gpu.Process) bool { return false })
 	d.CountProcesses()
 }
 
-// processes are those of the newest round of pmon or, where that does not have them, of
-// the XML.
+// processes returns those of the newest round of pmon or, if pmon lacks them, of the XML.
 func (s *Source) processes(d *gpu.Device, x *details, now time.Time) gpu.Reading[[]gpu.Process] {
 	round, at := s.pmon.newest(now)
 	index := d.VendorIndex.Or(-1)
@@ -290,7 +287,7 @@ func (s *Source) processes(d *gpu.Device, x *details, now time.Time) gpu.Reading
 		return gpu.Of(s.pmon.processes(round, d))
 	case x == nil:
 		return gpu.Reading[[]gpu.Process]{}
-	case !s.pmon.off && !d.Modes.MIG.Or(false) && s.pmon.barren == 0 && len(round) == 0: // it has not said anything yet
+	case !s.pmon.off && !d.Modes.MIG.Or(false) && s.pmon.barren == 0 && len(round) == 0: // it has not printed anything yet
 		return gpu.Reading[[]gpu.Process]{}
 	case now.Sub(x.at) > 3*max(sometimes, s.cfg.period()):
 		return gpu.Absent[[]gpu.Process](gpu.Stale)
@@ -299,7 +296,7 @@ func (s *Source) processes(d *gpu.Device, x *details, now time.Time) gpu.Reading
 	}
 }
 
-// fromXML are the readings that only the XML has.
+// fromXML returns the readings that only the XML has.
 func fromXML(d *gpu.Device) []any {
 	h, t := &d.Health, &d.Thermal
 	return []any{
@@ -310,14 +307,14 @@ func fromXML(d *gpu.Device) []any {
 	}
 }
 
-// unread: there has been no XML yet.
+// unread marks the readings from the XML as not read yet.
 func unread(d *gpu.Device) {
 	for _, r := range fromXML(d) {
 		gpu.Withdraw(r, gpu.NotReported)
 	}
 }
 
-// staleDetails: there has been no XML for long.
+// staleDetails marks the readings from the XML as too old.
 func staleDetails(d *gpu.Device) {
 	for _, r := range fromXML(d)[1:] {
 		if r.(interface{ Present() bool }).Present() {

@@ -11,9 +11,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
 
-// TestChaos: whatever goes wrong in whatever order, a reading comes back in time, is right in
-// itself, and shows nothing old as fresh; afterwards all is as it was. SOAK makes it longer: it
-// is for how long the machine is read, such as "2h".
+// TestChaos checks that, whatever goes wrong in whatever order, a reading returns in time, is consistent, and shows nothing old as fresh;
+// afterwards everything works as before. SOAK makes it longer: it is how long the machine is read, such as "2h".
 func TestChaos(t *testing.T) {
 	last := 2 * time.Minute
 	if d, err := time.ParseDuration(os.Getenv("SOAK")); err == nil {

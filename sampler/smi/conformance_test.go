@@ -44,7 +44,7 @@ func conformance(t *testing.T, sysfs bool) {
 		return ""
 	}
 	reads := func(uuid string) int { return m.Count(" " + address(uuid)) }
-	asleep := 0 // how often the device had been read when it fell asleep
+	asleep := 0 // number of readings of the device when it fell asleep
 	f := sourcetest.Fixture{
 		New: func(t *testing.T, c *clockwork.FakeClock) sampler.Source {
 			m = machine(t, "blackwell-570")
@@ -73,7 +73,7 @@ func conformance(t *testing.T, sysfs bool) {
 				defer s.mu.Unlock()
 				return !s.apart[address(uuid)].IsZero()
 			})
-			pass(t, s, time.Second) // Read waits for loops that have just begun
+			pass(t, s, time.Second) // Read waits for loops that have just started
 		},
 		Release: func(*testing.T, string) { m.Heal("hang") },
 		Lose:    func(_ *testing.T, uuid string) { m.Fault("lost " + address(uuid)) },
@@ -86,8 +86,7 @@ func conformance(t *testing.T, sysfs bool) {
 	}
 	if sysfs {
 		f.Sleep = func(t *testing.T, uuid string) {
-			// A command that runs keeps a real device awake: it does not fall asleep
-			// before a reading has ended the command.
+			// A running command keeps a real device awake: it does not fall asleep before a reading has ended the command.
 			before := m.Running()
 			m.Sleep(address(uuid), true)
 			testkit.Until(t, "the commands that read it to end", func() bool {

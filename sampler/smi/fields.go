@@ -9,37 +9,37 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
-// A field is one that --query-gpu may know. Some had another name in older versions.
+// A field is a field that --query-gpu may know. Some fields had another name in older versions.
 type field struct {
 	names []string
 	core  bool
 	set   func(d *gpu.Device, v value)
-	form  func(v value) bool                             // what its values look like, where they are there
-	text  bool                                           // of which any may hold a comma
-	asks  func(v value) (kind gpu.FaultKind, known bool) // what the driver asks for; nil: it is a reading
+	form  func(v value) bool                             // what a present value looks like
+	text  bool                                           // it may contain commas
+	asks  func(v value) (kind gpu.FaultKind, known bool) // the recovery that the driver asks for; nil: the field is a reading
 }
 
 type dev = gpu.Device
 
-// of is a field by its names, the newest first. It has a number.
+// of returns a numeric field by its names, newest first.
 func of(names string, set func(d *dev, v value)) field {
 	return field{names: strings.Fields(names), set: set, form: isNumber}
 }
 
-// formed is a field with another form.
+// formed returns a field with another form.
 func formed(form func(v value) bool, f field) field {
 	f.form = form
 	return f
 }
 
-// freeText is a field with any text.
+// freeText returns a field whose value can be any text.
 func freeText(names string, set func(d *dev, v value)) field {
 	f := formed(isText, of(names, set))
 	f.text = true
 	return f
 }
 
-// asking is a field with what the driver asks for.
+// asking returns a field with the recovery that the driver asks for.
 func asking(names string, form func(v value) bool, asks func(v value) (gpu.FaultKind, bool)) field {
 	return field{names: strings.Fields(names), form: form, asks: asks, set: func(*dev, value) {}}
 }
@@ -60,7 +60,7 @@ func isAction(v value) bool {
 	return known && kind != gpu.FaultNeedsAction
 }
 
-// yes is an old field of a recovery: "Yes" asks for it.
+// yes is for an old recovery field: "Yes" asks for the recovery.
 func yes(kind gpu.FaultKind) func(value) (gpu.FaultKind, bool) {
 	return func(v value) (gpu.FaultKind, bool) {
 		needed := flag(v)
@@ -71,13 +71,13 @@ func yes(kind gpu.FaultKind) func(value) (gpu.FaultKind, bool) {
 	}
 }
 
-// core is a field of which a device that works reports one.
+// core marks a field: a working device reports at least one of these.
 func core(f field) field {
 	f.core = true
 	return f
 }
 
-// fields are all that a device's line has, beside those that say which device it is.
+// fields are all fields of a device's line, apart from those that identify the device.
 var fields = []field{
 	freeText("serial", func(d *dev, v value) { d.Serial = name(v) }),
 	freeText("vbios_version", func(d *dev, v value) { d.VBIOS = name(v) }),
@@ -133,7 +133,7 @@ var fields = []field{
 	asking("reset_status.drain_and_reset_recommended gpu_reset_status.drain_and_reset_recommended", isFlag, yes(gpu.FaultNeedsLaterReset)),
 }
 
-// setFan: nvidia-smi has one speed of a device, whatever the number of its fans.
+// setFan sets one fan: nvidia-smi has one speed per device, whatever the number of its fans.
 func setFan(d *gpu.Device, v value) {
 	speed := amount(v, nvidia.LoudestFan)
 	if !speed.Present() {
@@ -143,11 +143,10 @@ func setFan(d *gpu.Device, v value) {
 	fan := gpu.Fan{}
 	gpu.Withdraw(&fan, gpu.NotSupported)
 	fan.Commanded = speed
-	d.Fans = gpu.Fans{Fans: []gpu.Fan{fan}, Combined: gpu.Of(true)} // how many there are, nobody says
+	d.Fans = gpu.Fans{Fans: []gpu.Fan{fan}, Combined: gpu.Of(true)} // nvidia-smi does not report how many fans there are
 }
 
-// The fields that every line begins with, and the two that it ends with. A whole bus address
-// shows that the line was not cut.
+// The fields that every line begins with, and the two that it ends with. A complete bus address at the end shows that the line was not cut.
 var (
 	begins = []string{"index", "uuid", "driver_version", "count"}
 	ends   = []string{"name", "pci.bus_id"}
@@ -156,7 +155,7 @@ var (
 // A query is the fields that a loop asks for.
 type query []field
 
-// names are the query's fields as --query-gpu takes them.
+// names returns the query's fields as --query-gpu takes them.
 func (q query) names() string {
 	all := slices.Clone(begins)
 	for _, f := range q {
@@ -165,18 +164,17 @@ func (q query) names() string {
 	return strings.Join(append(all, ends...), ",")
 }
 
-// without is the query without a field that this version refuses after all.
+// without returns the query without a field that this version refuses after all.
 func (q query) without(name string) query {
 	return slices.DeleteFunc(slices.Clone(q), func(f field) bool { return f.names[0] == name })
 }
 
-// fieldLine is a line of --help-query-gpu that names a field: "a" or "b".
+// fieldLine matches a line of --help-query-gpu that names a field: "a" or "b".
 var fieldLine = lazy.Pattern(`^\s*"([a-zA-Z0-9_.]+)"(?: or "([a-zA-Z0-9_.]+)")*\s*$`)
 
 var quoted = lazy.Pattern(`"([a-zA-Z0-9_.]+)"`)
 
-// known is the query for a version, by what its --help-query-gpu says. It is empty where
-// that names no field.
+// known returns the query for a version, from its --help-query-gpu. It is empty if the help names no field.
 func known(help string) query {
 	names := map[string]bool{}
 	for line := range strings.Lines(help) {
@@ -196,22 +194,21 @@ func known(help string) query {
 	return q
 }
 
-// A row is what one line says of one device.
+// A row is what one line says about one device.
 type row struct {
 	index  int
 	driver gpu.Reading[string]
-	count  int    // of devices that the driver has; 0: not said
-	key    string // its bus address, or where it has none its UUID
+	count  int    // number of devices that the driver has; 0: not reported
+	key    string // its bus address or, without one, its UUID
 	device gpu.Device
-	err    error // why the device as a whole can't be read
-	// unread is the line where its values can't be matched with the fields: then only the device is known that it is
-	// about.
+	err    error // why the whole device can't be read
+	// unread is the line if its values can't be matched with the fields: then all that is known is which device it is about.
 	unread string
-	says   []gpu.FaultKind // what the driver says that stands
-	known  bool            // whether it can say that it asks for nothing
+	says   []gpu.FaultKind // the driver's persistent complaints
+	known  bool            // whether the driver can say that it asks for nothing
 }
 
-// split are the values of a line. A comma within brackets is part of a text of the driver.
+// split returns the values of a line. A comma within brackets is part of a text from the driver.
 func split(line string) []string {
 	var parts []string
 	depth, begin := 0, 0
@@ -226,13 +223,13 @@ func split(line string) []string {
 			begin = i + len(", ")
 		}
 	}
-	if depth > 0 { // one that does not end
+	if depth > 0 { // the bracket never closes
 		return strings.Split(line, ", ")
 	}
 	return append(parts, line[begin:])
 }
 
-// forms are those of all fields, in the order of a line.
+// forms returns the forms of all fields, in the order of a line.
 func (q query) forms() []func(value) bool {
 	name := func(v value) bool { return !isNumber(v) }
 	place := func(v value) bool { _, ok := busAddress(v); return ok }
@@ -243,10 +240,9 @@ func (q query) forms() []func(value) bool {
 	return append(all, name, place)
 }
 
-// match makes the values of a line those of the fields. Where a value holds commas there are more parts than fields: then all
-// of them must look like the values of their fields in one way of putting the parts together, and in no other.
-// A name that is known already is taken for that, so that a bad value beside it costs itself alone; it is asked for only
-// where there are more parts.
+// match assigns the values of a line to the fields. If values contain commas, there are more parts than fields: then exactly one way of
+// joining the parts must make all of them look like values of their fields. known returns the device's known name, which is taken as it is,
+// so that a bad value beside it costs only itself; known is called only if there are more parts than fields.
 func (q query) match(parts []string, known func() string) (values []string, ok bool) {
 	forms := q.forms()
 	more := len(parts) - len(forms)
@@ -261,7 +257,7 @@ func (q query) match(parts []string, known func() string) (values []string, ok b
 	}
 	for i := 0; more > 0 && i < len(forms); i++ {
 		joined := slices.Concat(parts[:i:i], []string{strings.Join(parts[i:i+more+1], ", ")}, parts[i+more+1:])
-		// The fields of free text: the driver's version, those of the query, and the name.
+		// The free-text fields: the driver's version, those of the query, and the name.
 		free := i == 2 || i == len(forms)-2 || i >= len(begins) && i < len(begins)+len(q) && q[i-len(begins)].text
 		fits := free || value(joined[i]).excuse()
 		for k, form := range forms {
@@ -279,13 +275,12 @@ func (q query) match(parts []string, known func() string) (values []string, ok b
 	return values, ok
 }
 
-// parse reads a line of a device of which nothing is known.
+// parse reads a line of a device about which nothing is known.
 func (q query) parse(line string) (r row, ok bool) {
 	return q.read(line, func(string) string { return "" })
 }
 
-// read reads a line. It is not ok where the line is none of this query. nameOf is the name of the device with a UUID; empty
-// where it is not known.
+// read reads a line; ok is false if it is not a line of this query. nameOf returns the name of the device with a UUID; empty if not known.
 func (q query) read(line string, nameOf func(uuid string) string) (r row, ok bool) {
 	parts := split(line)
 	first, last := len(begins), len(begins)+len(q)
@@ -317,7 +312,7 @@ func (q query) read(line string, nameOf func(uuid string) string) (r row, ok boo
 	if !isAddress {
 		r.key = d.UUID
 	}
-	gpu.Withdraw(&d.Readings, gpu.NotSupported) // what this version has no field for
+	gpu.Withdraw(&d.Readings, gpu.NotSupported) // readings for which this version has no field
 	gpu.Withdraw(&d.Serial, gpu.NotSupported)
 	gpu.Withdraw(&d.VBIOS, gpu.NotSupported)
 	gpu.Withdraw(&d.Architecture, gpu.NotReported) // the XML has it
@@ -334,10 +329,10 @@ func (q query) read(line string, nameOf func(uuid string) string) (r row, ok boo
 	return r, true
 }
 
-// unnamed is how a device is called that has no name.
+// unnamed is the name of a device without a name.
 const unnamed = "NVIDIA GPU"
 
-// unmatched says of a line that its values can't be matched with the fields.
+// unmatched is the error for a line whose values can't be matched with the fields.
 func unmatched(line string) *gpu.Advice {
 	return &gpu.Advice{
 		What: "nvidia-smi printed a row that does not match its fields: “" + clean(line) + "”",
@@ -346,7 +341,7 @@ func unmatched(line string) *gpu.Advice {
 	}
 }
 
-// fill sets the readings, and returns why the device as a whole can't be read.
+// fill sets the readings, and returns why the whole device can't be read.
 func (q query) fill(r *row, values []string) error {
 	d := &r.device
 	var worst value
@@ -386,7 +381,7 @@ func (q query) fill(r *row, values []string) error {
 	return nil
 }
 
-// fanField is the field of the fan's speed.
+// fanField is the field of the fan speed.
 const fanField = "fan.speed"
 
 // crossCheck compares readings with each other.

@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup makes a command the leader of a process group, which ends as a whole: the
-// program may be a script.
+// ownGroup makes a command the leader of a process group, which is killed as a whole: the program may be a script.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -19,14 +19,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml"
 )
 
-// moving are units of readings that change between two readings of one second.
+// moving are units of readings that change between two readings in one second.
 var moving = map[catalog.Unit]bool{
 	catalog.Percent: true, catalog.Watts: true, catalog.Celsius: true, catalog.Megahertz: true, catalog.Bytes: true, catalog.BytesPerSecond: true,
 }
 
-// TestHardware needs an NVIDIA GPU: go test -tags gpu ./sampler/smi -run TestHardware -v. It reads
-// the library, the program and nvidia-smi itself in the same second, ten times, and prints what
-// they say side by side. What does not change within a second must be the same.
+// TestHardware needs an NVIDIA GPU: go test -tags gpu ./sampler/smi -run TestHardware -v. It reads the library, the program and nvidia-smi
+// itself in the same second, ten times, and prints the results side by side. What does not change within a second must be the same.
 func TestHardware(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	byLibrary := nvml.New(nvml.Config{SysfsRoot: "/sys", ProcRoot: "/proc", Deadline: 5 * time.Second, Window: 5 * time.Second, Log: log})

@@ -7,10 +7,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
-const longestLine = 16 << 10 // a line of all fields has 1 KiB
+const longestLine = 16 << 10 // a line with all fields has 1 KiB
 
-// lines calls f with each line that is written, without its end. A longer line than
-// nvidia-smi prints is left out as a whole.
+// lines calls f with each line that is written, without its line end. It skips lines longer than nvidia-smi prints.
 type lines struct {
 	f       func(string)
 	rest    []byte
@@ -36,7 +35,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	}
 }
 
-// end takes what has come after the last end of a line for a line.
+// end passes on what came after the last line end as a line.
 func (l *lines) end() {
 	if len(l.rest) > 0 && !l.tooLong {
 		l.f(string(l.rest))
@@ -44,7 +43,7 @@ func (l *lines) end() {
 	l.rest = nil
 }
 
-// limited keeps the first bytes that are written, and knows whether there were more.
+// limited keeps the first bytes written, and records whether there were more.
 type limited struct {
 	bytes.Buffer
 	most int
@@ -58,5 +57,5 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// clean is text of the program for people and the log: printable, of bounded length.
+// clean makes the program's text fit for people and the log: printable, of bounded length.
 func clean(s string) string { return nvidia.Clean(s) }

@@ -12,9 +12,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A loop is a command that prints a line for each of its devices again and again.
+// A loop is a command that repeatedly prints a line for each of its devices.
 type loop struct {
-	keys []string // of its devices; nil: all that the driver has
+	keys []string // its devices; nil: all that the driver has
 	q    query
 
 	stop    context.CancelFunc // nil before it runs
@@ -26,18 +26,18 @@ type loop struct {
 	seen     map[string]int // lines by device, in this run
 	heard    time.Time      // the newest line
 	barren   int            // runs in a row without a line
-	foreign  time.Time      // the newest line that nobody knows
-	strange  int            // how many lines of this run nobody knows
-	quote    string         // the first of them, or of the run before
-	err      *gpu.Advice    // what it said of the driver
+	foreign  time.Time      // time of the newest unknown line
+	strange  int            // number of unknown lines in this run
+	quote    string         // the first unknown line, of this run or the previous one
+	err      *gpu.Advice    // what it said about the driver
 	badField string
-	stalled  bool      // silent, or not long enough with lines again
-	back     time.Time // since when it has lines again; zero: it is silent, or never was
+	stalled  bool      // silent, or printing again for too short a time
+	back     time.Time // since when it prints lines again; zero: it is silent, or never was
 }
 
 func (l *loop) id() string { return strings.Join(l.keys, ",") }
 
-// rounds is how often the loop has printed a device.
+// rounds returns the most lines that the loop has printed for one device.
 func (l *loop) rounds() (most int) {
 	for _, n := range l.seen {
 		most = max(most, n)
@@ -45,7 +45,7 @@ func (l *loop) rounds() (most int) {
 	return most
 }
 
-// whole reports whether the loop has had a line for each of its devices, or can't have one.
+// whole reports whether the loop has printed a line for each of its devices, or can't.
 func (l *loop) whole(expected int) bool {
 	if l.keys != nil {
 		expected = len(l.keys)
@@ -53,14 +53,14 @@ func (l *loop) whole(expected int) bool {
 	return l.rounds() > 1 || expected > 0 && len(l.seen) >= expected || l.stalled
 }
 
-// A heard is the newest line of a device.
+// A heard is a device's newest line.
 type heard struct {
 	row
 	at      time.Time
-	spacing time.Duration // from the line before
+	spacing time.Duration // time since the previous line
 }
 
-// fresh reports whether the line is as new as one can be.
+// fresh reports whether the line is as new as it can be.
 func (h *heard) fresh(now time.Time, period time.Duration) bool {
 	return now.Sub(h.at) <= 2*max(h.spacing, period)
 }
@@ -68,8 +68,8 @@ func (h *heard) fresh(now time.Time, period time.Duration) bool {
 // due is when the next line is expected.
 func (h *heard) due(period time.Duration) time.Time { return h.at.Add(max(h.spacing, period)) }
 
-// spawn runs a command on a goroutine of its own. It calls line for each line, and ended
-// when the command has ended, both with the lock. The caller holds it.
+// spawn runs a command on its own goroutine. It calls line for each line, and ended when the command has ended, both with the lock held.
+// The caller holds the lock.
 func (s *Source) spawn(ctx context.Context, id string, args []string, line func(string), ended func(error)) {
 	s.flying++
 	s.lingering[id]++
@@ -95,7 +95,7 @@ func (s *Source) spawn(ctx context.Context, id string, args []string, line func(
 	}()
 }
 
-// wake wakes whoever waits for something to change. The caller holds the lock.
+// wake wakes everybody who waits for a change. The caller holds the lock.
 func (s *Source) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -138,8 +138,8 @@ func (s *Source) start(l *loop, now time.Time) {
 }
 
 const (
-	mostCommands = 64  // may run at once, with those that can't be ended
-	mostDevices  = 256 // are believed
+	mostCommands = 64  // that may run at once, including those that can't be ended
+	mostDevices  = 256 // that are believed
 )
 
 // hear takes a line of a loop. The caller holds the lock.
@@ -163,14 +163,14 @@ func (s *Source) hear(l *loop, text string) {
 	}
 	s.rows[r.key] = h
 	s.dropTwin(h)
-	l.seen[r.key] = max(l.seen[r.key]+1, l.rounds()-1) // one that was away has not missed them
+	l.seen[r.key] = max(l.seen[r.key]+1, l.rounds()-1) // a device that was away is not counted as missing
 	l.heard, l.barren, l.err = now, 0, nil
 	if l.stalled && l.back.IsZero() {
 		l.back = now
 	}
-	l.stalled = l.stalled && now.Sub(l.back) < sometimes // a device that answers now and then disturbs no others
+	l.stalled = l.stalled && now.Sub(l.back) < sometimes // a device that only answers now and then disturbs no others
 	l.silent.Reset(max(s.cfg.stall(), 2*h.spacing))
-	if s.trouble[r.key] != nil { // back: it keeps a loop of its own for a while
+	if s.trouble[r.key] != nil { // back: it keeps its own loop for a while
 		delete(s.trouble, r.key)
 		s.apart[r.key] = now
 	}
@@ -178,7 +178,7 @@ func (s *Source) hear(l *loop, text string) {
 	if r.unread == "" {
 		s.count = r.count
 	} else if before != nil && before.unread == "" {
-		s.detailsDue = now // which has its readings in another form
+		s.detailsDue = now // the XML has its readings in another form
 	}
 	if v := r.driver.Or(""); v != "" && v != s.driver.Version.Or("") {
 		s.driver.Version = r.driver
@@ -187,7 +187,7 @@ func (s *Source) hear(l *loop, text string) {
 	s.forgetUnlisted(l)
 }
 
-// nameOf is the name of the device with a UUID, as the XML or a line before had it; empty where that is not known.
+// nameOf returns the name of the device with a UUID, from the XML or an earlier line; empty if not known.
 func (s *Source) nameOf(uuid string) string {
 	for _, x := range s.details {
 		if strings.TrimSpace(x.UUID) == uuid {
@@ -202,8 +202,7 @@ func (s *Source) nameOf(uuid string) string {
 	return ""
 }
 
-// dropTwin: of two lines with one UUID the later is an error of the driver; it gets the
-// UUID of its address.
+// dropTwin handles two lines with one UUID: the later one is a driver error, and gets a UUID made from its address.
 func (s *Source) dropTwin(h *heard) {
 	for key, other := range s.rows {
 		if key != h.key && other.device.UUID == h.device.UUID && h.device.PCI != "" {
@@ -212,7 +211,7 @@ func (s *Source) dropTwin(h *heard) {
 	}
 }
 
-// note logs a line that nobody knows, once where it is repeated.
+// note logs an unknown line, once if it repeats.
 func (s *Source) note(text string) {
 	if text != s.noted {
 		s.noted = text
@@ -220,7 +219,7 @@ func (s *Source) note(text string) {
 	}
 }
 
-// told takes a line that is no data.
+// told takes a line that is not data.
 func (s *Source) told(l *loop, text string, now time.Time) {
 	t, ok := sentenceOf(text)
 	switch {
@@ -252,8 +251,7 @@ func (s *Source) told(l *loop, text string, now time.Time) {
 	}
 }
 
-// forgetUnlisted forgets devices of a loop that goes on without them, unless it printed
-// lines that may have been theirs.
+// forgetUnlisted forgets devices of a loop that goes on without them, unless it printed lines that may have been theirs.
 func (s *Source) forgetUnlisted(l *loop) {
 	const often = 3
 	if l.heard.Sub(l.foreign) < s.cfg.stall() {
@@ -269,8 +267,8 @@ func (s *Source) forgetUnlisted(l *loop) {
 	}
 }
 
-// stuckIn is called when a loop is silent: one of its devices does not answer. They get
-// loops of their own. The command of a single device is ended after a long time.
+// stuckIn is called when a loop is silent: one of its devices does not answer. Each device gets its own loop. After a long time, the
+// command of a single device is ended.
 func (s *Source) stuckIn(l *loop) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,7 +296,7 @@ func (s *Source) stuckIn(l *loop) {
 	s.wake()
 }
 
-// restartOthers ends pmon and the XML, which may be stuck in the same device.
+// restartOthers ends pmon and the XML query, which may be stuck in the same device.
 func (s *Source) restartOthers() {
 	if s.pmon.stop != nil {
 		s.pmon.stop()
@@ -309,7 +307,7 @@ func (s *Source) restartOthers() {
 	s.detailsDue = time.Time{}
 }
 
-// listed are the devices that a loop for all of them reads, as far as it is known.
+// listed returns the devices that a loop for all of them reads, as far as known.
 func (s *Source) listed() []string {
 	var keys []string
 	add := func(key string) {
@@ -332,14 +330,13 @@ func (s *Source) listed() []string {
 	return keys
 }
 
-// cardsCount reports whether the kernel's cards are the driver's: a container may see
-// more of them.
+// cardsCount reports whether the kernel's cards are the driver's: a container may see more of them.
 func (s *Source) cardsCount() bool {
 	return s.count == 0 || s.count == len(s.cards) || len(s.asleep) > 0
 }
 
-// groups are the devices that share a loop: all of them, unless one sleeps, fails or does
-// not answer. A nil group stands for all that the driver has.
+// groups returns the devices that share a loop: all of them, unless one sleeps, fails or does not answer. A nil group means all that the
+// driver has.
 func (s *Source) groups() [][]string {
 	keys := s.listed()
 	apart := func(key string) bool { return s.trouble[key] != nil || !s.apart[key].IsZero() }
@@ -358,7 +355,7 @@ func (s *Source) groups() [][]string {
 	return out
 }
 
-// arrange makes the loops those of the groups, and starts those that are due.
+// arrange makes the loops match the groups, and starts the loops that are due.
 func (s *Source) arrange(now time.Time) {
 	groups := s.groups()
 	same := func(l *loop, g []string) bool { return (l.keys == nil) == (g == nil) && slices.Equal(l.keys, g) }

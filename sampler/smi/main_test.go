@@ -22,7 +22,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-// atExit is what tests share, and remove at the end.
+// atExit removes what tests share, at the end.
 var atExit []func()
 
 func TestMain(m *testing.M) {
@@ -34,10 +34,9 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	// testDeadline is after how long a device does not answer in these tests, by a clock that
-	// they move.
+	// testDeadline is the time after which a device does not answer in these tests, by a clock that they move.
 	testDeadline = 8 * time.Second
-	// testInterval is how often the fake program prints in reality.
+	// testInterval is how often the fake program prints, in real time.
 	testInterval = 20 * time.Millisecond
 )
 
@@ -58,8 +57,8 @@ func endsAll(tb testing.TB, m *fakesmi.Machine) *fakesmi.Machine {
 	return m
 }
 
-// source is a source of the machine, closed when the test ends. It goes by a clock that stands
-// still until the test lets time pass, or has nothing else to wait for.
+// source returns a source of the machine, closed when the test ends. Its clock stands still until the test moves it, or has nothing else to
+// wait for.
 func source(tb testing.TB, m *fakesmi.Machine, change ...func(*Config)) *Source {
 	tb.Helper()
 	cfg := Config{
@@ -85,7 +84,7 @@ func source(tb testing.TB, m *fakesmi.Machine, change ...func(*Config)) *Source 
 	return s
 }
 
-// watches are those of the sources.
+// watches has the watch of each source.
 var watches = map[*Source]*watch{}
 
 // A watch watches the commands of a source.
@@ -95,14 +94,14 @@ type watch struct {
 	run     Run
 
 	mu       sync.Mutex
-	commands map[*command]bool // that run
+	commands map[*command]bool // running ones
 }
 
-// A command is one that runs.
+// A command is a running command.
 type command struct {
 	ctx   context.Context
 	args  string
-	heard time.Time // when the source had heard what it printed last
+	heard time.Time // when the source received its last output
 }
 
 func (w *watch) watched(ctx context.Context, stdout, stderr io.Writer, args ...string) error {
@@ -118,7 +117,7 @@ func (w *watch) change(do func()) {
 	do()
 }
 
-// A listener notes when the source has heard something.
+// A listener records when the source has received something.
 type listener struct {
 	w  *watch
 	c  *command
@@ -139,9 +138,8 @@ type fakeClock interface {
 
 func clockOf(s *Source) fakeClock { return s.cfg.Clock.(fakeClock) }
 
-// allHeard reports whether there is nothing to wait for but time: each loop that runs has printed
-// something at this moment of the clock, which the source has heard, or prints nothing because
-// of a fault, and no other command runs that is not held up.
+// allHeard reports whether only time is left to wait for: each running loop has printed something at this moment of the clock, which the
+// source has received, or prints nothing because of a fault, and every other running command is held up.
 func allHeard(s *Source) bool {
 	if clock, ok := s.cfg.Clock.(*testkit.Clock); ok && !clock.Settled() {
 		return false
@@ -159,14 +157,13 @@ func allHeard(s *Source) bool {
 			return false
 		}
 	}
-	return flying == len(w.commands) // none begins or ends
+	return flying == len(w.commands) // none is starting or ending
 }
 
-// step is how much time passes at once: less than a loop may be silent.
+// step is how much the clock advances at once: less than a loop may be silent.
 func step(s *Source) time.Duration { return s.cfg.Deadline / 16 }
 
-// pass lets time pass, in steps before which the commands are quiet. So none of them is late,
-// however long a busy machine takes.
+// pass advances the clock, in steps that wait until the commands are quiet. So no command is late, however long a busy machine takes.
 func pass(tb testing.TB, s *Source, d time.Duration) {
 	tb.Helper()
 	for d > 0 {
@@ -176,7 +173,7 @@ func pass(tb testing.TB, s *Source, d time.Duration) {
 	}
 }
 
-// standing is what a test that waits in vain says of the source.
+// standing describes the source for a test that waits in vain.
 func standing(s *Source) string {
 	w := watches[s]
 	out := fmt.Sprintf("at %v, held up are %q", w.clock.Now(), w.machine.Held())
@@ -193,8 +190,8 @@ func standing(s *Source) string {
 	return out
 }
 
-// waits waits until something is done that waits on the clock. Time passes while it does and is
-// idle. It returns how much passed.
+// waits runs something that waits on the clock, until it is done. Whenever it waits and idle reports true, the clock advances. It returns
+// by how much.
 func waits(tb testing.TB, s *Source, what string, idle func() bool, do func()) time.Duration {
 	tb.Helper()
 	clock, isOurs := s.cfg.Clock.(*testkit.Clock)
@@ -223,8 +220,7 @@ func waits(tb testing.TB, s *Source, what string, idle func() bool, do func()) t
 	return s.cfg.Clock.Since(begun)
 }
 
-// closes returns for how long Close waits. Time stands still while commands end, unless one
-// can't.
+// closes returns how long Close waits. The clock stands still while commands end, unless one can't.
 func closes(tb testing.TB, s *Source, stuck func() bool) time.Duration {
 	tb.Helper()
 	return waits(tb, s, "Close", stuck, func() {
@@ -236,7 +232,7 @@ func closes(tb testing.TB, s *Source, stuck func() bool) time.Duration {
 
 func nothing() bool { return false }
 
-// readFor reads with a patience by the clock.
+// readFor reads with a patience on the clock.
 func readFor(tb testing.TB, s *Source, patience time.Duration) (snap *gpu.Snapshot, took time.Duration, err error) {
 	tb.Helper()
 	ctx, cancel := perdevice.WithTimeout(tb.Context(), s.cfg.Clock, patience)
@@ -245,14 +241,14 @@ func readFor(tb testing.TB, s *Source, patience time.Duration) (snap *gpu.Snapsh
 	return snap, took, err
 }
 
-// try reads with the patience of a program that has time.
+// try reads with ample patience.
 func try(tb testing.TB, s *Source) (*gpu.Snapshot, error) {
 	tb.Helper()
 	snap, _, err := readFor(tb, s, s.cfg.Deadline)
 	return snap, err
 }
 
-// until reads until the condition holds. Time passes between the readings.
+// until reads until the condition holds. The clock advances between the readings.
 func until(tb testing.TB, s *Source, what string, holds func(*gpu.Snapshot, error) bool) (snap *gpu.Snapshot) {
 	tb.Helper()
 	var err error
@@ -266,7 +262,7 @@ func until(tb testing.TB, s *Source, what string, holds func(*gpu.Snapshot, erro
 	return snap
 }
 
-// whole is a reading with the processes, which come a little after the rest.
+// whole returns a reading with the processes, which come a little after the rest.
 func whole(tb testing.TB, s *Source) *gpu.Snapshot {
 	tb.Helper()
 	until(tb, s, "a whole round of pmon", func(*gpu.Snapshot, error) bool {

@@ -90,7 +90,7 @@ func TestKnownFields(t *testing.T) {
 	}
 }
 
-// lineOf is a line of a query in which every field has a value of its form, but some.
+// lineOf returns a line of a query in which every field has a value of its form, except the given ones.
 func lineOf(q query, fields map[string]string) string {
 	parts := []string{"0", "GPU-1", "550.1", "2"}
 	for _, f := range q {
@@ -109,7 +109,7 @@ func lineOf(q query, fields map[string]string) string {
 	return strings.Join(append(parts, end...), ", ")
 }
 
-// usual is a value of the field's form.
+// usual returns a value of the field's form.
 func usual(f field) value {
 	of := []value{"1", "Disabled", "P0", "0x0", "Default", "None"}
 	return of[slices.IndexFunc(of, f.form)]
@@ -144,7 +144,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// One bad field costs one field, whatever stands in it.
+// A bad field costs only itself, whatever it contains.
 func TestOneBadField(t *testing.T) {
 	healthy, _ := all.parse(lineOf(all, nil))
 	for _, bad := range []string{"[N/A]", "[Unknown Error]", "a sentence in place of a number", "", "18446744073709551615", "99999999999999999999"} {
@@ -163,8 +163,7 @@ func TestOneBadField(t *testing.T) {
 	}
 }
 
-// A device as a whole fails where its driver says that it is lost, or nothing that a device
-// that works can read is left.
+// A whole device fails if its driver says that it is lost, or if it reports nothing that a working device can report.
 func TestFailingLines(t *testing.T) {
 	core := map[string]string{}
 	for _, f := range all {
@@ -218,7 +217,7 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// Headers tell where the columns are, in every version.
+// Headers show where the columns are, in every version.
 func TestPmonLines(t *testing.T) {
 	type line struct {
 		header, text string
@@ -251,7 +250,7 @@ func TestPmonLines(t *testing.T) {
 	}
 }
 
-// A round has each process once; a process that ended is gone in the next.
+// A round has each process once; an ended process is missing in the next.
 func TestRounds(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	r := rounds{}
@@ -288,7 +287,7 @@ func TestRounds(t *testing.T) {
 	say("0 12 C - - - - 1 c", time.Second)
 	say("1 7 C - - - - 1 d", 0)
 	check("another", pids(quiet), 12, 7)
-	say("0 13 C - - - - 1 e", 0) // without a pause, as from a stream that was held up
+	say("0 13 C - - - - 1 e", 0) // without a pause, as from a delayed stream
 	check("the one before it", pids(0), 12, 7)
 
 	d := gpu.Device{}
@@ -308,7 +307,7 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// What is in the XML of each machine.
+// The content of each machine's XML.
 func TestXML(t *testing.T) {
 	for name, want := range map[string]struct {
 		gpus                   int
@@ -339,7 +338,7 @@ func TestXML(t *testing.T) {
 	}
 }
 
-// Whatever is cut or foreign, the devices before it count.
+// Whatever is cut or unknown, the devices before it count.
 func TestBrokenXML(t *testing.T) {
 	text := string(fakesmi.File("blackwell-570", "query.xml"))
 	second := strings.LastIndex(text, "<gpu id=")
@@ -398,7 +397,7 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// Not offered, not permitted and none are three answers.
+// Tells apart: not supported, not permitted and none.
 func TestNoInstances(t *testing.T) {
 	for text, want := range map[string]map[gpu.Reading[bool]]gpu.Reading[int]{
 		"None":                       {gpu.Of(true): gpu.Of(0), gpu.Of(false): gpu.Of(0), gpu.Absent[bool](gpu.NotSupported): gpu.Absent[int](gpu.NotSupported)},
@@ -442,14 +441,13 @@ func TestOutputLines(t *testing.T) {
 	}
 }
 
-// checked is what is wrong with a device that was read.
+// checked returns what is wrong with a device that was read.
 func checked(d gpu.Device) []string {
 	d.State, d.Since, d.SampledAt = gpu.StateOK, time.Unix(1, 0), time.Unix(1, 0)
 	return sourcetest.Check(&d, d.SampledAt)
 }
 
-// Whatever a line says, what is read of it can be right or is doubtful, and reading it
-// again gives the same.
+// Whatever a line says, its readings are possible or doubtful, and reading it again gives the same.
 func FuzzLine(f *testing.F) {
 	f.Add(lineOf(all, nil))
 	f.Add(lineOf(all, map[string]string{"name": "a, b", "power.draw": "[N/A]", "pstate": "P8", "memory.used": "18446744073709551615"}))

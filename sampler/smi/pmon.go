@@ -9,8 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
-// A usage is what one line of pmon says of one process, without the pid of a device that
-// has none.
+// A usage is what one line of pmon says about one process, or the line of a device without processes, which has no pid.
 type usage struct {
 	gpu                                   int
 	pid                                   int // 0: the device has no process
@@ -18,10 +17,10 @@ type usage struct {
 	sm, bandwidth, encoder, decoder, size value
 }
 
-// A header is where pmon has its columns, by their names in its header.
+// A header maps pmon's column names to positions.
 type header map[string]int
 
-// headerOf reads a header: "# gpu pid type sm mem enc dec … command".
+// headerOf parses a header: "# gpu pid type sm mem enc dec … command".
 func headerOf(line string) (header, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(line), "#")
 	names := strings.Fields(strings.ToLower(rest))
@@ -34,11 +33,11 @@ func headerOf(line string) (header, bool) {
 	return h, ok && hasGPU && hasPID && len(h) == len(names)
 }
 
-// parse reads a line. It is not ok where the line is no whole one of this header.
+// parse reads a line; ok is false unless it is a complete line under this header.
 func (h header) parse(line string) (u usage, ok bool) {
 	parts := strings.Fields(line)
 	whole := len(h)
-	if at, last := h["command"]; last && at == len(h)-1 { // it may be empty, or have spaces in it
+	if at, last := h["command"]; last && at == len(h)-1 { // the command may be empty, or contain spaces
 		whole--
 	}
 	if len(h) == 0 || len(parts) < whole {
@@ -80,9 +79,9 @@ func kindOf(v value) gpu.ProcessType {
 	}
 }
 
-// pidOf is a pid that the system can give.
+// pidOf returns a pid that the system can assign.
 func pidOf(v value) (int, bool) {
-	most := float64(1 << 22) // of Linux
+	most := float64(1 << 22) // on Linux
 	if runtime.GOOS == "windows" {
 		most = 1<<31 - 1
 	}
@@ -90,28 +89,26 @@ func pidOf(v value) (int, bool) {
 	return int(pid), ok && pid >= 1 && pid <= most && pid == float64(int(pid))
 }
 
-// quiet is how long pmon prints nothing between two rounds, at least. It pauses for a
-// second or more.
+// quiet is the least time between two rounds in which pmon prints nothing. It pauses for a second or more.
 const quiet = 200 * time.Millisecond
 
-// mostLines are believed in one round.
+// mostLines is the most lines believed in one round.
 const mostLines = 1 << 16
 
-// rounds tells the rounds of pmon apart: in each it prints every process of every device.
-// Only this knows that a process has ended.
+// rounds separates the rounds of pmon, in each of which it prints every process of every device. Only a complete round shows that a process
+// has ended.
 type rounds struct {
 	header header
-	now    []usage // of the round that is being printed
-	last   []usage // of the one before
+	now    []usage // the round being printed
+	last   []usage // the previous round
 	at     time.Time
 	lastAt time.Time
 	seen   map[usage]bool
-	// samples are the devices for whose processes a share was ever printed: "-" then stands
-	// for none.
+	// samples are the devices for which a process's share was ever printed: then "-" means none.
 	samples map[int]bool
 }
 
-// add takes a line. It reports whether it was one of pmon's.
+// add takes a line, and reports whether it came from pmon.
 func (r *rounds) add(line string, now time.Time) bool {
 	if strings.HasPrefix(strings.TrimSpace(line), "#") {
 		if h, ok := headerOf(line); ok {
@@ -143,7 +140,7 @@ func (r *rounds) add(line string, now time.Time) bool {
 	return true
 }
 
-// newest is the newest whole round, and when it was printed: there is none while the first is being printed.
+// newest returns the newest complete round, and when it was printed; none while the first is being printed.
 func (r *rounds) newest(now time.Time) ([]usage, time.Time) {
 	if now.Sub(r.at) >= quiet {
 		return r.now, r.at
@@ -151,8 +148,8 @@ func (r *rounds) newest(now time.Time) ([]usage, time.Time) {
 	return r.last, r.lastAt
 }
 
-// processes are those of one device. A share that is not printed is a 0 where the device
-// takes samples, or where it did nothing at all.
+// processes returns the processes of one device. A share that was not printed is 0 if the device takes samples, or if it did nothing at
+// all.
 func (r *rounds) processes(round []usage, d *gpu.Device) []gpu.Process {
 	index := d.VendorIndex.Or(-1)
 	busy, known := d.Utilization.GPU.Trusted()
@@ -181,8 +178,7 @@ func (r *rounds) processes(round []usage, d *gpu.Device) []gpu.Process {
 	return list.sorted()
 }
 
-// memoryOf is the memory of a process: not reported where nvidia-smi has no number, as
-// under Windows display mode.
+// memoryOf returns a process's memory; not reported if nvidia-smi has no number, as in Windows display mode.
 func memoryOf(v value) gpu.Reading[gpu.Bytes] {
 	r := mebibytes(v)
 	if !r.Present() && r.Quality() != gpu.NotPermitted {

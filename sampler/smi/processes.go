@@ -7,8 +7,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
-// processList has each process of a device once: one that computes and draws may be there
-// twice.
+// processList has each process of a device once: a process that computes and draws may be listed twice.
 type processList struct {
 	list   []gpu.Process
 	places map[[3]int]int
@@ -32,7 +31,7 @@ func (l *processList) add(p gpu.Process) {
 	}
 }
 
-// sorted is the list, busiest first, and never nil.
+// sorted returns the list, busiest first, and never nil.
 func (l *processList) sorted() []gpu.Process {
 	slices.SortFunc(l.list, nvidia.Busiest)
 	return append([]gpu.Process{}, l.list...)

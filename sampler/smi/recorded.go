@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// The files of a recording: what the commands printed. fieldsFile is made of tableFile, so
-// that a person can read and change it: a line for each field, with a value for each device,
-// "temperature.gpu = 41 | 38" or "memory.used [MiB] = 512 MiB | 0 MiB".
+// The files of a recording: the output of the commands. fieldsFile is made from tableFile, so that a person can read and change it: a line
+// for each field, with a value for each device, "temperature.gpu = 41 | 38" or "memory.used [MiB] = 512 MiB | 0 MiB".
 const (
 	helpFile   = "help-query-gpu"
 	tableFile  = "query-gpu.csv"
@@ -29,12 +28,11 @@ type Printed struct {
 	Name string
 	Args []string // of nvidia-smi
 	Text []byte
-	Err  error // why the command failed; it may have printed something all the same
+	Err  error // why the command failed; it may still have printed something
 }
 
-// Record runs the commands that a source reads once, and returns what they print: the least
-// that a person needs who looks for a mistake of a source, and what [Recorded] answers from.
-// Each command gets the time, and may print so many bytes.
+// Record runs once each command that a source reads, and returns the output: the minimum for finding a source's mistake, and what
+// [Recorded] answers from. Each command may take up to each, and print up to most bytes.
 func Record(ctx context.Context, run Run, each time.Duration, most int) (all []Printed) {
 	if run == nil {
 		run = Program("")
@@ -63,7 +61,7 @@ func Record(ctx context.Context, run Run, each time.Duration, most int) (all []P
 	return all
 }
 
-// upright is the table with a line for each field. It is empty where a row is not whole.
+// upright turns the table into a line for each field. It is empty if a row is incomplete.
 func (q query) upright(table []byte) []byte {
 	rows := strings.Split(strings.TrimSpace(strings.ReplaceAll(string(table), "\r", "")), "\n")
 	titles := strings.Split(rows[0], ", ")
@@ -89,16 +87,16 @@ func (q query) upright(table []byte) []byte {
 	return out.Bytes()
 }
 
-// An exit is a command that ended with a code.
+// An exit is a command's exit code.
 type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// ExitCode is the code.
+// ExitCode returns the code.
 func (e exit) ExitCode() int { return int(e) }
 
-// Recorded returns a Run that answers from a recording, the same each time. A command for
-// some of the devices alone is refused but for --query-gpu.
+// Recorded returns a Run that answers from a recording, the same each time. It refuses commands for only some of the devices, except
+// --query-gpu.
 func Recorded(files fs.FS) Run {
 	return func(ctx context.Context, stdout, _ io.Writer, args ...string) error {
 		r := &recorded{files: files, ctx: ctx, out: stdout}
@@ -130,7 +128,7 @@ func (r *recorded) print(name, without string) error {
 	return nil
 }
 
-// again repeats something until the command is ended.
+// again repeats do until the command is ended.
 func (r *recorded) again(pause time.Duration, do func() error) error {
 	tick := time.NewTicker(max(pause, time.Millisecond))
 	defer tick.Stop()
@@ -200,7 +198,7 @@ type column struct {
 }
 
 func (r *recorded) columns() (all []column) {
-	text, _ := fs.ReadFile(r.files, fieldsFile) // without it there is no device
+	text, _ := fs.ReadFile(r.files, fieldsFile) // on an error there is no device
 	for line := range strings.Lines(string(text)) {
 		key, values, ok := strings.Cut(strings.TrimRight(line, "\r\n"), " = ")
 		if !ok || strings.HasPrefix(line, "#") {

@@ -28,7 +28,7 @@ func record(t *testing.T, m *fakesmi.Machine) fstest.MapFS {
 	return files
 }
 
-// lasting is what a reading says without the times.
+// lasting returns what a reading says, without the times.
 func lasting(snap *gpu.Snapshot) (all []string) {
 	for _, d := range snap.Devices {
 		d.SampledAt, d.Since = time.Time{}, time.Time{}
@@ -41,7 +41,7 @@ func lasting(snap *gpu.Snapshot) (all []string) {
 	return all
 }
 
-// What a recording answers is read as the machine itself was.
+// A recording is read exactly as the machine itself was.
 func TestRecordedMachines(t *testing.T) {
 	for _, name := range fakesmi.Names() {
 		t.Run(name, func(t *testing.T) {

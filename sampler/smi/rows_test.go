@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-// A comma in a value moves no other value: the line is read in the one way in which it can be meant, or not at all.
+// A comma in a value shifts no other value: the line is read in the only possible way, or not at all.
 func TestValuesWithCommas(t *testing.T) {
 	good := map[string]string{"temperature.gpu": "61", "fan.speed": "40", "power.draw": "97.43", "memory.free": "15260", "serial": "[N/A]", "vbios_version": "95.02", "memory.total": "24564", "power.max_limit": "450"}
 	with := func(changes map[string]string) map[string]string {
@@ -30,7 +30,7 @@ func TestValuesWithCommas(t *testing.T) {
 	}
 	for what, c := range map[string]struct {
 		fields            map[string]string
-		driver            string // in place of 550.1
+		driver            string // instead of 550.1
 		name, version     string
 		unread, absentAll bool
 	}{
@@ -80,7 +80,7 @@ func TestValuesWithCommas(t *testing.T) {
 	}
 }
 
-// A name that is known tells where the values end, so that a bad value costs itself alone.
+// A known name shows where the values end, so that a bad value costs only itself.
 func TestAKnownNameWithCommas(t *testing.T) {
 	line := lineOf(all, map[string]string{"name": "A, B", "pstate": "a sentence", "temperature.gpu": "61"})
 	if r, ok := all.parse(line); !ok || r.unread == "" {
@@ -101,7 +101,7 @@ func TestAKnownNameWithCommas(t *testing.T) {
 	}
 }
 
-// A row that can't be matched has the readings of the XML, and its own again once it can be.
+// A device whose row can't be matched has the XML's readings, and its own again once rows match.
 func TestUnreadRowHasTheXML(t *testing.T) {
 	m := machine(t, "blackwell-570")
 	first, other := m.Addresses()[0], m.Addresses()[1]
@@ -174,7 +174,7 @@ func TestUUIDsOfJetsons(t *testing.T) {
 	}
 }
 
-// What is not understood is quoted, with what to do: it is neither "no answer" nor "no GPU".
+// Unknown output is quoted, with what to do: it means neither "no answer" nor "no GPU".
 func TestForeignOutputIsQuoted(t *testing.T) {
 	m := machine(t, "rtx4090-550")
 	script := "#!/bin/sh\ncase $1 in\n--help*) cat <<'END'\n" + "\"temperature.gpu\"\nDegrees.\n" + "END\n;;\n*) while :; do echo 'Karte 0: 41 Grad'; sleep 0.02; done;;\nesac\n"
@@ -194,7 +194,7 @@ func TestForeignOutputIsQuoted(t *testing.T) {
 	}
 }
 
-// What the driver asks for is a fault that stands, and the reason, of the device alone that it is about.
+// A recovery that the driver asks for is a current fault, and the reason, of only the device that it is about.
 func TestWhatTheDriverAsksFor(t *testing.T) {
 	add := func(m *fakesmi.Machine, field, values string) {
 		m.Write("query-gpu", m.Read("query-gpu")+field+" = "+values+"\n")
@@ -261,7 +261,7 @@ func TestWhatTheDriverAsksFor(t *testing.T) {
 	}
 }
 
-// It ends when the driver says so no more, and counts when it begins again.
+// It ends when the driver stops asking, and counts again when it begins again.
 func TestWhatTheDriverAsksForEnds(t *testing.T) {
 	m := machine(t, "blackwell-570")
 	at := m.Addresses()[1]

@@ -15,9 +15,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Program returns a Run of a program on this machine, which it looks for at each start. An
-// empty path stands for nvidia-smi in PATH and the places where Windows, WSL and containers
-// have it.
+// Program returns a Run of a program on this machine, which it looks for at each start. An empty path means nvidia-smi in PATH, or where
+// Windows, WSL and containers keep it.
 func Program(path string) Run {
 	return func(ctx context.Context, stdout, stderr io.Writer, args ...string) error {
 		file, err := find(path)

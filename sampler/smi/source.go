@@ -35,39 +35,39 @@ type Source struct {
 	mu        sync.Mutex
 	changed   chan struct{} // closed when something came or ended
 	closed    bool
-	flying    int            // commands that run
-	lingering map[string]int // those of each kind, also those that are being ended
-	term      int            // grows when everything begins anew
+	flying    int            // number of running commands
+	lingering map[string]int // by kind, including those being ended
+	term      int            // grows when everything starts over
 
 	failure *gpu.Advice // why the last attempt failed
 	retry   time.Time
 
-	asking bool // for the fields of this version
+	asking bool // asking for this version's fields
 	query  query
-	cards  []string        // addresses of the kernel's cards that are awake
-	asleep map[string]bool // and of those that sleep
+	cards  []string        // addresses of the kernel's awake cards
+	asleep map[string]bool // addresses of its sleeping cards
 	loops  []*loop
 	pmon   monitor
 	driver gpu.Driver
-	count  int // of devices that the driver has; 0: not known
+	count  int // number of devices that the driver has; 0: not known
 
-	rows     map[string]*heard    // the newest line of each device, by key
-	trouble  map[string]*trouble  // devices of which nvidia-smi says that it can't read them
-	apart    map[string]time.Time // devices with a loop of their own, and since when
+	rows     map[string]*heard    // each device's newest line, by key
+	trouble  map[string]*trouble  // devices that nvidia-smi says it can't read
+	apart    map[string]time.Time // devices with their own loop, and since when
 	unlisted map[string]bool      // cards of the kernel that the driver does not list
 
-	verdicts map[string]*nvidia.Verdicts // by key, as long as the source lives
+	verdicts map[string]*nvidia.Verdicts // by key, for the life of the source
 
 	details     map[string]*details
 	settled     bool // every device has had a line, and the XML, or can't have them
 	detailed    bool // the XML has been read, or can't be
 	detailsDue  time.Time
-	stopDetails context.CancelFunc // nil while it is not being read
-	stopAsking  context.CancelFunc // nil while the fields are not being asked for
-	noted       string             // the last line in the log that nobody knows
+	stopDetails context.CancelFunc // nil while the XML is not being read
+	stopAsking  context.CancelFunc // nil while not asking for the fields
+	noted       string             // the last unknown line in the log
 }
 
-// longestUnread is how old the XML may be where it stands in for a line: it is asked for each 10 s.
+// longestUnread is how old the XML may be when it replaces a line: it is then read every 10 s.
 const longestUnread = 3 * sometimes / 2
 
 // A trouble is why a device can't be read.
@@ -76,8 +76,7 @@ type trouble struct {
 	since time.Time
 }
 
-// New returns a source. Read starts the program, and looks for it again if it was not
-// there.
+// New returns a source. Read starts the program, and looks for it again if it was missing.
 func New(cfg Config) *Source {
 	cfg.Clock = cmp.Or(cfg.Clock, clockwork.NewRealClock())
 	s := &Source{
@@ -100,7 +99,7 @@ func New(cfg Config) *Source {
 	return s
 }
 
-// forget forgets what was read. The caller holds the lock, if there is anybody else.
+// forget drops everything that was read. The caller holds the lock if other goroutines exist.
 func (s *Source) forget() {
 	s.term++
 	s.query, s.loops, s.count = nil, nil, 0
@@ -112,13 +111,11 @@ func (s *Source) forget() {
 // Name is the source's name on the wire.
 func (s *Source) Name() string { return gpu.SourceNvidiaSMI }
 
-// Read returns the newest reading of every device. It waits for a newer one that is due
-// before ctx ends, see [perdevice.Set.Read] for devices that are slow, and up to the
-// deadline, if that is later, for the program to answer for the first time.
+// Read returns the newest reading of every device. It waits for a newer one that is due before ctx ends; see [perdevice.Set.Read] for slow
+// devices. It waits for the program's first answer up to the deadline, if that is later.
 //
-// Without a driver the error has a *gpu.Advice in it that wraps gpu.ErrNoDriver,
-// gpu.ErrNoLibrary, gpu.ErrVersionMismatch, gpu.ErrNotPermitted, gpu.ErrNotAnswering or
-// gpu.ErrNoDevices. Devices that sleep are returned beside the error.
+// Without a driver, the error wraps a *gpu.Advice, which wraps gpu.ErrNoDriver, gpu.ErrNoLibrary, gpu.ErrVersionMismatch,
+// gpu.ErrNotPermitted, gpu.ErrNotAnswering or gpu.ErrNoDevices. Sleeping devices are returned together with the error.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	cards := s.kernel.Cards()
 	awake := func(c nvidia.Card) bool { return !c.Asleep() }
@@ -165,7 +162,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	return s.snapshot(out), nil
 }
 
-// missing are the cards that the driver should list and does not.
+// missing returns the cards that the driver should list but does not.
 func (s *Source) missing(cards []nvidia.Card, devices []gpu.Device) []gpu.Device {
 	return s.kernel.Missing(s.cfg.Clock.Now(), cards, devices, func(c nvidia.Card) gpu.Identity {
 		if known := s.last[c.Address]; known.UUID != "" {
@@ -175,14 +172,14 @@ func (s *Source) missing(cards []nvidia.Card, devices []gpu.Device) []gpu.Device
 	})
 }
 
-// misread is an error that quotes what the loops print, where none of it is understood; nil where some is.
+// misread returns an error that quotes the loops' output if none of it is understood; nil if some is.
 func (s *Source) misread() *gpu.Advice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.notUnderstood()
 }
 
-// notUnderstood is misread for who holds the lock.
+// notUnderstood is misread for a caller that holds the lock.
 func (s *Source) notUnderstood() *gpu.Advice {
 	if len(s.rows)+len(s.trouble) > 0 {
 		return nil
@@ -202,7 +199,7 @@ func mayDoze(cards []nvidia.Card, devices []gpu.Device) bool {
 		!slices.ContainsFunc(devices, func(d gpu.Device) bool { return !nvidia.Idle(&d) })
 }
 
-// leaveAlone asks nobody: the devices are as they were last.
+// leaveAlone runs no command: the devices are as last read.
 func (s *Source) leaveAlone(ctx context.Context, cards []nvidia.Card) *gpu.Snapshot {
 	devices := make([]perdevice.Device, len(cards))
 	for i, c := range cards {
@@ -220,7 +217,7 @@ func (s *Source) leaveAlone(ctx context.Context, cards []nvidia.Card) *gpu.Snaps
 	}
 	out := s.set.Read(ctx, devices)
 	for i := range out {
-		if d := &out[i]; d.State == gpu.StateOK { // a call that began before is not over yet
+		if d := &out[i]; d.State == gpu.StateOK { // an earlier call is still running
 			d.Readings, d.Reason, d.SampledAt = d.Stale(), nvidia.LeftAlone, time.Time{}
 		}
 	}
@@ -237,8 +234,7 @@ func (s *Source) snapshot(devices []gpu.Device) *gpu.Snapshot {
 	return snap
 }
 
-// attach keeps the commands running, and waits until every device has had its first line
-// or can't have one.
+// attach keeps the commands running, and waits until every device has its first line, or can't have one.
 func (s *Source) attach(ctx context.Context, cards []nvidia.Card) error {
 	until := s.cfg.Clock.Now().Add(s.cfg.Deadline)
 	if patience, ok := ctx.Deadline(); ok && patience.After(until) {
@@ -268,8 +264,7 @@ func (s *Source) attach(ctx context.Context, cards []nvidia.Card) error {
 	}
 }
 
-// tend starts and ends commands, and reports whether the devices can be read. Otherwise
-// changed is closed when it is worth while to look again.
+// tend starts and ends commands, and reports whether the devices can be read. Otherwise changed is closed when it is worth looking again.
 func (s *Source) tend(cards []nvidia.Card) (ready bool, changed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -309,8 +304,7 @@ func (s *Source) tend(cards []nvidia.Card) (ready bool, changed <-chan struct{},
 	return s.settled, s.changed, nil
 }
 
-// whole reports whether nothing more is to be waited for: a device without a line can't
-// be read, or does not answer.
+// whole reports whether there is nothing left to wait for: devices without a line can't be read, or don't answer.
 func (s *Source) whole() bool {
 	waits := func(l *loop) bool {
 		alone := len(l.keys) == 1 && (s.trouble[l.keys[0]] != nil || !s.apart[l.keys[0]].IsZero())
@@ -319,8 +313,7 @@ func (s *Source) whole() bool {
 	return len(s.loops) > 0 && !slices.ContainsFunc(s.loops, waits)
 }
 
-// notice notes the kernel's cards. When they change, the loops begin anew: a loop goes on
-// with the devices that it began with.
+// notice records the kernel's cards. When they change, the loops start over: a running loop keeps the devices that it began with.
 func (s *Source) notice(cards []nvidia.Card) {
 	var all []string
 	asleep := map[string]bool{}
@@ -346,10 +339,10 @@ func (s *Source) notice(cards []nvidia.Card) {
 		delete(s.trouble, key)
 		delete(s.apart, key)
 	}
-	s.wake() // whoever waits for a line of a card that sleeps now
+	s.wake() // wakes readers waiting for a card that sleeps now
 }
 
-// mostHelp is how much of the help is read. It has some 30 KiB.
+// mostHelp is how much of the help is read. It has about 30 KiB.
 const mostHelp = 1 << 20
 
 // ask asks which fields this version knows.
@@ -394,8 +387,7 @@ func (s *Source) ask() {
 	})
 }
 
-// judge decides what follows from the end of a loop. It returns an error where the driver
-// can't be read at all.
+// judge decides what follows from the end of a loop. It returns an error if the driver can't be read at all.
 func (s *Source) judge(l *loop, now time.Time) *gpu.Advice {
 	if l.running || l.stop == nil {
 		return nil
@@ -441,14 +433,14 @@ func (s *Source) oneFailed(l *loop) bool {
 	return ofDevice && slices.ContainsFunc(keys, mine)
 }
 
-// othersAnswer reports whether another loop does.
+// othersAnswer reports whether another loop answers.
 func (s *Source) othersAnswer(l *loop, now time.Time) bool {
 	return slices.ContainsFunc(s.loops, func(other *loop) bool {
 		return other != l && other.running && now.Sub(other.heard) < s.cfg.stall()+s.cfg.Deadline
 	})
 }
 
-// reunite lets devices share a loop again that have answered in their own for a while.
+// reunite lets devices share a loop again after they have answered in their own for a while.
 func (s *Source) reunite(now time.Time) {
 	for _, l := range s.loops {
 		if len(l.keys) != 1 || s.apart[l.keys[0]].IsZero() || !l.running || l.stalled {
@@ -463,9 +455,8 @@ func (s *Source) reunite(now time.Time) {
 	}
 }
 
-// renew lets a loop begin anew, once a minute, whose devices all fail: a program that found
-// a device lost can say so until it ends. A device that fails beside others gets a loop of
-// its own for that.
+// renew restarts, once a minute, a loop whose devices all fail: a program that found a device lost can report it lost until it ends. A
+// device that fails beside others gets its own loop for that.
 func (s *Source) renew(now time.Time) {
 	for _, l := range s.loops {
 		if !l.running || now.Sub(l.began) < seldom {
@@ -491,7 +482,7 @@ func (s *Source) renew(now time.Time) {
 	}
 }
 
-// fail ends all commands, and lets everything begin anew later.
+// fail ends all commands, and starts everything over later.
 func (s *Source) fail(why *gpu.Advice, now time.Time) {
 	s.endAll()
 	s.forget()
@@ -521,8 +512,7 @@ func (s *Source) letGo() {
 	s.rows, s.settled, s.detailed, s.detailsDue = map[string]*heard{}, false, false, time.Time{}
 }
 
-// settling reports whether loops have just begun that have not answered yet, beside one
-// that does not answer.
+// settling reports whether new loops have not answered yet, beside a loop that does not answer.
 func (s *Source) settling() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -532,7 +522,7 @@ func (s *Source) settling() bool {
 	})
 }
 
-// devices are those to read: what has a line or can't have one, and the cards that sleep.
+// devices returns the devices to read: all that have a line or can't have one, and the sleeping cards.
 func (s *Source) devices(ctx context.Context, cards []nvidia.Card) []perdevice.Device {
 	patience, _ := ctx.Deadline()
 	s.mu.Lock()
@@ -562,7 +552,7 @@ func (s *Source) devices(ctx context.Context, cards []nvidia.Card) []perdevice.D
 	return out
 }
 
-// identity is what the device has said of itself.
+// identity returns what the device has reported about itself.
 func (s *Source) identity(key string) gpu.Identity {
 	if h := s.rows[key]; h != nil {
 		return h.device.Identity
@@ -577,8 +567,7 @@ func (s *Source) identity(key string) gpu.Identity {
 	return id
 }
 
-// await returns the device's newest line, or the next where that is due before the time
-// or overdue.
+// await returns the device's newest line, or the next one if that is overdue or due before patience ends.
 func (s *Source) await(key string, term int, patience time.Time) (gpu.Device, error) {
 	begun := s.cfg.Clock.Now()
 	for {
@@ -622,8 +611,7 @@ func (s *Source) newest(key string, term int, begun, patience time.Time) (gpu.De
 	}
 }
 
-// Close ends the program. It waits up to a second for that, but not for a command that
-// can't be ended. Read returns an error from then on.
+// Close ends the program. It waits up to a second, but not for a command that can't be ended. After Close, Read returns an error.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	if !s.closed {

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
 
-// Every machine is read as a whole, and keeps the promises of a device.
+// Every machine is read completely, and its devices keep their promises.
 func TestMachines(t *testing.T) {
 	for _, name := range fakesmi.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -42,14 +42,14 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// A system on a chip works in the machine's memory, and is in no slot. A card of which the memory is
-// not on offer is none: not one in MIG mode, nor one that says nothing else.
+// A system on a chip works in the machine's memory, and is in no slot. A card without a memory reading is not one: not in MIG mode, and not
+// if it reports nothing else.
 func TestUnifiedMemory(t *testing.T) {
 	card := gpu.PCIe{Generation: gpu.Of(4), MaxGeneration: gpu.Of(4), Width: gpu.Of(16), MaxWidth: gpu.Of(16)}
 	for name, tt := range map[string]struct {
 		machine string
-		lacks   []string // fields that are not on offer
-		window  string   // of the host, where it is another one
+		lacks   []string // fields that are not supported
+		window  string   // of the host, if it differs
 		want    gpu.Reading[bool]
 		link    *gpu.PCIe
 	}{
@@ -84,7 +84,7 @@ func TestUnifiedMemory(t *testing.T) {
 	}
 }
 
-// What the processes and instances of some machines are.
+// The processes and instances of some machines.
 func TestProcessesAndInstances(t *testing.T) {
 	text := func(d *gpu.Device) (out []string) {
 		for _, p := range d.Processes.Or(nil) {
@@ -135,7 +135,7 @@ func TestProcessesAndInstances(t *testing.T) {
 	}
 }
 
-// A command that hangs while the fields are asked for ends with the source.
+// A command that hangs while the fields are requested ends with the source.
 func TestCloseEndsTheFirstCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, ended := make(chan struct{}), make(chan struct{})

@@ -12,19 +12,19 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
-// errEnded is of a command that ended, and should not have.
+// errEnded is the error for a command that ended but should not have.
 var errEnded = errors.New("nvidia-smi ended")
 
-// because is a common advice with its cause.
+// because returns a common advice with its cause.
 func because(a gpu.Advice, errs ...error) *gpu.Advice {
 	a.Err = errors.Join(errs...)
 	return &a
 }
 
-// said is a sentence of nvidia-smi, for the log.
+// said returns a sentence of nvidia-smi as an error, for the log.
 func said(s string) error { return errors.New("nvidia-smi: " + clean(s)) }
 
-// misunderstood is of a program that prints lines, of which this is one, and none is understood.
+// misunderstood is the error for a program that prints only unknown lines, such as this one.
 func misunderstood(line string) *gpu.Advice {
 	return &gpu.Advice{
 		What: "nvidia-smi prints output that gpuwhy does not understand" + quoting(line),
@@ -33,10 +33,10 @@ func misunderstood(line string) *gpu.Advice {
 	}
 }
 
-// errForeign is of output that is no output of nvidia-smi's.
+// errForeign is the error for output that is not nvidia-smi's.
 var errForeign = errors.New("unknown output")
 
-// quoting quotes the first line of a text that has one; empty where there is none.
+// quoting quotes the first non-empty line of a text; empty if there is none.
 func quoting(text string) string {
 	for line := range strings.Lines(text) {
 		if line = clean(line); line != "" {
@@ -46,7 +46,7 @@ func quoting(text string) string {
 	return ""
 }
 
-// failureOf is what the driver's words for an error mean that concerns a whole device.
+// failureOf translates the driver's words for an error of a whole device.
 func failureOf(words string) *gpu.Advice {
 	w := strings.ToLower(words)
 	switch cause := said(words); {
@@ -95,19 +95,19 @@ var (
 	unknownField = lazy.Pattern(`(?i)^field "([^"]+)" is not a valid field to query`)
 )
 
-// A sentence is what a line means that is no data.
+// A sentence is the meaning of a line that is not data.
 type sentence struct {
-	err *gpu.Advice // nil where there is nothing wrong, or only with a field
-	// The device that err is about: its bus address or its index, "" for the driver.
+	err *gpu.Advice // nil if nothing is wrong, or only a field is
+	// The device that err is about: its bus address or its index; both are "" for the driver.
 	address, index string
-	field          string // one that this version does not know
+	field          string // a field that this version does not know
 	unsupported    bool
 }
 
 // about reports whether the sentence is about one device.
 func (s *sentence) about() bool { return s.address != "" || s.index != "" }
 
-// sentenceOf finds out what a line means. It is not ok for one that nobody knows.
+// sentenceOf finds out what a line means; ok is false for an unknown line.
 func sentenceOf(line string) (s sentence, ok bool) {
 	line = strings.TrimSpace(line)
 	w := strings.ToLower(line)
@@ -149,7 +149,7 @@ func sentenceOf(line string) (s sentence, ok bool) {
 	return s, true
 }
 
-// exitOf says what a command's own error means, where no sentence did; nil: nothing.
+// exitOf says what a command's own error means if no sentence did; nil: nothing.
 func exitOf(err error) *gpu.Advice {
 	if a, ok := errors.AsType[*gpu.Advice](err); ok {
 		return a
@@ -167,7 +167,7 @@ func exitOf(err error) *gpu.Advice {
 		code = e.ExitStatus()
 	}
 	cause := fmt.Errorf("%w: %w", errEnded, err)
-	switch code { // as its manual names them
+	switch code { // as its manual lists them
 	case 4:
 		return because(nvidia.NotPermitted, gpu.ErrNotPermitted, cause)
 	case 8:

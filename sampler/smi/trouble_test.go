@@ -27,8 +27,7 @@ import (
 
 const noDriver = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running."
 
-// What nvidia-smi says of the driver is an error with an advice, and the devices are back
-// when it says no more.
+// What nvidia-smi says about the driver is an error with advice, and the devices return when it no longer says so.
 func TestSentencesOfTheDriver(t *testing.T) {
 	for text, c := range map[string]struct {
 		exit int
@@ -86,7 +85,7 @@ func TestNoProgram(t *testing.T) {
 	}
 	m.Show()
 	until(t, s, "the device is there", allOK)
-	// It goes away under us: the loop goes on.
+	// The program disappears while it runs: the loop continues.
 	m.Hide()
 	hidden := clockOf(s).Now()
 	until(t, s, "it is read all the same", func(snap *gpu.Snapshot, err error) bool {
@@ -120,7 +119,7 @@ func TestProgramIsNone(t *testing.T) {
 	})
 }
 
-// A program that begins and says nothing costs a reading its deadline, and nothing else.
+// A program that starts and prints nothing costs a reading its deadline, and nothing else.
 func TestSilence(t *testing.T) {
 	m := machine(t, "rtx4090-550")
 	m.Fault("silent ")
@@ -134,7 +133,7 @@ func TestSilence(t *testing.T) {
 	until(t, s, "the device is there", allOK)
 }
 
-// Lines that are no data cost nothing.
+// Lines that are not data cost nothing.
 func TestNoise(t *testing.T) {
 	m := machine(t, "blackwell-570")
 	for _, text := range []string{
@@ -153,7 +152,7 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// A loop that ends begins again, as one that never loops does.
+// A loop that ends is restarted, and so is one that never loops.
 func TestEnds(t *testing.T) {
 	for _, fault := range []string{"die", "once"} {
 		t.Run(fault, func(t *testing.T) {
@@ -173,7 +172,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A device of which nvidia-smi says at its start that it is lost is lost, and no other.
+// A device that nvidia-smi reports as lost at its start is lost, and no other.
 func TestLostAtTheStart(t *testing.T) {
 	for _, fault := range []string{"lost-ends", "lost-goes-on"} {
 		t.Run(fault, func(t *testing.T) {
@@ -213,8 +212,8 @@ func TestLostAtTheStart(t *testing.T) {
 	}
 }
 
-// A program that found a device lost may say so until it ends: it begins anew once a minute,
-// for that device alone where another works.
+// A program that found a device lost may say so until it ends: it is restarted once a minute, and only for that device if another one
+// works.
 func TestLostUntilItBeginsAnew(t *testing.T) {
 	m := machine(t, "blackwell-570")
 	s := source(t, m)
@@ -241,7 +240,7 @@ func TestLostUntilItBeginsAnew(t *testing.T) {
 	until(t, s, "both are ok", allOK)
 }
 
-// The only device is lost: it is no failure of the source.
+// The only device is lost: that is not a failure of the source.
 func TestOnlyDeviceLost(t *testing.T) {
 	m := machine(t, "rtx4090-550")
 	m.Fault("lost-ends 0000:01:00.0")
@@ -258,7 +257,7 @@ func TestOnlyDeviceLost(t *testing.T) {
 	})
 }
 
-// A device that is taken out is forgotten, and read again when it is back.
+// A removed device is forgotten, and read again when it is back.
 func TestGone(t *testing.T) {
 	m := machine(t, "blackwell-570")
 	s := source(t, m)
@@ -269,7 +268,7 @@ func TestGone(t *testing.T) {
 	until(t, s, "two devices", func(snap *gpu.Snapshot, err error) bool { return allOK(snap, err) && len(snap.Devices) == 2 })
 }
 
-// A line that is cut costs its own device, while it is cut.
+// A cut line costs its own device, as long as it is cut.
 func TestCut(t *testing.T) {
 	m := machine(t, "blackwell-570")
 	s := source(t, m)
@@ -297,7 +296,7 @@ func TestRefusedField(t *testing.T) {
 	}
 }
 
-// A driver that takes its time is read at its own pace.
+// A slow driver is read at its own pace.
 func TestSlow(t *testing.T) {
 	files := record(t, machine(t, "blackwell-570"))
 	synctest.Test(t, func(t *testing.T) {
@@ -343,11 +342,11 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// A device that hangs gets a command of its own; pmon and the XML go on without it, and it
-// shares a command again when it has answered for a while.
+// A hanging device gets its own command; pmon and the XML go on without it, and it shares a command again after it has answered for a
+// while.
 func TestHang(t *testing.T) {
 	m := machine(t, "blackwell-570")
-	// Its command is given up after 20 s, and begun anew after 50.
+	// Its command is given up after 20 s, and restarted after 50.
 	s := source(t, m, func(c *Config) { c.PCIeThroughput, c.Deadline = true, 4*time.Second })
 	whole(t, s)
 	hung, other := m.Addresses()[0], m.Addresses()[1]
@@ -375,7 +374,7 @@ func TestHang(t *testing.T) {
 		})
 	}
 	given()
-	// It answers now and then: nothing begins anew for that.
+	// It answers now and then: nothing is restarted for that.
 	pass(t, s, sometimes)
 	starts := m.Count("start --query-gpu")
 	for range 3 {
@@ -401,7 +400,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// pmon is not everywhere: the XML has the processes, too.
+// Not every machine has pmon: the XML has the processes, too.
 func TestNoPmon(t *testing.T) {
 	m := machine(t, "rtx4090-550")
 	m.Fault("no-pmon")
@@ -416,8 +415,7 @@ func TestNoPmon(t *testing.T) {
 	}
 }
 
-// pmon has the first devices alone, 4 in older versions: the XML is asked often enough for the
-// processes of the others.
+// pmon only lists the first devices, 4 in older versions: the XML is read often enough for the processes of the others.
 func TestBeyondPmon(t *testing.T) {
 	m := machine(t, "blackwell-570")
 	var first []string
@@ -439,7 +437,7 @@ func TestBeyondPmon(t *testing.T) {
 	})
 }
 
-// Everything that runs is ended, also what a script has started.
+// Everything that runs is ended, including what a script has started.
 func TestGroupEnds(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
@@ -472,12 +470,12 @@ func TestGroupEnds(t *testing.T) {
 		testkit.Until(t, pid+" is gone", func() (gone bool) {
 			var err error
 			stat, err = os.ReadFile("/proc/" + pid + "/stat")
-			return err != nil || i == 0 && strings.Contains(string(stat), ") Z ") // an orphan is its reaper's
+			return err != nil || i == 0 && strings.Contains(string(stat), ") Z ") // an orphan belongs to its reaper
 		}, func() string { return string(stat) })
 	}
 }
 
-// No command that has ended is left as a zombie.
+// No ended command is left as a zombie.
 func TestNoZombies(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
@@ -499,7 +497,7 @@ func TestNoZombies(t *testing.T) {
 	}
 }
 
-// A card that sleeps is read by no command, and nothing runs where all sleep.
+// A sleeping card is read by no command, and nothing runs if all sleep.
 func TestAllAsleep(t *testing.T) {
 	m := machine(t, "rtx4090-550")
 	m.PlugIn()
@@ -521,7 +519,7 @@ func TestAllAsleep(t *testing.T) {
 	})
 }
 
-// A card that falls asleep while a line of it is waited for is asleep, and its reading ends.
+// If a card falls asleep while a reading waits for its line, it is asleep, and the reading ends.
 func TestFallsAsleepWhileRead(t *testing.T) {
 	m := machine(t, "blackwell-570")
 	m.PlugIn()
@@ -542,7 +540,7 @@ func TestFallsAsleepWhileRead(t *testing.T) {
 	until(t, s, "both are read", allOK)
 }
 
-// TestSomeAsleep: what runs is told which device to read.
+// TestSomeAsleep checks that commands are told which device to read.
 func TestSomeAsleep(t *testing.T) {
 	m := machine(t, "blackwell-570")
 	m.PlugIn()
@@ -559,7 +557,7 @@ func TestSomeAsleep(t *testing.T) {
 		t.Errorf("the sleeping card was read %d times", n)
 	}
 	m.Await("the other to be read by all commands", func() bool { return m.Count("pmon "+awake) > 0 && m.Count("xml "+awake) > 0 })
-	// The driver fails: the card that sleeps is there all the same.
+	// The driver fails: the sleeping card stays listed.
 	m.Fault("fail 9 " + noDriver)
 	m.Fault("die")
 	until(t, s, "the sleeping card beside an error", func(snap *gpu.Snapshot, err error) bool {
@@ -567,8 +565,7 @@ func TestSomeAsleep(t *testing.T) {
 	})
 }
 
-// A driver that takes its time to begin is not begun anew by each reading, beside a card
-// that sleeps either.
+// A driver that is slow to start is not started again by each reading, even beside a sleeping card.
 func TestBeginsOnce(t *testing.T) {
 	for _, sleeps := range []bool{false, true} {
 		t.Run(fmt.Sprint("beside one that sleeps: ", sleeps), func(t *testing.T) {
@@ -625,7 +622,7 @@ func TestLeftAlone(t *testing.T) {
 	})
 }
 
-// A card that is plugged in is read, without a restart.
+// A newly plugged-in card is read, without a restart.
 func TestCardComes(t *testing.T) {
 	m := machine(t, "blackwell-570")
 	m.PlugIn()
@@ -645,7 +642,7 @@ func TestCardComes(t *testing.T) {
 	until(t, s, "two devices", func(snap *gpu.Snapshot, err error) bool { return allOK(snap, err) && len(snap.Devices) == 2 })
 }
 
-// exitStatus is an error as those of an ssh session and of a command in a pod are.
+// exitStatus is an error like those of an ssh session and of a command in a pod.
 type exitStatus int
 
 func (e exitStatus) Error() string   { return fmt.Sprint("exit status ", int(e)) }
@@ -672,7 +669,7 @@ func TestRunElsewhere(t *testing.T) {
 	until(t, s, "the devices", allOK)
 }
 
-// A command that can't be ended is not waited for, and not replaced.
+// A command that can't be ended is neither waited for nor replaced.
 func TestCanNotBeEnded(t *testing.T) {
 	m := machine(t, "rtx4090-550")
 	local, release := Program(m.Program()), make(chan struct{})
@@ -707,7 +704,7 @@ func TestCanNotBeEnded(t *testing.T) {
 	}
 }
 
-// Sixteen devices, two of them with one UUID.
+// Sixteen devices, two of them with the same UUID.
 func TestManyDevices(t *testing.T) {
 	const n = 16
 	files := map[string][]byte{}

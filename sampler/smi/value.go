@@ -10,16 +10,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
-// A value is one value as nvidia-smi prints it: "97", "97.43 W", "[N/A]", "16x", or a
-// sentence that says why there is none.
+// A value is one value as nvidia-smi prints it: "97", "97.43 W", "[N/A]", "16x", or a sentence that says why it is missing.
 type value string
 
-// plain is the value without brackets, by which an absent one is told from a name.
+// plain is the value without brackets, which tells an absent value from a name.
 func (v value) plain() string {
 	return strings.ToLower(strings.TrimSpace(strings.Trim(strings.TrimSpace(string(v)), "[]")))
 }
 
-// absent is why a value without a number or a name has none.
+// absent says why a value that is not a number or a name is missing.
 func (v value) absent() gpu.Quality {
 	switch s := v.plain(); {
 	case s == "n/a", s == "none", s == "not supported", s == "function not found", strings.Contains(s, "deprecated"):
@@ -31,21 +30,20 @@ func (v value) absent() gpu.Quality {
 	}
 }
 
-// failed reports whether the value says that reading it failed, which a device that works
-// does not say of everything.
+// failed reports whether the value says that reading it failed. A working device does not say that about everything.
 func (v value) failed() bool {
 	_, isNumber := v.number()
 	return !isNumber && v.plain() != "" && v.absent() == gpu.NotReported
 }
 
-// isError reports whether the value is the driver's word for an error of a part that is there. Other words, such as
-// "[Not Found]" or "[Timeout]", say only that there is no value now.
+// isError reports whether the value is the driver's word for an error of an existing part. Other words, such as "[Not Found]" or
+// "[Timeout]", only mean that there is no value now.
 func (v value) isError() bool {
 	s := v.plain()
 	return s == "err!" || s == "unknown error"
 }
 
-// excuses are what stands in place of a value where there is none, without brackets.
+// excuses are the words, without brackets, that replace a missing value.
 var excuses = []string{
 	"n/a", "err!", "none", "no data", "not supported", "function not found", "unknown error", "insufficient permissions",
 	"gpu is lost", "gpu requires reset", "reset required", "requested functionality has been deprecated",
@@ -59,8 +57,7 @@ func (v value) excuse() bool {
 	return opens && closes && !strings.ContainsAny(inside, "[]") || slices.Contains(excuses, v.plain())
 }
 
-// number is the number in the value. Its unit is cut off; a decimal comma is a point, and
-// a comma before three digits nothing.
+// number parses the number in the value. It cuts off the unit, takes a decimal comma as a point, and ignores a comma before three digits.
 func (v value) number() (float64, bool) {
 	s, _, _ := strings.Cut(strings.TrimSpace(string(v)), " ")
 	s = strings.TrimSuffix(strings.TrimSuffix(s, "%"), "x")
@@ -77,7 +74,7 @@ func (v value) number() (float64, bool) {
 // isMark reports whether a number is one of the driver's marks for an unknown one.
 func isMark(n float64) bool { return n == math.MaxUint32 || n >= math.MaxInt64 }
 
-// read converts the number, or says why there is none.
+// read converts the number, or says why it is missing.
 func read[T any](v value, convert func(float64) gpu.Reading[T]) gpu.Reading[T] {
 	n, ok := v.number()
 	if !ok {
@@ -86,7 +83,7 @@ func read[T any](v value, convert func(float64) gpu.Reading[T]) gpu.Reading[T] {
 	return convert(n)
 }
 
-// amount is a number that can't be less than 0; more than most is doubtful.
+// amount converts a number that can't be negative; more than most is doubtful.
 func amount[T ~float64](v value, most T) gpu.Reading[T] {
 	return read(v, func(n float64) gpu.Reading[T] {
 		if n < 0 {
@@ -96,7 +93,7 @@ func amount[T ~float64](v value, most T) gpu.Reading[T] {
 	})
 }
 
-// count is a whole number that can't be less than 0.
+// count converts a whole number that can't be negative.
 func count[T int | uint64](v value) gpu.Reading[T] {
 	return read(v, func(n float64) gpu.Reading[T] {
 		if n < 0 || n != math.Trunc(n) {
@@ -106,10 +103,10 @@ func count[T int | uint64](v value) gpu.Reading[T] {
 	})
 }
 
-// mebibytes is memory, which nvidia-smi gives in whole MiB.
+// mebibytes converts memory, which nvidia-smi prints in whole MiB.
 func mebibytes(v value) gpu.Reading[gpu.Bytes] {
 	return read(v, func(n float64) gpu.Reading[gpu.Bytes] {
-		if n < 0 || n > 1<<43 { // more bytes than a number of 64 bits has
+		if n < 0 || n > 1<<43 { // more bytes than fit into 64 bits
 			return gpu.Reading[gpu.Bytes]{}
 		}
 		return nvidia.Within(gpu.Of(gpu.Bytes(n*(1<<20))), gpu.Of(nvidia.MostMemory))
@@ -129,7 +126,7 @@ func degrees(v value) gpu.Reading[gpu.Celsius] {
 	return read(v, func(n float64) gpu.Reading[gpu.Celsius] { return nvidia.Degrees(gpu.Celsius(n)) })
 }
 
-// limitDegrees is a limit: 0 stands for none.
+// limitDegrees converts a limit; 0 means none.
 func limitDegrees(v value) gpu.Reading[gpu.Celsius] {
 	return read(v, func(n float64) gpu.Reading[gpu.Celsius] {
 		if n == 0 {
@@ -148,21 +145,21 @@ func kilobytes(v value) gpu.Reading[gpu.BytesPerSecond] {
 	return gpu.Map(amount(v, nvidia.FastestBus/1000), func(n gpu.BytesPerSecond) gpu.BytesPerSecond { return 1000 * n })
 }
 
-// state is a performance state: "P8".
+// state converts a performance state: "P8".
 func state(v value) gpu.Reading[int] {
 	number, ok := strings.CutPrefix(strings.TrimSpace(string(v)), "P")
 	n, err := strconv.Atoi(number)
 	switch {
 	case ok && err == nil && n >= 0 && n <= 15:
 		return gpu.Of(n)
-	case ok: // P32 stands for unknown
+	case ok: // P32 means unknown
 		return gpu.Reading[int]{}
 	default:
 		return gpu.Absent[int](v.absent())
 	}
 }
 
-// reasons is a set of clock event reasons: "0x0000000000000004".
+// reasons converts a set of clock event reasons: "0x0000000000000004".
 func reasons(v value) gpu.Reading[gpu.ClockEventReasons] {
 	bits, err := strconv.ParseUint(strings.TrimSpace(string(v)), 0, 64)
 	switch {
@@ -175,7 +172,7 @@ func reasons(v value) gpu.Reading[gpu.ClockEventReasons] {
 	}
 }
 
-// flag is a switch, in any of the words for on and off.
+// flag converts a switch, in any of the words for on and off.
 func flag(v value) gpu.Reading[bool] {
 	switch v.plain() {
 	case "enabled", "yes", "on", "active":
@@ -187,7 +184,7 @@ func flag(v value) gpu.Reading[bool] {
 	}
 }
 
-// name is text that the maker chose.
+// name converts a text that the manufacturer chose.
 func name(v value) gpu.Reading[string] {
 	s, ok := nvidia.Text(string(v))
 	if !ok || strings.HasPrefix(s, "[") {
@@ -196,7 +193,7 @@ func name(v value) gpu.Reading[string] {
 	return gpu.Of(s)
 }
 
-// version is that of the driver, without what it writes behind it.
+// version converts the driver's version, without what the driver appends to it.
 func version(v value) gpu.Reading[string] {
 	s, ok := nvidia.Version(string(v))
 	if !ok {
@@ -225,8 +222,8 @@ func computeMode(v value) gpu.Reading[string] {
 	return gpu.Absent[string](v.absent())
 }
 
-// busAddress is a PCI address as the kernel writes it. nvidia-smi has eight digits of the
-// domain: "00000000:01:00.0", old versions four.
+// busAddress converts a PCI address to the kernel's form. nvidia-smi prints eight digits of the domain: "00000000:01:00.0", old versions
+// four.
 func busAddress(v value) (string, bool) {
 	domain, rest, ok := strings.Cut(strings.TrimSpace(string(v)), ":")
 	bus, rest, ok2 := strings.Cut(rest, ":")

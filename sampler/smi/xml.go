@@ -15,12 +15,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
-// longestXML is how much of nvidia-smi -q -x is read: a card's list of supported clocks
-// alone can be 100 KiB.
+// longestXML is how much of nvidia-smi -q -x is read: one card's list of supported clocks alone can have 100 KiB.
 const longestXML = 8 << 20
 
-// A document is what the XML has that the lines don't have. Elements have other names in
-// older versions.
+// A document is what the XML has and the lines don't have. Older versions have other element names.
 type document struct {
 	CUDA string       `xml:"cuda_version"`
 	GPUs []gpuElement `xml:"gpu"`
@@ -76,7 +74,7 @@ type gpuElement struct {
 	} `xml:"processes"`
 }
 
-// lineElements are what the lines have, too, for a device whose lines can't be read.
+// lineElements are elements that the lines have, too, for a device whose lines can't be read.
 type lineElements struct {
 	Serial      string        `xml:"serial"`
 	VBIOS       string        `xml:"vbios_version"`
@@ -140,8 +138,8 @@ type processElement struct {
 	Memory          value `xml:"used_memory"`
 }
 
-// parseXML reads the documents in the output, which may have lines before it. It returns
-// what it could read even beside an error: the devices before a cut.
+// parseXML reads the documents in the output, which may have other lines before them. Even with an error it returns what it could read: the
+// devices before a cut.
 func parseXML(output []byte) (document, error) {
 	var doc document
 	if i := bytes.Index(output, []byte("<?xml")); i > 0 {
@@ -187,7 +185,7 @@ func parseXML(output []byte) (document, error) {
 	}
 }
 
-// key is the device's key, as a [row] has it.
+// key is the device's key, as in a [row].
 func (g *gpuElement) key() string {
 	for _, s := range []string{g.PCI.Address, g.ID} {
 		if address, ok := busAddress(value(s)); ok {
@@ -197,7 +195,7 @@ func (g *gpuElement) key() string {
 	return strings.TrimSpace(g.UUID)
 }
 
-// A details is what the XML said of a device.
+// A details is what the XML said about a device.
 type details struct {
 	gpuElement
 	at        time.Time
@@ -238,7 +236,7 @@ func (x *details) fill(d *gpu.Device) {
 	h.RemapPending, h.RemapFailed = flag(orNone(x.Remapped.Pending)), flag(orNone(x.Remapped.Failed))
 }
 
-// row is what the document has of what a line would have.
+// row fills a row with what the document has of a line's values.
 func (x *details) row(r *row) {
 	d, e := &r.device, &x.lineElements
 	first := func(values ...value) value {
@@ -249,7 +247,7 @@ func (x *details) row(r *row) {
 		}
 		return orNone(cmp.Or(values...))
 	}
-	gpu.Withdraw(&d.Readings, gpu.NotReported) // what the document does not have
+	gpu.Withdraw(&d.Readings, gpu.NotReported) // values that the document lacks
 	d.Name, d.Serial, d.VBIOS = name(value(x.Name)).Or(unnamed), name(value(e.Serial)), name(value(e.VBIOS))
 	u := &d.Utilization
 	u.GPU, u.Memory, u.Encoder, u.Decoder = share(orNone(e.GPUShare)), share(orNone(e.MemoryShare)), share(orNone(e.Encoder)), share(orNone(e.Decoder))
@@ -277,7 +275,7 @@ func (x *details) row(r *row) {
 	r.unread, r.err = "", nil
 }
 
-// says is what the driver asks for, where the lines have no field for it.
+// says returns the recovery that the driver asks for, if the lines have no field for it.
 func (x *details) says() (kinds []gpu.FaultKind, known bool) {
 	take := func(kind gpu.FaultKind, is bool) {
 		if known = known || is; kind != "" {
@@ -292,11 +290,10 @@ func (x *details) says() (kinds []gpu.FaultKind, known bool) {
 	return kinds, known
 }
 
-// limit is a limit of temperature; an element that is not there is not offered.
+// limit converts a temperature limit; a missing element is not supported.
 func limit(v value) gpu.Reading[gpu.Celsius] { return limitDegrees(orNone(v)) }
 
-// orNone is a value, or the word for what a product does not have where its element is
-// missing.
+// orNone returns a value or, for a missing element, the word for what a product does not have.
 func orNone(v value) value {
 	if strings.TrimSpace(string(v)) == "" {
 		return "N/A"
@@ -306,7 +303,7 @@ func orNone(v value) value {
 
 func (x *details) rows(v value) gpu.Reading[uint64] { return count[uint64](orNone(v)) }
 
-// traffic is the traffic over PCIe, as measured for the document.
+// traffic sets the PCIe traffic, as measured for the document.
 func (x *details) traffic(a *gpu.Activity) {
 	a.PCIeSent, a.PCIeReceived = kilobytes(orNone(x.PCI.Sent)), kilobytes(orNone(x.PCI.Received))
 	if a.PCIeSent.Present() || a.PCIeReceived.Present() {
@@ -316,7 +313,7 @@ func (x *details) traffic(a *gpu.Activity) {
 	}
 }
 
-// processes are those of the device, without what they use.
+// processes returns the device's processes, without their usage.
 func (x *details) processes(d *gpu.Device) gpu.Reading[[]gpu.Process] {
 	if text := value(x.Processes.Text); len(x.Processes.List) == 0 && text.plain() != "" && text.plain() != "none" {
 		return gpu.Absent[[]gpu.Process](text.absent())
@@ -337,7 +334,7 @@ func (x *details) processes(d *gpu.Device) gpu.Reading[[]gpu.Process] {
 	return gpu.Of(list.sorted())
 }
 
-// identifier is the number of an instance; not reported outside MIG mode.
+// identifier converts the number of an instance; not reported outside MIG mode.
 func identifier(v value) gpu.Reading[int] {
 	r := count[int](v)
 	if !r.Present() {
@@ -346,18 +343,17 @@ func identifier(v value) gpu.Reading[int] {
 	return r
 }
 
-// An instanceName is what nvidia-smi -L says of one MIG instance.
+// An instanceName is what nvidia-smi -L says about one MIG instance.
 type instanceName struct{ profile, uuid string }
 
 var (
 	listedGPU = lazy.Pattern(`^GPU (\d+): .*\(UUID: ([^)\s]+)\)\s*$`)
 	listedMIG = lazy.Pattern(`^\s+MIG (\S+)\s+Device\s+(\d+):\s+\(UUID: (MIG-[^)\s]+)\)\s*$`)
-	// A profile has its slices in its name: 1c.3g.20gb is one of three.
+	// A profile's name contains its slices: 1c.3g.20gb is one of three.
 	slicesOf = lazy.Pattern(`^(?:(\d)c\.)?(\d)g\.`)
 )
 
-// parseList reads nvidia-smi -L: the instances of each device, by its UUID and their
-// number.
+// parseList reads the output of nvidia-smi -L: the instances of each device, by the device's UUID and the instance's number.
 func parseList(output string) map[string]map[string]instanceName {
 	all := map[string]map[string]instanceName{}
 	uuid := ""
@@ -373,8 +369,8 @@ func parseList(output string) map[string]map[string]instanceName {
 	return all
 }
 
-// setInstances makes the instances of the XML and their names one list. Without a UUID an
-// instance has the one that drivers before the 470 series gave it.
+// setInstances joins the XML's instances and their names into one list. An instance without a UUID gets the one that drivers before the 470
+// series used.
 func (x *details) setInstances(names map[string]instanceName, device string) {
 	for _, e := range x.Instances.List {
 		gi, ci := count[int](e.GPUInstance), count[int](e.ComputeInstance)

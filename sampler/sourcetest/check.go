@@ -11,10 +11,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 )
 
-// Check returns what is wrong with a device, whatever source it comes from: a
-// value out of bounds that is not doubtful, a reading whose origin the catalog
-// does not know, readings of a device that has none to give, a state without a
-// reason, a time after now.
+// Check returns what is wrong with a device, whatever its source: a value out of bounds that is not doubtful, a reading whose origin the
+// catalog does not know, readings of a device that can't have any, a state without a reason, a time in the future.
 func Check(d *gpu.Device, now time.Time) []string {
 	c := &checker{uuid: d.UUID, now: now}
 	c.state(d)
@@ -37,7 +35,7 @@ func Check(d *gpu.Device, now time.Time) []string {
 	return c.problems
 }
 
-// parts: what is said of lists is so.
+// parts checks lists against the readings about them.
 func (c *checker) parts(d *gpu.Device) {
 	counted := func(what string, count gpu.Reading[int], listed int) {
 		n, ok := count.Get()
@@ -75,14 +73,14 @@ func (c *checker) state(d *gpu.Device) {
 	case gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep:
 		c.expect(d.Reason.What != "", "%s without a reason", d.State)
 		readings := d.Readings
-		readings.Health.XIDs, readings.Health.Faults = gpu.Reading[[]gpu.XID]{}, gpu.Reading[[]gpu.Fault]{} // events: they may say why
+		readings.Health.XIDs, readings.Health.Faults = gpu.Reading[[]gpu.XID]{}, gpu.Reading[[]gpu.Fault]{} // events may be present: they can explain the state
 		c.expect(d.SampledAt.IsZero() && reflect.DeepEqual(readings, gpu.Readings{}), "%s, and has readings", d.State)
 	default:
 		c.expect(false, "unknown state %q", d.State)
 	}
 }
 
-// most is the highest value that a unit can have, generously.
+// most is the highest value that a unit can have, with a wide margin.
 var most = map[catalog.Unit]float64{
 	catalog.Percent: 100, catalog.Celsius: 200, catalog.Watts: 10_000, catalog.Joules: 1e15,
 	catalog.Megahertz: 100_000, catalog.RPM: 100_000, catalog.Bytes: 1 << 50, catalog.BytesPerSecond: 1e14,
@@ -126,7 +124,7 @@ func (c *checker) process(i int, p *gpu.Process) {
 	number("rss", &p.Facts.RSS, most[catalog.Bytes])
 }
 
-// bounded checks that a value is a number, and a good one between the bounds.
+// bounded checks that a value is a number, and that a good one is within the bounds.
 func (c *checker) bounded(name string, r gpu.Reading[float64], least, most float64) {
 	v := r.Or(0)
 	c.expect(!math.IsNaN(v) && !math.IsInf(v, 0), "%s is %v", name, v)

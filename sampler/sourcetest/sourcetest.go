@@ -1,6 +1,5 @@
-// Package sourcetest holds the promises that every source of GPU readings
-// makes, as one suite: a source's own test runs it on a machine that the
-// source can read, recorded, made up or simulated.
+// Package sourcetest tests the promises that every source of GPU readings makes. A source's own test runs this suite on a machine that the
+// source can read: recorded, made up or simulated.
 //
 //	sourcetest.Run(t, sourcetest.Fixture{
 //		New:      func(t *testing.T, clock *clockwork.FakeClock) sampler.Source { return nvml.New(…) },
@@ -9,12 +8,10 @@
 //		Deadline: 2 * time.Second,
 //	})
 //
-// Hooks make things go wrong on the machine. If a hook is nil, the suite does not
-// test the promises about it.
+// Hooks make things go wrong on the machine. If a hook is nil, the suite does not test the promises about it.
 //
-// The source knows the time by a fake clock, which the suite moves. It stands still while
-// devices that are well are being read, so they are never late, however long a busy machine
-// takes for that. Deadlines pass when the suite says so.
+// The source uses a fake clock, which the suite moves. The clock stands still while healthy devices are being read, so they are never late,
+// however long that takes on a busy machine. Deadlines pass when the suite moves the clock.
 package sourcetest
 
 import (
@@ -36,37 +33,34 @@ import (
 
 // A Fixture is a source's machine. Devices are named by their UUID.
 type Fixture struct {
-	// New returns a source on a machine whose devices all answer. All its times and
-	// deadlines are the clock's. The suite closes it.
+	// New returns a source on a machine whose devices all answer. All its times and deadlines use the clock. The suite closes it.
 	New func(t *testing.T, clock *clockwork.FakeClock) sampler.Source
-	// Devices is how many the machine has.
+	// Devices is the number of devices in the machine.
 	Devices int
-	// Vendor is who made all of them; empty where it differs.
+	// Vendor is the vendor of all of them; empty if they differ.
 	Vendor gpu.Vendor
-	// Deadline is the source's: a device that does not answer for that long is slow. Time
-	// passes in steps of a sixteenth of it. Zero: the source waits for no device.
+	// Deadline is the source's: a device that does not answer for that long is slow. Time passes in steps of a sixteenth of it. Zero: the
+	// source waits for no device.
 	Deadline time.Duration
 
-	// Idle makes a device idle: utilization 0, and what fans it has with a
-	// commanded speed of 0.
+	// Idle makes a device idle: its utilization is 0, and its fans, if any, have a commanded speed of 0.
 	Idle func(t *testing.T, uuid string)
-	// Hang makes a device's driver calls hang, Release lets them go. Where the source reads
-	// the others only after a while then, Hang lets that pass on the clock.
+	// Hang makes a device's driver calls hang; Release lets them go on. If the source then reads the other devices only after a while, Hang
+	// advances the clock by that time.
 	Hang, Release func(t *testing.T, uuid string)
-	// Lose takes a device off the bus, Return brings it back.
+	// Lose takes a device off the bus; Return brings it back.
 	Lose, Return func(t *testing.T, uuid string)
-	// Sleep powers a device down, Wake up. Wake should fail the test if a driver
-	// call was made for the device since Sleep.
+	// Sleep powers a device down; Wake powers it up. Wake should fail the test if a driver call was made for the device since Sleep.
 	Sleep, Wake func(t *testing.T, uuid string)
-	// Break takes the driver away, Repair brings it back.
+	// Break takes the driver away; Repair brings it back.
 	Break, Repair func(t *testing.T)
 }
 
 const (
-	// moment is how far readings are apart on the fake clock at least.
+	// moment is the least time between two readings on the fake clock.
 	moment = time.Millisecond
-	// glance ends a Read in reality that waits for a device that hangs: time stands still, so
-	// its deadline does not. A device that is well and needs longer is read again.
+	// glance is the real time after which a Read that waits for a hanging device is ended: the fake clock stands still, and so does its
+	// deadline. A healthy device that needs longer is read again.
 	glance = 20 * time.Millisecond
 )
 
@@ -101,7 +95,7 @@ type subject struct {
 	deadline time.Duration
 	clock    *clockwork.FakeClock
 	src      sampler.Source
-	first    *gpu.Snapshot // its first reading, which is whole
+	first    *gpu.Snapshot // its first complete reading
 }
 
 func (f Fixture) open(t *testing.T) *subject {
@@ -119,7 +113,7 @@ func (f Fixture) open(t *testing.T) *subject {
 	return s
 }
 
-// expect fails the test unless ok, and lets it go on.
+// expect fails the test unless ok; the test goes on.
 func (s *subject) expect(ok bool, format string, args ...any) {
 	s.Helper()
 	if !ok {
@@ -169,20 +163,20 @@ type dated struct {
 // Deadline is on the fake clock.
 func (d dated) Deadline() (time.Time, bool) { return d.deadline, true }
 
-// readWith reads with a context that ends in reality, and has a deadline on the fake clock.
+// readWith reads with a context that ends in real time, and has a deadline on the fake clock.
 func (s *subject) readWith(ctx context.Context) reading {
 	snap, err := s.src.Read(dated{ctx, s.clock.Now().Add(s.deadline)})
 	return reading{snap, err, ctx.Err() != nil}
 }
 
-// glanceAt waits for the devices, and not for long in reality.
+// glanceAt waits for the devices, but only briefly in real time.
 func (s *subject) glanceAt() reading {
 	ctx, cancel := context.WithTimeout(s.Context(), glance)
 	defer cancel()
 	return s.readWith(ctx)
 }
 
-// comesBack fails the test if the reading does not.
+// comesBack fails the test if the reading never returns.
 func (s *subject) comesBack(read func() reading) reading {
 	s.Helper()
 	done := make(chan reading, 1)
@@ -195,8 +189,7 @@ func (s *subject) read() reading {
 	return s.comesBack(s.glanceAt)
 }
 
-// live is a reading in which all devices are ok but one, with values of now. Time stands
-// still until there is one.
+// live waits for a reading with current values in which all devices except one are ok. The clock stands still meanwhile.
 func (s *subject) live(but string) *gpu.Snapshot {
 	s.Helper()
 	s.clock.Advance(moment)
@@ -212,7 +205,7 @@ func (s *subject) live(but string) *gpu.Snapshot {
 	return last.snap
 }
 
-// again is another whole reading.
+// again returns another complete reading.
 func (s *subject) again() (snap *gpu.Snapshot) {
 	s.Helper()
 	s.await("another whole reading", func(r reading) bool {
@@ -222,7 +215,7 @@ func (s *subject) again() (snap *gpu.Snapshot) {
 	return snap
 }
 
-// await reads until the condition holds. Time passes while Read waits for no device.
+// await reads until the condition holds. The clock moves while Read waits for no device.
 func (s *subject) await(what string, holds func(reading) bool) {
 	s.Helper()
 	var last reading
@@ -235,8 +228,7 @@ func (s *subject) await(what string, holds func(reading) bool) {
 	}, func() string { return last.String() })
 }
 
-// becomes waits until a device is in a state, and checks it. The others are live all the
-// time, of which little passes.
+// becomes waits until a device is in a state, and checks it. The others stay live meanwhile, while the clock moves only a little.
 func (s *subject) becomes(uuid string, state gpu.State) (d *gpu.Device) {
 	s.Helper()
 	testkit.Until(s, uuid+" is "+string(state), func() bool {
@@ -251,8 +243,7 @@ func (s *subject) becomes(uuid string, state gpu.State) (d *gpu.Device) {
 	return d
 }
 
-// hangs waits until a device is not answering: after two deadlines, and no later. The others
-// are live all the time.
+// hangs waits until a device is not answering: after exactly two deadlines. The others stay live meanwhile.
 func (s *subject) hangs(uuid string) *gpu.Device {
 	s.Helper()
 	step := s.deadline / 16
@@ -305,8 +296,7 @@ func (s *subject) bounds() {
 	}
 }
 
-// patience: Read comes back when its context ends, also where that is at once. Whether it
-// could read anything is not the question.
+// patience checks that Read returns when its context ends, even immediately, whether or not it read anything.
 func (s *subject) patience() {
 	s.Helper()
 	canceled, cancel := context.WithCancel(s.Context())
@@ -319,7 +309,7 @@ func (s *subject) patience() {
 	}
 }
 
-// snapshotsStay: what was returned does not change.
+// snapshotsStay checks that returned snapshots never change.
 func (s *subject) snapshotsStay() {
 	text := func() []string { return strings.SplitAfter(fmt.Sprintf("%#v", s.first), ", ") }
 	before := text()
@@ -330,13 +320,13 @@ func (s *subject) snapshotsStay() {
 	s.expect(diff == "", "a snapshot changed after it was returned (-before +after):\n%s", diff)
 }
 
-// close: Close may come at any time, and neither it nor a Read hangs on it.
+// close checks that Close may be called at any time, and that neither Close nor a Read hangs because of it.
 func (s *subject) close() {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
 		for range 5 {
-			s.glanceAt() // it may fail, and has to come back
+			s.glanceAt() // it may fail, but must return
 		}
 	}()
 	s.closeSource()
@@ -356,12 +346,11 @@ func (s *subject) zero() {
 	s.check(d)
 }
 
-// leaves: a device that can't be read for a while holds up neither Read nor the others,
-// and is live in the first reading after that.
+// leaves checks that an unreadable device holds up neither Read nor the others, and is live in the first reading after it recovers.
 func (s *subject) leaves(state gpu.State, begin, end func(*testing.T, string)) {
 	uuid := s.first.Devices[0].UUID
 	s.live("")
-	left := s.clock.Now() // also of a call that runs now
+	left := s.clock.Now() // also for a call running now
 	begin(s.T, uuid)
 	s.live(uuid)
 	s.patience()
@@ -373,7 +362,7 @@ func (s *subject) leaves(state gpu.State, begin, end func(*testing.T, string)) {
 	}
 	s.expect(!d.Since.Before(left), "it is %s since %v, and was made so at %v", state, d.Since, left)
 
-	known := s.clock.Now() // also of a call that runs now, unless it hangs
+	known := s.clock.Now() // also for a call running now, unless it hangs
 	s.live(uuid)
 	s.patience()
 	end(s.T, uuid)

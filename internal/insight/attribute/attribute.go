@@ -21,7 +21,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Method is how watts were split between processes; empty where they were not.
+// A Method is how watts were split between processes; empty if they were not.
 type Method string
 
 // The methods.
@@ -30,9 +30,9 @@ const (
 	ByMemory Method = "memory"   // by the memory that living processes hold
 )
 
-// An Attribution says whose one device's memory, work and watts are.
+// An Attribution says who uses one device's memory, utilization and power.
 type Attribution struct {
-	Shares      []Share // one for each of the device's Processes, in their order
+	Shares      []Share // one for each of the device's Processes, in the same order
 	Memory      Memory
 	Utilization Utilization
 	Power       Power
@@ -40,47 +40,44 @@ type Attribution struct {
 
 // A Share is one process's part of a device.
 type Share struct {
-	// Memory is what the process holds. It is absent where the driver does not
-	// report it, and where an earlier element of the list has it. It is doubtful
-	// where the processes hold more than is used: then each gets less, in proportion.
+	// Memory is what the process holds. It is absent if the driver does not report it, or if an earlier element of the list has it. It is
+	// doubtful if the processes hold more than the used memory: then each gets proportionally less.
 	Memory   gpu.Reading[gpu.Bytes]
-	Power    gpu.Reading[gpu.Watts] // an estimate: see the package's text
-	Orphan   bool                   // the process does not exist any more, and still holds memory
-	Repeated bool                   // an earlier element of the list counts for the process
+	Power    gpu.Reading[gpu.Watts] // an estimate: see the package comment
+	Orphan   bool                   // the process no longer exists, but still holds memory
+	Repeated bool                   // an earlier element of the list already counts the process
 }
 
-// A Split says how much of a reading processes explain; it is empty where there is no reading.
+// A Split says how much of a reading processes explain; it is empty if there is no reading.
 type Split[T any] struct {
-	Processes gpu.Reading[T] // theirs, as far as it explains the reading
+	Processes gpu.Reading[T] // the processes' part, as far as it fits into the reading
 	Remainder gpu.Reading[T]
-	Coverage  gpu.Reading[gpu.Percent] // the part that is not Remainder; absent of a reading of 0
-	Reason    *Reason                  // for the remainder; nil where there is none
+	Coverage  gpu.Reading[gpu.Percent] // the part that is not Remainder; absent for a reading of 0
+	Reason    *Reason                  // why there is a remainder; nil if there is none
 }
 
-// Memory splits the device's used memory, that of [gpu.Readings.Pool]: Processes, Orphans and
-// Remainder add up to it.
+// Memory splits the device's used memory, taken from [gpu.Readings.Pool]: Processes, Orphans and Remainder add up to it.
 type Memory struct {
 	Split[gpu.Bytes]
-	Orphans gpu.Reading[gpu.Bytes] // held by processes that don't exist any more
+	Orphans gpu.Reading[gpu.Bytes] // held by processes that no longer exist
 }
 
-// Utilization splits the device's utilization: Processes, which is the sum of
-// their SM shares, and Remainder add up to it.
+// Utilization splits the device's utilization: Processes, the sum of the SM shares, and Remainder add up to it.
 type Utilization = Split[gpu.Percent]
 
-// Power splits the device's draw: Idle, Processes and Remainder add up to it.
+// Power splits the device's power draw: Idle, Processes and Remainder add up to it.
 type Power struct {
 	Split[gpu.Watts]
-	Idle   gpu.Reading[gpu.Watts] // the idle floor's part; absent while the floor is not known
+	Idle   gpu.Reading[gpu.Watts] // the idle floor's part; absent until the floor is known
 	Method Method
 }
 
-// ForeignPIDs reports whether notes say that pids are of another namespace, see [gpu.ErrForeignPIDs].
+// ForeignPIDs reports whether notes say that pids belong to another namespace; see [gpu.ErrForeignPIDs].
 func ForeignPIDs(s *gpu.Snapshot) bool {
 	return slices.ContainsFunc(s.Notes, func(a gpu.Advice) bool { return errors.Is(&a, gpu.ErrForeignPIDs) })
 }
 
-// Snapshot attributes every device of a snapshot, in their order.
+// Snapshot attributes every device of a snapshot, in the same order.
 func Snapshot(s *gpu.Snapshot) []Attribution {
 	foreign := ForeignPIDs(s)
 	out := make([]Attribution, len(s.Devices))
@@ -90,7 +87,7 @@ func Snapshot(s *gpu.Snapshot) []Attribution {
 	return out
 }
 
-// Of attributes one device, whose snapshot may have [ForeignPIDs].
+// Of attributes one device; foreignPIDs is [ForeignPIDs] of its snapshot.
 func Of(d *gpu.Device, foreignPIDs bool) Attribution {
 	list := d.Processes.Or(nil)
 	x := &splitter{d: d, list: list, shares: make([]Share, len(list)), elsewhere: ReasonNotListed}
@@ -112,8 +109,8 @@ func Of(d *gpu.Device, foreignPIDs bool) Attribution {
 	return a
 }
 
-// markRepeated marks the elements of a list that repeat a process: with the same
-// MIG instance, or without an instance where another element has one.
+// markRepeated marks elements of a list that repeat a process: with the same MIG instance, or without an instance if another element has
+// one.
 func markRepeated(list []gpu.Process, shares []Share) {
 	if len(list) < 2 {
 		return
@@ -144,7 +141,7 @@ type splitter struct {
 	d         *gpu.Device
 	list      []gpu.Process
 	shares    []Share
-	unlisted  *Reason // why there is no list; nil where there is one
+	unlisted  *Reason // why there is no list; nil if there is one
 	elsewhere *Reason // why a list may lack processes
 }
 
@@ -155,7 +152,7 @@ func (x *splitter) memory() Memory {
 	if !ok {
 		return m
 	}
-	var held uint64 // by all processes; a sum that overflows can't be right
+	var held uint64 // by all processes; a sum that overflows is impossible
 	var known bool
 	for i := range x.list {
 		if v, ok := x.list[i].Memory.Get(); ok && !x.shares[i].Repeated {
@@ -165,7 +162,7 @@ func (x *splitter) memory() Memory {
 		}
 	}
 	var processes, orphans gpu.Bytes
-	var before uint64 // of the elements so far
+	var before uint64 // of the previous elements
 	for i := range x.list {
 		share := &x.shares[i]
 		v, ok := x.list[i].Memory.Get()
@@ -192,7 +189,7 @@ func (x *splitter) memory() Memory {
 	return m
 }
 
-// split makes a Split of a whole. known says whether any process reports its part.
+// split makes a Split of a whole; known means that some process reports its part.
 func split[T gpu.Bytes | gpu.Percent | gpu.Watts](
 	x *splitter, of func(T) gpu.Reading[T], whole, processes, remainder T, known bool, why *Reason,
 ) Split[T] {
@@ -206,8 +203,8 @@ func split[T gpu.Bytes | gpu.Percent | gpu.Watts](
 	return s
 }
 
-// scaled cuts a part of sum to fit into whole. Differences of what it returns for
-// 0 to sum add up to whole exactly, or to sum where that is less.
+// scaled cuts a part of sum to fit into whole. The differences between its results for 0 to sum add up to exactly whole, or to sum if that
+// is less.
 func scaled(part, sum, whole uint64) uint64 {
 	if sum <= whole {
 		return part
@@ -272,7 +269,7 @@ func (x *splitter) weights(m *Memory) (method Method, of weight, sum, explained 
 	return ByMemory, x.byMemory, sum, sum / whole
 }
 
-// A weight is a process's part of something; it is not ok where that is not known.
+// A weight returns a process's part of something; ok is false if that is not known.
 type weight func(process int) (v float64, ok bool)
 
 func (x *splitter) bySM(i int) (float64, bool) {
@@ -285,7 +282,7 @@ func (x *splitter) byMemory(i int) (float64, bool) {
 	return float64(v), ok && !x.shares[i].Orphan
 }
 
-// sum adds up the weights; known says whether a process has one.
+// sum adds up the weights; known means that some process has one.
 func (x *splitter) sum(of weight) (sum float64, known bool) {
 	for i := range x.list {
 		if v, ok := of(i); ok {
@@ -296,7 +293,7 @@ func (x *splitter) sum(of weight) (sum float64, known bool) {
 	return sum, known
 }
 
-// percent is a share, cut to 0 to 100.
+// percent returns a share, limited to 0 to 100.
 func percent(r gpu.Reading[gpu.Percent]) (float64, bool) {
 	v, ok := r.Get()
 	if !ok || math.IsNaN(float64(v)) {
@@ -305,13 +302,13 @@ func percent(r gpu.Reading[gpu.Percent]) (float64, bool) {
 	return min(100, max(0, float64(v))), true
 }
 
-// amount is a power, if it can be right.
+// amount returns a power, if it is possible.
 func amount(r gpu.Reading[gpu.Watts]) (gpu.Watts, bool) {
 	w, ok := r.Get()
 	return w, ok && w >= 0 && !math.IsInf(float64(w), 0) // NaN is not >= 0
 }
 
-// coverage is part of whole in percent, absent where there is nothing to cover.
+// coverage is part of whole in percent, absent if there is nothing to cover.
 func coverage(part, whole float64) gpu.Reading[gpu.Percent] {
 	if !(whole > 0) {
 		return gpu.Reading[gpu.Percent]{}

@@ -15,13 +15,13 @@ const (
 	gib gpu.Bytes = 1 << 30
 )
 
-// figures are what a test says of a device; all others are absent.
+// figures are a test's values of a device; all others are absent.
 type figures struct {
 	used         gpu.Bytes
 	draw, floor  gpu.Watts
 	util         gpu.Percent // -1: absent
 	processes    []gpu.Process
-	noList       gpu.Quality // where there is no list
+	noList       gpu.Quality // if there is no list
 	foreign      bool
 	partial      bool
 	wantMemory   *attribute.Reason
@@ -53,8 +53,7 @@ func (c *figures) device() *gpu.Device {
 	return d
 }
 
-// proc is a process that exists; with sm -1 the driver takes no samples, with
-// memory 0 it does not say.
+// proc returns a process that exists; with sm -1 the driver takes no samples, with memory 0 it does not report it.
 func proc(pid int, memory gpu.Bytes, sm gpu.Percent) gpu.Process {
 	p := gpu.Process{PID: pid, Type: gpu.TypeCompute, Facts: gpu.ProcessFacts{Exists: gpu.Of(true)}}
 	if memory > 0 {
@@ -95,7 +94,7 @@ func TestOf(t *testing.T) {
 			used: 1 * gib, draw: 15, floor: 20, util: 1, processes: []gpu.Process{proc(1, 1*gib, 1)},
 			method: attribute.BySM, watts: []float64{0}, memoryCover: 100, utilCover: 100,
 		},
-		"shares above the device's": { // windows of their own
+		"shares above the device's": { // different sample windows
 			used: 2 * gib, draw: 120, floor: 20, util: 40, processes: []gpu.Process{proc(1, 1*gib, 60), proc(2, 1*gib, 20)},
 			method: attribute.BySM, watts: []float64{75, 25}, memoryCover: 100, utilCover: 100,
 		},
@@ -229,7 +228,7 @@ func TestMemoryOfTheMachine(t *testing.T) {
 	if a.Shares[0].Memory != gpu.Of[gpu.Bytes](2081<<20) || a.Memory.Remainder != gpu.Of[gpu.Bytes](own+shared-(2081<<20)) {
 		t.Errorf("the process has %v, nobody %v", a.Shares[0].Memory, a.Memory.Remainder)
 	}
-	d.Shared.Unified = gpu.Of(false) // of a card that is beside its own memory
+	d.Shared.Unified = gpu.Of(false) // on a card it does not count toward the card's own memory
 	if a := attribute.Of(d, false); a.Shares[0].Memory != gpu.DoubtfulOf[gpu.Bytes](own) {
 		t.Errorf("of a card the process has %v", a.Shares[0].Memory)
 	}
@@ -246,7 +245,7 @@ func TestReasonsHaveWords(t *testing.T) {
 	}
 }
 
-// What a device does not report is not split.
+// A reading that a device does not report is not split.
 func TestAbsentStaysAbsent(t *testing.T) {
 	for _, d := range []gpu.Device{
 		{State: gpu.StateLost},
@@ -285,13 +284,13 @@ func maybe[T any](r *rand.Rand, v T) gpu.Reading[T] {
 	}
 }
 
-// someDevice is any device, likely or not.
+// someDevice returns any device, likely or not.
 func someDevice(r *rand.Rand) *gpu.Device {
 	d := &gpu.Device{State: gpu.StateOK, IdleFloor: maybe(r, gpu.Watts(r.Float64()*100))}
 	d.Memory.Used = maybe(r, gpu.Bytes(r.Uint64N(uint64(80*gib))))
 	d.Utilization.GPU = maybe(r, gpu.Percent(r.IntN(101)))
 	d.Power.Draw = maybe(r, gpu.Watts(r.Float64()*700))
-	if r.IntN(50) == 0 { // what no sensor should say
+	if r.IntN(50) == 0 { // a value that no sensor should report
 		odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), -5, 1e300}
 		d.Power.Draw = gpu.DoubtfulOf(gpu.Watts(odd[r.IntN(len(odd))]))
 		d.Utilization.GPU = gpu.DoubtfulOf(gpu.Percent(odd[r.IntN(len(odd))]))
@@ -319,8 +318,7 @@ func someDevice(r *rand.Rand) *gpu.Device {
 	return d
 }
 
-// Whatever a device says: parts add up, none is negative, none is more than
-// the whole, and who is listed twice has it once.
+// Whatever a device reports: parts add up, none is negative, none is more than the whole, and a process listed twice counts once.
 func TestPartsAddUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 11))
 	for round := range 50_000 {
@@ -411,8 +409,7 @@ func check(t *testing.T, d *gpu.Device, a *attribute.Attribution) {
 	}
 }
 
-// Users' sums are what their processes have, and no process counts twice,
-// however many devices it is on.
+// A user's sum is what the user's processes have, and no process counts twice, however many devices it uses.
 func TestSumsAddUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	for range 3000 {
@@ -488,7 +485,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// Eight cards with two hundred processes among them, and with so many each.
+// Eight cards with two hundred processes in total, and with as many each.
 func BenchmarkSnapshot8x25(b *testing.B)  { benchmarkSnapshot(b, 25) }
 func BenchmarkSnapshot8x200(b *testing.B) { benchmarkSnapshot(b, 200) }
 
@@ -516,7 +513,7 @@ func benchmarkSnapshot(b *testing.B, each int) {
 	}
 }
 
-// pairs are a snapshot's devices with their attributions.
+// pairs yields a snapshot's devices with their attributions.
 func pairs(s *gpu.Snapshot, as []attribute.Attribution) attribute.Devices {
 	return func(yield func(*gpu.Device, *attribute.Attribution) bool) {
 		for i := range as {

@@ -11,32 +11,31 @@ import (
 )
 
 const (
-	idleBelow = 3 // percent of utilization: a desktop draws its windows now and then
-	// A draw is steady that stays that long, for that many readings, within
-	// a band around its mean: a part of it, or some watts where that is more.
+	idleBelow = 3 // percent of utilization: a desktop redraws windows now and then
+	// A power draw is steady if it stays, for this time and this many readings, within a band around its mean: a part of the mean, or some
+	// watts if that is more.
 	steadyFor      = 10 * time.Second
 	steadyReadings = 3
 	steadyPart     = 0.05
 	steadyWatts    = 2
-	longest        = time.Minute // that a run of readings is looked at as one: a slow fall is followed
-	leastWatts     = 0.5         // less is a sensor that says nothing
+	longest        = time.Minute // longest run of readings examined as one, so that a slow fall is followed
+	leastWatts     = 0.5         // a sensor that reports less says nothing
 	mostWatts      = 10_000      // more than any device draws at rest
 )
 
-// A Floor learns the idle draw of one device: the lowest that it was seen to
-// draw steadily while no work ran. Its zero has learned nothing.
+// A Floor learns the idle draw of one device: the lowest steady power draw seen while no work ran. The zero Floor has learned nothing.
 type Floor struct {
 	Watts  gpu.Reading[gpu.Watts] // absent until it is known
-	last   time.Time              // reading
+	last   time.Time              // the newest reading
 	breaks int                    // of the readings until then
-	seen   time.Time              // the last reading, of an earlier run where there is none of this one
-	told   float64                // as it was when [Floors.Learned] was called last; 0: never
-	begun  time.Time              // of the run of idle readings
+	seen   time.Time              // time of the last reading, maybe in an earlier run
+	told   float64                // the floor at the last call of [Floors.Learned]; 0: never
+	begun  time.Time              // of the current run of idle readings
 	n      int
 	sum    float64
 }
 
-// Observe takes a reading in. The same one once more, or an older one, changes nothing.
+// Observe takes in a reading. Repeated or older readings change nothing.
 func (f *Floor) Observe(d *gpu.Device) {
 	if !d.SampledAt.After(f.last) {
 		return
@@ -60,7 +59,7 @@ func (f *Floor) Observe(d *gpu.Device) {
 	}
 }
 
-// idle reports whether no work runs, as far as is known, and no program keeps the device from rest.
+// idle reports whether, as far as known, no work runs and no program keeps the device from rest.
 func idle(d *gpu.Device) bool {
 	list, listed := d.Processes.Get()
 	u, known := d.Utilization.GPU.Get()
@@ -73,35 +72,34 @@ func idle(d *gpu.Device) bool {
 	})
 }
 
-// video reports whether a video engine works.
+// video reports whether a video engine is working.
 func video(u *gpu.Utilization) bool {
 	return u.Encoder.Or(0) > 0 || u.Decoder.Or(0) > 0 || u.Video.Or(0) > 0
 }
 
-// slow reports whether a device says that it has let its clocks go. Where a
-// program holds a context and they stay up, what it draws is no rest.
+// slow reports whether a device says that it has lowered its clocks. If a program's context keeps them up, the power draw is not that of
+// rest.
 func slow(d *gpu.Device) bool {
-	if d.Vendor == gpu.AMD || d.Vendor == gpu.Intel { // which have no states, and don't say that they are idle
+	if d.Vendor == gpu.AMD || d.Vendor == gpu.Intel { // they have no performance states, and don't report that they are idle
 		clock, ok := d.Clocks.Graphics.Trusted()
 		top, ok2 := d.Clocks.MaxGraphics.Trusted()
-		return ok && ok2 && 5*clock < 3*top // some of AMD rest at half of their highest clock
+		return ok && ok2 && 5*clock < 3*top // some AMD devices rest at half of their highest clock
 	}
 	return d.Clocks.EventReasons.Or(0)&gpu.ReasonIdle != 0 || d.Clocks.PerformanceState.Or(0) >= gpu.RestsFrom
 }
 
-// Floors learns the floors of all devices. Its zero is ready, and its methods
-// may be called by several goroutines.
+// Floors learns the floors of all devices. The zero value is ready to use, and several goroutines may call its methods.
 type Floors struct {
-	// Learned is called when a floor that was not known is, and when one has become lower by as much as a steady draw may vary. It
-	// must not wait, nor call the Floors; it may be nil.
+	// Learned is called when a floor becomes known, and when one has fallen by as much as a steady draw may vary. It must not block, nor
+	// call the Floors; it may be nil.
 	Learned func()
 
 	mu      sync.Mutex
 	devices map[state.Device]Floor
 }
 
-// Note learns from a snapshot, and returns a copy of it in which devices have
-// their floors, as far as they are known. The snapshot itself is not changed.
+// Note learns from a snapshot, and returns a copy of it whose devices have their floors, as far as known. It does not change the snapshot
+// itself.
 func (f *Floors) Note(s *gpu.Snapshot) *gpu.Snapshot {
 	out := *s
 	out.Devices = slices.Clone(s.Devices)
@@ -127,7 +125,7 @@ func (f *Floors) Note(s *gpu.Snapshot) *gpu.Snapshot {
 	return &out
 }
 
-// tell tells of a floor that is new, or much lower than it was.
+// tell reports a floor that is new, or much lower than before.
 func (f *Floors) tell(floor *Floor) {
 	watts, known := floor.Watts.Get()
 	if is := float64(watts); known && (floor.told == 0 || is < floor.told-max(steadyWatts, steadyPart*floor.told)) {
@@ -138,7 +136,7 @@ func (f *Floors) tell(floor *Floor) {
 	}
 }
 
-// Kept is what is kept over a restart: the floors, and not what is under way.
+// Kept is what is kept across restarts: the floors, but not observations in progress.
 type Kept struct {
 	Floors []keptFloor `json:"floors"`
 }

@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// reading is one reading of a device, so many seconds after noon.
+// reading returns one reading of a device, in seconds after noon.
 func reading(second float64, util gpu.Percent, watts gpu.Watts) *gpu.Device {
 	d := &gpu.Device{State: gpu.StateOK, SampledAt: noon.Add(time.Duration(second * float64(time.Second)))}
 	d.Utilization.GPU, d.Power.Draw = gpu.Of(util), gpu.Of(watts)
@@ -61,7 +61,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// What is no idle reading teaches nothing.
+// Only idle readings teach a floor.
 func TestFloorLearnsOfIdleReadingsAlone(t *testing.T) {
 	for name, change := range map[string]func(d *gpu.Device){
 		"doubtful":     func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf[gpu.Watts](20) },
@@ -93,7 +93,7 @@ func TestFloorLearnsOfIdleReadingsAlone(t *testing.T) {
 		}
 	}
 	var f attribute.Floor
-	for i := range 20 { // MIG mode, and nobody there
+	for i := range 20 { // MIG mode, with nobody in an instance
 		d := reading(float64(i), 0, 20)
 		d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported)
 		d.Processes = gpu.Of([]gpu.Process{})
@@ -142,7 +142,7 @@ func TestFloorsAreEachDevicesOwn(t *testing.T) {
 	if want := [3]gpu.Reading[gpu.Watts]{gpu.Of[gpu.Watts](20), gpu.Of[gpu.Watts](70)}; got != want {
 		t.Errorf("floors = %v, want %v", got, want)
 	}
-	// A device that is lost keeps what is known of it.
+	// A lost device keeps its floor.
 	gone := &gpu.Snapshot{Devices: []gpu.Device{{Identity: gpu.Identity{UUID: "GPU-1", Node: "n1"}, State: gpu.StateLost}}}
 	if floor := floors.Note(gone).Devices[0].IdleFloor; floor != gpu.Of[gpu.Watts](20) {
 		t.Errorf("floor of a lost device = %v", floor)
@@ -167,7 +167,7 @@ func TestFloorsFromSeveralGoroutines(t *testing.T) {
 	}
 }
 
-// AMD and Intel have no performance states: their clocks tell whether one who holds a context lets the device rest.
+// AMD and Intel have no performance states: their clocks show whether a process with a context lets the device rest.
 func TestFloorByClocks(t *testing.T) {
 	for clock, known := range map[gpu.Megahertz]bool{100: true, 2100: false} {
 		var f attribute.Floor
@@ -183,7 +183,7 @@ func TestFloorByClocks(t *testing.T) {
 	}
 }
 
-// A floor that was not known is told of when it is, so that it can be kept at once, and again when it has become much lower.
+// A new floor is reported at once, so that it can be kept, and again when it has become much lower.
 func TestAFloorIsToldOfWhenItIsLearned(t *testing.T) {
 	told, second := 0, 0.0
 	f := attribute.Floors{Learned: func() { told++ }}

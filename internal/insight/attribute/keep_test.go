@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// atRest lets floors see a device draw so much, for half a minute after noon.
+// atRest lets floors see a device with a given draw, for half a minute after noon.
 func atRest(f *attribute.Floors, source string, watts gpu.Watts) {
 	for second := range 30 {
 		d := reading(float64(second), 0, watts)
@@ -21,13 +21,13 @@ func atRest(f *attribute.Floors, source string, watts gpu.Watts) {
 	}
 }
 
-// floorOf is what is known of a device before it is read.
+// floorOf returns what is known about a device before it is read.
 func floorOf(f *attribute.Floors, source string) gpu.Reading[gpu.Watts] {
 	d := gpu.Device{Identity: gpu.Identity{UUID: "GPU-1", Node: "desk", Source: source}}
 	return f.Note(&gpu.Snapshot{Devices: []gpu.Device{d}}).Devices[0].IdleFloor
 }
 
-// restore takes in what a file has.
+// restore loads the content of a file.
 func restore(f *attribute.Floors, text []byte, now time.Time) error {
 	return state.Of("floors", "floors", state.Regularly, f).Restore(text, now)
 }
@@ -50,7 +50,7 @@ func TestFloorsSurviveARestart(t *testing.T) {
 	if got := floorOf(&after, gpu.SourceNVML); got != gpu.Of[gpu.Watts](21) {
 		t.Errorf("floor = %v", got)
 	}
-	// A run in which the device was not seen hands on what it was given.
+	// A run in which the device was not seen passes on what it was given.
 	if err := restore(&later, kept(t, &after), noon.Add(24*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestDamagedFloors(t *testing.T) {
 	const fresh = "2026-05-04T11:00:00Z"
 	for name, tt := range map[string]struct {
 		text string
-		says string // of the error; empty: none
+		says string // in the error; empty: no error
 	}{
 		"nothing":           {"", "can't be read"},
 		"cut off":           {`{"floors":[{"node":"de`, "can't be read"},

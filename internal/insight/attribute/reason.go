@@ -6,8 +6,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Reason is why no process explains something, in words, with what a person can do
-// about it, if anything. It is nil where nothing is unexplained.
+// A Reason says in words why no process explains something, and what a person can do about it, if anything. It is nil if nothing is
+// unexplained.
 type Reason struct {
 	Name string // on the wire
 	gpu.Advice
@@ -38,8 +38,7 @@ var (
 const (
 	// drivers is the most memory that a driver keeps for itself on a device.
 	drivers gpu.Bytes = 512 << 20
-	// timing is how many percent the processes' shares may lack though no process
-	// does: they have another sample window than the device.
+	// timing is how many percent the processes' shares may lack without a missing process: their sample window differs from the device's.
 	timing = 10
 )
 
@@ -63,21 +62,21 @@ func (x *splitter) utilizationReason(remainder, sum float64, known bool) *Reason
 		return absence(x.list[0].SM.Quality(), ReasonNoSamples)
 	case sum > 0 && remainder <= timing:
 		return ReasonTiming
-	case x.silent() >= 0: // what is left may be theirs
+	case x.silent() >= 0: // the rest may be theirs
 		return absence(x.list[x.silent()].SM.Quality(), ReasonNoSamples)
 	default:
 		return x.elsewhere
 	}
 }
 
-// silent is the first process that may work and of which the driver does not say what it does; -1: there is none.
+// silent returns the first process that may work but whose usage the driver does not report; -1: none.
 func (x *splitter) silent() int {
 	return slices.IndexFunc(x.list, func(p gpu.Process) bool {
 		return !p.SM.Present() && p.Type != gpu.TypeGraphics && p.Facts.Exists.Or(true)
 	})
 }
 
-// powerReason says why watts are unexplained, where the listed processes explain the utilization.
+// powerReason says why watts are unexplained although the listed processes explain the utilization.
 func (x *splitter) powerReason(m *Memory) *Reason {
 	switch {
 	case m.Reason != nil && m.Reason != ReasonDriver:
@@ -91,7 +90,7 @@ func (x *splitter) powerReason(m *Memory) *Reason {
 	}
 }
 
-// absence is otherwise, unless the driver says that it does not permit it.
+// absence returns otherwise, unless the driver says that the reading is not permitted.
 func absence(q gpu.Quality, otherwise *Reason) *Reason {
 	if q == gpu.NotPermitted {
 		return ReasonNotPermitted

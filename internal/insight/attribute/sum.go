@@ -10,8 +10,8 @@ import (
 
 // A Sum is what one user, container or pod of a machine uses of all its devices.
 type Sum[K any] struct {
-	// Of is the user, container or pod. A reported zero stands for the
-	// processes in none, an absent one for those of which it is not known.
+	// Of is the user, container or pod. A reported zero value stands for processes in none, an absent one for processes for which it is not
+	// known.
 	Of gpu.Reading[K]
 	Holding
 }
@@ -19,10 +19,10 @@ type Sum[K any] struct {
 // A Holding is what somebody has of a machine's devices.
 type Holding struct {
 	Node string
-	// Processes counts a process once, however many Devices it is on.
+	// Processes counts a process once, however many Devices it uses.
 	Processes int
 	Devices   int
-	// Memory and Power are absent where none of the processes has one.
+	// Memory and Power are absent if none of the processes has one.
 	Memory gpu.Reading[gpu.Bytes]
 	Power  gpu.Reading[gpu.Watts]
 }
@@ -30,29 +30,28 @@ type Holding struct {
 // Devices yields devices, each with its attribution.
 type Devices = iter.Seq2[*gpu.Device, *Attribution]
 
-// ByUser adds up what each user has, most watts first. It leaves out what is
-// held by processes that don't exist any more.
+// ByUser adds up what each user has, most watts first. It leaves out memory held by processes that no longer exist.
 func ByUser(devices Devices) []Sum[string] {
 	return sums(devices, func(f *gpu.ProcessFacts) (gpu.Reading[string], string) {
 		return f.User, f.User.Or("")
 	})
 }
 
-// ByContainer does the same by container.
+// ByContainer is ByUser for containers.
 func ByContainer(devices Devices) []Sum[gpu.Container] {
 	return sums(devices, func(f *gpu.ProcessFacts) (gpu.Reading[gpu.Container], string) {
 		return f.Container, f.Container.Or(gpu.Container{}).ID
 	})
 }
 
-// ByPod does the same by pod.
+// ByPod is ByUser for pods.
 func ByPod(devices Devices) []Sum[gpu.Pod] {
 	return sums(devices, func(f *gpu.ProcessFacts) (gpu.Reading[gpu.Pod], string) {
 		return f.Pod, f.Pod.Or(gpu.Pod{}).UID
 	})
 }
 
-// sums adds up by owner. of returns the owner of a process, and the owner's key.
+// sums adds up by owner. of returns a process's owner, and the owner's key.
 func sums[K any](devices Devices, of func(*gpu.ProcessFacts) (gpu.Reading[K], string)) []Sum[K] {
 	type key struct {
 		node, id string
@@ -61,7 +60,7 @@ func sums[K any](devices Devices, of func(*gpu.ProcessFacts) (gpu.Reading[K], st
 	type keyed struct {
 		Sum[K]
 		id   string
-		last *gpu.Device // counted in the sum
+		last *gpu.Device // last device counted in the sum
 		pids map[int]bool
 	}
 	var all []*keyed
@@ -106,7 +105,7 @@ func sums[K any](devices Devices, of func(*gpu.ProcessFacts) (gpu.Reading[K], st
 	return out
 }
 
-// add adds a reading to a sum. What is absent adds nothing.
+// add adds a reading to a sum. An absent reading adds nothing.
 func add[T gpu.Bytes | gpu.Watts](sum, r gpu.Reading[T]) gpu.Reading[T] {
 	v, ok := r.Get()
 	switch {

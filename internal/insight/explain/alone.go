@@ -13,25 +13,25 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// A cpuMemory is what is remembered of the processors of a machine without devices.
+// A cpuMemory is what is remembered about the processors of a machine without devices.
 type cpuMemory struct {
 	seen, first time.Time // the newest reading, and the first
 	breaks      int
-	streak      int       // readings with work in a row
-	last        time.Time // of a reading with work
-	since       time.Time // when the work began; zero: nothing works
-	ended       time.Time // when work ended last; zero: its heat is gone, or there was none
+	streak      int       // consecutive readings with work
+	last        time.Time // of the last reading with work
+	since       time.Time // when the work began; zero: no work
+	ended       time.Time // when work last ended; zero: its heat is gone, or there was none
 	lasted      time.Duration
-	who         gpu.HostProcess // who had most of the work; Count 0: not known
+	who         gpu.HostProcess // who did most of the work; Count 0: not known
 	cool, slow  float64         // °C and RPM, the lowest since work ended
-	falling     time.Time       // when one of them fell last
-	hot         time.Time       // of a reading in which the processor slowed down for its heat
+	falling     time.Time       // when one of them last fell
+	hot         time.Time       // of the last reading in which the processor slowed down because of heat
 	still       time.Time       // since when the CPU's fan stands still; zero: it turns
 }
 
 const (
-	cpuWorks, oneWorks = 20, 70 // percent of all cores, and of one core where that can be heard
-	fewCores           = 8      // with so many one that works can be heard
+	cpuWorks, oneWorks = 20, 70 // percent of all cores, and of one core if one busy core can be heard
+	fewCores           = 8      // up to this many cores, one busy core can be heard
 	cpuPause           = 10 * time.Second
 	longestGap         = 2 * time.Minute
 	longestCPUCooling  = 5 * time.Minute
@@ -39,7 +39,7 @@ const (
 	fastDisk, fastNet  = 200e6, 50e6
 )
 
-// A lone is a machine without devices, as it is read.
+// A lone is a machine without devices, as read now.
 type lone struct {
 	s              *gpu.Snapshot
 	h              *gpu.Host
@@ -47,13 +47,12 @@ type lone struct {
 	cpu, temp      float64 // percent of all cores, °C
 	watts, cores   float64
 	loud, fastest  *gpu.HostFan // nil: none
-	fans, turning  int          // that report a speed
+	fans, turning  int          // number that report a speed
 	top            []gpu.HostProcess
 	works, cooling bool
 }
 
-// alone answers for a machine without a device: why its fans run. There is no cause where the
-// machine was not read.
+// alone explains why the fans of a machine without a device run. There is no cause if the machine was not read.
 func alone(s *gpu.Snapshot, m *machineMemory) []machineFinding {
 	if s.Host == nil {
 		return nil
@@ -89,7 +88,7 @@ func alone(s *gpu.Snapshot, m *machineMemory) []machineFinding {
 	return out
 }
 
-// cpuTemperature is the highest of all processors.
+// cpuTemperature returns the highest temperature of all processors.
 func cpuTemperature(h *gpu.Host) float64 {
 	cpu := none
 	for i := range h.Temperatures {
@@ -100,7 +99,7 @@ func cpuTemperature(h *gpu.Host) float64 {
 	return cpu
 }
 
-// busy reports whether the CPU works so that a fan may follow it. What works already needs less.
+// busy reports whether the CPU works so much that a fan may follow it. If it already worked, less is enough.
 func (l *lone) busy() bool {
 	part := 1.0
 	if !l.m.cpu.since.IsZero() {
@@ -176,7 +175,7 @@ func (l *lone) learnWork(now time.Time, begins bool) {
 	}
 }
 
-// most is who has the most of the work. One that had it stays so until another clearly has more.
+// most returns who does most of the work. Whoever did stays until another process clearly does more.
 func (l *lone) most() *gpu.HostProcess {
 	if len(l.top) == 0 || !present(l.cpu) || !present(l.cores) {
 		return nil
@@ -193,10 +192,10 @@ func (l *lone) most() *gpu.HostProcess {
 	return first
 }
 
-// as is a process of the machine as those of devices are told of.
+// asProcess converts a process of the machine, so that it can be named like a device's.
 func asProcess(p *gpu.HostProcess) *gpu.Process { return &gpu.Process{PID: p.PID, Facts: p.Facts} }
 
-// hostProcess is how a sentence calls it: "cc1 (16 processes, ann)".
+// hostProcess names a process in a sentence: "cc1 (16 processes, ann)".
 func hostProcess(p *gpu.HostProcess) string {
 	name := ProcessName(asProcess(p))
 	if p.Count < 2 {
@@ -209,7 +208,7 @@ func hostProcess(p *gpu.HostProcess) string {
 	return called + " (" + Plural(p.Count, "process", "processes") + ")"
 }
 
-// figures are what the causes of such a machine rest on.
+// figures are the evidence for the causes of such a machine.
 func (l *lone) figures() *finding {
 	f := &finding{}
 	f.readAt = l.s.Time
@@ -220,7 +219,7 @@ func (l *lone) figures() *finding {
 	return f.figure("CPU power", l.watts, "W")
 }
 
-// readings are the same in a sentence, without the load: " (84 °C, 120 W; the CPU fan turns at 2100 RPM)".
+// readings are the same figures in a sentence, without the load: " (84 °C, 120 W; the CPU fan turns at 2100 RPM)".
 func (l *lone) readings() string {
 	var parts []string
 	if present(l.temp) {
@@ -255,7 +254,7 @@ func stillFan(l *lone) *machineFinding {
 	return c
 }
 
-// heatedCPU comes before the work that heats it.
+// heatedCPU has priority over the work that heats the CPU.
 func heatedCPU(l *lone) *machineFinding {
 	if m := &l.m.cpu; m.hot.IsZero() || l.s.Time.Sub(m.hot) > 30*time.Second {
 		return nil
@@ -303,12 +302,12 @@ func cpuWork(l *lone) *machineFinding {
 	}
 	c.Evidence, c.Since = f.Evidence, m.since
 	if m.since.Equal(m.first) {
-		c.Since = time.Time{} // it was so when gpuwhy began to watch
+		c.Since = time.Time{} // it was already so when gpuwhy began to watch
 	}
 	return c
 }
 
-// endOf is the command that ends what uses the CPU; empty where that would end a part of it alone.
+// endOf returns the command that ends what uses the CPU; empty if it would end only a part of that.
 func endOf(p *gpu.HostProcess) string {
 	command := stopping([]*gpu.Process{asProcess(p)}, func(*gpu.Process) float64 { return float64(p.CPU) })
 	if p.Count > 1 && strings.HasPrefix(command, "sudo kill ") {
@@ -334,7 +333,7 @@ func cpuCooling(l *lone) *machineFinding {
 	return c
 }
 
-// hotFrom has from which temperature a sensor is hot enough for fans to follow it, by its name.
+// hotFrom is the temperature from which a sensor is hot enough for fans to follow it, by the sensor's name.
 var hotFrom = []struct {
 	name    func() *regexp.Regexp
 	celsius float64
@@ -348,8 +347,7 @@ var hotFrom = []struct {
 	{lazy.Pattern(`(?i)asic|phy|network|\bnic\b`), 90},
 }
 
-// hotSensor finds what is hot beside the CPU. Sensors of which nobody knows what they measure
-// often show what can't be, and are left out.
+// hotSensor finds something hot other than the CPU. It leaves out unidentified sensors, which often report impossible values.
 func hotSensor(l *lone) *machineFinding {
 	var worst *gpu.HostTemperature
 	over := none
@@ -373,7 +371,7 @@ func hotSensor(l *lone) *machineFinding {
 	return c
 }
 
-// fanForNothing is a fan that is loud, and nothing that is shown explains it.
+// fanForNothing is about a loud fan that no reading explains.
 func fanForNothing(l *lone) *machineFinding {
 	if l.loud == nil || l.works || l.cooling {
 		return nil
@@ -404,7 +402,7 @@ func noFanShown(l *lone) *machineFinding {
 	}
 }
 
-// atRest is said of a machine of which there is nothing else to say.
+// atRest is for a machine with nothing else to report.
 func atRest(l *lone) *machineFinding {
 	words, load := restSlowFansWords, ""
 	switch {
@@ -426,13 +424,12 @@ func atRest(l *lone) *machineFinding {
 	return l.say(MachineAtRest, sure, words(load+l.readings()))
 }
 
-// noCard reports whether there is no device because the machine has no card, as far as every
-// source can tell.
+// noCard reports whether there is no device because, as far as every source can tell, the machine has no card.
 func noCard(failures []gpu.Failure) bool {
 	return len(failures) > 0 && !slices.ContainsFunc(failures, func(f gpu.Failure) bool { return !errors.Is(f.Advice.Err, gpu.ErrNoCard) })
 }
 
-// traffic is what else goes on in such a machine: much on its disks or networks.
+// traffic lists what else goes on in such a machine: heavy traffic on its disks or networks.
 func traffic(h *gpu.Host) (out []string) {
 	if h == nil {
 		return nil

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// machine is a machine of 16 cores without a device: percent of its CPU, °C, and RPM of the
-// CPU fan, which is none below 0.
+// machine returns a machine of 16 cores without a device: percent of its CPU, °C, and RPM of the CPU fan; a negative RPM means no fan.
 func machine(cpu gpu.Percent, temp gpu.Celsius, rpm gpu.RPM, change ...func(*gpu.Host)) gpu.Host {
 	h := gpu.Host{
 		Cores: gpu.Of(16), CPU: gpu.Of(cpu), CPUPower: gpu.Of[gpu.Watts](110), CPUThrottled: gpu.Of(false),
@@ -29,7 +28,7 @@ func machine(cpu gpu.Percent, temp gpu.Celsius, rpm gpu.RPM, change ...func(*gpu
 	return h
 }
 
-// using puts a process first that uses the CPU, in percent of one core.
+// using puts a process that uses the CPU first, with percent of one core.
 func using(pid, count int, name, user string, cpu gpu.Percent, change ...func(*gpu.ProcessFacts)) func(*gpu.Host) {
 	return func(h *gpu.Host) {
 		p := gpu.HostProcess{PID: pid, Count: count, CPU: cpu, Facts: gpu.ProcessFacts{
@@ -49,7 +48,7 @@ func noCard(vendor string) gpu.Failure {
 	return gpu.Failure{Source: vendor, Since: start, Advice: gpu.Advice{What: "there is no GPU of " + vendor, Try: "no action needed", Err: gpu.ErrNoCard}}
 }
 
-// ofHosts is the answer after readings of such a machine, five seconds apart.
+// ofHosts returns the answer after readings of such a machine, five seconds apart.
 func ofHosts(hosts ...gpu.Host) func() explain.Answer {
 	return func() (a explain.Answer) {
 		history := explain.NewHistory()
@@ -63,7 +62,7 @@ func ofHosts(hosts ...gpu.Host) func() explain.Answer {
 
 func many(n int, h gpu.Host) []gpu.Host { return slices.Repeat([]gpu.Host{h}, n) }
 
-// What a person in front of a machine without a GPU would call right.
+// Answers that a person in front of a machine without a GPU would call right.
 func TestAMachineWithoutADevice(t *testing.T) {
 	rest, work := machine(2, 40, 800), machine(96, 88, 2600, compiler)
 	chipset := func(c gpu.Celsius) func(*gpu.Host) {
@@ -138,7 +137,7 @@ func TestAMachineWithoutADevice(t *testing.T) {
 	}
 }
 
-// What fails comes first, unless it is that there is no card.
+// A failure comes first, unless it only says that there is no card.
 func TestAMachineWhoseDeviceFails(t *testing.T) {
 	h := machine(96, 88, 2600, compiler)
 	broken := gpu.Failure{Source: "nvml", Since: start, Advice: gpu.Advice{What: "the driver is not loaded", Try: "load it", Err: gpu.ErrNoDriver}}
@@ -156,7 +155,7 @@ func TestAMachineWhoseDeviceFails(t *testing.T) {
 	}
 }
 
-// A gap in the readings begins anew: of work before it nothing is known.
+// After a gap in the readings everything starts over: work from before is not known.
 func TestAMachineThatSlept(t *testing.T) {
 	history := explain.NewHistory()
 	work := machine(96, 88, 2600, compiler)
@@ -174,7 +173,7 @@ func TestAMachineThatSlept(t *testing.T) {
 	}
 }
 
-// Beside a device that rests, who uses the CPU is named, too.
+// Beside a resting device, whoever uses the CPU is named, too.
 func TestOtherFanNamesWhoUsesTheCPU(t *testing.T) {
 	h := machine(96, 91, 3100, compiler)
 	s := snapshot(made())
@@ -186,7 +185,7 @@ func TestOtherFanNamesWhoUsesTheCPU(t *testing.T) {
 	}
 }
 
-// Names of programs are text from outside.
+// Names of programs are foreign text.
 func TestHostileNamesOfPrograms(t *testing.T) {
 	a := ofHosts(machine(96, 88, 2600, using(7, 1, "it\x1b[31m rests\u202e", "nobody", 1500)))()
 	if strings.ContainsAny(a.Headline+a.Sentence, "\x1b\u202e") || !strings.Contains(a.Headline, "“") {

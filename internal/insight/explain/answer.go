@@ -15,44 +15,44 @@ const (
 	Lost          Kind = "lost"
 	NotAnswering  Kind = "not_answering"
 	Asleep        Kind = "asleep"
-	NoReadings    Kind = "no_readings"         // it answers, and reports nothing now or ever
-	NeedsAction   Kind = "needs_action"        // its driver asks for a reset or the like
-	StuckCounter  Kind = "busy_counter_stuck"  // "100 % busy" with nothing running
-	FanFailing    Kind = "fan_failing"         // it does not turn as commanded
+	NoReadings    Kind = "no_readings"         // it answers, but reports no readings, now or ever
+	NeedsAction   Kind = "needs_action"        // its driver asks for a reset or similar
+	StuckCounter  Kind = "busy_counter_stuck"  // "100 % busy" but nothing running
+	FanFailing    Kind = "fan_failing"         // the fan does not turn as commanded
 	FanUnreadable Kind = "fan_unreadable"      // the driver fails to read a fan
-	FanByHand     Kind = "fan_set_by_hand"     // it does not follow the temperature
+	FanByHand     Kind = "fan_set_by_hand"     // the fan does not follow the temperature
 	Work          Kind = "work"                // somebody uses the device
-	CoolingDown   Kind = "cooling_down"        // work has ended, its heat has not
-	HeldAwake     Kind = "held_awake"          // without work, fast clocks or more power than at rest
-	LimitedByHeat Kind = "limited_by_heat"     // its clocks are held down
-	LimitedPower  Kind = "limited_by_power"    // its clocks are held down
-	HotForPower   Kind = "hot_for_its_power"   // hotter than it was, or than its neighbors
-	FanAtRest     Kind = "fan_at_rest"         // it turns, and no work and no heat of work explains it
-	Frozen        Kind = "frozen_sensor"       // the temperature does not move while the power does
+	CoolingDown   Kind = "cooling_down"        // work has ended, but its heat remains
+	HeldAwake     Kind = "held_awake"          // no work, but fast clocks or more power than at rest
+	LimitedByHeat Kind = "limited_by_heat"     // heat holds its clocks down
+	LimitedPower  Kind = "limited_by_power"    // a power limit holds its clocks down
+	HotForPower   Kind = "hot_for_its_power"   // hotter than before, or than its neighbors
+	FanAtRest     Kind = "fan_at_rest"         // its fan turns, and neither work nor the heat of work explains it
+	Frozen        Kind = "frozen_sensor"       // the temperature does not change while the power does
 	Unexplained   Kind = "unexplained"         // power without any reported work
 	Idle          Kind = "idle"                // nothing to explain
 	Reserved      Kind = "reserved_unused"     // for a pod that has no process on it
-	ChassisFans   Kind = "chassis_fans"        // it has none of its own
+	ChassisFans   Kind = "chassis_fans"        // it has no fan of its own
 	DriverError   Kind = "driver_error"        // the newest XID of the last hour
-	Doubtful      Kind = "doubtful_reading"    // a reading that can't be right
-	NotKnowable   Kind = "not_knowable"        // what nobody can tell here, and what is missing
-	WarmAir       Kind = "warm_air"            // of the machine: all its devices run hotter than they did
-	OtherFan      Kind = "other_fan"           // of the machine: it is not the device's fan that is loud
+	Doubtful      Kind = "doubtful_reading"    // an impossible or unlikely reading
+	NotKnowable   Kind = "not_knowable"        // what can't be known here, and what is missing
+	WarmAir       Kind = "warm_air"            // of the machine: all its devices run hotter than before
+	OtherFan      Kind = "other_fan"           // of the machine: the loud fan is not the device's
 	CPUWork       Kind = "cpu_work"            // of a machine without a device: somebody uses the CPU
-	CPUCooling    Kind = "cpu_cooling_down"    // of the same: that work has ended, its heat has not
-	CPUHeat       Kind = "cpu_limited_by_heat" // of the same: the CPU slows itself down
-	HotSensor     Kind = "hot_sensor"          // of the same: a part beside the CPU
-	MachineFan    Kind = "machine_fan"         // of the same: a fan for which nothing is known, or that fails
-	NoFanShown    Kind = "no_fan_shown"        // of the same: the system shows no fan
-	MachineAtRest Kind = "machine_at_rest"     // of the same: nothing to explain
+	CPUCooling    Kind = "cpu_cooling_down"    // likewise: that work has ended, but its heat remains
+	CPUHeat       Kind = "cpu_limited_by_heat" // likewise: the CPU slows itself down
+	HotSensor     Kind = "hot_sensor"          // likewise: a part other than the CPU
+	MachineFan    Kind = "machine_fan"         // likewise: a fan that nothing known explains, or that fails
+	NoFanShown    Kind = "no_fan_shown"        // likewise: the system shows no fan
+	MachineAtRest Kind = "machine_at_rest"     // likewise: nothing to explain
 	NoDevice      Kind = "no_gpu"              // of the machine: nothing can be read
-	Starting      Kind = "starting"            // of the machine: nothing was read yet
+	Starting      Kind = "starting"            // of the machine: nothing has been read yet
 	SourceFailed  Kind = "source_failed"       // of the machine: one source of several
 	Note          Kind = "note"                // of the machine: what gpuwhy can't see from here
 )
 
-// Confidence is how likely a cause is the true one, from 0 to 1. It is a
-// judgment, not a measured frequency: the rules give one of three.
+// Confidence is how likely a cause is the true one, from 0 to 1. It is a judgment, not a measured frequency: each rule gives one of three
+// values.
 type Confidence float64
 
 // The confidences that rules give.
@@ -62,7 +62,7 @@ const (
 	Low    Confidence = 0.4  // the best guess while the deciding readings are absent
 )
 
-// String is "high", "medium" or "low".
+// String returns "high", "medium" or "low".
 func (c Confidence) String() string {
 	switch {
 	case c >= High:
@@ -74,7 +74,7 @@ func (c Confidence) String() string {
 	}
 }
 
-// Evidence is one figure that a cause rests on.
+// Evidence is one figure that supports a cause.
 type Evidence struct {
 	Name string // "power draw"
 	// Value in Unit; absent if the evidence is text.
@@ -92,7 +92,7 @@ type Cause struct {
 	// device's UUID if it is about one.
 	ID         string
 	Kind       Kind
-	Case       string      // which of the kind's sentences it is
+	Case       string      // which of the kind's sentences is used
 	Node       string      // the machine's name
 	Device     *gpu.Device // in the snapshot; nil if the cause is about the machine
 	Sentence   string      // ends with a full stop
@@ -110,7 +110,7 @@ type Cause struct {
 type DeviceAnswer struct {
 	Device *gpu.Device
 	Layers
-	Sentence string  // has the main causes
+	Sentence string  // states the main causes
 	Causes   []Cause // in the order of their kinds; never empty
 	// Cooling is the current cool-down, and Cooled the last one that ended by itself, not because work began; nil if none
 	// was seen.
@@ -146,7 +146,7 @@ type Cooldown struct {
 
 // A Prospect is one predicted event.
 type Prospect struct {
-	Kind     string // as package forecast names them
+	Kind     string // package forecast's name for it
 	Short    string // "memory full in about 26 min"
 	Sentence string // the same with the device and the interval
 	// Left is the time until it happens, 0 or more; absent for predictions without such a time, such as a month's energy.

@@ -9,20 +9,20 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// A baseline is what was learned of a device, also in earlier runs.
+// A baseline is what was learned about a device, including in earlier runs.
 type baseline struct {
 	Rest      rest        `json:"rest,omitzero"`
 	Curve     curve       `json:"curve,omitzero"`
-	Cooldowns []cooldown  `json:"cooldowns,omitempty"` // the newest last
+	Cooldowns []cooldown  `json:"cooldowns,omitempty"` // newest last
 	Fans      []fanMemory `json:"fans,omitempty"`
 	Stops     stops       `json:"stops,omitzero"`
 }
 
 // A rest is what a device is like without work. Its power draw then is its idle floor.
 type rest struct {
-	Celsius *float64 `json:"celsius,omitempty"`           // the lowest that was seen
-	Fan     *float64 `json:"fan_percent,omitempty"`       // the lowest that was seen
-	State   *float64 `json:"performance_state,omitempty"` // the slowest
+	Celsius *float64 `json:"celsius,omitempty"`           // the lowest seen
+	Fan     *float64 `json:"fan_percent,omitempty"`       // the lowest seen
+	State   *float64 `json:"performance_state,omitempty"` // the slowest seen
 }
 
 func (r *rest) learn(d *device) {
@@ -31,7 +31,7 @@ func (r *rest) learn(d *device) {
 	r.State = optional(highest(value(r.State), d.state))
 }
 
-// optional is a number as JSON has it, which has none that is none.
+// optional converts a number for JSON, which has no NaN.
 func optional(v float64) *float64 {
 	if !present(v) {
 		return nil
@@ -46,7 +46,7 @@ func value(v *float64) float64 {
 	return *v
 }
 
-// A cooldown is one that was seen from its beginning to its end.
+// A cooldown is a cool-down that was seen from start to end.
 type cooldown struct {
 	From    *float64 `json:"from_celsius,omitempty"` // when work ended
 	Seconds float64  `json:"seconds"`
@@ -54,7 +54,7 @@ type cooldown struct {
 
 const maxCooldowns = 8
 
-// usualCooldown is the middle of those that began within 10 °C of a temperature, or else of all.
+// usualCooldown returns the median of the cool-downs that began within 10 °C of a temperature, otherwise of all.
 func (b *baseline) usualCooldown(celsius float64) (seconds float64, seen int) {
 	past := those(b.Cooldowns, func(c *cooldown) bool { return math.Abs(value(c.From)-celsius) <= 10 })
 	if len(past) == 0 {
@@ -67,22 +67,21 @@ func (b *baseline) usualCooldown(celsius float64) (seconds float64, seen int) {
 	return past[(len(past)-1)/2].Seconds, len(past)
 }
 
-// A curve is how hot a device runs at a power: a mean for each step of power.
+// A curve is how hot a device runs at a given power: a mean temperature for each step of power.
 type curve struct {
 	Step    float64   `json:"step_watts"`
 	Celsius []float64 `json:"celsius"`
-	Seconds []float64 `json:"seconds"` // that went into each
+	Seconds []float64 `json:"seconds"` // that went into each mean
 }
 
 const (
 	curveSteps = 24
-	// A mean counts after five minutes. It follows changes with a time
-	// constant of two hours, so that a change stands out.
+	// A mean counts after five minutes. It follows changes with a time constant of two hours, so that a change stands out.
 	curveKnown = 5 * 60
 	curveSlow  = 2 * 3600
 )
 
-// place is the step that a power belongs to, or -1.
+// place returns the step that a power belongs to, or -1.
 func (c *curve) place(power float64) int {
 	if !present(power) || c.Step <= 0 {
 		return -1
@@ -98,14 +97,14 @@ func (c *curve) learn(d *device, since time.Duration) {
 	follow(&c.Celsius[i], &c.Seconds[i], d.temp, since)
 }
 
-// follow adds a number, which stood for a time, to a mean.
+// follow adds a value, which lasted for some time, to a mean.
 func follow(mean, seconds *float64, v float64, since time.Duration) {
 	if *seconds = min(*seconds+since.Seconds(), curveSlow); *seconds > 0 {
 		*mean += (v - *mean) * since.Seconds() / *seconds
 	}
 }
 
-// usual is the temperature at a power, where it is known.
+// usual returns the usual temperature at a power, if known.
 func (c *curve) usual(power float64) float64 {
 	if i := c.place(power); i >= 0 && c.Seconds[i] >= curveKnown {
 		return c.Celsius[i]
@@ -113,7 +112,7 @@ func (c *curve) usual(power float64) float64 {
 	return none
 }
 
-// Kept is what was learned of each device, and not what was going on.
+// Kept is what was learned about each device, without what is in progress.
 type Kept struct {
 	Devices []keptDevice `json:"devices"`
 }
@@ -134,7 +133,7 @@ func (h *History) Kept() Kept {
 	return Kept{state.Newest(all)}
 }
 
-// Restore takes what was learned in an earlier run, in place of what this one has learned by now.
+// Restore replaces what this run has learned so far with what an earlier run had learned.
 func (h *History) Restore(kept Kept, now time.Time) error {
 	fresh, err := state.Fresh(kept.Devices, now, (*keptDevice).plausible)
 	h.mu.Lock()
@@ -145,7 +144,7 @@ func (h *History) Restore(kept Kept, now time.Time) error {
 	return err
 }
 
-// plausible reports whether it is what this program could have kept.
+// plausible reports whether this program could have stored these values.
 func (d *keptDevice) plausible() bool {
 	celsius := func(v float64) bool { return within(v, coldest, hottest) }
 	seconds := func(v float64) bool { return within(v, 0, curveSlow) }
@@ -165,7 +164,7 @@ func (d *keptDevice) plausible() bool {
 		every(d.Stops.Ends, celsius) && within(value(d.Stops.Least), 0, mostPercent)
 }
 
-// within is also true of what is not known. JSON has no number that is none.
+// within is also true for missing values, since JSON has no NaN.
 func within(v, least, most float64) bool { return !present(v) || v >= least && v <= most }
 
 func every[T any](list []T, so func(T) bool) bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// What a process does with a device that it holds: nothing, a little, or it copies data.
+// What a process does with a device that it holds: nothing, a little, or copying data.
 func TestWhatAHolderDoes(t *testing.T) {
 	idler := process(4242, "python", 0)
 	little := process(4242, "python", 3)
@@ -24,7 +24,7 @@ func TestWhatAHolderDoes(t *testing.T) {
 		device gpu.Device
 		kind   explain.Kind
 		says   string
-		unused bool // it is said that it does not use it
+		unused bool // the answer says that it does not use the device
 	}{
 		"nothing":      {holding(idler, 3e6), explain.HeldAwake, "python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it", true},
 		"a little":     {holding(little, 3e6), explain.HeldAwake, "python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake but barely uses it", false},
@@ -49,7 +49,7 @@ func TestWhatAHolderDoes(t *testing.T) {
 	}
 }
 
-// Clocks that somebody has set keep a device from rest; once they are free, it cools down, and nobody had worked.
+// Clocks set by hand keep a device from rest; once they are free, it cools down, and nobody had worked.
 func TestSetClocks(t *testing.T) {
 	locked := made(held, func(d *gpu.Device) {
 		d.Thermal.GPU, d.Clocks.EventReasons = gpu.Of[gpu.Celsius](58), gpu.Of(gpu.ReasonApplicationClocks)
@@ -66,7 +66,7 @@ func TestSetClocks(t *testing.T) {
 	}
 }
 
-// Broken memory that waits to be replaced is in the answer, whatever else there is to say.
+// Broken memory that waits to be replaced is in the answer, whatever else is.
 func TestBrokenMemory(t *testing.T) {
 	for want, change := range map[string]func(*gpu.Health){
 		"it has broken memory rows waiting to be replaced":      func(h *gpu.Health) { h.RemapPending = gpu.Of(true) },
@@ -89,7 +89,7 @@ func TestBrokenMemory(t *testing.T) {
 	}
 }
 
-// What is broken or loud beside the card that works leads, or is in the line below.
+// If a card is broken or loud while another one works, it comes first, or is in the line below.
 func TestBesideABusyCard(t *testing.T) {
 	busyOne := made(working(98, python))
 	loud := func(percent gpu.Percent) gpu.Device {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// command is the exact command that would end a cause. A wrong one is worse than none: it is empty where the
-// command would also end something else, or may not work.
+// command returns the exact command that would end a cause. A wrong one is worse than none, so it is empty if the command would also end
+// something else, or may not work.
 func (d *device) command(kind Kind, what string) string {
 	switch {
 	case gpu.KindOf(d.Source) != gpu.Live: // nothing of it can be stopped
@@ -29,7 +29,7 @@ func (d *device) command(kind Kind, what string) string {
 	return ""
 }
 
-// free reports whether no process that is alive, or may be, and no display uses a device.
+// free reports whether no living process, or one that may be alive, and no display uses a device.
 func (d *device) free() bool {
 	list, listed := d.AllProcesses()
 	return listed && !d.Modes.DisplayActive.Or(false) &&
@@ -41,11 +41,11 @@ func (d *device) resets() bool {
 	return d.Vendor == gpu.NVIDIA && strings.HasPrefix(d.UUID, "GPU-") && plainName().MatchString(d.UUID)
 }
 
-// plainName matches a name that a shell takes as it is, and no option.
+// plainName matches a name that a shell takes literally and that is not an option.
 var plainName = lazy.Pattern(`^[A-Za-z0-9][A-Za-z0-9_.@:-]*$`)
 
-// stopping is the command that ends the first of some processes, with those that do the same and have a good part
-// of it. part is what a process has, of the work or the memory.
+// stopping returns the command that ends the first of some processes, together with those that do the same and have a good part of the
+// work. part returns a process's part of the work or the memory.
 func stopping(list []*gpu.Process, part func(*gpu.Process) float64) string {
 	first := list[0]
 	if gone(first) || staysUp(first) {
@@ -60,7 +60,7 @@ func stopping(list []*gpu.Process, part func(*gpu.Process) float64) string {
 			return "kubectl delete pod -n " + space + " " + name
 		}
 		return ""
-	case container.Runtime == gpu.RuntimeLXC, container.Runtime == gpu.RuntimeNspawn: // a whole system
+	case container.Runtime == gpu.RuntimeLXC, container.Runtime == gpu.RuntimeNspawn: // a whole operating system
 	case !container.None():
 		return stopContainer(&container, &unit)
 	case !job.None():
@@ -68,13 +68,13 @@ func stopping(list []*gpu.Process, part func(*gpu.Process) float64) string {
 	case isTheWork(&unit) && !unit.User:
 		return "sudo systemctl stop " + unit.Name
 	case isTheWork(&unit) && loginName().MatchString(f.User.Or("")) && f.User.Or("") != "root":
-		// As that user, whose own it is. Somebody else may have one of the same name.
+		// The user is named because another user may have a unit of the same name.
 		return "sudo systemctl --user -M " + f.User.Or("") + "@.host stop " + unit.Name
 	}
 	if !f.Exists.Or(false) || first.PID <= 1 {
-		return "" // the pid may be another process here
+		return "" // in this namespace the pid may belong to another process
 	}
-	// With sudo: whose process it is, is known, but not who reads this.
+	// With sudo, because the process's user is known but the reader of this command is not.
 	command := "sudo kill " + strconv.Itoa(first.PID)
 	if !identifies(f.Program.Or("")) {
 		return command
@@ -87,8 +87,8 @@ func stopping(list []*gpu.Process, part func(*gpu.Process) float64) string {
 	return command
 }
 
-// EndCommand is the command that ends processes of one machine: all of them, and nothing else. It is empty where there is
-// none, as for a part of a desktop, which nobody should be told to end.
+// EndCommand returns the command that ends processes of one machine: all of them, and nothing else. It is empty if there is no such
+// command, for example for a part of a desktop, which nobody should be told to end.
 func EndCommand(list []*gpu.Process) string {
 	var command string
 	var pids []string
@@ -114,11 +114,11 @@ func EndCommand(list []*gpu.Process) string {
 	return "sudo kill " + strings.Join(pids, " ")
 }
 
-// stopContainer stops a container, of the runtimes that tell its own name and stop it by that. Others are
-// containerd, whose containers belong to several tools, and CRI-O, of which the kubelet has them.
+// stopContainer returns the command that stops a container, for runtimes that report the container's own name and can stop it by that name.
+// It is empty for containerd, whose containers belong to several tools, and for CRI-O, whose containers belong to the kubelet.
 func stopContainer(c *gpu.Container, u *gpu.Unit) string {
 	name := c.Name.Or("")
-	if u.User || strings.HasPrefix(u.Name, "user@") { // a user's own runtime: another's may have a container of that name
+	if u.User || strings.HasPrefix(u.Name, "user@") { // a user's own runtime; another user's may have a container of that name
 		name = c.ID[:min(len(c.ID), 12)]
 	}
 	if !plainName().MatchString(name) {
@@ -133,8 +133,7 @@ func stopContainer(c *gpu.Container, u *gpu.Unit) string {
 	return ""
 }
 
-// sameWork reports whether two processes run the same program, with the same command where that is known, for the
-// same user, in the same place.
+// sameWork reports whether two processes run the same program, with the same command if known, for the same user, in the same place.
 func sameWork(a, b *gpu.ProcessFacts) bool {
 	x, known := a.Command.Get()
 	y, too := b.Command.Get()
@@ -142,27 +141,27 @@ func sameWork(a, b *gpu.ProcessFacts) bool {
 		a.Pod == b.Pod && a.Container == b.Container && a.Job.Or(gpu.Job{}).ID == b.Job.Or(gpu.Job{}).ID && a.Unit == b.Unit
 }
 
-// names makes a pattern of names, in which * stands for anything; the case of letters does not count.
+// names makes a case-insensitive pattern of names, in which * matches anything.
 func names(list string) func() *regexp.Regexp {
 	text := regexp.QuoteMeta(strings.Join(strings.Fields(list), "|"))
 	text = strings.NewReplacer(`\*`, ".*", `\|`, "|").Replace(text)
 	return lazy.Pattern("(?i)^(?:" + text + ")$")
 }
 
-// notOne matches the programs of which each runs something else, and names that many have.
+// notOne matches programs whose processes each run something different, and names that many programs share.
 var notOne = names(`
 	python* pypy* ipython* bpython ptpython perl* ruby* php* lua* node* julia* java javaw deno bun tsx ts-node npx bunx r rscript
 	bash sh dash zsh ksh ash rbash fish tmux* screen mono dotnet wine* proton jupyter* ipykernel* spyder* matlab*
 	torchrun accelerate deepspeed ray ray::* srun mpirun mpiexec env sudo conda uv poetry make
 	main __main__* main.* app.* run.* test.* index.* server.* start.* script.* a.out`)
 
-// identifies reports whether two processes of one user and place that run a program of this name do the same.
+// identifies reports whether two processes of one user and place do the same if both run a program of this name.
 func identifies(program string) bool { return program != "" && !notOne().MatchString(program) }
 
 var loginName = lazy.Pattern(`^[a-z_][a-z0-9_-]*$`)
 
-// manyThings matches the services that run the work of others: to stop one ends more than the work. Better would be
-// to stop only what the process is the main one of, but which that is, gpuwhy does not know.
+// manyThings matches services that run the work of others: stopping one ends more than the work. It would be better to stop only the unit
+// or scope whose main process this is, but gpuwhy does not know which that is.
 var manyThings = names(`
 	*ssh* dropbear* telnet* *cron* at atd inetd xinetd user session* *login* *getty* *console* su sudo*
 	slurm* pbs* sge* lsf* condor* htcondor* munge nomad consul supervisor* monit runit* pm2* forever* *runner* jenkins*
@@ -175,15 +174,14 @@ var manyThings = names(`
 	*dm gdm* sddm* lightdm* *display* *greet* x11* xorg* wayland* org.* gnome* plasma* kde* kwin* cosmic* cinnamon* xfce* mate* lxqt* gamescope*
 	steamos* sway* hyprland* niri* weston* uwsm* wayfire* labwc* river*`)
 
-// isTheWork reports whether a unit is a service that does one thing, as far as its name tells.
+// isTheWork reports whether a unit is a service that does one thing, as far as its name shows.
 func isTheWork(u *gpu.Unit) bool {
 	name, service := strings.CutSuffix(u.Name, ".service")
 	template, _, _ := strings.Cut(name, "@")
 	return service && plainName().MatchString(u.Name) && !manyThings().MatchString(template)
 }
 
-// notEnded matches the programs that nobody should be told to end: parts of a desktop, the system, and what does
-// the work of others.
+// notEnded matches programs that nobody should be told to end: parts of a desktop, of the system, and programs that do the work of others.
 var notEnded = names(`
 	x xorg* xwayland* xvnc* xtigervnc xvfb xephyr xnest nxagent*
 	gnome-* gsd-* gjs* mutter* kwin* plasma plasmashell plasma-* ksmserver* kded* krunner ksplash* kscreen* cosmic-*

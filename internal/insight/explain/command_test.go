@@ -9,7 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// runner is a process of alice's that lives and runs a program.
+// runner returns a living process of alice's that runs a program.
 func runner(pid int, program string, sm gpu.Percent, change ...func(*gpu.ProcessFacts)) gpu.Process {
 	p := process(pid, "python3", sm)
 	p.Facts.Program, p.Facts.Exists = gpu.Of(program), gpu.Of(true)
@@ -19,7 +19,7 @@ func runner(pid int, program string, sm gpu.Percent, change ...func(*gpu.Process
 	return p
 }
 
-// commandOf is what the first device's answer would have people run.
+// commandOf returns the command in the first device's answer.
 func commandOf(a explain.Answer) string { return a.Devices[0].Action.Command }
 
 func TestCommand(t *testing.T) {
@@ -130,7 +130,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// What ended processes have left goes with a reset, which would end everything that lives.
+// What ended processes have left behind goes with a reset, which would end everything that is alive.
 func TestReset(t *testing.T) {
 	const reset = "sudo nvidia-smi --gpu-reset -i GPU-0"
 	alive := runner(7, "train.py", 0)
@@ -169,7 +169,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// Of several nodes, an action says on which its command is to be run.
+// With several nodes, an action says on which one to run its command.
 func TestNodeOfACommand(t *testing.T) {
 	busyDevice, idle := made(working(97, runner(50, "train.py", 97))), made()
 	one, other := explain.NewHistory().Add(snapshot(busyDevice)), explain.NewHistory().Add(snapshot(idle))
@@ -183,7 +183,7 @@ func TestNodeOfACommand(t *testing.T) {
 	}
 }
 
-// Names are no words of a sentence.
+// Names are not words of a sentence.
 func TestNamesAreNoWords(t *testing.T) {
 	for name, want := range map[string]string{
 		"train.py": "train.py", "jupyter kernel": "jupyter kernel", "jupyter kernel of a.ipynb": "jupyter kernel of a.ipynb",
@@ -202,7 +202,7 @@ func TestNamesAreNoWords(t *testing.T) {
 	}
 }
 
-// What ends several processes ends each of them, and nothing else.
+// The command for several processes ends each of them, and nothing else.
 func TestEndCommand(t *testing.T) {
 	job := func(id int) func(*gpu.ProcessFacts) {
 		return func(f *gpu.ProcessFacts) { f.Job = gpu.Of(gpu.Job{ID: id}) }

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// What is said of a cool-down until it is quiet can be held against what came.
+// Each prediction of when a cool-down is quiet is compared with what happened.
 func TestCooldownsAreToldWithTheirEnd(t *testing.T) {
 	type told struct {
 		read time.Time

@@ -8,17 +8,18 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A cooling is a cool-down that goes on.
+// A cooling is a cool-down in progress.
 type cooling struct {
 	begun  time.Time // when the work ended, or gpuwhy began to watch
-	unseen bool      // the work was not seen: gpuwhy began to watch afterwards
-	// released: nothing worked. What kept the device awake has let it go; holder is who that was, with the PID 0 where nobody knows.
+	unseen bool      // gpuwhy began to watch after the work
+	// released means that there was no work: something that kept the device awake has let it go. holder is that process, with PID 0 if not
+	// known.
 	released  bool
 	holder    gpu.Process
 	startTemp float64   // °C at the beginning
 	lowest    float64   // °C so far
-	slowest   float64   // percent of the fan so far
-	fell      time.Time // when one of the two fell last
+	slowest   float64   // lowest percent of the fan so far
+	fell      time.Time // when one of the two last fell
 	quiet     time.Time // since when the fan is as at rest; zero: it is not
 	fall      []drop    // the temperatures, for the fit
 }
@@ -27,17 +28,17 @@ type cooling struct {
 type drop struct{ seconds, celsius float64 }
 
 const (
-	levelAfter = 45 * time.Second // without a fall: it does not cool any more
+	levelAfter = 45 * time.Second // without a fall: it no longer cools
 	maxDrops   = 120
 )
 
-// cool follows a cool-down. It begins when work ends that has warmed the device, and is
-// over when it is as cool and quiet as at rest, or cools no more.
+// cool follows a cool-down. It begins when work that has warmed the device ends, and is over when the device is as cool and quiet as at
+// rest, or no longer cools.
 func (m *memory) cool(d *device) {
 	c := m.cooling
-	// One reading is a degree off now and then: two or three together are not.
+	// A single reading is off by a degree now and then, but not two or three together.
 	recent := m.within(restsAfter)
-	if c != nil { // what was before it says nothing about it
+	if c != nil { // readings from before say nothing about this one
 		recent = slices.DeleteFunc(slices.Clone(recent), func(p point) bool { return p.time.Before(c.begun) })
 	}
 	temp := orElse(mean(recent, func(p point) float64 { return p.temp }), d.temp)
@@ -68,7 +69,7 @@ func (m *memory) cool(d *device) {
 		c.fell, c.lowest, c.slowest = m.readAt, lowest(c.lowest, temp), lowest(c.slowest, d.fan)
 	}
 	took := m.readAt.Sub(c.begun)
-	off := d.fan == 0 && !(d.rpm > 0) // nobody hears it
+	off := d.fan == 0 && !(d.rpm > 0) // nobody can hear it
 	switch atRest := off || d.fan <= value(m.Rest.Fan); {
 	case !atRest:
 		c.quiet = time.Time{}
@@ -79,9 +80,9 @@ func (m *memory) cool(d *device) {
 	switch {
 	case took > longestCooling, temp >= c.lowest+3, took >= settling && temp >= c.lowest+1.5 && m.fallen(pause) <= -1.5:
 		m.cooling = nil // it gets warmer
-	case d.fan > value(m.Stops.Least)+5 && m.readAt.Sub(c.fell) < settling: // its fan still slows down
+	case d.fan > value(m.Stops.Least)+5 && m.readAt.Sub(c.fell) < settling: // its fan is still slowing down
 	case temp <= rest+2 && !(d.fan > value(m.Rest.Fan)), off && temp <= max(orElse(rest, 0)+6, 45), temp <= rest+5 && temp < 50, temp < 45 && took > time.Minute && m.fallen(time.Minute) < 2:
-		m.cooled(took) // it is about as cool as at rest: what the fan does then is another matter
+		m.cooled(took) // about as cool as at rest: what the fan does from now on has other reasons
 	case d.isUp() && took > time.Minute && m.fallen(time.Minute) < 2:
 		m.cooled(took) // something holds it: it gets no cooler
 	case m.readAt.Sub(c.fell) > levelAfter:
@@ -89,25 +90,24 @@ func (m *memory) cool(d *device) {
 	}
 }
 
-// justEnded reports whether work has ended a short while ago.
+// justEnded reports whether work ended a short while ago.
 func (m *memory) justEnded() bool {
 	return !m.work.ended.IsZero() && m.readAt.Sub(m.work.ended) <= levelAfter && !m.looked
 }
 
-// hasLeft reports whether the one whose heat it is has gone, while somebody else works a little:
-// the device gets cooler all the same.
+// hasLeft reports whether the process that caused the heat has gone, while somebody else works a little: the device still gets cooler.
 func (m *memory) hasLeft(d *device, temp float64) bool {
 	h := m.work.hottest()
 	return h != nil && !m.work.bursts && m.work.last.After(h.last) && m.readAt.Sub(h.last) >= restsAfter && m.readAt.Sub(h.last) <= 3*restsAfter &&
 		d.power < 0.5*m.work.peakPower && temp <= m.work.peakTemp-3
 }
 
-// fallsAlready reports whether a device without work got cooler since gpuwhy began to watch.
+// fallsAlready reports whether a device without work has been getting cooler since gpuwhy began to watch.
 func (m *memory) fallsAlready(d *device, temp float64) bool {
 	if len(m.trail) < 3 {
 		return false
 	}
-	if d.doing == unknown { // nobody says whether it works
+	if d.doing == unknown { // it is not known whether it works
 		minute := m.within(steady)
 		return minute[0].temp >= 50 && minute[0].temp-temp >= 4
 	}
@@ -117,7 +117,7 @@ func (m *memory) fallsAlready(d *device, temp float64) bool {
 	return m.trail[0].temp >= 45 && max(m.trail[0].temp, m.trail[1].temp)-temp >= 2.5
 }
 
-// peak is the highest temperature of a while.
+// peak returns the highest temperature over a while.
 func (m *memory) peak(lasts time.Duration) float64 {
 	most := none
 	for _, p := range m.within(lasts) {
@@ -126,7 +126,7 @@ func (m *memory) peak(lasts time.Duration) float64 {
 	return most
 }
 
-// fallen is by how much the temperature has fallen in a while.
+// fallen returns how much the temperature has fallen over a while.
 func (m *memory) fallen(lasts time.Duration) float64 {
 	points := m.within(lasts)
 	return points[0].temp - points[len(points)-1].temp
@@ -154,15 +154,15 @@ func (m *memory) warmed(d *device) bool {
 	}
 	long := w.ended.Sub(w.begun) >= 10*time.Second
 	if !long && d.costs() {
-		return false // what holds it awake is what there is to say
+		return false // the reason is rather what holds it awake
 	}
 	if !(long || w.endTemp >= w.startTemp+2) {
 		return false
 	}
 	if w.begun.After(m.first) && !(max(w.endTemp, w.peakTemp) >= w.startTemp+1.5) && w.startTemp < orElse(value(m.Rest.Celsius), 40)+4 {
-		return false // it was as warm before
+		return false // it was just as warm before
 	}
-	above := d.temp - orElse(value(m.Rest.Celsius), 40) // no device at rest needs to be hotter
+	above := d.temp - orElse(value(m.Rest.Celsius), 40) // no device at rest needs to be hotter than that
 	return above >= 4 || (d.fan > 0 && !(d.fan <= value(m.Rest.Fan)))
 }
 
@@ -175,11 +175,11 @@ func (c *cooling) add(moment time.Time, celsius float64) {
 // A fit is how a device cools: towards a temperature, with a time constant.
 type fit struct {
 	floor, tau, above float64 // °C, s, °C above the floor at the beginning
-	off               float64 // °C, how far the readings are from it
+	off               float64 // °C, deviation of the readings
 }
 
-// fitted finds the curve through the later readings. What a card does first, in seconds, is not
-// how it goes on: only readings from settling on count. ok is false where they don't tell.
+// fitted finds the curve through the later readings. A card's first seconds of cooling differ from the rest, so only readings after
+// settling count; ok is false if they are not conclusive.
 func (c *cooling) fitted(rest float64) (best fit, ok bool) {
 	var x []drop
 	for _, p := range c.fall {
@@ -200,7 +200,7 @@ func (c *cooling) fitted(rest float64) (best fit, ok bool) {
 	return best, best.off <= 1 && best.above > 0
 }
 
-// through is the best curve with that time constant. Where the temperature at rest is known, that is its floor.
+// fitWith returns the best curve with a time constant. The temperature at rest, if known, is its floor.
 func fitWith(x []drop, tau, rest float64) fit {
 	f := fit{floor: rest, tau: tau}
 	var n, sy, se, see, sey float64
@@ -222,7 +222,7 @@ func fitWith(x []drop, tau, rest float64) fit {
 	return f
 }
 
-// until is after how long from the beginning the curve is at a temperature.
+// until returns how long after the beginning the curve reaches a temperature.
 func (f fit) until(celsius float64) (time.Duration, bool) {
 	left := (celsius - f.floor) / f.above
 	if !(left > 0) || left >= 1 {
@@ -231,14 +231,14 @@ func (f fit) until(celsius float64) (time.Duration, bool) {
 	return time.Duration(-f.tau * math.Log(left) * float64(time.Second)), true
 }
 
-// toQuiet is how long a cool-down still takes. It is known from the curve of this one if the
-// temperature is known at which the fan gets quiet, else from earlier ones.
+// toQuiet returns how long a cool-down still takes: from its own curve if the temperature at which the fan gets quiet is known, otherwise
+// from earlier cool-downs.
 func (m *memory) toQuiet() (left time.Duration, known bool) {
 	c := m.cooling
 	took := m.readAt.Sub(c.begun)
 	if stop := m.quietAt(); present(stop) {
 		if f, ok := c.fitted(value(m.Rest.Celsius)); ok && f.floor < stop {
-			// The same without the newest third must say about the same.
+			// A fit without the newest third must give about the same result.
 			whole, ok1 := f.until(stop)
 			part := cooling{fall: c.fall[:len(c.fall)*2/3]}
 			g, ok2 := part.fitted(value(m.Rest.Celsius))
@@ -255,7 +255,7 @@ func (m *memory) toQuiet() (left time.Duration, known bool) {
 	return 0, false
 }
 
-// cooldowns are the one that goes on, and the last that was over by itself.
+// cooldowns returns the current cool-down, and the last that ended by itself.
 func (d *device) cooldowns() (now, last *Cooldown) {
 	if d.State != gpu.StateOK {
 		return nil, nil
@@ -272,7 +272,7 @@ func (d *device) cooldowns() (now, last *Cooldown) {
 	return now, last
 }
 
-// quietAt is the temperature at which the device is as quiet as at rest; none while that is not known.
+// quietAt returns the temperature at which the device is as quiet as at rest; NaN until that is known.
 func (m *memory) quietAt() float64 {
 	if present(m.Stops.stop()) {
 		return m.Stops.stop()

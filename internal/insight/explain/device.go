@@ -9,41 +9,41 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A device is all that a rule looks at: the readings of now as plain numbers, the past, and the devices
-// beside it. NaN stands for a reading that is absent or can't be right.
+// A device is everything that a rule looks at: the current readings as plain numbers, the past, and the devices beside it. NaN means a
+// reading that is absent or impossible.
 type device struct {
 	*gpu.Device
 	s      *gpu.Snapshot
-	all    []*device // of the snapshot
+	all    []*device // all devices of the snapshot
 	m      *memory
 	readAt time.Time // of the reading
 	name   string
 
 	util, video float64 // percent; video: the busiest of the video engines
 	temp        float64 // °C
-	hotSpot     float64 // °C: the hottest of the die's sensors, by which AMD's fans go
-	slowdown    float64 // °C: where it slows itself down, or the nearest that is known
+	hotSpot     float64 // °C: the hottest of the die's sensors, which AMD's fans follow
+	slowdown    float64 // °C at which it slows itself down, or the closest known limit
 	power       float64 // W
 	idleWatts   float64 // W: the power draw at rest
 	limit       float64 // W
-	fan         float64 // percent, as commanded; the fastest fan's. See byRPM.
-	rpm         float64 // the fastest fan's
-	clock, top  float64 // MHz: of the SMs, now and at most
-	state       float64 // the performance state, 0 the fastest
-	traffic     float64 // bytes a second over PCIe, in the busier direction
+	fan         float64 // percent, as commanded, of the fastest fan; see byRPM
+	rpm         float64 // of the fastest fan
+	clock, top  float64 // MHz, of the SMs: current and highest
+	state       float64 // the performance state; 0 is the fastest
+	traffic     float64 // bytes per second over PCIe, in the busier direction
 	reasons     gpu.ClockEventReasons
 
 	figures  string // the main readings, for a sentence
-	steady   bool   // temperature and power are those of a state, not of a change
-	stuck    bool   // the busy counter
+	steady   bool   // temperature and power have settled
+	stuck    bool   // the busy counter is stuck
 	doing    activity
-	byRPM    bool           // the driver says no command: fan is the speed that is measured, of fullRPM
-	culprits []*gpu.Process // those who work, or could
-	silent   []*gpu.Process // of whom the driver does not say what they do, and whose the work must be
-	worth    []*gpu.Process // of those, what named returns
+	byRPM    bool           // the driver reports no command: fan is the measured speed as a part of fullRPM
+	culprits []*gpu.Process // those that work, or could
+	silent   []*gpu.Process // the driver does not report their usage, but the work must be theirs
+	worth    []*gpu.Process // those of them that named returns
 }
 
-// newDevice looks at a device. learn gives it its memory.
+// newDevice prepares a device for the rules. learn gives it its memory.
 func newDevice(raw *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*device)) *device {
 	d := &device{
 		Device: raw, s: s, all: all, readAt: cmp.Or(raw.SampledAt, s.Time), name: DeviceName(raw),
@@ -83,7 +83,7 @@ func newDevice(raw *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devi
 	}
 	learn(d)
 	d.steady = raw.State == gpu.StateOK && d.settled()
-	// It must be so for a time, or for as long as the device was seen.
+	// It must be so for a while, or for as long as the device has been seen.
 	d.stuck = d.looksStuck() && d.age(d.m.stuck) >= min(stuckFor, d.m.readAt.Sub(d.m.first))
 	switch {
 	case raw.State != gpu.StateOK:
@@ -97,7 +97,7 @@ func newDevice(raw *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devi
 
 var none = math.NaN()
 
-// trafficOf is how much goes over PCIe in the busier direction, in bytes a second. A measurement of long ago says nothing.
+// trafficOf returns the PCIe traffic in the busier direction, in bytes per second. An old measurement says nothing.
 func trafficOf(d *gpu.Device, now time.Time) float64 {
 	if measured, ok := d.Activity.PCIeMeasuredAt.Get(); ok && now.Sub(measured).Abs() > settling {
 		return none
@@ -114,7 +114,7 @@ func positive(v float64) float64 {
 
 func present(v float64) bool { return !math.IsNaN(v) }
 
-// believed is the number of a good reading, or none where that can't be right.
+// believed returns the number of a good reading, or NaN if it is impossible.
 func believed[T ~float64 | ~int](r gpu.Reading[T], least, most float64) float64 {
 	v, ok := r.Get()
 	if f := float64(v); ok && r.Quality() == gpu.Good && f >= least && f <= most {
@@ -123,20 +123,20 @@ func believed[T ~float64 | ~int](r gpu.Reading[T], least, most float64) float64 
 	return none
 }
 
-// The limits of what a device can report. A reading beyond them can't be right.
+// The limits of what a device can report. A reading beyond them is impossible.
 const (
 	coldest, hottest = -60, 150 // °C
 	mostWatts        = 100_000  // W
-	mostPercent      = 150      // of a fan's noise limit, which it may pass
-	mostRPM          = 100_000  // revolutions a minute
-	fullRPM          = 3300     // of a card's fan at full speed, about
+	mostPercent      = 150      // of a fan's noise limit, which it may exceed
+	mostRPM          = 100_000  // RPM
+	fullRPM          = 3300     // RPM of a card's fan at full speed, roughly
 	mostMegahertz    = 100_000  // MHz
 	mostState        = 15       // P15
 	mostBytes        = 1 << 50  // of memory
-	mostTraffic      = 1e12     // bytes a second over PCIe
+	mostTraffic      = 1e12     // bytes per second over PCIe
 )
 
-// reported is the set of a good reading; empty where there is none.
+// reported returns the set in a good reading; empty if there is none.
 func reported(r gpu.Reading[gpu.ClockEventReasons]) gpu.ClockEventReasons {
 	if set, ok := r.Trusted(); ok {
 		return set
@@ -155,34 +155,34 @@ func orElse(v, instead float64) float64 {
 	return instead
 }
 
-// highest and lowest are those of two numbers, of which either may be none.
+// highest and lowest compare two numbers, either of which may be NaN.
 func highest(a, b float64) float64 { return max(orElse(a, b), orElse(b, a)) }
 func lowest(a, b float64) float64  { return min(orElse(a, b), orElse(b, a)) }
 
-// video is the share of the busiest video engine.
+// video returns the share of the busiest video engine.
 func video(encoder, decoder, both gpu.Reading[gpu.Percent]) float64 {
 	return highest(highest(believed(encoder, 0, 100), believed(decoder, 0, 100)), believed(both, 0, 100))
 }
 
-// load and speed are the power and the SM clock as a part of the most.
+// load and speed are the power and the SM clock as parts of their maximum.
 func (d *device) load() float64  { return d.power / d.limit }
 func (d *device) speed() float64 { return d.clock / d.top }
 
 type activity uint8
 
 const (
-	unknown activity = iota // it does not report enough to tell
-	resting                 // no engine works, or hardly
+	unknown activity = iota // its readings don't show it
+	resting                 // no engine works, or hardly any
 	working
 )
 
-// idleBelow is the utilization under which an engine or a process has no work, unless it costs a good deal of power.
+// idleBelow is the utilization below which an engine or a process counts as idle, unless it costs considerable power.
 const idleBelow = gpu.BusyFrom
 
-// copies is the traffic over PCIe that is work by itself, in bytes a second: a program copies data. A device at rest has next to none.
+// copies is the PCIe traffic that counts as work by itself, in bytes per second: a program copies data. A device at rest has almost none.
 const copies = 1e9
 
-// activity tells work from rest: by the utilization, or else the shares of processes, or the power.
+// activity tells work from rest: by the utilization, otherwise by the shares of processes, otherwise by the power.
 func (d *device) activity() activity {
 	busy, complete := highest(d.util, d.video), present(d.util)
 	if !complete {
@@ -207,8 +207,8 @@ func (d *device) activity() activity {
 	}
 }
 
-// drawsLikeWork reports whether the power alone shows work. What a device draws at rest changes with its clocks, so that a few watts
-// more, of a limit of hundreds, are none.
+// drawsLikeWork reports whether the power alone shows work. The power draw at rest changes with the clocks, so a few watts more don't count
+// on a device with a limit of hundreds.
 func (d *device) drawsLikeWork() bool {
 	if !present(d.idleWatts) {
 		return d.load() > 0.4
@@ -216,17 +216,17 @@ func (d *device) drawsLikeWork() bool {
 	return d.power > 1.5*d.idleWatts+10 && !(d.power <= d.idleWatts+0.12*d.limit)
 }
 
-// processShare is the largest of a process's engine shares, or none.
+// processShare returns the largest of a process's engine shares, or NaN.
 func processShare(p *gpu.Process) float64 {
 	sm, video := believed(p.SM, 0, 100), video(p.Encoder, p.Decoder, p.Video)
 	if !present(sm) && video == 0 {
-		return none // it may do anything
+		return none // it may be doing anything
 	}
 	return highest(sm, video)
 }
 
-// contradicted reports whether the busy counter says "all the time" while power
-// and clocks are those of rest: work has just begun, or the counter is stuck.
+// contradicted reports whether the busy counter says "all the time" while power and clocks are as at rest: work has just begun, or the
+// counter is stuck.
 func (d *device) contradicted() bool {
 	const nearlyAlways = 90
 	if !(d.util >= nearlyAlways) || !present(d.power) || d.video >= idleBelow || d.reasons&(reasonsOfHeat|reasonsOfPower|gpu.ReasonHardwareSlowdown) != 0 {
@@ -240,10 +240,10 @@ func (d *device) contradicted() bool {
 	return atRest && slow
 }
 
-// byClock reports whether a device's clock alone tells whether it rests: only NVIDIA has states, and says that it is idle.
+// byClock reports whether a device's clock alone shows whether it rests: only NVIDIA has performance states, and reports that it is idle.
 func (d *device) byClock() bool { return d.Vendor == gpu.AMD || d.Vendor == gpu.Intel }
 
-// upFrom is from which part of its highest clock on a device does not rest. Some of AMD rest at half of it.
+// upFrom returns the part of its highest clock from which a device counts as not resting. Some AMD devices rest at half of it.
 func (d *device) upFrom() float64 {
 	if d.byClock() {
 		return 0.6
@@ -251,7 +251,7 @@ func (d *device) upFrom() float64 {
 	return 0.4
 }
 
-// slow reports whether a device says that it has let its clocks go.
+// slow reports whether a device says that it has lowered its clocks.
 func (d *device) slow() bool {
 	if !present(d.state) && (d.byClock() || !d.Clocks.EventReasons.Present()) {
 		return !(d.speed() >= d.upFrom())
@@ -267,7 +267,7 @@ func (d *device) looksStuck() bool {
 	})
 }
 
-// workers are those who work, or could. Where the busy counter is contradicted, they need a share.
+// workers returns the processes that work, or could. If the busy counter is contradicted, they need a share.
 func (d *device) workers() []*gpu.Process {
 	if len(d.silent) > 0 {
 		return d.silent
@@ -276,10 +276,10 @@ func (d *device) workers() []*gpu.Process {
 	return Culprits(d.Processes.Or(nil), func(p *gpu.Process) bool { return !contradicted || processShare(p) >= idleBelow })
 }
 
-// unmeasured are the living processes of which the driver does not say what they do, such as those of ROCm, or not yet:
-// where the others don't explain how busy the device is, the work is theirs. The first holds most memory.
+// unmeasured returns the living processes whose usage the driver does not report, such as ROCm's, or does not report yet: if the others
+// don't explain how busy the device is, the work is theirs. The first holds most memory.
 func (d *device) unmeasured() []*gpu.Process {
-	if !d.byClock() { // NVIDIA's samples leave out those that do little
+	if !d.byClock() { // NVIDIA's samples leave out processes that do little
 		return nil
 	}
 	if present(d.util) && (d.util < 20 || d.together() >= 0.5*d.util || d.contradicted()) {
@@ -293,7 +293,7 @@ func (d *device) unmeasured() []*gpu.Process {
 	return found
 }
 
-// shareOf is what a process uses: as the driver says, or as is left over for those of whom it says nothing.
+// shareOf returns what a process uses: as the driver reports it or, for processes without a report, what is left over.
 func (d *device) shareOf(p *gpu.Process) float64 {
 	if slices.Contains(d.silent, p) {
 		return max(orElse(d.util, 0)-d.together(), 0) / float64(len(d.silent))
@@ -301,5 +301,5 @@ func (d *device) shareOf(p *gpu.Process) float64 {
 	return processShare(p)
 }
 
-// unified reports whether a device is part of a processor: heat and power are then those of both.
+// unified reports whether a device is part of a processor: heat and power then belong to both.
 func (d *device) unified() bool { return d.Shared.Unified.Or(false) }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// docs/why.md has every kind, and none that there is not.
+// docs/why.md has every kind, and no others.
 func TestEveryKindIsDocumented(t *testing.T) {
 	kinds := []Kind{WarmAir, OtherFan, NoDevice, SourceFailed, Note, Starting, CPUWork, CPUCooling, CPUHeat, HotSensor, MachineFan, NoFanShown, MachineAtRest}
 	for _, state := range absences {

@@ -1,12 +1,9 @@
-// Package explain answers "why is my GPU fan running?". It finds the causes for
-// each device and for the machine and ranks them. Each cause has a sentence,
-// the figures that support it, a confidence, and advice on what would end it.
+// Package explain answers "why is my GPU fan running?". It finds the causes for each device and for the machine and ranks them. Each cause
+// has a sentence, the figures that support it, a confidence, and advice on how to end it.
 //
-// The rules are pure functions of a snapshot and of what a [History] remembers
-// of each device: when work began and ended and who did it, how much power the
-// device draws at rest, how long earlier cool-downs took, how hot the device
-// runs at a power. The package knows no clock, no driver and no wire format:
-// the snapshots carry the time. docs/why.md describes every cause for users.
+// The rules are pure functions of a snapshot and of what a [History] remembers about each device: when work began and ended and who did it,
+// how much power the device draws at rest, how long earlier cool-downs took, how hot the device runs at a given power. The package knows no
+// clock, no driver and no wire format: the snapshots carry the time. docs/why.md describes every cause for users.
 package explain
 
 import (
@@ -19,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// answer finds all causes. learn gives a device its memory, with the snapshot's own reading.
+// answer finds all causes. learn gives a device its memory, including the snapshot's own reading.
 func answer(s *gpu.Snapshot, machine *machineMemory, learn func(*device)) Answer {
 	out := Answer{Time: s.Time, Devices: make([]DeviceAnswer, len(s.Devices))}
 	devices := all(s, learn)
@@ -47,7 +44,7 @@ func answer(s *gpu.Snapshot, machine *machineMemory, learn func(*device)) Answer
 	return out
 }
 
-// all are the snapshot's devices, of which each has learned.
+// all returns the snapshot's devices, after each has learned.
 func all(s *gpu.Snapshot, learn func(*device)) []*device {
 	devices := make([]*device, len(s.Devices))
 	for i := range s.Devices {
@@ -56,11 +53,10 @@ func all(s *gpu.Snapshot, learn func(*device)) []*device {
 	return devices
 }
 
-// ahead is by how much another device must be louder to be told of first.
+// ahead is how much louder another device must be to be named first instead.
 const ahead = 0.08
 
-// heard puts the device first whose fan is what people hear: one that is fast, and clearly faster than those of all others, whoever
-// works there.
+// heard puts first the device whose fan people hear: a fan that is fast, and clearly faster than all others, whichever device is working.
 func heard(devices []*device, answers []DeviceAnswer) {
 	const faster = 15 // percent
 	loudest, second := -1, 0.0
@@ -79,7 +75,7 @@ func heard(devices []*device, answers []DeviceAnswer) {
 	if loudest < 0 || len(devices) < 2 {
 		return
 	}
-	stays := 0.0 // one that led stays so until it is clearly slower
+	stays := 0.0 // a device that was first stays first until it is clearly slower
 	if devices[loudest].m.led {
 		stays = 5
 	}
@@ -88,7 +84,7 @@ func heard(devices []*device, answers []DeviceAnswer) {
 	}
 }
 
-// rank orders devices, the loudest first. One that led stays so until another is clearly louder.
+// rank orders devices, loudest first. The device that was first stays first until another is clearly louder.
 func (a *Answer) rank() {
 	a.ranked = those(a.Devices, func(*DeviceAnswer) bool { return true })
 	score := func(d *DeviceAnswer) float64 {
@@ -111,7 +107,7 @@ func machineCauses(s *gpu.Snapshot, machine *machineMemory, devices []*device) [
 		}
 		if len(heard) > 0 && gone.Case != "" {
 			out = append(heard, gone)
-		} else { // what fails comes first: it may be what is heard
+		} else { // a failure comes first: it may be what people hear
 			out = append(append(out, gone), heard...)
 		}
 	} else {
@@ -131,13 +127,13 @@ func machineCauses(s *gpu.Snapshot, machine *machineMemory, devices []*device) [
 	return out
 }
 
-// A machineFinding is a cause that is about no single device.
+// A machineFinding is a cause about no single device.
 type machineFinding struct {
 	Cause
-	past string // its headline, of what was so
+	past string // its headline in the past tense
 }
 
-// cause makes a cause of its words. id follows the kind in its ID.
+// cause makes a cause from its words. id follows the kind in its ID.
 func (w machineWording) cause(kind Kind, id string) machineFinding {
 	return machineFinding{Cause{
 		ID: string(kind) + id, Kind: kind, Case: w.name, Sentence: sentence(w.clause), Confidence: High, Advice: Advice(w.advice),
@@ -145,7 +141,7 @@ func (w machineWording) cause(kind Kind, id string) machineFinding {
 	}, w.past}
 }
 
-// Advice makes a sentence of what to do; empty where there is nothing to do.
+// Advice makes a sentence from what to do; empty if there is nothing to do.
 func Advice(try string) string {
 	if try == "" {
 		return ""
@@ -170,8 +166,8 @@ func noDevice(failures []gpu.Failure) machineFinding {
 	return c
 }
 
-// say makes the machine's sentence: that of the loudest device, how many others work, and which are
-// absent, since they may be the reason. Why there is no GPU at all is in the cause alone.
+// say makes the machine's sentence: the loudest device's, how many others work, and which are absent, since they may be the reason. Why
+// there is no GPU at all is only in the cause.
 func (a *Answer) say() string {
 	if len(a.Devices) == 0 {
 		for i := range a.Machine {
@@ -207,7 +203,7 @@ func (a *Answer) say() string {
 	return together(slices.Concat(clauses, after, a.absentees()))
 }
 
-// together makes one sentence of several.
+// together joins several sentences into one.
 func together(sentences []string) string {
 	for i := range sentences {
 		if sentences[i] = strings.TrimRight(sentences[i], "."); i > 0 {

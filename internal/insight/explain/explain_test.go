@@ -15,8 +15,7 @@ var start = time.Date(2026, 3, 14, 15, 0, 0, 0, time.UTC)
 
 const model = "RTX 4090"
 
-// restingDevice is a device with two fans that stand still: 34 °C, 17 W of 450 W,
-// nothing runs on it.
+// restingDevice returns a device with two fans that stand still: 34 °C, 17 W of 450 W, nothing running on it.
 func restingDevice() gpu.Device {
 	return gpu.Device{
 		Identity: gpu.Identity{UUID: "GPU-0", Node: "desk", Name: model, Vendor: gpu.NVIDIA},
@@ -37,7 +36,7 @@ func restingDevice() gpu.Device {
 	}
 }
 
-// fan is one that does what it is told: 32 RPM for each percent.
+// fan returns a fan that follows its command: 32 RPM per percent.
 func fan(percent gpu.Percent, rpm gpu.RPM) gpu.Fan {
 	return gpu.Fan{Commanded: gpu.Of(percent), RPM: gpu.Of(rpm), Target: gpu.Of(percent), Policy: gpu.Of("automatic")}
 }
@@ -55,7 +54,7 @@ func busy(d *gpu.Device, util gpu.Percent, processes ...gpu.Process) {
 	d.Processes = gpu.Of(processes)
 }
 
-// held is a device without work whose clocks stay up.
+// held makes a device without work keep its clocks up.
 func held(d *gpu.Device) {
 	d.Thermal.GPU, d.Power.Draw = gpu.Of[gpu.Celsius](44), gpu.Of[gpu.Watts](63)
 	d.Clocks.SM, d.Clocks.PerformanceState, d.Clocks.EventReasons = gpu.Of[gpu.Megahertz](2745), gpu.Of(0), gpu.Of(gpu.ClockEventReasons(0))
@@ -78,7 +77,7 @@ var (
 	stranger = gpu.Process{PID: 7, Type: gpu.TypeCompute, SM: gpu.Of[gpu.Percent](50)}
 )
 
-// made is a device after some changes.
+// made returns a device after some changes.
 func made(changes ...func(*gpu.Device)) gpu.Device {
 	d := restingDevice()
 	for _, change := range changes {
@@ -103,14 +102,14 @@ func snapshot(devices ...gpu.Device) *gpu.Snapshot {
 	return &gpu.Snapshot{Time: start, Node: "desk", Devices: devices}
 }
 
-// radeon makes a device one of AMD's, which have no states and a hot spot.
+// radeon makes it an AMD device, which has no performance states but a hot spot.
 func radeon(d *gpu.Device) {
 	d.Vendor, d.Source, d.Name = gpu.AMD, gpu.SourceAMD, "Radeon RX 7900 XTX"
 	d.Clocks.PerformanceState = gpu.Absent[int](gpu.NotSupported)
 	d.Thermal.HotSpot = gpu.Of(d.Thermal.GPU.Or(0) + 21)
 }
 
-// counted makes the fan one of which the driver says the speed alone.
+// counted makes the driver report only the fan's speed.
 func counted(rpm gpu.RPM) func(*gpu.Device) {
 	return func(d *gpu.Device) {
 		d.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{RPM: gpu.Of(rpm)}}}
@@ -319,7 +318,7 @@ func TestNamesAreFitForASentence(t *testing.T) {
 	}
 }
 
-// What would stop it depends on who it is.
+// What would end it depends on the process.
 func TestAdvice(t *testing.T) {
 	gone := gpu.Process{PID: 7, Type: gpu.TypeCompute, SM: gpu.Of[gpu.Percent](0), Memory: gpu.Of[gpu.Bytes](8 << 30), Facts: gpu.ProcessFacts{Exists: gpu.Of(false)}}
 	idler := process(4242, "python", 0)

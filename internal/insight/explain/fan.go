@@ -44,7 +44,7 @@ func fanFailing(d *device, f *finding) {
 	}
 }
 
-// fanOf is a fan of a device: "fan 2 of GPU 0", "its fan 2".
+// fanOf names a fan of a device: "fan 2 of GPU 0", "its fan 2".
 func fanOf(fan, device string) string {
 	if device == "it" {
 		return "its " + strings.TrimPrefix(strings.TrimPrefix(fan, "the "), "a ")
@@ -52,8 +52,8 @@ func fanOf(fan, device string) string {
 	return fan + " of " + device
 }
 
-// byHand says what shows that a fan does not follow the temperature, its policy or its target. It is
-// empty where the fan does follow, or where one reading can't show it.
+// byHand says what shows that a fan does not follow the temperature: its policy or its target. It is empty if the fan does follow, or if a
+// single reading can't show it.
 func (d *device) byHand() string {
 	for i := range d.Fans.Fans {
 		fan := &d.Fans.Fans[i]
@@ -63,8 +63,7 @@ func (d *device) byHand() string {
 			}
 			continue
 		}
-		// Without a policy: the driver wants another speed than the fan has.
-		// A hot card may turn it faster by itself.
+		// Without a policy: the driver's target differs from the fan's speed. A hot card may turn its fan faster by itself.
 		if off := commanded(fan) - target(fan); off > 10 && d.temp < 60 || off < -10 {
 			return caseTarget
 		}
@@ -72,7 +71,7 @@ func (d *device) byHand() string {
 	return ""
 }
 
-// handOnFan is byHand where it has been so for long enough: a fan needs time to follow the driver's wish.
+// handOnFan is byHand if it has lasted long enough: a fan needs time to reach the driver's target.
 func (d *device) handOnFan() string {
 	moves := func(m fanMemory) bool { return d.age(m.changed) < 2*fanSettles }
 	how, fans := d.byHand(), min(len(d.Fans.Fans), len(d.m.Fans))
@@ -92,7 +91,7 @@ func (d *device) fanFails() bool {
 	return false
 }
 
-// follows reports whether the fan was faster where the device was hotter, since it is driven by hand.
+// follows reports whether the fan, since it has been driven by hand, was faster when the device was hotter.
 func (m *memory) follows() bool {
 	points := m.within(min(trailed, m.readAt.Sub(m.byHand)))
 	temp := mean(points, func(p point) float64 { return p.temp })
@@ -104,7 +103,7 @@ func (m *memory) follows() bool {
 		}
 	}
 	n := float64(len(points))
-	return temps > 9*n && fans > 16*n && both > 0.8*math.Sqrt(temps*fans) // both move by some degrees and percent
+	return temps > 9*n && fans > 16*n && both > 0.8*math.Sqrt(temps*fans) // both vary by some degrees and percent
 }
 
 func fanByHand(d *device, f *finding) {
@@ -121,12 +120,12 @@ func fanByHand(d *device, f *finding) {
 		f.heat(d).figure("coolest at that speed", least, "°C").figure("hottest at that speed", most, "°C")
 		return
 	}
-	// A fan needs time to follow the driver's wish.
+	// A fan needs time to reach the driver's target.
 	if how = d.handOnFan(); how == "" {
 		return
 	}
 	f.fanName, f.Since = "the fan", d.began(d.m.byHand)
-	wanted := none // the highest speed that the driver wants
+	wanted := none // the driver's highest target
 	for i := range d.Fans.Fans {
 		fan := &d.Fans.Fans[i]
 		wanted = highest(wanted, target(fan))
@@ -158,19 +157,19 @@ func fanByHand(d *device, f *finding) {
 	}
 }
 
-// passive finds products that never have a fan of their own: cards for servers.
+// passive matches products that never have a fan of their own: server cards.
 var passive = lazy.Pattern(`\b(Data Center GPU|Radeon Pro V\d+|Tesla|[ABHLPTV](2|4|10|16|30|40|40S|100|200|300|800)|L40S?|GH200|GB[23]00|H20|H200|MI\d{2,3}X?|Instinct)\b`)
 
 // afterWork names the work of the last minutes: " after blender (pid 4242, ann)".
 func (d *device) afterWork() string {
-	others := d.age(d.m.work.ended) > longestCooling || d.temp >= d.m.coolest+3 // what is left by now is another's heat
+	others := d.age(d.m.work.ended) > longestCooling || d.temp >= d.m.coolest+3 // the remaining heat is somebody else's
 	if hottest := d.m.work.hottest(); hottest != nil && !d.m.work.ended.IsZero() && !others {
 		return " after " + ProcessName(&hottest.process)
 	}
 	return ""
 }
 
-// still reports whether the temperature was the very same for so long.
+// still reports whether the temperature has been exactly the same for this long.
 func (m *memory) still(lasts time.Duration) bool {
 	all := m.within(lasts)
 	if len(all) < 6 || m.readAt.Sub(all[0].time) < lasts*9/10 {
@@ -179,14 +178,14 @@ func (m *memory) still(lasts time.Duration) bool {
 	return !slices.ContainsFunc(all, func(p point) bool { return p.temp != all[0].temp })
 }
 
-// fixed reports whether the fan has kept its speed for minutes while the temperature has changed by so
-// much that a curve would have moved it. Nothing is known of a fan at its least speed.
+// fixed reports whether the fan has kept its speed for minutes although the temperature changed so much that a fan curve would have moved
+// it. For a fan at its lowest speed that is not known.
 func (m *memory) fixed(d *device) bool {
 	policy := slices.ContainsFunc(d.Fans.Fans, func(f gpu.Fan) bool { return f.Policy.Present() })
 	return !policy && d.fan >= 45 && m.readAt.Sub(m.fanSince) >= 2*time.Minute && m.fanMost-m.fanLeast >= 10
 }
 
-// keepFan notes since when the fan has its speed, and how hot it was meanwhile.
+// keepFan records since when the fan has its speed, and the temperatures meanwhile.
 func (m *memory) keepFan(d *device) {
 	if !(d.fan >= m.fanSpeed-1 && d.fan <= m.fanSpeed+1) {
 		m.fanSpeed, m.fanSince, m.fanLeast, m.fanMost = d.fan, m.readAt, d.temp, d.temp
@@ -194,8 +193,8 @@ func (m *memory) keepFan(d *device) {
 	m.fanLeast, m.fanMost = lowest(m.fanLeast, d.temp), highest(m.fanMost, d.temp)
 }
 
-// chassisFans is about a device without fans: people hear those of the chassis. Where the driver
-// only does not offer them, as of laptops, nobody knows what turns.
+// chassisFans is about a device without fans: people hear the chassis fans. If the driver only doesn't report the device's fans, as on
+// laptops, it is not known which fan turns.
 func chassisFans(d *device, f *finding) {
 	count, counted := d.Fans.Count.Get()
 	unsupported := d.Fans.Count.Quality() == gpu.NotSupported
@@ -220,13 +219,13 @@ func chassisFans(d *device, f *finding) {
 	f.fact("fans of its own", "none reported")
 }
 
-// startsFor is how long a fan must turn to be worth a word at rest.
+// startsFor is how long a fan must turn to be worth mentioning at rest.
 const startsFor = 4 * time.Second
 
-// often is how many starts of a fan within the trail make one that goes on and off.
+// often is how many times a fan must start within the trail to count as going on and off.
 const often = 3
 
-// fanStarts is how often the fan began to turn within the trail.
+// fanStarts returns how often the fan started within the trail.
 func (m *memory) fanStarts() (n int) {
 	for i := 1; i < len(m.trail); i++ {
 		if m.trail[i-1].fan == 0 && m.trail[i].fan > 0 {
@@ -236,7 +235,7 @@ func (m *memory) fanStarts() (n int) {
 	return n
 }
 
-// fanAtRest is about a fan that turns by itself, though nothing works and no heat of work is left.
+// fanAtRest is about a fan that turns although nothing works and no heat of work is left.
 func fanAtRest(d *device, f *finding) {
 	starts := d.m.fanStarts()
 	turns := d.fan > 0 && !d.countsNoTurns() || starts >= often
@@ -249,15 +248,15 @@ func fanAtRest(d *device, f *finding) {
 	least, start, stop := value(d.m.Stops.Least), d.m.Stops.start(), d.m.Stops.stop()
 	memory := believed(d.Thermal.Memory, coldest, hottest)
 	cool := !present(d.temp) || d.temp < 50
-	mild := cool || d.temp < 62 && d.m.flat(2, none) && !d.costs() // no curve is that fast there
+	mild := cool || d.temp < 62 && d.m.flat(2, none) && !d.costs() // no fan curve is that fast at this temperature
 	slowest := d.fan <= least+4 || !present(least)
 	if d.fan >= 45 && d.fan < 60 && !present(least) && d.m.readAt.Sub(d.m.first) <= pause {
-		return // some never turn more slowly
+		return // some fans never turn more slowly
 	}
 	if starts < often && d.age(d.m.Stops.since) < startsFor && d.m.Stops.since.After(d.m.first) {
 		return // some fans start for a second or two, and stop again
 	}
-	// A fan whose device gets warmer, or is kept from rest, follows that heat, and what it did before says nothing about it.
+	// If its device gets warmer, or is kept from rest, the fan follows that heat, and its earlier behavior says nothing about it.
 	follows := d.m.rises() || d.isUp() || d.temp >= d.m.coolest+6
 	offBefore := value(d.m.Rest.Fan) == 0 || len(d.m.Stops.Starts) > 0
 	f.fanName, f.Since = "the fan", d.began(d.m.Stops.since)
@@ -297,18 +296,17 @@ func fanAtRest(d *device, f *finding) {
 		f.say(High, fanHeldWords(speed, temp+d.afterWork(), stopsOnlyAt(withUnit(stop, "°C"))))
 	case offBefore && d.fan <= 45:
 		f.say(Medium, fanHeldWords(speed, temp+d.afterWork(), stopsLower))
-	case slowest && d.fan < 60 && cool, (d.fan <= least+4 || d.fan <= 5) && d.fan < 45: // one that is warm may never have been slower while gpuwhy watched
+	case slowest && d.fan < 60 && cool, (d.fan <= least+4 || d.fan <= 5) && d.fan < 45: // a warm device's fan may never have been slower while gpuwhy watched
 		f.say(Medium, fanFloorWords(speed, temp))
 	default:
 		f.fanName, f.Evidence = "", nil // it follows the heat
 	}
 }
 
-// flickers is how long a tachometer of a fan that turns as slowly as it can may count nothing.
+// flickers is how long the tachometer of a fan at its lowest speed may count nothing.
 const flickers = 30 * time.Second
 
-// countsNoTurns reports whether every fan has a tachometer and none counts a turn: whatever the driver asks for, nobody can say
-// that a fan turns.
+// countsNoTurns reports whether every fan has a tachometer and none counts: whatever the driver commands, it is not known that a fan turns.
 func (d *device) countsNoTurns() bool {
 	for i := range d.Fans.Fans {
 		rpm, ok := d.Fans.Fans[i].RPM.Get()
@@ -319,13 +317,13 @@ func (d *device) countsNoTurns() bool {
 	return len(d.Fans.Fans) > 0
 }
 
-// drewAsAtRest reports whether a device has drawn about as little as at rest for a time: until then it may have been kept warm.
+// drewAsAtRest reports whether a device has drawn about as little as at rest for a while: before that it may have been kept warm.
 func (d *device) drewAsAtRest(lasts time.Duration) bool {
 	line := 1.4*d.idleWatts + 5
 	return d.power <= line && !slices.ContainsFunc(d.m.within(lasts), func(p point) bool { return p.power > line })
 }
 
-// frozen is about a temperature that does not move while the power does.
+// frozen is about a temperature that does not change while the power does.
 func frozen(d *device, f *finding) {
 	if rest := value(d.m.Rest.Celsius); d.quiet() && d.age(d.m.work.ended) >= 2*time.Minute && d.temp >= rest+15 && d.drewAsAtRest(2*time.Minute) && d.m.still(150*time.Second) {
 		f.say(Medium, frozenAtRestWords(withUnit(d.temp, "°C"), withUnit(rest, "°C")))
@@ -333,13 +331,13 @@ func frozen(d *device, f *finding) {
 		return
 	}
 	const block, blocks = 45 * time.Second, 3
-	var power [blocks]float64 // means
+	var power [blocks]float64 // averages
 	all := d.m.within(blocks * block)
 	if len(all) < 3*blocks || d.m.readAt.Sub(all[0].time) < (blocks-1)*block {
 		return
 	}
 	for _, p := range all {
-		if p.temp != d.temp { // none is no number either
+		if p.temp != d.temp { // NaN compares unequal too
 			return
 		}
 	}

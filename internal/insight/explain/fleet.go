@@ -38,13 +38,13 @@ func (c *Cause) Broken() bool {
 	case MachineFan:
 		return c.Case == caseStill
 	case FanFailing:
-		return c.Case != Unasked // that one turns
+		return c.Case != Unasked // in that case the fan turns
 	default:
 		return false
 	}
 }
 
-// Broken reports whether something is broken, and the headline says so.
+// Broken reports whether something is broken, as the headline then says.
 func (a *Answer) Broken() bool {
 	if a.members != nil {
 		return a.tally[Broken] > 0 || a.tally[Unread] == len(a.members)
@@ -75,7 +75,7 @@ func (d *DeviceAnswer) Standing() Standing {
 	}
 }
 
-// Standing is how a node does whose news come.
+// Standing returns the standing of a node that is not silent.
 func (a *Answer) Standing() Standing {
 	out := Resting
 	for i := range a.Devices {
@@ -101,7 +101,7 @@ func (a *Answer) Standing() Standing {
 	return out
 }
 
-// Loudness is how loud and hot the loudest device is, to compare nodes by; 0 for none.
+// Loudness returns how loud and hot the loudest device is, to compare nodes; 0 without devices.
 func (a *Answer) Loudness() float64 {
 	if len(a.ranked) == 0 {
 		return 0
@@ -112,11 +112,11 @@ func (a *Answer) Loudness() float64 {
 // A Member is a node of a fleet, with the answer about it.
 type Member struct {
 	Node   string
-	Silent bool // nothing comes of it, and the answer is the last
+	Silent bool // nothing arrives from it, and the answer is its last
 	*Answer
 }
 
-// Standing is how the node does.
+// Standing returns the node's standing.
 func (m Member) Standing() Standing {
 	if m.Silent {
 		return Silent
@@ -124,13 +124,13 @@ func (m Member) Standing() Standing {
 	return m.Answer.Standing()
 }
 
-// WorstFirst orders nodes by what people should see first: by how they do, then by how loud and hot they are, then by name. A
-// headline names the first of this order, and lists begin with it.
+// WorstFirst orders nodes by what people should see first: by standing, then by how loud and hot they are, then by name. Headlines name the
+// first of this order, and lists begin with it.
 func WorstFirst(a, b Member) int {
 	return cmp.Or(cmp.Compare(b.Standing(), a.Standing()), cmp.Compare(b.loudness(), a.loudness()), cmp.Compare(a.Node, b.Node))
 }
 
-// loudness is that of a node whose news come.
+// loudness returns the Loudness of a node that is not silent.
 func (m Member) loudness() float64 {
 	if m.Silent {
 		return 0
@@ -138,13 +138,13 @@ func (m Member) loudness() float64 {
 	return m.Loudness()
 }
 
-// String is the standing of nodes in a few words.
+// String returns the standing in a few words.
 func (s Standing) String() string { return s.word(isNow) }
 
-// A Tally is how many nodes have each standing.
+// A Tally counts the nodes of each standing.
 type Tally [standings]int
 
-// Worst is the highest standing of those nodes.
+// Worst returns the highest standing of these nodes.
 func (t *Tally) Worst() Standing {
 	worst := standings - 1
 	for worst > Resting && t[worst] == 0 {
@@ -153,7 +153,7 @@ func (t *Tally) Worst() Standing {
 	return worst
 }
 
-// Nodes is how many there are.
+// Nodes returns the number of nodes.
 func (t *Tally) Nodes() (n int) {
 	for _, count := range t {
 		n += count
@@ -161,8 +161,8 @@ func (t *Tally) Nodes() (n int) {
 	return n
 }
 
-// headline says what of several nodes needs people first. node and what are the node that comes first of those
-// that it is about, and what is with it; what is empty where there is nothing to say.
+// headline says which of several nodes needs people first. node and what are the first of the nodes that the headline is about, and its
+// condition; what is empty if there is nothing to say.
 func (t *Tally) headline(node, what string) (now, past string) {
 	return t.tell(isNow, node, what), t.tell(wasThen, node, what)
 }
@@ -196,7 +196,7 @@ func (t *Tally) tell(v verbs, node, what string) string {
 	return strings.TrimRight(text, ".") + "."
 }
 
-// besides reports whether the headline tells of nodes of that standing beside those that it is about.
+// besides reports whether the headline mentions nodes of a standing beside the nodes that it is about.
 func (t *Tally) besides(s Standing) bool {
 	switch worst := t.Worst(); s {
 	case Silent:
@@ -225,8 +225,8 @@ func (t *Tally) others() (out []string) {
 	return out
 }
 
-// Combine answers for several nodes: how many of them need people, and which comes first. Nodes that are silent
-// count as that alone. One answer alone stays as it is, and none says that nothing was read yet.
+// Combine answers for several nodes: how many of them need people, and which one comes first. Silent nodes count only as silent. A single
+// answer is returned as it is; without answers, the result says that nothing has been read yet.
 func Combine(members []Member) Answer {
 	switch len(members) {
 	case 0:
@@ -236,7 +236,7 @@ func Combine(members []Member) Answer {
 		return *members[0].Answer
 	}
 	out := Answer{members: members}
-	var silent *Member // the first
+	var silent *Member // the first silent one
 	unread := ""
 	for i := range members {
 		m := &members[i]
@@ -266,7 +266,7 @@ func Combine(members []Member) Answer {
 	return out
 }
 
-// add adds what is said of a node.
+// add adds a node's answer.
 func (a *Answer) add(m *Member) {
 	if m.Time.After(a.Time) {
 		a.Time = m.Time
@@ -291,7 +291,7 @@ func (a *Answer) add(m *Member) {
 	}
 }
 
-// sayOfAll makes the layers and the sentence of several nodes.
+// sayOfAll makes the layers and the sentence for several nodes.
 func (a *Answer) sayOfAll(silent *Member, unread string) {
 	t := &a.tally
 	var first *DeviceAnswer
@@ -346,7 +346,7 @@ func (a *Answer) sayOfAll(silent *Member, unread string) {
 	}
 }
 
-// ofUser is whom a headline names, as "train.py of mchen".
+// ofUser returns who a headline names, as "train.py of mchen".
 func ofUser(who string) string {
 	name, after, found := strings.Cut(who, " (")
 	user, rest, closed := strings.Cut(after, ")")
@@ -367,7 +367,7 @@ func Outlived(s *gpu.Snapshot, last *Answer, why gpu.Advice) Answer {
 	out.Time, out.Layers = last.Time, then(&last.Layers)
 	what := cmp.Or(textOf(why.What), nothingComes)
 	out.Sentence = sentence(capital(what), lastHeard(inside(strings.TrimRight(out.Headline, "."))))
-	// What was said first stays first: a page shows the device that its headline is about.
+	// The device that was first stays first, since a page shows the device that its headline is about.
 	place := func(d *DeviceAnswer) int {
 		for i, was := range last.ranked {
 			if was.Device.UUID == d.Device.UUID {

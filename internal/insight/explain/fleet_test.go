@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// member is a node with devices that were so for a minute.
+// member returns a node whose devices have been like this for a minute.
 func member(name string, devices ...gpu.Device) explain.Member {
 	for i := range devices {
 		devices[i].Node = name
@@ -42,7 +42,7 @@ func unread(name string) explain.Member {
 	return explain.Member{Node: name, Answer: &a}
 }
 
-// What several nodes are like stands in one sentence, by their numbers.
+// The condition of several nodes is one sentence, by their numbers.
 func TestHeadlineOfNodes(t *testing.T) {
 	loud := func(d *gpu.Device) {
 		working(97, runner(50, "train.py", 97))(d)
@@ -117,7 +117,7 @@ func TestHeadlineOfNodes(t *testing.T) {
 	}
 }
 
-// The last answer of a node that is silent is told in the past, with what to do about it.
+// The last answer of a silent node is told in the past tense, with what to do about the silence.
 func TestOutlived(t *testing.T) {
 	m := member("n1", made(working(97, runner(50, "train.py", 97))))
 	s := *snapshot(made(func(d *gpu.Device) { d.State = gpu.StateNotAnswering }))

@@ -12,14 +12,14 @@ const (
 	reasonsOfPower = gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake
 )
 
-// tooHot reports whether heat is what there is to say first: the hardware itself slows down hard,
-// or the memory is too hot, which no fan curve shows.
+// tooHot reports whether heat is the first thing to report: the hardware itself slows down hard, or the memory is too hot, which no fan
+// curve takes into account.
 func (d *device) tooHot() bool {
 	return d.reasons&gpu.ReasonHardwareThermal != 0 || d.reasons&reasonsOfHeat != 0 && d.temp >= d.slowdown-6 || d.spotTooHot() ||
 		d.reasons&reasonsOfHeat != 0 && believed(d.Thermal.Memory, coldest, hottest) >= 90 && d.temp < d.slowdown-10
 }
 
-// spotTooHot reports whether heat holds the clocks, and it is that of the hot spot and not of the whole chip.
+// spotTooHot reports whether heat holds the clocks down, and it is the hot spot's and not the whole chip's.
 func (d *device) spotTooHot() bool {
 	return d.reasons&reasonsOfHeat != 0 && d.hotSpot >= 95 && d.hotSpot >= d.temp+10
 }
@@ -55,7 +55,7 @@ func limitedByHeat(d *device, f *finding) {
 	}
 }
 
-// driversWord makes a finding a guess that rests on the driver's word alone: nothing can be read that would bear it out.
+// driversWord makes a finding a guess that rests only on the driver's report: no reading could confirm it.
 func (d *device) driversWord(f *finding) {
 	if !present(d.temp) && !present(d.hotSpot) && !present(d.power) && !present(d.clock) && !present(believed(d.Thermal.Memory, coldest, hottest)) {
 		f.Confidence = Low
@@ -63,7 +63,7 @@ func (d *device) driversWord(f *finding) {
 }
 
 func limitedByPower(d *device, f *finding) {
-	// Without another reason a hardware slowdown is most often the power supply's.
+	// Without another reason, a hardware slowdown mostly comes from the power supply.
 	alone := d.reasons&gpu.ReasonHardwareSlowdown != 0 && d.reasons&(reasonsOfHeat|reasonsOfPower) == 0
 	brake := d.reasons&gpu.ReasonHardwarePowerBrake != 0
 	if d.reasons&reasonsOfPower == 0 && !alone || d.doing == resting && !brake {
@@ -89,7 +89,7 @@ func limitedByPower(d *device, f *finding) {
 	}
 }
 
-// Degrees that a device must be hotter than it was, and than neighbors, which have their own air.
+// How many degrees hotter a device must be than before, and than its neighbors, which have their own air.
 const (
 	hotBy      = 8.0
 	hotterThan = 10.0
@@ -99,14 +99,13 @@ func (d *device) settled() bool {
 	return present(d.temp) && present(d.power) && d.m.flat(2, 0.1*d.power+5)
 }
 
-// muchHotter reports whether a device at work is so much hotter than it was that the work is not
-// what there is to say first.
+// muchHotter reports whether a working device is so much hotter than before that this comes before the work.
 func (d *device) muchHotter() bool {
 	return d.doing == working && d.steady && !d.unified() && d.temp-d.m.Curve.usual(d.power) >= 1.25*hotBy
 }
 
-// hotForPower compares a device with its own past and with its neighbors. A device that is part of a processor has its heat, whatever
-// it draws itself.
+// hotForPower compares a device with its own past and with its neighbors. A device that is part of a processor has the processor's heat,
+// whatever its own power draw.
 func hotForPower(d *device, f *finding) {
 	if d.unified() || d.cooling() || d.doing == unknown || !d.steady {
 		return
@@ -137,7 +136,7 @@ func hotForPower(d *device, f *finding) {
 	}
 }
 
-// working is the hottest device of the machine that works and is hotter than this one; nil where there is none.
+// working returns the hottest device of the machine that works and is hotter than this one; nil if there is none.
 func (d *device) working() (found *device) {
 	for _, p := range d.all {
 		if p != nil && p != d && p.doing == working && p.temp > d.temp && (found == nil || p.temp > found.temp) {
@@ -147,7 +146,7 @@ func (d *device) working() (found *device) {
 	return found
 }
 
-// neighbors are others of this model that draw about as much: the middle temperature, and how many.
+// neighbors looks at other devices of the same model with about the same power draw: it returns their median temperature and their number.
 func (d *device) neighbors() (temp float64, count int) {
 	var temps []float64
 	near := 0.15*d.power + 5
@@ -163,7 +162,7 @@ func (d *device) neighbors() (temp float64, count int) {
 	return temps[len(temps)/2], len(temps)
 }
 
-// warmAir finds that several devices run hotter than each did: they are then not the reason.
+// warmAir finds that several devices run hotter than before: then the devices themselves are not the reason.
 func warmAir(devices []*device) []machineFinding {
 	var f finding
 	known, more := 0, 0.0

@@ -8,16 +8,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// A History remembers what the rules need of each device's past: some kilobytes a device. Its methods
-// may be called by several goroutines.
+// A History remembers what the rules need of each device's past: some kilobytes per device. Several goroutines may call its methods.
 type History struct {
 	mu       sync.Mutex
 	devices  map[state.Device]*memory
 	machines map[string]*machineMemory // by node
-	swept    time.Time                 // when those that left were looked for last
+	swept    time.Time                 // when departed devices were last looked for
 }
 
-// NewHistory returns a history of nothing.
+// NewHistory returns an empty history.
 func NewHistory() *History {
 	return &History{devices: map[state.Device]*memory{}, machines: map[string]*machineMemory{}}
 }
@@ -30,7 +29,8 @@ func (h *History) Add(s *gpu.Snapshot) Answer {
 	return answer(s, h.machineOf(s.Node), h.learnAt(s.Time))
 }
 
-// Learn learns as Add does, without an answer, which is most of the work. Only which device was told of first is not learned.
+// Learn learns as Add does, but saves most of the work by giving no answer. The only thing that it does not learn is which device was named
+// first.
 func (h *History) Learn(s *gpu.Snapshot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -45,7 +45,7 @@ func (h *History) machineOf(node string) *machineMemory {
 	return h.machines[node]
 }
 
-// learnAt gives a device its memory, and adds its reading to that.
+// learnAt gives a device its memory, and adds its reading to it.
 func (h *History) learnAt(now time.Time) func(*device) {
 	return func(d *device) {
 		m := h.devices[d.key()]
@@ -58,7 +58,7 @@ func (h *History) learnAt(now time.Time) func(*device) {
 	}
 }
 
-// asleep is the memory of a device that has its UUID only now that it is awake, or a new one.
+// asleep returns the memory of a device that gets its UUID only now that it is awake, or a new memory.
 func (h *History) asleep(d *device) *memory {
 	k := d.key()
 	k.UUID = gpu.UUIDAt(d.PCI)
@@ -69,7 +69,7 @@ func (h *History) asleep(d *device) *memory {
 	return new(memory)
 }
 
-// forget bounds, now and then, how many devices are remembered that left.
+// forget bounds, now and then, how many departed devices are remembered.
 func (h *History) forget(now time.Time) {
 	if age := now.Sub(h.swept); 0 <= age && age < time.Minute {
 		return
@@ -86,8 +86,8 @@ func (h *History) forget(now time.Time) {
 	}
 }
 
-// Beside answers for a snapshot that was read beside those that are added, such
-// as one on demand. What the history remembers does not change.
+// Beside answers for a snapshot that was read outside the sequence of Add, for example on demand. It does not change what the history
+// remembers.
 func (h *History) Beside(s *gpu.Snapshot) Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -104,6 +104,5 @@ func (d *device) key() state.Device {
 	return state.DeviceOf(d.Device)
 }
 
-// Explain answers for a snapshot without a past: what only time can tell, such
-// as that work has ended, is not found.
+// Explain answers for a snapshot without a past: it can't find causes that only time can show, such as work that has ended.
 func Explain(s *gpu.Snapshot) Answer { return NewHistory().Beside(s) }

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// told is the cause of a kind in the answer to the last of some readings, a second apart; its confidence is 0 where there is none.
+// told returns the cause of a kind in the answer to the last of some readings, a second apart; its confidence is 0 if there is none.
 func told(kind explain.Kind, seconds int, change func(second int, d *gpu.Device)) explain.Cause {
 	began, history := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC), explain.NewHistory()
 	var out explain.Cause
@@ -28,7 +28,7 @@ func told(kind explain.Kind, seconds int, change func(second int, d *gpu.Device)
 	return out
 }
 
-// Where nothing can be read that would bear a reason of throttling out, it is the driver's word, and a guess.
+// If no reading could confirm a reason of throttling, it rests on the driver's word, and is a guess.
 func TestTheDriversWordAlone(t *testing.T) {
 	for reason, kind := range map[gpu.ClockEventReasons]explain.Kind{gpu.ReasonThermalSlowdown: explain.LimitedByHeat, gpu.ReasonPowerCap: explain.LimitedPower} {
 		flagged := func(temp gpu.Reading[gpu.Celsius]) explain.Cause {
@@ -51,8 +51,8 @@ func TestTheDriversWordAlone(t *testing.T) {
 	}
 }
 
-// A tachometer's 0 that is only doubtful counts for a fan that has turned before, on a hot card; and not for one that nobody has
-// seen turn, nor on a cool card.
+// A tachometer's doubtful 0 counts for a fan that has turned before, on a hot card, but not for one that nobody has seen turn, nor on a
+// cool card.
 func TestADoubtful0OfAFan(t *testing.T) {
 	for name, tt := range map[string]struct {
 		turned int // seconds
@@ -77,7 +77,7 @@ func TestADoubtful0OfAFan(t *testing.T) {
 	}
 }
 
-// A fan at 0 % that keeps its least speed does not fail, whoever has set it; one that is fast does what nobody asks for.
+// A fan at 0 % that keeps its lowest speed does not fail, whoever has set it; a fast one does what nobody commands.
 func TestAFanThatDoesNotStop(t *testing.T) {
 	fan := func(rpm gpu.RPM, policy string) func(int, *gpu.Device) {
 		return func(_ int, d *gpu.Device) {
@@ -105,7 +105,7 @@ func TestAFanThatDoesNotStop(t *testing.T) {
 	}
 }
 
-// A fan of which every tachometer says 0 is not said to turn, whatever is asked of it.
+// If all of a fan's tachometers read 0, it is not said to turn, whatever its command.
 func TestAFanThatNobodyCountsAtRest(t *testing.T) {
 	rests := func(rpm gpu.Reading[gpu.RPM]) explain.Cause {
 		return told(explain.FanAtRest, 90, func(_ int, d *gpu.Device) {
@@ -121,7 +121,7 @@ func TestAFanThatNobodyCountsAtRest(t *testing.T) {
 	}
 }
 
-// What can't be right and what is only probably wrong are told as that.
+// Impossible and probably wrong readings are described as such.
 func TestHowWrongAReadingIs(t *testing.T) {
 	said := func(temp gpu.Reading[gpu.Celsius], draw gpu.Reading[gpu.Watts]) string {
 		got := told(explain.Doubtful, 20, func(_ int, d *gpu.Device) { d.Thermal.GPU, d.Power.Draw = temp, draw })

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// A past is what a run of the program has learned.
+// A past is what one run of the program has learned.
 type past struct {
 	history *explain.History
 	floors  *attribute.Floors
@@ -21,12 +21,12 @@ type past struct {
 
 func newPast() past { return past{explain.NewHistory(), new(attribute.Floors)} }
 
-// restore takes in what a file has.
+// restore loads the content of a file.
 func restore(h *explain.History, text string, now time.Time) error {
 	return state.Of("baselines", "baselines", state.Regularly, h).Restore([]byte(text), now)
 }
 
-// restarted is the next run's past, with what this one kept.
+// restarted returns the next run's past, with what this one kept.
 func (p past) restarted(t *testing.T, now time.Time) past {
 	t.Helper()
 	next := newPast()
@@ -52,8 +52,7 @@ func simulatedDevice(d *gpu.Device) { d.Source = gpu.SourceSimulated }
 
 func recordedDevice(d *gpu.Device) { d.Source, d.RecordedFrom = gpu.SourceRecorded, gpu.SourceNVML }
 
-// What only a past can tell is told after a restart too, and no simulation's
-// past, nor a recording's, tells anything of a real device.
+// What only a past can show is still known after a restart, and no simulation's or recording's past says anything about a real device.
 func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 	const minute = time.Minute
 	hotter := func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(d.Thermal.GPU.Or(0) + 12) }
@@ -67,7 +66,7 @@ func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		after         []scene
-		known, afresh string // the ends of what is said with and without a past
+		known, afresh string // the ends of the sentence with and without a past
 	}{
 		{"hot for its power", []scene{during(2*minute, made(working(98, python), hotter))},
 			"is hot for its power: 11 °C hotter than it used to be at 431 W; python (pid 4242, alice) keeps it busy at 98 %.", "fan at 66 %."},
@@ -108,7 +107,7 @@ func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 	}
 }
 
-// A device that is away for hours, and then back, is known.
+// A device that returns after hours is recognized.
 func TestADeviceThatComesBackIsKnown(t *testing.T) {
 	p := newPast()
 	p.play(t, start, append([]scene{during(time.Minute, made()), during(12*time.Minute, made(working(98, python)))}, coolingDown()...)...)
@@ -159,13 +158,12 @@ func TestDamagedPast(t *testing.T) {
 			if strings.Contains(tt.text, `"GPU-9"`) && tt.says != "can't be read" && !strings.Contains(string(text), "GPU-9") {
 				t.Errorf("what is good beside it is lost: %s", text)
 			}
-			playOn(t, h, new(attribute.Floors), start, during(time.Minute, made(working(98, python)))) // goes on
+			playOn(t, h, new(attribute.Floors), start, during(time.Minute, made(working(98, python)))) // continues
 		})
 	}
 }
 
-// Whatever a file says: it is refused, or what follows is sound, and is kept
-// the same.
+// Whatever a file contains: it is rejected, or the answers that follow are sound and the state is kept unchanged.
 func FuzzRestore(f *testing.F) {
 	p := newPast()
 	p.history.Add(&gpu.Snapshot{Time: start, Devices: []gpu.Device{made()}})
@@ -177,7 +175,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add([]byte(`{"devices":[{"node":"desk","uuid":"GPU-0","seen":"2026-03-14T14:00:00Z","rest":{"celsius":30},"cooldowns":[{"from_celsius":70,"seconds":60}],"fans":[{"rpm_per_percent":30,"seconds":100}]}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		h := explain.NewHistory()
-		_ = restore(h, string(text), start) // beside an error the rest is good
+		_ = restore(h, string(text), start) // even with an error the rest is good
 		once, err := json.Marshal(h.Kept())
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// Advice about a device that can't be read names no other vendor's tools.
+// Advice about an unreadable device names no other vendor's tools.
 func TestAdviceIsTheVendors(t *testing.T) {
 	for _, vendor := range []gpu.Vendor{gpu.NVIDIA, gpu.AMD, gpu.Intel, ""} {
 		byHand := made(func(d *gpu.Device) {
@@ -38,8 +38,7 @@ func TestAdviceIsTheVendors(t *testing.T) {
 	}
 }
 
-// One sentence and one advice of each kind of cause, as a person reads them.
-// The stories have the variants.
+// One sentence and one advice of each kind of cause, as a person reads them. The stories have the variants.
 func TestASentenceOfEachKind(t *testing.T) {
 	const minute = time.Minute
 	played := func(scenes ...scene) func() explain.Answer {
@@ -191,8 +190,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 	}
 }
 
-// documented are the kinds in docs/why.md, which another test compares with the
-// rules.
+// documented returns the kinds in docs/why.md, which another test compares with the rules.
 func documented(t *testing.T) map[explain.Kind]bool {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/why.md")
@@ -209,7 +207,7 @@ func documented(t *testing.T) map[explain.Kind]bool {
 	return kinds
 }
 
-// A fault of another vendor's device is told as an XID is, with the program that the kernel names.
+// Another vendor's fault is described like an XID, with the program that the kernel names.
 func TestFaultsAreDriverErrors(t *testing.T) {
 	hung := deviceIn(gpu.StateOK, 0)
 	hung.Health.Faults = gpu.Of([]gpu.Fault{
@@ -237,7 +235,7 @@ func TestFaultsAreDriverErrors(t *testing.T) {
 	}
 }
 
-// The sentence of a lost device says which error came before it, if one did lately.
+// The sentence about a lost device says which error came shortly before it, if any.
 func TestALostDeviceNamesItsXID(t *testing.T) {
 	for ago, want := range map[time.Duration]string{
 		time.Minute:   "GPU 0 (RTX 4090) is lost: the driver no longer finds it, after XID 79 (the GPU has fallen off the bus).",
@@ -252,7 +250,7 @@ func TestALostDeviceNamesItsXID(t *testing.T) {
 	}
 }
 
-// stands makes the driver say something of a device that stands.
+// stands makes the driver report current faults of a device.
 func stands(kinds ...gpu.FaultKind) func(*gpu.Device) {
 	return func(d *gpu.Device) {
 		var all []gpu.Fault
@@ -265,7 +263,7 @@ func stands(kinds ...gpu.FaultKind) func(*gpu.Device) {
 	}
 }
 
-// What the driver asks for leads: the headline says it, and it is no error of the past.
+// What the driver asks for comes first: the headline says it, and it is not an error of the past.
 func TestWhatTheDriverAsksFor(t *testing.T) {
 	for _, tt := range []struct {
 		kinds    []gpu.FaultKind
@@ -292,12 +290,12 @@ func TestWhatTheDriverAsksFor(t *testing.T) {
 			t.Errorf("%v: the other is %s", tt.kinds, kindsOf(other.Causes))
 		}
 	}
-	// One that is broken leads, also where another is heard.
+	// A broken device comes first, even if people hear another one.
 	answer := play(t, during(time.Minute, made(working(98, python)), made(indexed(1), stands(gpu.FaultNeedsReset))))
 	if answer.Headline != "GPU 1 needs a reset, according to its driver." || !strings.Contains(answer.Rest, "python (alice) is heating GPU 0") {
 		t.Errorf("%q, %q", answer.Headline, answer.Rest)
 	}
-	// A reset ends what runs: there is a command only where nothing does.
+	// A reset ends what is running: there is a command only if nothing is.
 	free := func(d *gpu.Device) { d.Vendor, d.UUID, d.Source = gpu.NVIDIA, "GPU-0", gpu.SourceNVML }
 	if got := play(t, during(time.Minute, made(free, stands(gpu.FaultNeedsReset)))).Action.Command; got != "sudo nvidia-smi --gpu-reset -i GPU-0" {
 		t.Errorf("the command is %q", got)
@@ -334,7 +332,7 @@ func TestWhatTheDriverOffers(t *testing.T) {
 		"memory and who uses it": {offering(gpu.NotSupported, true, used), "", ""},
 	} {
 		answer := explain.Explain(snapshot(tt.device))
-		if tt.headline == "" { // whoever holds it is worth more
+		if tt.headline == "" { // whoever holds it is more important
 			if strings.Contains(kindsOf(answer.Causes()), "no_readings") {
 				t.Errorf("%s: %s", what, kindsOf(answer.Causes()))
 			}
@@ -353,7 +351,7 @@ func TestWhatTheDriverOffers(t *testing.T) {
 	}
 }
 
-// A card that the driver does not list is named, with its address and why.
+// A card that the driver does not list is named, with its address and the reason.
 func TestACardThatIsNotListed(t *testing.T) {
 	for what, want := range map[string][2]string{
 		"the kernel log says about the card at 0000:b3:00.0: the GPU has fallen off the bus": {

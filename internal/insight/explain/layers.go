@@ -10,33 +10,33 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Layers are an answer from the shortest text to more. All that tells people why use them.
+// Layers are an answer in layers of increasing length. Everything that tells people why uses them.
 type Layers struct {
-	// Headline is the answer: at most ten words and 60 characters beside names. Its only
-	// figure is the time until it is quiet.
+	// Headline is the answer in at most ten words and 60 characters, not counting names. Its only figure is the time until the device is
+	// quiet.
 	Headline string
-	Past     string // the headline of what was so, for readings that are old: "train.py was heating GPU 6."
-	Facts    []Fact // what it rests on; at most four
-	Rest     string // what else there is to know, in a line; may be empty
-	Action   Action // what would stop it; zero where there is nothing to do
-	Ways     []Way  // the same as a list of things to do
+	Past     string // the headline in the past tense, for old readings: "train.py was heating GPU 6."
+	Facts    []Fact // its evidence; at most four
+	Rest     string // what else there is to know, in one line; may be empty
+	Action   Action // what would end it; zero if there is nothing to do
+	Ways     []Way  // the same as a list
 }
 
 // A Fact is a short text such as "85 °C".
 type Fact struct {
 	Text    string
-	Warning bool // it is near a limit, or beyond it
+	Warning bool // close to a limit, or beyond it
 }
 
-// An Action is what a person can do. gpuwhy never does it.
+// An Action is something that a person can do. gpuwhy never does it.
 type Action struct {
-	Text    string // a sentence or two
-	Command string // the exact command for it; empty where there is none
+	Text    string // one or two sentences
+	Command string // the exact command for it; empty if there is none
 }
 
 const mostFacts = 4
 
-// short is how a headline calls a device: "the GPU" where it is the only one of its machine.
+// short names a device in a headline: "the GPU" if its machine has only one.
 func (d *device) short() string {
 	if len(d.all) == 1 {
 		return "the GPU"
@@ -44,7 +44,7 @@ func (d *device) short() string {
 	return "GPU " + strconv.Itoa(d.Index)
 }
 
-// fans is how a headline calls the fans of a device, which mostly turn as one.
+// fans names a device's fans in a headline; they mostly turn as one.
 func (d *device) fans() string {
 	if len(d.all) == 1 {
 		return "your fan"
@@ -52,7 +52,7 @@ func (d *device) fans() string {
 	return d.short() + "'s fan"
 }
 
-// ShortName is how a headline calls a process: "train.py (ann)".
+// ShortName names a process in a headline: "train.py (ann)".
 func ShortName(p *gpu.Process) string {
 	name := called(p)
 	if user := p.Facts.User.Or(""); user != "" {
@@ -61,13 +61,13 @@ func ShortName(p *gpu.Process) string {
 	return name
 }
 
-// GPU is the device at the beginning of a headline.
+// GPU names the device at the beginning of a headline.
 func (h *heading) GPU() string { return capital(h.gpu) }
 
-// Fans are the fans at the beginning of a headline.
+// Fans names the fans at the beginning of a headline.
 func (h *heading) Fans() string { return capital(h.fans) }
 
-// Who are those who work, at the beginning of a headline. The name of a process stays as it is.
+// Who names those who work at the beginning of a headline. A process's name is not capitalized.
 func (h *heading) Who() string {
 	if strings.HasPrefix(h.who, "a process") {
 		return capital(h.who)
@@ -75,7 +75,7 @@ func (h *heading) Who() string {
 	return h.who
 }
 
-// heading is how a headline calls a device, those who are to be named, and the time until it is quiet.
+// heading returns the names in a device's headline: the device, the processes, and the time until it is quiet.
 func (d *device) heading(f *finding) heading {
 	who := d.blamed(f.Kind)
 	h := heading{gpu: d.short(), fans: d.fans(), who: who.name, several: who.several}
@@ -90,21 +90,21 @@ func (d *device) heading(f *finding) heading {
 	return h
 }
 
-// whose is what a headline calls those who work or worked.
+// whose is how a headline names those who work or worked.
 type whose struct {
 	name    string
 	several bool
 }
 
-// whoIs is the process that a cause of that kind names, of which there may be others; empty where it names none.
+// whoIs returns the process that a cause of this kind names, which may have others beside it; empty if it names none.
 func (d *device) whoIs(kind Kind) string {
 	if kind == HotForPower || kind == CoolingDown && d.m.work.hottest() == nil && (d.m.cooling == nil || !d.m.cooling.released) {
-		return "" // those are no process
+		return "" // these are not processes
 	}
 	return d.blamed(kind).name
 }
 
-// blamed are those whom a headline names.
+// blamed returns those whom a headline names.
 func (d *device) blamed(kind Kind) (w whose) {
 	hottest := d.m.work.hottest()
 	switch kind {
@@ -148,7 +148,7 @@ func (d *device) blamed(kind Kind) (w whose) {
 	return w
 }
 
-// headline is that of a device whose first cause is first, and the same in the past.
+// headline returns the headline of a device with this first cause, in the present and in the past tense.
 func (d *device) headline(first *finding) (now, past string) {
 	h := d.heading(first)
 	if off := d.fan == 0 && !(d.rpm > 0); off && len(d.all) == 1 {
@@ -177,7 +177,7 @@ func (d *device) headline(first *finding) (now, past string) {
 	return first.headline(h)
 }
 
-// layers are those of a device whose first cause is first.
+// layers returns the layers of a device with this first cause.
 func (d *device) layers(first *finding, others []Cause) Layers {
 	l := Layers{Facts: d.facts(first)}
 	l.Headline, l.Past = d.headline(first)
@@ -208,7 +208,7 @@ func (d *device) layers(first *finding, others []Cause) Layers {
 	return l
 }
 
-// sinceThen is what happened when a cool-down began: somebody stopped, or slowed down, or let the device go.
+// sinceThen says what started a cool-down: somebody stopped, or slowed down, or let the device go.
 func (d *device) sinceThen() string {
 	c := d.m.cooling
 	switch {
@@ -225,7 +225,7 @@ func (d *device) sinceThen() string {
 	return stopped
 }
 
-// facts are the readings that say most about a kind of cause.
+// facts returns the readings that say most about a kind of cause.
 func (d *device) facts(first *finding) []Fact {
 	var out []Fact
 	kind := first.Kind
@@ -275,7 +275,7 @@ func (d *device) facts(first *finding) []Fact {
 		add(temp, hot)
 		add(fan, false)
 	case FanFailing:
-		for _, e := range first.Evidence { // of the fan that fails
+		for _, e := range first.Evidence { // of the failing fan
 			switch {
 			case strings.HasSuffix(e.Name, ", as commanded"):
 				add("fan told "+e.Text, true)
@@ -316,13 +316,12 @@ func (d *device) facts(first *finding) []Fact {
 	return out
 }
 
-// leads reports whether a cause of the machine has the headline: where there is a device, only another fan of its node.
+// leads reports whether a cause of the machine has the headline: if there is a device, only another fan of its node does.
 func (a *Answer) leads(c *Cause) bool {
 	return len(a.ranked) > 0 && c.Kind == OtherFan && c.Node == a.ranked[0].Device.Node
 }
 
-// layerAlone makes the layers of machines without a device: why their fans run, or that no device
-// can be read.
+// layerAlone makes the layers of machines without a device: why their fans run, or that no device can be read.
 func (a *Answer) layerAlone(found []machineFinding) {
 	gone := slices.IndexFunc(a.Machine, func(c Cause) bool { return c.Kind == NoDevice })
 	lead := slices.IndexFunc(a.Machine, func(c Cause) bool { return c.Headline != "" })
@@ -355,8 +354,8 @@ func (a *Answer) layerAlone(found []machineFinding) {
 	a.Rest = strings.Join(append(rest, a.traffic...), " · ")
 }
 
-// beside says what else there is to know of other devices than the one that is told of first: what is broken, what is loud without
-// work, and who works where the first does not. It is the headline of one of each, and how many more there are.
+// otherDevices says what else there is to know about devices other than lead: what is broken, what is loud without work, and who works if
+// lead doesn't. It gives the headline of one of each, and how many more there are.
 func (a *Answer) otherDevices(lead *DeviceAnswer) (out []string) {
 	tell := func(wanted func(*DeviceAnswer) bool, more string) {
 		var first *DeviceAnswer
@@ -386,12 +385,12 @@ func (a *Answer) otherDevices(lead *DeviceAnswer) (out []string) {
 	return out
 }
 
-// heated reports whether its heat is what there is to say of a device first, whoever works on it.
+// heated reports whether heat is the first thing to report about a device, whoever works on it.
 func (a *DeviceAnswer) heated() bool {
 	return len(a.Causes) > 0 && (a.Causes[0].Kind == LimitedByHeat || a.Causes[0].Kind == HotForPower)
 }
 
-// layer makes the machine's layers: those of what leads, and what else goes on.
+// layer makes the machine's layers: those of the first cause, and what else goes on.
 func (a *Answer) layer(found []machineFinding) {
 	if len(a.ranked) == 0 {
 		a.layerAlone(found)
@@ -431,7 +430,7 @@ func (a *Answer) layer(found []machineFinding) {
 			a.Headline, a.Past = fansRestHeadline()
 		}
 	}
-	if lead.Device.State != gpu.StateOK || lead.needs() && !lead.working { // what is heard is another's
+	if lead.Device.State != gpu.StateOK || lead.needs() && !lead.working { // people hear another fan
 		if i := slices.IndexFunc(a.ranked, func(d *DeviceAnswer) bool { return d.working && d != lead && d.Device.State == gpu.StateOK }); i >= 0 && !named(a.ranked[i]) {
 			rest = append(rest, strings.TrimRight(a.ranked[i].Headline, "."))
 		}

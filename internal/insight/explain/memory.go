@@ -9,54 +9,54 @@ import (
 
 // Times by which the rules tell one thing from another.
 const (
-	gap            = 2 * time.Minute  // in the readings: all durations start again, and what was learned stays
-	pause          = 30 * time.Second // in the same work: training saves its state, a game loads a level
+	gap            = 2 * time.Minute  // between readings: after it all durations start over, but what was learned stays
+	pause          = 30 * time.Second // within the same work: training saves its state, a game loads a level
 	settling       = 20 * time.Second // after work, until a driver lets a device rest
-	steady         = time.Minute      // readings that stay alike for so long show a state, not a change
-	longestCooling = 20 * time.Minute // in which work that has ended can explain heat
+	steady         = time.Minute      // readings that stay alike for this long show a state, not a change
+	longestCooling = 20 * time.Minute // for this long after work its heat can explain readings
 )
 
-// How much a temperature can change from one reading to the next where little power is drawn, in °C.
+// How much a temperature can change between two readings at low power, in °C.
 const (
 	mostRise = 25
 	mostFall = 40
 )
 
-// A memory is what the rules need to know of one device's past.
+// A memory is what the rules need to know about one device's past.
 type memory struct {
-	seen    time.Time     // the newest snapshot with the device
-	breaks  int           // of the readings, as the snapshot counts them
-	set     time.Duration // how far the clock was set in all, at the newest reading
-	moved   time.Time     // when it was set last
-	readAt  time.Time     // of the newest reading; zero: none
-	first   time.Time     // of the readings without a gap before it
+	seen    time.Time     // time of the newest snapshot with the device
+	breaks  int           // as counted by the snapshot of the newest reading
+	set     time.Duration // total adjustment of the clock, as of the newest reading
+	moved   time.Time     // when the clock was last set
+	readAt  time.Time     // time of the newest reading; zero: none
+	first   time.Time     // time of the first reading since the last gap
 	work    stretch
 	cooling *cooling  // after work; nil: none
-	quieted Cooldown  // the last that was over by itself; zero: none was seen
-	led     bool      // the machine's answer was about it
-	slept   time.Time // the newest snapshot in which it was powered down
-	woke    bool      // the first reading came right after: what goes on then began then
+	quieted Cooldown  // the last one that ended by itself; zero: none was seen
+	led     bool      // the machine's answer named it first
+	slept   time.Time // time of the newest snapshot in which it was powered down
+	woke    bool      // the first reading came right after: whatever is going on began then
 	letGo   bool      // what kept it awake for a while has just let it go
-	looked  bool      // the heat of the last work was looked at
+	looked  bool      // the heat of the last work was examined
 	trail   []point
 	before  float64     // the newest temperature
-	coolest float64     // since work ended, and since the fan began to turn; none in work
-	living  []int       // the pids of those now listed that were seen alive
-	holder  gpu.Process // who keeps it awake, or did until now; PID 0: nobody that is listed
+	coolest float64     // since work ended, and since the fan began to turn; NaN during work
+	living  []int       // the listed pids that were seen alive
+	holder  gpu.Process // the process that keeps it awake, or did until now; PID 0: no listed one
 
-	// The fan's speed, since when it has that, and between which temperatures meanwhile.
+	// The fan's speed, since when it has that speed, and the range of temperatures meanwhile.
 	fanSpeed, fanLeast, fanMost float64
 	fanSince                    time.Time
 
-	// Since when something is so, without a gap; zero while it isn't.
+	// Since when something has been so, without a gap; zero: it is not so.
 	active, stuck, offHot, awake, odd, byHand, unused, unheld time.Time
-	// The same of what comes and goes: without a gap of a minute, and the newest reading in which it was so.
+	// The same for things that come and go: without a gap of a minute; and the newest reading in which it was so.
 	hot, hotLast, capped, cappedLast time.Time
 
 	baseline
 }
 
-// copied returns what goes on by itself. Nobody changes the arrays of the trail and the cool-downs.
+// copied returns a copy that can change independently. The arrays of the trail and the cool-downs are never changed in place.
 func (m *memory) copied() *memory {
 	out := *m
 	out.Curve.Celsius, out.Curve.Seconds = slices.Clone(m.Curve.Celsius), slices.Clone(m.Curve.Seconds)
@@ -70,7 +70,7 @@ func (m *memory) copied() *memory {
 	return &out
 }
 
-// step gives a device its memory, and adds its reading unless it is not newer.
+// step gives a device its memory, and adds its reading if that is newer.
 func (m *memory) step(d *device) {
 	d.m = m
 	if d.State == gpu.StateAsleep {
@@ -80,7 +80,7 @@ func (m *memory) step(d *device) {
 		return
 	}
 	if set := d.s.ClockSet - m.set; set != 0 && m.breaks != d.s.Breaks {
-		if between := d.readAt.Sub(m.readAt) - set; between > 0 && between <= gap { // the clock was set, and the machine went on
+		if between := d.readAt.Sub(m.readAt) - set; between > 0 && between <= gap { // the clock was set, but the machine kept running
 			m.shift(set)
 			m.breaks = d.s.Breaks
 		}
@@ -101,7 +101,7 @@ func (m *memory) step(d *device) {
 		d.temp = none // no device changes so fast; a second reading like it is believed
 		d.figures = d.summary()
 	}
-	since = min(since, settling) // what a single reading may count for
+	since = min(since, settling) // the most that a single reading may count for
 	m.readAt = d.readAt
 	stuck := d.looksStuck()
 	active := m.works(d) && !stuck
@@ -144,8 +144,8 @@ func (m *memory) step(d *device) {
 	last(&m.unused, rests && d.unused(), m.readAt)
 }
 
-// meet notes who of those listed is alive, or was: one that exists no more for the host may also be one that it
-// never saw. Nobody changes the array.
+// meet records which listed processes are alive, or were: a process that no longer exists for the host may also be one that the host never
+// saw. The array is never changed in place.
 func (m *memory) meet(list []gpu.Process) {
 	known := func(p *gpu.Process) bool { return p.Facts.Exists.Or(false) || m.sawAlive(p) }
 	n := 0
@@ -190,7 +190,7 @@ func (m *memory) noteHolder(d *device, held bool) {
 	}
 }
 
-// restart forgets what was under way, and keeps what was learned.
+// restart forgets what was in progress, and keeps what was learned.
 func (m *memory) restart(now time.Time) {
 	for i, f := range m.Fans {
 		m.Fans[i] = fanMemory{PerPercent: f.PerPercent, Seconds: f.Seconds}
@@ -231,14 +231,14 @@ func (m *memory) shift(offset time.Duration) {
 	}
 }
 
-// rests reports whether a device is at rest: it lets its clocks go, nobody works, and it
-// has had the time to get cool. Without clocks that say so it is never known.
+// rests reports whether a device is at rest: it has lowered its clocks, nobody works, and it has had time to cool. It is never known for
+// devices whose clocks don't show it.
 func (m *memory) rests(d *device) bool {
 	return d.doing != unknown && !m.work.active && m.cooling == nil && d.slow() && !d.warm() &&
 		m.readAt.Sub(m.work.ended) >= settling && m.readAt.Sub(m.first) >= settling
 }
 
-// last notes since when something is so.
+// last records since when something has been so.
 func last(since *time.Time, so bool, now time.Time) {
 	switch {
 	case !so:
@@ -248,7 +248,8 @@ func last(since *time.Time, so bool, now time.Time) {
 	}
 }
 
-// lately notes since when something is so that comes and goes, as a limit does: a minute without it ends it, as it ends the alert.
+// lately records since when something that comes and goes, such as a limit, has been so. A minute without it ends it, just as it ends the
+// alert.
 func lately(since, newest *time.Time, so bool, now time.Time) {
 	switch {
 	case so:
@@ -268,11 +269,10 @@ type point struct {
 	active                 bool // somebody worked
 }
 
-// trailed is how far back the trail goes: it shows work that comes and goes.
+// trailed is how far back the trail goes: far enough to show work that comes and goes.
 const trailed = 4 * time.Minute
 
-// leave adds a point to the trail. Of readings that follow each other sooner than
-// every two seconds it keeps some.
+// leave adds a point to the trail. If readings are less than two seconds apart, it keeps only some.
 func (m *memory) leave(p point) {
 	if n := len(m.trail); n == 0 || p.time.Sub(m.trail[n-1].time) >= 2*time.Second {
 		m.trail = append(m.trail, p)
@@ -282,14 +282,14 @@ func (m *memory) leave(p point) {
 	}
 }
 
-// within are the points of the last while.
+// within returns the points of the last while.
 func (m *memory) within(last time.Duration) []point {
 	begin := m.readAt.Add(-last)
 	i, _ := slices.BinarySearchFunc(m.trail, begin, func(p point, begin time.Time) int { return p.time.Compare(begin) })
 	return m.trail[i:]
 }
 
-// mean is that of a reading over some points; none where there is none.
+// mean returns the mean of a reading over some points; NaN if none has it.
 func mean(points []point, reading func(point) float64) float64 {
 	sum, n := 0.0, 0.0
 	for _, p := range points {
@@ -300,8 +300,8 @@ func mean(points []point, reading func(point) float64) float64 {
 	return sum / n // NaN without any
 }
 
-// flat reports whether temperature and fan have stayed within degrees (and as
-// many percent) for a minute, and power within watts; none: any.
+// flat reports whether temperature and fan have stayed within a range of degrees (and as many percent) for a minute, and power within a
+// range of watts; NaN: any.
 func (m *memory) flat(degrees, watts float64) bool {
 	minute := m.within(steady)
 	if len(minute) == 0 || m.readAt.Sub(minute[0].time) < steady*3/4 {
@@ -320,7 +320,7 @@ func (m *memory) flat(degrees, watts float64) bool {
 // maxFans is how many fans of a device are remembered. No product has more.
 const maxFans = 8
 
-// A fanMemory is what is known of one fan. What it has learned is kept.
+// A fanMemory is what is known about one fan. Learned values are kept across restarts.
 type fanMemory struct {
 	percent float64   // as commanded
 	changed time.Time // since when it has that command
@@ -328,15 +328,15 @@ type fanMemory struct {
 	still, slow, loose time.Time
 	turned             time.Time // when its tachometer last counted a turn
 
-	PerPercent float64 `json:"rpm_per_percent"` // the speed for each percent, of a fan that works
-	Seconds    float64 `json:"seconds"`         // that went into it
+	PerPercent float64 `json:"rpm_per_percent"` // RPM per percent of command, of a working fan
+	Seconds    float64 `json:"seconds"`         // time that went into it
 }
 
 const (
-	leastCommand = 20               // percent, that a fan must follow: some fans start no lower
-	fanSettles   = 10 * time.Second // a fan may take so long to follow a command
-	fanKnown     = 60               // seconds make a fan's usual speed
-	offAt        = 80               // °C, at which every fan turns
+	leastCommand = 20               // percent that a fan must follow: some fans don't start lower
+	fanSettles   = 10 * time.Second // the time that a fan may take to follow a command
+	fanKnown     = 60               // seconds needed to learn a fan's usual speed
+	offAt        = 80               // °C at which every fan turns
 )
 
 func (f *fanMemory) step(fan *gpu.Fan, temp float64, now time.Time, since time.Duration) {
@@ -364,8 +364,8 @@ func slower(percent, rpm, usual float64) bool {
 }
 func turnsUnasked(percent, rpm float64, fan *gpu.Fan) bool { return percent == 0 && rpm > slowest(fan) }
 
-// slowest is at least the least speed that a fan has: many do not stop, whatever they are told. One that somebody has set to
-// 0 % and that is faster than others at their least may be a small one.
+// slowest is at least a fan's lowest speed: many fans never stop, whatever their command. A fan that somebody has set to 0 % and that is
+// faster than other fans at their lowest may be a small one.
 func slowest(fan *gpu.Fan) float64 {
 	const usual, small = 0.4 * fullRPM, 0.75 * fullRPM
 	if fan.Policy.Or("") == "manual" {
@@ -374,17 +374,17 @@ func slowest(fan *gpu.Fan) float64 {
 	return usual
 }
 
-// revolutions is the speed that the fan's tachometer counts. Of a 0 that is only doubtful, since the tachometer has counted
-// nothing since the program began, what was learned before says more: the fan has turned.
+// revolutions returns the speed that the fan's tachometer counts. If a 0 is only doubtful, because the tachometer has counted nothing since
+// the program began, then earlier learning says more: the fan has turned.
 func (f *fanMemory) revolutions(fan *gpu.Fan, temp float64) float64 {
-	const hot = 65 // °C, at which no fan stands that is told to turn
+	const hot = 65 // °C at which no fan stands still if it is told to turn
 	if v, ok := fan.RPM.Get(); ok && v == 0 && present(f.usual()) && temp >= hot {
 		return 0
 	}
 	return revolutions(fan)
 }
 
-// usual is how fast the fan turns for each percent, or none.
+// usual returns how fast the fan turns per percent of command, or NaN.
 func (f *fanMemory) usual() float64 {
 	if f.Seconds >= fanKnown {
 		return f.PerPercent

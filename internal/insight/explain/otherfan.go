@@ -10,22 +10,22 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// A machineMemory is what is remembered of the machine around the devices.
+// A machineMemory is what is remembered about the machine around the devices.
 type machineMemory struct {
-	least map[string]float64 // the slowest that each of its fans was seen to turn, in RPM
-	loud  string             // the fan that was told of last; empty: none
+	least map[string]float64 // the slowest speed seen of each of its fans, in RPM
+	loud  string             // the fan last named as loud; empty: none
 	cpu   cpuMemory          // of a machine without a device
 }
 
 const (
 	maxHostFans = 32
-	loudRPM     = 3000 // a fan is loud there, whatever it was before
-	fasterBy    = 1.4  // than it was seen to turn
+	loudRPM     = 3000 // a fan is loud at this speed, whatever its speed before
+	fasterBy    = 1.4  // times its slowest speed seen
 	hotCPU      = 70   // °C
 )
 
 var (
-	// notLoud finds pumps, which turn as fast all the time, and a GPU's fan that a laptop's board counts.
+	// notLoud matches pumps, which always turn equally fast, and a GPU's fan that a laptop's board reports.
 	notLoud = lazy.Pattern(`(?i)pump|gpu|graphics|video`)
 	aCPU    = lazy.Pattern(`^CPU( \d+)?$`)
 )
@@ -43,7 +43,7 @@ func (m *machineMemory) learn(h *gpu.Host) {
 	}
 }
 
-// copied returns what goes on by itself.
+// copied returns a copy that can change independently.
 func (m *machineMemory) copied() *machineMemory {
 	if m == nil {
 		return new(machineMemory)
@@ -58,7 +58,7 @@ func leastOf(least map[string]float64, name string) float64 {
 	return none
 }
 
-// loudest is the loudest fan of the machine, if one is loud.
+// loudest returns the loudest fan of the machine, if one is loud.
 func (m *machineMemory) loudest(h *gpu.Host) *gpu.HostFan {
 	var loudest *gpu.HostFan
 	for i := range h.Fans {
@@ -69,7 +69,7 @@ func (m *machineMemory) loudest(h *gpu.Host) *gpu.HostFan {
 		}
 		share := 1.0
 		if m.loud == f.Name {
-			share = 0.9 // it stays so until it is clearly slower
+			share = 0.9 // it stays the loudest until it is clearly slower
 		}
 		loud := rpm >= share*loudRPM || rpm >= share*1000 && rpm >= share*fasterBy*leastOf(m.least, f.Name)
 		if loud && (loudest == nil || rpm > believed(loudest.RPM, 1, mostRPM)) {
@@ -83,8 +83,7 @@ func (m *machineMemory) loudest(h *gpu.Host) *gpu.HostFan {
 	return loudest
 }
 
-// otherFan finds a fan of the machine that is loud while those of the devices are not: what
-// people hear is then not the GPU's fan.
+// otherFan finds a fan of the machine that is loud while the devices' fans are not: then people don't hear the GPU's fan.
 func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []machineFinding {
 	if s.Host == nil || len(devices) == 0 {
 		return nil
@@ -93,17 +92,17 @@ func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []machineFin
 	both := false
 	for _, d := range devices {
 		if d.State != gpu.StateOK && d.State != gpu.StateAsleep || d.byHand() != "" || d.fanFails() || !d.m.offHot.IsZero() {
-			return nil // that is what there is to say
+			return nil // that is the reason already
 		}
 		if d.unified() && d.doing != working && !d.cooling() {
 			continue // its heat is the processor's
 		}
 		if d.doing == working && d.fan > 0 && d.fan < 45 {
-			both = true // both may be heard
+			both = true // people may hear both
 			continue
 		}
 		if d.doing == working && !(d.fan == 0) || d.fan >= 45 || d.cooling() && !(d.fan == 0) || !present(d.fan) && d.temp >= 45 {
-			return nil // it may well be the device's, or its heat
+			return nil // it may well be the device's, or follow its heat
 		}
 	}
 	loudest := m.loudest(s.Host)
@@ -113,7 +112,7 @@ func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []machineFin
 	rpm := believed(loudest.RPM, 1, mostRPM)
 	if slices.ContainsFunc(devices, func(d *device) bool { return d.rpm >= rpm }) {
 		m.loud = ""
-		return nil // the GPU's own is the faster one
+		return nil // the GPU's own fan is faster
 	}
 	what, where, cpu := loudest.Name, "", cpuTemperature(s.Host)
 	who := "top"

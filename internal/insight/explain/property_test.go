@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// check holds an answer to what every answer promises.
+// check checks an answer against what every answer promises.
 func check(t *testing.T, a explain.Answer) {
 	t.Helper()
 	isSentence(t, a.Sentence)
@@ -64,8 +64,7 @@ func isText(t *testing.T, s string) {
 	}
 }
 
-// scramble sets every reading below v to something: absent in each way, zero,
-// likely, large, and no number at all.
+// scramble sets every reading below v to something: absent in each way, zero, likely, large, and NaN.
 func scramble(random *rand.Rand, v reflect.Value) {
 	if strings.HasPrefix(v.Type().Name(), "Reading[") {
 		set := reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Interface()
@@ -151,8 +150,8 @@ func scrambledDevice(random *rand.Rand, index int) gpu.Device {
 	return d
 }
 
-// Whatever devices report and leave out, in whatever order times come: there
-// is an answer, the same each time, and it is made of sentences.
+// Whatever devices report and leave out, in whatever order times come: there is an answer, the same each time, and it consists of
+// sentences.
 func TestAnyReadings(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 60 {
@@ -185,7 +184,7 @@ func TestAnyReadings(t *testing.T) {
 	}
 }
 
-// One goroutine feeds, others ask.
+// One goroutine feeds readings, others read.
 func TestConcurrentReaders(t *testing.T) {
 	h := explain.NewHistory()
 	var wg sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// absences are the states in which a device can't be read, in a sentence's order; kinds of causes too.
+// absences are the states in which a device can't be read, in the order of a sentence; they are also kinds of causes.
 var absences = []gpu.State{gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep}
 
 func absent(d *device, f *finding) {
@@ -39,7 +39,7 @@ func absent(d *device, f *finding) {
 	f.fact("reason", textOf(d.Reason.What))
 }
 
-// notListed is what there is to say of a card that the driver leaves out of its list.
+// notListed returns the words for a card that the driver leaves out of its list.
 func (d *device) notListed() wording {
 	words, reason := notListedWords, textOf(d.Reason.What)
 	if strings.Contains(reason, "off the bus") {
@@ -73,13 +73,13 @@ func noReadings(d *device, f *finding) {
 	f.fact("not offered", "temperature, power, utilization and fan speed")
 }
 
-// offersOnlyMemory reports whether the memory is all that the driver offers of a device, and nobody is seen to use it.
+// offersOnlyMemory reports whether the driver offers only the memory of a device, and nobody is seen to use it.
 func (d *device) offersOnlyMemory() bool {
 	return d.offersNothing() && d.doing == unknown && d.figures == "" && len(d.Processes.Or(nil)) == 0
 }
 
-// offersNothing reports whether the driver offers none of the readings that tell of heat, noise and work: not whether
-// they are missing now.
+// offersNothing reports whether the driver never offers any reading that shows heat, noise or work. Readings that are only missing now
+// don't count.
 func (d *device) offersNothing() bool {
 	for _, q := range []gpu.Quality{d.Utilization.GPU.Quality(), d.Thermal.GPU.Quality(), d.Power.Draw.Quality(), d.Fans.Commanded().Quality()} {
 		if q != gpu.NotSupported {
@@ -89,7 +89,7 @@ func (d *device) offersNothing() bool {
 	return true
 }
 
-// memoryUse is "1.2 of 24.0 GiB of memory in use"; empty where the driver does not say.
+// memoryUse is "1.2 of 24.0 GiB of memory in use"; empty if the driver does not report it.
 func (d *device) memoryUse() string {
 	used, ok := d.Memory.Used.Trusted()
 	total, known := d.Memory.Total.Trusted()
@@ -104,7 +104,7 @@ func (d *device) reportsAnything() bool {
 	return d.doing != unknown || d.figures != "" || len(d.Processes.Or(nil)) > 0 || d.memoryUse() != ""
 }
 
-// repairs are what a driver may ask for, the most urgent first.
+// repairs are what a driver may ask for, most urgent first.
 var repairs = []struct {
 	kind  gpu.FaultKind
 	words func() wording
@@ -116,7 +116,7 @@ var repairs = []struct {
 	{gpu.FaultNeedsLaterReset, needsLaterResetWords},
 }
 
-// needsAction is what the driver asks for, the most urgent of it.
+// needsAction is about the most urgent thing that the driver asks for.
 func needsAction(d *device, f *finding) {
 	for _, repair := range repairs {
 		if d.stands(f, repair.kind, repair.words) {
@@ -132,7 +132,7 @@ func fanUnreadable(d *device, f *finding) {
 	}
 }
 
-// stands makes a finding of a fault that stands; false where it does not.
+// stands fills in a finding about a current fault; false if there is none.
 func (d *device) stands(f *finding, kind gpu.FaultKind, words func() wording) bool {
 	all := d.Health.Faults.Or(nil)
 	i := slices.IndexFunc(all, func(f gpu.Fault) bool { return f.Kind == kind })
@@ -146,7 +146,7 @@ func (d *device) stands(f *finding, kind gpu.FaultKind, words func() wording) bo
 	return true
 }
 
-// notKnowable says what nobody can tell here, and which permission or feature is missing.
+// notKnowable says what can't be known here, and which permission or feature is missing.
 func notKnowable(d *device, f *finding) {
 	if !d.reportsAnything() || d.offersOnlyMemory() {
 		return
@@ -159,7 +159,7 @@ func notKnowable(d *device, f *finding) {
 			tries = append(tries, Advice(try))
 		}
 	}
-	// never adds a reading that never comes.
+	// never adds a reading that never appears.
 	never := func(what string, q gpu.Quality, try string) {
 		switch q {
 		case gpu.NotSupported:
@@ -192,7 +192,7 @@ func notKnowable(d *device, f *finding) {
 	}
 }
 
-// strangers are the pids of living processes whose name is not known.
+// strangers returns the pids of living processes without a known name.
 func (d *device) strangers() []string {
 	const most = 8
 	var pids []string
@@ -205,8 +205,8 @@ func (d *device) strangers() []string {
 	return pids
 }
 
-// stuckFor is how long everything else must contradict the busy counter. When
-// work begins, the counter may be ahead of the power by a second or so.
+// stuckFor is how long everything else must contradict the busy counter. When work begins, the counter may be ahead of the power by a
+// second or so.
 const stuckFor = 3 * time.Second
 
 func stuckCounter(d *device, f *finding) {
@@ -219,7 +219,7 @@ func stuckCounter(d *device, f *finding) {
 	case !lasts && len(list) > 0:
 		sure = Low
 	case !lasts || len(list) > 0:
-		sure = Medium // shares are samples: a process without one may have worked between two
+		sure = Medium // shares are samples: a process without one may have worked between two samples
 	}
 	f.say(sure, stuckCounterWords(withUnit(d.util, "%"), idleness(list)))
 	f.Since = d.began(d.m.stuck)
@@ -267,13 +267,13 @@ func doubtful(d *device, f *finding) {
 	f.minor = true
 }
 
-// suspects are the readings that can't be right, and those that are probably wrong, each as the sentence has it.
+// suspects are the impossible readings, and those that are probably wrong, as a sentence names them.
 type suspects struct {
 	*finding
 	wrong, perhaps []string
 }
 
-// suspect adds a reading that nothing goes by to the evidence and to one of the lists.
+// suspect adds a reading that no rule uses to the evidence and to one of the lists.
 func suspect[T ~float64 | ~int](s *suspects, name string, r gpu.Reading[T], unit string, least, most float64) {
 	v, ok := r.Get()
 	value := float64(v)

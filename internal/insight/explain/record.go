@@ -8,8 +8,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Record is an [Answer] as it goes to another gpuwhy: with all that it says and all that [Combine] needs, and without the
-// devices, which are in the snapshot beside it. [gpu.AppendRecord] writes it. Its fields are promises to other versions.
+// A Record is an [Answer] for another gpuwhy: with everything that it says and that [Combine] needs, but without the devices, which are in
+// the snapshot sent with it. [gpu.AppendRecord] writes it. Other versions rely on its fields.
 type Record struct {
 	Time     time.Time
 	Layers   Layers
@@ -17,7 +17,7 @@ type Record struct {
 	Traffic  []string
 	Machine  []causeRecord
 	Devices  []deviceRecord // in the order of the snapshot
-	Ranked   []int          // positions in Devices, the loudest first
+	Ranked   []int          // positions in Devices, loudest first
 }
 
 type deviceRecord struct {
@@ -40,7 +40,7 @@ type causeRecord struct {
 	Kind       Kind
 	Case       string
 	Node       string
-	Device     gpu.Reading[int] // its position in the snapshot; absent where the cause is about the machine
+	Device     gpu.Reading[int] // its position in the snapshot; absent if the cause is about the machine
 	Sentence   string
 	Confidence Confidence
 	Since      time.Time
@@ -52,7 +52,7 @@ type causeRecord struct {
 	Short      string
 }
 
-// Record returns the answer about one snapshot as it is sent beside that. The error says that it is not about that snapshot.
+// Record returns the answer about one snapshot, to be sent with that snapshot. The error says that the answer is about another one.
 func (a *Answer) Record(s *gpu.Snapshot) (*Record, error) {
 	if len(a.Devices) != len(s.Devices) {
 		return nil, fmt.Errorf("an answer about %d devices is not about the %d of the snapshot", len(a.Devices), len(s.Devices))
@@ -91,7 +91,7 @@ func (a *Answer) Record(s *gpu.Snapshot) (*Record, error) {
 	return r, err
 }
 
-// Answer returns the answer about a snapshot. The error says what of the record can't be.
+// Answer returns the answer about a snapshot. The error says which part of the record is impossible.
 func (r *Record) Answer(s *gpu.Snapshot) (Answer, error) {
 	if len(r.Devices) != len(s.Devices) {
 		return Answer{}, fmt.Errorf(".Devices: it says something of %d devices, and the snapshot has %d", len(r.Devices), len(s.Devices))
@@ -140,7 +140,7 @@ func (r *Record) Answer(s *gpu.Snapshot) (Answer, error) {
 	return a, err
 }
 
-// each makes another of each, and nil of nil.
+// each converts every element; nil stays nil.
 func each[T, U any](list []T, convert func(T) U) []U {
 	if list == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A stuffer gives every field of a value something of its own, whether it is exported or not.
+// A stuffer gives every field of a value its own content, whether exported or not.
 type stuffer struct {
 	t        *testing.T
 	snapshot *gpu.Snapshot
@@ -21,7 +21,7 @@ type stuffer struct {
 
 func (f *stuffer) stuff(v reflect.Value) {
 	f.n++
-	v = reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem() // it can be set, where its field is not exported, too
+	v = reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Elem() // it can be set even if its field is not exported
 	switch p := v.Addr().Interface().(type) {
 	case *time.Time:
 		*p = time.Unix(1_700_000_000+f.n, f.n).UTC()
@@ -36,7 +36,7 @@ func (f *stuffer) stuff(v reflect.Value) {
 		*p = gpu.Of(time.Duration(f.n))
 		return
 	case *[]*DeviceAnswer, *[]Member, *Tally:
-		return // they point to the others, or are of an answer for several nodes, which nobody sends
+		return // they point to the others, or belong to an answer for several nodes, which nobody sends
 	}
 	switch v.Kind() {
 	case reflect.Struct:
@@ -63,12 +63,12 @@ func (f *stuffer) stuff(v reflect.Value) {
 }
 
 func differs(a, b *Answer) string {
-	// Devices are the same where they are the same devices, not where they look alike.
+	// Devices are equal if they are the same devices, not if they look alike.
 	device := cmp.Comparer(func(a, b *gpu.Device) bool { return a == b })
 	return cmp.Diff(a, b, device, cmp.AllowUnexported(Answer{}, DeviceAnswer{}, Cause{}, gpu.Reading[float64]{}, gpu.Reading[time.Duration]{}))
 }
 
-// Every field of an answer comes back, those that are new as well.
+// Every field of an answer survives, including new ones.
 func TestRecordsOfAnswersAreWhole(t *testing.T) {
 	s := &gpu.Snapshot{Devices: make([]gpu.Device, 3)}
 	var a Answer
@@ -141,7 +141,7 @@ func TestRecordsOfAnotherSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Ranked = nil // of who does not send it
+	r.Ranked = nil // from a sender that does not send it
 	if back, err := r.Answer(s); err != nil || differs(&a, &back) != "" {
 		t.Errorf("%v: %s", err, differs(&a, &back))
 	}

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// coolingDown is about heat that work has left: who did the work, when it
-// ended, and how much longer the cool-down takes.
+// coolingDown is about heat that work has left: who did the work, when it ended, and how much longer the cool-down takes.
 func coolingDown(d *device, f *finding) {
 	if !d.cooling() {
 		return
@@ -52,7 +51,7 @@ func coolingDown(d *device, f *finding) {
 		return
 	}
 	who, p := "work", (*gpu.Process)(nil)
-	earlier := false // somebody else worked a little after it
+	earlier := false // somebody else worked a little afterwards
 	if hottest := w.hottest(); hottest != nil {
 		p, earlier = &hottest.process, w.last.Sub(hottest.last) > 2*restsAfter
 		who = ProcessName(p)
@@ -79,16 +78,16 @@ func coolingDown(d *device, f *finding) {
 	}
 	words := coolingWords
 	if since < settling && d.load() > 0.35 {
-		words = coolingBeginsWords // the power draw is a mean and follows
+		words = coolingBeginsWords // the power draw is an average and lags behind
 	}
 	f.say(High, words(who, how, ago, ends))
 	falls, pauses := d.temp < w.endTemp || d.fan < w.endFan, lives && d.m.longestPause() > 0
-	if !falls || pauses { // it may go on, as it did before
+	if !falls || pauses { // it may continue, as it did before
 		f.Confidence = Medium
 	}
 }
 
-// livesOn finds a process on the list of a device of the machine; nil where it has ended, or none is wanted.
+// livesOn finds a process in the process list of any device of the machine; nil if it has ended, or if p is nil.
 func (d *device) livesOn(p *gpu.Process) (found *gpu.Process) {
 	if p == nil {
 		return nil
@@ -99,7 +98,7 @@ func (d *device) livesOn(p *gpu.Process) (found *gpu.Process) {
 		}
 		list := other.Processes.Or(nil)
 		for i := range list {
-			// A process may be on several devices: what it does on this one counts.
+			// A process may use several devices: its activity on this one counts.
 			if same(&list[i], p) && !gone(&list[i]) && (found == nil || other == d) {
 				found = &list[i]
 			}
@@ -108,7 +107,7 @@ func (d *device) livesOn(p *gpu.Process) (found *gpu.Process) {
 	return found
 }
 
-// roundUp rounds a time to come: it can't be known exactly.
+// roundUp rounds a time to come, since it can't be known exactly.
 func roundUp(d time.Duration) time.Duration {
 	step := 10 * time.Second
 	if d > 2*time.Minute {
@@ -117,8 +116,8 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + step - 1).Truncate(step)
 }
 
-// fast reports whether the clocks are those of work. Some products stay in P0
-// at rest: the state alone counts only where a slower one was seen.
+// fast reports whether the clocks are as during work. Some products stay in P0 at rest: the state alone counts only if a slower one was
+// seen.
 func (d *device) fast() bool {
 	switch {
 	case d.reasons&gpu.ReasonIdle != 0, d.state >= gpu.RestsFrom:
@@ -136,8 +135,8 @@ func (d *device) costs() bool { return d.power > 1.25*d.idleWatts+15 && !d.unifi
 // isUp reports whether a device does not rest, whether or not it works: its clocks or its power are up.
 func (d *device) isUp() bool { return d.fast() || d.m.costs(d) || d.holdsState() }
 
-// costs reports whether the power of late is clearly above that at rest. What is kept awake stays so at a little less: its answer does not
-// flicker with a few watts.
+// costs reports whether the recent power is clearly above that at rest. For a device already known as kept awake a little less is enough,
+// so that its answer does not flicker with a few watts.
 func (m *memory) costs(d *device) bool {
 	line := 1.25*d.idleWatts + 15
 	if !m.awake.IsZero() || m.littleWork() {
@@ -146,17 +145,17 @@ func (m *memory) costs(d *device) bool {
 	return !d.unified() && d.costsOrRests(line) && mean(m.within(settling), func(p point) float64 { return p.power }) > line
 }
 
-// costsOrRests is false where the newest reading alone is clearly that of rest: then nothing of late counts.
+// costsOrRests is false if the newest reading alone is clearly as at rest: then earlier readings don't count.
 func (d *device) costsOrRests(line float64) bool { return d.power > min(line, 1.1*d.idleWatts+5) }
 
-// holdsState reports whether a program most likely keeps a device from rest whose draw at rest is not known, since it never rested
-// while gpuwhy watched: the driver has it in a fast state, it draws a good part of its limit, and a program has a context.
+// holdsState reports whether a program most likely keeps a device from rest whose idle draw is not known, since it never rested while
+// gpuwhy watched: the driver has it in a fast state, it draws a good part of its limit, and a program has a context.
 func (d *device) holdsState() bool {
 	return !present(d.idleWatts) && d.state < gpu.RestsFrom && d.reasons&gpu.ReasonIdle == 0 && d.load() >= 0.13 && d.power >= 25 &&
 		slices.ContainsFunc(d.Processes.Or(nil), func(p gpu.Process) bool { return p.Type != gpu.TypeGraphics && !gone(&p) })
 }
 
-// sleeperHolds reports whether a program that computes has a context and does nothing, and none that computes does anything.
+// sleeperHolds reports whether a compute program has a context and does nothing, and no compute program does anything.
 func (d *device) sleeperHolds() (sleeps bool) {
 	list := d.Processes.Or(nil)
 	for i := range list {
@@ -170,8 +169,8 @@ func (d *device) sleeperHolds() (sleeps bool) {
 	return sleeps
 }
 
-// usesIt reports whether a process that holds a device uses it, if only a little: by its share of late, since it works now and then, or by
-// what goes over the bus to a device that nobody else computes on.
+// usesIt reports whether a process that holds a device uses it, even if only a little: by its recent share, since it works now and then, or
+// by the PCIe traffic of a device that nobody else computes on.
 func (d *device) usesIt(p *gpu.Process, holders int) bool {
 	if a := d.m.work.account(p); a != nil && !a.spent.resumed.IsZero() && d.age(a.last) <= 2*longPause {
 		return true
@@ -179,8 +178,8 @@ func (d *device) usesIt(p *gpu.Process, holders int) bool {
 	return highest(processShare(p), d.accountShare(p)) >= 1 || holders == 1 && d.traffic >= copies/10
 }
 
-// heldAwake is about what keeps a device without work from rest: a process with a context, a display,
-// or a program, such as gpuwhy, that asks for readings while the driver may unload in between.
+// heldAwake is about what keeps a device without work from rest: a process with a context, a display, or a program, such as gpuwhy, that
+// reads it while the driver may unload in between.
 func heldAwake(d *device, f *finding) {
 	if !d.isAwake() {
 		return
@@ -263,8 +262,8 @@ func heldAwake(d *device, f *finding) {
 	}
 }
 
-// drawer is the process that draws most on a device on which no program computes, where that goes on for half a minute and so may well be
-// why its clocks are up; nil where there is none.
+// drawer returns the process that draws most on a device without compute programs, if that has lasted for half a minute and so may well be
+// why its clocks are up; nil if there is none.
 func (d *device) drawer() (most *gpu.Process) {
 	if mean(d.m.within(pause), func(p point) float64 { return p.busy }) < 3 {
 		return nil
@@ -283,8 +282,8 @@ func (d *device) quiet() bool {
 	return d.doing == resting && !d.stuck && d.m.readAt.Sub(d.m.first) >= restsAfter && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) >= settling)
 }
 
-// isAwake reports whether something keeps a device from rest. A device that cools
-// down, or that a process has just let go, draws more by itself.
+// isAwake reports whether something keeps a device from rest. A device that cools down, or that a process has just let go, draws more by
+// itself.
 func (d *device) isAwake() bool {
 	justLetGo := !d.began(d.m.unheld).IsZero() && d.age(d.m.unheld) < settling
 	if d.cooling() || justLetGo || !d.isUp() {
@@ -293,8 +292,7 @@ func (d *device) isAwake() bool {
 	return d.quiet() && d.age(d.m.awake) >= min(settling, d.m.readAt.Sub(d.m.first)) || d.keptOn()
 }
 
-// keptOn reports whether work has ended for now and the one who did it keeps the device from rest, as a loaded model does between two
-// questions.
+// keptOn reports whether work has ended for now but its process keeps the device from rest, as a loaded model does between two questions.
 func (d *device) keptOn() bool {
 	w := &d.m.work
 	if d.doing != resting || d.stuck || w.ended.IsZero() || d.age(w.ended) < restsAfter || !d.fast() {
@@ -317,7 +315,7 @@ func (d *device) mayHold(p gpu.Process) bool {
 	return p.Type != gpu.TypeGraphics || !gone(&p) && d.m.work.account(&p) != nil
 }
 
-// holders keep a compute context: by memory, and last those that are gone, whose context is still there.
+// holders returns the processes that keep a compute context: by memory, and last those that are gone but whose context still exists.
 func (d *device) holders() []*gpu.Process {
 	list := d.Processes.Or(nil)
 	living := those(list, func(p *gpu.Process) bool {
@@ -329,7 +327,7 @@ func (d *device) holders() []*gpu.Process {
 	return append(living, left...)
 }
 
-// memoryOf is the memory that a process holds, in MiB, or none.
+// memoryOf returns the memory that a process holds, in MiB, or NaN.
 func memoryOf(p *gpu.Process) float64 {
 	return believed(gpu.Map(p.Memory, gpu.Bytes.MiB), 0, mostBytes)
 }
@@ -359,12 +357,12 @@ func idle(d *device, f *finding) {
 	}
 	busy, sure := "", High
 	switch {
-	case d.util >= strong && d.m.lightly(): // the clocks are slow, so that a little keeps it busy
+	case d.util >= strong && d.m.lightly(): // the clocks are slow, so that a little work keeps it busy
 		busy = butForALittle(withUnit(d.util, "%"))
 		if !present(d.idleWatts) {
 			sure = Medium
 		}
-	case d.util >= strong: // one reading, that nothing else shows, or not yet
+	case d.util >= strong: // one reading that nothing else confirms, or not yet
 		busy, sure = butForAMoment(withUnit(d.util, "%")), Medium
 	case present(d.util):
 		busy = " at " + withUnit(d.util, "%")
@@ -389,7 +387,7 @@ func idle(d *device, f *finding) {
 	}
 }
 
-// lightly reports whether several of the last readings had a busy counter that neither power nor anything else bears out.
+// lightly reports whether several recent readings had a busy counter that neither power nor anything else confirms.
 func (m *memory) lightly() bool {
 	busy := 0
 	for _, p := range m.within(pause) {
@@ -400,7 +398,8 @@ func (m *memory) lightly() bool {
 	return busy >= 3
 }
 
-// rises reports whether the temperature has risen in the last minute, by the means of a few seconds: one reading is a degree off now and then.
+// rises reports whether the temperature has risen in the last minute. It compares averages of a few seconds, since a single reading is off
+// by a degree now and then.
 func (m *memory) rises() bool {
 	const few = 15 * time.Second
 	celsius := func(p point) float64 { return p.temp }
@@ -415,12 +414,11 @@ func (m *memory) rises() bool {
 	return mean(m.within(few), celsius)-mean(first, celsius) >= 1.8
 }
 
-// warm reports whether a resting device is warmer than rest explains. A device
-// whose fan stays off until then may well rest at 55 °C.
+// warm reports whether a resting device is warmer than rest explains. A device whose fan stays off until then may well rest at 55 °C.
 func (d *device) warm() bool {
 	if d.unified() {
 		return false // the processor's own work warms it too
 	}
-	turns := d.fan > 5 || !present(d.fan) && d.rpm > 0 // a tachometer may count a little where a fan is told to stand still
+	turns := d.fan > 5 || !present(d.fan) && d.rpm > 0 // a tachometer may count a little while a fan is told to stand still
 	return d.temp >= 60 || d.temp >= 50 && turns
 }

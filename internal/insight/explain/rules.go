@@ -7,14 +7,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A rule looks for one kind of cause on one device. It is a pure function of
-// the device, and fills in the finding. Without a clause the cause is not there.
+// A rule looks for one kind of cause on one device. It is a pure function of the device, and fills in the finding. If it sets no clause,
+// there is no such cause.
 type rule struct {
 	kind Kind
 	find func(*device, *finding)
 }
 
-// The rules about a device that answers, in the order of a sentence. They don't know of one another.
+// The rules about a device that answers, in the order of a sentence. They don't depend on one another.
 var rules = []rule{
 	{NoReadings, noReadings},
 	{NeedsAction, needsAction},
@@ -43,7 +43,7 @@ var rules = []rule{
 	{NotKnowable, notKnowable},
 }
 
-// when and unless are for rules that have two places in a sentence.
+// when and unless are for rules with two places in a sentence.
 func when(so func(*device) bool, find func(*device, *finding)) func(*device, *finding) {
 	return func(d *device, f *finding) {
 		if so(d) {
@@ -58,7 +58,7 @@ func unless(so func(*device) bool, find func(*device, *finding)) func(*device, *
 
 // A finding is a cause before it has its sentence.
 type finding struct {
-	Cause    // its Confidence is High where the rule says nothing else
+	Cause    // its Confidence is High unless the rule says otherwise
 	clause   func(naming) string
 	headline func(heading) (now, past string)
 	fanName  string // the fan that it is about: "fan 2"
@@ -71,7 +71,7 @@ func (f *finding) say(sure Confidence, w wording) {
 	f.Case, f.clause, f.headline, f.Advice, f.Short, f.Confidence = w.name, w.clause, w.headline, w.advice, w.short, sure
 }
 
-// tell returns the clause about a device that is called name.
+// tell returns the clause about a device; name is how the clause names it.
 func (f *finding) tell(d *device, name string) string {
 	n := naming{it: name, fan: fanOf(f.fanName, name)}
 	if name == d.name && d.figures != "" {
@@ -82,10 +82,10 @@ func (f *finding) tell(d *device, name string) string {
 
 func (d *device) cooling() bool { return d.m.cooling != nil }
 
-// coolsAtWork: the heat of a bigger work that has ended leaves, while somebody works a little.
+// coolsAtWork reports whether the heat of bigger work that has ended leaves while somebody works a little.
 func (d *device) coolsAtWork() bool { return d.cooling() && d.doing == working }
 
-// fastAndCold: work, or its heat, does not explain such a fan.
+// fastAndCold reports whether neither work nor its heat explains such a fan.
 func (d *device) fastAndCold() bool {
 	if d.doing != working && !d.cooling() || d.hotSpot >= 65 {
 		return false
@@ -94,7 +94,7 @@ func (d *device) fastAndCold() bool {
 	return d.fan >= 70 && peak < 48 || d.fan >= 90 && peak < 55 && d.load() < 0.5
 }
 
-// age is how long something has been so at the time of the reading.
+// age returns how long something has been so at the time of the reading.
 func (d *device) age(since time.Time) time.Duration {
 	if since.IsZero() {
 		return 0
@@ -102,8 +102,8 @@ func (d *device) age(since time.Time) time.Duration {
 	return max(d.readAt.Sub(since), 0)
 }
 
-// began returns since, or zero where something was so from the first reading on: nobody knows since
-// when, unless the device slept until then.
+// began returns since, or zero if something was so from the first reading on: then it is not known since when, unless the device slept
+// until then.
 func (d *device) began(since time.Time) time.Time {
 	if !since.After(d.m.first) && !d.m.woke {
 		return time.Time{}
@@ -159,17 +159,17 @@ func (d *device) explain() DeviceAnswer {
 	if badFan && (slices.ContainsFunc(out.Causes, func(c Cause) bool { return c.Kind == FanFailing || c.Kind == FanByHand })) {
 		out.loudness++
 	}
-	if out.needs() { // what is broken leads
+	if out.needs() { // broken things come first
 		out.loudness += 20
 	}
 	if d.State == gpu.StateOK && out.Standing() == Broken {
-		out.loudness += 2 // whatever works beside it
+		out.loudness += 2 // whatever else works
 	}
 	return out
 }
 
-// loudness estimates a device's part of the noise and heat. What people can't hear counts for less.
-// Devices that report nothing come last, and after them those that do not answer.
+// loudness estimates a device's part of the noise and heat. What people can't hear counts for less. Devices that report nothing come last,
+// and after them those that do not answer.
 func (d *device) loudness() float64 {
 	const coolest, usualLimit = 30.0, 95.0
 	heat := 0.0
@@ -177,17 +177,17 @@ func (d *device) loudness() float64 {
 		limit := max(orElse(d.slowdown, usualLimit), coolest+1)
 		heat = min(max((d.temp-coolest)/(limit-coolest), 0), 1.2)
 	}
-	// Without fans: those of the chassis, which follow the heat.
+	// Without its own fans, the chassis fans count, which follow the heat.
 	score := 0.45*orElse(min(d.fan/100, 1.2), heat) + 0.35*heat + 0.2*orElse(min(d.load(), 1.2), 0)
 	switch {
 	case d.State == gpu.StateAsleep:
 		score -= 20
-	case d.State != gpu.StateOK: // what is broken leads
+	case d.State != gpu.StateOK: // broken things come first
 		score += 20
 	case !d.reportsAnything() && !d.cooling():
 		score -= 10
 	case d.doing == working && !d.unproven() && d.fan == 0:
-		score += 0.2 // nobody hears it
+		score += 0.2 // nobody can hear it
 	case d.doing == working && !d.unproven():
 		score += 0.5
 	case d.cooling():

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// With -faults the properties also hold answers to what explain is known to do wrong.
+// With -faults the properties also check for known mistakes of explain.
 var faults = flag.Bool("faults", false, "also look for the faults that are known and not mended")
 
 // A card is a device of a random story: a chip on a cooler, which is slower, and the processes that use it.
@@ -34,8 +34,8 @@ type card struct {
 	fans                       fanKind
 	hand                       float64 // percent
 	jobs                       []*job
-	hidden                     float64 // percent, of somebody who is not listed
-	frozen, stuck, mute, blind float64 // when the sensor begins to lie, in s; blind: without utilization
+	hidden                     float64 // percent, of an unlisted process
+	frozen, stuck, mute, blind float64 // s, when the sensor begins to lie; blind: no utilization
 	power                      float64
 	floor                      bool // its idle draw is known
 }
@@ -50,7 +50,7 @@ const (
 	setByHand
 )
 
-// A job is one process: it works in turns, from its beginning to its end.
+// A job is one process: it works in turns, from its start to its end.
 type job struct {
 	p                  gpu.Process
 	from, until        float64 // s
@@ -86,7 +86,7 @@ func newCard(random *rand.Rand, index int, lasts float64, name func() string) *c
 		}
 		pid := 100 + 10*index + random.IntN(3)
 		if n := len(c.jobs); n > 0 && random.IntN(3) == 0 {
-			pid, j.from = c.jobs[n-1].p.PID, c.jobs[n-1].until+20*random.Float64() // the same pid again
+			pid, j.from = c.jobs[n-1].p.PID, c.jobs[n-1].until+20*random.Float64() // reuses the pid
 			j.until = j.from + lasts*random.Float64()
 		}
 		if slices.ContainsFunc(c.jobs, func(o *job) bool { return o.p.PID == pid && o.from < j.until && j.from < o.until }) {
@@ -103,7 +103,7 @@ func newCard(random *rand.Rand, index int, lasts float64, name func() string) *c
 	return c
 }
 
-// read goes on for some seconds to a time, and returns what the driver says then.
+// read advances to a time in seconds, and returns what the driver reports then.
 func (c *card) read(t, step float64) gpu.Device {
 	d := restingDevice()
 	d.Index, d.UUID, d.Node = c.index, fmt.Sprintf("GPU-%d", c.index), "desk"
@@ -171,14 +171,14 @@ func (c *card) read(t, step float64) gpu.Device {
 	return d
 }
 
-// What was seen of one device since its readings began, or broke off.
+// What was seen of one device since its readings began or were interrupted.
 type watched struct {
 	first time.Time
 	past  []gpu.Device
 	times []time.Time
-	begun map[string]time.Time // by name: the first reading that listed it since then
+	begun map[string]time.Time // by name: the first reading since then that listed it
 	ever  map[string]string    // by name: its pid and user
-	rest  []gpu.Device         // all readings without work, also those before
+	rest  []gpu.Device         // all readings without work, including earlier ones
 }
 
 // saw takes a reading in.
@@ -201,7 +201,7 @@ func (w *watched) saw(d gpu.Device, now time.Time, broken bool) {
 	}
 }
 
-// gap is the time between the last two readings.
+// gap returns the time between the last two readings.
 func (w *watched) gap() time.Duration {
 	n := len(w.times) - 1
 	return w.times[n].Sub(w.times[max(n-1, 0)])
@@ -233,7 +233,7 @@ func spanOf(number, unit string) time.Duration {
 	return time.Duration(n)*size - size/2 // as it was rounded
 }
 
-// reports reports whether a device reports a figure, as people are told it.
+// reports reports whether a device reports a figure, as shown to people.
 func reports(d *gpu.Device, figure string) bool {
 	now := []string{}
 	note := func(v float64, unit string) { now = append(now, strconv.Itoa(int(math.Round(v)))+" "+unit) }
@@ -249,14 +249,14 @@ func reports(d *gpu.Device, figure string) bool {
 	return slices.Contains(now, figure)
 }
 
-// busyTwice reports whether the last two readings were busy ones.
+// busyTwice reports whether the last two readings were busy.
 func (w *watched) busyTwice() bool {
 	n := len(w.past)
 	busy := func(d gpu.Device) bool { return d.Utilization.GPU.Or(0) >= 15 }
 	return n > 1 && busy(w.past[n-1]) && busy(w.past[n-2])
 }
 
-// wrong says what an answer about a device says that was not seen.
+// wrong returns what an answer about a device says that was not seen.
 func (w *watched) wrong(a *explain.DeviceAnswer) string {
 	d, now := &w.past[len(w.past)-1], w.times[len(w.times)-1]
 	listed := map[string]bool{}
@@ -264,7 +264,7 @@ func (w *watched) wrong(a *explain.DeviceAnswer) string {
 		listed[p.Facts.Name.Or("")] = true
 	}
 	seen := now.Sub(w.first)
-	figures := map[string]bool{} // what the evidence and the facts have
+	figures := map[string]bool{} // of the evidence and the facts
 	values := map[string][]float64{}
 	for _, f := range a.Facts {
 		for _, m := range figuresIn.FindAllString(f.Text, -1) {
@@ -283,7 +283,7 @@ func (w *watched) wrong(a *explain.DeviceAnswer) string {
 			}
 		}
 	}
-	difference := func(figure, unit string) bool { // of "46 W above", between two of the evidence
+	difference := func(figure, unit string) bool { // for "46 W above", between two figures of the evidence
 		v, _ := strconv.ParseFloat(figure, 64)
 		return slices.ContainsFunc(values[unit], func(x float64) bool {
 			return slices.ContainsFunc(values[unit], func(y float64) bool { return math.Abs(x-y-v) <= 0.51 })
@@ -313,7 +313,7 @@ func (w *watched) wrong(a *explain.DeviceAnswer) string {
 			}
 		}
 		for _, m := range lastsIn.FindAllStringSubmatch(text, -1) {
-			if m[1] == "" && spanOf(m[2], m[3]) > seen { // "in about" is to come
+			if m[1] == "" && spanOf(m[2], m[3]) > seen { // "in about" is in the future
 				return m[0] + " is longer than it was watched: " + text
 			}
 		}
@@ -361,7 +361,7 @@ func (w *watched) wrong(a *explain.DeviceAnswer) string {
 	return badLayers(a.Layers)
 }
 
-// unmeasuredRest says what a cause says of the card at rest that no reading of it had.
+// unmeasuredRest returns what a cause says about the card at rest that none of its readings had.
 func (w *watched) unmeasuredRest(c *explain.Cause) string {
 	said := strings.Contains(c.Sentence, "when it idled") || strings.Contains(c.Sentence, "idle draw")
 	for _, e := range c.Evidence {
@@ -392,7 +392,7 @@ func (w *watched) unmeasuredRest(c *explain.Cause) string {
 	return ""
 }
 
-// badTogether says what the answer about a machine says that was seen on none of its devices.
+// badTogether returns what the answer about a machine says that was not seen on any of its devices.
 func badTogether(a *explain.Answer, seen []*watched) string {
 	var whole watched
 	figures := map[string]bool{}
@@ -448,7 +448,7 @@ func badTogether(a *explain.Answer, seen []*watched) string {
 	return ""
 }
 
-// badLayers says what is wrong with the form of layers.
+// badLayers returns what is wrong with the form of layers.
 func badLayers(l explain.Layers) string {
 	beside := nameInHead.ReplaceAllString(l.Headline, "")
 	switch {
@@ -464,8 +464,8 @@ func badLayers(l explain.Layers) string {
 	return ""
 }
 
-// Random machines, whose cards get warm and cool, whose processes come, pause and go, whose pids are used
-// again and whose sensors lie: nothing is said that was not seen.
+// Random machines, whose cards warm up and cool down, whose processes come, pause and go, whose pids are reused and whose sensors lie:
+// nothing is said that was not seen.
 func TestNothingIsSaidThatWasNotSeen(t *testing.T) {
 	failed := 0
 	for seed := range uint64(manyStories) {
@@ -539,8 +539,8 @@ func TestNothingIsSaidThatWasNotSeen(t *testing.T) {
 	}
 }
 
-// A load that only flickers does not make the headline flicker. Known faults: it does in the first minute, and
-// whether a card that works a little is held awake is not told calmly.
+// A load that only flickers does not make the headline flicker. Known mistakes: it does in the first minute, and the answer still flickers
+// about whether a lightly used card is held awake.
 func TestAFlickeringLoadIsToldCalmly(t *testing.T) {
 	for seed := range uint64(fewStories) {
 		random := rand.New(rand.NewPCG(seed, 9))
@@ -551,7 +551,7 @@ func TestAFlickeringLoadIsToldCalmly(t *testing.T) {
 		j := &job{from: -600, until: 1e6, works: 1e9, p: process(100, "job1x", 0)}
 		c.jobs = []*job{j}
 		step := 1 + 9*random.Float64()
-		for seconds := -2000.0; seconds < 0; seconds += 10 { // it is as warm as it gets
+		for seconds := -2000.0; seconds < 0; seconds += 10 { // until it is as warm as it gets
 			j.share = level
 			c.read(seconds+2000, 10)
 		}

@@ -16,8 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
-// simulated feeds what a simulated machine reports, every five seconds for a
-// time, and calls see with each answer.
+// simulated feeds a simulated machine's reports, every five seconds for a time, and calls see with each answer.
 func simulated(t *testing.T, profile string, lasts time.Duration, see func(time.Time, *explain.Answer)) {
 	t.Helper()
 	now := start
@@ -43,7 +42,7 @@ func simulated(t *testing.T, profile string, lasts time.Duration, see func(time.
 	}
 }
 
-// The simulated machines go through all that they have to show.
+// The simulated machines go through everything that they can show.
 func TestSimulatedMachines(t *testing.T) {
 	for _, tt := range []struct {
 		profile string
@@ -75,8 +74,7 @@ func TestSimulatedMachines(t *testing.T) {
 	}
 }
 
-// Two and a half hours of a desktop, told as a reader would hear it: a line
-// whenever there is another cause, and each ten minutes.
+// Two and a half hours of a desktop, as a reader would see it: a line whenever there is another cause, and every ten minutes.
 func TestAnEveningAtADesktop(t *testing.T) {
 	var told strings.Builder
 	before := ""
@@ -89,8 +87,7 @@ func TestAnEveningAtADesktop(t *testing.T) {
 	golden(t, "testdata/desktop.golden.txt", told.String())
 }
 
-// Half an hour of a machine with eight GPUs: each GPU's sentence every five
-// minutes.
+// Half an hour of a machine with eight GPUs: each GPU's sentence every five minutes.
 func TestHalfAnHourOfAServer(t *testing.T) {
 	var told strings.Builder
 	simulated(t, "dgx-h100", 31*time.Minute, func(now time.Time, a *explain.Answer) {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Stops are the temperatures at which a device's fans start and stop by themselves. They are
-// not the same: a fan that starts at 52 °C may stop at 47 °C. The newest are last.
+// Stops are the temperatures at which a device's fans start and stop by themselves. They differ: a fan that starts at 52 °C may stop at 47
+// °C. The newest are last.
 type stops struct {
 	Starts  []float64 `json:"start_celsius,omitempty"`
 	Ends    []float64 `json:"stop_celsius,omitempty"`
-	Least   *float64  `json:"least_percent,omitempty"` // above 0, that the fans were seen at for a while
+	Least   *float64  `json:"least_percent,omitempty"` // lowest percent above 0 at which the fans stayed for a while
 	turning bool
-	known   bool // whether they turn
+	known   bool // it is known whether they turn
 	since   time.Time
 	least   float64
 	held    time.Time
@@ -20,7 +20,7 @@ type stops struct {
 
 const maxStops = 6
 
-// learn takes a reading in, before it is the newest of the memory.
+// learn takes in a reading, before that becomes the memory's newest.
 func (s *stops) learn(d *device, m *memory) {
 	if !present(d.fan) || d.byHand() != "" {
 		s.known = false
@@ -28,7 +28,7 @@ func (s *stops) learn(d *device, m *memory) {
 	}
 	turns := d.fan > 0
 	if s.known && turns != s.turning && present(d.temp) && present(m.before) {
-		// Between two readings: the temperature of that moment is between theirs.
+		// Between two readings, the temperature was between theirs.
 		list := &s.Ends
 		if turns {
 			list = &s.Starts
@@ -39,8 +39,8 @@ func (s *stops) learn(d *device, m *memory) {
 		s.since = d.readAt
 	}
 	s.known, s.turning = true, turns
-	// A speed counts as the least after it has stayed for half a minute in which nothing heated the device, or while the device got
-	// clearly cooler: else it is the speed that some heat asks for.
+	// A speed counts as the lowest after it has lasted for half a minute in which nothing heated the device, or while the device got
+	// clearly cooler: otherwise it is the speed that some heat requires.
 	rests := !m.work.active && m.cooling == nil && d.doing != unknown && !d.isUp() && !m.rises()
 	cools := m.fanMost-d.temp >= 5 && d.fan < 60 && d.readAt.Sub(m.fanSince) >= pause && d.fan >= m.fanSpeed-1 && d.fan <= m.fanSpeed+1
 	switch {
@@ -51,7 +51,7 @@ func (s *stops) learn(d *device, m *memory) {
 	}
 }
 
-// start and stop are the usual temperatures, or none.
+// start and stop return the usual temperatures, or NaN.
 func (s *stops) start() float64 { return middle(s.Starts) }
 func (s *stops) stop() float64  { return middle(s.Ends) }
 

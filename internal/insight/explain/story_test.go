@@ -11,20 +11,19 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// A scene lasts some time, in which a machine reports one thing.
+// A scene is a period in which a machine's reports don't change.
 type scene struct {
 	lasts   time.Duration
 	devices []gpu.Device
 }
 
-// play shows the scenes to a history, a reading every five seconds, and returns
-// the answer to the last one.
+// play plays the scenes to a history, with a reading every five seconds, and returns the last answer.
 func play(t *testing.T, scenes ...scene) explain.Answer {
 	t.Helper()
 	return playOn(t, explain.NewHistory(), new(attribute.Floors), start, scenes...)
 }
 
-// playOn goes on with a history, and with what is known of devices at rest.
+// playOn continues with a history, and with what is known about devices at rest.
 func playOn(t *testing.T, h *explain.History, floors *attribute.Floors, now time.Time, scenes ...scene) explain.Answer {
 	t.Helper()
 	var last explain.Answer
@@ -32,7 +31,7 @@ func playOn(t *testing.T, h *explain.History, floors *attribute.Floors, now time
 		for end := now.Add(sc.lasts); now.Before(end); now = now.Add(5 * time.Second) {
 			s := floors.Note(&gpu.Snapshot{Time: now, Node: "desk", Devices: sampled(sc.devices, now)})
 			for i := range s.Devices {
-				if floor := sc.devices[i].IdleFloor; floor.Present() { // known from before
+				if floor := sc.devices[i].IdleFloor; floor.Present() { // known before
 					s.Devices[i].IdleFloor = floor
 				}
 			}
@@ -43,7 +42,7 @@ func playOn(t *testing.T, h *explain.History, floors *attribute.Floors, now time
 	return last
 }
 
-// reservedBy keeps a device for pods.
+// reservedBy reserves a device for pods.
 func reservedBy(pods ...string) func(*gpu.Device) {
 	return func(d *gpu.Device) {
 		var list []gpu.Reservation
@@ -55,7 +54,7 @@ func reservedBy(pods ...string) func(*gpu.Device) {
 	}
 }
 
-// sampled are devices that were read at a time.
+// sampled returns devices that were read at a time.
 func sampled(devices []gpu.Device, now time.Time) []gpu.Device {
 	out := slices.Clone(devices)
 	for i := range out {
@@ -64,11 +63,10 @@ func sampled(devices []gpu.Device, now time.Time) []gpu.Device {
 	return out
 }
 
-// during is a scene.
+// during returns a scene.
 func during(lasts time.Duration, devices ...gpu.Device) scene { return scene{lasts, devices} }
 
-// coolingDown is a minute and a half in which a device gets cooler and its fans
-// slower, then two minutes at rest.
+// coolingDown is a minute and a half in which a device gets cooler and its fans slower, then two minutes at rest.
 func coolingDown() []scene {
 	var out []scene
 	for i := range 18 {
@@ -81,8 +79,7 @@ func coolingDown() []scene {
 	return append(out, during(2*time.Minute, made()))
 }
 
-// Minutes of a machine, and what is said at their end: the machine's sentence,
-// and the kinds and confidences of the causes behind it.
+// Minutes of a machine, and the answer at their end: the machine's sentence, and the kinds and confidences of the causes behind it.
 func TestStories(t *testing.T) {
 	const minute = time.Minute
 	warm := made(func(d *gpu.Device) {
@@ -150,7 +147,7 @@ func TestStories(t *testing.T) {
 	tooHot := func(d *gpu.Device) {
 		d.Thermal.HotSpot, d.Clocks.EventReasons = gpu.Of[gpu.Celsius](110), gpu.Of(gpu.ReasonThermalSlowdown)
 	}
-	row := func(changes ...func(*gpu.Device)) []gpu.Device { // four passive cards at the same work
+	row := func(changes ...func(*gpu.Device)) []gpu.Device { // four passive cards with the same work
 		var out []gpu.Device
 		for i := range 4 {
 			out = append(out, made(append([]func(*gpu.Device){indexed(i), working(98, python), passive}, changes...)...))
@@ -443,7 +440,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// loudest is the device that the machine's sentence is about.
+// loudest returns the causes of the device that the machine's sentence is about.
 func loudest(a *explain.Answer) []explain.Cause {
 	causes := a.Causes()[len(a.Machine):]
 	for i := range causes {
@@ -462,7 +459,7 @@ func kindsOf(causes []explain.Cause) string {
 	return strings.Join(out, ", ")
 }
 
-// Every figure that a sentence names is among its evidence, and each says when.
+// Every figure in a sentence is among its evidence, and each has its time.
 func TestEvidence(t *testing.T) {
 	a := play(t,
 		during(2*time.Minute, made()), during(5*time.Minute, made(working(98, python))),
@@ -498,8 +495,7 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// A reading beside the feed is answered with the past that there is, and
-// changes nothing of it.
+// A reading on demand is answered with the existing past, and does not change it.
 func TestAReadingOnDemand(t *testing.T) {
 	h := explain.NewHistory()
 	h.Add(snapshot(made()))

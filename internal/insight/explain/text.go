@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// DeviceName is how a sentence calls a device: "GPU 0 (NVIDIA H100 PCIe)".
+// DeviceName names a device in a sentence: "GPU 0 (NVIDIA H100 PCIe)".
 func DeviceName(d *gpu.Device) string {
 	if d.Name == "" {
 		return "GPU " + strconv.Itoa(d.Index)
@@ -22,10 +22,8 @@ func DeviceName(d *gpu.Device) string {
 	return "GPU " + strconv.Itoa(d.Index) + " (" + nameOf(d.Name) + ")"
 }
 
-// ProcessName is how a sentence calls a process: "python (pid 4242, alice)", or
-// "python (pid 4242, alice, container trainer)". A process whose name the host
-// can't see is "a process (pid 4242)"; one that does not exist any more is "a
-// process that has ended (pid 4242)".
+// ProcessName names a process in a sentence: "python (pid 4242, alice)", or "python (pid 4242, alice, container trainer)". A process whose
+// name the host can't see is "a process (pid 4242)"; one that no longer exists is "a process that has ended (pid 4242)".
 func ProcessName(p *gpu.Process) string {
 	name := called(p)
 	parts := []string{"pid " + strconv.Itoa(p.PID)}
@@ -38,8 +36,7 @@ func ProcessName(p *gpu.Process) string {
 	return name + " (" + strings.Join(parts, ", ") + ")"
 }
 
-// called is what people call a process: the script or program that it runs. A name that would
-// read as words is in quotation marks.
+// called returns what people call a process: the script or program that it runs. It quotes a name that would read as words.
 func called(p *gpu.Process) string {
 	name := runs(p)
 	switch {
@@ -54,7 +51,7 @@ func called(p *gpu.Process) string {
 	}
 }
 
-// quoted is a name from outside, in quotation marks where it would read as words.
+// quoted returns a name from outside, in quotation marks if it would read as words.
 func quoted(name string) string {
 	if readsAsWords(name) {
 		return "“" + nameOf(name) + "”"
@@ -88,13 +85,13 @@ func newSet(words string) map[string]bool {
 	return set
 }
 
-// asPeopleSay finds the names with blanks that gpuwhy makes itself.
+// asPeopleSay matches names with spaces that gpuwhy itself makes.
 var asPeopleSay = lazy.Pattern(`^(?:vllm serve|ollama runner|jupyter kernel(?: of [^()\[\]{},;“”"\s\p{Z}]+\.ipynb)?)$`)
 
-// runs is the script or program that a process runs; empty where that is not known.
+// runs returns the script or program that a process runs; empty if not known.
 func runs(p *gpu.Process) string { return p.Facts.Program.Or(p.Facts.Name.Or("")) }
 
-// gone reports whether a process is known to exist no more.
+// gone reports whether a process is known to no longer exist.
 func gone(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) }
 
 // belongsTo names the pod, container, job or service of a process, if it is known to be in one.
@@ -117,7 +114,7 @@ func belongsTo(f *gpu.ProcessFacts) string {
 	}
 }
 
-// nameOf and textOf make a name and a text from outside fit for a sentence.
+// nameOf and textOf make a name or a text from outside fit for a sentence.
 func nameOf(s string) string { return clean(s, 80) }
 func textOf(s string) string { return clean(s, 400) }
 
@@ -133,7 +130,7 @@ func clean(s string, longest int) string {
 	}, s)
 }
 
-// ours are the beginnings of a sentence that get a capital: no process's name.
+// ours are beginnings of sentences that are capitalized: they are not names of processes.
 var ours = []string{
 	"a process (", "a process that has ended (", "a process that gpuwhy can't see (", "leftovers of ",
 	"a fan ", "a display ", "clocks set ", "monitoring (", "fan ", "the fan ", "the driver ", "the machine needs ", "unknown about ", "a part of GPU ",
@@ -150,7 +147,7 @@ func sentence(clauses ...string) string {
 	return text + "."
 }
 
-// inside is a sentence as it stands inside another.
+// inside returns a sentence in the form that fits inside another one.
 func inside(text string) string {
 	for _, beginning := range append(ours, "it is not ", "the ") {
 		if first := strings.ToUpper(beginning[:1]) + beginning[1:]; strings.HasPrefix(text, first) {
@@ -170,7 +167,7 @@ func capital(s string) string {
 	return string(unicode.ToUpper(first)) + s[size:]
 }
 
-// Plural is a number of things: "1 process", "2 processes".
+// Plural returns a number of things: "1 process", "2 processes".
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		many = one
@@ -178,14 +175,14 @@ func Plural(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// number is a value rounded for people, never "-0".
+// number returns a value rounded for people, never "-0".
 func number(v float64) string { return strconv.FormatInt(int64(math.Round(v)), 10) }
 
 func withUnit(v float64, unit string) string {
 	return strings.TrimSuffix(number(v)+" "+unit, " ")
 }
 
-// Clock writes a time. Where the clocks of its zone show it twice, as after they were set back, it says which it is: "02:30 CEST".
+// Clock formats a time. If the clocks of its zone show it twice, as after they were set back, the zone is added: "02:30 CEST".
 func Clock(t time.Time, layout string) string {
 	name, offset := t.Zone()
 	begins, ends := t.ZoneBounds()
@@ -212,7 +209,7 @@ func Clock(t time.Time, layout string) string {
 	return t.Format(layout)
 }
 
-// Span is how long something takes, as people say it: "40 s", "12 min".
+// Span returns a duration as people say it: "40 s", "12 min".
 func Span(d time.Duration) string {
 	whole := func(unit time.Duration) string { return strconv.Itoa(int(d / unit)) }
 	switch d = max(d, 0); {
@@ -227,7 +224,7 @@ func Span(d time.Duration) string {
 	}
 }
 
-// Size is how large a file is, as people say it: "331 MB". 1 kB is 1,000 bytes.
+// Size returns the size of a file as people say it: "331 MB". 1 kB is 1,000 bytes.
 func Size(n int64) string {
 	size, unit := float64(n), "B"
 	for _, next := range []string{"kB", "MB", "GB", "TB"} {
@@ -243,7 +240,7 @@ func Size(n int64) string {
 	return strconv.FormatFloat(size, 'f', decimals, 64) + " " + unit
 }
 
-// others is " with 2 other processes"; empty for none.
+// others returns " with 2 other processes"; empty for none.
 func others(n int) string {
 	if n <= 0 {
 		return ""
@@ -251,7 +248,7 @@ func others(n int) string {
 	return withOthers(n)
 }
 
-// summary is such as "71 °C, 431 W of 450 W, fan at 66 %".
+// summary returns a summary such as "71 °C, 431 W of 450 W, fan at 66 %".
 func (d *device) summary() string {
 	var out []string
 	if present(d.temp) {
@@ -277,7 +274,7 @@ func (d *device) summary() string {
 	return strings.Join(out, ", ")
 }
 
-// fanSpeed is how fast the fan turns, as the driver has it.
+// fanSpeed returns how fast the fan turns, as the driver reports it.
 func (d *device) fanSpeed() string {
 	if d.byRPM {
 		return withUnit(d.rpm, "RPM")
@@ -285,11 +282,11 @@ func (d *device) fanSpeed() string {
 	return withUnit(d.fan, "%")
 }
 
-// figure adds evidence that is a number, unless it is none.
+// figure adds a number as evidence, unless it is NaN.
 func (f *finding) figure(name string, value float64, unit string) *finding {
 	if present(value) {
 		text := withUnit(value, unit)
-		if unit == "MiB" && value >= 1024 { // as the page has it
+		if unit == "MiB" && value >= 1024 { // as on the page
 			text = strconv.FormatFloat(value/1024, 'f', 1, 64) + " GiB"
 		}
 		f.Evidence = append(f.Evidence, Evidence{Name: name, Value: gpu.Of(value), Unit: unit, Text: text, At: f.readAt})
@@ -297,7 +294,7 @@ func (f *finding) figure(name string, value float64, unit string) *finding {
 	return f
 }
 
-// fact adds evidence that is a text, unless that is empty.
+// fact adds a text as evidence, unless it is empty.
 func (f *finding) fact(name, text string) {
 	if text != "" {
 		f.Evidence = append(f.Evidence, Evidence{Name: name, Text: text, At: f.readAt})
@@ -328,7 +325,7 @@ func (f *finding) clocks(d *device) *finding {
 	return f.figure("SM clock", d.clock, "MHz").figure("fastest SM clock", d.top, "MHz")
 }
 
-// rest adds what tells whether a device is at rest.
+// rest adds the evidence that shows whether a device is at rest.
 func (f *finding) rest(d *device) {
 	f.figure("power at rest", d.idleWatts, "W").clocks(d).figure("processes listed", float64(len(d.Processes.Or(nil))), "")
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Of the hour that comes twice each time says which it is, and no other does.
+// In the hour that comes twice, each time says which it is, and no other time does.
 func TestClock(t *testing.T) {
 	for _, tt := range []struct{ zone, utc, want string }{
 		{"Europe/Berlin", "2026-10-24T23:59:59Z", "01:59"},

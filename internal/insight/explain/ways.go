@@ -6,13 +6,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Way is one of the things that a person can do about what the headline says. gpuwhy never does it.
+// A Way is one thing that a person can do about the headline. gpuwhy never does it.
 type Way struct {
-	Text    string // a word or two where there is a command, else a sentence
-	Command string // the exact command for it; empty where there is none
+	Text    string // a word or two if there is a command, otherwise a sentence
+	Command string // the exact command for it; empty if there is none
 }
 
-// ways are what can be done about a device, with an exact command each where there is one.
+// ways returns what can be done about a device, each with its exact command if there is one.
 func (d *device) ways(first *finding) (out []Way) {
 	live := gpu.KindOf(d.Source) == gpu.Live
 	command := d.command(first.Kind, first.Case)
@@ -44,13 +44,13 @@ func (d *device) ways(first *finding) (out []Way) {
 	return out
 }
 
-// lowerLimit is a power limit at which a device works a little more slowly, and gets less hot.
+// lowerLimit returns a power limit at which a device works a little more slowly, and gets less hot.
 func (d *device) lowerLimit() (watts float64, can bool) {
 	lower := 0.8 * d.limit
 	return lower, d.Vendor == gpu.NVIDIA && plainName().MatchString(d.UUID) && lower >= believed(d.Power.MinLimit, 1, mostWatts)
 }
 
-// endWork says who is to be ended.
+// endWork says which process to end.
 func (d *device) endWork() string {
 	if len(d.culprits) > 0 && !gone(d.culprits[0]) && !d.hidden() {
 		return endOrPause(ProcessName(d.culprits[0]))

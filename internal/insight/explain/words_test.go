@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Update is for the tests outside of the package as well.
+// Update is for the tests outside the package, too.
 var Update = flag.Bool("update", false, "write the golden files anew; their diff is the review")
 
 // Every sentence of words.go with example values: what a change of words changes, testdata/words.golden.txt shows.
@@ -225,7 +225,7 @@ func lines(indent string, texts ...string) string {
 	return b.String()
 }
 
-// parts are the parts of sentences in words.go: its constants as they are written, and its functions with example values.
+// parts writes the parts of sentences in words.go: its constants as written, and its functions with example values.
 func parts(t *testing.T, b *strings.Builder) {
 	text := map[string]func(string) string{
 		"endHolder": endHolder, "partOfTime": partOfTime, "withVideo": withVideo, "atAbout": atAbout, "butForAMoment": butForAMoment, "butForALittle": butForALittle,
@@ -271,7 +271,7 @@ func parts(t *testing.T, b *strings.Builder) {
 	}
 }
 
-// calledIn looks that the text has each function of words.go that makes words.
+// calledIn checks that the text contains each function of words.go that makes words.
 func calledIn(t *testing.T, text string) {
 	file, err := parser.ParseFile(token.NewFileSet(), "words.go", nil, parser.SkipObjectResolution)
 	if err != nil {

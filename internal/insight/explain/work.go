@@ -48,22 +48,21 @@ func work(d *device, f *finding) {
 	}
 }
 
-// workSince is when the work of the first culprit began, or that of the device where nobody is
-// listed; zero where that was not seen.
+// workSince returns when the work of the first culprit began, or the device's if no process is listed; zero if that was not seen.
 func (d *device) workSince() time.Time {
 	since := d.m.work.begun
 	if len(d.culprits) > 0 {
 		if a := d.m.work.account(d.culprits[0]); a != nil {
 			since = a.begun
 		} else if !d.hidden() {
-			return time.Time{} // it was not seen to work before
+			return time.Time{} // its work was not seen before
 		}
 	}
 	return d.began(since)
 }
 
-// workLasts is how long the first culprit has worked, or the device where nobody is listed: "for 12 min", and after a pause "again
-// for 37 s, 24 min in all".
+// workLasts says how long the first culprit has worked, or the device if no process is listed: "for 12 min", and after a pause "again for
+// 37 s, 24 min in all".
 func (d *device) workLasts() string {
 	since, spent := d.workSince(), &d.m.work.spent
 	if len(d.culprits) > 0 {
@@ -79,19 +78,19 @@ func (d *device) workLasts() string {
 		now = lasts
 		fallthrough
 	default:
-		if spent.worked < now+pausesFrom { // next to nothing was before the pause
+		if spent.worked < now+pausesFrom { // almost nothing happened before the pause
 			return "for " + Span(now)
 		}
 		return againFor(Span(now), Span(spent.worked))
 	}
 }
 
-// usually is the mean utilization of the work that goes on, over the trail at most.
+// usually returns the mean utilization of the current work, at most over the trail.
 func (d *device) usually() float64 {
 	return mean(d.m.within(min(trailed, max(pause, d.age(d.m.work.begun)))), func(p point) float64 { return p.busy })
 }
 
-// unproven reports whether the busy counter alone speaks for work.
+// unproven reports whether only the busy counter shows work.
 func (d *device) unproven() bool {
 	return d.doing == working && len(d.culprits) == 0 && d.contradicted()
 }
@@ -167,7 +166,7 @@ func (d *device) between() bool {
 	return len(d.culprits) == 0 && d.m.work.bursts && !(d.util >= idleBelow) && d.m.comesBack()
 }
 
-// who names those who work: the first, its like, and the second where that has a good part too.
+// who names those who work: the first, similar processes, and the second if it does a good part too.
 func (d *device) who(name func(*gpu.Process) string) string {
 	named := d.named()
 	first, partners := named[0], d.partners(named[0])
@@ -190,19 +189,19 @@ func (d *device) who(name func(*gpu.Process) string) string {
 	return text + others(rest)
 }
 
-// beside are those at work that run something else than the first, and do a good part too.
+// partners returns processes at work that run something else than the first, and do a good part too.
 func (d *device) partners(first *gpu.Process) []*gpu.Process {
 	return slices.DeleteFunc(slices.Clone(d.named()[1:]), func(p *gpu.Process) bool {
 		return alike(p, first) || d.part(p)*5 < d.part(first)*2
 	})
 }
 
-// part is what a process uses of late.
+// part returns a process's recent usage.
 func (d *device) part(p *gpu.Process) float64 {
 	return highest(highest(d.shareOf(p), 0), d.accountShare(p))
 }
 
-// together is what all processes that are listed use, of the device.
+// together returns the usage of the device by all listed processes.
 func (d *device) together() (sum float64) {
 	list := d.Processes.Or(nil)
 	for i := range list {
@@ -211,8 +210,7 @@ func (d *device) together() (sum float64) {
 	return sum
 }
 
-// hidden reports whether those that are listed do not do the work: somebody does whom gpuwhy, or
-// the driver, does not see.
+// hidden reports whether the listed processes don't do the work: somebody does whom gpuwhy, or the driver, does not see.
 func (d *device) hidden() bool {
 	if len(d.culprits) == 0 || d.guessed() || d.m == nil {
 		return false
@@ -232,7 +230,7 @@ func (d *device) hidden() bool {
 	return present(share) && recent >= 20 && d.together() < 0.2*recent && d.util >= 20 && d.accountShare(first) < 0.2*recent
 }
 
-// accountShare is what a process used of late.
+// accountShare returns a process's recent usage.
 func (d *device) accountShare(p *gpu.Process) float64 {
 	if a := d.m.work.account(p); a != nil {
 		return a.share
@@ -240,7 +238,7 @@ func (d *device) accountShare(p *gpu.Process) float64 {
 	return 0
 }
 
-// named are the culprits worth naming: a desktop draws a little beside every game.
+// named returns the culprits worth naming: a desktop draws a little beside every game.
 func (d *device) named() []*gpu.Process {
 	if d.worth != nil || len(d.culprits) == 0 {
 		return d.worth
@@ -255,13 +253,13 @@ func (d *device) named() []*gpu.Process {
 	return d.worth
 }
 
-// guessed reports whether only the power speaks for work.
+// guessed reports whether only the power shows work.
 func (d *device) guessed() bool {
 	return !present(d.util) && !(d.video >= idleBelow) &&
 		!slices.ContainsFunc(d.culprits, func(p *gpu.Process) bool { return processShare(p) >= idleBelow })
 }
 
-// blame is how sure it is that the first of the culprits does the work.
+// blame returns how sure it is that the first culprit does the work.
 func (d *device) blame() Confidence {
 	if len(d.culprits) == 0 || d.guessed() || len(d.silent) > 1 {
 		return Low
@@ -287,7 +285,7 @@ func (d *device) blame() Confidence {
 	}
 }
 
-// lessWork says what makes a device at work quieter.
+// lessWork says how to make a working device quieter.
 func (d *device) lessWork() string {
 	text := d.endWork()
 	lower, can := d.lowerLimit()
@@ -297,9 +295,8 @@ func (d *device) lessWork() string {
 	return text + ". " + orLessPower(nameOf(d.UUID), number(lower))
 }
 
-// Culprits are those of the wanted processes that work, busiest first. Where none
-// has a share (the driver takes no samples, or none fell into the work) they
-// are those with a compute context, by memory.
+// Culprits returns those of the wanted processes that work, busiest first. If none has a share (the driver takes no samples, or none fell
+// into the work), it returns those with a compute context, by memory.
 func Culprits(list []gpu.Process, wanted func(*gpu.Process) bool) []*gpu.Process {
 	found := those(list, func(p *gpu.Process) bool { return Works(p) && wanted(p) })
 	if len(found) == 0 {
@@ -326,7 +323,7 @@ func Culprits(list []gpu.Process, wanted func(*gpu.Process) bool) []*gpu.Process
 	return found
 }
 
-// byMemory orders processes, the one that holds most first.
+// byMemory orders processes by memory, largest first.
 func byMemory(a, b *gpu.Process) int {
 	return cmp.Or(cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)), cmp.Compare(a.PID, b.PID))
 }
@@ -334,7 +331,7 @@ func byMemory(a, b *gpu.Process) int {
 // Works reports whether a process works, according to the driver.
 func Works(p *gpu.Process) bool { return processShare(p) > 0 }
 
-// those are the elements of a list that are wanted.
+// those returns the wanted elements of a list.
 func those[T any](list []T, wanted func(*T) bool) []*T {
 	var out []*T
 	for i := range list {
@@ -345,7 +342,7 @@ func those[T any](list []T, wanted func(*T) bool) []*T {
 	return out
 }
 
-// unused reports whether pods have reserved a device and none has a process on it, as far as is known.
+// unused reports whether pods have reserved a device and, as far as known, none has a process on it.
 func (d *device) unused() bool {
 	list, listed := d.AllProcesses()
 	return listed && len(d.Reservations.Or(nil)) > 0 && !slices.ContainsFunc(list, func(p gpu.Process) bool {
@@ -354,7 +351,7 @@ func (d *device) unused() bool {
 	})
 }
 
-// reserved is about a device that is kept for a pod which has nothing on it.
+// reserved is about a device that is kept for a pod without a process on it.
 func reserved(d *device, f *finding) {
 	if d.doing != resting || !d.unused() {
 		return
@@ -382,7 +379,7 @@ func reserved(d *device, f *finding) {
 	f.say(High, words(d.reservedBy, nothing))
 }
 
-// reservedBy says which pods have reserved a device, or a part of it; empty for none, or not known.
+// reservedBy says which pods have reserved a device, or a part of it; empty if none, or not known.
 func (d *device) reservedBy(called string) string {
 	list := d.Reservations.Or(nil)
 	if len(list) == 0 {

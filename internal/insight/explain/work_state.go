@@ -9,55 +9,52 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// How readings become work and its end. One reading alone is most often chance: a
-// driver's sample that fell into a pause, or a window that was drawn.
+// How readings become work and its end. One reading alone is mostly chance: a driver's sample fell into a pause, or a window was redrawn.
 const (
-	strong     = 15               // percent, that is work at once if the power shows it too
-	restsAfter = 10 * time.Second // without work: one reading of 0 % is no end
-	burstsOf   = 2                // pauses within the trail make work that comes and goes
-	longPause  = 90 * time.Second // within work that comes and goes, at most
+	strong     = 15               // percent that is work at once if the power shows it too
+	restsAfter = 10 * time.Second // without work: one reading of 0 % is not the end
+	burstsOf   = 2                // this many pauses within the trail make work that comes and goes
+	longPause  = 90 * time.Second // longest pause within work that comes and goes
 )
 
-// A stretch is the present stretch of work, or the last one. Work that comes and goes
-// is one stretch.
+// A stretch is the current or the last stretch of work. Work that comes and goes is one stretch.
 type stretch struct {
 	active bool
 	bursts bool      // it comes and goes
-	begun  time.Time // the first reading of it
-	last   time.Time // the newest reading with work
-	stirs  time.Time // the newest reading in which the power shows work, of work in bursts
-	ended  time.Time // the first reading without work; zero before there was any
+	begun  time.Time // its first reading
+	last   time.Time // its newest reading with work
+	stirs  time.Time // for work in bursts: the newest reading in which the power shows work
+	ended  time.Time // the first reading without work; zero: not yet
 	// The temperature before it; temperature, fan and power at its end.
 	startTemp, endTemp, endFan float64
-	peakTemp, peakPower        float64 // of the last minutes of it: they wear off
+	peakTemp, peakPower        float64 // of its last minutes: they wear off
 	spent                      spell
-	accounts                   []account // of those who work or worked
-	hidden                     float64   // the heat of work that nobody who is listed does
+	accounts                   []account // of the processes that work or worked
+	hidden                     float64   // the heat of work that no listed process does
 }
 
-// An account is what is known of the work of one process. A pid that is used again is
-// another process.
+// An account is what is known about the work of one process. A reused pid is another process.
 type account struct {
-	process gpu.Process // as it was seen last
+	process gpu.Process // as last seen
 	begun   time.Time   // the first reading of its work
-	last    time.Time   // the newest one
+	last    time.Time   // the newest reading of its work
 	spent   spell       // how long it worked
-	heat    float64     // what its work has added, and what is left of it: it wears off
-	watts   float64     // the mean of late, while it worked
-	share   float64     // the mean share of late
+	heat    float64     // what its work has added and is still left: it wears off
+	watts   float64     // recent average while it worked
+	share   float64     // recent average share
 }
 
-// A spell is how long somebody has worked, without the pauses.
+// A spell is how long a process has worked, without the pauses.
 type spell struct {
-	resumed time.Time     // the first reading after the last pause; zero: there was none
-	worked  time.Duration // in all
+	resumed time.Time     // the first reading after the last pause; zero: no pause
+	worked  time.Duration // total
 }
 
-// pausesFrom is the time without work that counts as a pause. The alert about utilization is over after as long, so that both tell
-// of the same beginning.
+// pausesFrom is the time without work that counts as a pause. The alert about utilization ends after the same time, so that both report the
+// same beginning.
 const pausesFrom = 15 * time.Second
 
-// goOn adds a reading with work to a spell. last is the reading with work before, and since the time since the newest reading.
+// goOn adds a reading with work to a spell. last is the previous reading with work, and since the time since the newest reading.
 func (s *spell) goOn(now, last time.Time, since time.Duration) {
 	switch between := now.Sub(last); {
 	case last.IsZero() || between <= 0:
@@ -70,10 +67,10 @@ func (s *spell) goOn(now, last time.Time, since time.Duration) {
 
 const (
 	maxAccounts = 16
-	wearsOff    = 90 * time.Second // the time constant of heat: what a cooler holds
+	wearsOff    = 90 * time.Second // the time constant of heat: what a cooler stores
 )
 
-// forgetStart is for a while after the clock was set, in which the host may still tell it by the clock before.
+// forgetStart is used for a while after the clock was set, while the host may still report the start by the old clock.
 func (a *account) forgetStart() { a.process.Facts.Started = gpu.Reading[time.Time]{} }
 
 // same reports whether two entries of a list are one process.
@@ -87,7 +84,7 @@ func same(a, b *gpu.Process) bool {
 		(known == too || a.Facts.Name.Or("") == b.Facts.Name.Or(""))
 }
 
-// account finds that of a process; nil where it never worked.
+// account returns a process's account; nil if it never worked.
 func (w *stretch) account(p *gpu.Process) *account {
 	for i := range w.accounts {
 		if a := &w.accounts[i].process; a.PID == p.PID && same(a, p) {
@@ -156,13 +153,12 @@ func (m *memory) begins(d *device) bool {
 	if d.load() > 0.6 {
 		return true
 	}
-	// Those who worked a moment ago may only go on for one more reading.
+	// Processes that worked a moment ago may just be continuing for one more reading.
 	again := func(p *gpu.Process) bool { a := m.work.account(p); return a != nil && a.begun.Before(m.readAt) }
 	return m.work.ended.IsZero() || m.readAt.Sub(m.work.ended) > trailed/2 || !slices.ContainsFunc(d.culprits, again)
 }
 
-// works reports whether a reading shows work that is worth a word. A desktop draws its windows
-// now and then.
+// works reports whether a reading shows work worth mentioning. A desktop redraws its windows now and then.
 func (m *memory) works(d *device) bool {
 	busy := highest(d.util, d.video)
 	goesOn := m.littleWork() && busy >= 1 && m.costs(d)
@@ -179,7 +175,7 @@ func (m *memory) works(d *device) bool {
 	case d.costs(), goesOn:
 		return m.worksALittle(d, busy)
 	}
-	// Little work that goes on may get a little less: its answer does not flicker with it.
+	// Small work that continues may get a little less: its answer does not flicker with it.
 	least, watts := 1.5*idleBelow, 1.3*d.idleWatts+8
 	if m.littleWork() {
 		least, watts = idleBelow, 1.15*d.idleWatts+3
@@ -187,15 +183,15 @@ func (m *memory) works(d *device) bool {
 	return busy >= idleBelow && !(d.power <= watts) && m.usual(busy, pause) >= least
 }
 
-// heats reports whether a device draws more than at rest: else whatever goes on in it heats nothing. Its draw at rest wanders by a watt
-// or two, so that the mean of some seconds counts, and work that goes on needs less to be work still than it needed to begin.
+// heats reports whether a device draws more than at rest: otherwise whatever goes on in it heats nothing. The draw at rest varies by a watt
+// or two, so the average of some seconds counts, and ongoing work needs less power to continue than it needed to begin.
 func (m *memory) heats(d *device) bool {
 	if !present(d.idleWatts) {
 		most := 0.12 // of its limit, at slow clocks
 		switch {
 		case m.work.active:
 			most = 0.08
-		case d.state >= 8: // the state of rest, in which no clock does much
+		case d.state >= 8: // a resting state, in which no clock does much
 			most = 0.25
 		}
 		return !(d.slow() && !(d.speed() >= 0.6) && d.load() <= most)
@@ -218,8 +214,8 @@ func (m *memory) heats(d *device) bool {
 	return sum/n > line
 }
 
-// stirs reports whether the power shows that work goes on in bursts although the busy counter missed this one: it draws clearly more
-// than it did at its least of late.
+// stirs reports whether the power shows that work continues in bursts although the busy counter missed this one: the power is clearly above
+// its recent minimum.
 func (m *memory) stirs(d *device) bool {
 	least := none
 	recent := m.within(trailed / 2)
@@ -229,8 +225,8 @@ func (m *memory) stirs(d *device) bool {
 	return d.power > 1.25*least+5
 }
 
-// worksALittle reports whether work of a few percent goes on that costs clearly more power than rest: the clocks are up for it. It is
-// not the work of who draws a little while another program keeps the clocks up and does nothing.
+// worksALittle reports whether work of a few percent goes on that costs clearly more power than rest: it keeps the clocks up. A process
+// that draws a little while another program keeps the clocks up and does nothing does not count.
 func (m *memory) worksALittle(d *device, busy float64) bool {
 	least := 0.9 * idleBelow
 	if m.littleWork() {
@@ -244,8 +240,8 @@ func (m *memory) littleWork() bool {
 	return m.work.active && !slices.ContainsFunc(m.trail, func(p point) bool { return p.busy >= 2*strong })
 }
 
-// usual is the mean of a while with this reading. What was strong before says nothing about a little now; where
-// nothing else was, the reading must be twice what it may be.
+// usual returns the mean utilization over a while, including this reading. Strong earlier readings say nothing about a little now; without
+// any others, the reading must be twice the threshold.
 func (m *memory) usual(busy float64, last time.Duration) float64 {
 	sum, n := busy, 1.0
 	recent := m.within(last)
@@ -260,13 +256,13 @@ func (m *memory) usual(busy float64, last time.Duration) float64 {
 	return sum / n
 }
 
-// goesOn reports whether the readings before this one showed work too, for two seconds at least.
+// goesOn reports whether the readings before this one showed work too, for at least two seconds.
 func (m *memory) goesOn() bool {
 	return !m.active.IsZero() && m.readAt.Sub(m.active) >= 2*time.Second && !m.blip()
 }
 
-// blip reports whether work has just begun on a device that a program has kept awake for a while which has worked before: a loaded model
-// answers a question now and then, and two seconds of that change nothing of what there is to say.
+// blip reports whether work has just begun on a device that was kept awake for a while by a program that has worked before: a loaded model
+// answers a question now and then, and two seconds of that don't change the answer.
 func (m *memory) blip() bool {
 	const short = 4 * time.Second
 	if m.work.active || m.work.ended.IsZero() || m.awake.IsZero() || m.readAt.Sub(m.awake) < settling || m.readAt.Sub(m.firstActive()) >= short {
@@ -276,7 +272,7 @@ func (m *memory) blip() bool {
 	return a != nil && !a.spent.resumed.IsZero()
 }
 
-// firstActive is when the readings with work began, of which the newest is one.
+// firstActive returns when the run of readings with work began that the newest one belongs to.
 func (m *memory) firstActive() time.Time {
 	i := len(m.trail) - 1
 	for i > 0 && m.trail[i-1].active {
@@ -285,7 +281,7 @@ func (m *memory) firstActive() time.Time {
 	return m.trail[max(i, 0)].time
 }
 
-// firstRest is the first reading after the last work.
+// firstRest returns the first reading after the last work.
 func (m *memory) firstRest() time.Time {
 	first := m.readAt
 	for i := len(m.trail) - 1; i >= 0 && !m.trail[i].active; i-- {
@@ -294,14 +290,14 @@ func (m *memory) firstRest() time.Time {
 	return first
 }
 
-// isOver reports whether work has ended, and does not pause.
+// isOver reports whether work has ended and not just paused.
 func (m *memory) isOver(d *device) bool {
 	w := &m.work
 	rests := m.readAt.Sub(w.newest())
 	switch {
 	case m.allGone(d):
 		return true
-	case !w.bursts && m.littleWork() && m.readAt.Sub(w.begun) > pause && m.drawsYet(d): // it was told after it had gone on for a while, too
+	case !w.bursts && m.littleWork() && m.readAt.Sub(w.begun) > pause && m.drawsYet(d): // it was also reported only after it had lasted for a while
 		return m.readAt.Sub(m.firstRest()) >= 2*restsAfter
 	case !w.bursts:
 		return m.readAt.Sub(m.firstRest()) >= restsAfter
@@ -312,12 +308,12 @@ func (m *memory) isOver(d *device) bool {
 	}
 }
 
-// drawsYet reports whether the power of late is above that at rest, if only a little.
+// drawsYet reports whether the recent power is above that at rest, even if only a little.
 func (m *memory) drawsYet(d *device) bool {
 	return !d.unified() && mean(m.within(settling), func(p point) float64 { return p.power }) > 1.1*d.idleWatts+5
 }
 
-// newest is the newest sign of work.
+// newest returns the newest sign of work.
 func (w *stretch) newest() time.Time {
 	if w.stirs.After(w.last) {
 		return w.stirs
@@ -325,7 +321,7 @@ func (w *stretch) newest() time.Time {
 	return w.last
 }
 
-// allGone reports whether all who worked of late are off the list.
+// allGone reports whether all recent workers are off the list.
 func (m *memory) allGone(d *device) bool {
 	list, listed := d.Processes.Get()
 	if !listed {
@@ -344,10 +340,10 @@ func (m *memory) allGone(d *device) bool {
 	for i := range m.work.accounts {
 		a := &m.work.accounts[i]
 		if !lately(a) || a.heat < 0.1*most {
-			continue // a desktop draws a little beside every work, and stays
+			continue // a desktop draws a little beside any work, and stays
 		}
 		worked = true
-		draws := func(p *gpu.Process) bool { // as a desktop does beside a light work
+		draws := func(p *gpu.Process) bool { // as a desktop does beside light work
 			return p.Type == gpu.TypeGraphics && processShare(p) < idleBelow && a.heat < 0.3*most
 		}
 		if slices.ContainsFunc(list, func(p gpu.Process) bool { return same(&p, &a.process) && !gone(&p) && !draws(&p) }) {
@@ -357,7 +353,7 @@ func (m *memory) allGone(d *device) bool {
 	return worked
 }
 
-// partAtWork is in how many percent of the readings since the first with work, of the trail's, somebody worked.
+// partAtWork returns the percentage of the trail's readings, since the first with work, in which somebody worked.
 func (m *memory) partAtWork() float64 {
 	first := slices.IndexFunc(m.trail, func(p point) bool { return p.active })
 	if first < 0 {
@@ -367,7 +363,7 @@ func (m *memory) partAtWork() float64 {
 	return 100 * float64(worked) / float64(len(m.trail)-first)
 }
 
-// comesBack reports whether a program works that ends and begins again with another pid, as tests do.
+// comesBack reports whether the work is a program that ends and starts again with another pid, as tests do.
 func (m *memory) comesBack() bool {
 	again := 0
 	if h := m.work.hottest(); h != nil {
@@ -381,16 +377,16 @@ func (m *memory) comesBack() bool {
 	return again >= burstsOf
 }
 
-// alike reports whether two processes run the same, for the same user.
+// alike reports whether two processes run the same for the same user.
 func alike(a, b *gpu.Process) bool {
 	its := runs(a)
 	return its == runs(b) && a.Facts.User.Or("") == b.Facts.User.Or("") && (its != "" || gone(a) == gone(b))
 }
 
-// comesAndGoes reports whether the trail has pauses between work that are no chance.
+// comesAndGoes reports whether the trail has pauses between work that are not chance.
 func (m *memory) comesAndGoes(d *device) bool {
 	if m.trail[len(m.trail)-1].active && m.readAt.Sub(m.firstActive()) >= max(steady*3/4, m.longestPause()*3/2) {
-		return false // it goes on for longer than any pause was
+		return false // it has lasted longer than any pause
 	}
 	if m.work.bursts && m.work.active && m.readAt.Sub(m.work.newest()) <= longPause {
 		return true
@@ -410,8 +406,8 @@ func (m *memory) comesAndGoes(d *device) bool {
 	}
 	all := rested + worked
 	usual := mean(m.within(trailed/2), func(p point) float64 { return p.busy })
-	// Short bursts may fall between two readings. A desktop that draws its windows makes no heat.
-	known := m.work.hottest() != nil || !d.Processes.Present() // else the work of somebody who is not listed may be chance
+	// Short bursts may fall between two readings. A desktop that redraws its windows makes no heat.
+	known := m.work.hottest() != nil || !d.Processes.Present() // otherwise the work of an unlisted process may be chance
 	return pauses >= burstsOf && rested*5 >= all && !(usual < idleBelow) && (worked*6 >= all && known || m.costly(d))
 }
 
@@ -420,7 +416,7 @@ func (m *memory) costly(d *device) bool {
 	return mean(m.within(2*time.Minute), func(p point) float64 { return p.power }) > 1.25*d.idleWatts+15
 }
 
-// longestPause is that of the trail between two times of work.
+// longestPause returns the longest pause in the trail between two times of work.
 func (m *memory) longestPause() (longest time.Duration) {
 	var rested time.Time
 	worked := false
@@ -449,7 +445,7 @@ func (m *memory) credit(d *device, since time.Duration) {
 	watts := highest(d.power-orElse(d.idleWatts, 0), 1)
 	heat := watts * max(since.Seconds(), 0.1)
 	hidden, pauses := d.hidden(), m.longestPause()
-	listed := 0.0 // the part of the heat that those make who are seen
+	listed := 0.0 // the part of the heat that visible processes make
 	for _, p := range d.culprits {
 		share := highest(d.shareOf(p), 0)
 		if hidden && share < idleBelow {
@@ -462,7 +458,7 @@ func (m *memory) credit(d *device, since time.Duration) {
 				w.accounts = append(w.accounts, account{})
 				a = &w.accounts[len(w.accounts)-1]
 			} else if a = w.coolest(); a.last.Equal(m.readAt) || a.heat > part*heat {
-				continue // those who do more are enough to know
+				continue // those that do more are enough
 			}
 			*a = account{process: *p, begun: m.firstShare(p), share: share, watts: part * watts}
 			a.spent.worked = m.readAt.Sub(a.begun)
@@ -488,8 +484,8 @@ func (m *memory) credit(d *device, since time.Duration) {
 	}
 }
 
-// firstShare is since when a process may have worked whose work counts from this reading on: a little work
-// has to go on before it counts. Nobody else worked in those readings.
+// firstShare returns since when a process may have worked whose work counts from this reading on: a little work must last before it counts.
+// Nobody else worked in those readings.
 func (m *memory) firstShare(p *gpu.Process) time.Time {
 	started, known := p.Facts.Started.Get()
 	first := m.readAt
@@ -499,7 +495,7 @@ func (m *memory) firstShare(p *gpu.Process) time.Time {
 	return first
 }
 
-// coolest is the account with the least heat.
+// coolest returns the account with the least heat.
 func (w *stretch) coolest() *account {
 	least := &w.accounts[0]
 	for i := range w.accounts {
@@ -510,8 +506,8 @@ func (w *stretch) coolest() *account {
 	return least
 }
 
-// hottest is the account whose heat it is; nil where nobody who is listed made it. That is who made most of it, unless another one has
-// worked since with about as many watts, for long enough to warm the device by itself: then the heat of the first has left.
+// hottest returns the account whose process caused the heat; nil if no listed process did. That is the process that made most of it, unless
+// another one has worked since with about as many watts, long enough to warm the device by itself: then the first one's heat has left.
 func (w *stretch) hottest() *account {
 	var most *account
 	for i := range w.accounts {
@@ -532,7 +528,7 @@ func (w *stretch) hottest() *account {
 	return best
 }
 
-// lately are those on the list who work, or did until a short while ago, the one with the most of it first.
+// lately returns the listed processes that work, or did until a short while ago, the one with most work first.
 func (m *memory) lately(d *device) []*gpu.Process {
 	type candidate struct {
 		p *gpu.Process
@@ -540,7 +536,7 @@ func (m *memory) lately(d *device) []*gpu.Process {
 		i int
 	}
 	var found []candidate
-	told := false // somebody does a part that is worth a word
+	told := false // somebody does a part worth mentioning
 	list := d.Processes.Or(nil)
 	for i := range list {
 		if a := m.work.account(&list[i]); a != nil && m.work.last.Sub(a.last) <= longPause {

@@ -10,9 +10,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// XID says what an error of the driver is, such as "XID 79 (the GPU has fallen off the
-// bus)", and what to do about it, a sentence. Of a code that is not known it gives the
-// number alone.
+// XID says what an error of the driver is, such as "XID 79 (the GPU has fallen off the bus)", and what to do about it, a sentence. For an
+// unknown code it only gives the number.
 func XID(x gpu.XID) (what, try string) {
 	meaning, try := x.Meaning()
 	if meaning == "" {
@@ -28,19 +27,19 @@ func Fault(f gpu.Fault) (what, try string) {
 	return fmt.Sprintf("%s (%s)", strings.ReplaceAll(string(f.Kind), "_", " "), meaning), try
 }
 
-// errorsCount is how long an error of the driver is worth a cause of its own.
+// errorsCount is how long a driver error is worth a cause of its own.
 const errorsCount = time.Hour
 
 // A failure is an XID or a fault.
 type failure struct {
-	fact      string // what evidence calls it
+	fact      string // its name as evidence
 	what, try string
 	count     uint64
 	last      time.Time
 	culprit   gpu.Culprit
 }
 
-// newestFailure is the newest error of the driver within that time before the snapshot.
+// newestFailure returns the newest driver error within that time before the snapshot.
 func (d *device) newestFailure() (newest failure, ok bool) {
 	var all []failure
 	for _, x := range d.Health.XIDs.Or(nil) {
@@ -49,7 +48,7 @@ func (d *device) newestFailure() (newest failure, ok bool) {
 	}
 	for _, f := range d.Health.Faults.Or(nil) {
 		if f.Kind.Stands() {
-			continue // that has a cause of its own
+			continue // it has a cause of its own
 		}
 		what, try := Fault(f)
 		all = append(all, failure{"fault", what, try, f.Count, f.Last, f.Culprit})
@@ -57,12 +56,12 @@ func (d *device) newestFailure() (newest failure, ok bool) {
 	if len(all) == 0 {
 		return newest, false
 	}
-	slices.Reverse(all) // of several at one time the last one of the list
+	slices.Reverse(all) // of several errors at one time, the last in the list
 	newest = slices.MaxFunc(all, func(a, b failure) int { return a.last.Compare(b.last) })
 	return newest, d.s.Time.Sub(newest.last) <= errorsCount
 }
 
-// brokenMemory says what memory of a device is broken and not replaced yet, and what to do; empty where none is, or it is not reported.
+// brokenMemory says what memory of a device is broken and not replaced yet, and what to do; empty if none is, or it is not reported.
 func brokenMemory(d *device) (what, try string) {
 	is := func(r gpu.Reading[bool]) bool { so, ok := r.Trusted(); return so && ok }
 	const restart = "Reset the GPU while nothing uses it, or restart the machine: spare memory then takes its place."
@@ -79,7 +78,7 @@ func brokenMemory(d *device) (what, try string) {
 	}
 }
 
-// driverError names the newest error that the driver reported of a device that answers.
+// driverError names the newest error that the driver reported for a device that answers.
 func driverError(d *device, f *finding) {
 	newest, ok := d.newestFailure()
 	waits, try := brokenMemory(d)
@@ -91,7 +90,7 @@ func driverError(d *device, f *finding) {
 		f.fact("memory", waits)
 		return
 	}
-	f.minor = waits == "" // it is no reason for heat
+	f.minor = waits == "" // it does not explain heat
 	f.say(High, driverErrorWords(newest.what, waits, newest.try))
 	f.fact("memory", waits)
 	f.Since = newest.last

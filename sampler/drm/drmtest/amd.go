@@ -4,10 +4,10 @@ package drmtest
 
 import "encoding/binary"
 
-// Metrics is a gpu_metrics table of amdgpu in the making.
+// Metrics is a gpu_metrics table of amdgpu under construction.
 type Metrics []byte
 
-// NewMetrics returns one with all bits set: nothing is known.
+// NewMetrics returns a table with all bits set: nothing is known.
 func NewMetrics(format, content byte, size int) Metrics {
 	t := make(Metrics, size)
 	for i := range t {
@@ -18,16 +18,16 @@ func NewMetrics(format, content byte, size int) Metrics {
 	return t
 }
 
-// Short puts a number of 16 bits at a place.
+// Short stores a 16-bit number at an offset.
 func (t Metrics) Short(at int, v uint16) Metrics { binary.LittleEndian.PutUint16(t[at:], v); return t }
 
-// Word puts one of 32 bits.
+// Word stores a 32-bit number at an offset.
 func (t Metrics) Word(at int, v uint32) Metrics { binary.LittleEndian.PutUint32(t[at:], v); return t }
 
-// Long puts one of 64 bits.
+// Long stores a 64-bit number at an offset.
 func (t Metrics) Long(at int, v uint64) Metrics { binary.LittleEndian.PutUint64(t[at:], v); return t }
 
-// Navi31 has the files of a Radeon RX 7900 XTX, a desktop card.
+// Navi31 returns the files of a Radeon RX 7900 XTX, a desktop card.
 func Navi31() map[string]string {
 	m := NewMetrics(1, 3, 120).Short(4, 51).Short(6, 67).Short(8, 70).Short(16, 37).Short(18, 11).Short(22, 212)
 	m = m.Long(24, 123456789).Short(54, 2290).Short(58, 1249).Short(60, 1200)

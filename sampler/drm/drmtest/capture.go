@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/recording"
 )
 
-// Captured are the files of the kernel in one of package captures' captures: "sysfs" or "proc".
+// Captured returns the kernel's files in a capture of package captures; root is "sysfs" or "proc".
 func Captured(name, root string) recording.Tree {
 	text, err := fs.ReadFile(captures.Files, name+"/raw/"+root+".txt")
 	if err != nil {

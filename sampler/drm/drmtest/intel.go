@@ -8,11 +8,10 @@ import (
 	"path/filepath"
 )
 
-// The cards of this package are made up from public facts: the files that the kernel's
-// documents and drivers name, with numbers such as products of that kind have. None is of a
-// real machine.
+// The cards of this package are made up from public facts: the files that the kernel's documentation and drivers name, with numbers typical
+// of such products. None is from a real machine.
 
-// I915GT has the files of a gt of i915: its clocks in MHz now and at most.
+// I915GT returns the files of an i915 GT: its current and highest clock in MHz.
 func I915GT(number int, act, most string) map[string]string {
 	dir := fmt.Sprintf("drm/card%d/gt/gt%d/", 0, number)
 	files := map[string]string{
@@ -26,7 +25,7 @@ func I915GT(number int, act, most string) map[string]string {
 	return files
 }
 
-// XeGT has the files of a gt of xe, of the media engines or of the others.
+// XeGT returns the files of an xe GT, either for the media engines or for the others.
 func XeGT(tile, number int, media bool, act, most string) map[string]string {
 	dir := fmt.Sprintf("tile%d/gt%d/", tile, number)
 	kind := "rc"
@@ -46,7 +45,7 @@ func XeGT(tile, number int, media bool, act, most string) map[string]string {
 	return files
 }
 
-// Merge has the files of all.
+// Merge returns the files of all.
 func Merge(all ...map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, files := range all {
@@ -55,18 +54,17 @@ func Merge(all ...map[string]string) map[string]string {
 	return out
 }
 
-// IntelIDs has the files that say which product of Intel a card is.
+// IntelIDs returns the files that identify an Intel product.
 func IntelIDs(product string) map[string]string {
 	return map[string]string{"vendor": "0x8086\n", "device": product + "\n", "revision": "0x04\n",
 		"subsystem_vendor": "0x8086\n", "subsystem_device": "0x1020\n"}
 }
 
-// SlowLink has the files of the link within a card of Arc, which reads as the slowest: the
-// card has a switch with two bridges.
+// SlowLink are the files of the internal link of an Arc card, which reads as the slowest: the card has a switch with two bridges.
 var SlowLink = map[string]string{"current_link_speed": "2.5 GT/s PCIe\n", "max_link_speed": "2.5 GT/s PCIe\n",
 	"current_link_width": "1\n", "max_link_width": "1\n"}
 
-// The bridges above a card of Arc, and its windows of memory.
+// The bridges above an Arc card, and its memory windows.
 var (
 	arcBridges   = []string{"0000:00:01.0", "0000:01:00.0", "0000:02:01.0"}
 	ArcResources = "0x0000000081000000 0x0000000081ffffff 0x0000000000140204\n" +
@@ -74,7 +72,7 @@ var (
 		"0x0000006000000000 0x00000063ffffffff 0x000000000014220c\n"
 )
 
-// arcSwitch fills in the bridges above a card: the root port and the card's own two.
+// arcSwitch adds the bridges above a card: the root port and the card's own two.
 func arcSwitch(c *Card) {
 	port := map[string]string{"vendor": "0x8086\n", "class": "0x060400\n"}
 	link := map[string]string{"current_link_speed": "16.0 GT/s PCIe\n", "max_link_speed": "16.0 GT/s PCIe\n",
@@ -90,7 +88,7 @@ func arcSwitch(c *Card) {
 	}
 }
 
-// ArcA770 is a card under i915 (Linux 6.14).
+// ArcA770 plugs in a card that i915 drives (Linux 6.14).
 func ArcA770(m *Machine) *Card {
 	const hwmon = "hwmon/hwmon4/"
 	c := m.Card(0, "0000:03:00.0", "i915", Merge(IntelIDs("0x56a0"), I915GT(0, "2400", "2400"), SlowLink, map[string]string{
@@ -104,7 +102,7 @@ func ArcA770(m *Machine) *Card {
 	return c
 }
 
-// ArcB580 is a card under xe (Linux 7.0).
+// ArcB580 plugs in a card that xe drives (Linux 7.0).
 func ArcB580(m *Machine) *Card {
 	const hwmon = "hwmon/hwmon3/"
 	c := m.Card(1, "0000:03:00.0", "xe", Merge(IntelIDs("0xe20b"), XeGT(0, 0, false, "2850", "2850"), XeGT(0, 1, true, "1200",

@@ -28,7 +28,7 @@ func New(t testing.TB) *Machine {
 	return In(t, filepath.Join(root, "sys"), filepath.Join(root, "proc"))
 }
 
-// In returns a machine that may have other cards below these roots already.
+// In returns a machine below existing roots, which may already have other cards.
 func In(t testing.TB, sysfs, proc string) *Machine {
 	m := &Machine{Sysfs: sysfs, Proc: proc, t: t}
 	for _, dir := range []string{"class/drm", "bus/pci/devices", "bus/pci/drivers", "dev/char", "devices"} {
@@ -50,19 +50,19 @@ func (m *Machine) mkdir(dir string) {
 	m.must(os.MkdirAll(dir, 0o755))
 }
 
-// Write writes a file in one step: who reads it sees the old text or the new.
+// Write writes a file in one step: a reader sees the old text or the new.
 func (m *Machine) Write(file, text string) {
 	m.t.Helper()
 	m.replace(file, func(name string) error { return os.WriteFile(name, []byte(text), 0o600) })
 }
 
-// Hang makes who reads the file wait until Release.
+// Hang makes readers of the file wait until Release.
 func (m *Machine) Hang(file string) {
 	m.t.Helper()
 	m.replace(file, func(name string) error { return syscall.Mkfifo(name, 0o600) })
 }
 
-// Release lets go those who wait for the file, and gives it a text.
+// Release lets the waiting readers go on, and gives the file a text.
 func (m *Machine) Release(file, text string) {
 	m.t.Helper()
 	was := file + ".released"
@@ -73,19 +73,19 @@ func (m *Machine) Release(file, text string) {
 		if err != nil {
 			return true // nobody reads it
 		}
-		_, _ = syscall.Write(fd, []byte(text)) // who waited may have gone
+		_, _ = syscall.Write(fd, []byte(text)) // the reader may have gone
 		_ = syscall.Close(fd)
 		return false
 	})
 	m.must(os.Remove(was))
 }
 
-// Fail makes reading the file fail with EIO or EACCES, also for root.
+// Fail makes reading the file fail with EIO or EACCES, even for root.
 func (m *Machine) Fail(file string, errno syscall.Errno) {
 	m.t.Helper()
 	fails := map[syscall.Errno]string{
-		syscall.EIO:    "/proc/self/mem",           // nothing is mapped at its beginning
-		syscall.EACCES: "/proc/sys/vm/drop_caches", // who may write it may not read it
+		syscall.EIO:    "/proc/self/mem",           // nothing is mapped at its start
+		syscall.EACCES: "/proc/sys/vm/drop_caches", // writable but not readable
 	}
 	m.replace(file, func(name string) error { return os.Symlink(fails[errno], name) })
 }
@@ -104,7 +104,7 @@ func (m *Machine) link(name, to string) {
 	m.mkdir(filepath.Dir(name))
 	relative, err := filepath.Rel(filepath.Dir(name), to)
 	m.must(err)
-	_ = os.Remove(name) // there may be none
+	_ = os.Remove(name) // it may not exist
 	m.must(os.Symlink(relative, name))
 }
 
@@ -117,9 +117,8 @@ type Card struct {
 	unplugged       string
 }
 
-// Card plugs a card in: number 0 has the nodes card0 and renderD128. The bridges above it
-// are named from the root port down. The device's files are what ids and others say, such
-// as "vendor" and "hwmon/hwmon3/temp1_input".
+// Card plugs a card in: number 0 has the nodes card0 and renderD128. The bridges above it are named from the root port down. files are the
+// device's files, such as "vendor" and "hwmon/hwmon3/temp1_input".
 func (m *Machine) Card(number int, address, driver string, files map[string]string, bridges ...string) *Card {
 	m.t.Helper()
 	dir := filepath.Join(append([]string{m.Sysfs, "devices/pci" + address[:7]}, bridges...)...)
@@ -166,7 +165,7 @@ func (c *Card) links() []string {
 	return all
 }
 
-// Unplug takes the card out of the machine, Plug puts it back.
+// Unplug takes the card out of the machine; Plug puts it back.
 func (c *Card) Unplug() {
 	c.t.Helper()
 	for _, link := range c.links() {
@@ -183,10 +182,10 @@ func (c *Card) Plug() {
 	c.plug()
 }
 
-// File is the path of one of the device's files.
+// File returns the path of one of the device's files.
 func (c *Card) File(name string) string { return filepath.Join(c.Dir, name) }
 
-// Files are the files of the device with their texts.
+// Files returns the device's files with their texts.
 func (c *Card) Files() map[string]string {
 	c.t.Helper()
 	all := map[string]string{}
@@ -217,7 +216,7 @@ func (c *Card) Remove(names ...string) {
 	}
 }
 
-// Sleep powers the card down, Wake up.
+// Sleep powers the card down; Wake powers it up.
 func (c *Card) Sleep() {
 	c.t.Helper()
 	c.Set(map[string]string{"power/control": "auto\n", "power/runtime_status": "suspended\n"})
@@ -229,7 +228,7 @@ func (c *Card) Wake() {
 	c.Set(map[string]string{"power/runtime_status": "active\n"})
 }
 
-// Open makes a process have a file of /dev open, such as "dri/renderD128", with that fdinfo.
+// Open makes a process open a file of /dev, such as "dri/renderD128", with the given fdinfo.
 func (m *Machine) Open(pid, descriptor int, file, info string) {
 	m.t.Helper()
 	dir := filepath.Join(m.Proc, strconv.Itoa(pid))

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// A Source reads the cards of a machine, and knows the time by a clock that the test moves.
+// A Source reads a machine's cards, with a clock that the test moves.
 type Source interface {
 	Read(ctx context.Context) (*gpu.Snapshot, error)
 }
@@ -34,13 +34,13 @@ func readWith(ctx context.Context, tb testing.TB, s Source) (snap *gpu.Snapshot,
 	return snap, err
 }
 
-// Live waits for a reading of now in which all cards are ok, but for the one at a place, which may hang.
+// Live waits for a reading with the current time in which all cards are ok, except the card at index but, which may hang.
 func Live(tb testing.TB, s Source, clock *clockwork.FakeClock, but int) (snap *gpu.Snapshot) {
 	tb.Helper()
 	clock.Advance(time.Millisecond)
 	now := clock.Now()
 	canceled, cancel := context.WithCancel(tb.Context())
-	cancel() // so that no card is waited for
+	cancel() // so that Read waits for no card
 	var err error
 	testkit.Until(tb, "all other cards are read", func() bool {
 		snap, err = readWith(canceled, tb, s)
@@ -53,11 +53,10 @@ func Live(tb testing.TB, s Source, clock *clockwork.FakeClock, but int) (snap *g
 	return snap
 }
 
-// Hangs waits until the card at a place is not answering, two of its deadlines after it began to hang. The others are live
-// all the time.
+// Hangs waits until the card at an index is not answering, which is two deadlines after it began to hang. The other cards stay live.
 func Hangs(tb testing.TB, s Source, clock *clockwork.FakeClock, deadline time.Duration, place int) *gpu.Snapshot {
 	tb.Helper()
-	const steps = 16 // of a deadline
+	const steps = 16 // per deadline
 	for range 2*steps + 2 {
 		if snap := Live(tb, s, clock, place); snap.Devices[place].State == gpu.StateNotAnswering {
 			return snap
@@ -68,7 +67,7 @@ func Hangs(tb testing.TB, s Source, clock *clockwork.FakeClock, deadline time.Du
 	return nil
 }
 
-// Answers waits until all cards are ok, which a card is some readings after it hung.
+// Answers waits until all cards are ok, which takes some readings after a card has hung.
 func Answers(tb testing.TB, s Source) (snap *gpu.Snapshot) {
 	tb.Helper()
 	var err error

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watch reports which files and folders below a folder are opened, by anybody. The function
-// that it returns lists them since then, without the folder before their names, each once.
+// Watch records which files and folders below root anybody opens. The returned function lists those opened since then, each once and
+// relative to root.
 func Watch(t testing.TB, root string) (opened func() []string) {
 	t.Helper()
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -53,6 +53,6 @@ func Watch(t testing.TB, root string) (opened func() []string) {
 			}
 		}
 	}
-	events() // those of the watching itself
+	events() // events caused by setting up the watches
 	return events
 }

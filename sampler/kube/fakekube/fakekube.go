@@ -1,5 +1,5 @@
-// Package fakekube is a Kubernetes API server for tests: lists, watches, the right to execute, and exec over WebSocket as
-// client-go speaks it. What is executed is a real program on this machine, with what the test says in PATH.
+// Package fakekube is a Kubernetes API server for tests: lists, watches, the right to execute, and exec over WebSocket as client-go speaks
+// it. Exec runs real programs on this machine, with a PATH that the test sets.
 package fakekube
 
 import (
@@ -33,32 +33,32 @@ type Server struct {
 	version int
 	objects map[string]object // by kind, namespace and name
 	events  []event
-	since   int // versions up to it are gone
+	since   int // older versions are gone
 	changed chan struct{}
-	tokens  []string // that are good; none: all are
+	tokens  []string // valid tokens; none: all are valid
 	denied  map[string]bool
 	away    bool
-	mute    bool          // exec opens, and nothing is executed
-	held    chan struct{} // exec waits until it is closed; nil: it does not wait
+	mute    bool          // exec opens, but executes nothing
+	held    chan struct{} // exec waits until this is closed; nil: it does not wait
 	noInput bool          // exec has no standard input
-	breaks  bool          // an exec ends when something comes on its input
+	breaks  bool          // an exec ends when its input receives something
 	folders map[string]string
 	conns   map[int]func() // ends an exec
 	counts  Counts
-	now     int // execs that run
+	now     int // running execs
 	serial  int
 
-	execs sync.WaitGroup // with the commands that they run
+	execs sync.WaitGroup // execs and their commands
 }
 
-// Counts are what the server was asked for.
+// Counts are the requests that the server received.
 type Counts struct {
-	Execs, Most           int // in all, and at the same time
-	Running               int // now, of these
+	Execs, Most           int // in total, and at the same time
+	Running               int // running now
 	Lists, Watches        int
 	Unauthorized, Spdy    int
-	Commands              int // that have begun
-	Ended                 int // and ended
+	Commands              int // begun
+	Ended                 int // ended
 	Streams, StreamsEnded int
 }
 
@@ -81,10 +81,10 @@ func New(tb testing.TB) *Server {
 	return s
 }
 
-// Unstarted returns a server that the test starts, as with TLS. When the test ends, the server waits for its commands:
-// folders of the test are removed after that, also those that it makes later.
+// Unstarted returns a server that the test starts itself, for example with TLS. When the test ends, the server waits for its commands; only
+// then are the test's folders removed, even those that it makes later.
 func Unstarted(tb testing.TB) *Server {
-	_ = tb.TempDir() // what removes the folders is registered with the first
+	_ = tb.TempDir() // registers the removal of folders first, so that it runs last
 	s := &Server{
 		tb: tb, version: 100, objects: map[string]object{}, changed: make(chan struct{}), denied: map[string]bool{},
 		folders: map[string]string{}, conns: map[int]func(){},
@@ -144,7 +144,7 @@ func status(code int, reason, message string) map[string]any {
 	}
 }
 
-// Node puts a node. A nil change leaves it as a node with eight GPUs that is ready.
+// Node adds or replaces a node. A nil change leaves a ready node with eight GPUs.
 func (s *Server) Node(name string, change ...func(map[string]any)) {
 	body := map[string]any{
 		"kind": "Node", "apiVersion": "v1",
@@ -162,7 +162,7 @@ func (s *Server) Node(name string, change ...func(map[string]any)) {
 	s.put("nodes", "", name, body)
 }
 
-// Ready sets whether a node that is put is ready.
+// Ready sets whether a node is ready.
 func Ready(yes bool) func(map[string]any) {
 	return func(body map[string]any) {
 		c := map[string]any{"type": "Ready", "status": "True"}
@@ -178,7 +178,7 @@ func Capacity(of map[string]any) func(map[string]any) {
 	return func(body map[string]any) { body["status"].(map[string]any)["capacity"] = of }
 }
 
-// Pod puts a running pod of the operator's driver. What is executed in it finds programs in the folder.
+// Pod adds or replaces a running pod of the operator's driver. Commands executed in it find programs in the folder.
 func (s *Server) Pod(namespace, name, node, folder string, change ...func(map[string]any)) {
 	body := map[string]any{
 		"kind": "Pod", "apiVersion": "v1",
@@ -202,12 +202,12 @@ func (s *Server) Pod(namespace, name, node, folder string, change ...func(map[st
 	s.put("pods", namespace, name, body)
 }
 
-// Labels sets the labels of a pod.
+// Labels sets a pod's labels.
 func Labels(of map[string]any) func(map[string]any) {
 	return func(body map[string]any) { body["metadata"].(map[string]any)["labels"] = of }
 }
 
-// Container names the container of a pod, and sets how it is.
+// Container names a pod's container, and sets its state.
 func Container(name string, ready bool, restarts int, state string) func(map[string]any) {
 	return func(body map[string]any) {
 		body["spec"].(map[string]any)["containers"] = []any{map[string]any{"name": name}}
@@ -251,7 +251,7 @@ func (s *Server) Remove(kind, namespace, name string) {
 	}
 }
 
-// Compact forgets all changes: a watch from before them is told that they are gone.
+// Compact forgets all changes: a watch from an earlier version is told that it is gone.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,21 +261,21 @@ func (s *Server) Compact() {
 	s.changed = make(chan struct{})
 }
 
-// Deny forbids something: "list nodes", "get pods/exec", "create pods/exec".
+// Deny forbids a request, or allows it again: "list nodes", "get pods/exec", "create pods/exec".
 func (s *Server) Deny(what string, yes bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.denied[what] = yes
 }
 
-// Tokens are the only ones that are good from now on.
+// Tokens sets the only valid tokens from now on.
 func (s *Server) Tokens(good ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tokens = good
 }
 
-// Away makes the server end each connection without an answer, and cuts those that there are.
+// Away makes the server close each connection without an answer, including open ones.
 func (s *Server) Away(yes bool) {
 	s.mu.Lock()
 	s.away = yes
@@ -289,17 +289,17 @@ func (s *Server) Away(yes bool) {
 // Mute makes exec open and do nothing.
 func (s *Server) Mute(yes bool) { s.set(func() { s.mute = yes }) }
 
-// Hold makes each exec wait that begins from now on. All of them go on with what they are to execute once release is called.
+// Hold makes each exec that begins from now on wait. They all continue when release is called.
 func (s *Server) Hold() (release func()) {
 	held := make(chan struct{})
 	s.set(func() { s.held = held })
 	return func() { s.set(func() { s.held = nil }); close(held) }
 }
 
-// NoInput takes the standard input away from what is executed.
+// NoInput takes away the standard input of executed commands.
 func (s *Server) NoInput(yes bool) { s.set(func() { s.noInput = yes }) }
 
-// Breaks ends each exec when something comes on its standard input.
+// Breaks ends each exec when its standard input receives something.
 func (s *Server) Breaks(yes bool) { s.set(func() { s.breaks = yes }) }
 
 func (s *Server) set(do func()) {
@@ -321,7 +321,7 @@ func (s *Server) Cut() {
 	}
 }
 
-// Counts are what was asked for until now.
+// Counts returns the counts so far.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -330,7 +330,7 @@ func (s *Server) Counts() Counts {
 	return c
 }
 
-// Forget begins to count anew.
+// Forget resets the counts.
 func (s *Server) Forget() { s.set(func() { s.counts = Counts{Most: s.now} }) }
 
 func (s *Server) allowed(w http.ResponseWriter, what string) bool {
@@ -416,7 +416,7 @@ func (s *Server) collection(w http.ResponseWriter, r *http.Request, kind, namesp
 	_ = json.NewEncoder(w).Encode(map[string]any{"metadata": m, "items": items})
 }
 
-// selected understands "key in (a,b)" and "key=value" of labels, and spec.nodeName.
+// selected understands the label selectors "key in (a,b)" and "key=value", and spec.nodeName.
 func selected(body map[string]any, namespace, labels, fields string) bool {
 	m := body["metadata"].(map[string]any)
 	if namespace != "" && m["namespace"] != namespace {
@@ -494,12 +494,12 @@ const (
 	closed = 255
 )
 
-// exec is the end of a kubelet.
+// exec is a kubelet's end of an exec.
 func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	s.execs.Add(1)
 	defer s.execs.Done()
 	verb := map[string]string{http.MethodGet: "get", http.MethodPost: "create"}[r.Method]
-	// As servers from 1.35 on: a WebSocket needs both.
+	// As in servers from 1.35 on, a WebSocket needs both rights.
 	if !s.allowed(w, verb+" pods/exec") || !s.allowed(w, "create pods/exec") {
 		return
 	}
@@ -549,7 +549,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 		delete(s.conns, id)
 		s.counts.StreamsEnded++
 	})
-	// An exec is over when its end is told: what the connection still takes is nobody's.
+	// An exec is over once its end has been sent, whatever the connection still accepts.
 	over := sync.OnceFunc(func() { s.set(func() { s.now-- }) })
 	defer over()
 	if held != nil {
@@ -569,11 +569,11 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	s.command(ctx, conn, q["command"], folder, input, over)
 }
 
-// An inputKind is what the standard input of an exec is like.
+// An inputKind is the kind of an exec's standard input.
 type inputKind struct{ none, breaks bool }
 
-// command runs a command on this machine. It goes on when the connection ends, as in a container: only its
-// standard input is at its end then.
+// command runs a command on this machine. As in a container, it continues when the connection ends: only its standard input reaches its
+// end.
 func (s *Server) command(ctx context.Context, conn *websocket.Conn, command []string, folder string, input inputKind, over func()) {
 	path := folder + ":" + os.Getenv("PATH")
 	program, err := lookUp(command[0], path)
@@ -647,7 +647,7 @@ func (s *Server) end(ctx context.Context, conn *websocket.Conn, result map[strin
 	_ = conn.Close(websocket.StatusNormalClosure, "")
 }
 
-// A channel is one of a stream's.
+// A channel is one of a stream's channels.
 type channel struct {
 	ctx  context.Context //nolint:containedctx // of the exec
 	conn *websocket.Conn
@@ -656,7 +656,7 @@ type channel struct {
 
 var _ io.Writer = (*channel)(nil)
 
-// Write sends, as a pipe that nobody reads: what is written later is lost, and the writer ends.
+// Write sends. Like a pipe without a reader, it loses later writes and ends the writer.
 func (c *channel) Write(b []byte) (int, error) {
 	if err := c.conn.Write(c.ctx, websocket.MessageBinary, append([]byte{c.id}, b...)); err != nil {
 		return 0, err

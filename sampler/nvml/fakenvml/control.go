@@ -12,30 +12,30 @@ import (
 
 const maxGPUs = 16
 
-// control is the file that the library maps, as library/fake.c lays it out.
+// control is the file that the library maps, in the layout of library/fake.c.
 type control struct {
 	generation uint64
 	counters   Counters
 	functions  [160]struct {
 		name  [64]byte
-		calls [maxGPUs + 1]int64 // by GPU; the last is of none
+		calls [maxGPUs + 1]int64 // by GPU; the last entry is for calls without a GPU
 	}
 }
 
-// Counters are what the library counts, over all processes.
+// Counters are the library's counters, over all processes.
 type Counters struct {
 	Held        int64 // calls that hang now
-	Initialized int64 // how often the library is initialized and not shut down
+	Initialized int64 // initializations not yet shut down
 	EventSets   int64 // created and not freed
-	Samples     int64 // of counters: made and not freed
+	Samples     int64 // GPM samples created and not freed
 }
 
-// Counters are the counters now.
+// Counters returns the current counters.
 func (m *Machine) Counters() Counters { return m.control().counters }
 
 func (l *Library) controlPath() string { return filepath.Join(l.dir, "control") }
 
-// control reads the file, whose pages the library has mapped.
+// control returns the file's pages, which the library has mapped too.
 func (m *Machine) control() *control {
 	b, err := os.ReadFile(m.lib.controlPath())
 	m.check(err)
@@ -55,7 +55,7 @@ func (m *Machine) publish() {
 	m.check(cmp.Or(err, err2, f.Close()))
 }
 
-// Functions are those that were called: for the GPU, or for any and none.
+// Functions returns the functions that were called: for the GPU, or for all GPUs and none.
 func (t target) Functions() (names []string) {
 	c := t.m.control()
 	for f, row := range c.functions {
@@ -69,8 +69,7 @@ func (t target) Functions() (names []string) {
 	return names
 }
 
-// calls adds up the calls for one GPU, or for any GPU and none with anyGPU, of the given
-// functions, or of all functions if there are none.
+// calls adds up the calls for one GPU (anyGPU: for all GPUs and none), of the given functions, or of all functions if none are given.
 func (m *Machine) calls(gpu int, functions []string) (total int) {
 	c := m.control()
 	for f, row := range c.functions {

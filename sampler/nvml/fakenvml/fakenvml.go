@@ -1,6 +1,5 @@
-// Package fakenvml builds a fake NVIDIA management library for tests: a
-// libnvidia-ml.so.1 with the ABI of the real one. The test describes a machine and
-// changes it while the program under test runs, in this process or in another one.
+// Package fakenvml builds a fake NVIDIA management library for tests: a libnvidia-ml.so.1 with the ABI of the real one. The test describes
+// a machine and changes it while the program under test runs, in this process or in another.
 //
 //	lib := fakenvml.Build(t)
 //	m := lib.Machine(t, fakenvml.RTX4090(), fakenvml.H100())
@@ -25,24 +24,23 @@ import (
 	"unsafe"
 )
 
-// fileName is the name by which programs look for the library.
+// fileName is the file name that programs look for.
 const fileName = "libnvidia-ml.so.1"
 
-// A Library is a library in a folder of its own, with the state of one machine beside
-// it. Two libraries share nothing. A process can use only one library, since functions
-// stay resolved: a test of another library needs another process.
+// A Library is a library file in its own folder, next to the state of one machine. Two libraries share nothing. A process can use only one
+// library, since resolved functions stay resolved: to test another library, use another process.
 type Library struct {
 	dir string
 }
 
-// Build builds a library that exists as long as the test, without some functions, as
-// that of an older driver lacks them: "nvmlDeviceGetMemoryInfo_v2".
+// Build builds a library that exists as long as the test. The functions in without are left out, as in an older driver's library:
+// "nvmlDeviceGetMemoryInfo_v2".
 func Build(tb testing.TB, without ...string) *Library {
 	tb.Helper()
 	return BuildWith(tb, "gcc", without...)
 }
 
-// BuildWith is [Build] with a C compiler, such as one for another processor.
+// BuildWith is [Build] with a given C compiler, for example for another processor.
 func BuildWith(tb testing.TB, compiler string, without ...string) *Library {
 	tb.Helper()
 	lib, err := build(tb.TempDir(), compiler, without)
@@ -52,8 +50,7 @@ func BuildWith(tb testing.TB, compiler string, without ...string) *Library {
 	return lib
 }
 
-// New is [Build] for a TestMain, in an empty folder. The compiler runs once for each
-// kind of library in a process.
+// New is [Build] for a TestMain, in an empty folder. A process runs the compiler once for each kind of library.
 func New(dir string, without ...string) (*Library, error) { return build(dir, "gcc", without) }
 
 func build(dir, compiler string, without []string) (*Library, error) {
@@ -69,27 +66,27 @@ func build(dir, compiler string, without []string) (*Library, error) {
 	return l, cmp.Or(os.WriteFile(l.Path(), image, 0o755), os.WriteFile(l.controlPath(), zeros, 0o666))
 }
 
-// Open is a library that another process has built in a folder.
+// Open returns a library that another process has built in a folder.
 func Open(dir string) *Library { return &Library{dir} }
 
-// Dir is the folder with the library and the state of its machine.
+// Dir returns the folder with the library and its machine's state.
 func (l *Library) Dir() string { return l.dir }
 
-// Path is the library's file.
+// Path returns the library's file.
 func (l *Library) Path() string { return filepath.Join(l.dir, fileName) }
 
-// Env makes a program find this library by its usual name.
+// Env returns the environment that makes a program find this library by its usual name.
 func (l *Library) Env() []string { return []string{"LD_LIBRARY_PATH=" + l.dir} }
 
 // Hide renames the library's file, as if no driver were installed.
 func (l *Library) Hide() error { return os.Rename(l.Path(), l.Path()+".hidden") }
 
-// Show brings the file back.
+// Show undoes Hide.
 func (l *Library) Show() error { return os.Rename(l.Path()+".hidden", l.Path()) }
 
 var compiled sync.Map // compiler and missing functions: the library's file, as a function that compiles it once
 
-// compile returns the library's file. A function that it must lack gets another name.
+// compile returns the library's file. Functions to leave out get another name.
 func compile(compiler string, without []string) ([]byte, error) {
 	folders, err := run("go", "list", "-e", "-f", "{{.Dir}}",
 		"github.com/NVIDIA/go-nvml/pkg/nvml", "github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml")

@@ -36,7 +36,7 @@ func TestMachinesAreSeparate(t *testing.T) {
 	}
 }
 
-// TestFromC asks the library as any program does, in a process of its own.
+// TestFromC uses the library as any program does, in its own process.
 func TestFromC(t *testing.T) {
 	lib := fakenvml.Build(t)
 	m := lib.Machine(t, fakenvml.RTX4090(), fakenvml.H100())

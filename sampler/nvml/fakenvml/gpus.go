@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// A Key names a reading of a device, in NVML's own unit. A device supports the readings
-// that have a value.
+// A Key names a reading of a device, in NVML's own unit. A device supports exactly the readings that have a value.
 type Key string
 
-// The readings that tests of several packages change. A model has more, by the keys that
-// library/fake.c asks for; a number at the end of a key is NVML's own.
+// The readings that tests of several packages change. A model has more, under the keys that library/fake.c looks up; a number at the end of
+// a key is NVML's own.
 const (
 	UUID Key = "uuid"
 	Name Key = "name"
@@ -26,26 +25,25 @@ const (
 	SMClock          Key = "clock1"      // megahertz
 	PerformanceState Key = "pstate"
 	Accounting       Key = "accounting"      // 1 where the mode is on
-	AccountingSize   Key = "accounting_size" // for how many processes there is room
+	AccountingSize   Key = "accounting_size" // how many processes the driver remembers
 	EventReasons     Key = "event_reasons"
 )
 
-// Fan is a reading of the i-th fan: its commanded "speed" and its "target" in percent,
-// its "rpm", and its "policy", which is 0 where the driver controls it and 1 where a
-// person does.
+// Fan names a reading of the i-th fan: its commanded "speed" and its "target" in percent, its "rpm", or its "policy", which is 0 if the
+// driver controls the fan and 1 if a person does.
 func Fan(i int, reading string) Key { return Key(fmt.Sprintf("fan%d.%s", i, reading)) }
 
-// Error is a value: a call for the reading returns this NVML code.
+// Error returns a value that makes a call for the reading return this NVML code.
 func Error(code int) string { return fmt.Sprintf("!%d", code) }
 
-// A GPU describes a device at the beginning.
+// A GPU describes a device in its initial state.
 type GPU map[Key]string
 
-// NoProcess is the one pid that gpuwhy takes and no process has: Linux gives lower ones alone. The processes of the models
-// have it. A test of what the machine knows of a process starts one and uses its pid.
+// NoProcess is the only pid that gpuwhy accepts and no process has: Linux only assigns lower ones. The models' processes use it. A test
+// about the facts of a process starts one and uses its pid.
 const NoProcess = 1 << 22
 
-// The models have a reading a line, as in the state file that the library reads.
+// The models have one reading per line, like the state file that the library reads.
 var (
 	//go:embed models/rtx4090.txt
 	rtx4090 string
@@ -53,14 +51,13 @@ var (
 	h100 string
 )
 
-// RTX4090 is a desktop card, idle with a display: two fans that stand still.
+// RTX4090 returns an idle desktop card with a display and two fans that stand still.
 func RTX4090() GPU { return parse(rtx4090) }
 
-// H100 is a data center card at work: no fan of its own, ECC, MIG capable, with 18 NVLinks
-// to the four switches of its board.
+// H100 returns a busy data center card: no fan of its own, ECC, MIG capable, 18 NVLinks to the four switches of its board.
 func H100() GPU { return parse(h100).WithNVLinks(18) }
 
-// WithNVLinks returns a copy with so many NVLinks of version 4.0 to switches, and no errors.
+// WithNVLinks returns a copy with n NVLinks of version 4.0 to switches, without errors.
 func (g GPU) WithNVLinks(n int) GPU {
 	out := g.With("field91", n)
 	for i := range n {
@@ -74,8 +71,8 @@ func (g GPU) WithNVLinks(n int) GPU {
 	return out
 }
 
-// Link is a reading of the i-th NVLink: its "state", "version", "speed" in MB/s, "peer", "pci",
-// and "errors0" to "errors3" by NVML's number of the counter.
+// Link names a reading of the i-th NVLink: its "state", "version", "speed" in MB/s, "peer", "pci", or "errors0" to "errors3" by NVML's
+// number of the counter.
 func Link(i int, reading string) Key { return Key(fmt.Sprintf("link%d.%s", i, reading)) }
 
 func parse(model string) GPU {
@@ -88,7 +85,7 @@ func parse(model string) GPU {
 	return g
 }
 
-// With returns a copy in which a reading is different.
+// With returns a copy with one reading changed.
 func (g GPU) With(key Key, value any) GPU {
 	out := maps.Clone(g)
 	out[key] = fmt.Sprint(value)
@@ -102,28 +99,28 @@ func (g GPU) Without(keys ...Key) GPU {
 	return out
 }
 
-// At returns a copy with another bus address and a UUID made of it.
+// At returns a copy with another bus address, and a UUID made from it.
 func (g GPU) At(bus int) GPU {
 	prefix := g[UUID][:len(g[UUID])-12]
 	return g.With(PCI, fmt.Sprintf("0000:%02x:00.0", bus)).With(UUID, fmt.Sprintf("%s%012x", prefix, bus))
 }
 
 const (
-	// NotAvailable is NVML's mark for the unknown memory of a process.
+	// NotAvailable is NVML's mark for a process's unknown memory.
 	NotAvailable = 1<<64 - 1
-	noInstance   = 1<<32 - 1 // the MIG instance of a process where there is no MIG
+	noInstance   = 1<<32 - 1 // the MIG instance of a process without MIG
 )
 
 // A Process has a context on a device.
 type Process struct {
 	PID  uint32
 	Type string // "compute", "graphics" or "mps"
-	// Memory in bytes, or NotAvailable.
+	// Memory is in bytes, or NotAvailable.
 	Memory uint64
-	// What it uses, in percent, also outside 0 to 100.
+	// What it uses, in percent; may be outside 0 to 100.
 	SM, MemoryBandwidth, Encoder, Decoder uint32
 	Sampled                               time.Time // zero: whenever the driver is asked
-	// MIG says that the process runs in the instance that the next two name.
+	// MIG means that the process runs in the instance named by the next two fields.
 	MIG                          bool
 	GPUInstance, ComputeInstance uint32
 }
@@ -152,17 +149,17 @@ func (g GPU) setProcesses(processes []Process) {
 	}
 }
 
-// An Accounted process is one that the driver's accounting remembers.
+// An Accounted process is one that the driver's accounting mode remembers.
 type Accounted struct {
 	PID         uint32
 	Utilization uint32 // percent
-	Memory      uint64 // the most, in bytes, or NotAvailable
+	Memory      uint64 // peak, in bytes, or NotAvailable
 	Started     time.Time
 	Ran         time.Duration // 0 while it runs
 	Running     bool
 }
 
-// setAccounted replaces what accounting remembers; it does not turn the mode on.
+// setAccounted replaces the remembered processes; it does not turn the mode on.
 func (g GPU) setAccounted(processes []Accounted) {
 	g.drop("accounted")
 	for i, p := range processes {

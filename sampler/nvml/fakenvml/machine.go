@@ -18,8 +18,8 @@ import (
 
 const anyGPU = -1
 
-// A Machine is what a library reports: a driver and its GPUs. Several goroutines may call
-// its methods; the next call of the driver sees each change, and so do calls that hang.
+// A Machine is what a library reports: a driver and its GPUs. Several goroutines may call its methods. The driver's next call sees each
+// change, and so do hanging calls.
 type Machine struct {
 	target
 	GPUs                []*Device
@@ -27,26 +27,25 @@ type Machine struct {
 
 	tb   testing.TB
 	lib  *Library
-	base *control // when the machine began; counting starts there
+	base *control // the counters when the machine began; counting starts from them
 
 	mu    sync.Mutex
 	facts map[string]string
 	rules []string // as in the state file
 
-	together bool // the state file is written later
+	together bool // while set, write does nothing
 	epoch    int
 }
 
 // A Device is one GPU of a machine.
 type Device struct {
 	target
-	UUID, PCI string // as when the machine began
+	UUID, PCI string // as set when the machine began
 	facts     GPU
 	xids      int // raised so far
 }
 
-// Machine replaces the library's machine, with the driver loaded. When the test ends, no
-// call hangs any more.
+// Machine replaces the library's machine, with the driver loaded. When the test ends, no call hangs any more.
 func (l *Library) Machine(tb testing.TB, gpus ...GPU) *Machine {
 	tb.Helper()
 	if len(gpus) > maxGPUs {
@@ -72,11 +71,10 @@ func (l *Library) Machine(tb testing.TB, gpus ...GPU) *Machine {
 	return m
 }
 
-// GPU is the i-th GPU.
+// GPU returns the i-th GPU.
 func (m *Machine) GPU(i int) *Device { return m.GPUs[i] }
 
-// SetProcessRow sets how many bytes a row of the _v3 process lists has: 24 as
-// documented, 32 as drivers 535.43 to 535.86 gave.
+// SetProcessRow sets the size of a row of the _v3 process lists in bytes: 24 as documented, 32 as in drivers 535.43 to 535.86.
 func (m *Machine) SetProcessRow(bytes int) { m.setFact("process_row", fmt.Sprint(bytes)) }
 
 // SetDriver replaces the driver's version.
@@ -84,22 +82,20 @@ func (m *Machine) SetDriver(version string) {
 	m.change(func() { m.facts["driver"], m.facts["nvml"] = version, "12."+version })
 }
 
-// Count makes the driver find only the first so many of its GPUs.
+// Count makes the driver find only the first gpus of its GPUs.
 func (m *Machine) Count(gpus int) { m.setFact("gpus", fmt.Sprint(gpus)) }
 
-// Unload unloads the driver: init returns NVML_ERROR_DRIVER_NOT_LOADED, and what was
-// initialized before NVML_ERROR_UNKNOWN, as in a container that has lost its GPUs.
+// Unload unloads the driver: init returns NVML_ERROR_DRIVER_NOT_LOADED, and an initialized library returns NVML_ERROR_UNKNOWN, as in a
+// container that has lost its GPUs.
 func (m *Machine) Unload() { m.setFact("loaded", "0") }
 
-// SetTime makes the driver's clock stand still at a time. Without it, the driver goes by the
-// system's.
+// SetTime stops the driver's clock at t. Without it, the driver uses the system's clock.
 func (m *Machine) SetTime(t time.Time) { m.setFact("time", fmt.Sprint(t.UnixMicro())) }
 
 // Load loads the driver.
 func (m *Machine) Load() { m.setFact("loaded", "1") }
 
-// Reload loads the driver again: what was initialized before returns NVML_ERROR_UNKNOWN
-// until it is shut down and initialized again.
+// Reload loads the driver again: an initialized library returns NVML_ERROR_UNKNOWN until it is shut down and initialized again.
 func (m *Machine) Reload() {
 	m.change(func() {
 		m.epoch++
@@ -109,7 +105,7 @@ func (m *Machine) Reload() {
 
 func (m *Machine) setFact(key, value string) { m.change(func() { m.facts[key] = value }) }
 
-// Heal ends all that Hang, Slow, Answer and Lost began, on every GPU.
+// Heal undoes Hang, Slow, Answer and Lost on every GPU.
 func (m *Machine) Heal() { m.change(func() { m.rules = nil }) }
 
 // AwaitHeld waits until n calls hang.
@@ -118,13 +114,13 @@ func (m *Machine) AwaitHeld(n int64) {
 	testkit.Until(m.tb, "calls to hang", func() bool { return m.Counters().Held >= n })
 }
 
-// Await waits until the machine is as the test wants it.
+// Await waits until done reports true; what names it for the test's log.
 func (m *Machine) Await(what string, done func() bool) {
 	m.tb.Helper()
 	testkit.Until(m.tb, what, done)
 }
 
-// plugIn makes the parts of /sys and /proc about the GPUs.
+// plugIn creates the GPUs' files in /sys and /proc.
 func (m *Machine) plugIn() error {
 	driver := filepath.Join(m.SysfsRoot, "bus/pci/drivers/nvidia")
 	err := os.MkdirAll(driver, 0o755)
@@ -189,7 +185,7 @@ func (m *Machine) write() {
 	m.publish()
 }
 
-// replace replaces a file as a whole: a reader never finds half of it.
+// replace replaces a whole file: a reader never finds half of it.
 func replace(path, text string) error {
 	return cmp.Or(os.WriteFile(path+".new", []byte(text), 0o644), os.Rename(path+".new", path))
 }
@@ -200,21 +196,21 @@ func (m *Machine) check(err error) {
 	}
 }
 
-// A target is what calls are for: one GPU of a machine, or any GPU and none.
+// A target is what calls are for: one GPU of a machine, or all GPUs and none.
 type target struct {
 	m   *Machine
 	gpu int
 }
 
-// Hang makes the functions hang, all for none, until Heal or Back.
+// Hang makes the functions (default: all) hang until Heal or Back.
 func (t target) Hang(functions ...string) { t.rule("hang", functions) }
 
-// Slow makes each call of the functions take that much longer: all for none.
+// Slow makes each call of the functions (default: all) take that much longer.
 func (t target) Slow(by time.Duration, functions ...string) {
 	t.rule(fmt.Sprintf("slow %d", by.Milliseconds()), functions)
 }
 
-// Answer makes the functions return an NVML code: all for none.
+// Answer makes the functions (default: all) return an NVML code.
 func (t target) Answer(code int, functions ...string) {
 	t.rule(fmt.Sprintf("return %d", code), functions)
 }
@@ -238,14 +234,13 @@ func (t target) prefix() string {
 	return fmt.Sprintf("rule %d ", t.gpu)
 }
 
-// Calls is how often the functions were called: all for none. It counts from the
-// machine's beginning, over all processes.
+// Calls returns how often the functions (default: all) were called since the machine began, over all processes.
 func (t target) Calls(functions ...string) int { return t.m.calls(t.gpu, functions) }
 
 // Set changes a reading. Numbers are in NVML's own units; see the keys.
 func (d *Device) Set(key Key, value any) { d.SetAll(map[Key]any{key: value}) }
 
-// SetAll changes several readings before any of them is seen.
+// SetAll changes several readings at once.
 func (d *Device) SetAll(values map[Key]any) {
 	d.m.change(func() {
 		for key, value := range values {
@@ -254,21 +249,21 @@ func (d *Device) SetAll(values map[Key]any) {
 	})
 }
 
-// Unset makes a reading one that the device does not support.
+// Unset makes readings unsupported by the device.
 func (d *Device) Unset(keys ...Key) { d.m.change(func() { d.facts = d.facts.Without(keys...) }) }
 
-// SetProcesses replaces the processes and the samples of what they use. There is one
-// sample for each process that uses something, taken whenever the driver is asked.
+// SetProcesses replaces the processes and their usage samples. Each process that uses something has one sample, taken whenever the driver
+// is asked.
 func (d *Device) SetProcesses(processes ...Process) {
 	d.m.change(func() { d.facts.setProcesses(processes) })
 }
 
-// SetAccounted replaces the processes that accounting remembers.
+// SetAccounted replaces the processes that the accounting mode remembers.
 func (d *Device) SetAccounted(processes ...Accounted) {
 	d.m.change(func() { d.facts.setAccounted(processes) })
 }
 
-// RaiseXID makes the driver report an error of the device, such as 79.
+// RaiseXID makes the driver report an XID error of the device, such as 79.
 func (d *Device) RaiseXID(code int) {
 	d.m.change(func() {
 		d.facts[Key(fmt.Sprintf("xid%03d", d.xids))] = fmt.Sprint(code)
@@ -279,22 +274,20 @@ func (d *Device) RaiseXID(code int) {
 // Lost takes the device off the bus.
 func (d *Device) Lost() { d.Answer(15) } // NVML_ERROR_GPU_IS_LOST
 
-// Back ends all that Hang, Slow, Answer and Lost began on this device.
+// Back undoes Hang, Slow, Answer and Lost on this device.
 func (d *Device) Back() {
 	d.m.change(func() {
 		d.m.rules = slices.DeleteFunc(d.m.rules, func(r string) bool { return strings.HasPrefix(r, d.prefix()) })
 	})
 }
 
-// Sleep powers the device down in the made-up /sys. The library would still answer;
-// Calls shows whether somebody asked it.
+// Sleep powers the device down in the fake /sys. The library would still answer; Calls shows whether somebody called it.
 func (d *Device) Sleep() { d.power("runtime_status", "suspended") }
 
-// Wake powers the device up in the made-up /sys.
+// Wake powers the device up in the fake /sys.
 func (d *Device) Wake() { d.power("runtime_status", "active") }
 
-// AllowSleep sets in the made-up /sys whether the system may power the device down when it
-// is idle, as on a laptop. At the beginning it may not.
+// AllowSleep sets in the fake /sys whether the system may power the device down when it is idle, as on a laptop. Initially it may not.
 func (d *Device) AllowSleep(yes bool) {
 	control := "on"
 	if yes {

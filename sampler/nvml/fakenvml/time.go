@@ -26,9 +26,8 @@ import (
 	"unsafe"
 )
 
-// SleepInGo makes calls in this process that hang or are slow sleep by time.Sleep of the
-// goroutine that called. So time passes for them in a bubble of testing/synctest, for
-// which a goroutine in C never waits.
+// SleepInGo makes hanging and slow calls of this process sleep with time.Sleep on the goroutine that called. So time passes for them in a
+// testing/synctest bubble, which never waits for a goroutine in C.
 func (l *Library) SleepInGo() error {
 	path := C.CString(l.Path())
 	defer C.free(unsafe.Pointer(path))

@@ -1,17 +1,15 @@
-// Package fakesmi makes a fake nvidia-smi for tests: a program that prints what a made-up
-// machine's would, and does what goes wrong in the field.
+// Package fakesmi makes a fake nvidia-smi for tests: a program that prints what nvidia-smi would print on a made-up machine, and reproduces
+// faults from the field.
 //
 //	m := fakesmi.New(t, "rtx4090-550")
 //	smi.Config{Program: m.Program()}
 //	m.Set("0000:01:00.0", "temperature.gpu", "83")
 //	m.Fault("hang 0000:01:00.0")
 //
-// A machine is what a capture has of nvidia-smi, such as those in sampler/captures: query-gpu
-// has a line for each field that its version knows, with a value for each device; query.xml,
-// pmon and list are what -q -x, one round of pmon, and -L print.
+// A machine consists of the nvidia-smi files of a capture, such as those in sampler/captures: query-gpu has a line for each field that its
+// version knows, with a value for each device; query.xml, pmon and list are the output of -q -x, of one round of pmon, and of -L.
 //
-// The faults, one a line, last until they are healed. ADDRESS is a device's bus address, as
-// the kernel writes it.
+// The faults, one per line, last until they are healed. ADDRESS is a device's bus address, as the kernel writes it.
 //
 //	fail CODE TEXT        every command that needs the driver prints TEXT, and ends
 //	silent                every command that needs the driver begins and prints nothing
@@ -19,18 +17,18 @@
 //	lost ADDRESS          its fields are "[GPU is lost]"
 //	lost-ends ADDRESS     a command that begins says that the device is lost, and ends
 //	lost-goes-on ADDRESS  it says so, and goes on with the others
-//	gone ADDRESS          the device is not there
+//	gone ADDRESS          the device does not exist
 //	cut ADDRESS           its line ends in the middle
 //	cut-xml               the XML ends after the first device
-//	refuse FIELD          the field is not known after all
+//	refuse FIELD          the field is listed, but refused
 //	noise TEXT            every command prints TEXT first
 //	between TEXT          a loop prints TEXT after each line
 //	slow MS               each line takes that long
 //	once                  a loop prints one line for each device, and ends
 //	die                   a loop ends without a word
 //	no-pmon               pmon is not supported
-//	command WORD KIND     a command is spoilt: help, query, pmon or xml; it is missing, dies, hangs,
-//	                      or what it prints is cut, garbage, or has noise after each line
+//	command WORD KIND     help, query, pmon or xml fails: it is missing, dies or hangs, or its
+//	                      output is cut, garbage, or has noise after each line
 //	pmon-ms MS            the pause of pmon, instead of a second
 package fakesmi
 
@@ -49,10 +47,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/captures"
 )
 
-// folder is where a capture has what nvidia-smi printed.
+// folder is where a capture keeps the output of nvidia-smi.
 func folder(machine string) string { return machine + "/raw/nvidia-smi" }
 
-// Names are the machines that there are.
+// Names returns the names of all machines.
 func Names() (names []string) {
 	for _, name := range captures.Names() {
 		if _, err := fs.Stat(captures.Files, folder(name)); err == nil {
@@ -62,13 +60,13 @@ func Names() (names []string) {
 	return names
 }
 
-// File is a file of a machine.
+// File returns a file of a machine.
 func File(machine, name string) []byte {
 	text, _ := fs.ReadFile(captures.Files, folder(machine)+"/"+name)
 	return text
 }
 
-// A Machine is a folder with a program of its own. Several goroutines may call its methods.
+// A Machine is a folder with its own program. Several goroutines may call its methods.
 type Machine struct {
 	dir                 string
 	SysfsRoot, ProcRoot string // a made-up /sys and /proc with the machine's devices, if wanted
@@ -92,7 +90,7 @@ func New(tb testing.TB, name string) *Machine {
 	return Make(tb, files)
 }
 
-// Make makes a machine of files.
+// Make makes a machine from files.
 func Make(tb testing.TB, files map[string][]byte) *Machine {
 	tb.Helper()
 	program, err := build()
@@ -112,7 +110,7 @@ func Make(tb testing.TB, files map[string][]byte) *Machine {
 	return m
 }
 
-// build compiles the program once in a process.
+// build compiles the program once per process.
 var build = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "fakesmi-")
 	if err != nil {
@@ -128,13 +126,13 @@ var build = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(file)
 })
 
-// Dir is the machine's folder.
+// Dir returns the machine's folder.
 func (m *Machine) Dir() string { return m.dir }
 
-// Program is the program's file.
+// Program returns the program's file.
 func (m *Machine) Program() string { return filepath.Join(m.dir, "nvidia-smi") }
 
-// Hide takes the program away, Show brings it back.
+// Hide takes the program away; Show brings it back.
 func (m *Machine) Hide() { m.check(os.Rename(m.Program(), m.Program()+".hidden")) }
 
 // Show brings the program back.
@@ -147,7 +145,7 @@ func (m *Machine) Write(name, text string) {
 	m.write(name, text)
 }
 
-// write replaces a file as a whole: a reader never finds half of it.
+// write replaces a whole file: a reader never finds half of it.
 func (m *Machine) write(name, text string) {
 	path := filepath.Join(m.dir, name)
 	m.check(os.WriteFile(path+".new", []byte(text), 0o644))
@@ -160,7 +158,7 @@ func (m *Machine) check(err error) {
 	}
 }
 
-// Read is one of the machine's files.
+// Read returns one of the machine's files.
 func (m *Machine) Read(name string) string {
 	text, err := os.ReadFile(filepath.Join(m.dir, name))
 	m.check(err)
@@ -183,7 +181,7 @@ func (m *Machine) Set(address, field, value string) {
 	m.write("query-gpu", strings.Join(lines, "\n"))
 }
 
-// Addresses are the devices' bus addresses.
+// Addresses returns the devices' bus addresses.
 func (m *Machine) Addresses() (all []string) {
 	for line := range strings.Lines(m.Read("query-gpu")) {
 		if values, ok := strings.CutPrefix(strings.TrimSpace(line), "pci.bus_id = "); ok {
@@ -210,7 +208,7 @@ func (m *Machine) Fault(fault string) {
 	m.change(func() { m.faults = append(m.faults, fault) })
 }
 
-// Heal ends the faults that begin so; all for none.
+// Heal ends the faults that begin with one of the texts, or all faults if none is given.
 func (m *Machine) Heal(beginning ...string) {
 	m.change(func() {
 		var left []string
@@ -233,13 +231,12 @@ func (m *Machine) change(do func()) {
 	}
 }
 
-// Log is what the commands did, one thing a line: a pid and "start" with the arguments, or
-// "read", "pmon" or "xml" with the address of the device that is being read; where a fault holds it up, "held" with the
-// command, "query", "pmon", "xml" or "help", and the fault, and "released" when it goes on. A loop "rests" while all its devices are
-// gone, and "goes on" when one is back.
+// Log returns what the commands did, one event per line: a pid and "start" with the arguments, or "read", "pmon" or "xml" with the address
+// of the device being read; if a fault holds the command up, "held" with the command ("query", "pmon", "xml" or "help") and the fault, and
+// "released" when it goes on. A loop "rests" while all its devices are gone, and "goes on" when one is back.
 func (m *Machine) Log() []string { return strings.Split(strings.TrimSpace(m.Read("log")), "\n") }
 
-// Count is how many lines of the log hold the text.
+// Count returns how many lines of the log contain the text.
 func (m *Machine) Count(text string) (n int) {
 	for _, line := range m.Log() {
 		if strings.Contains(line, text) {
@@ -249,7 +246,7 @@ func (m *Machine) Count(text string) (n int) {
 	return n
 }
 
-// Running are the pids of the machine's commands that have not ended. It needs Linux.
+// Running returns the pids of the machine's commands that have not ended. It needs Linux.
 func (m *Machine) Running() (pids []string) {
 	seen := map[string]bool{}
 	for _, line := range m.Log() {
@@ -267,8 +264,7 @@ func (m *Machine) runs(pid string) bool {
 	return err == nil && strings.HasPrefix(exe, m.dir)
 }
 
-// Held are the arguments of the commands that print nothing now: a fault holds them up, or they loop without a device. It
-// needs Linux.
+// Held returns the arguments of the commands that print nothing now: a fault holds them up, or they loop without a device. It needs Linux.
 func (m *Machine) Held() (commands []string) {
 	args, held := map[string]string{}, map[string]bool{}
 	for _, line := range m.Log() {
@@ -290,13 +286,13 @@ func (m *Machine) Held() (commands []string) {
 	return commands
 }
 
-// Await waits until the machine is as the test wants it.
+// Await waits until done reports true; what names it for the test's log.
 func (m *Machine) Await(what string, done func() bool) {
 	m.tb.Helper()
 	testkit.Until(m.tb, what, done)
 }
 
-// PlugIn makes the parts of /sys and /proc about the devices.
+// PlugIn creates the devices' files in /sys and /proc.
 func (m *Machine) PlugIn() {
 	driver := filepath.Join(m.SysfsRoot, "bus/pci/drivers/nvidia")
 	m.check(os.MkdirAll(driver, 0o755))
@@ -313,7 +309,7 @@ func (m *Machine) PlugIn() {
 	}
 }
 
-// Sleep powers a device down or up in the made-up /sys. The program would still answer.
+// Sleep powers a device down or up in the fake /sys. The program would still answer.
 func (m *Machine) Sleep(address string, asleep bool) {
 	m.power(address, "runtime_status", map[bool]string{true: "suspended", false: "active"}[asleep])
 }

@@ -1,18 +1,18 @@
-// A made-up NVIDIA management library: the ABI of libnvidia-ml.so.1 over a
-// machine that is described in a text file, so that programs can be tested
-// without a GPU, with faults that a real one won't show on demand.
+// A fake NVIDIA management library: the ABI of libnvidia-ml.so.1 for a machine
+// described in a text file, so that programs can be tested without a GPU, with
+// faults that a real one won't show on demand.
 //
-// Beside the library lie two files, both made by the Go package fakenvml:
+// Two files are next to the library, both made by the Go package fakenvml:
 //
-//   state     the machine, a line a fact; replaced as a whole, never edited:
+//   state     the machine, one fact per line; replaced as a whole, never edited:
 //               machine <key> <value>
 //               gpu <n> <key> <value>        sorted by key within a GPU
 //               rule <n|*> <function|*> hang | slow <ms> | return <code>
-//   control   mapped into memory: the state's generation, which tells that it
-//             was replaced, and the counters that the tests read
+//   control   mapped into memory: the state's generation, which changes when the
+//             state is replaced, and the counters that the tests read
 //
-// A GPU's key that is absent is not supported; a value "!4" makes the call
-// return code 4. The keys of a MIG instance begin with "mig<n>.".
+// A missing key of a GPU is not supported; a value "!4" makes the call return
+// code 4. The keys of a MIG instance begin with "mig<n>.".
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -33,19 +33,19 @@
 
 enum { MAX_GPUS = 16, MAX_MIG = 8, MAX_FUNCTIONS = 160, ANY = -1 };
 
-// ---- The control file, shared with the tests. Go knows this layout. ----
+// ---- The control file, shared with the tests. Go uses the same layout. ----
 
 struct row {
   char name[64];                       // the function
-  _Atomic unsigned long long calls[MAX_GPUS + 1]; // by GPU; the last is of no GPU
+  _Atomic unsigned long long calls[MAX_GPUS + 1]; // by GPU; the last is for calls without a GPU
 };
 
 struct control {
-  _Atomic unsigned long long generation; // the tests add one when state is replaced
+  _Atomic unsigned long long generation; // the tests add one when they replace the state
   _Atomic unsigned long long held;       // calls that hang now
   _Atomic unsigned long long initialized; // successful inits less shutdowns
   _Atomic unsigned long long event_sets;  // created and not freed
-  _Atomic unsigned long long samples;     // of counters: made and not freed
+  _Atomic unsigned long long samples;     // GPM samples created and not freed
   struct row rows[MAX_FUNCTIONS];
 };
 
@@ -57,7 +57,7 @@ struct rule { int gpu; const char *function; enum action action; int number; };
 
 struct state {
   unsigned long long generation;
-  char *text;                 // what the strings below point into
+  char *text;                 // the strings below point into it
   int nfacts, nrules, gpus;
   struct fact *facts;
   struct rule *rules;
@@ -67,7 +67,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct control *control;
 static _Atomic(struct state *) current; // old ones are never freed: a call may still read them
 static char folder[4096];
-static _Atomic int references;          // inits without a shutdown
+static _Atomic int references;          // inits not yet shut down
 static _Atomic int attached_epoch;      // the driver's load count when we initialized
 
 static char *slurp(const char *name) {
@@ -135,7 +135,7 @@ static void locate(void) {
   if (p != MAP_FAILED) control = p;
 }
 
-// now is the machine as it is described at this moment, NULL where it isn't.
+// now returns the machine as currently described, NULL if it isn't.
 static struct state *now(void) {
   struct state *s = current;
   if (s && control && s->generation == control->generation) return s;
@@ -170,7 +170,7 @@ static int epoch(const struct state *s) {
   return v ? atoi(v) : 0;
 }
 
-// ---- Every call begins here: counted, then held, delayed or refused ----
+// ---- Every call begins here: it is counted, then held, delayed or refused ----
 
 static struct row *row_of(const char *function) {
   pthread_mutex_lock(&mutex);
@@ -185,8 +185,8 @@ static struct row *row_of(const char *function) {
   return found;
 }
 
-// sleeper lets time pass where the process has a clock of its own, as tests in
-// a bubble of testing/synctest do.
+// sleeper sleeps if the process has its own clock, as tests in a testing/synctest
+// bubble do.
 static _Atomic(void (*)(long)) sleeper;
 void nvmlFakeSleepWith(void (*sleep_ms)(long)) { sleeper = sleep_ms; }
 
@@ -229,7 +229,7 @@ static nvmlReturn_t enter_ready(_Atomic(struct row *) *row, const char *function
   if (ret != NVML_SUCCESS) return ret;
   if (references <= 0) return NVML_ERROR_UNINITIALIZED;
   const char *loaded = fact(now(), ANY, "loaded");
-  if (!loaded || *loaded == '0') return NVML_ERROR_UNKNOWN; // the driver went away below us
+  if (!loaded || *loaded == '0') return NVML_ERROR_UNKNOWN; // the driver went away while in use
   if (attached_epoch != epoch(now())) return NVML_ERROR_UNKNOWN;
   return NVML_SUCCESS;
 }
@@ -241,7 +241,7 @@ static nvmlReturn_t enter_ready(_Atomic(struct row *) *row, const char *function
     if (ret_ != NVML_SUCCESS) return ret_;                      \
   } while (0)
 
-// ENTER is for calls on no device, ENTER_DEVICE for those on one.
+// ENTER is for calls without a device, ENTER_DEVICE for calls on one.
 #define ENTER(function) ENTER_WITH(enter_ready, function, ANY)
 #define ENTER_DEVICE(function)                                                    \
   if (!d.handle) return NVML_ERROR_INVALID_ARGUMENT;                              \
@@ -268,7 +268,7 @@ static const char *value(nvmlDevice_t d, const char *key) {
   return fact(now(), HANDLE(d)->gpu, key);
 }
 
-// get looks a value up: SUCCESS, or what the call has to return instead.
+// get looks up a value. It returns SUCCESS, or the code that the call must return.
 static nvmlReturn_t get(nvmlDevice_t d, const char *key, const char **v) {
   *v = value(d, key);
   if (!*v) return NVML_ERROR_NOT_SUPPORTED;
@@ -308,7 +308,7 @@ static nvmlReturn_t get_indexed(nvmlDevice_t d, const char *format, unsigned int
   return get_uint(d, key, out);
 }
 
-// UINT is a call that gives one number; TEXT one that gives a string.
+// UINT defines a call that returns one number, TEXT one that returns a string.
 #define UINT(function, key, type)                          \
   nvmlReturn_t function(nvmlDevice_t d, type *out) {       \
     ENTER_DEVICE(function);                                \
@@ -443,7 +443,7 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, nvmlDevice_t *out)
   ATTACH(nvmlDeviceGetHandleByPciBusId_v2, i, out);
 }
 
-// ---- Who a device is ----
+// ---- Identity ----
 
 TEXT(nvmlDeviceGetName, "name")
 TEXT(nvmlDeviceGetUUID, "uuid")
@@ -502,7 +502,7 @@ nvmlReturn_t nvmlDeviceGetEncoderStats(nvmlDevice_t d, unsigned int *sessions, u
   return ret;
 }
 
-// The first call counts what the driver reserves as used, the second doesn't.
+// The first call counts the driver's reserve as used memory, the second doesn't.
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *out) {
   ENTER_DEVICE(nvmlDeviceGetMemoryInfo);
   unsigned long long reserved = 0;
@@ -561,7 +561,7 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, nvmlFieldValue_t *v
   ENTER_DEVICE(nvmlDeviceGetFieldValues);
   for (int i = 0; i < n; i++) {
     values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
-    int speed = values[i].fieldId == NVML_FI_DEV_NVLINK_GET_SPEED; // of the link that the scope names
+    int speed = values[i].fieldId == NVML_FI_DEV_NVLINK_GET_SPEED; // the scope is the link
     values[i].nvmlReturn = get_indexed(d, speed ? "link%u.speed" : "field%u", speed ? values[i].scopeId : values[i].fieldId,
                                        &values[i].value.uiVal);
   }
@@ -767,7 +767,7 @@ nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t d, nvmlDeviceAttributes_t *
 
 // ---- Processes ----
 
-// A process is "kind pid memory gi ci", a number a word.
+// A process is "kind pid memory gi ci", each number one word.
 struct process { char kind[16]; unsigned int pid; unsigned long long memory; unsigned int gi, ci; };
 
 static int process(nvmlDevice_t d, int i, struct process *p) {
@@ -817,8 +817,8 @@ PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, "mps", nvmlProcessInfo_v1_t, 
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, "mps", nvmlProcessInfo_v2_t, sizeof *out)
 PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, "mps", nvmlProcessInfo_t, third_row())
 
-// moment is the driver's time in microseconds: the machine's fact "time", or else the
-// system's.
+// moment returns the driver's time in microseconds: the machine's fact "time" or,
+// without it, the system's time.
 static unsigned long long moment(clockid_t system) {
   const char *v = fact(now(), ANY, "time");
   if (v) return strtoull(v, NULL, 10);
@@ -828,7 +828,7 @@ static unsigned long long moment(clockid_t system) {
 }
 
 // A sample is "pid time sm memory encoder decoder"; time is in microseconds
-// since 1970, 0 for this moment.
+// since 1970, or 0 for now.
 nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizationSample_t *out, unsigned int *n, unsigned long long last_seen) {
   ENTER_DEVICE(nvmlDeviceGetProcessUtilization);
   const char *v;
@@ -858,8 +858,8 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizat
 UINT(nvmlDeviceGetAccountingMode, "accounting", nvmlEnableState_t)
 UINT(nvmlDeviceGetAccountingBufferSize, "accounting_size", unsigned int)
 
-// What the driver accounted for is "pid utilization memory_utilization memory time start running", a number a word: bytes,
-// milliseconds, and microseconds since 1970. Nothing is told while the mode is off.
+// An accounted process is "pid utilization memory_utilization memory time start running", each number one word: memory in bytes, time in
+// milliseconds, start in microseconds since 1970. Nothing is returned while the mode is off.
 static nvmlReturn_t accounted(nvmlDevice_t d, int i, unsigned int *pid, nvmlAccountingStats_t *s) {
   unsigned int on = 0;
   nvmlReturn_t ret = get_uint(d, "accounting", &on);
@@ -895,17 +895,17 @@ nvmlReturn_t nvmlDeviceGetAccountingStats(nvmlDevice_t d, unsigned int pid, nvml
 
 // ---- Counters (GPM) ----
 
-// A sample knows whose it is and when it was taken; what two of them say is what
-// the GPU's keys "gpm<metric>" say when they are compared, or "gi<n>.gpm<metric>" of a GPU
-// instance.
-struct gpm_sample { int gpu, gi; unsigned long long taken; }; // gpu: ANY until it is filled; gi: ANY for the whole; microseconds
+// A sample records its GPU or instance and when it was taken. Comparing two samples
+// returns the current values of the GPU's keys "gpm<metric>", or "gi<n>.gpm<metric>"
+// for a GPU instance.
+struct gpm_sample { int gpu, gi; unsigned long long taken; }; // gpu: ANY until filled; gi: ANY for the whole GPU; taken: microseconds
 #define SAMPLE(s) ((struct gpm_sample *)(s).handle)
 
 nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t d, nvmlGpmSupport_t *out) {
   ENTER_DEVICE(nvmlGpmQueryDeviceSupport);
   if (out->version != NVML_GPM_SUPPORT_VERSION) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
   nvmlReturn_t ret = get_uint(d, "gpm", &out->isSupportedDevice);
-  if (ret == NVML_ERROR_NOT_SUPPORTED) { // that is an answer here
+  if (ret == NVML_ERROR_NOT_SUPPORTED) { // for this call that is a valid answer
     out->isSupportedDevice = 0;
     ret = NVML_SUCCESS;
   }
@@ -929,7 +929,7 @@ nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample) {
   return NVML_SUCCESS;
 }
 
-// sample fills a sample in: of the whole outside MIG mode, of a GPU instance in it.
+// sample fills a sample: of the whole GPU outside MIG mode, of a GPU instance in it.
 static nvmlReturn_t sample_of(nvmlDevice_t d, int gi, nvmlGpmSample_t sample) {
   if (!sample.handle) return NVML_ERROR_INVALID_ARGUMENT;
   unsigned int supported = 0, mig = 0;
@@ -951,8 +951,8 @@ nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t d, unsigned int gi, nvmlGpmSample_
   return sample_of(d, gi, sample);
 }
 
-// Samples that are no pair are refused, and so are those less than 100 ms apart,
-// for which the documentation promises nothing.
+// Samples that don't belong together are refused, and so are samples less than
+// 100 ms apart, for which the documentation promises nothing.
 nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get) {
   ENTER(nvmlGpmMetricsGet);
   if (get->version != NVML_GPM_METRICS_GET_VERSION) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
@@ -977,7 +977,7 @@ nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get) {
 // ---- Events ----
 
 // A GPU's XIDs are "xid000", "xid001" … in the order in which they happen. A set
-// delivers those that came after the GPU was registered in it.
+// delivers those raised after the GPU was registered in it.
 struct event_set { int next[MAX_GPUS]; }; // -1: not registered
 
 static int xid(int gpu, int i) {
@@ -987,7 +987,7 @@ static int xid(int gpu, int i) {
   return v ? atoi(v) : 0;
 }
 
-// A driver may give the events of a GPU to the set of another one.
+// A driver may deliver a GPU's events to the set of another GPU.
 static int heard_by(int gpu) {
   const char *v = fact(now(), gpu, "xids_heard_by");
   return v ? atoi(v) : gpu;

@@ -1,5 +1,4 @@
-// Program main is a fake nvidia-smi for tests: it plays the machine in the folder that its
-// file lies in. See package fakesmi.
+// Program main is a fake nvidia-smi for tests: it plays the machine in the folder of its own file. See package fakesmi.
 package main
 
 import (
@@ -20,13 +19,13 @@ func main() {
 		fail(255, err.Error())
 	}
 	m := &machine{dir: filepath.Dir(self), args: os.Args[1:]}
-	m.out = bufio.NewWriterSize(&spoiler{m: m}, 1<<16) // a round at once, unless a fault holds it up
+	m.out = bufio.NewWriterSize(&spoiler{m: m}, 1<<16) // a whole round at once, unless a fault holds it up
 	m.note("start " + strings.Join(m.args, " "))
 	m.play()
 	m.out.Flush()
 }
 
-// command is what the program was asked for, as faults name it.
+// command returns the command's name, as used in faults.
 func (m *machine) command() string {
 	switch {
 	case m.has("--help-query-gpu"):
@@ -40,7 +39,7 @@ func (m *machine) command() string {
 	}
 }
 
-// spoilt are the faults of this command.
+// spoilt returns the faults of this command.
 func (m *machine) spoilt() (kinds []string) {
 	for _, f := range m.faults("command") {
 		if command, kind, _ := strings.Cut(f, " "); command == m.command() {
@@ -51,7 +50,7 @@ func (m *machine) spoilt() (kinds []string) {
 	return kinds
 }
 
-// struck ends or stops the command where it has such a fault.
+// struck ends or hangs the command if it has such a fault.
 func (m *machine) struck() {
 	for _, kind := range m.spoilt() {
 		switch kind {
@@ -65,7 +64,7 @@ func (m *machine) struck() {
 	}
 }
 
-// A spoiler spoils what the program prints, a line at a time.
+// A spoiler spoils the program's output, one line at a time.
 type spoiler struct {
 	m    *machine
 	rest string
@@ -107,10 +106,10 @@ type machine struct {
 	dir   string
 	args  []string
 	out   *bufio.Writer
-	rests bool // it loops, and has no device
+	rests bool // it loops without a device
 }
 
-// option is the value of an option: "--id=1" or "-i 1".
+// option returns the value of an option: "--id=1" or "-i 1".
 func (m *machine) option(names ...string) (string, bool) {
 	for i, arg := range m.args {
 		for _, name := range names {
@@ -127,7 +126,7 @@ func (m *machine) option(names ...string) (string, bool) {
 
 func (m *machine) has(arg string) bool { return slices.Contains(m.args, arg) }
 
-// note writes a line into the log, which is there as long as the machine is.
+// note appends a line to the log, which lasts as long as the machine.
 func (m *machine) note(text string) {
 	f, err := os.OpenFile(filepath.Join(m.dir, "log"), os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -142,7 +141,7 @@ func (m *machine) file(name string) string {
 	return string(text)
 }
 
-// faults are the lines that begin with a word, without it.
+// faults returns the lines that begin with a word, without the word.
 func (m *machine) faults(word string) (out []string) {
 	for line := range strings.Lines(m.file("faults")) {
 		if first, rest, _ := strings.Cut(strings.TrimSpace(line), " "); first == word {
@@ -179,7 +178,7 @@ func (m *machine) play() {
 	}
 }
 
-// broken is a driver that does not answer: "fail 9 NVIDIA-SMI has failed …".
+// broken prints the error of a driver that does not answer: "fail 9 NVIDIA-SMI has failed …".
 func (m *machine) broken() {
 	for _, f := range m.faults("fail") {
 		code, text, _ := strings.Cut(f, " ")
@@ -189,7 +188,7 @@ func (m *machine) broken() {
 	m.hold("silent", "")
 }
 
-// hold waits while a fault is there.
+// hold waits as long as a fault lasts.
 func (m *machine) hold(word, about string) {
 	held := func() bool { return slices.Contains(m.faults(word), about) }
 	if !held() {
@@ -206,7 +205,7 @@ func (m *machine) hold(word, about string) {
 	m.note("released")
 }
 
-// rest notes when a loop begins and ends to have no device.
+// rest notes when a loop loses its last device and when it has one again.
 func (m *machine) rest(rests bool) {
 	if rests != m.rests {
 		m.rests = rests
@@ -251,7 +250,7 @@ func (m *machine) help() {
 	}
 }
 
-// chosen are the devices that the command is for.
+// chosen returns the devices that the command is for.
 func (m *machine) chosen(all []column) (devices []int) {
 	ids, some := m.option("--id", "-i")
 	address, _ := find(all, "pci.bus_id")
@@ -270,11 +269,10 @@ func (m *machine) chosen(all []column) (devices []int) {
 	return devices
 }
 
-// gone is a device that was taken out.
+// gone reports whether a device was taken out.
 func (m *machine) gone(address string) bool { return slices.Contains(m.faults("gone"), address) }
 
-// handle says of a device that it is lost, as nvidia-smi does when it begins; with
-// "lost-ends" it ends then.
+// handle prints that a device is lost, as nvidia-smi does at its start; with "lost-ends" it then ends.
 func (m *machine) handle(ids string, some bool) {
 	for _, word := range []string{"lost-ends", "lost-goes-on"} {
 		for _, address := range m.faults(word) {
@@ -349,7 +347,7 @@ func (m *machine) titles(all []column, fields []string) {
 	fmt.Fprintln(m.out, strings.Join(names, ", "))
 }
 
-// alias reports whether the field has an older name that is asked for.
+// alias reports whether the field is requested by an older name.
 func alias(all []column, f string) bool {
 	rest, ok := strings.CutPrefix(f, "clocks_throttle_reasons.")
 	_, known := find(all, "clocks_event_reasons."+rest)
@@ -358,7 +356,7 @@ func alias(all []column, f string) bool {
 
 func (m *machine) flush() {
 	if m.out.Flush() != nil || os.Getppid() == 1 {
-		os.Exit(1) // nobody listens any more
+		os.Exit(1) // nobody is listening any more
 	}
 }
 
@@ -401,7 +399,7 @@ func (m *machine) row(all []column, fields []string, i int) {
 // known are the fields that a lost device still has.
 var known = []string{"index", "uuid", "name", "pci.bus_id", "count", "driver_version"}
 
-// lines of a device: what pmon and the XML print of it.
+// pmon and the XML each print lines for a device.
 func (m *machine) pmon() {
 	if len(m.faults("no-pmon")) > 0 {
 		fail(3, "Not supported on the device(s)\nFailed to process command line")
