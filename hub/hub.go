@@ -40,9 +40,6 @@ type Config struct {
 	// Status makes the data of gpu_status. encoded is what Encode made of the one
 	// node's Moment; "null" before the first, and for a viewer of several nodes.
 	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
-	// Acts are what clients can have done, in the order in which they are listed. One of them may be request_gpu_update, which reads
-	// nodes, and passes a Moment of each to Publish or [Hub.Hold], from a reading that began after the call.
-	Acts []Act
 	// Page makes the whole message page, {"event":"page","data":…}: what makes the page at an address below the base
 	// path, of which the viewer has a version, the newest one; nil where it is that. Changes grows with each
 	// [Hub.Turn]. The answer has the version, and of which changes it is. An error that is ErrNoPage says that no
@@ -123,7 +120,7 @@ type Hub struct {
 	gone        sync.WaitGroup    // one for each connection, and each goroutine that serves one
 
 	acts  map[string]*Act
-	named []string // the names of Config.Acts
+	named []string // the names of acts, in order
 
 	turns   turns
 	changes atomic.Uint64 // how often something changed that pages show
@@ -217,14 +214,20 @@ func New(cfg Config) *Hub {
 		acting:     &trouble{log: log, what: "what clients ask for"},
 		paging:     &trouble{log: log, what: "rendering pages"},
 	}
-	for i := range cfg.Acts {
-		a := &h.cfg.Acts[i]
-		h.acts[a.Event], h.named = a, append(h.named, a.Event)
-	}
 	h.changes.Store(1) // a page without a version has seen none
 	h.now.Store(&state{last: &mark{}, newer: make(chan struct{})})
 	h.standing = newStanding(nil)
 	return h
+}
+
+// Accept says what clients can have done, in the order in which they are listed, before the first comes. One of the acts may be
+// request_gpu_update, which reads nodes, and passes a Moment of each to Publish or [Hub.Hold], from a reading that began after the
+// call.
+func (h *Hub) Accept(acts ...Act) {
+	for i := range acts {
+		a := &acts[i]
+		h.acts[a.Event], h.named = a, append(h.named, a.Event)
+	}
 }
 
 // Publish makes m the newest Moment of its node, whatever its Seq, and wakes those

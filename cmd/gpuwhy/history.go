@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/record"
@@ -90,7 +90,7 @@ func (d *daemon) ownServer() (postgres.Config, error) {
 // newHistory is where the past is kept, if anywhere. It is opened by its first use. Who reads no machine keeps none, and may
 // show what others keep on a server.
 // node is the name of the only node that the program reads; empty for several.
-func (d *daemon) newHistory(as role, node string, log *slog.Logger) *app.History {
+func (d *daemon) newHistory(as role, node string, log *slog.Logger) *past.Options {
 	kept, onServer := d.keepsHistory()
 	if !kept || as.reads == nil && !onServer {
 		return nil
@@ -124,8 +124,8 @@ func (d *daemon) newHistory(as role, node string, log *slog.Logger) *app.History
 		}
 		return outbox.Attach(ctx, s)
 	}
-	return &app.History{
-		Outbox: outbox, Place: d.historyPlace(), Store: &store.Later{Open: open}, Retention: d.retention, Price: d.ElectricityPrice, Permits: d.permits(), Anew: anew, ReadOnly: as.reads == nil}
+	return &past.Options{
+		Outbox: outbox, Collects: as.reads != nil && as.shows, Place: d.historyPlace(), Store: &store.Later{Open: open}, Retention: d.retention, Price: d.ElectricityPrice, Permits: d.permits(), Anew: anew, ReadOnly: as.reads == nil}
 }
 
 // adopt gives what the store has of this installation to it, and to the name that the machine has now. err is the error of opening the store,
@@ -137,7 +137,7 @@ func (d *daemon) adopt(ctx context.Context, s store.Store, err error, as role, n
 	i, err := d.installation.Installation()
 	was := ""
 	if err == nil {
-		a := app.Adopter{Store: s, Installation: i.ID, Program: cmp.Or(node, d.name()), Node: node, Records: as.reads != nil && as.shows}
+		a := past.Adopter{Store: s, Installation: i.ID, Program: cmp.Or(node, d.name()), Node: node, Records: as.reads != nil && as.shows}
 		was, err = a.Adopt(ctx)
 	}
 	if err != nil {

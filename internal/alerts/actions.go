@@ -1,5 +1,3 @@
-// Package alerts has what people do about alerts: they acknowledge, dismiss and silence them, and end silences. What is said of an
-// alert that another program of the fleet has is carried out there. When alerts fire is for package alert.
 package alerts
 
 import (
@@ -12,16 +10,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 )
-
-// A Room is where alerts are acted on. Its fields are set before the first action.
-type Room struct {
-	Book   *alert.Shared         // its engine is what changes here
-	Newest func() *insight.Fleet // for what alerts are about; nil before the first reading
-	Now    func() time.Time
-}
 
 // The kinds of what the actions are done to.
 var (

@@ -64,10 +64,11 @@ var allowed = map[string][]string{
 	"internal/insight":           {"gpu", "internal/insight/…"},
 	"internal/serve/live":        {"internal/auth", "internal/clock"},
 	"hub":                        {"gpu", "internal/auth", "internal/insight", "internal/lazy", "internal/nearest", "internal/strictjson"},
-	"internal/part":              {"internal/action", "internal/contract", "internal/insight", "internal/metrics", "internal/serve", "internal/state"},
+	"internal/part":              {"hub", "internal/action", "internal/clock", "internal/contract", "internal/insight", "internal/metrics", "internal/serve", "internal/state"},
 	"internal/action":            {"gpu", "internal/serve/apidoc", "internal/auth"},
 	"internal/alerts": {
-		"gpu", "internal/action", "internal/alerts/alert", "internal/serve/apidoc", "internal/auth", "internal/contract", "internal/insight",
+		"gpu", "hub", "internal/action", "internal/alerts/alert", "internal/alerts/notify", "internal/alerts/rulefile", "internal/auth",
+		"internal/contract", "internal/insight", "internal/metrics", "internal/part", "internal/serve/apidoc", "internal/state",
 	},
 	"internal/alerts/alert":         {"gpu", "gpu/catalog", "internal/insight", "internal/insight/…", "internal/lazy"},
 	"internal/alerts/rulefile":      {"internal/alerts/alert", "internal/alerts/notify", "internal/nearest", "internal/regular"},
@@ -110,10 +111,25 @@ var allowed = map[string][]string{
 		"internal/insight", "internal/insight/…", "internal/past/history", "internal/past/recent", "internal/serve", "internal/past/store",
 		"internal/when",
 	},
+	"internal/reading": {
+		"gpu", "internal/action", "internal/auth", "internal/clock", "internal/contract", "internal/insight", "internal/insight/explain",
+		"internal/metrics", "internal/part", "internal/serve/apidoc", "internal/state", "sampler",
+	},
+	"internal/clusters": {"gpu", "internal/contract", "internal/insight", "internal/part", "internal/reading", "sampler", "sampler/kube"},
+	"internal/past": {
+		"gpu", "internal/alerts/alert", "internal/contract", "internal/insight", "internal/metrics", "internal/part", "internal/past/deliver",
+		"internal/past/history", "internal/past/recent", "internal/past/record", "internal/past/store", "internal/regular", "internal/state",
+	},
+	"internal/fleet": {
+		"gpu", "internal/action", "internal/alerts/alert", "internal/auth", "internal/contract", "internal/fleet/bus", "internal/fleet/downlink",
+		"internal/fleet/uplink", "internal/insight", "internal/metrics", "internal/part",
+	},
+	"internal/forecast": {"internal/forecast/outlook", "internal/insight", "internal/part", "internal/past/history", "internal/past/store", "internal/state"},
 	"internal/app": {
-		"gpu", "hub", "sampler", "internal/action", "internal/alerts/alert", "internal/alerts/notify", "internal/alerts/rulefile", "internal/alerts", "internal/serve/apidoc", "internal/auth", "internal/clock", "internal/contract",
-		"internal/export", "internal/fleet/bus", "internal/past/deliver", "internal/fleet/downlink", "internal/fleet/uplink", "internal/forecast/outlook", "internal/insight", "internal/state", "internal/serve/live", "internal/metrics", "internal/past/history", "internal/past/recent", "internal/past/record", "internal/regular", "internal/serve",
-		"internal/past/store", "internal/strictjson", "internal/now", "sampler/kube",
+		"gpu", "hub", "internal/action", "internal/alerts", "internal/alerts/alert", "internal/alerts/notify", "internal/auth", "internal/clock",
+		"internal/clusters", "internal/contract", "internal/export", "internal/fleet", "internal/forecast", "internal/insight", "internal/insight/explain",
+		"internal/metrics", "internal/now", "internal/part", "internal/past", "internal/past/store", "internal/reading", "internal/regular",
+		"internal/serve", "internal/serve/live", "internal/state", "internal/strictjson", "sampler/kube",
 	},
 	"internal/fleet/talk":     {"gpu", "internal/action", "internal/alerts/alert", "internal/auth", "internal/fleet/wire"},
 	"internal/fleet/uplink":   {"internal/action", "internal/alerts/alert", "internal/auth", "internal/clock", "internal/fleet/bus", "internal/fleet/talk", "internal/fleet/wire", "internal/insight"},
@@ -126,10 +142,15 @@ var allowed = map[string][]string{
 	"internal/fleet/bus":      {"gpu", "internal/lazy", "internal/neterr", "internal/regular"},
 	"internal/fleet/natstest": {"internal/testkit"},
 	"internal/fleet/broker":   {"gpu", "internal/fleet/bus", "internal/helper", "internal/state", "internal/neterr", "internal/regular"},
-	"internal/export":         {"gpu", "internal/clock", "internal/insight", "internal/metrics", "internal/neterr", "internal/regular"},
-	"deploy/helm":             {},
-	"internal/past/deliver":   {"gpu", "internal/past/store"},
+	"internal/export": {
+		"gpu", "internal/clock", "internal/contract", "internal/insight", "internal/metrics", "internal/neterr", "internal/part", "internal/regular",
+	},
+	"deploy/helm":           {},
+	"internal/past/deliver": {"gpu", "internal/past/store"},
 }
+
+// rooms are the capabilities. They do not import each other: package app lists them, and commands make their options.
+var rooms = []string{"internal/alerts", "internal/past", "internal/fleet", "internal/forecast", "internal/export", "internal/clusters"}
 
 // within reports whether a list has a package, by name or as below a folder.
 func within(list []string, name string) bool {
@@ -167,6 +188,9 @@ func TestImportsPointDown(t *testing.T) {
 			ours, is := strings.CutPrefix(imported, module)
 			if is && !within(may, ours) {
 				t.Errorf("%s imports %s: imports point down, see docs/architecture.md", name, ours)
+			}
+			if is && slices.Contains(rooms, ours) && name != "internal/app" && !strings.HasPrefix(name, "cmd/") {
+				t.Errorf("%s imports the capability %s: declare what it needs of that as an interface, which package app passes in", name, ours)
 			}
 		}
 	}

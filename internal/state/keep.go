@@ -101,6 +101,13 @@ type Shelf interface {
 	Write(name string, text []byte) error
 }
 
+// Files are small files of one folder, which is a Shelf.
+type Files interface {
+	Shelf
+	// Remove removes a file, if there is one.
+	Remove(name string) error
+}
+
 // A Folder is a Shelf of files.
 type Folder string
 

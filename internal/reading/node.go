@@ -1,4 +1,6 @@
-package app
+// Package reading reads nodes: those that the program is given, and those that come and go, each by a pipeline from its inputs to
+// Moments. A [Room] is the part of the program that serves; a [Reader] reads for a command that serves nothing.
+package reading
 
 import (
 	"context"
@@ -28,6 +30,8 @@ type Inputs struct {
 	Host Host
 	// KernelLog is that of the machine; nil for a simulation or a recording.
 	KernelLog sampler.KernelLog
+	// Deadline is how long a source has at least, if the program gives it less.
+	Deadline time.Duration
 	// Pace is the time between readings now, where that is not as the program reads others; nil where it is.
 	Pace  func() time.Duration
 	Notes []gpu.Advice // go into each snapshot
@@ -115,7 +119,7 @@ func newNode(in *Inputs, stage insight.Stage, every pace, deadline time.Duration
 		Interval:  every.interval,
 		Idle:      every.idle,
 		Watched:   every.watched,
-		Deadline:  deadline,
+		Deadline:  max(deadline, in.Deadline),
 		Sources:   in.Sources,
 		Guessed:   in.Guessed,
 		Host:      in.Host,

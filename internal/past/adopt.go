@@ -1,4 +1,4 @@
-package app
+package past
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// documents are the names of all that is kept over a restart.
+// documents are the names of all that earlier versions kept under the name of their machine.
 var documents = []string{"notifications", "alerts", "floors", "baselines", "recent", "hues", "cooldowns"}
 
 // called is the document in which a store has what the machine was called when its past was written there last.
