@@ -108,18 +108,15 @@ func (r *Room) Targets() []notify.Status { return r.notifier.Status() }
 
 // Measure fills in which rules fire, and how telling targets does.
 func (r *Room) Measure(of *metrics.Self) {
-	firing := map[string]int{}
+	standing := map[string]int{}
 	for _, a := range r.Book.Engine.Standing() {
-		firing[a.Rule]++
+		standing[a.Rule]++
 	}
+	var firing []Firing
 	for _, rule := range r.Book.Engine.Rules() {
 		if rule.Enabled {
-			of.Rules = append(of.Rules, metrics.Rule{Name: rule.Name, Severity: string(rule.Severity), Firing: firing[rule.Name]})
+			firing = append(firing, Firing{rule.Name, string(rule.Severity), standing[rule.Name]})
 		}
 	}
-	for _, t := range r.notifier.Status() {
-		of.Targets = append(of.Targets, metrics.Target{
-			Name: t.Name, Sent: t.Sent, Failed: t.Failed, Dropped: t.Dropped, Queued: t.Queued, Failing: !t.FailingSince.IsZero(),
-		})
-	}
+	of.Parts = append(of.Parts, Metrics.Of(firing), TargetMetrics.Of(r.notifier.Status()))
 }

@@ -65,10 +65,5 @@ func health(all []State) contract.Part {
 
 // Measure fills in what became of the samples.
 func (r *Room) Measure(of *metrics.Self) {
-	for _, s := range r.States() {
-		of.Exports = append(of.Exports, metrics.Export{
-			Name: s.Name, Sent: s.Sent, Failed: s.Failed, Dropped: s.Dropped, Waiting: s.Waiting, WaitingBytes: s.WaitingBytes,
-			LastSent: s.LastSent, Failing: s.Err != nil,
-		})
-	}
+	of.Parts = append(of.Parts, Metrics.Of(r.States()))
 }

@@ -189,15 +189,16 @@ func (r *Room) health() contract.Part {
 // Measure fills in how the program's part in the fleet does.
 func (r *Room) Measure(of *metrics.Self) {
 	s := r.Bus.State()
-	of.Fleet = &metrics.Fleet{Connected: s.Connected, Dropped: s.Dropped}
+	now := &Traffic{Connected: s.Connected, Dropped: s.Dropped}
 	if r.downlink != nil {
 		d := r.downlink.State()
-		of.Fleet.Sending, of.Fleet.Silent, of.Fleet.Refused = d.Nodes-d.Silent, d.Silent, d.Refused
+		now.Sending, now.Silent, now.Refused = d.Nodes-d.Silent, d.Silent, d.Refused
 	}
 	if r.uplink != nil {
 		u := r.uplink.State()
-		of.Fleet.EventsWaiting, of.Fleet.EventsLost = u.Waiting, u.Lost
+		now.EventsWaiting, now.EventsLost = u.Waiting, u.Lost
 	}
+	of.Parts = append(of.Parts, Metrics.Of(now))
 }
 
 // Member is what the program has to do with the fleet.

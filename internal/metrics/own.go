@@ -31,12 +31,9 @@ type Self struct {
 	// StateFails says that what a restart must not lose can't be written now.
 	StateFails bool
 
-	Rules   []Rule // that are in force
-	Targets []Target
-	History *History // nil where no past is kept
-	Fleet   *Fleet   // nil for a program on its own
-	Exports []Export // where these series are sent
 	Helpers []Helper // processes that the program has started for itself
+
+	Parts []Told // by capabilities, beside all this
 }
 
 // A Helper is a process that belongs to the program. What it costs is in none of process_*, which are about the program's own process.
@@ -44,52 +41,6 @@ type Helper struct {
 	Name     string
 	Resident int64         // bytes of memory
 	CPU      time.Duration // that it has used
-}
-
-// Fleet is how a program does that is part of a fleet.
-type Fleet struct {
-	Connected       bool              // to NATS
-	Sending, Silent int               // nodes that other programs read
-	Refused         map[string]uint64 // messages that could not be taken, by the node that they came from
-	Dropped         uint64            // times that messages were dropped, since they were taken too slowly
-	EventsWaiting   int               // of our own nodes, until NATS takes them
-	EventsLost      uint64            // for which there was no room
-}
-
-// An Export is one destination of series. Its counts are of samples.
-type Export struct {
-	Name                  string
-	Sent, Failed, Dropped uint64 // taken, refused for good, given up since too many waited
-	Waiting, WaitingBytes int    // now
-	LastSent              time.Time
-	Failing               bool // the newest try failed
-}
-
-// History is how the writing of the past does. Its counts are by kind: "readings", "frames" and so on.
-type History struct {
-	Written, Dropped map[string]int // since the program began
-	Waiting          map[string]int // now
-	WaitingBytes     int
-	Batches          uint64
-	Failures         uint64 // tries to write that failed
-	Failing          bool   // the newest did
-	LastWrite        time.Time
-	// Bytes is the size of the database, FullBytes about that once it is kept for as long as it is to be; absent until measured.
-	Bytes, FullBytes gpu.Reading[float64]
-}
-
-// A Rule is an alert rule, with the number of its alerts that are firing.
-type Rule struct {
-	Name, Severity string
-	Firing         int
-}
-
-// A Target is one place that notifications go to, and what became of them.
-type Target struct {
-	Name                  string
-	Sent, Failed, Dropped uint64 // messages that were taken, tries that failed, events that were given up
-	Queued                int    // events that wait
-	Failing               bool   // the newest try failed
 }
 
 // A Source is the state of one source of devices.
@@ -111,202 +62,92 @@ type own struct {
 
 const (
 	noSnapshot = "nothing has been read yet"
-	noTarget   = "the rules of alerts have no targets"
-	noHistory  = "no past is kept"
-	notInFleet = "the program is part of no fleet"
-	noExport   = "series are sent nowhere"
 	noHelper   = "the program has no helper process: on Linux it has one that writes --state-dir, and one with --fleet-listen"
 )
 
 // ownRows are about gpuwhy itself. They are there whatever the devices do.
-var ownRows = []row[*own]{
-	plain("gpuwhy_up", yesNo,
+var ownRows = Table[*own]{
+	Plain("gpuwhy_up", YesNo,
 		"Whether the newest reading is at most three intervals old (with --idle-interval three of those). While it is 0, all that it says is left out.",
 		func(o *own) float64 { return zeroOne(o.fresh) }),
-	ofOwn("gpuwhy_simulated", yesNo, "Whether there are invented devices, which somebody asked for by name.", noSnapshot,
-		func(o *own, emit emit) {
+	Series("gpuwhy_simulated", YesNo, "Whether there are invented devices, which somebody asked for by name.", noSnapshot,
+		func(o *own, emit Emit) {
 			if len(o.nodes) > 0 {
 				emit(gpu.Of(zeroOne(o.nodes.Kind() == gpu.Simulated)))
 			}
 		}),
-	ofOwn("gpuwhy_recorded", yesNo, "Whether a recording is played, which somebody asked for by name.", noSnapshot,
-		func(o *own, emit emit) {
+	Series("gpuwhy_recorded", YesNo, "Whether a recording is played, which somebody asked for by name.", noSnapshot,
+		func(o *own, emit Emit) {
 			if len(o.nodes) > 0 {
 				emit(gpu.Of(zeroOne(o.nodes.Kind() == gpu.Recorded)))
 			}
 		}),
-	ofOwn("gpuwhy_build_info", number, "The program. Always 1.", "",
-		func(o *own, emit emit) { emit(one, o.config.Version) }, "version"),
-	plain("gpuwhy_interval_seconds", seconds, "Time between readings.",
+	Series("gpuwhy_build_info", Number, "The program. Always 1.", "",
+		func(o *own, emit Emit) { emit(one, o.config.Version) }, "version"),
+	Plain("gpuwhy_interval_seconds", Seconds, "Time between readings.",
 		func(o *own) float64 { return o.config.Interval.Seconds() }),
-	ofOwn("gpuwhy_last_reading_timestamp_seconds", timestamp, "When the newest reading began.", noSnapshot,
-		func(o *own, emit emit) { emit(unix(o.nodes.Time())) }),
-	ofOwn("gpuwhy_reading_duration_seconds", seconds, "How long the newest reading of all sources took.", noSnapshot,
-		func(o *own, emit emit) {
+	Series("gpuwhy_last_reading_timestamp_seconds", Timestamp, "When the newest reading began.", noSnapshot,
+		func(o *own, emit Emit) { emit(Unix(o.nodes.Time())) }),
+	Series("gpuwhy_reading_duration_seconds", Seconds, "How long the newest reading of all sources took.", noSnapshot,
+		func(o *own, emit Emit) {
 			if o.Took > 0 {
 				emit(gpu.Of(o.Took.Seconds()))
 			}
 		}),
-	ofOwn("gpuwhy_source_up", yesNo, "Whether the source of devices can be read.", noSnapshot,
-		eachOf(ownSources, func(s *Source, emit emit) { emit(gpu.Of(zeroOne(!s.Failing)), s.Name) }), "source"),
-	ofOwn("gpuwhy_source_last_success_timestamp_seconds", timestamp, "When the source of devices could be read last.",
-		"it never could be read", eachOf(ownSources, func(s *Source, emit emit) { emit(unix(s.LastSuccess), s.Name) }), "source"),
-	ofCost("gpuwhy_driver_calls_total", number, "Calls to the driver that have returned, by function; the call \"reading\" is all that a reading of the source takes.",
+	Series("gpuwhy_source_up", YesNo, "Whether the source of devices can be read.", noSnapshot,
+		Each(ownSources, func(s *Source, emit Emit) { emit(gpu.Of(zeroOne(!s.Failing)), s.Name) }), "source"),
+	Series("gpuwhy_source_last_success_timestamp_seconds", Timestamp, "When the source of devices could be read last.",
+		"it never could be read", Each(ownSources, func(s *Source, emit Emit) { emit(Unix(s.LastSuccess), s.Name) }), "source"),
+	ofCost("gpuwhy_driver_calls_total", Number, "Calls to the driver that have returned, by function; the call \"reading\" is all that a reading of the source takes.",
 		func(c *gpu.Cost) float64 { return float64(c.Count) }),
-	ofCost("gpuwhy_driver_call_seconds_total", seconds, "The time from the call until it returned, of all calls.",
+	ofCost("gpuwhy_driver_call_seconds_total", Seconds, "The time from the call until it returned, of all calls.",
 		func(c *gpu.Cost) float64 { return c.Total.Seconds() }),
-	ofCost("gpuwhy_driver_call_longest_seconds", seconds, "The same, of the call that took longest since gpuwhy began.",
+	ofCost("gpuwhy_driver_call_longest_seconds", Seconds, "The same, of the call that took longest since gpuwhy began.",
 		func(c *gpu.Cost) float64 { return c.Longest.Seconds() }),
-	plain("gpuwhy_viewers", number, "WebSocket connections now.", func(o *own) float64 { return float64(max(o.Viewers, 0)) }),
-	plain("gpuwhy_viewers_refused_total", number, "Requests for a WebSocket connection that did not become one.",
+	Plain("gpuwhy_viewers", Number, "WebSocket connections now.", func(o *own) float64 { return float64(max(o.Viewers, 0)) }),
+	Plain("gpuwhy_viewers_refused_total", Number, "Requests for a WebSocket connection that did not become one.",
 		func(o *own) float64 { return float64(o.Refused) }),
-	plain("gpuwhy_connections", number, "HTTP connections now that are no WebSocket connections.",
+	Plain("gpuwhy_connections", Number, "HTTP connections now that are no WebSocket connections.",
 		func(o *own) float64 { return float64(o.Connections) }),
-	plain("gpuwhy_connections_displaced_total", number, "HTTP connections that were closed because there were too many, of one address or in all.",
+	Plain("gpuwhy_connections_displaced_total", Number, "HTTP connections that were closed because there were too many, of one address or in all.",
 		func(o *own) float64 { return float64(o.Displaced) }),
-	ofOwn("gpuwhy_viewers_ended_total", number, "WebSocket connections that ended, by why.", "none has ended so",
-		func(o *own, emit emit) {
+	Series("gpuwhy_viewers_ended_total", Number, "WebSocket connections that ended, by why.", "none has ended so",
+		func(o *own, emit Emit) {
 			for _, reason := range slices.Sorted(maps.Keys(o.Ended)) {
-				emit(count(o.Ended[reason]), reason)
+				emit(Count(o.Ended[reason]), reason)
 			}
 		}, "reason"),
-	plain("gpuwhy_snapshots_published_total", number, "Snapshots that were published to viewers.",
+	Plain("gpuwhy_snapshots_published_total", Number, "Snapshots that were published to viewers.",
 		func(o *own) float64 { return float64(o.Published) }),
-	plain("gpuwhy_snapshots_encoded_total", number,
+	Plain("gpuwhy_snapshots_encoded_total", Number,
 		"Encodings of snapshots for viewers: one for each snapshot and filter in use.",
 		func(o *own) float64 { return float64(o.Encodings) }),
-	plain("gpuwhy_snapshots_skipped_total", number, "Snapshots that slow viewers missed because newer ones were there.",
+	Plain("gpuwhy_snapshots_skipped_total", Number, "Snapshots that slow viewers missed because newer ones were there.",
 		func(o *own) float64 { return float64(o.Skipped) }),
-	plain("gpuwhy_encoding_failing", yesNo, "Whether snapshots can't be encoded for viewers.",
+	Plain("gpuwhy_encoding_failing", YesNo, "Whether snapshots can't be encoded for viewers.",
 		func(o *own) float64 { return zeroOne(o.EncodingFails) }),
-	plain("gpuwhy_state_write_failing", yesNo,
+	Plain("gpuwhy_state_write_failing", YesNo,
 		"Whether what a restart must not lose can't be written; 0 where nothing is to be kept.",
 		func(o *own) float64 { return zeroOne(o.StateFails) }),
-	plain("gpuwhy_messages_sent_total", number, "Messages written to viewers.",
+	Plain("gpuwhy_messages_sent_total", Number, "Messages written to viewers.",
 		func(o *own) float64 { return float64(o.Messages) }),
-	plain("gpuwhy_sent_bytes_total", bytesUnit, "Bytes written to viewers.", func(o *own) float64 { return float64(o.Bytes) }),
-	ofHistory("gpuwhy_history_written_total", number, "What was written to the database of the past, by kind.",
-		func(h *History, emit emit) { eachKind(h.Written, emit) }, "kind"),
-	ofHistory("gpuwhy_history_waiting", number, "What waits to be written to the database of the past, by kind.",
-		func(h *History, emit emit) { eachKind(h.Waiting, emit) }, "kind"),
-	ofHistory("gpuwhy_history_waiting_bytes", bytesUnit, "The memory that it takes, about.",
-		func(h *History, emit emit) { emit(count(max(h.WaitingBytes, 0))) }),
-	ofHistory("gpuwhy_history_dropped_total", number,
-		"What was never written to the database of the past, by kind: there was no room for more to wait.",
-		func(h *History, emit emit) { eachKind(h.Dropped, emit) }, "kind"),
-	ofHistory("gpuwhy_history_batches_total", number, "Batches that were written to the database of the past.",
-		func(h *History, emit emit) { emit(count(h.Batches)) }),
-	ofHistory("gpuwhy_history_write_failures_total", number, "Tries to write to the database of the past that failed.",
-		func(h *History, emit emit) { emit(count(h.Failures)) }),
-	ofHistory("gpuwhy_history_write_failing", yesNo, "Whether the database of the past can't be written to.",
-		func(h *History, emit emit) { emit(gpu.Of(zeroOne(h.Failing))) }),
-	ofOwn("gpuwhy_history_last_write_timestamp_seconds", timestamp, "When the database of the past was written to last.",
-		noHistory+", or none was written yet", whereKept(func(h *History, emit emit) { emit(unix(h.LastWrite)) })),
-	ofOwn("gpuwhy_history_bytes", bytesUnit, "The size of the database of the past, measured once an hour.",
-		noHistory+", or it was not measured yet", whereKept(func(h *History, emit emit) { emit(h.Bytes) })),
-	ofOwn("gpuwhy_history_full_bytes", bytesUnit,
-		"About the size of the database of the past once it is kept for as long as --history-retention says.",
-		noHistory+", or it was not measured yet", whereKept(func(h *History, emit emit) { emit(h.FullBytes) })),
-	ofFleet("gpuwhy_fleet_connected", yesNo, "Whether there is a connection to the NATS of the fleet.",
-		func(f *Fleet, emit emit) { emit(gpu.Of(zeroOne(f.Connected))) }),
-	ofFleet("gpuwhy_fleet_nodes", number, "Nodes that other programs read, by whether anything comes of them.",
-		func(f *Fleet, emit emit) {
-			emit(count(max(f.Sending, 0)), "sending")
-			emit(count(max(f.Silent, 0)), "silent")
-		}, "state"),
-	ofFleet("gpuwhy_fleet_messages_refused_total", number, "Messages that could not be taken, by the node that they came from.",
-		func(f *Fleet, emit emit) {
-			for _, sender := range slices.Sorted(maps.Keys(f.Refused)) {
-				emit(count(f.Refused[sender]), sender)
-			}
-		}, "sender"),
-	ofFleet("gpuwhy_fleet_messages_dropped_total", number, "Times that messages of the fleet were dropped, since this program took them too slowly.",
-		func(f *Fleet, emit emit) { emit(count(f.Dropped)) }),
-	ofFleet("gpuwhy_fleet_events_waiting", number, "Events of this program's nodes that the fleet was not told yet.",
-		func(f *Fleet, emit emit) { emit(count(max(f.EventsWaiting, 0))) }),
-	ofFleet("gpuwhy_fleet_events_lost_total", number, "Events that the fleet will never be told, since there was no room for more to wait.",
-		func(f *Fleet, emit emit) { emit(count(f.EventsLost)) }),
-	ofOwn("gpuwhy_alerts_firing", number, "Alerts that stand, by rule; 0 where the rule is in force and none does.",
-		"no rule of alerts is in force",
-		eachOf(ownRules, func(r *Rule, emit emit) { emit(count(max(r.Firing, 0)), r.Name, r.Severity) }), "rule", "severity"),
-	ofOwn("gpuwhy_notifications_total", number,
-		"What became of notifications: messages that were sent, tries that failed, and alerts that were dropped because they could not be told in time.",
-		noTarget, eachOf(ownTargets, func(t *Target, emit emit) {
-			emit(count(t.Sent), t.Name, "sent")
-			emit(count(t.Failed), t.Name, "failed")
-			emit(count(t.Dropped), t.Name, "dropped")
-		}), "target", "result"),
-	ofOwn("gpuwhy_notifications_queued", number, "Alerts that the target is still to be told.", noTarget,
-		eachOf(ownTargets, func(t *Target, emit emit) { emit(count(max(t.Queued, 0)), t.Name) }), "target"),
-	ofOwn("gpuwhy_notification_target_failing", yesNo, "Whether the newest try to tell the target failed.", noTarget,
-		eachOf(ownTargets, func(t *Target, emit emit) { emit(gpu.Of(zeroOne(t.Failing)), t.Name) }), "target"),
-	ofOwn("gpuwhy_export_samples_total", number,
-		"What became of samples for a destination: sent, refused for good (failed), or dropped because too many waited.",
-		noExport, eachOf(ownExports, func(x *Export, emit emit) {
-			emit(count(x.Sent), x.Name, "sent")
-			emit(count(x.Failed), x.Name, "failed")
-			emit(count(x.Dropped), x.Name, "dropped")
-		}), "destination", "result"),
-	ofOwn("gpuwhy_export_waiting", number, "Samples that wait for a destination.", noExport,
-		eachOf(ownExports, func(x *Export, emit emit) { emit(count(max(x.Waiting, 0)), x.Name) }), "destination"),
-	ofOwn("gpuwhy_export_waiting_bytes", bytesUnit, "The same, compressed.", noExport,
-		eachOf(ownExports, func(x *Export, emit emit) { emit(count(max(x.WaitingBytes, 0)), x.Name) }), "destination"),
-	ofOwn("gpuwhy_export_failing", yesNo, "Whether the newest try to send series to the destination failed.", noExport,
-		eachOf(ownExports, func(x *Export, emit emit) { emit(gpu.Of(zeroOne(x.Failing)), x.Name) }), "destination"),
-	ofOwn("gpuwhy_export_last_sent_timestamp_seconds", timestamp, "When the destination took samples last.", noExport+", or none was taken yet",
-		eachOf(ownExports, func(x *Export, emit emit) { emit(unix(x.LastSent), x.Name) }), "destination"),
-	ofOwn("gpuwhy_helper_resident_memory_bytes", bytesUnit,
+	Plain("gpuwhy_sent_bytes_total", Bytes, "Bytes written to viewers.", func(o *own) float64 { return float64(o.Bytes) }),
+	Series("gpuwhy_helper_resident_memory_bytes", Bytes,
 		"Resident memory of a helper process of gpuwhy: what writes its state (scribe), or is the server of its fleet (fleet). That of gpuwhy's own process is process_resident_memory_bytes.",
-		noHelper, eachOf(ownHelpers, func(h *Helper, emit emit) { emit(gpu.Of(float64(h.Resident)), h.Name) }), "helper"),
-	ofOwn("gpuwhy_helper_cpu_seconds_total", seconds, "Processor time that a helper process of gpuwhy has used. That of gpuwhy's own process is process_cpu_seconds_total.",
-		noHelper, eachOf(ownHelpers, func(h *Helper, emit emit) { emit(gpu.Of(h.CPU.Seconds()), h.Name) }), "helper"),
-	plain("gpuwhy_scrapes_total", number, "Requests for these metrics.", func(o *own) float64 { return float64(o.scrapes) }),
-	plain("gpuwhy_scrapes_encoded_total", number,
+		noHelper, Each(ownHelpers, func(h *Helper, emit Emit) { emit(gpu.Of(float64(h.Resident)), h.Name) }), "helper"),
+	Series("gpuwhy_helper_cpu_seconds_total", Seconds, "Processor time that a helper process of gpuwhy has used. That of gpuwhy's own process is process_cpu_seconds_total.",
+		noHelper, Each(ownHelpers, func(h *Helper, emit Emit) { emit(gpu.Of(h.CPU.Seconds()), h.Name) }), "helper"),
+	Plain("gpuwhy_scrapes_total", Number, "Requests for these metrics.", func(o *own) float64 { return float64(o.scrapes) }),
+	Plain("gpuwhy_scrapes_encoded_total", Number,
 		"Times that these metrics were encoded before; the other requests shared one.",
 		func(o *own) float64 { return float64(o.encodings) }),
 }
 
-func count[T int | uint64](n T) gpu.Reading[float64] { return gpu.Of(float64(n)) }
-
-func ofOwn(name string, u unit, help, absent string, each func(*own, emit), labels ...string) row[*own] {
-	return row[*own]{name: name, unit: u, help: help, absent: absent, each: each, labels: labels}
-}
-
-func ofCost(name string, u unit, help string, value func(*gpu.Cost) float64) row[*own] {
-	return ofOwn(name, u, help, "the driver was not called yet",
-		eachOf(ownCosts, func(c *gpu.Cost, emit emit) { emit(gpu.Of(value(c)), c.Source, c.Call) }), "source", "call")
-}
-
-// ofFleet is a row about a program of a fleet.
-func ofFleet(name string, u unit, help string, each func(*Fleet, emit), labels ...string) row[*own] {
-	return ofOwn(name, u, help, notInFleet, func(o *own, emit emit) {
-		if o.Fleet != nil {
-			each(o.Fleet, emit)
-		}
-	}, labels...)
-}
-
-func ofHistory(name string, u unit, help string, each func(*History, emit), labels ...string) row[*own] {
-	return ofOwn(name, u, help, noHistory, whereKept(each), labels...)
-}
-
-func whereKept(each func(*History, emit)) func(*own, emit) {
-	return func(o *own, emit emit) {
-		if o.History != nil {
-			each(o.History, emit)
-		}
-	}
-}
-
-func eachKind(counts map[string]int, emit emit) {
-	for _, kind := range slices.Sorted(maps.Keys(counts)) {
-		emit(count(max(counts[kind], 0)), kind)
-	}
+func ofCost(name string, u Unit, help string, value func(*gpu.Cost) float64) Row[*own] {
+	return Series(name, u, help, "the driver was not called yet",
+		Each(ownCosts, func(c *gpu.Cost, emit Emit) { emit(gpu.Of(value(c)), c.Source, c.Call) }), "source", "call")
 }
 
 func ownSources(o *own) []Source { return o.Sources }
 func ownCosts(o *own) []gpu.Cost { return o.Costs }
-func ownRules(o *own) []Rule     { return o.Rules }
-func ownTargets(o *own) []Target { return o.Targets }
-func ownExports(o *own) []Export { return o.Exports }
 func ownHelpers(o *own) []Helper { return o.Helpers }

@@ -217,13 +217,14 @@ func said(c record.Counts, how string) string {
 // Measure fills in what was written, and how much there is.
 func (w *writing) Measure(of *metrics.Self) {
 	s := w.State()
-	of.History = &metrics.History{
+	now := &Written{
 		Written: byKind(s.Rows), Waiting: byKind(s.Waiting), Dropped: byKind(s.Dropped), Batches: s.Batches, Failures: s.Failures,
 		WaitingBytes: s.Bytes, LastWrite: s.Written, Failing: s.Err != nil,
 	}
 	if f := w.of.Sizes.Last(); f != nil {
-		of.History.Bytes, of.History.FullBytes = gpu.Of(float64(f.Bytes)), gpu.Of(float64(f.Full))
+		now.Bytes, now.FullBytes = gpu.Of(float64(f.Bytes)), gpu.Of(float64(f.Full))
 	}
+	of.Parts = append(of.Parts, Metrics.Of(now))
 }
 
 // byKind are counts by what /metrics calls them.
