@@ -13,8 +13,8 @@ import (
 // documents are the names of all that earlier versions kept under the name of their machine.
 var documents = []string{"notifications", "alerts", "floors", "baselines", "recent", "hues", "cooldowns"}
 
-// called is the document in which a store has what the machine was called when its past was written there last.
-const called = "called"
+// nameDocument is the document in which a store has what the machine was called when its past was written there last.
+const nameDocument = "called"
 
 // An Adopter takes over what a store has of an installation of gpuwhy under another name of the machine, or of an earlier version.
 type Adopter struct {
@@ -35,7 +35,7 @@ func (a *Adopter) Adopt(ctx context.Context) (was string, err error) {
 		return "", err
 	}
 	if a.Node != "" && was != a.Node {
-		b.Documents[a.Installation+"/"+called] = []byte(a.Node)
+		b.Documents[a.Installation+"/"+nameDocument] = []byte(a.Node)
 	}
 	if was == a.Node {
 		was = ""
@@ -64,7 +64,7 @@ func (a *Adopter) was(ctx context.Context) (string, error) {
 	if a.Node == "" {
 		return "", nil
 	}
-	if name, err := a.Store.Document(ctx, a.Installation+"/"+called); err != nil || len(name) > 0 {
+	if name, err := a.Store.Document(ctx, a.Installation+"/"+nameDocument); err != nil || len(name) > 0 {
 		return string(name), err
 	}
 	// Earlier versions kept documents of their own machine alone, under its name. In a file, those of the newest are this one's.
