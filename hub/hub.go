@@ -38,9 +38,6 @@ type Config struct {
 	// Status makes the data of gpu_status. encoded is the result of Encode for the only node's
 	// Moment; "null" before the first one, and for a viewer of several nodes.
 	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
-	// Acts are what clients can request, in the order in which they are listed. One of them may be request_gpu_update, which
-	// reads nodes and passes a Moment of each to Publish or [Hub.Hold], from a reading that began after the call.
-	Acts []Act
 	// Page makes the whole message page, {"event":"page","data":…}, which brings the page at an address below the
 	// base path from the viewer's version to the newest one; nil if the viewer has the newest. changes grows with
 	// each [Hub.Turn]. Page also returns the new version and the changes that it includes. ErrNoPage means that
@@ -122,7 +119,7 @@ type Hub struct {
 	gone        sync.WaitGroup    // one for each connection, and one for each goroutine that serves one
 
 	acts  map[string]*Act
-	named []string // the names of Config.Acts
+	named []string // the names of acts, in order
 
 	turns   turns
 	changes atomic.Uint64 // counts changes of what pages show
@@ -215,14 +212,20 @@ func New(cfg Config) *Hub {
 		acting:     &trouble{log: log, what: "what clients ask for"},
 		paging:     &trouble{log: log, what: "rendering pages"},
 	}
-	for i := range cfg.Acts {
-		a := &h.cfg.Acts[i]
-		h.acts[a.Event], h.named = a, append(h.named, a.Event)
-	}
 	h.changes.Store(1) // a page without a version has seen none
 	h.now.Store(&state{last: &mark{}, newer: make(chan struct{})})
 	h.standing = newStanding(nil)
 	return h
+}
+
+// Accept says what clients can have done, in the order in which they are listed, before the first comes. One of the acts may be
+// request_gpu_update, which reads nodes, and passes a Moment of each to Publish or [Hub.Hold], from a reading that began after the
+// call.
+func (h *Hub) Accept(acts ...Act) {
+	for i := range acts {
+		a := &acts[i]
+		h.acts[a.Event], h.named = a, append(h.named, a.Event)
+	}
 }
 
 // Publish makes m the newest Moment of its node, whatever its Seq, and wakes everybody waiting for one.

@@ -87,8 +87,12 @@ func newMonitor(tb testing.TB, set func(*hub.Config), read ...reader) *monitor {
 	tb.Helper()
 	m := &monitor{}
 	cfg := m.config(tb)
+	if set != nil {
+		set(&cfg)
+	}
+	m.Hub = hub.New(cfg)
 	for _, read := range read {
-		cfg.Acts = append(cfg.Acts, hub.Act{Event: "request_gpu_update", Do: func(ctx context.Context, _ *hub.Ask) (hub.Reply, error) {
+		m.Accept(hub.Act{Event: "request_gpu_update", Do: func(ctx context.Context, _ *hub.Ask) (hub.Reply, error) {
 			s, err := read(ctx)
 			if err != nil || s == nil {
 				return hub.Reply{}, err
@@ -97,10 +101,6 @@ func newMonitor(tb testing.TB, set func(*hub.Config), read ...reader) *monitor {
 			return hub.Reply{Read: []string{s.Node}}, nil
 		}})
 	}
-	if set != nil {
-		set(&cfg)
-	}
-	m.Hub = hub.New(cfg)
 	return m
 }
 

@@ -20,7 +20,7 @@ import (
 // A device named "bad" can't be encoded.
 func newTestHub(tb testing.TB, acts ...Act) *Hub {
 	tb.Helper()
-	return New(Config{
+	h := New(Config{
 		Encode: func(m *insight.Moment, _ auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
 			uuids := []string{}
 			for _, d := range m.Snapshot.Devices {
@@ -35,9 +35,10 @@ func newTestHub(tb testing.TB, acts ...Act) *Hub {
 			return json.Marshal(map[string]any{"seq": m.Snapshot.Seq, "gpus": uuids})
 		},
 		Status: func(*insight.Fleet, []byte) ([]byte, error) { return []byte("{}"), nil },
-		Acts:   acts,
 		Log:    slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	})
+	h.Accept(acts...)
+	return h
 }
 
 func devices(seq uint64, uuids ...string) *insight.Moment {

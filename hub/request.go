@@ -45,7 +45,7 @@ type request struct {
 	filter *filter         // of subscribe and unsubscribe
 	page   *page           // of show
 	fresh  bool            // of show: from a reading that begins now
-	acts   bool            // it asks for one of Config.Acts
+	acts   bool            // it asks for an [Act]
 	data   json.RawMessage // of that; nil where there is none
 }
 

@@ -176,18 +176,16 @@ func TestRequestThatFails(t *testing.T) {
 
 // Whatever an act is, its message is answered with what became of it. It is told who asks, for which nodes, and with what.
 func TestActs(t *testing.T) {
-	m := start(t, func(cfg *hub.Config) {
-		cfg.Acts = []hub.Act{{Event: "nudge", Do: func(_ context.Context, ask *hub.Ask) (hub.Reply, error) {
-			switch string(ask.Data) {
-			case "", "null":
-				return hub.Reply{}, errors.New("a secret of the program")
-			case `{"how":"never"}`:
-				return hub.Reply{}, hub.Refuse("you may not nudge")
-			}
-			return hub.Reply{Data: fmt.Appendf(nil, `{"by":%q,"a":%t,"b":%t,"data":%s}`, ask.Principal.Name, ask.Wanted("a"), ask.Wanted("b"), ask.Data)}, nil
-		}}}
-		cfg.Several = true
-	})
+	m := start(t, func(cfg *hub.Config) { cfg.Several = true })
+	m.Accept(hub.Act{Event: "nudge", Do: func(_ context.Context, ask *hub.Ask) (hub.Reply, error) {
+		switch string(ask.Data) {
+		case "", "null":
+			return hub.Reply{}, errors.New("a secret of the program")
+		case `{"how":"never"}`:
+			return hub.Reply{}, hub.Refuse("you may not nudge")
+		}
+		return hub.Reply{Data: fmt.Appendf(nil, `{"by":%q,"a":%t,"b":%t,"data":%s}`, ask.Principal.Name, ask.Wanted("a"), ask.Wanted("b"), ask.Data)}, nil
+	}})
 	c := connect(t, m)
 	c.send(`{"event":"subscribe","data":{"nodes":["b"]}}`)
 	c.want("subscribed")
@@ -322,16 +320,14 @@ func TestSharedRefresh(t *testing.T) {
 	var asked sync.WaitGroup
 	asked.Add(viewers)
 	reading := insight.Of(snapshot(7))
-	var m *monitor
 	var hold sync.Once
-	m = start(t, func(cfg *hub.Config) {
-		cfg.Acts = []hub.Act{{Event: "request_gpu_update", Do: func(context.Context, *hub.Ask) (hub.Reply, error) {
-			asked.Done()
-			asked.Wait() // until all have asked
-			hold.Do(func() { m.Hold(reading) })
-			return hub.Reply{Read: []string{"a"}}, nil
-		}}}
-	})
+	m := start(t, nil)
+	m.Accept(hub.Act{Event: "request_gpu_update", Do: func(context.Context, *hub.Ask) (hub.Reply, error) {
+		asked.Done()
+		asked.Wait() // until all have asked
+		hold.Do(func() { m.Hold(reading) })
+		return hub.Reply{Read: []string{"a"}}, nil
+	}})
 	var clients []*client
 	for range viewers {
 		clients = append(clients, connect(t, m))

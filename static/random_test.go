@@ -46,15 +46,15 @@ func randomDevice(r *rand.Rand, i int, node string, now time.Time) gpu.Device {
 		d.Reason = pick(r, gpu.Advice{}, gpu.Advice{What: "what"}, gpu.Advice{What: "what", Try: "try"})
 		return d
 	}
-	d.Utilization.GPU = reading[gpu.Percent](r, 100)
+	d.Utilization.GPU = readingOf[gpu.Percent](r, 100)
 	d.Memory = gpu.Memory{Used: bytesOf(r), Total: bytesOf(r)}
-	d.Thermal = gpu.Thermal{GPU: reading[gpu.Celsius](r, 110), Slowdown: reading[gpu.Celsius](r, 100), Margin: reading[gpu.Celsius](r, 60)}
-	d.Power = gpu.Power{Draw: reading[gpu.Watts](r, 900), EnforcedLimit: reading[gpu.Watts](r, 700)}
+	d.Thermal = gpu.Thermal{GPU: readingOf[gpu.Celsius](r, 110), Slowdown: readingOf[gpu.Celsius](r, 100), Margin: readingOf[gpu.Celsius](r, 60)}
+	d.Power = gpu.Power{Draw: readingOf[gpu.Watts](r, 900), EnforcedLimit: readingOf[gpu.Watts](r, 700)}
 	d.Fans.Count = pick(r, gpu.Of(0), gpu.Absent[int](gpu.NotSupported), gpu.Reading[int]{})
 	for range r.IntN(3) {
-		d.Fans.Fans = append(d.Fans.Fans, gpu.Fan{Commanded: reading[gpu.Percent](r, 120), RPM: reading[gpu.RPM](r, 4000), Policy: maybe(r, pick(r, "automatic", "manual"))})
+		d.Fans.Fans = append(d.Fans.Fans, gpu.Fan{Commanded: readingOf[gpu.Percent](r, 120), RPM: readingOf[gpu.RPM](r, 4000), Policy: maybe(r, pick(r, "automatic", "manual"))})
 	}
-	d.Clocks = gpu.Clocks{SM: reading[gpu.Megahertz](r, 3000), Graphics: reading[gpu.Megahertz](r, 3000), PerformanceState: maybe(r, r.IntN(16)), EventReasons: maybe(r, gpu.ClockEventReasons(r.Uint64N(1<<10)))}
+	d.Clocks = gpu.Clocks{SM: readingOf[gpu.Megahertz](r, 3000), Graphics: readingOf[gpu.Megahertz](r, 3000), PerformanceState: maybe(r, r.IntN(16)), EventReasons: maybe(r, gpu.ClockEventReasons(r.Uint64N(1<<10)))}
 	for n := range r.IntN(2) * r.IntN(7) {
 		d.Instances = append(d.Instances, gpu.Instance{
 			UUID: fmt.Sprint("MIG-", n), Name: pick(r, "", "1g.5gb", "<b>"), Memory: gpu.Memory{Used: bytesOf(r), Total: bytesOf(r)},
@@ -83,31 +83,31 @@ func randomRest(r *rand.Rand, d *gpu.Device, now time.Time) {
 	d.VBIOS, d.DriverVersion = maybe(r, "96.00"), maybe(r, "550.54.15")
 	u, m, t, p, c := &d.Utilization, &d.Memory, &d.Thermal, &d.Power, &d.Clocks
 	for _, field := range []*gpu.Reading[gpu.Percent]{&u.Memory, &u.Encoder, &u.Decoder, &u.JPEG, &u.OFA} {
-		*field = reading[gpu.Percent](r, 100)
+		*field = readingOf[gpu.Percent](r, 100)
 	}
 	for _, field := range []*gpu.Reading[gpu.Percent]{&d.Activity.Engine, &d.Activity.Tensor, &d.Activity.MemoryBandwidth} {
-		*field = reading[gpu.Percent](r, 100)
+		*field = readingOf[gpu.Percent](r, 100)
 	}
 	for _, field := range []*gpu.Reading[gpu.BytesPerSecond]{&d.Activity.PCIeSent, &d.Activity.NVLinkReceived} {
-		*field = reading[gpu.BytesPerSecond](r, 1e10)
+		*field = readingOf[gpu.BytesPerSecond](r, 1e10)
 	}
 	d.Activity.PCIeMeasuredAt = maybe(r, now.Add(-time.Duration(r.Int64N(1e11))))
-	d.Encoding = gpu.Encoding{Sessions: maybe(r, r.IntN(9)), FrameRate: reading[gpu.FramesPerSecond](r, 500), Latency: reading[gpu.Microseconds](r, 1e5)}
+	d.Encoding = gpu.Encoding{Sessions: maybe(r, r.IntN(9)), FrameRate: readingOf[gpu.FramesPerSecond](r, 500), Latency: readingOf[gpu.Microseconds](r, 1e5)}
 	for _, field := range []*gpu.Reading[gpu.Bytes]{&m.Free, &m.Reserved, &m.BAR1Total, &m.BAR1Used} {
 		*field = bytesOf(r)
 	}
 	for _, field := range []*gpu.Reading[gpu.Celsius]{&t.Memory, &t.Shutdown, &t.Target, &t.MemoryMax} {
-		*field = reading[gpu.Celsius](r, 100)
+		*field = readingOf[gpu.Celsius](r, 100)
 	}
 	for _, field := range []*gpu.Reading[gpu.Watts]{&p.DefaultLimit, &p.MinLimit, &p.MaxLimit} {
-		*field = reading[gpu.Watts](r, 900)
+		*field = readingOf[gpu.Watts](r, 900)
 	}
-	p.Energy = reading[gpu.Joules](r, 1e10)
+	p.Energy = readingOf[gpu.Joules](r, 1e10)
 	for _, field := range []*gpu.Reading[gpu.Megahertz]{&c.Memory, &c.Video, &c.MaxGraphics, &c.MaxSM, &c.MaxMemory, &c.MaxVideo} {
-		*field = reading[gpu.Megahertz](r, 3000)
+		*field = readingOf[gpu.Megahertz](r, 3000)
 	}
 	for i := range d.Fans.Fans {
-		d.Fans.Fans[i].Target = reading[gpu.Percent](r, 100)
+		d.Fans.Fans[i].Target = readingOf[gpu.Percent](r, 100)
 	}
 	d.PCIe = gpu.PCIe{Generation: maybe(r, r.IntN(6)), MaxGeneration: maybe(r, 5), Width: maybe(r, 8), MaxWidth: maybe(r, 16), Replays: maybe(r, r.Uint64N(1e9))}
 	h := &d.Health
@@ -134,7 +134,7 @@ func randomRest(r *rand.Rand, d *gpu.Device, now time.Time) {
 func randomProcess(r *rand.Rand, now time.Time) gpu.Process {
 	return gpu.Process{
 		PID: r.IntN(6), Type: pick(r, gpu.TypeCompute, gpu.TypeGraphics, gpu.TypeMPS), Memory: bytesOf(r),
-		SM: reading[gpu.Percent](r, 100), Encoder: reading[gpu.Percent](r, 100), GPUInstance: maybe(r, r.IntN(2)),
+		SM: readingOf[gpu.Percent](r, 100), Encoder: readingOf[gpu.Percent](r, 100), GPUInstance: maybe(r, r.IntN(2)),
 		Facts: gpu.ProcessFacts{
 			Name: maybe(r, pick(r, "", "python", "\x1b[31m\xff🚀", strings.Repeat("🚀", 90))), User: maybe(r, "alice"),
 			Command: maybe(r, pick(r, "python x.py", strings.Repeat("a ", 400))), Started: maybe(r, now.Add(-time.Duration(r.Int64N(1e15)))),
@@ -150,22 +150,22 @@ func randomProcess(r *rand.Rand, now time.Time) gpu.Process {
 func randomHost(r *rand.Rand) *gpu.Host {
 	h := &gpu.Host{
 		Hostname: pick(r, "", "host"), OS: "Debian", Kernel: "6.1", Uptime: maybe(r, time.Duration(r.Int64N(1e16))),
-		CPUModel: maybe(r, "EPYC"), Cores: maybe(r, 1+r.IntN(3)), CPU: reading[gpu.Percent](r, 100),
-		Load1: reading[float64](r, 50), Load5: reading[float64](r, 50), Load15: reading[float64](r, 50),
+		CPUModel: maybe(r, "EPYC"), Cores: maybe(r, 1+r.IntN(3)), CPU: readingOf[gpu.Percent](r, 100),
+		Load1: readingOf[float64](r, 50), Load5: readingOf[float64](r, 50), Load15: readingOf[float64](r, 50),
 		MemoryTotal: bytesOf(r), MemoryUsed: bytesOf(r), SwapTotal: bytesOf(r), SwapUsed: bytesOf(r),
-		CPUPower: reading[gpu.Watts](r, 300), CPUThrottled: maybe(r, r.IntN(2) > 0),
-		Self: gpu.Self{CPU: reading[gpu.Percent](r, 3), RSS: bytesOf(r)},
+		CPUPower: readingOf[gpu.Watts](r, 300), CPUThrottled: maybe(r, r.IntN(2) > 0),
+		Self: gpu.Self{CPU: readingOf[gpu.Percent](r, 3), RSS: bytesOf(r)},
 	}
 	busiest := []gpu.HostProcess{}
 	for i := range r.IntN(4) {
-		h.Fans = append(h.Fans, gpu.HostFan{Name: fmt.Sprint(pick(r, "CPU fan", "fan\u202e <b>"), i), RPM: reading[gpu.RPM](r, 3000)})
-		h.Temperatures = append(h.Temperatures, gpu.HostTemperature{Name: fmt.Sprint(pick(r, "CPU", "sensor <x>"), i), Celsius: reading[gpu.Celsius](r, 100)})
+		h.Fans = append(h.Fans, gpu.HostFan{Name: fmt.Sprint(pick(r, "CPU fan", "fan\u202e <b>"), i), RPM: readingOf[gpu.RPM](r, 3000)})
+		h.Temperatures = append(h.Temperatures, gpu.HostTemperature{Name: fmt.Sprint(pick(r, "CPU", "sensor <x>"), i), Celsius: readingOf[gpu.Celsius](r, 100)})
 		busiest = append(busiest, gpu.HostProcess{PID: 100 + i, Count: 1 + r.IntN(3), CPU: gpu.Percent(r.IntN(4000)), Facts: randomProcess(r, time.Now()).Facts})
 	}
 	h.Busiest = maybe(r, busiest)
 	for i := range r.IntN(3) {
-		h.Disks = append(h.Disks, gpu.Disk{Device: fmt.Sprint("sd", i), Mount: pick(r, "/", "/\u200f<x>"), Total: bytesOf(r), Used: bytesOf(r), Read: reading[gpu.BytesPerSecond](r, 1e7), Write: reading[gpu.BytesPerSecond](r, 5e9)})
-		h.Networks = append(h.Networks, gpu.Interface{Name: fmt.Sprint("eth", i), Received: reading[gpu.BytesPerSecond](r, 1e4), Sent: reading[gpu.BytesPerSecond](r, 1e10)})
+		h.Disks = append(h.Disks, gpu.Disk{Device: fmt.Sprint("sd", i), Mount: pick(r, "/", "/\u200f<x>"), Total: bytesOf(r), Used: bytesOf(r), Read: readingOf[gpu.BytesPerSecond](r, 1e7), Write: readingOf[gpu.BytesPerSecond](r, 5e9)})
+		h.Networks = append(h.Networks, gpu.Interface{Name: fmt.Sprint("eth", i), Received: readingOf[gpu.BytesPerSecond](r, 1e4), Sent: readingOf[gpu.BytesPerSecond](r, 1e10)})
 	}
 	return h
 }
@@ -180,8 +180,8 @@ func maybe[T any](r *rand.Rand, v T) gpu.Reading[T] {
 	return gpu.Absent[T](pick(r, gpu.NotReported, gpu.NotSupported, gpu.NotPermitted, gpu.Stale))
 }
 
-// reading is zero, halfway between two integers, or anything up to top.
-func reading[T ~float64](r *rand.Rand, top float64) gpu.Reading[T] {
+// readingOf is zero, halfway between two integers, or anything up to top.
+func readingOf[T ~float64](r *rand.Rand, top float64) gpu.Reading[T] {
 	v := pick(r, 0, top*r.Float64(), float64(r.IntN(int(top)))+0.5)
 	if r.IntN(10) == 0 {
 		return gpu.DoubtfulOf(T(v))

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
@@ -95,7 +97,8 @@ func (w *walk) change(n int, now time.Time) {
 // say says something of an alert, as a person does.
 func (w *walk) say(t *testing.T) {
 	t.Helper()
-	standing := w.Alerts.Standing()
+	engine := app.Find[*alerts.Room](w.App).Book
+	standing := engine.Standing()
 	if len(standing) == 0 {
 		return
 	}
@@ -104,15 +107,15 @@ func (w *walk) say(t *testing.T) {
 	case a.State == alert.Resolved:
 		return
 	case w.IntN(3) == 0:
-		if _, _, err := w.Alerts.Silence(alert.Silence{Rule: a.Rule, Until: now.Add(time.Hour), By: "ann", Comment: "<i>known</i>"}, now); err != nil {
+		if _, _, err := engine.Silence(alert.Silence{Rule: a.Rule, Until: now.Add(time.Hour), By: "ann", Comment: "<i>known</i>"}, now); err != nil {
 			t.Logf("silence: %v", err)
 		}
 	case a.Acknowledged != nil:
-		if _, err := w.Alerts.Acknowledge(a.ID, nil); err != nil {
+		if _, err := engine.Acknowledge(a.ID, nil); err != nil {
 			t.Fatal(err)
 		}
 	default:
-		if _, err := w.Alerts.Acknowledge(a.ID, &alert.Acknowledgment{By: "bob", Comment: "I look", At: now}); err != nil {
+		if _, err := engine.Acknowledge(a.ID, &alert.Acknowledgment{By: "bob", Comment: "I look", At: now}); err != nil {
 			t.Fatal(err)
 		}
 	}

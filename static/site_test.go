@@ -22,6 +22,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
@@ -88,9 +89,9 @@ func newSite(tb testing.TB, interval ...time.Duration) *site {
 }
 
 // begin starts the program, or another one in its place.
-func (s *site) begin(inputs ...*app.Inputs) {
+func (s *site) begin(inputs ...*reading.Inputs) {
 	if len(inputs) == 0 {
-		inputs = []*app.Inputs{{Node: "made up", Sources: []sampler.Source{s}, Refresh: s.Read}}
+		inputs = []*reading.Inputs{{Node: "made up", Sources: []sampler.Source{s}, Refresh: s.Read}}
 	}
 	var err error
 	if s.App, err = app.New(s.opt, inputs, slog.New(slog.NewTextHandler(s.tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))); err != nil {

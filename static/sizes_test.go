@@ -16,7 +16,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
@@ -33,9 +33,9 @@ func simulated(tb testing.TB, profile string, past time.Duration) (s *site, step
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var inputs []*app.Inputs
+	var inputs []*reading.Inputs
 	for _, of := range nodes {
-		inputs = append(inputs, &app.Inputs{Node: of.Node(), Sources: []sampler.Source{of}})
+		inputs = append(inputs, &reading.Inputs{Node: of.Node(), Sources: []sampler.Source{of}})
 	}
 	s.begin(inputs...)
 	read := func() {

@@ -15,7 +15,9 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
@@ -26,7 +28,7 @@ func (s *site) atOnce() {
 	for i := range rules {
 		rules[i].Hold, rules[i].Clear, rules[i].Cooldown = 0, 0, 0
 	}
-	s.Alerts.SetRules(rules, s.time())
+	app.Find[*alerts.Room](s.App).Book.SetRules(rules, s.time())
 }
 
 // stubs stand for what a browser tells people with. What is said stays until hush is called.

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
@@ -87,20 +89,20 @@ func perform(of *scene, opt app.Options, log *slog.Logger) (*playing, error) {
 			nodes = append(nodes, node.Node())
 		}
 	}
-	var inputs []*app.Inputs
+	var inputs []*reading.Inputs
 	for i, node := range nodes {
 		of := source{p, node}
 		var place insight.Place
 		if p.fleet != nil {
 			place = insight.Place{Cluster: p.fleet[i].Cluster, Labels: p.fleet[i].Labels}
 		}
-		inputs = append(inputs, &app.Inputs{Node: node, Place: place, Sources: []sampler.Source{of}, Refresh: of.Read})
+		inputs = append(inputs, &reading.Inputs{Node: node, Place: place, Sources: []sampler.Source{of}, Refresh: of.Read})
 	}
 	if p.App, err = app.New(opt, inputs, log); err != nil {
 		return nil, err
 	}
 	if of.rules != nil {
-		p.Alerts.SetRules(of.rules(), p.born)
+		app.Find[*alerts.Room](p.App).Book.SetRules(of.rules(), p.born)
 	}
 	for ago := of.past; ago > 0; ago -= opt.Interval {
 		if !of.away || ago < 9*time.Minute || ago > 10*time.Minute {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
@@ -38,9 +39,9 @@ func newStage(t testing.TB, profile string, interval ...time.Duration) *stage {
 		Version: "v1.0.0", Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, MaxViewers: 1000,
 		Interval: s.interval, Deadline: 2 * time.Second, AlertUtilization: 50, Node: profile,
 	}
-	var inputs []*app.Inputs
+	var inputs []*reading.Inputs
 	for _, of := range nodes {
-		inputs = append(inputs, &app.Inputs{Node: of.Node(), Sources: []sampler.Source{of}})
+		inputs = append(inputs, &reading.Inputs{Node: of.Node(), Sources: []sampler.Source{of}})
 	}
 	if s.App, err = app.New(opt, inputs, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/views"
@@ -252,16 +253,17 @@ func sudden() []alert.Rule {
 
 // answer acknowledges and silences alerts, as a person would.
 func answer(a *app.App) error {
+	engine := app.Find[*alerts.Room](a).Book
 	var errs []error
 	now := time.Now().UTC()
-	for i, of := range a.Alerts.Standing() {
+	for i, of := range engine.Standing() {
 		var err error
 		switch i {
 		case 1:
-			_, err = a.Alerts.Acknowledge(of.ID, &alert.Acknowledgment{By: "ann", Comment: "a new fan is on its way"})
+			_, err = engine.Acknowledge(of.ID, &alert.Acknowledgment{By: "ann", Comment: "a new fan is on its way"})
 		case 2:
 			known := alert.Silence{Rule: of.Rule, GPU: alert.Literally(of.Device.UUID), By: "ann", Comment: "known", Until: now.Add(8 * time.Hour)}
-			_, _, err = a.Alerts.Silence(known, now)
+			_, _, err = engine.Silence(known, now)
 		}
 		errs = append(errs, err)
 	}

@@ -9,10 +9,11 @@ import (
 	"slices"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/fleet"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/sampler/host"
 	"github.com/gpuwhy/gpuwhy/sampler/kube"
 )
@@ -55,7 +56,7 @@ var errNoFleet = &gpu.Advice{
 }
 
 // newFleet connects to the fleet, if there is one, and runs its server if asked to.
-func (env *environment) newFleet(d *daemon, as role, in []*app.Inputs) (_ *app.Fleet, err error) {
+func (env *environment) newFleet(d *daemon, as role, in []*reading.Inputs) (_ *fleet.Options, err error) {
 	if !as.publishes && !as.shows {
 		return nil, nil
 	}
@@ -63,7 +64,7 @@ func (env *environment) newFleet(d *daemon, as role, in []*app.Inputs) (_ *app.F
 	if err := d.checkFleetRole(); err != nil {
 		return nil, usageError{err}
 	}
-	f := &app.Fleet{Publishes: as.publishes, Shows: as.shows, Records: as.reads != nil && as.shows}
+	f := &fleet.Options{Publishes: as.publishes, Shows: as.shows}
 	of := bus.Config{URLs: d.fleet, Credentials: d.FleetCredentials, Name: "gpuwhy " + d.name(), Log: log}
 	if d.FleetListen != "" {
 		dir, err := d.fleetDir()
@@ -97,7 +98,7 @@ func joinURL(listening net.Addr, hosts []string) string {
 }
 
 // locate says where a machine is.
-func (m *target) locate(in *app.Inputs) {
+func (m *target) locate(in *reading.Inputs) {
 	if m.Cluster != "" {
 		in.Place.Cluster, in.Place.Name = m.Cluster, in.Node
 		in.Node = insight.Key(m.Cluster, in.Node)

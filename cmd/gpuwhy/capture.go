@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/capture"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/recording"
@@ -37,7 +37,7 @@ func checkReplay(dir string) string {
 }
 
 // newReplay returns the inputs of the recorded machine.
-func (m *target) newReplay(dir string, log *slog.Logger) ([]*app.Inputs, error) {
+func (m *target) newReplay(dir string, log *slog.Logger) ([]*reading.Inputs, error) {
 	source, err := replay.Open(dir, replay.Config{Interval: m.Interval, Deadline: m.Deadline, Log: log.With("part", "replay")})
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (m *target) newReplay(dir string, log *slog.Logger) ([]*app.Inputs, error) 
 	if m.Node != "" {
 		node = m.Node
 	}
-	return []*app.Inputs{{Node: node, Origin: recorded + dir, Sources: []sampler.Source{source}}}, nil
+	return []*reading.Inputs{{Node: node, Origin: recorded + dir, Sources: []sampler.Source{source}}}, nil
 }
 
 type captureCommand struct {
@@ -84,7 +84,7 @@ func (c captureCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	reader := app.NewReader(env.ctx, inputs, c.Every, c.Deadline, env.log)
+	reader := reading.NewReader(env.ctx, inputs, c.Every, c.Deadline, env.log)
 	options := c.options(reader, env.log)
 	options.Started = func() {
 		fmt.Fprintf(env.stderr, "gpuwhy: recording into %s for %v; Ctrl-C stops early\n", term.Printable(c.Dir), c.For)
@@ -99,7 +99,7 @@ func (c captureCommand) Run(env *environment) error {
 	return c.tell(env, s)
 }
 
-func (c captureCommand) options(reader *app.Reader, log *slog.Logger) capture.Options {
+func (c captureCommand) options(reader *reading.Reader, log *slog.Logger) capture.Options {
 	o := capture.Options{
 		Dir: c.Dir, Names: c.ShowNames, Every: c.Every, For: c.For, Version: versionText(), Sources: c.Source, Host: c.hostname,
 		SysfsRoot: c.SysfsRoot, ProcRoot: c.ProcRoot, NvidiaSMI: smi.Program(c.NvidiaSMI), Log: log.With("part", "capture"),

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
@@ -50,7 +51,7 @@ func (env *environment) checkServe(c *serveFlags) (notes []string, err error) {
 	}
 	options := (&daemon{programFlags: &c.programFlags}).options()
 	if options.Clusters, err = c.newClusters(silent); err != nil {
-		return nil, errors.Join(err, app.CloseAll(in))
+		return nil, errors.Join(err, reading.CloseAll(in))
 	}
 	a, err := app.New(options, in, silent)
 	if err != nil {

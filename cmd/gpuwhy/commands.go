@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alerts/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml"
 )
@@ -29,7 +30,7 @@ func (c snapshotCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	f, err := app.ReadOnce(env.ctx, inputs, c.Deadline, env.log)
+	f, err := reading.ReadOnce(env.ctx, inputs, c.Deadline, env.log)
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// A fleet is a server with its NATS, and the programs that have joined it: real programs, each with its own credentials.
-type fleet struct {
+// A testFleet is a server, with its NATS, and what has joined it: real programs, each with credentials of its own.
+type testFleet struct {
 	t      *testing.T // all programs end with it
 	state  string     // the server's state directory
 	addr   string     // of NATS
@@ -31,15 +31,15 @@ type fleet struct {
 // pace is how often the machines of a fleet are read. A machine is silent after two intervals and two seconds.
 const pace = "--interval=500ms"
 
-func newFleet(t *testing.T, state string) *fleet {
+func newFleet(t *testing.T, state string) *testFleet {
 	t.Helper()
-	f := &fleet{t: t, state: state, addr: freeAddress(t)}
+	f := &testFleet{t: t, state: state, addr: freeAddress(t)}
 	f.serve()
 	return f
 }
 
 // serve starts the server, which may have run before.
-func (f *fleet) serve() {
+func (f *testFleet) serve() {
 	f.t.Helper()
 	f.server = start(f.t, nil, "serve", "--fleet-listen="+f.addr, "--state-dir="+f.state, "--node=server", "--source=simulate:rtx-4090", pace)
 }
@@ -47,7 +47,7 @@ func (f *fleet) serve() {
 var inLine = regexp.MustCompile(`printf %s ([A-Za-z0-9+/=]+)`)
 
 // joins makes credentials as for a machine that joins.
-func (f *fleet) joins(name string, args ...string) (file string) {
+func (f *testFleet) joins(name string, args ...string) (file string) {
 	f.t.Helper()
 	r := command(f.t, nil, append([]string{"fleet", "join-command", name, "--state-dir=" + f.state, "--host=127.0.0.1", "--fleet-listen=" + f.addr}, args...)...)
 	found := inLine.FindStringSubmatch(r.stdout)
@@ -66,7 +66,7 @@ func (f *fleet) joins(name string, args ...string) (file string) {
 }
 
 // agent starts an agent that also serves a page, which shows what it knows.
-func (f *fleet) agent(name string, env []string, args ...string) *program {
+func (f *testFleet) agent(name string, env []string, args ...string) *program {
 	f.t.Helper()
 	lacks := func(flag string) bool {
 		return !slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, flag) })
@@ -81,7 +81,7 @@ func (f *fleet) agent(name string, env []string, args ...string) *program {
 }
 
 // hub starts a hub.
-func (f *fleet) hub(name string) *program {
+func (f *testFleet) hub(name string) *program {
 	f.t.Helper()
 	return start(f.t, nil, "hub", "--fleet=tls://"+f.addr, "--fleet-credentials="+f.joins(name, "--hub"), "--node="+name, pace)
 }

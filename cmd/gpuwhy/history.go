@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/record"
@@ -89,7 +89,7 @@ func (d *daemon) ownServer() (postgres.Config, error) {
 
 // newHistory returns where the past is kept, if anywhere. The first use opens it. A program that reads no machine keeps no past,
 // but may show the past that others keep on a server. node is the name of the only node that the program reads; empty for several.
-func (d *daemon) newHistory(as role, node string, log *slog.Logger) *app.History {
+func (d *daemon) newHistory(as role, node string, log *slog.Logger) *past.Options {
 	kept, onServer := d.keepsHistory()
 	if !kept || as.reads == nil && !onServer {
 		return nil
@@ -123,8 +123,8 @@ func (d *daemon) newHistory(as role, node string, log *slog.Logger) *app.History
 		}
 		return outbox.Attach(ctx, s)
 	}
-	return &app.History{
-		Outbox: outbox, Place: d.historyPlace(), Store: &store.Later{Open: open}, Retention: d.retention, Price: d.ElectricityPrice, Permits: d.permits(), Anew: anew, ReadOnly: as.reads == nil}
+	return &past.Options{
+		Outbox: outbox, Collects: as.reads != nil && as.shows, Place: d.historyPlace(), Store: &store.Later{Open: open}, Retention: d.retention, Price: d.ElectricityPrice, Permits: d.permits(), Anew: anew, ReadOnly: as.reads == nil}
 }
 
 // adopt moves this installation's data in the store to the machine's current name. err is the error of opening the store. adopt closes
@@ -136,7 +136,7 @@ func (d *daemon) adopt(ctx context.Context, s store.Store, err error, as role, n
 	i, err := d.installation.Installation()
 	was := ""
 	if err == nil {
-		a := app.Adopter{Store: s, Installation: i.ID, Program: cmp.Or(node, d.name()), Node: node, Records: as.reads != nil && as.shows}
+		a := past.Adopter{Store: s, Installation: i.ID, Program: cmp.Or(node, d.name()), Node: node, Records: as.reads != nil && as.shows}
 		was, err = a.Adopt(ctx)
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"syscall"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/helper"
 	"github.com/gpuwhy/gpuwhy/internal/past/scribe"
@@ -139,7 +139,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // tell prints an error for a person, in one line, with what to do if that is known.
 func tell(w io.Writer, err error) {
-	if lines := app.ErrorLines(err); len(lines) > 1 {
+	if lines := alerts.ErrorLines(err); len(lines) > 1 {
 		for _, line := range lines {
 			fmt.Fprintf(w, "gpuwhy: %s\n", term.Printable(line))
 		}

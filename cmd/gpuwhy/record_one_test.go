@@ -71,7 +71,7 @@ func inFile(t *testing.T, dir string) store.Store {
 func TestOnePastOfAll(t *testing.T) {
 	t.Parallel()
 	address := postgresServer(t).Schema()
-	f := &fleet{t: t, state: t.TempDir(), addr: freeAddress(t)}
+	f := &testFleet{t: t, state: t.TempDir(), addr: freeAddress(t)}
 	f.server = start(t, nil, "serve", "--fleet-listen="+f.addr, "--state-dir="+f.state, "--node=server", "--source=simulate:rtx-4090", pace, "--history="+address)
 	record := func(name string, args ...string) *program {
 		return background(t, nil, append([]string{"record", "--fleet=tls://" + f.addr, "--fleet-credentials=" + f.joins(name, "--recorder")}, args...)...)

@@ -11,12 +11,14 @@ import (
 	"syscall"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/ownfile"
 	"github.com/gpuwhy/gpuwhy/internal/past/scribe"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
@@ -65,7 +67,7 @@ func (env *environment) run(flags *programFlags, as role) (err error) {
 	}
 	d.warnOpenState(env.log)
 	defer func() { err = errors.Join(err, release()) }()
-	var in []*app.Inputs
+	var in []*reading.Inputs
 	if as.reads != nil {
 		as.reads.helpers = d.helperPids
 		if in, err = as.reads.inputs(env.log); err != nil {
@@ -80,10 +82,10 @@ func (env *environment) run(flags *programFlags, as role) (err error) {
 		if env.ctx.Err() != nil { // stopped while the fleet's server was starting, which is no error
 			err = nil
 		}
-		return errors.Join(err, app.CloseAll(in))
+		return errors.Join(err, reading.CloseAll(in))
 	}
 	if options.Clusters, err = d.newClusters(env.log); err != nil {
-		return errors.Join(err, app.CloseAll(in), options.Fleet.Close())
+		return errors.Join(err, reading.CloseAll(in), options.Fleet.Close())
 	}
 	share(len(d.helpers()))
 	options.History = d.newHistory(as, only(in), env.log)
@@ -110,7 +112,7 @@ func (env *environment) run(flags *programFlags, as role) (err error) {
 }
 
 // only returns the name of the only node; empty if there are several, or none.
-func only(in []*app.Inputs) string {
+func only(in []*reading.Inputs) string {
 	if len(in) != 1 {
 		return ""
 	}
@@ -143,7 +145,7 @@ func (d *daemon) options() app.Options {
 
 // rules returns the rules in the alert rules file, or the default rules.
 func (f *alertFlags) rules() (*rulefile.File, error) {
-	return app.Rules(f.AlertRules, f.AlertUtilization)
+	return alerts.Rules(f.AlertRules, f.AlertUtilization)
 }
 
 // variablesOf returns the variables that hold addresses of alert targets. file may be nil.

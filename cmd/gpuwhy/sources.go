@@ -12,8 +12,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/amd"
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
@@ -132,7 +132,7 @@ func (f *serveFlags) target() *target {
 }
 
 // inputs returns the inputs of each node, with its place. A real machine is one node.
-func (m *target) inputs(log *slog.Logger) ([]*app.Inputs, error) {
+func (m *target) inputs(log *slog.Logger) ([]*reading.Inputs, error) {
 	all, err := m.read(log)
 	for _, in := range all {
 		m.locate(in)
@@ -140,15 +140,15 @@ func (m *target) inputs(log *slog.Logger) ([]*app.Inputs, error) {
 	return all, err
 }
 
-func (m *target) read(log *slog.Logger) ([]*app.Inputs, error) {
+func (m *target) read(log *slog.Logger) ([]*reading.Inputs, error) {
 	if profile, ok := m.simulates(); ok {
 		nodes, err := sim.Nodes(profile, time.Now)
 		if err != nil {
 			return nil, err
 		}
-		var all []*app.Inputs
+		var all []*reading.Inputs
 		for _, source := range nodes {
-			in := &app.Inputs{Node: source.Node(), Origin: m.Source[0], Sources: []sampler.Source{source}, Place: insight.Place{Labels: source.Labels()}}
+			in := &reading.Inputs{Node: source.Node(), Origin: m.Source[0], Sources: []sampler.Source{source}, Place: insight.Place{Labels: source.Labels()}}
 			if len(nodes) == 1 {
 				in.Node = cmp.Or(m.Node, in.Node)
 			}
@@ -162,7 +162,7 @@ func (m *target) read(log *slog.Logger) ([]*app.Inputs, error) {
 	local := host.New(m.SysfsRoot, host.ShowCommands(m.ShowCommands), log.With("part", "host"))
 	local.Helpers = m.helpers
 	// The origin is "auto" for every source, since it is the same machine.
-	in := &app.Inputs{Node: m.name(), Origin: sourceAuto, Host: local}
+	in := &reading.Inputs{Node: m.name(), Origin: sourceAuto, Host: local}
 	var suspects func() []gpu.Suspect
 	if m.KernelLog != "" {
 		kernel := kernellog.New(kernellog.Config{Path: m.KernelLog, Log: log.With("part", "kernellog")})
@@ -173,7 +173,7 @@ func (m *target) read(log *slog.Logger) ([]*app.Inputs, error) {
 	if hint := local.Hint(); !hint.IsZero() {
 		in.Notes = append(in.Notes, hint)
 	}
-	return []*app.Inputs{in}, nil
+	return []*reading.Inputs{in}, nil
 }
 
 // newSources returns the requested sources. The two ways to read NVIDIA's devices are one

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
@@ -60,7 +61,7 @@ func (c whyCommand) Run(env *environment) error {
 		return err
 	}
 	fmt.Fprintln(env.stderr, "gpuwhy: no gpuwhy is running here: the answer is from a few seconds of this command's own readings")
-	r := app.NewReader(env.ctx, inputs, ownInterval, c.Deadline, env.log)
+	r := reading.NewReader(env.ctx, inputs, ownInterval, c.Deadline, env.log)
 	return errors.Join(c.tell(env, c.ownReadings(env, r, app.MonitorOf(inputs, c.name()))), r.Close())
 }
 
@@ -172,7 +173,7 @@ const (
 )
 
 // ownReadings returns an answerer that reads the machine itself.
-func (c whyCommand) ownReadings(env *environment, r *app.Reader, m contract.Monitor) answerer {
+func (c whyCommand) ownReadings(env *environment, r *reading.Reader, m contract.Monitor) answerer {
 	left := ownReadings
 	return func() (said, error) {
 		for {

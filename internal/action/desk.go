@@ -49,8 +49,18 @@ func (c *Call) Ask(ctx context.Context, node, action, target string, args any) (
 	return result, err
 }
 
+// Awake are the nodes that other programs read, and that can be asked.
+func (c *Call) Awake() []string {
+	if c.desk.fleet == nil {
+		return nil
+	}
+	return c.desk.fleet.Awake()
+}
+
 // A Fleet reaches the programs that read other nodes.
 type Fleet interface {
+	// Awake are the nodes that can be asked now.
+	Awake() []string
 	// Has reports whether another program reads the node.
 	Has(node string) bool
 	// Ask returns the answer to a question. An error with a code is a [Refusal] with only Code, Field and What set.

@@ -31,6 +31,8 @@ func (b *book) Begin(_ context.Context, r *action.Record) (func(error), error) {
 	}, b.refuse
 }
 
+func (b *book) Awake() []string { return []string{"far"} }
+
 func (b *book) Has(node string) bool { return node == "far" }
 
 func (b *book) Ask(_ context.Context, _ string, q *action.Question) (any, error) {

@@ -1,5 +1,3 @@
-// Package alerts has the actions on alerts: people acknowledge, dismiss and silence them, and end silences. If another program of
-// the fleet has the alert, that program carries the action out. Package alert decides when alerts fire.
 package alerts
 
 import (
@@ -12,16 +10,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 )
-
-// A Room carries out actions on alerts. Its fields are set before the first action.
-type Room struct {
-	Book   *alert.Shared         // its engine holds the alerts that change here
-	Newest func() *insight.Fleet // for what alerts are about; nil before the first reading
-	Now    func() time.Time
-}
 
 // The kinds of targets.
 var (

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -41,6 +42,8 @@ type fleet struct {
 	asked []string // in order
 }
 
+func (f *fleet) Awake() []string { return slices.Collect(maps.Keys(f.nodes)) }
+
 func (f *fleet) Has(node string) bool { return f.nodes[node] != nil }
 
 func (f *fleet) Ask(ctx context.Context, node string, q *action.Question) (any, error) {
@@ -61,8 +64,8 @@ func (f *fleet) Ask(ctx context.Context, node string, q *action.Question) (any, 
 	return f.nodes[node].desk.Answer(ctx, node, &came, *came.Asker)
 }
 
-// hub is a program that shows two others, on each of which an alert stands.
-func hub(t *testing.T) (*program, *fleet) {
+// newHub is a program that shows two others, on each of which an alert stands.
+func newHub(t *testing.T) (*program, *fleet) {
 	t.Helper()
 	h, f := newProgram(t, alert.New([]alert.Rule{alert.Default("node_silent", alert.NodeSilent)})), &fleet{t: t, nodes: map[string]*program{}}
 	h.desk.Join(f)
@@ -96,7 +99,7 @@ func (p *program) do(id, target string, args any) (any, error) {
 var ann = auth.Principal{Name: "ann", Access: auth.Operate, Audience: auth.Everything}
 
 func TestAlertOfAnotherProgram(t *testing.T) {
-	h, f := hub(t)
+	h, f := newHub(t)
 	other := h.Book.Others()[0]
 	at := f.nodes[other.Device.Node].Book.Engine
 	got, err := h.do("acknowledgeAlert", other.ID, contract.Note{Comment: "mine"})
@@ -140,7 +143,7 @@ func TestAlertOfAnotherProgram(t *testing.T) {
 }
 
 func TestSilencesOfOtherPrograms(t *testing.T) {
-	h, f := hub(t)
+	h, f := newHub(t)
 	const seconds = 3600
 	all := contract.SilenceRequest{Comment: "maintenance", Duration: seconds}
 	silence := func(ask contract.SilenceRequest) string {
@@ -216,7 +219,7 @@ func TestSilencesOfOtherPrograms(t *testing.T) {
 
 // Whatever the action and whoever asks: who lacks the access changes nothing.
 func TestNobodyActsWithoutAccess(t *testing.T) {
-	h, f := hub(t)
+	h, f := newHub(t)
 	id := h.Book.Others()[0].ID
 	for a := range h.desk.Actions() {
 		for _, who := range []auth.Principal{{}, {Name: "ann"}, {Name: "ann", Access: auth.Read, Audience: auth.Everything}, {Access: -1}} {

@@ -1,21 +1,19 @@
-// Package app wires gpuwhy's parts into a program and runs it: the nodes that are
-// read, the hub, alerts, the state that survives a restart, and the server. It knows
-// no flags: a command makes the Options and the Inputs of each node. An [App] serves;
-// a [Reader] reads for commands that don't serve.
+// Package app makes a program of the parts of gpuwhy and runs it: it lists them in order, and asks each for what it offers. It knows
+// no flags: a command makes the Options and the inputs of each node. A command that serves nothing reads with package reading.
 package app
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
-	"runtime"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,25 +23,22 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
-	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
+	"github.com/gpuwhy/gpuwhy/internal/clusters"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/export"
-	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
-	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
-	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
+	"github.com/gpuwhy/gpuwhy/internal/fleet"
+	"github.com/gpuwhy/gpuwhy/internal/forecast"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
-	"github.com/gpuwhy/gpuwhy/internal/now"
-	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
-	"github.com/gpuwhy/gpuwhy/internal/past/history"
-	"github.com/gpuwhy/gpuwhy/internal/past/recent"
-	"github.com/gpuwhy/gpuwhy/internal/past/record"
+	"github.com/gpuwhy/gpuwhy/internal/part"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
-	"github.com/gpuwhy/gpuwhy/internal/serve/live"
 	"github.com/gpuwhy/gpuwhy/internal/state"
 	"github.com/gpuwhy/gpuwhy/sampler/kube"
 )
@@ -69,10 +64,10 @@ type Options struct {
 	StateDir     string // the folder for state that survives a restart; empty for none
 	// Helpers returns what the program's helper processes cost now; nil: it has none.
 	Helpers  func() []metrics.Helper
-	Files    Files          // accesses the files of StateDir; nil: this program writes them itself
+	Files    state.Files    // has the files of StateDir; nil: this program writes them itself
 	NotKept  error          // why there is no StateDir although there should be one
-	History  *History       // nil if no past is kept
-	Fleet    *Fleet         // nil for a program on its own
+	History  *past.Options  // nil where no past is kept. The App closes it
+	Fleet    *fleet.Options // nil for a program on its own. The App closes it
 	Clusters *kube.Clusters // whose nodes are read from here; nil for none
 
 	Export []export.Destination // where series are sent; none: nowhere
@@ -81,133 +76,207 @@ type Options struct {
 	Clock   clock.Clock   // the machine's, except in tests
 }
 
-// App is the serving program. Its parts can be used before and while it runs: the
-// gallery and tests use them without calling Run.
+// App is the program that serves. It can be used before and while it runs: the
+// gallery and tests use it and do not call Run.
 type App struct {
-	Hub    *hub.Hub
-	Recent *recent.Store
-	Alerts *alert.Engine
-
-	local     locals       // the nodes that this program reads
-	several   bool         // there may be more than one node
-	desk      *action.Desk // does what people and programs ask for
-	alerting  *alerts.Room
-	uplink    *uplink.Uplink     // nil where nothing is published, as are Options.Fleet and downlink where there is no fleet
-	downlink  *downlink.Downlink // of what others publish
-	stage     *insight.Stage     // all nodes share what it remembers
-	opt       Options
-	log       *slog.Logger
-	monitor   contract.Monitor // without the threshold of alerts
-	notifier  *notify.Notifier
-	keeper    *state.Keeper
-	hues      now.Hues
-	recorded  chan struct{}    // closed when the recorder has written its last
-	recorder  *record.Recorder // of the past; nil where none is kept, as are past and sizes
-	past      *history.Past
-	sizes     *history.Sizes
-	forecast  *outlook.Forecaster           // nil if no past is kept
-	standing  map[string]func() []hub.Event // one by alert ID; announceAlerts alone uses it
-	stand     []func() []hub.Event          // the same, the worst first; used while no alert of this program changes
-	told      time.Duration                 // when that of other programs was announced last, as elapsed time; reported alone uses it
-	live      *live.Feed
-	pusher    *export.Pusher     // nil where series are sent nowhere
-	collector *deliver.Collector // of the past of others; nil where it is not written here
-	routes    *serve.Server
-	server    *http.Server
-
-	asked atomic.Int64 // when somebody asked last, as time that has elapsed; 0: nobody has
-
-	encoders chan struct{} // has one value for each encoding that runs
-	ending   chan struct{} // closed when the program begins to end
+	Hub     *hub.Hub
+	nodes   *reading.Room // that this program reads
+	parts   []part.Part   // all, in the order in which they observe
+	desk    *action.Desk  // does what people and programs ask for
+	keeper  *state.Keeper
+	viewers *viewers
+	clock   clock.Clock
 }
 
 // TryStateDir is the advice for when nothing can be kept across a restart.
 const TryStateDir = "give gpuwhy its own folder with --state-dir, or set --state-dir none"
 
-var errEnding = errors.New("gpuwhy is shutting down")
-
-// New wires everything and starts nothing. Each input is a node; there is at least one, or a fleet. The error
-// says which option is wrong. After an error, the inputs are closed.
-func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
-	a := &App{opt: opt, log: log, several: opt.several(inputs), Recent: recent.New(), keeper: state.New()}
-	a.monitor = monitorOf(inputs, opt.Node, a.several)
-	a.monitor.Version, a.monitor.Interval, a.monitor.Idle, a.monitor.Started = opt.Version, opt.Interval, opt.IdleInterval, opt.Clock.Now().UTC()
-	a.encoders, a.ending, a.recorded = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{}), make(chan struct{})
-	a.stage = insight.NewStage()
-	a.live = live.New(a.renderPage, opt.Clock, a.several)
-	a.desk = action.NewDesk(action.Log{Logger: log.With("part", "actions")}, a.actions()...)
-	a.Hub = hub.New(hub.Config{
-		Encode:     a.encodeUpdate,
-		Status:     a.encodeStatus,
-		Patch:      a.patch,
-		Acts:       a.socketActs(),
-		Page:       a.page,
-		Several:    a.several,
-		Events:     []string{contract.HighGPUUsage, contract.AlertEvent},
-		Origins:    opt.AllowOrigins,
-		MaxViewers: opt.MaxViewers,
-		Log:        log.With("part", "hub"),
+// New makes all parts and starts none. Each of the inputs is a node; there is at least one, or a fleet. Its
+// errors say which option is wrong. After an error all that it was given is closed.
+func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, reading.CloseAll(inputs), opt.History.Close(), opt.Fleet.Close())
+		}
+	}()
+	a := &App{clock: opt.Clock, keeper: state.New()}
+	several := opt.several(inputs)
+	monitor := monitorOf(inputs, opt.Node, several)
+	monitor.Version, monitor.Interval, monitor.Idle, monitor.Started = opt.Version, opt.Interval, opt.IdleInterval, opt.Clock.Now().UTC()
+	a.viewers = a.newViewers(&opt, several, log)
+	a.Hub = a.viewers.hub
+	host := part.Host{
+		Node: monitor.Node, Version: opt.Version, Hub: a.Hub, Keeper: a.keeper, Interval: opt.Interval, Idle: opt.IdleInterval,
+		Own: func(node string) bool { return a.nodes.Has(node) }, Remove: a.Remove, Clock: opt.Clock, Log: log,
+	}
+	a.nodes = reading.New(reading.Config{
+		Host: host, Deadline: opt.Deadline, BasePath: opt.BasePath, Watched: a.watched, Started: a.started, Foresee: a.foresee,
+		Do: func(ctx context.Context, c action.Call) (any, error) { return a.desk.Run(ctx, c) },
+	}, inputs)
+	minutes := past.NewMinutes()
+	alerting, err := alerts.New(alerts.Config{
+		Host: host, Rules: opt.AlertRules, Utilization: opt.AlertUtilization, About: cmp.Or(a.nodes.Only(), host.Node),
+		Others: opt.Fleet != nil, Changed: a.changed,
 	})
-	a.wireForesight()
-	for _, in := range inputs {
-		a.local.add(a.newNode(in))
+	if err != nil {
+		return nil, err
 	}
-	a.wireHistory()
-	if err := a.wireAlerts(); err != nil {
-		return nil, errors.Join(err, a.Close())
+	a.viewers.current = func() contract.Monitor {
+		m := monitor
+		m.AlertThreshold = alerting.Threshold()
+		return m
 	}
-	a.wireFleet()
-	a.wireKeeper()
-	if err := a.wireServer(); err != nil {
-		return nil, errors.Join(err, a.Close())
+
+	a.parts = []part.Part{minutes, alerting}
+	var carrier past.Carrier
+	if f := opt.Fleet; f != nil {
+		carrier = fleet.Carrier{Bus: f.Bus}
+		a.parts = append(a.parts, fleet.New(fleet.Config{
+			Host: host, Options: *f, Engine: alerting.Book.Engine, Alerts: alerting, Recent: minutes, Undelivered: opt.History.Undelivered,
+			Act: func(ctx context.Context, node string, q *action.Question, asker auth.Principal) (any, error) {
+				return a.desk.Answer(ctx, node, q, asker)
+			},
+		})...)
 	}
-	return a, nil
+	if h := opt.History; h != nil {
+		kept, all := past.New(past.Config{
+			Host: host, Options: *h, Carrier: carrier, Nodes: names(inputs), MayCome: a.mayCome, Installation: opt.Installation,
+		})
+		a.parts = append(a.parts, all...)
+		if !h.ReadOnly { // who reads a node foretells of it
+			a.parts = append(a.parts, forecast.New(host, kept.Past, h.Price))
+		}
+	}
+	a.parts = append(a.parts, a.nodes)
+	if opt.Clusters != nil {
+		a.parts = append(a.parts, clusters.New(host, opt.Clusters, a.nodes))
+	}
+	pages := &pages{}
+	a.parts = append(a.parts, a.viewers, pages, keeping{a.keeper, &opt, monitor.Started})
+	if opt.Helpers != nil {
+		a.parts = append(a.parts, helpers(opt.Helpers))
+	}
+	exporter, err := metrics.New(metrics.Config{
+		Newest: a.Hub.Newest, Self: a.measure, Interval: opt.Interval, Longest: host.Longest(), Families: opt.MetricsFamilies,
+		Node: host.Node, Version: opt.Version, Log: log.With("part", "metrics"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(opt.Export) > 0 {
+		a.parts = append(a.parts, export.NewRoom(&host, opt.Export, exporter))
+	}
+
+	var actions []action.Action
+	for p := range offers[part.Actor](a) {
+		actions = append(actions, p.Actions()...)
+	}
+	a.desk = action.NewDesk(action.Log{Logger: log.With("part", "actions")}, actions...)
+	for f := range offers[action.Fleet](a) {
+		a.desk.Join(f)
+	}
+	a.Hub.Accept(a.socketActs()...)
+	a.keep(&opt, log)
+	return a, a.viewers.route(a.serving(&opt, exporter, log), &pages.hues, alerting.Targets)
 }
 
-// wireKeeper lists what the program keeps across a restart, in writing order: a
-// program that is killed after writing the waiting messages and before writing the
-// alerts repeats a message, but loses none.
-func (a *App) wireKeeper() {
-	k := a.keeper
-	k.Origin, k.Log, k.Hold = a.local.origin(), a.log, a.Alerts.Hold
-	if a.opt.StateDir == "" {
-		return
+// several reports whether there may be more than one node.
+func (o *Options) several(inputs []*reading.Inputs) bool {
+	return len(inputs) != 1 || o.Fleet != nil && o.Fleet.Shows || o.Clusters != nil
+}
+
+func names(inputs []*reading.Inputs) (all []string) {
+	for _, in := range inputs {
+		all = append(all, in.Node)
 	}
-	k.Node = a.local.only()
-	var files Files = state.Folder(a.opt.StateDir)
-	if a.opt.Files != nil {
-		files = a.opt.Files
+	return all
+}
+
+// offers yields the parts that implement an interface, in order.
+func offers[T any](a *App) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, p := range a.parts {
+			if of, ok := p.(T); ok && !yield(of) {
+				return
+			}
+		}
 	}
-	k.Shelf = files
-	if a.opt.History != nil && !a.opt.History.ReadOnly {
-		k.Shelf = &shelf{a.opt.History.Store, files, a.opt.Installation, a.monitor.Node}
+}
+
+// Find returns the part of a type, such as *alerts.Room; nil where the program has none.
+func Find[T part.Part](a *App) (found T) {
+	for found = range offers[T](a) {
+		return found
 	}
-	a.notifier.Flush, a.stage.Floors.Learned = k.Flush, k.Soon
-	k.Documents = []state.Document{
-		state.Of("notifications", "messages waiting to be sent", state.Promptly, a.notifier),
-		state.Of("alerts", "alerts and silences", state.Promptly, a.Alerts),
-		state.Of("floors", "what devices draw at rest", state.Promptly, a.stage.Floors),
-		state.Of("baselines", "how devices behave at work and after it", state.Regularly, a.stage.History),
-		state.Of("recent", "the last minutes", state.AtEnd, a.Recent),
-		state.Of("hues", "the colors of people", state.Regularly, &a.hues),
+	return found
+}
+
+// What parts learn of each other: each declares what it needs, and others offer it.
+
+// changed tells parts of changes of alerts of this program.
+func (a *App) changed(changes []alert.Change) {
+	for p := range offers[alerts.Listener](a) {
+		p.Changed(changes)
 	}
-	for i := range k.Documents {
-		k.Documents[i].KnowsNames = k.Documents[i].Name == "alerts"
+}
+
+// foresee has parts fill in what comes next.
+func (a *App) foresee(s *gpu.Snapshot, of *explain.Answer) {
+	for p := range offers[reading.Forecaster](a) {
+		p.Foresee(s, of)
 	}
-	if a.forecast != nil {
-		k.Documents = append(k.Documents, state.Of("cooldowns", "forecasts of cool-downs", state.Regularly, a.forecast))
+}
+
+// mayCome reports whether a part may read a node later that the program is not given.
+func (a *App) mayCome(node string) bool {
+	for p := range offers[past.Source](a) {
+		if p.MayCome(node) {
+			return true
+		}
 	}
+	return false
+}
+
+// watched reports whether somebody looks at what is read.
+func (a *App) watched() bool {
+	for p := range offers[part.Watcher](a) {
+		if p.Watched() {
+			return true
+		}
+	}
+	return false
+}
+
+// started tells parts that all that the program was given has been read.
+func (a *App) started() {
+	for p := range offers[part.Starter](a) {
+		p.Started()
+	}
+}
+
+// measure is what gpuwhy reports about itself on /metrics.
+func (a *App) measure() (self metrics.Self) {
+	for p := range offers[part.Measurer](a) {
+		p.Measure(&self)
+	}
+	return self
+}
+
+// health is the state of each part of the program.
+func (a *App) health() map[string]contract.Part {
+	all := map[string]contract.Part{}
+	for p := range offers[part.Reporter](a) {
+		maps.Copy(all, p.Health())
+	}
+	return all
 }
 
 // Handler returns the handler of all requests.
-func (a *App) Handler() http.Handler { return a.server.Handler }
+func (a *App) Handler() http.Handler { return a.viewers.server.Handler }
 
 // Publish publishes a snapshot from elsewhere as if the node's sampler had read it.
 func (a *App) Publish(s *gpu.Snapshot) *insight.Moment {
-	m := a.stage.Next(s)
-	if n, ok := a.local.find(s.Node); ok {
-		m = m.At(n.Place, insight.Link{})
-	}
+	m := a.nodes.Next(s)
 	a.Hub.Publish(m)
 	a.observe([]*insight.Moment{m})
 	return m
@@ -222,119 +291,48 @@ func (a *App) Take(moments []*insight.Moment) {
 // Remove removes a node that no longer belongs to the fleet. Publishing one of its Moments later adds it again.
 func (a *App) Remove(node string) {
 	a.Hub.Remove(node)
-	a.Recent.Forget(node)
-	a.Alerts.Forget(node, a.opt.Clock.Now())
+	for p := range offers[part.Forgetter](a) {
+		p.Forget(node)
+	}
 	a.Hub.Turn()
 }
 
-// Close closes the inputs of an App that was never run.
-func (a *App) Close() (err error) {
-	for _, n := range a.local.all() {
-		err = errors.Join(err, n.Close())
+// observe has parts take in Moments for what pages show beside them, and then has them shown.
+func (a *App) observe(moments []*insight.Moment) {
+	for p := range offers[part.Observer](a) {
+		p.Observe(moments)
 	}
-	return errors.Join(err, a.closeHistory(), a.closeFleet())
+	a.Hub.Turn()
 }
 
-// newNode makes a node of this program.
-func (a *App) newNode(in *Inputs) *node {
-	every := pace{a.opt.Interval, a.opt.IdleInterval, a.watched}
-	return newNode(in, *a.stage, every, a.opt.Deadline, a.opt.Clock, a.log, a.Hub.Publish, a.Hub.Hold)
-}
-
-// page returns the message that brings a page up to date.
-func (a *App) page(address string, to auth.Sight, have string, changes uint64) (text []byte, version string, of uint64, err error) {
-	f, err := a.live.Frame(context.Background(), address, to, have, changes)
-	if errors.Is(err, serve.ErrNotLive) {
-		err = hub.ErrNoPage
-	}
-	return f.Message, f.Version, f.Changes, err
-}
-
-// renderPage renders a whole page.
-func (a *App) renderPage(ctx context.Context, address string, to auth.Sight) ([]byte, error) {
-	done, err := a.encodes()
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	return a.routes.Render(ctx, address, to)
-}
-
-// encodes waits for a free encoder. Calling done frees it.
-func (a *App) encodes() (done func(), err error) {
-	select {
-	case a.encoders <- struct{}{}:
-		return func() { <-a.encoders }, nil
-	case <-a.ending:
-		return nil, errEnding
-	}
-}
-
-// encodeUpdate encodes Moments as JSON for viewers. Many filters on a large fleet need many
-// encodings: at most one per CPU runs at a time, and none begins once the program is ending.
-func (a *App) encodeUpdate(m *insight.Moment, _ auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
-	done, err := a.encodes()
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	return json.Marshal(contract.NewUpdate(m, keep))
-}
-
-// patch compares two updates. With many filters, that takes as long as encoding them.
-func (a *App) patch(before, after []byte) ([]byte, error) {
-	done, err := a.encodes()
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	return contract.Patch(before, after)
-}
-
-func (a *App) encodeStatus(newest *insight.Fleet, encoded []byte) ([]byte, error) {
-	return json.Marshal(contract.NewGPUStatus(a.current().Of(newest), newest, encoded, a.opt.Clock.Now()))
-}
-
-// Run reads and serves until ctx ends. It does not wait for a driver. It rereads the
-// alert rules at each signal from reload. Without a listener, it does not serve.
+// Run reads and serves until ctx ends. It does not wait for a driver. Parts read
+// again what people have changed at each signal from reload. Without a listener it serves nobody.
 func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal) error {
-	a.keeper.Restore(a.opt.Clock.Now())
+	a.keeper.Restore(a.clock.Now())
 	g, ctx := errgroup.WithContext(ctx)
-	start := func(part func(context.Context)) {
-		g.Go(func() error { part(ctx); return nil })
-	}
-	a.local.run(ctx, g)
-	a.runClusters(ctx, g)
-	g.Go(func() error { return a.notifier.Run(ctx) })
-	start(func(ctx context.Context) {
+	g.Go(func() error {
 		for moments := range a.Hub.FeedAll(ctx) {
 			a.observe(moments)
 		}
+		return nil
 	})
-	start(func(ctx context.Context) { a.reloadOn(ctx, reload) })
-	if a.recorder != nil {
-		start(func(ctx context.Context) { a.each(ctx, own(a.recorder.Observe)) })
-		start(func(ctx context.Context) {
-			defer close(a.recorded)
-			a.recorder.Run(ctx)
+	for p := range offers[part.Follower](a) {
+		g.Go(func() error {
+			for m := range a.Hub.Feed(ctx) {
+				p.Follow(m)
+			}
+			return nil
 		})
-		start(a.writeAnew)
-		start(a.sizes.Run)
-		start(func(ctx context.Context) { a.each(ctx, own(a.forecast.Observe)) })
-		start(a.forecast.Run)
 	}
-	a.runFleet(ctx, g)
-	if a.pusher != nil {
-		start(func(ctx context.Context) { a.each(ctx, a.pusher.Observe) })
-		start(a.pusher.Run)
+	for p := range offers[part.Runner](a) {
+		g.Go(func() error { return p.Run(ctx) })
 	}
-	start(a.keeper.Run)
-	start(a.announceStart)
+	g.Go(func() error { a.reloadOn(ctx, reload); return nil })
 	g.Go(func() error {
 		if ln == nil { // nobody is to look here
 			return nil
 		}
-		if err := a.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		if err := a.viewers.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
 		}
 		return nil
@@ -349,90 +347,59 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 	return errors.Join(err, a.closeWithin(toEnd-time.Since(<-asked)))
 }
 
+// reloadOn has parts read again at each signal what people have changed, until ctx ends.
+func (a *App) reloadOn(ctx context.Context, signals <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+			for p := range offers[part.Reloader](a) {
+				p.Reload()
+			}
+		}
+	}
+}
+
+// Shutdown says goodbye to viewers and waits for requests to end. Run calls it once.
+func (a *App) Shutdown(ctx context.Context) error { return a.viewers.shutdown(ctx) }
+
 // toEnd is how long shutting down may take in all, whatever a disk does. toClose is the least of it that remains for what closes last.
 const toEnd, toClose = 8 * time.Second, time.Second
 
 // closeWithin writes the state, and closes everything that has a disk or a connection. It does not wait longer for a hanging disk.
 func (a *App) closeWithin(left time.Duration) error {
-	_, err := regular.Within(max(left, toClose), func() (none struct{}, err error) {
-		fleet := make(chan error, 1)
-		go func() { fleet <- a.closeFleet() }() // beside the others: each may wait for a disk
-		return none, errors.Join(a.keeper.Close(), a.closeHistory(), <-fleet)
-	})
+	_, err := regular.Within(max(left, toClose), func() (none struct{}, err error) { return none, a.close(a.keeper.Close) })
 	if err == regular.ErrSlow { //nolint:errorlint // not that of a part
 		return &gpu.Advice{What: "the disk of the state directory did not answer while gpuwhy shut down", Try: store.TrySlow, Err: err}
 	}
 	return err
 }
 
-// each calls f with each newer Moment, until ctx ends.
-func (a *App) each(ctx context.Context, f func(*insight.Moment)) {
-	for m := range a.Hub.Feed(ctx) {
-		f(m)
-	}
-}
+// Close closes the parts of an App that was never run.
+func (a *App) Close() error { return a.close(func() error { return nil }) }
 
-// observe updates what pages show in addition to Moments, and then shows them.
-func (a *App) observe(moments []*insight.Moment) {
-	for _, m := range moments {
-		if m.Link.Silent.IsZero() {
-			a.Recent.Observe(m)
-		}
-	}
-	a.Alerts.ObserveAll(moments)
-	if a.uplink != nil { // with what stands of their alerts now
-		for _, m := range moments {
-			own(a.uplink.Observe)(m)
-		}
-	}
-	a.Hub.Turn()
-}
-
-// Shutdown says goodbye to viewers and waits for requests to end. Run calls it once.
-func (a *App) Shutdown(ctx context.Context) error {
-	close(a.ending)
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.opt.Goodbye, time.Second))
-	defer cancel()
-	var g errgroup.Group
-	g.Go(func() error {
-		if err := a.Hub.Shutdown(ctx, "gpuwhy is shutting down"); err != nil {
-			a.log.Debug("viewers were cut off", "err", err)
-		}
-		a.Hub.Wait()
-		return nil
-	})
-	g.Go(func() error {
-		if err := a.server.Shutdown(ctx); err != nil {
-			a.log.Debug("answers were cut off", "err", err)
-			return a.server.Close()
-		}
-		return nil
-	})
-	return g.Wait()
-}
-
-// announceStart logs what is read, and which rules cover none of it. Sources log themselves what they can't read.
-func (a *App) announceStart(ctx context.Context) {
-	seen := map[string]bool{} // nodes with devices
-	for m := range a.Hub.Feed(ctx) {
-		s := m.Snapshot
-		if len(s.Devices) == 0 || m.Link.Remote || seen[s.Node] {
+// close closes the parts beside each other, since each may wait for a disk; but what has the documents only after write, which writes
+// them for the last time.
+func (a *App) close(write func() error) error {
+	errs := make([]error, 1+len(a.parts))
+	written := make(chan struct{})
+	var closing sync.WaitGroup
+	for i, p := range a.parts {
+		c, ok := p.(part.Closer)
+		if !ok {
 			continue
 		}
-		nodes := len(a.local.all())
-		if len(seen) == 0 {
-			attrs := []any{"source", s.Source, "gpus", len(s.Devices)}
-			if nodes > 1 {
-				attrs = []any{"source", s.Source, "nodes", nodes}
+		_, shelves := p.(part.Shelver)
+		closing.Go(func() {
+			if shelves {
+				<-written
 			}
-			for _, d := range s.Drivers {
-				attrs = append(attrs, "driver", d.Version.String())
-			}
-			a.log.Info("reading", attrs...)
-		}
-		if seen[s.Node] = true; len(seen) >= nodes {
-			a.warnUncovered()
-			return
-		}
+			errs[1+i] = c.Close()
+		})
 	}
+	errs[0] = write()
+	close(written)
+	closing.Wait()
+	return errors.Join(errs...)
 }

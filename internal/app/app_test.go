@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/state"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
@@ -25,8 +27,8 @@ func newApp(t *testing.T, stateDir string) *App {
 	}
 	source := nodes[0]
 	opt := Options{Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: stateDir}
-	in := &Inputs{Node: "box", Origin: "auto", Sources: []sampler.Source{source}}
-	a, err := New(opt, []*Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	in := &reading.Inputs{Node: "box", Origin: "auto", Sources: []sampler.Source{source}}
+	a, err := New(opt, []*reading.Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +60,7 @@ func TestNotificationsAreKeptBeforeAlerts(t *testing.T) {
 	a := newApp(t, t.TempDir())
 	held := false
 	a.keeper.Hold = func(f func()) {
-		a.Alerts.Hold(func() {
+		Find[*alerts.Room](a).Hold(func() {
 			held = true
 			f()
 			held = false

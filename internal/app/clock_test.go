@@ -18,6 +18,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
@@ -110,13 +112,13 @@ func startTimed(t *testing.T, c *testClock, dir string) *timed {
 		t.Fatal(err)
 	}
 	p := &timed{t: t, clock: c, card: &busyCard{clock: c}}
-	in := &Inputs{Node: "box", Origin: "auto", Sources: []sampler.Source{p.card}}
+	in := &reading.Inputs{Node: "box", Origin: "auto", Sources: []sampler.Source{p.card}}
 	opt := Options{
 		Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Interval: 250 * time.Millisecond, Deadline: time.Second,
 		MaxViewers: 1, AlertUtilization: 99.5, AlertRules: rules, StateDir: dir, Clock: clock.Of(c.now, c.elapsed),
 	}
 	var err error
-	if p.App, err = New(opt, []*Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil))); err != nil {
+	if p.App, err = New(opt, []*reading.Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil))); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -240,7 +242,7 @@ func TestClockIsSetAndTheMachineSleeps(t *testing.T) {
 					t.Errorf("%s at %v: %s is %s since %v", step.what, m.Snapshot.Time, d.Name, d.State, d.Since)
 				}
 			}
-			times := p.Recent.View(nil).Times
+			times := Find[*past.Minutes](p.App).View(nil).Times
 			for i := range times {
 				if times[i].After(p.clock.now()) || i > 0 && !times[i].After(times[i-1]) {
 					t.Errorf("%s: the past has the times %v", step.what, times)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/fleet"
+	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
@@ -30,7 +32,7 @@ func TestTheEndIsBounded(t *testing.T) {
 			{time.Hour, 8 * time.Second, 8 * time.Second, true}, {time.Hour, 2 * time.Second, 2 * time.Second, true}, {time.Hour, -time.Hour, time.Second, true},
 		} {
 			a := &App{
-				opt:    Options{Fleet: &Fleet{Server: slowServer(tt.takes)}},
+				parts:  []part.Part{&fleet.Room{Config: fleet.Config{Options: fleet.Options{Server: slowServer(tt.takes)}}}},
 				keeper: &state.Keeper{Hold: func(f func()) { f() }, Log: slog.New(slog.DiscardHandler)},
 			}
 			begun := time.Now()

@@ -9,7 +9,10 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 	"github.com/gpuwhy/gpuwhy/sampler"
@@ -22,9 +25,9 @@ func TestARemovedNodeVanishes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var inputs []*Inputs
+	var inputs []*reading.Inputs
 	for _, m := range machines {
-		inputs = append(inputs, &Inputs{Node: m.Node(), Origin: "simulate:fleet:16", Sources: []sampler.Source{m}})
+		inputs = append(inputs, &reading.Inputs{Node: m.Node(), Origin: "simulate:fleet:16", Sources: []sampler.Source{m}})
 	}
 	opt := Options{Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Node: "hub", Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, AlertUtilization: 50}
 	a, err := New(opt, inputs, slog.New(slog.NewTextHandler(t.Output(), nil)))
@@ -53,10 +56,10 @@ func TestARemovedNodeVanishes(t *testing.T) {
 				said = append(said, path)
 			}
 		}
-		if a.Alerts.Firing("goes") > 0 {
+		if Find[*alerts.Room](a).Book.Firing("goes") > 0 {
 			said = append(said, "alerts")
 		}
-		for _, series := range a.Recent.View(nil).Series {
+		for _, series := range Find[*past.Minutes](a).View(nil).Series {
 			if series.Node == "goes" {
 				said = append(said, "recent")
 			}
@@ -72,10 +75,10 @@ func TestARemovedNodeVanishes(t *testing.T) {
 			t.Errorf("it is still in %s", where)
 		}
 	}
-	if a.Alerts.Firing("stays") == 0 || len(a.Hub.Newest().Moments()) != 1 {
+	if Find[*alerts.Room](a).Book.Firing("stays") == 0 || len(a.Hub.Newest().Moments()) != 1 {
 		t.Error("the other node is gone, too")
 	}
-	if over := a.Alerts.Past(); len(over) == 0 || over[0].Device.Node != "goes" {
+	if over := Find[*alerts.Room](a).Book.Past(); len(over) == 0 || over[0].Device.Node != "goes" {
 		t.Errorf("%d alerts are over", len(over))
 	}
 }

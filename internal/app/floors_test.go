@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler"
@@ -24,7 +25,7 @@ func TestAFloorIsKeptWhenItIsLearned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := New(opt, []*Inputs{{Node: "box", Origin: "nvml", Sources: []sampler.Source{nodes[0]}}}, slog.New(slog.DiscardHandler))
+	a, err := New(opt, []*reading.Inputs{{Node: "box", Origin: "nvml", Sources: []sampler.Source{nodes[0]}}}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,12 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
+	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,131 +14,37 @@ import (
 
 const module = "github.com/gpuwhy/gpuwhy/"
 
-// allowed says which of our packages each package may import, as docs/architecture.md
-// does. A folder that ends in /… stands for all packages below it.
-var allowed = map[string][]string{
-	"gpu":             {},
-	"gpu/catalog":     {"gpu"},
-	"static":          {},
-	"static/generate": {"views/picture"},
-	"views/picture":   {"internal/when"},
-	"views": {
-		"gpu", "gpu/catalog", "internal/alerts/alert", "internal/alerts/notify", "internal/serve/apidoc", "internal/contract", "internal/insight",
-		"internal/insight/…", "internal/past/history", "internal/past/recent", "internal/past/store", "internal/when", "views/picture",
-	},
-	"sampler":               {"gpu", "internal/clock", "sampler/plausible"},
-	"sampler/plausible":     {"gpu"},
-	"sampler/perdevice":     {"gpu"},
-	"sampler/kernellog":     {"gpu", "internal/lazy"},
-	"sampler/nvidia":        {"gpu", "internal/lazy", "sampler/drm"},
-	"sampler/nvml":          {"gpu", "sampler/nvidia", "sampler/perdevice"},
-	"sampler/nvml/fakenvml": {"internal/testkit"},
-	"sampler/drm":           {"gpu"},
-	"sampler/drm/drmtest":   {"gpu", "internal/testkit", "sampler/captures", "sampler/recording"},
-	"sampler/amd":           {"gpu", "sampler/drm", "sampler/perdevice"},
-	"sampler/intel":         {"gpu", "sampler/drm", "sampler/perdevice"},
-	"sampler/sim":           {"gpu"},
-	"sampler/recording":     {"gpu"},
-	"sampler/replay":        {"gpu", "sampler/amd", "sampler/drm", "sampler/intel", "sampler/recording", "sampler/smi"},
-	"sampler/captures":      {},
-	"internal/capture": {
-		"gpu", "internal/lazy", "sampler/amd", "sampler/drm", "sampler/intel", "sampler/nvidia", "sampler/recording", "sampler/smi",
-	},
-	"sampler/host":               {"gpu", "internal/lazy"},
-	"sampler/sourcetest":         {"gpu", "gpu/catalog", "internal/testkit", "sampler"},
-	"internal/lazy":              {},
-	"internal/strictjson":        {},
-	"internal/auth":              {},
-	"internal/clock":             {},
-	"internal/regular":           {},
-	"internal/ownfile":           {},
-	"internal/neterr":            {},
-	"internal/nearest":           {},
-	"internal/when":              {"gpu", "internal/lazy"},
-	"internal/past/history":      {"gpu", "internal/insight", "internal/insight/explain", "internal/lazy", "internal/past/store"},
-	"internal/state":             {"gpu", "internal/regular"},
-	"internal/negotiate":         {},
-	"internal/testkit/browser":   {"internal/testkit"},
-	"internal/testkit/fixture":   {"gpu"},
-	"internal/testkit":           {},
-	"internal/testkit/flaky":     {},
-	"internal/insight/attribute": {"gpu", "internal/state"},
-	"internal/insight/explain":   {"gpu", "internal/state", "internal/lazy"},
-	"internal/insight":           {"gpu", "internal/insight/…"},
-	"internal/serve/live":        {"internal/auth", "internal/clock"},
-	"hub":                        {"gpu", "internal/auth", "internal/insight", "internal/lazy", "internal/nearest", "internal/strictjson"},
-	"internal/part":              {"internal/action", "internal/contract", "internal/insight", "internal/metrics", "internal/serve", "internal/state"},
-	"internal/action":            {"gpu", "internal/serve/apidoc", "internal/auth"},
-	"internal/alerts": {
-		"gpu", "internal/action", "internal/alerts/alert", "internal/serve/apidoc", "internal/auth", "internal/contract", "internal/insight",
-	},
-	"internal/alerts/alert":         {"gpu", "gpu/catalog", "internal/insight", "internal/insight/…", "internal/lazy"},
-	"internal/alerts/rulefile":      {"internal/alerts/alert", "internal/alerts/notify", "internal/nearest", "internal/regular"},
-	"internal/alerts/notify":        {"gpu", "internal/alerts/alert", "internal/insight/explain", "internal/lazy", "internal/neterr", "internal/regular"},
-	"internal/past/recent":          {"gpu", "gpu/catalog", "internal/insight", "internal/insight/attribute"},
-	"internal/past/store":           {"gpu", "gpu/catalog"},
-	"internal/past/store/storetest": {"gpu", "internal/past/store", "internal/testkit"},
-	"internal/contract": {
-		"gpu", "gpu/catalog", "internal/alerts/alert", "internal/forecast/method", "internal/forecast/outlook", "internal/insight", "internal/insight/…", "internal/past/history",
-		"internal/past/recent", "internal/past/store",
-	},
-	"internal/past/store/sqlite":          {"gpu", "internal/state", "internal/past/store", "internal/past/store/frames"},
-	"internal/past/scribe":                {"gpu", "internal/helper", "internal/state", "internal/ownfile", "internal/regular", "internal/past/store", "internal/past/store/sqlite"},
-	"internal/helper":                     {"gpu"},
-	"internal/past/record":                {"gpu", "gpu/catalog", "internal/insight", "internal/insight/…", "internal/past/store"},
-	"internal/past/store/frames":          {"internal/past/store"},
-	"internal/serve/apidoc":               {"internal/contract"},
-	"internal/metrics":                    {"gpu", "gpu/catalog", "internal/insight", "internal/negotiate"},
-	"internal/metrics/promtest":           {"internal/testkit"},
-	"sampler/smi":                         {"gpu", "internal/lazy", "sampler/nvidia", "sampler/perdevice"},
-	"sampler/smi/fakesmi":                 {"internal/testkit", "sampler/captures"},
-	"sampler/kube":                        {"gpu", "internal/lazy", "sampler/host", "sampler/smi"},
-	"sampler/kube/fakekube":               {"internal/testkit"},
-	"sampler/smi/fakesmi/program":         {},
-	"internal/past/store/postgres":        {"gpu", "internal/past/store", "internal/past/store/frames"},
-	"internal/past/store/postgres/pgtest": {"internal/testkit"},
-	"internal/forecast/method":            {},
-	"internal/forecast/outlook": {
-		"gpu", "internal/forecast/method", "internal/insight", "internal/insight/explain", "internal/state", "internal/past/history", "internal/past/store",
-	},
-	"internal/serve": {
-		"gpu", "internal/action", "internal/alerts/alert", "internal/serve/apidoc", "internal/auth", "internal/clock", "internal/contract", "internal/forecast/outlook", "internal/insight",
-		"internal/lazy", "internal/serve/live", "internal/nearest", "internal/negotiate", "internal/past/history", "internal/past/recent", "internal/past/store", "internal/strictjson",
-		"internal/when",
-	},
-	"client":        {"gpu", "internal/contract", "internal/insight/explain", "internal/neterr"},
-	"internal/term": {"gpu", "internal/contract", "internal/insight", "internal/insight/explain"},
-	"internal/now": {
-		"gpu", "static", "views", "views/picture", "internal/alerts/alert", "internal/alerts/notify", "internal/serve/apidoc", "internal/contract",
-		"internal/insight", "internal/insight/…", "internal/past/history", "internal/past/recent", "internal/serve", "internal/past/store",
-		"internal/when",
-	},
-	"internal/app": {
-		"gpu", "hub", "sampler", "internal/action", "internal/alerts/alert", "internal/alerts/notify", "internal/alerts/rulefile", "internal/alerts", "internal/serve/apidoc", "internal/auth", "internal/clock", "internal/contract",
-		"internal/export", "internal/fleet/bus", "internal/past/deliver", "internal/fleet/downlink", "internal/fleet/uplink", "internal/forecast/outlook", "internal/insight", "internal/state", "internal/serve/live", "internal/metrics", "internal/past/history", "internal/past/recent", "internal/past/record", "internal/regular", "internal/serve",
-		"internal/past/store", "internal/strictjson", "internal/now", "sampler/kube",
-	},
-	"internal/fleet/talk":     {"gpu", "internal/action", "internal/alerts/alert", "internal/auth", "internal/fleet/wire"},
-	"internal/fleet/uplink":   {"internal/action", "internal/alerts/alert", "internal/auth", "internal/clock", "internal/fleet/bus", "internal/fleet/talk", "internal/fleet/wire", "internal/insight"},
-	"internal/fleet/downlink": {"gpu", "internal/action", "internal/alerts/alert", "internal/clock", "internal/fleet/bus", "internal/fleet/talk", "internal/fleet/wire", "internal/insight"},
-	"internal/fleet/wire":     {"gpu", "internal/insight", "internal/insight/explain"},
-	"internal/story":          {},
-	"internal/bench":          {},
-	"cmd/gpuwhy":              {"…"},
-	"cmd/gpuwhy-gallery":      {"…"},
-	"internal/fleet/bus":      {"gpu", "internal/lazy", "internal/neterr", "internal/regular"},
-	"internal/fleet/natstest": {"internal/testkit"},
-	"internal/fleet/broker":   {"gpu", "internal/fleet/bus", "internal/helper", "internal/state", "internal/neterr", "internal/regular"},
-	"internal/export":         {"gpu", "internal/clock", "internal/insight", "internal/metrics", "internal/neterr", "internal/regular"},
-	"deploy/helm":             {},
-	"internal/past/deliver":   {"gpu", "internal/past/store"},
+// folders matches a row of the table in docs/architecture.md: the packages, and what they may import.
+var folders = regexp.MustCompile(`(?m)^\| (` + "`[^|]*`" + `) \|.*\| ([^|;]*)(?:;[^|]*)? \|$`)
+
+// allowed says which of our packages each may import.
+func allowed(t *testing.T) map[string][]string {
+	text, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := regexp.MustCompile("`([^`]+)`")
+	all := map[string][]string{}
+	for _, row := range folders.FindAllStringSubmatch(string(text), -1) {
+		may := []string{}
+		for _, m := range quoted.FindAllStringSubmatch(row[2], -1) {
+			may = append(may, m[1])
+		}
+		if row[2] == "everything" {
+			may = []string{"…"}
+		}
+		for _, m := range quoted.FindAllStringSubmatch(row[1], -1) {
+			all[m[1]] = may
+		}
+	}
+	return all
 }
 
 // within reports whether a list has a package, by name or below a folder.
 func within(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(allowed string) bool {
 		folder, all := strings.CutSuffix(allowed, "…")
-		return allowed == name || all && strings.HasPrefix(name, folder)
+		return strings.TrimSuffix(folder, "/") == name || all && strings.HasPrefix(name, folder)
 	})
 }
 
@@ -144,9 +53,8 @@ func TestImportsPointDown(t *testing.T) {
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	decoder := json.NewDecoder(strings.NewReader(string(out)))
-	seen := 0
-	for {
+	imports := map[string][]string{}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p struct {
 			ImportPath string
 			Imports    []string
@@ -156,21 +64,37 @@ func TestImportsPointDown(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		name := strings.TrimPrefix(p.ImportPath, module)
-		may, known := allowed[name]
+		ours := []string{}
+		for _, imported := range p.Imports {
+			if name, is := strings.CutPrefix(imported, module); is {
+				ours = append(ours, name)
+			}
+		}
+		imports[strings.TrimPrefix(p.ImportPath, module)] = ours
+	}
+	// A room is a part of the program; nodes are read for all of them.
+	isRoom := func(name string) bool {
+		return slices.Contains(imports[name], "internal/part") && name != "internal/app" && name != "internal/reading"
+	}
+	table := allowed(t)
+	for name, ours := range imports {
+		may, known := table[name]
 		if !known {
-			t.Errorf("%s is not in the table of this test: say there, and in docs/architecture.md, what it may import", name)
+			t.Errorf("%s is not in the table of docs/architecture.md: say there what it may import", name)
 			continue
 		}
-		seen++
-		for _, imported := range p.Imports {
-			ours, is := strings.CutPrefix(imported, module)
-			if is && !within(may, ours) {
-				t.Errorf("%s imports %s: imports point down, see docs/architecture.md", name, ours)
+		for _, imported := range ours {
+			if !within(may, imported) {
+				t.Errorf("%s imports %s: imports point down, see docs/architecture.md", name, imported)
+			}
+			if isRoom(imported) && name != "internal/app" && !strings.HasPrefix(name, "cmd/") && !strings.HasSuffix(name, "test") {
+				t.Errorf("%s imports the capability %s: declare what it needs of that as an interface, which package app passes in", name, imported)
 			}
 		}
 	}
-	if seen != len(allowed) {
-		t.Errorf("%d packages checked, the table has %d", seen, len(allowed))
+	for name := range table {
+		if imports[name] == nil {
+			t.Errorf("%s is in the table of docs/architecture.md, and no package", name)
+		}
 	}
 }

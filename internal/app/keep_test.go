@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
@@ -32,7 +35,7 @@ func TestOldFilesAreRead(t *testing.T) {
 		opt := Options{Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: dir,
 			AlertRules: "testdata/state/rules.yaml",
 		}
-		a, err := New(opt, []*Inputs{{Node: "box", Origin: "simulate:rtx-4090", Sources: []sampler.Source{source}}}, slog.New(slog.NewTextHandler(&log, nil)))
+		a, err := New(opt, []*reading.Inputs{{Node: "box", Origin: "simulate:rtx-4090", Sources: []sampler.Source{source}}}, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,20 +43,20 @@ func TestOldFilesAreRead(t *testing.T) {
 		if log.Len() > 0 {
 			t.Errorf("the log says %s", &log)
 		}
-		view := a.Recent.View(nil)
+		view := Find[*past.Minutes](a).View(nil)
 		if len(view.Times) < 5 || len(view.Series) != 1 || !(view.Series[0].Values["power_watts"][0].Or(0) > 0) {
 			t.Errorf("recent: %+v", view)
 		}
-		if floors := a.stage.Floors.Kept().Floors; len(floors) != 1 || floors[0].Watts < 1 {
+		if floors := a.nodes.Stage.Floors.Kept().Floors; len(floors) != 1 || floors[0].Watts < 1 {
 			t.Errorf("floors: %+v", floors)
 		}
-		if learned := a.stage.History.Kept().Devices; len(learned) != 1 || learned[0].Curve.Step == 0 || len(learned[0].Fans) != 2 {
+		if learned := a.nodes.Stage.History.Kept().Devices; len(learned) != 1 || learned[0].Curve.Step == 0 || len(learned[0].Fans) != 2 {
 			t.Errorf("baselines: %+v", learned)
 		}
-		if targets := a.notifier.Status(); len(targets) != 1 || targets[0].Queued != 2 || targets[0].FailingSince.IsZero() {
+		if targets := Find[*alerts.Room](a).Targets(); len(targets) != 1 || targets[0].Queued != 2 || targets[0].FailingSince.IsZero() {
 			t.Errorf("notifications: %+v", targets)
 		}
-		if standing := a.Alerts.Standing(); len(standing) != 2 || standing[0].Rule != "busy" || standing[0].State != alert.NoData || standing[0].Threshold.Or(0) != 1 || standing[0].Device.Name == "" {
+		if standing := Find[*alerts.Room](a).Book.Standing(); len(standing) != 2 || standing[0].Rule != "busy" || standing[0].State != alert.NoData || standing[0].Threshold.Or(0) != 1 || standing[0].Device.Name == "" {
 			t.Errorf("alerts: %+v", standing)
 		}
 		if err := a.keeper.Close(); err != nil {
@@ -69,7 +72,7 @@ func TestHealthHasTheState(t *testing.T) {
 	if err := a.keeper.Close(); err == nil {
 		t.Error("a missing folder was written to")
 	}
-	if part := a.parts()["state"]; part.State != "failed" || part.LastError == nil || part.LastErrorAt == nil {
+	if part := a.health()["state"]; part.State != "failed" || part.LastError == nil || part.LastErrorAt == nil {
 		t.Errorf("while it fails: %+v", part)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -78,10 +81,10 @@ func TestHealthHasTheState(t *testing.T) {
 	if err := a.keeper.Close(); err != nil {
 		t.Error(err)
 	}
-	if part := a.parts()["state"]; part.State != "ok" || part.LastError != nil || part.LastSuccess == nil {
+	if part := a.health()["state"]; part.State != "ok" || part.LastError != nil || part.LastSuccess == nil {
 		t.Errorf("afterwards: %+v", part)
 	}
-	if _, is := newApp(t, "").parts()["state"]; is {
+	if _, is := newApp(t, "").health()["state"]; is {
 		t.Error("a program that keeps nothing says how that does")
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler"
@@ -48,8 +49,8 @@ func run(t *testing.T, opt Options) *running {
 	opt.Listen, opt.BasePath, opt.MaxViewers = "127.0.0.1:0", "/", 100
 	opt.Interval, opt.AlertUtilization = 250*time.Millisecond, 50
 	opt.Deadline, opt.Goodbye = testkit.Patience, testkit.Patience
-	in := &Inputs{Node: source.Node(), Origin: "simulate:dgx-h100", Sources: []sampler.Source{source}}
-	a, err := New(opt, []*Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	in := &reading.Inputs{Node: source.Node(), Origin: "simulate:dgx-h100", Sources: []sampler.Source{source}}
+	a, err := New(opt, []*reading.Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,85 +1,91 @@
 package app
 
 import (
-	"slices"
-	"time"
+	"log/slog"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
-	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/fleet"
+	"github.com/gpuwhy/gpuwhy/internal/forecast"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/now"
-	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
-	"github.com/gpuwhy/gpuwhy/sampler"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// wireServer connects the routes to the parts whose state they show.
-func (a *App) wireServer() error {
-	exporter, err := metrics.New(metrics.Config{
-		Newest:   a.Hub.Newest,
-		Self:     a.self,
-		Interval: a.opt.Interval,
-		Longest:  a.opt.longest(),
-		Families: a.opt.MetricsFamilies,
-		Node:     a.monitor.Node,
-		Version:  a.opt.Version,
-		Log:      a.log.With("part", "metrics"),
-	})
-	if err != nil {
-		return err
-	}
-	a.wireExport(exporter)
+// serving is what the server answers with.
+func (a *App) serving(opt *Options, exporter *metrics.Exporter, log *slog.Logger) *serve.Config {
 	cfg := serve.Config{
-		Monitor:  a.current(),
-		Newest:   a.Hub.Newest,
-		Latest:   a.Hub.Latest,
-		Live:     a.live,
-		Changes:  a.Hub.Changes,
-		Update:   a.Hub.Update,
-		WS:       a.Hub.Serve,
-		Recent:   a.Recent,
-		Past:     a.past,
-		Sizes:    a.sizes,
-		Then:     a.then,
-		Alerts:   a.alerting.Book,
-		Actions:  a.desk,
-		Clusters: a.clusterIDs,
-		Metrics:  exporter,
-		Parts:    a.parts,
-		Costs:    a.costs,
-		Member:   a.member,
-		Address:  a.opt.Address, MaxViewers: a.opt.MaxViewers,
+		Monitor: a.viewers.current(),
+		Newest:  a.Hub.Newest,
+		Latest:  a.Hub.Latest,
+		Live:    a.viewers.live,
+		Changes: a.Hub.Changes,
+		Update:  a.Hub.Update,
+		WS:      a.Hub.Serve,
+		Recent:  Find[*past.Minutes](a).Store,
+		Then:    a.nodes.Then,
+		Alerts:  Find[*alerts.Room](a).Book,
+		Actions: a.desk,
+		Metrics: exporter,
+		Parts:   a.health,
+		Costs:   a.nodes.Costs,
+		Address: opt.Address, MaxViewers: opt.MaxViewers,
 		Flush:   a.keeper.Flush,
-		Noticed: a.noticing,
-		Clock:   a.opt.Clock,
-		Log:     a.log,
+		Noticed: a.nodes.Noticed,
+		Clock:   opt.Clock,
+		Log:     log,
 	}
-	if a.opt.History != nil {
-		cfg.Price = a.opt.History.Price
+	if kept := Find[*past.Room](a); kept != nil {
+		cfg.Past, cfg.Sizes, cfg.Price = kept.Past, kept.Sizes, kept.Price
 	}
-	if a.forecast != nil {
-		cfg.Forecast = func(p insight.Part) *outlook.Outlook {
-			return a.forecast.Of(store.Key{Node: p.Device.Node, UUID: p.Device.UUID})
-		}
+	if of := Find[*forecast.Room](a); of != nil {
+		cfg.Forecast = of.About
 	}
-	now.New(&cfg, &a.hues, a.current, a.notifier.Status)
-	s, err := serve.New(cfg)
+	if of := Find[*fleet.Room](a); of != nil {
+		cfg.Member = of.Member
+	}
+	if opt.Clusters != nil {
+		cfg.Clusters = opt.Clusters.IDs
+	}
+	return &cfg
+}
+
+// route makes the server, with the pages.
+func (v *viewers) route(cfg *serve.Config, hues *now.Hues, targets func() []notify.Status) error {
+	now.New(cfg, hues, v.current, targets)
+	s, err := serve.New(*cfg)
 	if err != nil {
 		return err
 	}
-	a.routes, a.server = s, s.HTTPServer()
+	v.routes, v.server = s, s.HTTPServer()
 	return nil
+}
+
+// pages is the part that has the pages.
+type pages struct {
+	hues now.Hues
+}
+
+// Name implements [part.Part].
+func (*pages) Name() string { return "pages" }
+
+// Documents has the colors of people's work, which are the same on all pages.
+func (p *pages) Documents() []state.Document {
+	return []state.Document{state.Of("hues", "the colors of people", state.Regularly, &p.hues)}
 }
 
 // MonitorOf returns which nodes answers are about, and their name: the one node's, or, with
 // several nodes, the program's.
-func MonitorOf(inputs []*Inputs, program string) contract.Monitor {
+func MonitorOf(inputs []*reading.Inputs, program string) contract.Monitor {
 	return monitorOf(inputs, program, len(inputs) > 1)
 }
 
-func monitorOf(inputs []*Inputs, program string, several bool) contract.Monitor {
+func monitorOf(inputs []*reading.Inputs, program string, several bool) contract.Monitor {
 	m := contract.Monitor{Node: program, Several: several, Source: gpu.SourceMixed}
 	if len(inputs) > 0 {
 		m.Source = inputs[0].Sources[0].Name()
@@ -88,140 +94,4 @@ func monitorOf(inputs []*Inputs, program string, several bool) contract.Monitor 
 		m.Node = inputs[0].Node
 	}
 	return m
-}
-
-// current returns what answers say about the program now.
-func (a *App) current() contract.Monitor {
-	m := a.monitor
-	m.AlertThreshold = a.alertThreshold()
-	return m
-}
-
-// health sums up the health of all samplers. A source that fails on one node has failed.
-func (a *App) health() sampler.Health {
-	var all sampler.Health
-	for _, n := range a.local.all() {
-		h := n.sampler.Health()
-		all.Took = max(all.Took, h.Took)
-		if h.LastReading.After(all.LastReading) {
-			all.LastReading = h.LastReading
-		}
-		for _, s := range h.Sources {
-			i := slices.IndexFunc(all.Sources, func(known sampler.SourceHealth) bool { return known.Source == s.Source })
-			switch {
-			case i < 0:
-				all.Sources = append(all.Sources, s)
-			case all.Sources[i].Failure == nil && (s.Failure != nil || s.LastSuccess.After(all.Sources[i].LastSuccess)):
-				all.Sources[i] = s
-			}
-		}
-	}
-	return all
-}
-
-// costs returns how long calls to the drivers took. Several nodes mean a simulation or a recording, without a driver here.
-func (a *App) costs() []gpu.Cost {
-	nodes := a.local.all()
-	if len(nodes) != 1 {
-		return nil
-	}
-	return nodes[0].sampler.Costs()
-}
-
-// parts returns the state of each part of the program.
-func (a *App) parts() map[string]contract.Part {
-	health, nodes := a.health(), a.local.all()
-	parts := map[string]contract.Part{"hub": contract.NewPart("ok", a.Hub.Newest().Nodes().Time())}
-	switch {
-	case len(nodes) == 0: // all are read elsewhere
-	case health.LastReading.IsZero():
-		parts["sampler"] = contract.Part{State: "starting"}
-	default:
-		parts["sampler"] = contract.NewPart("ok", health.LastReading)
-	}
-	if a.opt.Fleet != nil {
-		parts["fleet"] = a.fleeting()
-	}
-	a.partsOfClusters(parts)
-	a.partsOfDelivery(parts)
-	switch {
-	case a.opt.NotKept != nil:
-		parts["state"] = contract.NewPart("ok", time.Time{}).Failed(&gpu.Advice{
-			What: "nothing is kept across a restart: " + a.opt.NotKept.Error(), Try: TryStateDir, Err: a.opt.NotKept,
-		}, a.monitor.Started)
-	case a.opt.StateDir != "":
-		parts["state"] = a.keeping()
-	}
-	if a.recorder != nil {
-		parts["history"] = a.recording()
-	}
-	if a.pusher != nil {
-		parts["export"] = a.exporting()
-	}
-	if len(nodes) > 0 {
-		for _, s := range nodes[0].Sources {
-			parts[s.Name()] = contract.Part{State: "starting"}
-		}
-	}
-	for _, s := range health.Sources {
-		parts[s.Source] = contract.NewSourcePart(&s.Attempt, s.Failure, s.LastSuccess)
-	}
-	return parts
-}
-
-// keeping returns the state of writing what is kept.
-func (a *App) keeping() contract.Part {
-	s := a.keeper.State()
-	part := contract.NewPart("ok", s.Written)
-	if s.Err != nil {
-		part = part.Failed(&gpu.Advice{
-			What: "the state to keep across a restart can't be written", Try: "check the log, and the space in the state directory", Err: s.Err,
-		}, s.Since)
-	}
-	return part
-}
-
-// self returns what gpuwhy reports about itself on /metrics.
-func (a *App) self() metrics.Self {
-	health, stats, crowd := a.health(), a.Hub.Stats(), a.routes.Crowd()
-	self := metrics.Self{
-		Took:          health.Took,
-		Costs:         a.costs(),
-		Viewers:       stats.Viewers,
-		Refused:       stats.Refused + crowd.Refused,
-		Connections:   crowd.Connections,
-		Displaced:     crowd.Displaced,
-		Ended:         stats.Ended,
-		Published:     stats.Published,
-		Encodings:     stats.Encodings,
-		Messages:      stats.Messages,
-		Bytes:         stats.Bytes,
-		Skipped:       stats.Skipped,
-		EncodingFails: stats.Err != nil,
-		StateFails:    a.keeper.State().Err != nil,
-		History:       a.historySelf(),
-		Fleet:         a.fleetSelf(),
-		Exports:       a.exportSelf(),
-	}
-	if a.opt.Helpers != nil {
-		self.Helpers = a.opt.Helpers()
-	}
-	for _, s := range health.Sources {
-		self.Sources = append(self.Sources, metrics.Source{Name: s.Source, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})
-	}
-	firing := map[string]int{}
-	for _, of := range a.Alerts.Standing() {
-		firing[of.Rule]++
-	}
-	for _, r := range a.Alerts.Rules() {
-		if r.Enabled {
-			self.Rules = append(self.Rules, metrics.Rule{Name: r.Name, Severity: string(r.Severity), Firing: firing[r.Name]})
-		}
-	}
-	for _, t := range a.notifier.Status() {
-		self.Targets = append(self.Targets, metrics.Target{
-			Name: t.Name, Sent: t.Sent, Failed: t.Failed, Dropped: t.Dropped, Queued: t.Queued, Failing: !t.FailingSince.IsZero(),
-		})
-	}
-	return self
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/clock"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
@@ -18,17 +19,17 @@ import (
 func TestReadsSeldomUntilSomebodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock()
-		in := &Inputs{Node: "box", Origin: "auto", Sources: []sampler.Source{&busyCard{clock: c}}}
+		in := &reading.Inputs{Node: "box", Origin: "auto", Sources: []sampler.Source{&busyCard{clock: c}}}
 		a, err := New(Options{
 			Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/gpus/"}, Interval: 5 * time.Second, IdleInterval: time.Minute,
 			Deadline: time.Second, MaxViewers: 1, AlertUtilization: 99.5, Clock: clock.Of(c.now, c.elapsed),
-		}, []*Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil)))
+		}, []*reading.Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- a.local.nodes[0].run(ctx) }()
+		go func() { ended <- a.nodes.Run(ctx) }()
 		defer func() {
 			cancel()
 			if err := <-ended; err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler"
@@ -78,9 +79,9 @@ func newFleet(tb testing.TB, nodes int) *fleet {
 		tb.Fatal(err)
 	}
 	f := &fleet{machines: m}
-	var inputs []*app.Inputs
+	var inputs []*reading.Inputs
 	for i, m := range m.sources[:2] { // never read: they say that there are several
-		inputs = append(inputs, &app.Inputs{Node: fmt.Sprint("unread-", i), Origin: "auto", Sources: []sampler.Source{m}})
+		inputs = append(inputs, &reading.Inputs{Node: fmt.Sprint("unread-", i), Origin: "auto", Sources: []sampler.Source{m}})
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -126,7 +126,7 @@ type base struct {
 
 // collect makes a family of each row, with the series of all subjects. A doubtful
 // reading has no series there. If doubtful is not nil, it has one in that family.
-func collect[T any](b *builder, rows []row[T], subjects []T, of func(T) base, ok func(T) bool, doubtful *family) {
+func collect[T any](b *builder, rows []Row[T], subjects []T, of func(T) base, ok func(T) bool, doubtful *family) {
 	for i := range rows {
 		r := &rows[i]
 		f := newFamily(r.name, r.help, r.counts(), len(subjects))
@@ -168,7 +168,7 @@ func (b *builder) timeOf(always bool, of *base) *int64 {
 }
 
 // collectOf makes the families of a table whose subjects belong to one node each, and are of one time.
-func collectOf[T any](b *builder, rows []row[T], subjects []T, of func(T) (node string, at time.Time)) {
+func collectOf[T any](b *builder, rows []Row[T], subjects []T, of func(T) (node string, at time.Time)) {
 	collect(b, rows, subjects, func(s T) base {
 		node, t := of(s)
 		at := b.time(t)

@@ -15,7 +15,7 @@ import (
 type dcgmForm struct {
 	name   string
 	counts bool // it is a counter, which DCGM's names do not say
-	unit   unit
+	unit   Unit
 	help   string
 	value  func(*device) gpu.Reading[float64]
 	// part reads an instance instead of the device if MIG mode divides the device. It

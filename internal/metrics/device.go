@@ -56,7 +56,7 @@ func (b *builder) devices(nodes gpu.Nodes, dcgm bool) []*device {
 // deviceRows are the metrics of a device, as docs/metrics.md lists them.
 var deviceRows = newDeviceRows()
 
-func newDeviceRows() []row[*device] {
+func newDeviceRows() []Row[*device] {
 	rows := stateRows
 	for r := range catalog.All() {
 		if r.ID == "instance.memory.total" {
@@ -76,8 +76,8 @@ var partLabels = map[string]string{"fans": "fan", "health.xids": "xid", "health.
 var gpm = strings.NewReplacer(" (", ": NVML_GPM_METRIC_", ")", "")
 
 // fromCatalog is the metric of a reading.
-func fromCatalog(r *catalog.Row) row[*device] {
-	out := row[*device]{
+func fromCatalog(r *catalog.Row) Row[*device] {
+	out := Row[*device]{
 		name: r.Metric, unit: units[r.Unit], help: r.Help, absent: r.Absent, otel: r.OTel, always: r.Always, forms: newOTelForms(r.Metric, r.OTel),
 		from: gpm.Replace(cmp.Or(r.From.Of(gpu.SourceNVML), r.From.Of(gpu.SourceAMD))), dcgm: newDCGMForm(r),
 	}
@@ -88,7 +88,7 @@ func fromCatalog(r *catalog.Row) row[*device] {
 	switch {
 	case r.List != "":
 		out.labels = []string{partLabels[r.List]}
-		out.each = func(d *device, emit emit) {
+		out.each = func(d *device, emit Emit) {
 			r.Visit(d.Device, func(part string, ref catalog.Ref) {
 				if r.ID == "fault.count" && gpu.FaultKind(part).Stands() {
 					return // it ends, and a counter never falls
@@ -97,17 +97,17 @@ func fromCatalog(r *catalog.Row) row[*device] {
 			})
 		}
 	case r.ID == "health.faults":
-		out.each = func(d *device, emit emit) { emit(gpu.Map(d.Health.Faults, countEvents)) }
+		out.each = func(d *device, emit Emit) { emit(gpu.Map(d.Health.Faults, countEvents)) }
 	case r.Unit == catalog.Reasons:
 		out.labels, out.each = []string{"reason"}, eachReason
 	case r.Unit == catalog.Text: // the label says it
 		out.labels = []string{"mode"}
-		out.each = func(d *device, emit emit) {
+		out.each = func(d *device, emit Emit) {
 			text := r.At(d.Device).(*gpu.Reading[string])
 			emit(catalog.Number(text), text.Or(""))
 		}
 	default:
-		out.each = func(d *device, emit emit) { emit(r.Number(d.Device)) }
+		out.each = func(d *device, emit Emit) { emit(r.Number(d.Device)) }
 	}
 	return out
 }
@@ -115,23 +115,23 @@ func fromCatalog(r *catalog.Row) row[*device] {
 var states = []gpu.State{gpu.StateOK, gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep}
 
 // stateRows are also about devices that are not ok.
-var stateRows = []row[*device]{
+var stateRows = []Row[*device]{
 	{
-		name: "gpuwhy_gpu_info", always: true, unit: number,
+		name: "gpuwhy_gpu_info", always: true, unit: Number,
 		labels: []string{"gpu", "name", "vendor", "source", "pci_bus_id", "driver_version", "architecture", "vbios", "serial"},
 		help:   "Identity of a device: gpu is its index; source is simulated for a made-up device and recorded for a recording. Always 1.",
 		from:   "nvmlDeviceGetName and others",
 		otel:   "hw.id, hw.name, hw.vendor, hw.serial_number, hw.driver_version, hw.firmware_version",
-		each: func(d *device, emit emit) {
+		each: func(d *device, emit Emit) {
 			emit(one, strconv.Itoa(d.Index), d.Name, string(d.Vendor), d.Source, d.PCI,
 				d.DriverVersion.Or(""), d.Architecture.Or(""), d.VBIOS.Or(""), d.Serial.Or(""))
 		},
 	},
 	{
-		name: "gpuwhy_gpu_state", always: true, unit: yesNo, labels: []string{"state"}, otel: "hw.status",
+		name: "gpuwhy_gpu_state", always: true, unit: YesNo, labels: []string{"state"}, otel: "hw.status",
 		forms: newOTelForms("gpuwhy_gpu_state", "hw.status"),
 		help:  "Whether the device is in this state: ok, not_answering, lost or asleep.",
-		each: func(d *device, emit emit) {
+		each: func(d *device, emit Emit) {
 			for _, s := range states {
 				emit(gpu.Of(zeroOne(d.State == s)), string(s))
 			}
@@ -139,11 +139,11 @@ var stateRows = []row[*device]{
 	},
 }
 
-var instanceRow = row[*device]{
-	name: "gpuwhy_gpu_mig_info", unit: number, labels: []string{"mig_uuid", "name", "gpu_instance", "compute_instance"},
+var instanceRow = Row[*device]{
+	name: "gpuwhy_gpu_mig_info", unit: Number, labels: []string{"mig_uuid", "name", "gpu_instance", "compute_instance"},
 	help: "A MIG instance of the device. Always 1.", absent: "MIG mode is off",
 	from: "nvmlDeviceGetMigDeviceHandleByIndex", otel: "hw.parent",
-	each: eachOf(func(d *device) []gpu.Instance { return d.Instances }, func(in *gpu.Instance, emit emit) {
+	each: Each(func(d *device) []gpu.Instance { return d.Instances }, func(in *gpu.Instance, emit Emit) {
 		emit(one, in.UUID, in.Name, id(in.GPUInstance), id(in.ComputeInstance))
 	}),
 }
@@ -151,10 +151,10 @@ var instanceRow = row[*device]{
 const noProcess = "the driver can't list processes, or there are none"
 
 // processRows are about the processes on a device, by name and user.
-var processRows = []row[*device]{
-	ofGroups("gpuwhy_gpu_process_pids", number, "Processes of this name and user on the device.",
+var processRows = []Row[*device]{
+	ofGroups("gpuwhy_gpu_process_pids", Number, "Processes of this name and user on the device.",
 		noProcess, "as above, /proc", func(g *group) gpu.Reading[float64] { return gpu.Of(float64(g.pids)) }),
-	ofGroups("gpuwhy_gpu_process_memory_bytes", bytesUnit,
+	ofGroups("gpuwhy_gpu_process_memory_bytes", Bytes,
 		"Device memory held by processes of this name and user, as far as the driver reports it.",
 		noProcess+", or does not report it for any of them", "as above, /proc",
 		func(g *group) gpu.Reading[float64] { return g.memory }),
@@ -163,16 +163,16 @@ var processRows = []row[*device]{
 		func(g *group) gpu.Reading[float64] { return g.sm }),
 }
 
-func ofGroups(name string, u unit, help, absent, from string, value func(*group) gpu.Reading[float64]) row[*device] {
-	return row[*device]{
+func ofGroups(name string, u Unit, help, absent, from string, value func(*group) gpu.Reading[float64]) Row[*device] {
+	return Row[*device]{
 		name: name, unit: u, help: help, absent: absent, from: from, labels: []string{"name", "user"},
-		each: eachOf(func(d *device) []group { return d.groups }, func(g *group, emit emit) { emit(value(g), g.name, g.user) }),
+		each: Each(func(d *device) []group { return d.groups }, func(g *group, emit Emit) { emit(value(g), g.name, g.user) }),
 	}
 }
 
 // doubtfulRow gets its series from all other rows.
-var doubtfulRow = row[*device]{
-	name: "gpuwhy_gpu_reading_doubtful", unit: yesNo, labels: []string{"metric"},
+var doubtfulRow = Row[*device]{
+	name: "gpuwhy_gpu_reading_doubtful", unit: YesNo, labels: []string{"metric"},
 	help:   "The device reported an impossible value for this metric, so the metric has no series. Always 1.",
 	absent: "no value of the metric is doubtful",
 }
@@ -191,7 +191,7 @@ func countEvents(list []gpu.Fault) float64 {
 var allReasons = (^gpu.ClockEventReasons(0)).Names()
 
 // eachReason says of every clock event reason whether the device has it now.
-func eachReason(d *device, emit emit) {
+func eachReason(d *device, emit Emit) {
 	names := gpu.Map(d.Clocks.EventReasons, gpu.ClockEventReasons.Names)
 	for _, name := range allReasons {
 		emit(gpu.Map(names, func(held []string) float64 { return zeroOne(slices.Contains(held, name)) }), name)

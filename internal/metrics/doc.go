@@ -3,7 +3,7 @@
 //
 // An answer has two families of names. gpuwhy_* is in base units. DCGM_FI_* has the names, labels
 // and units of NVIDIA's dcgm-exporter, so that dashboards and rules made for it work here too. Both
-// come from one table (see [row]), and so does docs/metrics.md. Package catalog names the metrics
+// made for it work here too. Both come from one table (see [Row]), and so does
 // of a device.
 //
 // An absent reading has no series; zero is a sample. A device that is not ok has no readings, only

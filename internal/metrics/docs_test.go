@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"text/template"
@@ -32,7 +33,7 @@ func typeOf(counts bool) string {
 	return "gauge"
 }
 
-func describe[T any](rows []row[T]) []metric {
+func describe[T any](rows []Row[T]) []metric {
 	var out []metric
 	for _, r := range rows {
 		m := metric{
@@ -49,6 +50,16 @@ func describe[T any](rows []row[T]) []metric {
 	return out
 }
 
+// ofProgram are the metrics of the program: those of capabilities are before those of its helpers.
+func ofProgram() []metric {
+	own := describe(ownRows)
+	var told []metric
+	for _, t := range Capabilities.Healthy {
+		told = append(told, describe(t.declared())...)
+	}
+	return slices.Insert(own, slices.IndexFunc(own, func(m metric) bool { return strings.HasPrefix(m.Name, "gpuwhy_helper_") }), told...)
+}
+
 type chapter struct {
 	Title, Labels string
 	Metrics       []metric
@@ -56,10 +67,10 @@ type chapter struct {
 
 func chapters() []chapter {
 	return []chapter{
-		{"gpuwhy itself", "node", describe(ownRows)},
+		{"gpuwhy itself", "node", ofProgram()},
 		{"Each node of a fleet", "node", describe(memberRows)},
 		{"The machine", "node", describe(nodeRows)},
-		{"Each GPU", "node, uuid", append(describe(deviceRows), describe([]row[*device]{doubtfulRow})...)},
+		{"Each GPU", "node, uuid", append(describe(deviceRows), describe([]Row[*device]{doubtfulRow})...)},
 	}
 }
 

@@ -223,9 +223,13 @@ func (e *Exporter) gatherOwn(b *builder, all *insight.Fleet, fresh bool) {
 	if !e.ours {
 		return
 	}
-	collectOf(b, ownRows, []*own{{
-		config: &e.cfg, nodes: all.Nodes(), fresh: fresh, Self: e.cfg.Self(), scrapes: e.scrapes, encodings: e.encodings,
-	}}, func(*own) (string, time.Time) { return e.cfg.Node, e.cfg.Now() })
+	self, program := e.cfg.Self(), func() (string, time.Time) { return e.cfg.Node, e.cfg.Now() }
+	ownRows.Of(&own{
+		config: &e.cfg, nodes: all.Nodes(), fresh: fresh, Self: self, scrapes: e.scrapes, encodings: e.encodings,
+	}).collect(b, program)
+	for _, told := range self.Parts {
+		told.collect(b, program)
+	}
 	b.families = append(b.families, e.gatherRuntime()...)
 	if moments := all.Moments(); len(moments) > 1 || len(moments) == 1 && moments[0].Link.Remote {
 		collectOf(b, memberRows, moments, func(m *insight.Moment) (string, time.Time) { return m.Snapshot.Node, e.cfg.Now() })

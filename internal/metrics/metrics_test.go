@@ -27,12 +27,13 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/metrics.md")
 
-func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
+// Capabilities are tables of those, which are above this package, in the order of the documents: Healthy has what they say while all
+// is well.
+var Capabilities struct{ Healthy []Told }
 
 // get asks for the metrics with some headers, "Name: value".
 func get(tb testing.TB, h http.Handler, headers ...string) *httptest.ResponseRecorder {
@@ -168,7 +169,7 @@ func TestAbsentHasNoSeries(t *testing.T) {
 	e := exporterOf(t, silent())
 	e.runtime = prometheus.NewRegistry()
 	got := slices.DeleteFunc(names(samples(t, e)), func(n string) bool {
-		return slices.ContainsFunc(ownRows, func(r row[*own]) bool { return r.name == n })
+		return slices.ContainsFunc(ofProgram(), func(m metric) bool { return m.Name == n })
 	})
 	want := []string{"gpuwhy_gpu_info", "gpuwhy_gpu_state", "gpuwhy_gpu_state_since_timestamp_seconds", "gpuwhy_gpus", "gpuwhy_host_info"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -189,7 +190,7 @@ func TestDeviceThatIsNotOK(t *testing.T) {
 			}
 			for _, name := range names(all) {
 				ofDevice := strings.HasPrefix(name, "DCGM_") || strings.HasPrefix(name, "gpuwhy_gpu_")
-				if ofDevice && !slices.ContainsFunc(deviceRows, func(r row[*device]) bool {
+				if ofDevice && !slices.ContainsFunc(deviceRows, func(r Row[*device]) bool {
 					return r.always && (r.name == name || r.dcgm != nil && r.dcgm.name == name)
 				}) {
 					t.Errorf("%s of a device that is %s", name, state)
@@ -805,7 +806,7 @@ func TestDCGMDefaults(t *testing.T) {
 		"DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_PROF_DRAM_ACTIVE",
 		"DCGM_FI_PROF_PCIE_TX_BYTES", "DCGM_FI_PROF_PCIE_RX_BYTES",
 	} {
-		served := slices.ContainsFunc(deviceRows, func(r row[*device]) bool { return r.dcgm != nil && r.dcgm.name == name })
+		served := slices.ContainsFunc(deviceRows, func(r Row[*device]) bool { return r.dcgm != nil && r.dcgm.name == name })
 		_, missing := dcgmMissing[name]
 		if served == missing {
 			t.Errorf("%s: served %v, said to be missing %v", name, served, missing)

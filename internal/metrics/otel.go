@@ -48,7 +48,7 @@ type otelForm struct {
 	sensor        string // which of a component's it is; empty for the only one
 	part          string // the attribute that names the part of the device; empty where the part is a component itself
 	prefix        string // of that name
-	each          func(*device, emit)
+	each          func(*device, Emit)
 }
 
 // newOTelForms makes the forms of a metric. text is the name in the conventions, with attributes in braces.
@@ -80,7 +80,7 @@ func newOTelForms(metric, text string) []otelForm {
 	case "gpuwhy_gpu_state":
 		f.part, f.each = "hw.state", eachStatus
 	case "gpuwhy_gpu_memory_used_bytes":
-		share := otelForm{name: "hw.gpu.memory.utilization", component: "gpu", each: func(d *device, emit emit) {
+		share := otelForm{name: "hw.gpu.memory.utilization", component: "gpu", each: func(d *device, emit Emit) {
 			emit(gpu.Map(d.Memory.Utilization(), func(p gpu.Percent) float64 { return float64(p) / 100 }))
 		}}
 		return []otelForm{f, share}
@@ -89,7 +89,7 @@ func newOTelForms(metric, text string) []otelForm {
 }
 
 // eachStatus says of the conventions' states which the device is in. One that is asleep is well.
-func eachStatus(d *device, emit emit) {
+func eachStatus(d *device, emit Emit) {
 	well := d.State == gpu.StateOK || d.State == gpu.StateAsleep
 	emit(gpu.Of(zeroOne(well)), "ok")
 	emit(gpu.Of(zeroOne(!well)), "failed")

@@ -251,19 +251,8 @@ func healthy() Self {
 		},
 		Viewers: 2, Refused: 1, Published: 70, Encodings: 75, Messages: 140, Bytes: 1 << 20, Skipped: 3,
 		Ended:   map[string]uint64{"left": 4, "slow": 1},
-		Targets: []Target{{Name: "ops", Sent: 3}, {Name: "phone", Sent: 1, Failed: 12, Dropped: 2, Queued: 5, Failing: true}},
-		History: &History{
-			Written: map[string]int{"readings": 51840, "frames": 5760, "events": 3}, Dropped: map[string]int{"readings": 7, "frames": 0, "events": 0},
-			Waiting: map[string]int{"readings": 9, "frames": 1, "events": 0}, WaitingBytes: 65536, Batches: 5761, Failures: 2, Failing: true,
-			LastWrite: time.Unix(1773500966, 0), Bytes: gpu.Of(48e6), FullBytes: gpu.Of(331e6),
-		},
-		Fleet: &Fleet{Connected: true, Sending: 11, Silent: 1, Refused: map[string]uint64{"lab:gpu-17": 3}, Dropped: 2, EventsWaiting: 4, EventsLost: 5},
-		Exports: []Export{
-			{Name: "remote-write https://prometheus.example.org/api/v1/write", Sent: 51840, LastSent: noon},
-			{Name: "otlp http://collector:4318/v1/metrics", Sent: 7, Failed: 2, Dropped: 1, Waiting: 320, WaitingBytes: 4096, Failing: true},
-		},
 		Helpers: []Helper{{Name: "fleet", Resident: 41 << 20, CPU: 2500 * time.Millisecond}, {Name: "scribe", Resident: 22 << 20, CPU: 1200 * time.Millisecond}},
-		Rules:   []Rule{{Name: "high_gpu_usage", Severity: "info", Firing: 2}, {Name: "lost", Severity: "critical"}},
+		Parts:   Capabilities.Healthy,
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 )
 
-// A unit says how a reading, which has the catalog's unit, is written in each family.
-type unit struct {
+// A Unit says how a reading, which has the catalog's unit, is written in each family.
+type Unit struct {
 	name string // in our family, as people write it
 	ours func(float64) float64
 
@@ -23,23 +23,24 @@ func as(v float64) float64 { return v }
 func over(n float64) func(float64) float64 { return func(v float64) float64 { return v / n } }
 
 var (
-	number    = unit{name: "", ours: as, dcgm: as}
-	yesNo     = unit{name: "0 or 1", ours: as, dcgm: as}
-	seconds   = unit{name: "s", ours: as, dcgm: as}
-	timestamp = unit{name: "s since 1970", ours: as, dcgm: as}
-	percent   = unit{name: "ratio", ours: over(100), dcgmName: "%", dcgm: as}
+	// Units of what parts of the program tell.
+	Number    = Unit{name: "", ours: as, dcgm: as}
+	YesNo     = Unit{name: "0 or 1", ours: as, dcgm: as}
+	Seconds   = Unit{name: "s", ours: as, dcgm: as}
+	Timestamp = Unit{name: "s since 1970", ours: as, dcgm: as}
+	percent   = Unit{name: "ratio", ours: over(100), dcgmName: "%", dcgm: as}
 	mebibytes = func(v float64) float64 { return math.Trunc(v / (1 << 20)) }
-	bytesUnit = unit{name: "bytes", ours: as, dcgmName: "MiB", dcgm: mebibytes}
+	Bytes     = Unit{name: "bytes", ours: as, dcgmName: "MiB", dcgm: mebibytes}
 )
 
 // units are the units of the catalog's readings. What is no quantity is a number.
-var units = [catalog.Processes + 1]unit{
-	catalog.Count: number, catalog.Total: number, catalog.PerformanceState: number, catalog.Parts: number,
-	catalog.Text: number, catalog.Errors: number, catalog.Processes: number,
-	catalog.Reasons: yesNo, catalog.Switch: yesNo,
-	catalog.Moment:          timestamp,
+var units = [catalog.Processes + 1]Unit{
+	catalog.Count: Number, catalog.Total: Number, catalog.PerformanceState: Number, catalog.Parts: Number,
+	catalog.Text: Number, catalog.Errors: Number, catalog.Processes: Number,
+	catalog.Reasons: YesNo, catalog.Switch: YesNo,
+	catalog.Moment:          Timestamp,
 	catalog.Percent:         percent,
-	catalog.Bytes:           bytesUnit,
+	catalog.Bytes:           Bytes,
 	catalog.Celsius:         {name: "°C", ours: as, dcgmName: "°C", dcgm: as},
 	catalog.Watts:           {name: "W", ours: as, dcgmName: "W", dcgm: as},
 	catalog.Joules:          {name: "J", ours: as, dcgmName: "mJ", dcgm: func(v float64) float64 { return math.Round(v * 1000) }},
@@ -50,11 +51,11 @@ var units = [catalog.Processes + 1]unit{
 	catalog.Microseconds:    {name: "s", ours: over(1e6), dcgm: as},
 }
 
-// A row declares one metric: its gpuwhy_* name, its help text, its names elsewhere, and how to read
+// A Row declares one metric: its name in our family, what it says, its names
 // it from a subject (a device, a snapshot, the program).
-type row[T any] struct {
+type Row[T any] struct {
 	name   string
-	unit   unit
+	unit   Unit
 	labels []string // beside those of every series of the subject
 	help   string   // a sentence
 	absent string   // when there is no series, if not just because the device does not report it
@@ -65,18 +66,18 @@ type row[T any] struct {
 
 	at     func(s T) time.Time // when it was read, if not with the subject's other readings; zero: with them
 	always bool                // also for a device that is not ok
-	each   func(s T, emit emit)
+	each   func(s T, emit Emit)
 }
 
-// An emit receives one series of a row. An absent reading makes none.
-type emit func(v gpu.Reading[float64], labels ...string)
+// An Emit takes one series of a row. An absent reading makes none.
+type Emit func(v gpu.Reading[float64], labels ...string)
 
 // counts reports whether the metric is a counter, whose name says so; the others are gauges.
-func (r *row[T]) counts() bool { return strings.HasSuffix(r.name, "_total") }
+func (r *Row[T]) counts() bool { return strings.HasSuffix(r.name, "_total") }
 
-// eachOf calls emit for each element of a list.
-func eachOf[S, T any](list func(S) []T, one func(*T, emit)) func(S, emit) {
-	return func(s S, emit emit) {
+// Each calls one for each element of a list.
+func Each[S, T any](list func(S) []T, one func(*T, Emit)) func(S, Emit) {
+	return func(s S, emit Emit) {
 		elements := list(s)
 		for i := range elements {
 			one(&elements[i], emit)
@@ -84,9 +85,9 @@ func eachOf[S, T any](list func(S) []T, one func(*T, emit)) func(S, emit) {
 	}
 }
 
-// plain is the row of a number that is always known.
-func plain[T any](name string, u unit, help string, value func(T) float64) row[T] {
-	return row[T]{name: name, unit: u, help: help, each: func(s T, emit emit) { emit(gpu.Of(value(s))) }}
+// Plain is the row of a number that is always known.
+func Plain[T any](name string, u Unit, help string, value func(T) float64) Row[T] {
+	return Row[T]{name: name, unit: u, help: help, each: func(s T, emit Emit) { emit(gpu.Of(value(s))) }}
 }
 
 // num turns a reading of any unit into one of a number.
@@ -104,8 +105,8 @@ func zeroOne(b bool) float64 {
 // one is the value of series that say all they say in their labels.
 var one = gpu.Of(1.0)
 
-// unix is a moment in seconds since 1970; absent for the zero time.
-func unix(t time.Time) gpu.Reading[float64] {
+// Unix is a moment in seconds since 1970; absent for the zero time.
+func Unix(t time.Time) gpu.Reading[float64] {
 	if t.IsZero() {
 		return gpu.Reading[float64]{}
 	}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,7 +21,6 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/action"
-	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -32,11 +30,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/past/store/storetest"
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
-	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
+// Actions are those of package alerts, which is above this one.
+var Actions func(book *alert.Shared, newest func() *insight.Fleet) []action.Action
 
 // A stage is all that a server looks at, and what it logged.
 type stage struct {
@@ -130,7 +128,6 @@ func newStage() (*stage, Config) {
 	busy := alert.Rule{Name: "busy", Watch: alert.Utilization, Threshold: 50, Severity: alert.Info, Enabled: true}
 	st := &stage{recent: recent.New(), engine: alert.New([]alert.Rule{busy})}
 	book := alert.Share(st.engine)
-	room := &alerts.Room{Book: book, Newest: st.newest, Now: time.Now}
 	return st, Config{
 		Monitor: testMonitor,
 		Newest:  st.newest,
@@ -143,7 +140,7 @@ func newStage() (*stage, Config) {
 		Sizes:   &history.Sizes{Past: &history.Past{Store: remembered(), Now: func() time.Time { return fixture.Time }}, Interval: 5 * time.Second},
 		Then:    func() (*insight.Stage, error) { return insight.NewStage(), nil },
 		Alerts:  book,
-		Actions: action.NewDesk(action.Log{Logger: slog.New(slog.DiscardHandler)}, room.Actions()...),
+		Actions: action.NewDesk(action.Log{Logger: slog.New(slog.DiscardHandler)}, Actions(book, st.newest)...),
 		AlertsPage: func(from int, _ string, _ url.Values) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
 				_, err := fmt.Fprintf(w, "<!doctype html><title>alerts</title>%d", from)

@@ -100,6 +100,13 @@ type Shelf interface {
 	Write(name string, text []byte) error
 }
 
+// Files are small files of one folder, which is a Shelf.
+type Files interface {
+	Shelf
+	// Remove removes a file, if there is one.
+	Remove(name string) error
+}
+
 // A Folder is a Shelf of files.
 type Folder string
 
@@ -177,7 +184,7 @@ func (k *Keeper) State() State {
 func (k *Keeper) Soon() {
 	select {
 	case k.soon <- struct{}{}:
-	default: // it is known already
+	default: // already known
 	}
 }
 
@@ -186,7 +193,7 @@ func (k *Keeper) Soon() {
 func (k *Keeper) Again() {
 	select {
 	case k.lost <- struct{}{}:
-	default: // it is known already
+	default: // already known
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/amd"
@@ -50,14 +51,14 @@ type program struct {
 func (m *machine) start(dir string, every time.Duration) (*program, error) {
 	log := slog.New(slog.DiscardHandler)
 	reader := host.NewAt(m.root, host.ShowNames, log)
-	in := &app.Inputs{Node: "box", Origin: "auto", Host: reader, Sources: m.sources(every, log)}
+	in := &reading.Inputs{Node: "box", Origin: "auto", Host: reader, Sources: m.sources(every, log)}
 	if len(m.story.GPUs) == 0 {
 		in.Sources = []sampler.Source{cardless{}}
 	}
 	a, err := app.New(app.Options{
 		Version: "story", Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, MaxViewers: 1,
 		Interval: every, Deadline: 2 * time.Second, AlertUtilization: 50, StateDir: dir, Clock: m.clock.clock(),
-	}, []*app.Inputs{in}, log)
+	}, []*reading.Inputs{in}, log)
 	if err != nil {
 		return nil, err
 	}

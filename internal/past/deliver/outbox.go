@@ -142,7 +142,7 @@ func (t *outboxStore) Write(ctx context.Context, b *store.Batch) error {
 func (o *Outbox) wake() {
 	select {
 	case o.more <- struct{}{}:
-	default: // it is known already
+	default: // already known
 	}
 }
 

@@ -168,7 +168,7 @@ func (r *Recorder) limit() {
 	}
 	select {
 	case r.soon <- struct{}{}:
-	default: // it is known already
+	default: // already known
 	}
 }
 

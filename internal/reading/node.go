@@ -1,4 +1,6 @@
-package app
+// Package reading reads nodes: those that the program is given, and those that come and go, each by a pipeline from its inputs to
+// Moments. A [Room] is the part of the program that serves; a [Reader] reads for a command that serves nothing.
+package reading
 
 import (
 	"context"
@@ -14,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
-// Inputs are the places that the readings of one node come from.
+// Inputs are where the readings of one node come from.
 type Inputs struct {
 	Node  string // the name of the machine
 	Place insight.Place
@@ -23,29 +25,31 @@ type Inputs struct {
 	Origin string
 	// Sources read the devices, which are listed in this order; at least one.
 	Sources []sampler.Source
-	Guessed bool // nobody named the sources; see [sampler.Config]
-	// Host reads the machine itself; nil for simulations and recordings, which have their own.
+	Guessed bool // nobody named the sources, see [sampler.Config]
+	// Host reads the machine itself; nil for a simulation or a recording, which has its own.
 	Host Host
-	// KernelLog is the machine's kernel log; nil for simulations and recordings.
+	// KernelLog is that of the machine; nil for a simulation or a recording.
 	KernelLog sampler.KernelLog
-	// Pace returns the current time between readings, if it differs from the program's; nil if it does not.
+	// Deadline is how long a source has at least, if the program gives it less.
+	Deadline time.Duration
+	// Pace is the time between readings now, where that is not as the program reads others; nil where it is.
 	Pace  func() time.Duration
 	Notes []gpu.Advice // go into each snapshot
-	// Refresh reads the machine on demand; nil if the sampler does.
+	// Refresh reads the machine on demand; nil if the sampler does that.
 	Refresh func(context.Context) (*gpu.Snapshot, error)
 }
 
 // A Host reads the machine that the devices are in.
 type Host interface {
 	sampler.Host
-	// Reserve fills in, in place, for whom devices are reserved.
+	// Reserve says for whom devices are reserved, in place.
 	Reserve([]gpu.Device)
 	// Settle waits until container runtimes and the kubelet have answered.
 	Settle(context.Context) error
 	Close() error
 }
 
-// Close closes all inputs. Nobody may be reading them.
+// Close closes all inputs. Nobody may read them at the same time.
 func (in *Inputs) Close() error {
 	err := in.closeHost()
 	if in.KernelLog != nil {
@@ -73,8 +77,8 @@ func (in *Inputs) closeHost() error {
 	return in.Host.Close()
 }
 
-// settle waits up to a second for container names and reservations, and puts those known by
-// then into a snapshot that nobody has seen yet.
+// settle waits up to a second for the names of containers and for reservations, and puts those
+// that are known by then into a snapshot that nobody has seen yet.
 func (in *Inputs) settle(ctx context.Context, snap *gpu.Snapshot) {
 	if in.Host == nil {
 		return
@@ -104,7 +108,7 @@ type pace struct {
 }
 
 // newNode makes a node. It passes each periodic Moment to publish, and each Moment
-// read on demand to hold. Nodes share what the stage remembers.
+// that was read on demand to hold. Nodes share what the stage remembers.
 func newNode(in *Inputs, stage insight.Stage, every pace, deadline time.Duration, of clock.Clock, log *slog.Logger, publish, hold func(*insight.Moment)) *node {
 	if in.Host != nil {
 		stage.Reserve = in.Host.Reserve
@@ -115,7 +119,7 @@ func newNode(in *Inputs, stage insight.Stage, every pace, deadline time.Duration
 		Interval:  every.interval,
 		Idle:      every.idle,
 		Watched:   every.watched,
-		Deadline:  deadline,
+		Deadline:  max(deadline, in.Deadline),
 		Sources:   in.Sources,
 		Guessed:   in.Guessed,
 		Host:      in.Host,
@@ -129,7 +133,7 @@ func newNode(in *Inputs, stage insight.Stage, every pace, deadline time.Duration
 	return n
 }
 
-// link says how often the node is read, if it has its own pace.
+// link says how often the node is read, where that is another pace.
 func (in *Inputs) link() (l insight.Link) {
 	if in.Pace != nil {
 		l.Every = in.Pace()
@@ -137,10 +141,10 @@ func (in *Inputs) link() (l insight.Link) {
 	return l
 }
 
-// run reads until ctx ends, and closes the inputs; the sampler closes the sources.
+// run reads until ctx ends, and closes the inputs: the sampler closes the sources.
 func (n *node) run(ctx context.Context) error { return errors.Join(n.sampler.Run(ctx), n.closeHost()) }
 
-// refresh returns once the Moment of a reading that began after the call was published or held.
+// refresh returns after a Moment of a reading that began later was published or held.
 func (n *node) refresh(ctx context.Context, hold func(*insight.Moment)) error {
 	if n.Refresh == nil {
 		_, err := n.sampler.Refresh(ctx)
@@ -195,7 +199,7 @@ func (r *Reader) Next(ctx context.Context) (*insight.Fleet, error) {
 	return r.fleet, nil
 }
 
-// Close stops reading. It does not wait for a hanging driver.
+// Close ends the reading. It does not wait for a driver that hangs.
 func (r *Reader) Close() error {
 	r.stop()
 	return r.ended.Wait()

@@ -1,0 +1,52 @@
+// Package forecast says what comes next of devices: it has the forecasts that are made once a minute, beside the live path. How
+// they are made is for package outlook, and the mathematics for package method.
+package forecast
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/part"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/state"
+)
+
+// A Room has the forecasts.
+type Room struct{ *outlook.Forecaster }
+
+// New makes a Room of what is known of the past. price is that of a kilowatt-hour of electricity; 0: not known.
+func New(host part.Host, past *history.Past, price float64) *Room {
+	return &Room{outlook.New(outlook.Config{
+		Past: past, Newest: host.Hub.Newest, Interval: host.Interval, Price: price, Log: host.Log.With("part", "forecast"),
+		Zone: time.Local, //nolint:gosmopolitan // people's own hours are meant
+	})}
+}
+
+// Name implements [part.Part].
+func (r *Room) Name() string { return "forecast" }
+
+// Follow learns from the nodes that are read here: who reads a node foretells of it.
+func (r *Room) Follow(m *insight.Moment) {
+	if !m.Link.Remote {
+		r.Observe(m)
+	}
+}
+
+// Run makes forecasts until ctx ends.
+func (r *Room) Run(ctx context.Context) error {
+	r.Forecaster.Run(ctx)
+	return nil
+}
+
+// Documents has what was forecast of cool-downs, which tells how good that is.
+func (r *Room) Documents() []state.Document {
+	return []state.Document{state.Of("cooldowns", "forecasts of cool-downs", state.Regularly, r.Forecaster)}
+}
+
+// About is what is forecast of a device; nil where there is nothing yet.
+func (r *Room) About(p insight.Part) *outlook.Outlook {
+	return r.Of(store.Key{Node: p.Device.Node, UUID: p.Device.UUID})
+}
