@@ -1,18 +1,22 @@
 package app
 
 import (
+	"net/http"
 	"slices"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
-	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/fleet"
+	"github.com/gpuwhy/gpuwhy/internal/forecast"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/now"
-	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/part"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/sampler"
+	"github.com/gpuwhy/gpuwhy/static"
 )
 
 // wireServer wires the routes to the parts whose state they show.
@@ -31,47 +35,47 @@ func (a *App) wireServer() error {
 		return err
 	}
 	a.wireExport(exporter)
-	cfg := serve.Config{
-		Monitor:  a.current(),
-		Newest:   a.Hub.Newest,
-		Latest:   a.Hub.Latest,
-		Live:     a.live,
-		Changes:  a.Hub.Changes,
-		Update:   a.Hub.Update,
-		WS:       a.Hub.Serve,
-		Recent:   a.Recent,
-		Past:     a.past,
-		Sizes:    a.sizes,
-		Then:     a.then,
-		Alerts:   a.alerting.Book,
-		Actions:  a.desk,
-		Clusters: a.clusterIDs,
-		Metrics:  exporter,
-		Parts:    a.parts,
-		Costs:    a.costs,
-		Member:   a.member,
-		Address:  a.opt.Address, MaxViewers: a.opt.MaxViewers,
-		Flush:   a.keeper.Flush,
-		Noticed: a.noticing,
-		Clock:   a.opt.Clock,
-		Log:     a.log,
+	kit := serve.NewKit(serve.Settings{
+		Monitor: a.current(), Hub: a.Hub, Live: a.live, Address: a.opt.Address, Clock: a.opt.Clock, Log: a.log,
+	})
+	shown := &now.Site{
+		Kit: kit, Assets: static.New(), Hues: &a.hues, Monitor: a.current, Recent: a.Recent, Alerts: a.alerting.Book,
+		Parts: a.parts, Costs: a.costs, Member: a.member, Metrics: exporter,
+	}
+	foreseen := &forecast.Site{Kit: kit, Kept: a.past != nil}
+	if a.forecast != nil {
+		foreseen.Forecaster = a.forecast
+	}
+	kept := &past.Site{
+		Kit: kit, Past: a.past, Sizes: a.sizes, Shell: shown, Forecasts: foreseen, Then: a.then,
+		Writing: func() contract.Part { return a.parts()["history"] },
 	}
 	if a.opt.History != nil {
-		cfg.Price = a.opt.History.Price
+		kept.Price = a.opt.History.Price
 	}
-	if a.forecast != nil {
-		cfg.Forecast = func(p insight.Part) *outlook.Outlook {
-			return a.forecast.Of(store.Key{Node: p.Device.Node, UUID: p.Device.UUID})
-		}
+	shown.Past, shown.Forecasts = kept, foreseen
+	machines := &fleet.Site{Kit: kit, Shell: shown, Clusters: a.clusterIDs}
+	alerted := &alerts.Site{
+		Kit: kit, Book: a.alerting.Book, Shell: shown, Targets: a.notifier.Status,
+		State: func() contract.Part { return a.parts()["state"] },
 	}
-	now.New(&cfg, &a.hues, a.current, a.notifier.Status)
-	s, err := serve.New(cfg)
+	var routes []serve.Route
+	for _, site := range []part.Server{shown, kept, foreseen, machines, alerted} {
+		routes = append(routes, site.Routes()...)
+	}
+	s, err := serve.New(kit, serve.Config{Pages: shown, Actions: a.desk, Keeper: a.keeper, Watch: watch{a}, MaxViewers: a.opt.MaxViewers}, routes...)
 	if err != nil {
 		return err
 	}
 	a.routes, a.server = s, s.HTTPServer()
 	return nil
 }
+
+// A watch tells the program that somebody looks.
+type watch struct{ *App }
+
+// Noticed implements [serve.Watch].
+func (w watch) Noticed(r *http.Request) { w.noticing(r) }
 
 // MonitorOf says of which nodes answers are, and what their name is: that of the one node,
 // or with several nodes that of the program.

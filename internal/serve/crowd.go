@@ -130,7 +130,7 @@ func tooManyViewers(client netip.Addr, most int) error {
 	if household := householdOf(client); household.IsValid() && !household.IsSingleIP() {
 		of += ", or of others in " + household.String() + ","
 	}
-	e := refuse(http.StatusTooManyRequests, strconv.Itoa(most)+" viewers of "+of+" are connected, and one address may have no more",
+	e := Refuse(http.StatusTooManyRequests, strconv.Itoa(most)+" viewers of "+of+" are connected, and one address may have no more",
 		"close pages that nobody looks at, or start gpuwhy with a larger --max-viewers-per-address; if the address is that of a proxy, "+
 			"name it with --trusted-proxy, and have it say in X-Forwarded-For who its clients are")
 	e.header, e.value = "Retry-After", "5"

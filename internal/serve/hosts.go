@@ -57,7 +57,7 @@ func ParseHosts(list []string) ([]string, error) {
 		name, err := auth.HostName(domain)
 		if err != nil {
 			return nil, &gpu.Advice{
-				What: quote(entry) + " is no host name: " + err.Error(),
+				What: Quote(entry) + " is no host name: " + err.Error(),
 				Try:  "give --allow-host a name such as gpu.example.org, or *.example.org for all below it", Err: err,
 			}
 		}
@@ -109,8 +109,8 @@ func (h *hostRules) check(hostport string) bool {
 func foreignHost(host string) error {
 	name, _ := hostName(host)
 	if name == "" {
-		return refuse(http.StatusMisdirectedRequest, "the request does not say which host it is for", "send a Host header")
+		return Refuse(http.StatusMisdirectedRequest, "the request does not say which host it is for", "send a Host header")
 	}
-	return refuse(http.StatusMisdirectedRequest, "gpuwhy does not answer to the name "+quote(name),
+	return Refuse(http.StatusMisdirectedRequest, "gpuwhy does not answer to the name "+Quote(name),
 		"if the name is yours, start gpuwhy with --allow-host and this name")
 }

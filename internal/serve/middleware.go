@@ -56,12 +56,12 @@ func identify(next http.Handler) http.Handler {
 
 // notice tells that somebody looks, who may.
 func (s *Server) notice(next http.Handler) http.Handler {
-	if s.cfg.Noticed == nil {
+	if s.cfg.Watch == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if auth.FromRequest(r).May(auth.Read) {
-			s.cfg.Noticed(r)
+			s.cfg.Watch.Noticed(r)
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -150,11 +150,11 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 
 // allowOrigins lets pages of the configured origins read answers (CORS), without credentials.
 func (s *Server) allowOrigins(next http.Handler) http.Handler {
-	if len(s.cfg.AllowOrigins) == 0 {
+	if len(s.kit.AllowOrigins) == 0 {
 		return next
 	}
 	return cors.New(cors.Options{
-		AllowOriginFunc: s.cfg.AllowOrigins.Allow,
+		AllowOriginFunc: s.kit.AllowOrigins.Allow,
 		AllowedMethods:  []string{http.MethodGet, http.MethodHead},
 		AllowedHeaders:  []string{"Content-Type", "If-None-Match"},
 		ExposedHeaders:  []string{"ETag", "Retry-After"},

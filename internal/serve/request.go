@@ -40,7 +40,7 @@ func readBody(r *http.Request, into any) (form url.Values, err error) {
 	case e == nil:
 		return form, err
 	case e.Kind == strictjson.Mismatch:
-		return nil, refuse(http.StatusUnprocessableEntity, "the body "+e.Error(), "/docs says what the body may have")
+		return nil, Refuse(http.StatusUnprocessableEntity, "the body "+e.Error(), "/docs says what the body may have")
 	default:
 		return nil, badJSON(e)
 	}
@@ -50,7 +50,7 @@ func readBody(r *http.Request, into any) (form url.Values, err error) {
 // which the duration is a number and the IDs of alerts are a list. The field page is for [Server.back] alone.
 func readForm(content string) (form url.Values, object []byte, err error) {
 	bad := func(what string) (url.Values, []byte, error) {
-		return nil, nil, refuse(http.StatusBadRequest, "the form "+what, "send it as a browser does")
+		return nil, nil, Refuse(http.StatusBadRequest, "the form "+what, "send it as a browser does")
 	}
 	if form, err = url.ParseQuery(content); err != nil {
 		return bad("can't be read")
@@ -62,7 +62,7 @@ func readForm(content string) (form url.Values, object []byte, err error) {
 		case name == "alert_ids" && utf8.ValidString(strings.Join(values, "")):
 			fields[name] = values
 		case len(values) > 1:
-			return bad("has the field " + quote(name) + " twice")
+			return bad("has the field " + Quote(name) + " twice")
 		case !utf8.ValidString(name + values[0]):
 			return bad("is not valid UTF-8")
 		case name == "duration_seconds" && notNumber == nil && !math.IsNaN(n) && !math.IsInf(n, 0):
@@ -81,20 +81,20 @@ func unreadable(err error) error {
 	what := "the body can't be read: " + err.Error()
 	switch {
 	case tooLarge:
-		return refuse(http.StatusRequestEntityTooLarge, what, "send one of 256 KiB at most")
+		return Refuse(http.StatusRequestEntityTooLarge, what, "send one of 256 KiB at most")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refuse(http.StatusRequestTimeout, "the body did not come in time", "send it within "+strconv.Itoa(int(readTimeout.Seconds()))+" seconds")
+		return Refuse(http.StatusRequestTimeout, "the body did not come in time", "send it within "+strconv.Itoa(int(readTimeout.Seconds()))+" seconds")
 	default:
-		return refuse(http.StatusBadRequest, what, "send it whole")
+		return Refuse(http.StatusBadRequest, what, "send it whole")
 	}
 }
 
 func badJSON(err error) error {
-	return refuse(http.StatusBadRequest, "the body "+err.Error(), "send an object, such as {}")
+	return Refuse(http.StatusBadRequest, "the body "+err.Error(), "send an object, such as {}")
 }
 
 func badContent(contentType string) error {
-	return refuse(http.StatusUnsupportedMediaType, "the body is "+quote(contentType), "send it as "+typeJSON)
+	return Refuse(http.StatusUnsupportedMediaType, "the body is "+Quote(contentType), "send it as "+typeJSON)
 }
 
 // back leads from a form to its page, which the field page names: "alerts", perhaps with a query, "gpu/"
@@ -110,6 +110,6 @@ func (s *Server) back(w http.ResponseWriter, r *http.Request, form url.Values) e
 			path += "?" + chosen.Encode()
 		}
 	}
-	http.Redirect(w, r, s.base(r)+path, http.StatusSeeOther)
+	http.Redirect(w, r, s.kit.Base(r)+path, http.StatusSeeOther)
 	return nil
 }

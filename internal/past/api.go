@@ -1,11 +1,9 @@
-package serve
+// Package past answers about the past: over the API, and on the page at /past. Packages history and store have it, and record writes it.
+package past
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,40 +16,125 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
-	"unicode"
-
-	"github.com/klauspost/compress/gzip"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
-	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/when"
 )
 
-const (
-	typeCSV = "text/csv; charset=utf-8"
-	// usualSpan is what is answered where a request names no time.
-	usualSpan = "24h"
+// A Site answers about the past: what was read and what it meant, over time and as it was at a time.
+type Site struct {
+	Kit       *serve.Kit
+	Past      *history.Past  // nil where no past is kept
+	Sizes     *history.Sizes // how much is kept; nil as Past is
+	Price     float64        // of a kWh; 0: not known
+	Shell     Shell
+	Forecasts Forecasts
+	// Then makes a stage that knows what was learned of the devices, for answers about a past time.
+	Then func() (*insight.Stage, error)
+	// Writing is how the writing of the past does. It may be nil.
+	Writing func() contract.Part
+
+	longs atomic.Int32 // long answers that are under way
+}
+
+// Name implements part.Part.
+func (*Site) Name() string { return "past" }
+
+// Kept reports whether a past is kept.
+func (s *Site) Kept() bool { return s.Past != nil }
+
+// Footprint is how much is kept; nil where that is not known.
+func (s *Site) Footprint() *history.Footprint { return s.Sizes.Last() }
+
+// usualSpan is what is answered where a request names no time.
+const usualSpan = "24h"
+
+var (
+	ofSpan = apidoc.Parts{
+		apidoc.InQuery("from", "When the span begins; alone it can name a span, such as last night, monday (that day) or since monday (until now). The last 24 hours if it is left out.", "last night"),
+		apidoc.InQuery("to", "When the span ends; now if it is left out.", nil),
+		apidoc.InQuery("tz", "The time zone in which words are understood; the server's if it is left out.", "Europe/Berlin"),
+		apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID, or as people call it: \"node-017 GPU 3\", a node, or a part of the product's name. It may be given several times. An index is first one of a machine that is read now.", "0").Repeated(),
+		apidoc.InQuery("node", "Narrows to a machine, where several are kept, as after it got another name.", nil),
+		serve.BadParameter, serve.Refused("Nothing is kept of such a GPU, or nothing at all.", errNoHistory),
+		serve.Refused("A parameter can't be read.", serve.Failure(stepOf("soon"))),
+	}
+	byUser     = apidoc.InQuery("user", "Narrows to a user.", nil)
+	asTable    = apidoc.InQuery("format", "csv for a table, in place of an Accept header.", "json")
+	noDatabase = serve.Refused("The database can't be read now.",
+		serve.Advise(http.StatusServiceUnavailable, gpu.Advice{What: "the database can't be reached"}))
+	noDatabaseNow = serve.Refused("The database can't be read now, or too many lists are being read from it: Retry-After says when to ask again.", errManyLong)
 )
 
-// AnswerPast writes the answer to a question about the past where nothing is read now, as JSON or with format=csv as a table. path is that
-// of a route about the past, below no base path. Of cfg it needs Monitor, Past, Sizes, Price, Then, Clock and Log. Its error is a
-// [gpu.Advice] where the API would refuse; what was written before an error is a part of the answer.
-func AnswerPast(ctx context.Context, cfg Config, path string, query url.Values, w io.Writer) error {
-	s := &Server{cfg: cfg, log: cfg.Log}
+// WhyParts are what the documents say of [Site.Why].
+func (*Site) WhyParts() apidoc.Parts {
+	return apidoc.Parts{
+		ofSpan, asTable,
+		apidoc.InQuery("start", "How many of the first chapters and causes are left out: next of the answer before, whose from and to are asked about again. An answer lists a thousand of each; /api/gpu/causes lists all.", nil), noDatabaseNow,
+	}
+}
+
+// Routes implements part.Server.
+func (s *Site) Routes() []serve.Route {
+	read := func(path string, h serve.Handler, id, summary string, parts ...apidoc.Part) serve.Route {
+		return serve.Read(path, h, contract.ClientPast, id, summary, parts...).Strict()
+	}
+	return []serve.Route{
+		read("/api/gpu/history", s.history, "getHistory", "Readings over time",
+			apidoc.Text("Made of the coarsest rows that the step allows: readings, minutes or quarters of an hour. Where only coarser rows are left, points within one of them are the same. Gaps are null."),
+			apidoc.InQuery("metric", "A quantity, such as power_draw or power_watts; may be given several times. Those of charts if it is left out.", "power_draw").Repeated(),
+			apidoc.InQuery("step", "The time between two points, such as 30s or 5m; chosen if it is left out.", "5m"),
+			serve.Fresh("The points of each GPU.", contract.History{}, "history"), ofSpan, asTable, noDatabase),
+		read("/api/gpu/readings", s.long(s.readings), "listReadings", "Readings as they are kept",
+			apidoc.Text("For programs that take all of it: each reading, or each minute, quarter of an hour or six hours, however many there are. Charts need /api/gpu/history."),
+			apidoc.InQuery("metric", "A quantity, such as power_draw; may be given several times. All of GPUs if it is left out.", "power_draw").Repeated(),
+			apidoc.InQuery("tier", "raw, 1m, 15m or 6h; the finest that is kept for all of the time if it is left out.", "1m"),
+			serve.Fresh("The readings.", contract.PastReadings{}, "readings"), ofSpan, asTable, noDatabaseNow),
+		read("/api/gpu/history/size", s.size, "getHistorySize", "How much is kept",
+			apidoc.Text("What is kept by kind, and about how much it will be once it is kept for as long as --history-retention says. Measured at most twice a minute."),
+			serve.Fresh("The size.", contract.PastSize{}, "size"), serve.BadParameter, serve.Refused("Nothing is kept.", errNoHistory), noDatabase),
+		read("/api/gpu/causes", s.long(s.causes), "listCauses", "What the answer was",
+			serve.Fresh("The causes, by when they began.", contract.PastCauses{}, "causes"), ofSpan, asTable, noDatabaseNow),
+		read("/api/gpu/sessions", s.long(s.sessions), "listSessions", "Processes that were on GPUs",
+			serve.Fresh("The sessions, by when they began.", contract.PastSessions{}, "sessions"), ofSpan, byUser, asTable, noDatabaseNow),
+		read("/api/gpu/usage", s.usage, "getUsage", "Who used GPUs, and for how long",
+			apidoc.InQuery("by", "What to sum by: "+history.Choices()+".", "user"),
+			serve.Fresh("The sums, the longest held first, also of GPUs.", contract.PastUsage{}, "usage"), ofSpan, byUser, asTable, noDatabase),
+		read("/api/gpu/at", s.at, "getAt", "A machine as it was",
+			apidoc.InQuery("time", "The time; now if it is left out.", "yesterday 22:00"),
+			apidoc.InQuery("tz", "The time zone in which words are understood; the server's if it is left out.", "Europe/Berlin"),
+			apidoc.InQuery("node", "The machine; needed where there are several.", nil),
+			serve.Fresh("The newest snapshot that is not later, with its answer.", contract.PastMoment{}, "at"),
+			serve.BadParameter,
+			serve.Refused("Nothing is kept of that time.", errNoHistory), serve.Refused("A parameter can't be read.", serve.Failure(stepOf("soon"))), noDatabase),
+		read("/api/events", s.long(s.events), "listEvents", "What happened",
+			apidoc.InQuery("kind", "Narrows to a kind: "+strings.Join(store.EventKinds, ", ")+"; may be given several times.", "xid").Repeated(),
+			serve.Fresh("The events, the oldest first.", contract.PastEvents{}, "events"), ofSpan, asTable, noDatabaseNow),
+		serve.Page("/past", s.page),
+	}
+}
+
+// Answer writes the answer to a question about the past where nothing is read now, as JSON or with format=csv as a table. path is that
+// of a route about the past, below no base path. The kit may have a [serve.Still] without Moments. Its error is a [gpu.Advice] where
+// the API would refuse; what was written before an error is a part of the answer.
+func (s *Site) Answer(ctx context.Context, path string, query url.Values, w io.Writer) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path+"?"+query.Encode(), nil)
 	if err != nil {
 		return err
 	}
-	for _, route := range s.routes() {
-		if answer, ok := route.Answer.(answering); ok && route.Path == path && route.Doc != nil && isPast(path, route.Doc.Tag) {
-			return answer.handler(bare{w, http.Header{}}, r)
+	why := serve.Read("/api/gpu/why", s.Why, contract.ClientLive, "", "", s.WhyParts()).Strict()
+	for _, route := range append(s.Routes(), why) {
+		if route.Path == path && route.Doc != nil {
+			return route.Answer(bare{w, http.Header{}}, r)
 		}
 	}
 	return fmt.Errorf("%s is no address of the past", path)
@@ -69,24 +152,24 @@ func (b bare) Header() http.Header { return b.header }
 // WriteHeader implements [http.ResponseWriter].
 func (bare) WriteHeader(int) {}
 
-// A pastRequest asks for a span of time.
-type pastRequest struct {
+// A request asks for a span of time.
+type request struct {
 	store.Query
 	values  url.Values
 	devices map[store.Key]store.Device // that the store knows, and the request is about
 	csv     bool
 }
 
-// pastRequest reads what all questions about the past have in common: from, to, tz, gpu, node, user and format.
-func (s *Server) pastRequest(r *http.Request) (*pastRequest, error) {
-	if s.cfg.Past == nil {
+// request reads what all questions about the past have in common: from, to, tz, gpu, node, user and format.
+func (s *Site) request(r *http.Request) (*request, error) {
+	if s.Past == nil {
 		return nil, errNoHistory
 	}
-	values, err := parseQuery(r)
+	values, err := serve.ParseQuery(r)
 	if err != nil {
 		return nil, err
 	}
-	q := &pastRequest{values: values, devices: map[store.Key]store.Device{}}
+	q := &request{values: values, devices: map[store.Key]store.Device{}}
 	now, err := s.zoned(values.Get("tz"))
 	if err != nil {
 		return nil, err
@@ -96,9 +179,9 @@ func (s *Server) pastRequest(r *http.Request) (*pastRequest, error) {
 	}
 	switch format := values.Get("format"); format {
 	case "", "json", "csv":
-		q.csv = format == "csv" || format == "" && negotiate.Type(r.Header, typeJSON, "text/csv") == "text/csv"
+		q.csv = format == "csv" || format == "" && serve.PrefersCSV(r)
 	default:
-		return nil, unknown(unprocessable, "there is no format", format, []string{"json", "csv"}, "")
+		return nil, serve.Unknown(http.StatusUnprocessableEntity, "there is no format", format, []string{"json", "csv"}, "")
 	}
 	q.User = values.Get("user")
 	return q, s.pastDevices(r, q)
@@ -107,19 +190,19 @@ func (s *Server) pastRequest(r *http.Request) (*pastRequest, error) {
 // noTime is the error of a time that can't be understood.
 func noTime(err error) error {
 	if advice, ok := errors.AsType[*gpu.Advice](err); ok {
-		return &statusError{status: http.StatusUnprocessableEntity, advice: *advice}
+		return serve.Advise(http.StatusUnprocessableEntity, *advice)
 	}
 	return err
 }
 
 // span is what an answer says of its span.
-func (q *pastRequest) span() contract.PastSpan {
+func (q *request) span() contract.PastSpan {
 	return contract.NewPastSpan(q.From, q.To, history.Kinds(q.devices, q.Query))
 }
 
 // zoned is now in a zone; that of the program if the name is empty.
-func (s *Server) zoned(name string) (time.Time, error) {
-	now := s.cfg.Past.Now()
+func (s *Site) zoned(name string) (time.Time, error) {
+	now := s.Past.Now()
 	if name == "" {
 		return now.In(time.Local), nil //nolint:gosmopolitan // people's own time is meant
 	}
@@ -132,7 +215,7 @@ func (s *Server) zoned(name string) (time.Time, error) {
 		zone, err = time.FixedZone(name, offset), nil
 	}
 	if err != nil {
-		return now, refuse(http.StatusUnprocessableEntity, "there is no time zone "+quote(name), "use a name such as Europe/Berlin, UTC, or hours such as +02:00 (%2B02:00 in an address)")
+		return now, serve.Refuse(http.StatusUnprocessableEntity, "there is no time zone "+serve.Quote(name), "use a name such as Europe/Berlin, UTC, or hours such as +02:00 (%2B02:00 in an address)")
 	}
 	return now.In(zone), nil
 }
@@ -168,24 +251,24 @@ func spanOf(from, to string, now time.Time) (time.Time, time.Time, error) {
 }
 
 // pastDevices finds the devices that a request is about: those that it names, or all of its node.
-func (s *Server) pastDevices(r *http.Request, q *pastRequest) error {
-	all, err := s.cfg.Past.Store.Devices(r.Context())
+func (s *Site) pastDevices(r *http.Request, q *request) error {
+	all, err := s.Past.Store.Devices(r.Context())
 	if err != nil {
 		return pastError(err)
 	}
-	node := cmp.Or(nodeOf(r), q.values.Get("node"))
+	node := cmp.Or(serve.Node(r), q.values.Get("node"))
 	for _, d := range all {
 		if node == "" || d.Node == node {
 			q.devices[d.Key()] = d
 		}
 	}
-	if len(q.devices) == 0 && nodeOf(r) == "" && node != "" {
+	if len(q.devices) == 0 && serve.Node(r) == "" && node != "" {
 		var nodes []string
 		for _, d := range all {
 			nodes = append(nodes, d.Node)
 		}
 		slices.Sort(nodes)
-		return unknown(http.StatusNotFound, "nothing is kept of a node", node, slices.Compact(nodes), "/api/v1/gpu/nodes lists those of now")
+		return serve.Unknown(http.StatusNotFound, "nothing is kept of a node", node, slices.Compact(nodes), "/api/v1/gpu/nodes lists those of now")
 	}
 	for _, name := range q.values["gpu"] {
 		keys, err := s.kept(q.devices, name)
@@ -200,16 +283,16 @@ func (s *Server) pastDevices(r *http.Request, q *pastRequest) error {
 	return nil
 }
 
-var errNoHistory = refuse(http.StatusNotFound, "no past is kept", "start gpuwhy with a --state-dir of its own, and without --history off")
+var errNoHistory = serve.Refuse(http.StatusNotFound, "no past is kept", "start gpuwhy with a --state-dir of its own, and without --history off")
 
 // kept is what is kept of a GPU, by the name that its machine has now and then by earlier ones. An index is one of a node that is
 // read now, where there is such a GPU.
-func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.Key, error) {
+func (s *Site) kept(devices map[store.Key]store.Device, name string) ([]store.Key, error) {
 	name, keys := called(devices, name)
 	if len(keys) > 0 {
 		return keys, nil
 	}
-	id, err := parseID(name)
+	id, err := serve.ParseID(name)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +300,7 @@ func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.
 	nodes := map[string]bool{}
 	read := s.nodesRead()
 	for k, d := range devices {
-		if k.UUID == "" || id.uuid == "" && d.Index != id.index || id.uuid != "" && !strings.EqualFold(k.UUID, id.uuid) {
+		if k.UUID == "" || id.UUID == "" && d.Index != id.Index || id.UUID != "" && !strings.EqualFold(k.UUID, id.UUID) {
 			continue
 		}
 		found, nodes[k.Node] = append(found, k), true
@@ -226,7 +309,7 @@ func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.
 		}
 	}
 	several := len(nodes) > 1
-	if id.uuid == "" && several && len(now) > 0 {
+	if id.UUID == "" && several && len(now) > 0 {
 		several = slices.ContainsFunc(now, func(k store.Key) bool { return k.Node != now[0].Node })
 		found = now
 	}
@@ -235,15 +318,15 @@ func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.
 		var there []string
 		for k, d := range devices {
 			if k.UUID != "" {
-				there = append(there, id.like(k.UUID, d.Index))
+				there = append(there, id.Like(k.UUID, d.Index))
 			}
 		}
 		slices.Sort(there)
-		return nil, unknown(http.StatusNotFound, "nothing is kept of a GPU", name, slices.Compact(there), "/api/gpu/devices lists those of now")
-	case id.uuid == "" && several:
-		return nil, errSeveral(id.text)
+		return nil, serve.Unknown(http.StatusNotFound, "nothing is kept of a GPU", name, slices.Compact(there), "/api/gpu/devices lists those of now")
+	case id.UUID == "" && several:
+		return nil, errSeveral(id.Text)
 	}
-	if id.uuid == "" {
+	if id.UUID == "" {
 		found = append(found, before(devices, found, read)...)
 	}
 	slices.SortFunc(found, func(a, b store.Key) int {
@@ -269,6 +352,7 @@ func before(devices map[store.Key]store.Device, of []store.Key, read map[string]
 
 var (
 	indexOf = regexp.MustCompile(`^gpu (\d+)(?: of (.+))?$`)
+	number  = regexp.MustCompile(`^-?[0-9]+$`)
 	ofNode  = regexp.MustCompile(`^(.+?)(?: gpu |[ /])(\d+)$`)
 )
 
@@ -310,46 +394,47 @@ func called(devices map[store.Key]store.Device, text string) (name string, keys 
 
 // errSeveral refuses an index of which several nodes have had a GPU.
 func errSeveral(index string) error {
-	return refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" may be one of each",
+	return serve.Refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" may be one of each",
 		`name the GPU by its UUID, or as "NODE GPU `+index+`"; an address can name the node, with node=NAME`)
 }
 
 // nodesRead are the nodes that are read now: before the first reading, and where nothing is read, that of this program.
-func (s *Server) nodesRead() map[string]bool {
+func (s *Site) nodesRead() map[string]bool {
 	read := map[string]bool{}
-	if s.cfg.Newest != nil {
-		for _, n := range s.cfg.Newest().Nodes() {
-			read[n.Node] = true
-		}
+	for _, n := range s.Kit.Hub.Newest().Nodes() {
+		read[n.Node] = true
 	}
 	if len(read) == 0 {
-		read[s.cfg.Monitor.Node] = true
+		read[s.Kit.Monitor.Node] = true
 	}
 	return read
 }
 
-// pastError is an error of the database on the wire.
+// pastError is an error of the database on the wire; nil for none.
 func pastError(err error) error {
+	if _, told := errors.AsType[*serve.StatusError](err); told {
+		return err
+	}
 	if errors.Is(err, history.ErrTooFine) {
-		return refuse(http.StatusUnprocessableEntity, "so long a time can't be answered about", "ask for a shorter one")
+		return serve.Refuse(http.StatusUnprocessableEntity, "so long a time can't be answered about", "ask for a shorter one")
 	}
 	if errors.Is(err, history.ErrTooLong) {
-		return refuse(http.StatusUnprocessableEntity, err.Error(), "choose a shorter one")
+		return serve.Refuse(http.StatusUnprocessableEntity, err.Error(), "choose a shorter one")
 	}
 	advice, ok := errors.AsType[*gpu.Advice](err)
 	if !ok {
 		return err
 	}
-	e := &statusError{status: http.StatusServiceUnavailable, advice: *advice}
+	refused := serve.Advise(http.StatusServiceUnavailable, *advice)
 	if errors.Is(err, history.ErrBusy) {
-		e.header, e.value = "Retry-After", "5"
+		refused = refused.RetryAfter("5")
 	}
-	return e
+	return refused
 }
 
 // history answers with readings over time.
-func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.pastRequest(r)
+func (s *Site) history(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.request(r)
 	if err != nil {
 		return err
 	}
@@ -371,20 +456,20 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	if devices == 0 {
 		devices = len(slices.DeleteFunc(slices.Collect(maps.Keys(q.devices)), other))
 	}
-	g, err := s.cfg.Past.BoundedGrid(q.From, q.To, step, devices*len(columns))
+	g, err := s.Past.BoundedGrid(q.From, q.To, step, devices*len(columns))
 	if errors.Is(err, history.ErrTooFine) && (step > 0 || devices*len(columns) > 1) {
-		return refuse(http.StatusUnprocessableEntity, err.Error(), "ask for fewer metrics or GPUs, or for a longer step, or leave the step out")
+		return serve.Refuse(http.StatusUnprocessableEntity, err.Error(), "ask for fewer metrics or GPUs, or for a longer step, or leave the step out")
 	}
 	if err != nil {
 		return pastError(err)
 	}
 	g = g.Clip(q.From)
-	leave, err := s.cfg.Past.Room(r.Context(), g.Len()*devices*len(columns))
+	leave, err := s.Past.Room(r.Context(), g.Len()*devices*len(columns))
 	if err != nil {
 		return pastError(err)
 	}
 	defer leave()
-	series, err := s.cfg.Past.History(r.Context(), g, keys, machines, columns)
+	series, err := s.Past.History(r.Context(), g, keys, machines, columns)
 	if err != nil {
 		return pastError(err)
 	}
@@ -398,7 +483,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	if q.csv {
 		return writeCSV(w, r, q, historyHeader, historyRows(g, chosen, q.devices, series))
 	}
-	return serveJSON(w, r, contract.NewHistory(q.span(), g, chosen, q.devices, series), cacheNever)
+	return serve.FreshJSON(w, r, contract.NewHistory(q.span(), g, chosen, q.devices, series))
 }
 
 // columnsOf finds the metrics that a request names: those of charts if it names none.
@@ -417,10 +502,10 @@ func columnsOf(names []string) (columns []int, machines bool, err error) {
 			c, ofMachine = store.MachineColumns.Find(name), true
 		}
 		if c < 0 {
-			return nil, false, unknown(unprocessable, "there is no metric", name, append(store.DeviceColumns.Names(), store.MachineColumns.Names()...), "")
+			return nil, false, serve.Unknown(http.StatusUnprocessableEntity, "there is no metric", name, append(store.DeviceColumns.Names(), store.MachineColumns.Names()...), "")
 		}
 		if i > 0 && ofMachine != machines {
-			return nil, false, refuse(http.StatusUnprocessableEntity, "metrics of GPUs and of machines can't be asked for at once", "ask twice")
+			return nil, false, serve.Refuse(http.StatusUnprocessableEntity, "metrics of GPUs and of machines can't be asked for at once", "ask twice")
 		}
 		if machines = ofMachine; !slices.Contains(columns, c) {
 			columns = append(columns, c)
@@ -442,7 +527,7 @@ func stepOf(text string) (time.Duration, error) {
 		step, err = time.Duration(seconds*float64(time.Second)), nil
 	}
 	if err != nil || step < time.Second {
-		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is no step", "use a time of a second or more, such as 30s, 5m, 1.5h or 1d")
+		return 0, serve.Refuse(http.StatusUnprocessableEntity, serve.Quote(text)+" is no step", "use a time of a second or more, such as 30s, 5m, 1.5h or 1d")
 	}
 	return step, nil
 }
@@ -469,51 +554,51 @@ func historyRows(g history.Grid, columns store.Columns, devices map[store.Key]st
 }
 
 // sessions answers with the processes that were on devices.
-func (s *Server) sessions(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.pastRequest(r)
+func (s *Site) sessions(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.request(r)
 	if err != nil {
 		return err
 	}
 	head := contract.PastSessions{PastSpan: q.span(), Sessions: []contract.PastSession{}}
-	return stream(w, r, q, head, contract.SessionColumns, mapped(s.cfg.Past.Sessions(r.Context(), q.Query), func(e *store.Session) contract.PastSession {
+	return stream(w, r, q, head, contract.SessionColumns, mapped(s.Past.Sessions(r.Context(), q.Query), func(e *store.Session) contract.PastSession {
 		d := q.devices[e.Key]
 		return contract.NewPastSession(e, &d)
 	}))
 }
 
 // events answers with what happened.
-func (s *Server) pastEvents(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.pastRequest(r)
+func (s *Site) events(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.request(r)
 	if err != nil {
 		return err
 	}
 	q.Kinds = q.values["kind"]
 	for _, kind := range q.Kinds {
 		if !slices.Contains(store.EventKinds, kind) {
-			return unknown(unprocessable, "there is no kind of events", kind, store.EventKinds, "")
+			return serve.Unknown(http.StatusUnprocessableEntity, "there is no kind of events", kind, store.EventKinds, "")
 		}
 	}
 	head := contract.PastEvents{PastSpan: q.span(), Events: []contract.PastEvent{}}
-	return stream(w, r, q, head, contract.EventColumns, mapped(s.cfg.Past.Store.Events(r.Context(), q.Query), func(e *store.Event) contract.PastEvent {
+	return stream(w, r, q, head, contract.EventColumns, mapped(s.Past.Store.Events(r.Context(), q.Query), func(e *store.Event) contract.PastEvent {
 		return contract.NewPastEvent(e, q.devices)
 	}))
 }
 
 // causes answers with what the answer was, and from when to when.
-func (s *Server) causes(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.pastRequest(r)
+func (s *Site) causes(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.request(r)
 	if err != nil {
 		return err
 	}
 	head := contract.PastCauses{PastSpan: q.span(), Causes: []contract.PastCause{}}
-	return stream(w, r, q, head, contract.CauseColumns, mapped(s.cfg.Past.Store.Causes(r.Context(), q.Query), func(c *store.Cause) contract.PastCause {
+	return stream(w, r, q, head, contract.CauseColumns, mapped(s.Past.Store.Causes(r.Context(), q.Query), func(c *store.Cause) contract.PastCause {
 		return contract.NewPastCause(c, q.devices)
 	}))
 }
 
 // readings answers with readings as they are kept.
-func (s *Server) readings(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.pastRequest(r)
+func (s *Site) readings(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.request(r)
 	if err != nil {
 		return err
 	}
@@ -539,7 +624,7 @@ func (s *Server) readings(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	q.Reuse = true
-	list := mapped(s.cfg.Past.Rows(r.Context(), q.Query), func(row *store.Row) contract.PastReading {
+	list := mapped(s.Past.Rows(r.Context(), q.Query), func(row *store.Row) contract.PastReading {
 		d := q.devices[row.Key]
 		return contract.NewPastReading(row, &d, all, columns, spans)
 	})
@@ -549,14 +634,14 @@ func (s *Server) readings(w http.ResponseWriter, r *http.Request) error {
 		}))
 	}
 	head := contract.PastReadings{PastSpan: q.span(), Tier: q.Tier.String(), Readings: []contract.PastReading{}}
-	return streamJSON(w, r, head, list)
+	return serve.StreamJSON(w, r, head, list)
 }
 
 // tierOf reads the name of a tier; without a name it is the finest that is kept for all of the time.
-func (s *Server) tierOf(ctx context.Context, q *pastRequest) (store.Tier, error) {
+func (s *Site) tierOf(ctx context.Context, q *request) (store.Tier, error) {
 	name := q.values.Get("tier")
 	if name == "" {
-		tier, err := s.cfg.Past.Finest(ctx, q.Query)
+		tier, err := s.Past.Finest(ctx, q.Query)
 		if err != nil {
 			err = pastError(err)
 		}
@@ -565,24 +650,24 @@ func (s *Server) tierOf(ctx context.Context, q *pastRequest) (store.Tier, error)
 	if tier, ok := store.ParseTier(name); ok {
 		return tier, nil
 	}
-	return 0, unknown(unprocessable, "there is no tier", name, []string{"raw", "1m", "15m", "6h"}, "")
+	return 0, serve.Unknown(http.StatusUnprocessableEntity, "there is no tier", name, []string{"raw", "1m", "15m", "6h"}, "")
 }
 
-// historySize answers with how much is kept.
-func (s *Server) historySize(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Sizes == nil {
+// size answers with how much is kept.
+func (s *Site) size(w http.ResponseWriter, r *http.Request) error {
+	if s.Sizes == nil {
 		return errNoHistory
 	}
-	f, err := s.cfg.Sizes.Now(r.Context())
+	f, err := s.Sizes.Now(r.Context())
 	if err != nil {
 		return pastError(err)
 	}
-	return serveJSON(w, r, contract.NewPastSize(f), cacheNever)
+	return serve.FreshJSON(w, r, contract.NewPastSize(f))
 }
 
 // usage answers with sums over who used devices.
-func (s *Server) usage(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.pastRequest(r)
+func (s *Site) usage(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.request(r)
 	if err != nil {
 		return err
 	}
@@ -593,14 +678,14 @@ func (s *Server) usage(w http.ResponseWriter, r *http.Request) error {
 			for i, way := range history.Ways {
 				ways[i] = string(way)
 			}
-			return refuse(unprocessable, err.Error()+nearest.Hint(text, ways), "leave it out for user")
+			return serve.Refuse(http.StatusUnprocessableEntity, err.Error()+nearest.Hint(text, ways), "leave it out for user")
 		}
 	}
-	list, err := s.cfg.Past.Usage(r.Context(), by, q.Query)
+	list, err := s.Past.Usage(r.Context(), by, q.Query)
 	if err != nil {
 		return pastError(err)
 	}
-	answer := contract.NewPastUsage(q.span(), by, s.cfg.Price, q.devices, list)
+	answer := contract.NewPastUsage(q.span(), by, s.Price, q.devices, list)
 	if q.csv {
 		return writeCSV(w, r, q, contract.UsageColumns, func(yield func([]string, error) bool) {
 			for i := range answer.Rows {
@@ -610,22 +695,12 @@ func (s *Server) usage(w http.ResponseWriter, r *http.Request) error {
 			}
 		})
 	}
-	return serveJSON(w, r, answer, cacheNever)
+	return serve.FreshJSON(w, r, answer)
 }
 
-// why answers why the fans run, or ran if the request names a time.
-func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
-	values, err := parseQuery(r)
-	if err != nil {
-		return err
-	}
-	if !values.Has("from") && !values.Has("to") && s.cfg.Newest != nil {
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			return refuse(http.StatusBadRequest, name+" is about the past here", "add from, or ask for one GPU at /api/gpu/why/0")
-		}
-		return derived(s, contract.NewWhy)(w, r)
-	}
-	q, err := s.pastRequest(r)
+// Why answers why the fans ran in the span that a request names, or in the usual one.
+func (s *Site) Why(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.request(r)
 	if err != nil {
 		return err
 	}
@@ -633,7 +708,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	story, err := s.cfg.Past.Why(r.Context(), q.Query, history.Names(q.devices))
+	story, err := s.Past.Why(r.Context(), q.Query, history.Names(q.devices))
 	if err != nil {
 		return pastError(err)
 	}
@@ -646,25 +721,25 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return pastError(err)
 	}
-	return serveJSON(w, r, contract.NewPastWhy(q.span(), story, causes, first, q.devices), cacheNever)
+	return serve.FreshJSON(w, r, contract.NewPastWhy(q.span(), story, causes, first, q.devices))
 }
 
 // startOf reads how many causes and chapters are left out.
 func startOf(text string) (int, error) {
 	n, err := strconv.Atoi(cmp.Or(text, "0"))
 	if err != nil || n < 0 {
-		return 0, refuse(http.StatusUnprocessableEntity, quote(text)+" is no number to start with", "use what next says in the answer before")
+		return 0, serve.Refuse(http.StatusUnprocessableEntity, serve.Quote(text)+" is no number to start with", "use what next says in the answer before")
 	}
 	const furthest = 1e9 // nobody has so many
 	return min(n, furthest), nil
 }
 
 // someCauses are the causes of a span from a number on: one more than an answer lists, where there are so many.
-func (s *Server) someCauses(ctx context.Context, q *pastRequest, first int) (out []store.Cause, err error) {
+func (s *Site) someCauses(ctx context.Context, q *request, first int) (out []store.Cause, err error) {
 	of := q.Query
 	of.First = first + contract.MostCauses + 1
 	n := 0
-	for c, err := range s.cfg.Past.Causes(ctx, of) {
+	for c, err := range s.Past.Causes(ctx, of) {
 		if err != nil {
 			return nil, err
 		}
@@ -675,45 +750,12 @@ func (s *Server) someCauses(ctx context.Context, q *pastRequest, first int) (out
 	return out, nil
 }
 
-// forecast answers with what is forecast of devices: those that a request names, or all.
-func (s *Server) forecast(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Past == nil {
-		return errNoHistory
-	}
-	query, err := parseQuery(r)
-	if err != nil {
-		return err
-	}
-	f := s.newest(r).fleet
-	var parts []insight.Part
-	for _, name := range query["gpu"] {
-		id, err := parseID(name)
-		if err != nil {
-			return err
-		}
-		p, err := id.find(f)
-		if err != nil {
-			return err
-		}
-		parts = append(parts, p)
-	}
-	if len(parts) == 0 {
-		parts = slices.Collect(f.Parts())
-	}
-	of := s.cfg.Forecast
-	if of == nil {
-		of = func(insight.Part) *outlook.Outlook { return nil }
-	}
-	now := s.cfg.Past.Now().In(time.Local) //nolint:gosmopolitan // people's own hours are meant
-	return serveJSON(w, r, contract.NewForecasts(s.monitor(f), f, parts, of, now), cacheNever)
-}
-
 // at answers with a node as it was at a time.
-func (s *Server) at(w http.ResponseWriter, r *http.Request) error {
-	if s.cfg.Past == nil {
+func (s *Site) at(w http.ResponseWriter, r *http.Request) error {
+	if s.Past == nil {
 		return errNoHistory
 	}
-	values, err := parseQuery(r)
+	values, err := serve.ParseQuery(r)
 	if err != nil {
 		return err
 	}
@@ -725,7 +767,7 @@ func (s *Server) at(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return noTime(err)
 	}
-	node, err := s.oneNode(r.Context(), cmp.Or(values.Get("node"), nodeOf(r)))
+	node, err := s.oneNode(r.Context(), cmp.Or(values.Get("node"), serve.Node(r)))
 	if err != nil {
 		return err
 	}
@@ -733,17 +775,17 @@ func (s *Server) at(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return serveJSON(w, r, contract.NewPastMoment(asked, m), cacheNever)
+	return serve.FreshJSON(w, r, contract.NewPastMoment(asked, m))
 }
 
-var errWhichNode = refuse(http.StatusBadRequest, "there are several nodes, and none is named", "add node=NAME, or ask below /node/{name}/")
+var errWhichNode = serve.Refuse(http.StatusBadRequest, "there are several nodes, and none is named", "add node=NAME, or ask below /node/{name}/")
 
 // oneNode is the node of that name; without one it is the only node, if there is but one.
-func (s *Server) oneNode(ctx context.Context, name string) (string, error) {
+func (s *Site) oneNode(ctx context.Context, name string) (string, error) {
 	if name != "" {
 		return name, nil
 	}
-	devices, err := s.cfg.Past.Store.Devices(ctx)
+	devices, err := s.Past.Store.Devices(ctx)
 	if err != nil {
 		return "", pastError(err)
 	}
@@ -751,8 +793,8 @@ func (s *Server) oneNode(ctx context.Context, name string) (string, error) {
 	for _, d := range devices {
 		nodes[d.Node] = true
 	}
-	if nodes[s.cfg.Monitor.Node] || len(nodes) == 0 {
-		return s.cfg.Monitor.Node, nil
+	if nodes[s.Kit.Monitor.Node] || len(nodes) == 0 {
+		return s.Kit.Monitor.Node, nil
 	}
 	if len(nodes) > 1 {
 		return "", errWhichNode
@@ -763,18 +805,18 @@ func (s *Server) oneNode(ctx context.Context, name string) (string, error) {
 }
 
 // then is a node as it was at a time.
-func (s *Server) then(ctx context.Context, node string, at time.Time) (*insight.Moment, error) {
-	stage, err := s.cfg.Then()
+func (s *Site) then(ctx context.Context, node string, at time.Time) (*insight.Moment, error) {
+	stage, err := s.Then()
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.cfg.Past.Moment(ctx, node, at, stage)
+	m, err := s.Past.Moment(ctx, node, at, stage)
 	if gap, ok := errors.AsType[*history.NotSeenError](err); ok {
-		return nil, refuse(http.StatusNotFound, "gpuwhy did not look at "+quote(node)+" at "+at.Format(time.RFC3339),
+		return nil, serve.Refuse(http.StatusNotFound, "gpuwhy did not look at "+serve.Quote(node)+" at "+at.Format(time.RFC3339),
 			"the newest snapshot before is of "+gap.Before.In(at.Location()).Format(time.RFC3339))
 	}
 	if errors.Is(err, history.ErrNotSeen) {
-		return nil, refuse(http.StatusNotFound, "nothing is kept of "+quote(node)+" at "+at.Format(time.RFC3339),
+		return nil, serve.Refuse(http.StatusNotFound, "nothing is kept of "+serve.Quote(node)+" at "+at.Format(time.RFC3339),
 			"/api/gpu/history says for which times there are readings; whole snapshots are kept as long as each reading is")
 	}
 	if err != nil {
@@ -794,7 +836,7 @@ func elements[T any](list []T) iter.Seq2[T, error] {
 	}
 }
 
-// mapped makes each element another one.
+// mapped makes each element another one, and errors those on the wire.
 func mapped[S, D any](list iter.Seq2[S, error], to func(*S) D) iter.Seq2[D, error] {
 	return func(yield func(D, error) bool) {
 		for e, err := range list {
@@ -802,7 +844,7 @@ func mapped[S, D any](list iter.Seq2[S, error], to func(*S) D) iter.Seq2[D, erro
 			if err == nil {
 				d = to(&e)
 			}
-			if !yield(d, err) || err != nil {
+			if !yield(d, pastError(err)) || err != nil {
 				return
 			}
 		}
@@ -811,42 +853,15 @@ func mapped[S, D any](list iter.Seq2[S, error], to func(*S) D) iter.Seq2[D, erro
 
 // stream sends a list as it is read: as CSV, or as the last member of head, which has it empty. An error before the first element
 // is an answer of its own; after that the connection is cut, so that nobody takes a part for the whole.
-func stream[T interface{ CSV() []string }](w http.ResponseWriter, r *http.Request, q *pastRequest, head any, columns []string, list iter.Seq2[T, error]) error {
+func stream[T interface{ CSV() []string }](w http.ResponseWriter, r *http.Request, q *request, head any, columns []string, list iter.Seq2[T, error]) error {
 	if q.csv {
 		return writeCSV(w, r, q, columns, mapped(list, func(e *T) []string { return (*e).CSV() }))
 	}
-	return streamJSON(w, r, head, list)
-}
-
-func streamJSON[T any](w http.ResponseWriter, r *http.Request, head any, list iter.Seq2[T, error]) error {
-	begin, err := json.Marshal(head)
-	if err != nil {
-		return err
-	}
-	open, found := bytes.CutSuffix(begin, []byte("[]}"))
-	if !found {
-		return errors.New("the list is not the last member of its answer")
-	}
-	before := append(open, '[')
-	return transmit(w, r, typeJSON, list, func(out io.Writer, e *T) error {
-		text, err := json.Marshal(e)
-		if err == nil {
-			_, err = out.Write(append(before, text...))
-		}
-		before = []byte(",\n")
-		return err
-	}, func(out io.Writer, some bool) error {
-		end := []byte("]}\n")
-		if !some {
-			end = append(before, end...)
-		}
-		_, err := out.Write(end)
-		return err
-	})
+	return serve.StreamJSON(w, r, head, list)
 }
 
 // file is what a table is called when it is saved: by what it has, by what its rows are, of which machine and GPU if it is of one, and of when.
-func (q *pastRequest) file(what, by string) string {
+func (q *request) file(what, by string) string {
 	name := "gpuwhy-" + what
 	if by != "" {
 		name += "-by-" + by
@@ -865,110 +880,11 @@ func (q *pastRequest) file(what, by string) string {
 	}
 	const form = "20060102T150405"
 	name += "-" + q.From.Format(form) + "-" + q.To.Format(form)
-	return strings.Map(func(r rune) rune { // that no system and no header takes for anything else
-		if r > unicode.MaxASCII || r != '-' && r != '.' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-			return '_'
-		}
-		return r
-	}, name) + ".csv"
+	return serve.FileName(name) + ".csv"
 }
 
-func writeCSV(w http.ResponseWriter, r *http.Request, q *pastRequest, columns []string, rows iter.Seq2[[]string, error]) error {
-	w.Header().Set("Content-Disposition", `attachment; filename="`+q.file(path.Base(r.URL.Path), q.values.Get("by"))+`"`)
-	var out *csv.Writer
-	line := func(to io.Writer, row []string) error {
-		if out == nil {
-			out = csv.NewWriter(to)
-			if err := out.Write(columns); err != nil {
-				return err
-			}
-		}
-		if row == nil {
-			out.Flush()
-			return out.Error()
-		}
-		for i := range row {
-			row[i] = plain(row[i])
-		}
-		return out.Write(row)
-	}
-	return transmit(w, r, typeCSV, rows, func(to io.Writer, row *[]string) error { return line(to, *row) },
-		func(to io.Writer, _ bool) error { return line(to, nil) })
-}
-
-// plain keeps a table calculation from taking a text for a formula, and a terminal from taking it for a command: what can't be
-// printed, such as ESC or a line feed in a name, becomes U+FFFD.
-func plain(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
-	if _, err := strconv.ParseFloat(text, 64); err != nil && text != "" && strings.ContainsRune("=+-@", rune(text[0])) {
-		return "'" + text
-	}
-	return text
-}
-
-// transmit sends elements one after the other, and the end: some says whether there were any.
-func transmit[T any](
-	w http.ResponseWriter, r *http.Request, contentType string, list iter.Seq2[T, error], one func(io.Writer, *T) error, end func(w io.Writer, some bool) error,
-) error {
-	var out io.Writer
-	w = &patient{ResponseWriter: w}
-	for e, err := range list {
-		if err != nil && out == nil {
-			return pastError(err)
-		}
-		if out == nil {
-			out = begin(w, r, contentType)
-			defer done(out)
-		}
-		if err == nil {
-			err = one(out, &e)
-		}
-		if err != nil {
-			return &cutError{err}
-		}
-		if r.Method == http.MethodHead {
-			return nil
-		}
-	}
-	some := out != nil
-	if !some {
-		out = begin(w, r, contentType)
-		defer done(out)
-	}
-	if err := end(out, some); err != nil {
-		return &cutError{err}
-	}
-	if zw, zipped := out.(*gzip.Writer); zipped {
-		if err := zw.Close(); err != nil {
-			return &cutError{err}
-		}
-	}
-	return nil
-}
-
-// A cutError ends an answer that has begun.
-type cutError struct{ error }
-
-func (e *cutError) Unwrap() error { return e.error }
-
-// A patient writer gives each part of an answer the time that an answer has: what is long may take its time, as long as somebody
-// reads it.
-type patient struct {
-	http.ResponseWriter
-	renewed time.Time
-}
-
-func (p *patient) Write(b []byte) (int, error) {
-	if now := time.Now(); now.Sub(p.renewed) > time.Second {
-		p.renewed = now
-		_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(now.Add(writeTimeout)) // not every writer has one
-	}
-	return p.ResponseWriter.Write(b)
+func writeCSV(w http.ResponseWriter, r *http.Request, q *request, columns []string, rows iter.Seq2[[]string, error]) error {
+	return serve.StreamCSV(w, r, q.file(path.Base(r.URL.Path), q.values.Get("by")), columns, rows)
 }
 
 const (
@@ -978,46 +894,16 @@ const (
 	retryLong = "10"
 )
 
-var errManyLong = &statusError{
-	status: http.StatusServiceUnavailable,
-	advice: gpu.Advice{What: "too many lists are being read from here", Try: "ask again when one of them has ended, or for /api/gpu/history"},
-	header: "Retry-After", value: retryLong,
-}
+var errManyLong = serve.Refuse(http.StatusServiceUnavailable, "too many lists are being read from here", "ask again when one of them has ended, or for /api/gpu/history").
+	RetryAfter(retryLong)
 
 // long answers with a list that may be long: only so many at once.
-func (s *Server) long(answer handler) handler {
+func (s *Site) long(answer serve.Handler) serve.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		defer s.longs.Add(-1)
 		if s.longs.Add(1) > mostLong {
 			return errManyLong
 		}
 		return answer(w, r)
-	}
-}
-
-// begin sends the header, and returns where the body goes.
-func begin(w http.ResponseWriter, r *http.Request, contentType string) io.Writer {
-	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h["Cache-Control"] = cacheNever
-	addVary(h, byEncoding)
-	switch {
-	case r.Method == http.MethodHead:
-		return io.Discard
-	case negotiate.Gzip(r.Header):
-		h.Set("Content-Encoding", "gzip")
-		zw := zippers.Get().(*gzip.Writer)
-		zw.Reset(w)
-		return zw
-	default:
-		return w
-	}
-}
-
-// done gives back what begin has taken.
-func done(out io.Writer) {
-	if zw, zipped := out.(*gzip.Writer); zipped {
-		zw.Reset(io.Discard)
-		zippers.Put(zw)
 	}
 }

@@ -1,0 +1,45 @@
+package alerts
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/views"
+)
+
+var errFrom = serve.Refuse(http.StatusBadRequest, "from must be how many alerts to leave out", "leave from out of the address")
+
+// page leaves out as many of the first alerts as the query's from says.
+func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
+	from, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("from"), "0"))
+	if err != nil || from < 0 {
+		return errFrom
+	}
+	f, node := s.Kit.Latest(r), serve.Node(r)
+	in := s.Shell.Input(f, node)
+	in.Choices = views.Choices{Path: in.BasePath + "alerts", Asked: r.URL.Query()}
+	page := views.AlertsInput{
+		Input: in,
+		From:  from,
+		AnswerOf: func(a *alert.Alert) *explain.DeviceAnswer {
+			of, _ := f.Device(a.Device.Node, a.Device.UUID)
+			return of.Why
+		},
+		Past:     alert.OfNode(s.Book.Past(), node),
+		Ended:    s.Book.EndedSince(node, in.Now.Add(-24*time.Hour)),
+		Silences: alert.OfNode(s.Book.Silences(s.Kit.Clock.Now()), node),
+		Rules:    s.Book.Rules(),
+	}
+	if s.Targets != nil {
+		page.Targets = s.Targets()
+	}
+	if s.State != nil {
+		page.Unwritten = s.State().State == "failed"
+	}
+	return s.Kit.LiveHTML(w, r, views.NewAlertsPage(page))
+}
