@@ -44,13 +44,7 @@ var pagePast = apidoc.Op("", "", "", ofSpan, asTable,
 
 // page is the page of the past. What can't be read of the address is said on it, beside the form.
 func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.question(r)
-	if err != nil {
-		status, trouble := serve.AsRefusal(err)
-		q = &Question{
-			Node: serve.Node(r), Asked: q.Asked, NotKept: s.Past == nil, Trouble: &trouble, Unclear: status < http.StatusInternalServerError,
-		}
-	}
+	q, err := s.asked(r)
 	if q.NotKept { // it is as asked for
 		err = nil
 	}
@@ -62,6 +56,18 @@ func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
 		return serve.HTML(w, r, page)
 	}
 	return serve.RefuseWith(w, r, err, page)
+}
+
+// asked is what the page is asked, and why that can't be answered.
+func (s *Site) asked(r *http.Request) (*Question, error) {
+	q, err := s.question(r)
+	if err != nil {
+		status, trouble := serve.AsRefusal(err)
+		q = &Question{
+			Node: serve.Node(r), Asked: q.Asked, NotKept: s.Past == nil, Trouble: &trouble, Unclear: status < http.StatusInternalServerError,
+		}
+	}
+	return q, err
 }
 
 // question reads the address. It returns what is asked also beside an error.
