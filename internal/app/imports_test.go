@@ -67,7 +67,7 @@ var allowed = map[string][]string{
 	"internal/part":              {"internal/action", "internal/contract", "internal/insight", "internal/metrics", "internal/serve", "internal/state"},
 	"internal/action":            {"gpu", "internal/serve/apidoc", "internal/auth"},
 	"internal/alerts": {
-		"gpu", "internal/action", "internal/alerts/alert", "internal/serve/apidoc", "internal/auth", "internal/contract", "internal/insight",
+		"gpu", "views", "internal/action", "internal/alerts/alert", "internal/alerts/notify", "internal/auth", "internal/contract", "internal/insight", "internal/insight/explain", "internal/serve", "internal/serve/apidoc",
 	},
 	"internal/alerts/alert":         {"gpu", "gpu/catalog", "internal/insight", "internal/insight/…", "internal/lazy"},
 	"internal/alerts/rulefile":      {"internal/alerts/alert", "internal/alerts/notify", "internal/nearest", "internal/regular"},
@@ -99,21 +99,23 @@ var allowed = map[string][]string{
 		"gpu", "internal/forecast/method", "internal/insight", "internal/insight/explain", "internal/state", "internal/past/history", "internal/past/store",
 	},
 	"internal/serve": {
-		"gpu", "internal/action", "internal/alerts/alert", "internal/serve/apidoc", "internal/auth", "internal/clock", "internal/contract", "internal/forecast/outlook", "internal/insight",
-		"internal/lazy", "internal/serve/live", "internal/nearest", "internal/negotiate", "internal/past/history", "internal/past/recent", "internal/past/store", "internal/strictjson",
-		"internal/when",
+		"gpu", "internal/action", "internal/auth", "internal/clock", "internal/contract", "internal/insight", "internal/lazy", "internal/nearest", "internal/negotiate", "internal/serve/apidoc", "internal/serve/live", "internal/strictjson",
 	},
 	"client":        {"gpu", "internal/contract", "internal/insight/explain", "internal/neterr"},
 	"internal/term": {"gpu", "internal/contract", "internal/insight", "internal/insight/explain"},
 	"internal/now": {
-		"gpu", "static", "views", "views/picture", "internal/alerts/alert", "internal/alerts/notify", "internal/serve/apidoc", "internal/contract",
-		"internal/insight", "internal/insight/…", "internal/past/history", "internal/past/recent", "internal/serve", "internal/past/store",
-		"internal/when",
+		"gpu", "static", "views", "views/picture", "internal/alerts/alert", "internal/auth", "internal/contract", "internal/insight", "internal/insight/…", "internal/past/history", "internal/past/recent", "internal/serve", "internal/serve/apidoc",
 	},
+	"internal/serve/servetest": {
+		"gpu", "internal/action", "internal/alerts", "internal/alerts/alert", "internal/auth", "internal/clock", "internal/contract", "internal/fleet", "internal/forecast", "internal/insight", "internal/now", "internal/past", "internal/past/history", "internal/past/recent", "internal/past/store", "internal/past/store/storetest", "internal/serve", "internal/serve/apidoc", "internal/testkit/fixture", "static",
+	},
+	"internal/past": {
+		"gpu", "views", "internal/contract", "internal/insight", "internal/nearest", "internal/past/history", "internal/past/store", "internal/serve", "internal/serve/apidoc", "internal/when",
+	},
+	"internal/forecast": {"internal/contract", "internal/forecast/outlook", "internal/insight", "internal/past/store", "internal/serve", "internal/serve/apidoc"},
+	"internal/fleet":    {"gpu", "views", "internal/contract", "internal/insight", "internal/nearest", "internal/serve", "internal/serve/apidoc"},
 	"internal/app": {
-		"gpu", "hub", "sampler", "internal/action", "internal/alerts/alert", "internal/alerts/notify", "internal/alerts/rulefile", "internal/alerts", "internal/serve/apidoc", "internal/auth", "internal/clock", "internal/contract",
-		"internal/export", "internal/fleet/bus", "internal/past/deliver", "internal/fleet/downlink", "internal/fleet/uplink", "internal/forecast/outlook", "internal/insight", "internal/state", "internal/serve/live", "internal/metrics", "internal/past/history", "internal/past/recent", "internal/past/record", "internal/regular", "internal/serve",
-		"internal/past/store", "internal/strictjson", "internal/now", "sampler/kube",
+		"gpu", "hub", "sampler", "static", "internal/action", "internal/alerts", "internal/alerts/alert", "internal/alerts/notify", "internal/alerts/rulefile", "internal/auth", "internal/clock", "internal/contract", "internal/export", "internal/fleet", "internal/fleet/bus", "internal/fleet/downlink", "internal/fleet/uplink", "internal/forecast", "internal/forecast/outlook", "internal/insight", "internal/metrics", "internal/now", "internal/part", "internal/past", "internal/past/deliver", "internal/past/history", "internal/past/recent", "internal/past/record", "internal/past/store", "internal/regular", "internal/serve", "internal/serve/apidoc", "internal/serve/live", "internal/state", "internal/strictjson", "sampler/kube",
 	},
 	"internal/fleet/talk":     {"gpu", "internal/action", "internal/alerts/alert", "internal/auth", "internal/fleet/wire"},
 	"internal/fleet/uplink":   {"internal/action", "internal/alerts/alert", "internal/auth", "internal/clock", "internal/fleet/bus", "internal/fleet/talk", "internal/fleet/wire", "internal/insight"},
