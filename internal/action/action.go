@@ -35,7 +35,6 @@ type Action struct {
 
 	// HTTP is its address, such as "DELETE /api/alerts/{id}"; the parameter is that of its Target. Empty: it has none.
 	HTTP string
-	// Form is a POST for pages whose forms can't send the method of HTTP, with its summary. Empty: it has none.
 	Form Form
 	// Event is the message that asks for it on the socket; nil: none does.
 	Event *apidoc.Event
@@ -43,8 +42,16 @@ type Action struct {
 	Doc
 }
 
-// A Form is an address that does the same for forms.
-type Form struct{ HTTP, Summary string }
+// A Form is what a browser sends where no script runs.
+type Form struct {
+	// HTTP is a POST that does the same, for pages whose forms can't send the method of the action, with its summary. Empty: there is none.
+	HTTP, Summary string
+	// Lists are the fields that may be there several times, Numbers those that are numbers.
+	Lists, Numbers []string
+	// Back is where a form leads back to that names its page so: a path below the base path, of one of our pages, whatever the form
+	// says. nil: the dashboard.
+	Back func(page string) string
+}
 
 // Doc is what the documents say of an action.
 type Doc struct {

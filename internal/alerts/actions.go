@@ -146,6 +146,7 @@ func (r *Room) Actions() []action.Action {
 	}
 	for i := range list {
 		list[i].Needs, list[i].Tag, list[i].Misfit = auth.Operate, "Alerts", badDuration
+		list[i].Form.Lists, list[i].Form.Numbers, list[i].Form.Back = []string{"alert_ids"}, []string{"duration_seconds"}, back
 	}
 	return list
 }

@@ -3,7 +3,9 @@ package alerts
 import (
 	"cmp"
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
@@ -42,4 +44,19 @@ func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
 		page.Unwritten = s.State().State == "failed"
 	}
 	return s.Kit.LiveHTML(w, r, views.NewAlertsPage(page))
+}
+
+// back is the page that a form names: "alerts", perhaps with a query, "gpu/" and a UUID, or any other text for the dashboard.
+func back(page string) string {
+	page, asked, _ := strings.Cut(page, "?")
+	if uuid, ok := strings.CutPrefix(page, "gpu/"); ok {
+		return "/gpu/" + url.PathEscape(uuid) + "#alerts"
+	}
+	if page != "alerts" {
+		return "/#alerts"
+	}
+	if chosen, err := url.ParseQuery(asked); err == nil && len(chosen) > 0 {
+		return "/alerts?" + chosen.Encode()
+	}
+	return "/alerts"
 }

@@ -94,7 +94,7 @@ func (s *Server) acts(a *action.Action) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var form url.Values
 		args, err := a.Read(func(into any) (err error) {
-			form, err = readBody(r, into)
+			form, err = readBody(r, a.Form, into)
 			return err
 		})
 		if err != nil {
@@ -115,7 +115,12 @@ func (s *Server) acts(a *action.Action) Handler {
 		case form != nil && status == http.StatusAccepted:
 			return errNotKept
 		case form != nil:
-			return s.back(w, r, form)
+			path := "/"
+			if a.Form.Back != nil {
+				path = a.Form.Back(form.Get("page"))
+			}
+			http.Redirect(w, r, s.kit.Base(r)+path, http.StatusSeeOther)
+			return nil
 		case answer == nil:
 			w.WriteHeader(status)
 			return nil

@@ -18,7 +18,7 @@ const readTimeout = 15 * time.Second
 // writeTimeout is how long an answer may take to be taken; of one that goes on and on, a part of it.
 const writeTimeout = 30 * time.Second
 
-// maxBody is the most bytes of a request's body: a form with a thousand alerts of rules with long names takes half of it.
+// maxBody is the most bytes of a request's body: a form with a thousand long names takes half of it.
 const maxBody = 256 << 10
 
 // HTTPServer returns a server that slow clients can't block: headers, bodies
