@@ -29,8 +29,8 @@ func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
 		Input: in,
 		From:  from,
 		AnswerOf: func(a *alert.Alert) *explain.DeviceAnswer {
-			of, _ := f.Device(a.Device.Node, a.Device.UUID)
-			return of.Why
+			p, _ := f.Device(a.Device.Node, a.Device.UUID)
+			return p.Why
 		},
 		Past:     alert.OfNode(s.Book.Past(), node),
 		Ended:    s.Book.EndedSince(node, in.Now.Add(-24*time.Hour)),

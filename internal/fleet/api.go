@@ -78,7 +78,7 @@ func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
 
 // cluster passes on the cluster that a request names, if there is such a one and it has GPUs. The fleet of the answer is then that
 // of the cluster.
-func (s *Site) cluster(answer func(c *serve.Answers, id string, of *insight.Fleet, w http.ResponseWriter, r *http.Request) error) serve.Handler {
+func (s *Site) cluster(answer func(c *serve.Answers, id string, chosen *insight.Fleet, w http.ResponseWriter, r *http.Request) error) serve.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		query, err := serve.ParseQuery(r)
 		if err != nil {
@@ -89,16 +89,16 @@ func (s *Site) cluster(answer func(c *serve.Answers, id string, of *insight.Flee
 		if id == "" {
 			return answer(c, id, c.Fleet, w, r)
 		}
-		of := contract.InCluster(c.Fleet, id)
+		chosen := contract.InCluster(c.Fleet, id)
 		switch {
-		case id != contract.LocalCluster && len(of.Moments()) == 0 && !s.configured(id):
+		case id != contract.LocalCluster && len(chosen.Moments()) == 0 && !s.configured(id):
 			return s.noCluster(c.Fleet, id)
 		case c.Fleet == nil:
 			return s.Kit.Readable(c.Fleet)
-		case r.PathValue("node") == "" && s.Kit.Readable(of) != nil:
-			return emptyCluster(id, of.Nodes())
+		case r.PathValue("node") == "" && s.Kit.Readable(chosen) != nil:
+			return emptyCluster(id, chosen.Nodes())
 		default:
-			return answer(c, id, of, w, r)
+			return answer(c, id, chosen, w, r)
 		}
 	}
 }
@@ -137,8 +137,8 @@ func emptyCluster(id string, nodes gpu.Nodes) error {
 	return serve.Refuse(http.StatusBadRequest, "the cluster "+serve.Quote(id)+" has no node with a GPU", contract.Reason(nodes))
 }
 
-func (s *Site) clusterNodes(c *serve.Answers, id string, of *insight.Fleet, w http.ResponseWriter, r *http.Request) error {
-	return c.ServeUntilNext(w, r, keyOf(id, ""), func() any { return contract.NewClusterNodes(of) })
+func (s *Site) clusterNodes(c *serve.Answers, id string, chosen *insight.Fleet, w http.ResponseWriter, r *http.Request) error {
+	return c.ServeUntilNext(w, r, keyOf(id, ""), func() any { return contract.NewClusterNodes(chosen) })
 }
 
 // inCluster is the key of an answer about a cluster, or about one of its nodes.
@@ -153,14 +153,14 @@ func keyOf(cluster, node string) any {
 }
 
 // clusterNode answers with the node in the path.
-func (s *Site) clusterNode(c *serve.Answers, id string, of *insight.Fleet, w http.ResponseWriter, r *http.Request) error {
+func (s *Site) clusterNode(c *serve.Answers, id string, chosen *insight.Fleet, w http.ResponseWriter, r *http.Request) error {
 	if c.Fleet == nil {
 		return s.Kit.Readable(c.Fleet)
 	}
 	name := r.PathValue("node")
-	node := withGPU(of, name)
+	node := withGPU(chosen, name)
 	if node == nil {
-		return noGPUNode(name, serve.NodeNames(of)...)
+		return noGPUNode(name, serve.NodeNames(chosen)...)
 	}
 	return c.ServeUntilNext(w, r, keyOf(id, name), func() any { return contract.NewClusterNodes(node)[0] })
 }
@@ -184,20 +184,20 @@ func withGPU(f *insight.Fleet, name string) *insight.Fleet {
 }
 
 // clusterProcesses narrows to a node too. An unknown one has none, as with any filter.
-func (s *Site) clusterProcesses(c *serve.Answers, id string, of *insight.Fleet, w http.ResponseWriter, r *http.Request) error {
+func (s *Site) clusterProcesses(c *serve.Answers, id string, chosen *insight.Fleet, w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Query().Get("node_name")
 	if name != "" {
-		if of = withGPU(of, name); of == nil {
+		if chosen = withGPU(chosen, name); chosen == nil {
 			id, name = "", " none" // one key for all unknown names
 		}
 	}
-	return c.ServeUntilNext(w, r, keyOf(id, name), func() any { return contract.NewClusterProcesses(contract.NewClusterNodes(of)) })
+	return c.ServeUntilNext(w, r, keyOf(id, name), func() any { return contract.NewClusterProcesses(contract.NewClusterNodes(chosen)) })
 }
 
-func (s *Site) clusterSummary(c *serve.Answers, id string, of *insight.Fleet, w http.ResponseWriter, r *http.Request) error {
+func (s *Site) clusterSummary(c *serve.Answers, id string, chosen *insight.Fleet, w http.ResponseWriter, r *http.Request) error {
 	var named *string
 	if id != "" {
 		named = &id
 	}
-	return c.ServeUntilNext(w, r, id, func() any { return contract.NewClusterSummary(s.Kit.Monitor, of, named) })
+	return c.ServeUntilNext(w, r, id, func() any { return contract.NewClusterSummary(s.Kit.Monitor, chosen, named) })
 }

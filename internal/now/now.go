@@ -97,8 +97,8 @@ func (s *Site) Input(f *insight.Fleet, node string) views.Input {
 		Asset:    s.URL,
 		Now:      s.Kit.Clock.Now(),
 		Attribution: func(d *gpu.Device) *attribute.Attribution {
-			of, _ := find(d)
-			return of.Attribution
+			p, _ := find(d)
+			return p.Attribution
 		},
 		Recent:     s.recent(all, node),
 		HasPast:    s.Past.Kept(),
@@ -106,15 +106,15 @@ func (s *Site) Input(f *insight.Fleet, node string) views.Input {
 		PastAlerts: alert.OfNode(s.Alerts.Past(), node),
 		Footprint:  s.Past.Footprint(),
 		Said: func(d *gpu.Device) *explain.DeviceAnswer {
-			of, _ := find(d)
-			return of.Why
+			p, _ := find(d)
+			return p.Why
 		},
 		Next: func(d *gpu.Device) []explain.Prospect {
-			of, found := find(d)
+			p, found := find(d)
 			if !found {
 				return nil
 			}
-			return of.Why.Next
+			return p.Why.Next
 		},
 	}
 }
@@ -156,10 +156,10 @@ func (s *Site) URL(name string) string { return s.Assets.URL(s.Kit.Root(), name)
 // Asset finds a file by its path, which has the hash of all files. It also finds
 // the icon by its plain name, for browsers that ask for /favicon.ico.
 func (s *Site) Asset(path string) (_ serve.Asset, ok bool) {
-	of := serve.Asset{Immutable: path != "icon.svg"}
-	if !of.Immutable {
+	asset := serve.Asset{Immutable: path != "icon.svg"}
+	if !asset.Immutable {
 		path = strings.TrimPrefix(s.Assets.URL("", path), "static/")
 	}
-	of.Body, of.ContentType, ok = s.Assets.Open(path)
-	return of, ok
+	asset.Body, asset.ContentType, ok = s.Assets.Open(path)
+	return asset, ok
 }

@@ -59,11 +59,11 @@ func (s *Site) recent(f *insight.Fleet, page string) func(node, uuid string, ste
 		if node == "" {
 			node = page
 		}
-		of := f
+		shown := f
 		if m, ok := f.Node(node); ok {
-			of = m.Alone()
+			shown = m.Alone()
 		}
-		_, every, _ := s.Kit.Monitor.Pace(of)
+		_, every, _ := s.Kit.Monitor.Pace(shown)
 		return s.Recent.Table(recent.Question{Node: node, UUID: uuid, Step: step, Interval: every})
 	}
 }

@@ -337,8 +337,8 @@ func (s *Site) kept(devices map[store.Key]store.Device, name string) ([]store.Ke
 
 // before are the keys of the same devices from when their machine had another name. A UUID is one device, but where it is made of a
 // place; and what is simulated or recorded may be so twice at the same time.
-func before(devices map[store.Key]store.Device, of []store.Key, read map[string]bool) (out []store.Key) {
-	for _, k := range of {
+func before(devices map[store.Key]store.Device, keys []store.Key, read map[string]bool) (out []store.Key) {
+	for _, k := range keys {
 		if d := devices[k]; read[k.Node] && gpu.OneDevice(k.UUID) {
 			for other, o := range devices {
 				if o.UUID == d.UUID && !read[other.Node] && o.Kind == d.Kind && (d.Kind == gpu.Live || !o.Last.After(d.First)) {
@@ -671,9 +671,9 @@ func (s *Site) usage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	by := history.ByUser
+	grouping := history.ByUser
 	if text := q.values.Get("by"); text != "" {
-		if by, err = history.ParseGrouping(text); err != nil {
+		if grouping, err = history.ParseGrouping(text); err != nil {
 			ways := make([]string, len(history.Ways))
 			for i, way := range history.Ways {
 				ways[i] = string(way)
@@ -681,11 +681,11 @@ func (s *Site) usage(w http.ResponseWriter, r *http.Request) error {
 			return serve.Refuse(http.StatusUnprocessableEntity, err.Error()+nearest.Hint(text, ways), "leave it out for user")
 		}
 	}
-	list, err := s.Past.Usage(r.Context(), by, q.Query)
+	list, err := s.Past.Usage(r.Context(), grouping, q.Query)
 	if err != nil {
 		return pastError(err)
 	}
-	answer := contract.NewPastUsage(q.span(), by, s.Price, q.devices, list)
+	answer := contract.NewPastUsage(q.span(), grouping, s.Price, q.devices, list)
 	if q.csv {
 		return writeCSV(w, r, q, contract.UsageColumns, func(yield func([]string, error) bool) {
 			for i := range answer.Rows {
@@ -736,10 +736,10 @@ func startOf(text string) (int, error) {
 
 // someCauses are the causes of a span from a number on: one more than an answer lists, where there are so many.
 func (s *Site) someCauses(ctx context.Context, q *request, first int) (out []store.Cause, err error) {
-	of := q.Query
-	of.First = first + contract.MostCauses + 1
+	query := q.Query
+	query.First = first + contract.MostCauses + 1
 	n := 0
-	for c, err := range s.Past.Causes(ctx, of) {
+	for c, err := range s.Past.Causes(ctx, query) {
 		if err != nil {
 			return nil, err
 		}
@@ -805,18 +805,18 @@ func (s *Site) oneNode(ctx context.Context, name string) (string, error) {
 }
 
 // then is a node as it was at a time.
-func (s *Site) then(ctx context.Context, node string, at time.Time) (*insight.Moment, error) {
+func (s *Site) then(ctx context.Context, node string, asked time.Time) (*insight.Moment, error) {
 	stage, err := s.Then()
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.Past.Moment(ctx, node, at, stage)
+	m, err := s.Past.Moment(ctx, node, asked, stage)
 	if gap, ok := errors.AsType[*history.NotSeenError](err); ok {
-		return nil, serve.Refuse(http.StatusNotFound, "gpuwhy did not look at "+serve.Quote(node)+" at "+at.Format(time.RFC3339),
-			"the newest snapshot before is of "+gap.Before.In(at.Location()).Format(time.RFC3339))
+		return nil, serve.Refuse(http.StatusNotFound, "gpuwhy did not look at "+serve.Quote(node)+" at "+asked.Format(time.RFC3339),
+			"the newest snapshot before is of "+gap.Before.In(asked.Location()).Format(time.RFC3339))
 	}
 	if errors.Is(err, history.ErrNotSeen) {
-		return nil, serve.Refuse(http.StatusNotFound, "nothing is kept of "+serve.Quote(node)+" at "+at.Format(time.RFC3339),
+		return nil, serve.Refuse(http.StatusNotFound, "nothing is kept of "+serve.Quote(node)+" at "+asked.Format(time.RFC3339),
 			"/api/gpu/history says for which times there are readings; whole snapshots are kept as long as each reading is")
 	}
 	if err != nil {
@@ -837,12 +837,12 @@ func elements[T any](list []T) iter.Seq2[T, error] {
 }
 
 // mapped makes each element another one, and errors those on the wire.
-func mapped[S, D any](list iter.Seq2[S, error], to func(*S) D) iter.Seq2[D, error] {
+func mapped[S, D any](list iter.Seq2[S, error], change func(*S) D) iter.Seq2[D, error] {
 	return func(yield func(D, error) bool) {
 		for e, err := range list {
 			var d D
 			if err == nil {
-				d = to(&e)
+				d = change(&e)
 			}
 			if !yield(d, pastError(err)) || err != nil {
 				return
@@ -861,10 +861,10 @@ func stream[T interface{ CSV() []string }](w http.ResponseWriter, r *http.Reques
 }
 
 // file is what a table is called when it is saved: by what it has, by what its rows are, of which machine and GPU if it is of one, and of when.
-func (q *request) file(what, by string) string {
+func (q *request) file(what, grouping string) string {
 	name := "gpuwhy-" + what
-	if by != "" {
-		name += "-by-" + by
+	if grouping != "" {
+		name += "-by-" + grouping
 	}
 	keys := q.Keys // those that were asked for
 	if len(keys) == 0 {

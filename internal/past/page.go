@@ -92,29 +92,29 @@ func (s *Site) fillPast(ctx context.Context, in *views.PastInput, q *Question) e
 	slices.SortFunc(in.Devices, func(a, b store.Device) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
 	})
-	of := store.Query{From: q.From, To: q.To, Keys: q.Keys}
-	if len(of.Keys) == 0 && q.Node != "" {
-		of.Keys = append(slices.Collect(maps.Keys(q.Devices)), store.Key{Node: q.Node}) // the machine's events, too
+	query := store.Query{From: q.From, To: q.To, Keys: q.Keys}
+	if len(query.Keys) == 0 && q.Node != "" {
+		query.Keys = append(slices.Collect(maps.Keys(q.Devices)), store.Key{Node: q.Node}) // the machine's events, too
 	}
 	ask := s.Past
 	in.Times = timesOf(q.From, q.To)
 	in.Sessions = map[store.Key]views.PastSessions{}
 	sessions := longestSessions{in, map[store.Key]time.Duration{}}
-	all, err := ask.All(ctx, history.ByUser, of, in.Times, history.Names(q.Devices), sessions.take)
+	all, err := ask.All(ctx, history.ByUser, query, in.Times, history.Names(q.Devices), sessions.take)
 	if err != nil {
 		return err
 	}
 	in.Story, in.Usage, in.Daily = all.Story, all.Usage, all.Daily
 	in.Drawn = drawnOf(in.Devices, q.Keys, sessions.busy)
-	ofEvents := of
-	ofEvents.Newest = pastEvents
-	for e, err := range ask.Store.Events(ctx, ofEvents) {
+	events := query
+	events.Newest = pastEvents
+	for e, err := range ask.Store.Events(ctx, events) {
 		if err != nil {
 			return err
 		}
 		in.Events = append(in.Events, e)
 	}
-	if err := s.fillPicture(ctx, in, q, of.Keys); err != nil {
+	if err := s.fillPicture(ctx, in, q, query.Keys); err != nil {
 		return err
 	}
 	if !q.At.IsZero() {
@@ -194,17 +194,17 @@ func (s *Site) fillBeside(ctx context.Context, in *views.PastInput, q *Question,
 		other = func(store.Key) store.Key { return *only }
 		all = []store.Key{*only}
 	}
-	of := store.Query{From: b.From, To: b.From.Add(q.To.Sub(q.From))}
+	query := store.Query{From: b.From, To: b.From.Add(q.To.Sub(q.From))}
 	for _, k := range keys {
-		if k = other(k); !slices.Contains(of.Keys, k) {
-			of.Keys = append(of.Keys, k)
+		if k = other(k); !slices.Contains(query.Keys, k) {
+			query.Keys = append(query.Keys, k)
 		}
 	}
 	var err error
-	if b.Grid, err = s.Past.Grid(of.From, of.To, step); err != nil {
+	if b.Grid, err = s.Past.Grid(query.From, query.To, step); err != nil {
 		return err
 	}
-	series, err := s.Past.History(ctx, b.Grid, of.Keys, false, views.PastColumns)
+	series, err := s.Past.History(ctx, b.Grid, query.Keys, false, views.PastColumns)
 	if err != nil {
 		return err
 	}
@@ -213,11 +213,11 @@ func (s *Site) fillBeside(ctx context.Context, in *views.PastInput, q *Question,
 			b.Series[k] = series[i]
 		}
 	}
-	if b.Story, err = s.Past.Why(ctx, of, history.Names(q.Devices)); err != nil {
+	if b.Story, err = s.Past.Why(ctx, query, history.Names(q.Devices)); err != nil {
 		return err
 	}
-	of.Keys = all
-	b.Usage, err = s.Past.Usage(ctx, history.ByUser, of)
+	query.Keys = all
+	b.Usage, err = s.Past.Usage(ctx, history.ByUser, query)
 	in.Beside = b
 	return err
 }

@@ -88,13 +88,13 @@ func (s *Site) question(r *http.Request) (*Question, error) {
 	q.Asked.Del("format")
 	plain := r.Clone(r.Context())
 	plain.URL.RawQuery = q.Asked.Encode()
-	of, err := s.request(plain)
+	span, err := s.request(plain)
 	if err != nil {
 		return q, err
 	}
-	q.From, q.To, q.Devices = of.From, of.To, of.devices
+	q.From, q.To, q.Devices = span.From, span.To, span.devices
 	if len(q.Asked["gpu"]) > 0 || q.Asked.Has("node") {
-		q.Keys = of.Keys
+		q.Keys = span.Keys
 	}
 	now := s.Past.Now().In(q.From.Location())
 	if text := q.Asked.Get("at"); text != "" {
@@ -118,14 +118,14 @@ func (s *Site) comparison(q *Question, text string, now time.Time) (*Comparison,
 		if err != nil {
 			return nil, err
 		}
-		of := keys[0]
+		key := keys[0]
 		if i := slices.IndexFunc(keys, func(k store.Key) bool { // its machine may have had another name then
 			d := q.Devices[k]
 			return d.First.Before(q.To) && d.Last.After(q.From)
 		}); i >= 0 {
-			of = keys[i]
+			key = keys[i]
 		}
-		return &Comparison{Name: "GPU " + name, Key: &of}, nil
+		return &Comparison{Name: "GPU " + name, Key: &key}, nil
 	}
 	switch words {
 	case "yesterday", "day before":

@@ -28,7 +28,7 @@ type Hub interface {
 	// Changes is how often something changed that pages show.
 	Changes() uint64
 	// Update returns the bytes of a node's newest [contract.Update], as the viewers of an audience get them; nil where there is none.
-	Update(node string, to auth.Audience) []byte
+	Update(node string, audience auth.Audience) []byte
 	// Serve answers /ws for a node, or for all if the name is empty. It closes a connection that it takes over, maybe after it has
 	// returned.
 	Serve(w http.ResponseWriter, r *http.Request, node string)

@@ -58,9 +58,9 @@ func StreamJSON[T any](w http.ResponseWriter, r *http.Request, head any, list it
 func StreamCSV(w http.ResponseWriter, r *http.Request, file string, columns []string, rows iter.Seq2[[]string, error]) error {
 	w.Header().Set("Content-Disposition", `attachment; filename="`+FileName(file)+`"`)
 	var out *csv.Writer
-	line := func(to io.Writer, row []string) error {
+	line := func(dst io.Writer, row []string) error {
 		if out == nil {
-			out = csv.NewWriter(to)
+			out = csv.NewWriter(dst)
 			if err := out.Write(columns); err != nil {
 				return err
 			}
@@ -74,8 +74,8 @@ func StreamCSV(w http.ResponseWriter, r *http.Request, file string, columns []st
 		}
 		return out.Write(row)
 	}
-	return transmit(w, r, typeCSV, rows, func(to io.Writer, row *[]string) error { return line(to, *row) },
-		func(to io.Writer, _ bool) error { return line(to, nil) })
+	return transmit(w, r, typeCSV, rows, func(dst io.Writer, row *[]string) error { return line(dst, *row) },
+		func(dst io.Writer, _ bool) error { return line(dst, nil) })
 }
 
 // FileName is a name that no system and no header takes for anything else.

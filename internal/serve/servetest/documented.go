@@ -102,24 +102,24 @@ func closed(document any) any {
 func (d *Documented) Schema(t testing.TB, method, path, status, contentType string) *jsonschema.Schema {
 	t.Helper()
 	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace
-	at := fmt.Sprintf("/paths/%s/%s/responses/%s", escape(path), method, status)
+	pointer := fmt.Sprintf("/paths/%s/%s/responses/%s", escape(path), method, status)
 	if status == "" {
-		at = fmt.Sprintf("/paths/%s/%s/requestBody", escape(path), method)
+		pointer = fmt.Sprintf("/paths/%s/%s/requestBody", escape(path), method)
 	}
 	if ref := d.Paths[path][method].Responses[status].Ref; ref != "" {
-		at = strings.TrimPrefix(ref, "#")
+		pointer = strings.TrimPrefix(ref, "#")
 	}
-	at += "/content/" + escape(contentType) + "/schema"
+	pointer += "/content/" + escape(contentType) + "/schema"
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if schema := d.schemas[at]; schema != nil {
+	if schema := d.schemas[pointer]; schema != nil {
 		return schema
 	}
-	schema, err := d.compiler.Compile(documentURL + "#" + at)
+	schema, err := d.compiler.Compile(documentURL + "#" + pointer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.schemas[at] = schema
+	d.schemas[pointer] = schema
 	return schema
 }
 

@@ -124,7 +124,7 @@ type Rig struct {
 	Monitor contract.Monitor
 	serve.Address
 	Newest func() *insight.Fleet
-	Update func(node string, to auth.Audience) []byte
+	Update func(node string, audience auth.Audience) []byte
 	WS     func(w http.ResponseWriter, r *http.Request, node string)
 
 	Past       *history.Past
@@ -244,7 +244,9 @@ func (r rigged) Latest() *insight.Fleet { return r.rig.Newest() }
 func (rigged) Changes() uint64 { return 0 }
 
 // Update implements [serve.Hub].
-func (r rigged) Update(node string, to auth.Audience) []byte { return r.rig.Update(node, to) }
+func (r rigged) Update(node string, audience auth.Audience) []byte {
+	return r.rig.Update(node, audience)
+}
 
 // Serve implements [serve.Hub].
 func (r rigged) Serve(w http.ResponseWriter, q *http.Request, node string) { r.rig.WS(w, q, node) }
